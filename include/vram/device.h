@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * vram/device.h: contexts, backends, devices and their coarse memory.
+ *
+ * A context finds every backend (cuda, hip, metal, vulkan, opencl, sim, host) and every device
+ * behind it. A backend that is absent is not an error: it has a reason that can be read.
+ * Memory from vram_device_alloc comes straight from the driver in whole granules: it is what pools
+ * are made of, and the honest base line to compare them with.
+ */
+#ifndef VRAM_DEVICE_H
+#define VRAM_DEVICE_H
+
+#include <vram/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct vram_context vram_context; /* root of all objects */
+typedef struct vram_device vram_device;   /* one opened device */
+
+/**
+ * An address on any device, unique in the process. 0 is no address. It is the true device address
+ * where the driver shares the process's address space (VRAM_CAP_TRUE_ADDRESS); elsewhere it lies
+ * in a range that libvram reserves, and arithmetic on it works all the same.
+ */
+typedef uint64_t vram_addr;
+
+/* ----------------------------------------------------------------- contexts */
+
+typedef struct vram_context_options {
+    size_t size;          /* sizeof(vram_context_options) */
+    const char *backends; /* only these, "cuda,host"; NULL: the option `backends`, then all */
+    const char *sim;      /* simulated devices as in VRAM_SIM; NULL: the option `sim` */
+} vram_context_options;
+
+/**
+ * Loads every driver that is there and finds the devices. Drivers that are missing or broken are
+ * noted, not reported as failure. Costs milliseconds to seconds (drivers start up).
+ * VRAM_ERR_INVALID for an unknown backend name or unreadable simulation text.
+ */
+VRAM_API vram_status vram_context_create(const vram_context_options *options,
+                                         vram_context **context);
+
+/**
+ * Ends the context with all devices, queues and memory below it. Waits for submitted work up to
+ * the option `wait_timeout`. NULL is allowed. After a fork, in the child, it only forgets.
+ */
+VRAM_API void vram_context_destroy(vram_context *context);
+
+/* ----------------------------------------------------------------- backends */
+
+typedef struct vram_backend_info {
+    size_t size;           /* in: sizeof(vram_backend_info) of the caller */
+    const char *name;      /* "cuda"; static storage */
+    bool present;          /* whether it was started */
+    uint32_t device_count; /* devices it showed; 0 when absent */
+    char version[64];      /* driver version as people write it, "13.0"; "" when unknown */
+    char reason[VRAM_ERROR_TEXT_MAX]; /* when absent: why, and the mend; else "" */
+} vram_backend_info;
+
+/** How many backends this build knows, present or not. 0 for a stale context. */
+VRAM_API uint32_t vram_backend_count(vram_context *context);
+
+/** Describes backend `index`, in order of preference. VRAM_ERR_INVALID past the end. */
+VRAM_API vram_status vram_backend_info_get(vram_context *context, uint32_t index,
+                                           vram_backend_info *info);
+
+/* ------------------------------------------------------------------ devices */
+
+/** Every capability: X(NAME, bit, "name", "what it means"). */
+#define VRAM_CAP_MAP(X)                                                                            \
+    X(VMM, 0, "vmm", "virtual memory management: reserve, map, move physical memory")              \
+    X(PINNED, 1, "pinned", "page-locked host memory that the device reads at full speed")          \
+    X(MANAGED, 2, "managed", "memory that migrates between host and device")                       \
+    X(PEERS, 3, "peers", "reads and writes the memory of another device directly")                 \
+    X(KERNELS, 4, "kernels", "launches kernels through vram_queue_launch")                         \
+    X(TRUE_ADDRESS, 5, "true_address", "a vram_addr is the device's own address")                  \
+    X(HOST_ACCESS, 6, "host_access", "the host may dereference device memory")                     \
+    X(MEMORY_INFO, 7, "memory_info", "the driver says how much memory is free")                    \
+    X(ADOPT, 8, "adopt", "takes queues that the program made itself")                              \
+    X(SIMULATED, 9, "simulated", "no hardware behind it; times are those of a model")
+
+typedef enum vram_cap {
+#define VRAM_CAP_ENUM(NAME, bit, name, text) VRAM_CAP_##NAME = 1 << bit,
+    VRAM_CAP_MAP(VRAM_CAP_ENUM)
+#undef VRAM_CAP_ENUM
+} vram_cap;
+
+typedef enum vram_device_kind {
+    VRAM_DEVICE_GPU = 0,      /* discrete or integrated hardware */
+    VRAM_DEVICE_CPU = 1,      /* plain host memory, or a driver that runs on the CPU */
+    VRAM_DEVICE_SIMULATED = 2 /* src/backend/sim */
+} vram_device_kind;
+
+/** What is known of a device before it is opened. Unknown values say so; none is ever faked. */
+typedef struct vram_device_info {
+    size_t size;            /* in: sizeof(vram_device_info) of the caller */
+    const char *backend;    /* "cuda"; static storage */
+    uint32_t backend_index; /* the backend's own number of it */
+    vram_device_kind kind;
+    char name[128];             /* as the driver says it */
+    char architecture[32];      /* "sm_90", "x86_64"; "" when unknown */
+    bool uuid_known, pci_known; /* whether the next two fields hold anything */
+    uint8_t uuid[16];           /* the same GPU has the same UUID in every backend */
+    char pci[16];               /* "0000:3b:00.0" */
+    uint32_t caps, caps_known;  /* bits of vram_cap; a bit outside caps_known is unknown */
+    vram_value memory_bytes;    /* all memory of the device */
+    vram_value alloc_granule;   /* vram_device_alloc rounds up to this; bytes */
+    vram_value alloc_max;       /* largest single allocation; bytes */
+    vram_value vmm_granule;     /* physical memory comes in multiples of this; bytes */
+} vram_device_info;
+
+/** Devices of all backends. 0 for a stale context. */
+VRAM_API uint32_t vram_device_count(vram_context *context);
+
+/**
+ * Describes device `index` without opening it. The order is that of preference: real GPUs by
+ * backend, then simulated devices, the host last. VRAM_ERR_NO_DEVICE past the end.
+ */
+VRAM_API vram_status vram_device_info_get(vram_context *context, uint32_t index,
+                                          vram_device_info *info);
+
+/**
+ * The index of the device to use when the user did not choose: the first real GPU, else the host;
+ * a simulated device only when nothing else is there or the user asked for a simulation.
+ */
+VRAM_API vram_status vram_device_best(vram_context *context, uint32_t *index);
+
+/**
+ * Opens device `index`. Opening the same device twice gives two independent handles on it.
+ * On CUDA this retains the primary context, the one the runtime API uses; the calling thread's
+ * current context is left as it was, here and in every other call.
+ */
+VRAM_API vram_status vram_device_open(vram_context *context, uint32_t index, vram_device **device);
+
+/** Closes it with its queues and memory, as vram_context_destroy does. NULL is allowed. */
+VRAM_API void vram_device_close(vram_device *device);
+
+/** The same as vram_device_info_get, of an opened device. */
+VRAM_API vram_status vram_device_describe(vram_device *device, vram_device_info *info);
+
+/**
+ * Lets `device` reach the memory of `peer`, an opened device of the same backend, so that
+ * vram_queue_copy may read from it. Doing so twice is fine. VRAM_ERR_UNSUPPORTED when the hardware
+ * has no path between them.
+ */
+VRAM_API vram_status vram_device_peer_enable(vram_device *device, vram_device *peer);
+
+/** Memory of a device at this moment. */
+typedef struct vram_memory_info {
+    size_t size;            /* in: sizeof(vram_memory_info) of the caller */
+    vram_value total_bytes; /* the device's memory */
+    vram_value free_bytes;  /* free by the driver's word: neither contiguous nor all for us */
+    uint64_t held_bytes;    /* taken from the driver through this handle, all kinds, now */
+    uint64_t held_peak_bytes;
+    uint64_t held_count;   /* allocations and physical handles behind held_bytes */
+    uint64_t driver_calls; /* operations of the backend called through this handle */
+    bool lost;             /* the device was lost: nothing will work on it again */
+} vram_memory_info;
+
+/** Asks the driver (microseconds): sample it on a timer, not at every allocation. */
+VRAM_API vram_status vram_memory_info_get(vram_device *device, vram_memory_info *info);
+
+/* ------------------------------------------------------------ coarse memory */
+
+typedef enum vram_memory_kind {
+    VRAM_MEMORY_DEVICE = 0, /* the device's own */
+    VRAM_MEMORY_PINNED = 1, /* page-locked host memory; addr is a host pointer */
+    VRAM_MEMORY_MANAGED = 2 /* migrates; addr is a host pointer and a device address */
+} vram_memory_kind;
+
+/**
+ * Takes `bytes` from the driver, rounded up to the device's granule. Contents are undefined.
+ * VRAM_ERR_INVALID for 0 bytes; _OVERFLOW when rounding does not fit; _LIMIT when the option
+ * `device_limit` or alloc_max would be passed; _DEVICE_MEMORY when the device is full;
+ * _UNSUPPORTED for a kind that the device lacks.
+ */
+VRAM_API vram_status vram_device_alloc(vram_device *device, uint64_t bytes, vram_memory_kind kind,
+                                       vram_addr *addr);
+
+/**
+ * Gives memory back to the driver. `addr` is exactly what vram_device_alloc gave; 0 is allowed.
+ * The caller has seen to it that no queue still uses it. Interior, foreign and already freed
+ * addresses are VRAM_ERR_INVALID and change nothing.
+ */
+VRAM_API vram_status vram_device_free(vram_device *device, vram_addr addr);
+
+/** What lies behind an address. */
+typedef struct vram_native_info {
+    size_t size;         /* in: sizeof(vram_native_info) of the caller */
+    vram_device *device; /* borrowed */
+    vram_memory_kind kind;
+    vram_addr base;            /* first address of the allocation or reserved range */
+    uint64_t bytes;            /* its size */
+    uint64_t offset;           /* addr - base */
+    void *handle;              /* cl_mem, VkBuffer, MTLBuffer; NULL where addresses are all */
+    vram_value device_address; /* what a kernel would use for addr */
+    void *host_pointer;        /* for the host to dereference; NULL when it may not */
+} vram_native_info;
+
+/**
+ * Looks an address up, interior ones too, without taking a lock. VRAM_ERR_INVALID when no live
+ * memory of libvram is there.
+ */
+VRAM_API vram_status vram_native(vram_addr addr, vram_native_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

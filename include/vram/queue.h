@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * vram/queue.h: queues, points in time, copies, fills and launches.
+ *
+ * Work on one queue runs in the order it was submitted; queues run beside each other. Time is a
+ * number per queue: vram_queue_mark makes a point behind everything submitted so far, and the
+ * host learns that it has passed by reading a word that only rises: polling never calls a driver
+ * in the good case and no wait lasts longer than its deadline.
+ */
+#ifndef VRAM_QUEUE_H
+#define VRAM_QUEUE_H
+
+#include <vram/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct vram_queue vram_queue;   /* a stream, a command queue */
+typedef struct vram_kernel vram_kernel; /* code loaded on a device */
+
+/** The deadline given by the option `wait_timeout` (60 s unless set). All others are in ns. */
+#define VRAM_TIMEOUT_DEFAULT UINT64_MAX
+
+/* ------------------------------------------------------------------- queues */
+
+typedef struct vram_queue_options {
+    size_t size;      /* sizeof(vram_queue_options) */
+    int32_t priority; /* higher runs first where the driver knows priorities; 0 is normal */
+} vram_queue_options;
+
+/** A new queue of the library's own. */
+VRAM_API vram_status vram_queue_create(vram_device *device, const vram_queue_options *options,
+                                       vram_queue **queue);
+
+/**
+ * Destroys a queue made by vram_queue_create, after its submitted work is done or the deadline
+ * `wait_timeout` has passed (then the native queue is kept aside until the device is closed).
+ * Its points all count as passed from then on. NULL is allowed.
+ */
+VRAM_API void vram_queue_destroy(vram_queue *queue);
+
+/**
+ * Uses a native queue that the program made (a CUstream or cudaStream_t; NULL is CUDA's legacy
+ * default stream). It stays the program's own. VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT.
+ */
+VRAM_API vram_status vram_queue_adopt(vram_device *device, void *native, vram_queue **queue);
+
+/**
+ * Ends an adoption; call it before the native queue is destroyed. Waits for the work up to the
+ * deadline `wait_timeout` and never touches the native queue again. On VRAM_ERR_TIMEOUT and
+ * _CAPTURE the adoption goes on. VRAM_ERR_INVALID for a queue that vram_queue_create made.
+ */
+VRAM_API vram_status vram_queue_end(vram_queue *queue);
+
+/** The native queue (CUstream, ...) behind it; NULL where there is none. */
+VRAM_API vram_status vram_queue_native(vram_queue *queue, void **native);
+
+/** VRAM_OK when all submitted work is done, VRAM_ERR_NOT_READY when not. Asks the driver. */
+VRAM_API vram_status vram_queue_poll(vram_queue *queue);
+
+/** Waits until all work submitted so far is done. VRAM_ERR_TIMEOUT after `timeout` ns. */
+VRAM_API vram_status vram_queue_wait(vram_queue *queue, uint64_t timeout);
+
+/* ----------------------------------------------------------- points in time */
+
+/** A moment on a queue. Plain data: copy it, keep it, compare it. All zero: passed long ago. */
+typedef struct vram_point {
+    vram_queue *queue;
+    uint64_t value;
+} vram_point;
+
+/** Makes a point behind all work submitted to the queue so far. VRAM_ERR_CAPTURE in a capture. */
+VRAM_API vram_status vram_queue_mark(vram_queue *queue, vram_point *point);
+
+/** VRAM_OK once the point has passed, VRAM_ERR_NOT_READY before; no error record for that. */
+VRAM_API vram_status vram_point_poll(vram_point point);
+
+/** Waits for it. VRAM_ERR_TIMEOUT after `timeout` ns (0 looks once), _DEVICE_LOST, _SHUTDOWN. */
+VRAM_API vram_status vram_point_wait(vram_point point, uint64_t timeout);
+
+/**
+ * Work submitted to `queue` from now on starts after `point`, which may lie on another queue of
+ * the same backend. The device waits, the host does not.
+ */
+VRAM_API vram_status vram_queue_after(vram_queue *queue, vram_point point);
+
+/* --------------------------------------------------------- copies and fills */
+
+/*
+ * All are asynchronous and ordered on the queue. Device ranges are checked against live memory of
+ * the device (VRAM_ERR_INVALID, nothing submitted). Host memory must stay as it is until a later
+ * point has passed; a driver may copy pageable memory before the call returns. 0 bytes do nothing.
+ */
+
+/** Host to device. */
+VRAM_API vram_status vram_queue_upload(vram_queue *queue, vram_addr to, const void *from,
+                                       uint64_t bytes);
+
+/** Device to host. */
+VRAM_API vram_status vram_queue_download(vram_queue *queue, void *to, vram_addr from,
+                                         uint64_t bytes);
+
+/**
+ * Device to device: within the queue's device, or from a peer after vram_device_peer_enable.
+ * Overlapping ranges are VRAM_ERR_INVALID.
+ */
+VRAM_API vram_status vram_queue_copy(vram_queue *queue, vram_addr to, vram_addr from,
+                                     uint64_t bytes);
+
+/**
+ * Repeats a pattern of 1, 2 or 4 bytes. `to` and `bytes` must be multiples of `pattern_bytes`.
+ */
+VRAM_API vram_status vram_queue_fill(vram_queue *queue, vram_addr to, uint32_t pattern,
+                                     uint32_t pattern_bytes, uint64_t bytes);
+
+/**
+ * Moves managed memory to the queue's device or to the host ahead of its use. A hint: contents
+ * stay. VRAM_ERR_UNSUPPORTED without VRAM_CAP_MANAGED, VRAM_ERR_INVALID for other memory.
+ */
+VRAM_API vram_status vram_queue_prefetch(vram_queue *queue, vram_addr addr, uint64_t bytes,
+                                         bool to_host);
+
+/* ------------------------------------------------------------------ kernels */
+
+/** One group of a launch, as a C kernel sees it (host and simulated devices). */
+typedef struct vram_kernel_call {
+    uint32_t group[3];      /* which group this is */
+    uint32_t groups[3];     /* how many there are */
+    uint32_t group_size[3]; /* items in a group; the kernel loops over them itself */
+    void *const *arguments; /* arguments[i] points to the value of argument i */
+} vram_kernel_call;
+
+/** A kernel in C; called once per group, groups in any order and from any thread. */
+typedef void vram_kernel_fn(const vram_kernel_call *call);
+
+typedef enum vram_kernel_format {
+    VRAM_KERNEL_C = 0,  /* code is a vram_kernel_fn cast to const void * */
+    VRAM_KERNEL_PTX = 1 /* code is PTX text or a cubin */
+} vram_kernel_format;
+
+typedef struct vram_kernel_source {
+    size_t size; /* sizeof(vram_kernel_source) */
+    vram_kernel_format format;
+    const void *code;  /* borrowed for the call, except VRAM_KERNEL_C */
+    size_t code_bytes; /* 0 for VRAM_KERNEL_C */
+    const char *entry; /* name of the function in the code, and in reports */
+} vram_kernel_source;
+
+/** Loads code. VRAM_ERR_UNSUPPORTED for a format this device does not run. */
+VRAM_API vram_status vram_kernel_create(vram_device *device, const vram_kernel_source *source,
+                                        vram_kernel **kernel);
+
+/** Unloads it; the caller has waited for its launches. NULL is allowed. */
+VRAM_API void vram_kernel_destroy(vram_kernel *kernel);
+
+typedef struct vram_launch {
+    size_t size;                  /* sizeof(vram_launch) */
+    uint32_t groups[3];           /* each at least 1 */
+    uint32_t group_size[3];       /* each at least 1 */
+    uint32_t argument_count;      /* at most 32 */
+    const void *const *arguments; /* arguments[i] points to the value; copied by the call */
+    const size_t *argument_bytes; /* size of each value, at most 4096 together; addresses are
+                                        passed as vram_addr, 8 bytes */
+} vram_launch;
+
+/** Submits a launch. Argument values are copied before the call returns. */
+VRAM_API vram_status vram_queue_launch(vram_queue *queue, vram_kernel *kernel,
+                                       const vram_launch *launch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

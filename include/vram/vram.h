@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * vram/vram.h: one GPU memory manager for every GPU. Include this one.
+ *
+ *   vram_context *context;
+ *   vram_context_create(NULL, &context);        finds every backend and device there is
+ *   vram_device_open(context, 0, &device);      the devices come best first
+ *   vram_queue_create(device, NULL, &queue);    work runs in order on a queue
+ *   vram_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
+ *   vram_queue_upload(queue, addr, data, bytes);
+ *   vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+ *   vram_context_destroy(context);              ends everything below it
+ *
+ * Ownership is a tree: context > device > queue and memory. Destroying a parent destroys what
+ * hangs below it; docs/ownership.md draws it.
+ */
+#ifndef VRAM_VRAM_H
+#define VRAM_VRAM_H
+
+#include <vram/base.h>
+#include <vram/device.h>
+#include <vram/json.h>
+#include <vram/queue.h>
+#include <vram/sim.h>
+#include <vram/vmm.h>
+
+#endif

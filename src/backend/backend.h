@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * backend.h: everything a backend must do, on one page.
+ *
+ * A backend is a folder with one `const struct vr_backend_ops` that registry.c lists. Each noun has
+ * one small table; what a device may lack is a group of its own, present or absent as a whole.
+ * Only the wrappers in src/device call these functions. Each function's type is declared once, here,
+ * and the wrapper of the same operation is declared with that very type (src/device/ops.h), so
+ * table and wrapper cannot drift apart.
+ *
+ * THE CONTRACT, for every function below
+ *
+ *  (1) Arguments are valid: pointers not NULL, sizes > 0, addresses inside live memory of this
+ *      device, sizes and alignments multiples of the granule. Wrappers see to it.
+ *  (2) No lock of the library is held by the caller, and any thread may call at any time, also
+ *      several on one device or queue. What a driver forbids in parallel, the backend locks itself.
+ *  (3) A function that returns a status either does everything and returns VRAM_OK, or changes
+ *      nothing, writes no output, frees what it took, and returns a failure for which it has called
+ *      vr_error_set (base/error.h) with the driver call and the driver's own code.
+ *  (4) Driver codes become statuses by one table per backend. A code the table does not know is
+ *      VRAM_ERR_BACKEND: never success, never an exhaustion. VRAM_ERR_DEVICE_LOST means that
+ *      nothing will work on this device again; the wrapper then sets vr_device.lost.
+ *  (5) On a lost device only the functions marked [lost] are called. They then make no driver call
+ *      and release what the backend itself holds.
+ *  (6) Nothing blocks for the device's work except where [waits] is written. The calling thread's
+ *      current context, device and last error of the driver's API are left as found.
+ *  (7) Functions returning void cannot fail: what the driver refuses is logged and forgotten.
+ *  (8) Unknown is unknown: a value the driver does not tell has known = false, never 0.
+ */
+#ifndef VR_BACKEND_H
+#define VR_BACKEND_H
+
+#include "base/atomic.h"
+#include "vram/vram.h"
+
+struct vr_backend;
+struct vr_device;
+struct vr_queue;
+
+/* ------------------------------------------------------------------ objects */
+
+/* A started backend. Allocated by src/device; `impl` is the backend's own. */
+struct vr_backend {
+    const struct vr_backend_ops *ops;
+    void *impl;
+    char version[64]; /* driver version for people, set by start; "" when unknown */
+};
+
+/* An opened device. `info` is filled by src/device (describe) before open is called. */
+struct vr_device {
+    struct vr_backend *backend;
+    uint32_t index;               /* in the backend */
+    struct vram_device_info info; /* caps in it must agree with the groups below */
+    void *impl;                   /* the backend's own */
+    vr_atomic_bool lost;          /* set by src/device, read by [lost] functions */
+
+    const struct vr_device_ops *ops; /* these seven are set by open */
+    const struct vr_queue_ops *queue_ops;
+    const struct vr_pinned_ops *pinned;   /* NULL without VRAM_CAP_PINNED */
+    const struct vr_vmm_ops *vmm;         /* NULL without VRAM_CAP_VMM */
+    const struct vr_managed_ops *managed; /* NULL without VRAM_CAP_MANAGED */
+    const struct vr_peer_ops *peer;       /* NULL without VRAM_CAP_PEERS */
+    const struct vr_kernel_ops *kernel;   /* NULL without VRAM_CAP_KERNELS */
+};
+
+/* A queue, owned or adopted. */
+struct vr_queue {
+    struct vr_device *device;
+    void *impl;   /* the backend's own */
+    void *native; /* what users of the driver's API know; NULL when there is no such thing */
+    bool adopted; /* the program made `native`: never destroy it */
+    /*
+     * The word that tells how far the queue has come: signals write rising values into it, in queue
+     * order. Host memory the device writes to, set by create and adopt. It may start at any value,
+     * from which src/device goes on counting; a word that is used again for a later queue must keep
+     * its last value, since another queue may still be told to wait for it. It stays readable
+     * until the device is closed.
+     */
+    vr_atomic_u64 *word;
+};
+
+/* ------------------------------------------------------------------ backend */
+
+/* Starts the backend: loads the driver, finds devices. A missing driver is VRAM_ERR_NO_DRIVER, no
+   device VRAM_ERR_NO_DEVICE; the error record's text becomes the reason that `vram info` prints. */
+typedef vram_status vr_backend_start_fn(struct vr_backend *backend,
+                                        const struct vram_context_options *options);
+/* Ends it; all devices are closed. [lost] */
+typedef void vr_backend_stop_fn(struct vr_backend *backend);
+typedef uint32_t vr_backend_count_fn(struct vr_backend *backend);
+/* Fills all of `info` but `size`, `backend` and `backend_index`. */
+typedef vram_status vr_backend_describe_fn(struct vr_backend *backend, uint32_t index,
+                                           struct vram_device_info *info);
+/* Opens device->index: sets impl and the tables. device->info is filled already. */
+typedef vram_status vr_device_open_fn(struct vr_device *device);
+
+struct vr_backend_ops {
+    const char *name;        /* as users write it, "cuda" */
+    const char *unavailable; /* not NULL: listed but not in this build; the reason */
+    vr_backend_start_fn *start;
+    vr_backend_stop_fn *stop;
+    vr_backend_count_fn *count;
+    vr_backend_describe_fn *describe;
+    vr_device_open_fn *device_open;
+    const struct vr_sim_ops *sim; /* control of a simulation; NULL elsewhere */
+};
+
+/* ------------------------------------------------------------------- device */
+
+/* Closes it; queues, kernels and memory are gone already. [lost] */
+typedef void vr_device_close_fn(struct vr_device *device);
+/* Free and total bytes now. */
+typedef vram_status vr_memory_info_fn(struct vr_device *device, vram_value *free,
+                                      vram_value *total);
+/* `bytes` of device memory, a multiple of info.alloc_granule and aligned to it. */
+typedef vram_status vr_memory_alloc_fn(struct vr_device *device, uint64_t bytes, vram_addr *addr);
+/* Gives back what alloc gave. The wrapper's caller has waited for the queues that used it. [lost] */
+typedef vram_status vr_memory_free_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
+
+struct vr_device_ops {
+    vr_device_close_fn *close;
+    vr_memory_info_fn *memory_info;
+    vr_memory_alloc_fn *alloc;
+    vr_memory_free_fn *free;
+};
+
+/* -------------------------------------------------------------------- queue */
+
+/* Sets queue->impl, native and word. */
+typedef vram_status vr_queue_create_fn(struct vr_queue *queue,
+                                       const struct vram_queue_options *options);
+/* The same for queue->native, which the program made. UNSUPPORTED without VRAM_CAP_ADOPT. */
+typedef vram_status vr_queue_adopt_fn(struct vr_queue *queue);
+/* Ends it. The wrapper has seen its work done, or the driver refused to tell; work that is left is
+   then finished, not dropped. The word keeps its value. [lost] [waits] */
+typedef void vr_queue_destroy_fn(struct vr_queue *queue);
+/* Submits a copy from host to device memory, ... */
+typedef vram_status vr_queue_upload_fn(struct vr_queue *queue, vram_addr to, const void *from,
+                                       uint64_t bytes);
+/* ... from device to host memory, ... */
+typedef vram_status vr_queue_download_fn(struct vr_queue *queue, void *to, vram_addr from,
+                                         uint64_t bytes);
+/* ... and within the device; the ranges do not overlap. */
+typedef vram_status vr_queue_copy_fn(struct vr_queue *queue, vram_addr to, vram_addr from,
+                                     uint64_t bytes);
+/* Repeats the low `pattern_bytes` (1, 2, 4) of `pattern` over `bytes`, a multiple of it. */
+typedef vram_status vr_queue_fill_fn(struct vr_queue *queue, vram_addr to, uint32_t pattern,
+                                     uint32_t pattern_bytes, uint64_t bytes);
+/* Submits the write of `value` into *queue->word behind all work submitted so far, with release
+   order towards the host. VRAM_ERR_CAPTURE, nothing submitted, while the queue is captured. */
+typedef vram_status vr_queue_signal_fn(struct vr_queue *queue, uint64_t value);
+/* Later work of `queue` starts when *other->word >= value; that signal has been submitted. Both
+   queues belong to this backend. */
+typedef vram_status vr_queue_after_fn(struct vr_queue *queue, struct vr_queue *other,
+                                      uint64_t value);
+/* Called by waits between two looks at the word: lets a backend that has no engine of its own make
+   progress and finds a lost device. VRAM_OK when all submitted work is done, VRAM_ERR_NOT_READY (no
+   error record) when not, or a failure. Not called while the queue is captured. */
+typedef vram_status vr_queue_poll_fn(struct vr_queue *queue);
+
+struct vr_queue_ops {
+    vr_queue_create_fn *create;
+    vr_queue_adopt_fn *adopt;
+    vr_queue_destroy_fn *destroy;
+    vr_queue_upload_fn *upload;
+    vr_queue_download_fn *download;
+    vr_queue_copy_fn *copy;
+    vr_queue_fill_fn *fill;
+    vr_queue_signal_fn *signal;
+    vr_queue_after_fn *after;
+    vr_queue_poll_fn *poll;
+};
+
+/* ------------------------------------------------------ pinned host memory */
+
+/* Page-locked memory, page aligned; `bytes` is a multiple of the page. VRAM_ERR_LIMIT where the
+   system's limit on locked memory is reached. */
+typedef vr_memory_alloc_fn vr_pinned_alloc_fn;
+typedef vr_memory_free_fn vr_pinned_free_fn; /* [lost] */
+
+struct vr_pinned_ops {
+    vr_pinned_alloc_fn *alloc;
+    vr_pinned_free_fn *free;
+};
+
+/* ----------------------------------------------- virtual memory management */
+
+/* Reserves addresses, aligned to `align` (a power of two, at least the granule). */
+typedef vram_status vr_vmm_reserve_fn(struct vr_device *device, uint64_t bytes, uint64_t align,
+                                      vram_addr *addr);
+/* Gives back a whole reservation in which nothing is mapped. [lost] */
+typedef vram_status vr_vmm_unreserve_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
+/* Takes physical memory; the handle is never 0. */
+typedef vram_status vr_vmm_create_fn(struct vr_device *device, uint64_t bytes, uint64_t *handle);
+/* Gives it back; it is mapped nowhere. [lost] */
+typedef vram_status vr_vmm_release_fn(struct vr_device *device, uint64_t handle, uint64_t bytes);
+/* Maps one whole handle at `addr`, not yet accessible. */
+typedef vram_status vr_vmm_map_fn(struct vr_device *device, vram_addr addr, uint64_t handle,
+                                  uint64_t bytes);
+/* Makes whole mapped handles in [addr, addr + bytes) readable and writable by this device. */
+typedef vram_status vr_vmm_access_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
+/* Unmaps the one whole handle mapped at `addr`. No submitted work uses it any more. [lost] */
+typedef vram_status vr_vmm_unmap_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
+
+struct vr_vmm_ops {
+    vr_vmm_reserve_fn *reserve;
+    vr_vmm_unreserve_fn *unreserve;
+    vr_vmm_create_fn *create;
+    vr_vmm_release_fn *release;
+    vr_vmm_map_fn *map;
+    vr_vmm_access_fn *access;
+    vr_vmm_unmap_fn *unmap;
+};
+
+/* ----------------------------------------------------------- managed memory */
+
+/* Memory with one address for host and device; `bytes` is a multiple of the page. */
+typedef vr_memory_alloc_fn vr_managed_alloc_fn;
+typedef vr_memory_free_fn vr_managed_free_fn; /* [lost] */
+/* Submits a move of the range to the device, or to the host. A hint: contents never change. */
+typedef vram_status vr_managed_prefetch_fn(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
+                                           bool to_host);
+
+struct vr_managed_ops {
+    vr_managed_alloc_fn *alloc;
+    vr_managed_free_fn *free;
+    vr_managed_prefetch_fn *prefetch;
+};
+
+/* -------------------------------------------------------------------- peers */
+
+/* Whether `device` can reach `peer`'s memory at all; both are of this backend. */
+typedef bool vr_peer_reachable_fn(struct vr_device *device, struct vr_device *peer);
+/* Lets it. Doing so twice is fine. */
+typedef vram_status vr_peer_enable_fn(struct vr_device *device, struct vr_device *peer);
+/* Submits a copy of `bytes` from `from` on `peer` to `to` on the queue's device. */
+typedef vram_status vr_peer_copy_fn(struct vr_queue *queue, vram_addr to, struct vr_device *peer,
+                                    vram_addr from, uint64_t bytes);
+
+struct vr_peer_ops {
+    vr_peer_reachable_fn *reachable;
+    vr_peer_enable_fn *enable;
+    vr_peer_copy_fn *copy;
+};
+
+/* ------------------------------------------------------------------ kernels */
+
+/* Loads code; *kernel is the backend's own pointer. UNSUPPORTED for a foreign format. */
+typedef vram_status vr_kernel_load_fn(struct vr_device *device,
+                                      const struct vram_kernel_source *source, void **kernel);
+typedef void vr_kernel_unload_fn(struct vr_device *device, void *kernel); /* [lost] */
+/* Submits a launch; argument values are copied before it returns. */
+typedef vram_status vr_queue_launch_fn(struct vr_queue *queue, void *kernel,
+                                       const struct vram_launch *launch);
+
+struct vr_kernel_ops {
+    vr_kernel_load_fn *load;
+    vr_kernel_unload_fn *unload;
+    vr_queue_launch_fn *launch;
+};
+
+/* ---------------------------------------------------- control of simulations */
+
+typedef vram_status vr_sim_fault_fn(struct vr_backend *backend, const struct vram_sim_fault *fault);
+typedef void vr_sim_state_fn(struct vr_backend *backend, struct vram_sim_state *state);
+typedef vram_status vr_sim_journal_fn(struct vr_backend *backend, uint64_t back,
+                                      struct vram_sim_entry *entry);
+typedef vram_status vr_sim_violation_fn(struct vr_backend *backend, uint64_t index, char *text,
+                                        size_t text_bytes);
+
+struct vr_sim_ops {
+    vr_sim_fault_fn *fault;
+    vr_sim_state_fn *state;
+    vr_sim_journal_fn *journal;
+    vr_sim_violation_fn *violation;
+};
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * registry.c: one static array is all there is to registering a backend. No constructors, no
+ * order of linking: what is listed here exists, in this order of preference, the host last.
+ * Backends that the design names and this version does not have yet are listed with the reason,
+ * so that `vram info` can say why a user's GPU is not seen.
+ */
+#include "backend/registry.h"
+
+#include <string.h>
+
+extern const struct vr_backend_ops vr_cuda_backend;
+extern const struct vr_backend_ops vr_sim_backend;
+extern const struct vr_backend_ops vr_host_backend;
+
+#define VR_NOT_YET "not part of libvram " VRAM_VERSION_TEXT " yet; use cuda, sim or host"
+
+static const struct vr_backend_ops hip_backend = {.name = "hip", .unavailable = VR_NOT_YET};
+static const struct vr_backend_ops metal_backend = {.name = "metal", .unavailable = VR_NOT_YET};
+static const struct vr_backend_ops vulkan_backend = {.name = "vulkan", .unavailable = VR_NOT_YET};
+static const struct vr_backend_ops opencl_backend = {.name = "opencl", .unavailable = VR_NOT_YET};
+
+static const struct vr_backend_ops *const registry[] = {
+    &vr_cuda_backend, &hip_backend,    &metal_backend,   &vulkan_backend,
+    &opencl_backend,  &vr_sim_backend, &vr_host_backend,
+};
+
+enum { REGISTRY_COUNT = sizeof registry / sizeof registry[0] };
+
+uint32_t vr_registry_count(void) {
+    return REGISTRY_COUNT;
+}
+
+const struct vr_backend_ops *vr_registry_at(uint32_t index) {
+    return index < REGISTRY_COUNT ? registry[index] : NULL;
+}
+
+const struct vr_backend_ops *vr_registry_find(const char *name, size_t bytes) {
+    for (uint32_t i = 0; i < REGISTRY_COUNT; i++) {
+        if (strlen(registry[i]->name) == bytes && memcmp(registry[i]->name, name, bytes) == 0) {
+            return registry[i];
+        }
+    }
+    return NULL;
+}

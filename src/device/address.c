@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * address.c: the process-wide address map.
+ *
+ *  (1) base, bytes, device, kind and is_range change only while sequence is odd.
+ *  (2) A record is in the radix only while its sequence is even, but for the moments of publish
+ *      (inserted last) and withdraw (odd first).
+ *  (3) A reader trusts what it copied when the sequence was the same even number before and after,
+ *      and the address lies inside what it copied. Records are never returned to the system, so
+ *      the copying itself is always safe.
+ */
+#include "device/address.h"
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/radix.h"
+#include "base/size.h"
+
+#include <assert.h>
+#include <string.h>
+
+static struct vr_radix address_map = VR_RADIX_INIT;
+static struct vr_stable record_memory = VR_STABLE_INIT(struct vr_record);
+
+struct vr_record *vr_record_take(const char *operation) {
+    struct vr_record *record = vr_stable_take(&record_memory, operation);
+    if (!record) {
+        return NULL;
+    }
+    if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
+        vr_store(&record->sequence, 1, VR_RELAXED); /* fresh from the system: all zero */
+    }
+    record->link = (struct vr_link){NULL, NULL};
+    record->freeing = false;
+    record->mappings = NULL;
+    record->mapping_count = record->mapping_room = 0;
+    return record;
+}
+
+void vr_record_give(struct vr_record *record) {
+    assert(vr_load(&record->sequence, VR_RELAXED) % 2 == 1);
+    vr_mem_free(record->mappings);
+    record->mappings = NULL;
+    vr_stable_give(&record_memory, record);
+}
+
+vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t bytes,
+                              uint64_t device, vram_memory_kind kind, bool is_range,
+                              const char *operation) {
+    vr_store(&record->base, base, VR_RELAXED);
+    vr_store(&record->bytes, bytes, VR_RELAXED);
+    vr_store(&record->device, device, VR_RELAXED);
+    vr_store(&record->kind, (uint32_t)kind, VR_RELAXED);
+    vr_store(&record->is_range, is_range, VR_RELAXED);
+    vr_fetch_add(&record->sequence, 1, VR_RELEASE); /* keeps (1) */
+    vram_status status = vr_radix_insert(&address_map, base, bytes, record);
+    if (status != VRAM_OK) {
+        vr_fetch_add(&record->sequence, 1, VR_ACQ_REL);
+    }
+    if (status == VRAM_ERR_BUSY) {
+        status = vr_fail(VRAM_ERR_CORRUPT, operation,
+                         "the driver gave address 0x%llx, which is in use already",
+                         (unsigned long long)base);
+    }
+    return status;
+}
+
+void vr_record_withdraw(struct vr_record *record) {
+    uint64_t base = vr_load(&record->base, VR_RELAXED);
+    uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
+    vr_fetch_add(&record->sequence, 1, VR_ACQ_REL); /* odd first: keeps (2) */
+    vram_status status = vr_radix_remove(&address_map, base, bytes, record);
+    assert(status == VRAM_OK);
+    (void)status;
+}
+
+bool vr_address_find(vram_addr addr, struct vr_place *place) {
+    struct vr_record *record = vr_radix_find(&address_map, addr);
+    if (!record) {
+        return false;
+    }
+    uint64_t before = vr_load(&record->sequence, VR_ACQUIRE);
+    place->record = record;
+    place->base = vr_load(&record->base, VR_ACQUIRE);
+    place->bytes = vr_load(&record->bytes, VR_ACQUIRE);
+    place->device = vr_load(&record->device, VR_ACQUIRE);
+    place->kind = (vram_memory_kind)vr_load(&record->kind, VR_ACQUIRE);
+    place->is_range = vr_load(&record->is_range, VR_ACQUIRE);
+    uint64_t after = vr_load(&record->sequence, VR_ACQUIRE); /* (3) */
+    return before == after && before % 2 == 0 && vr_inside(addr, 1, place->base, place->bytes);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * address.h: which live memory an address lies in, for every device of the process.
+ *
+ * A record describes one allocation or one reserved range. Records are type-stable: a reader that
+ * holds none of our locks may look at one while it is taken down or used again, and learns so from
+ * its sequence number, which is odd while the record is in no map and changes with every use.
+ */
+#ifndef VR_ADDRESS_H
+#define VR_ADDRESS_H
+
+#include "base/atomic.h"
+#include "base/list.h"
+#include "vram/device.h"
+
+struct vr_device_object;
+struct vr_physical;
+
+/* One handle mapped in a range. */
+struct vr_mapping {
+    vram_addr addr;
+    uint64_t bytes;
+    struct vr_physical *physical;
+    bool claimed; /* a call is making it or taking it down, and holds a reference to `physical` */
+    bool usable;  /* mapped and accessible */
+};
+
+struct vr_record {
+    void *free_link;           /* vr_stable's */
+    vr_atomic_u64 sequence;    /* even: in the map */
+    vr_atomic_u64 base, bytes; /* what it covers */
+    vr_atomic_u64 device;      /* handle of the device */
+    vr_atomic_u32 kind;        /* vram_memory_kind */
+    vr_atomic_bool is_range;   /* reserved addresses; memory by mapping */
+
+    /* The rest belongs to the device's lock. */
+    struct vr_link link;
+    bool freeing;                /* some thread is giving it back */
+    struct vr_mapping *mappings; /* of a range; sorted by address */
+    uint32_t mapping_count, mapping_room;
+};
+
+/* What a reader learns: a copy, consistent at one moment. */
+struct vr_place {
+    struct vr_record *record;
+    vram_addr base;
+    uint64_t bytes;
+    uint64_t device;
+    vram_memory_kind kind;
+    bool is_range;
+};
+
+/* A record in no map, zeroed but for its sequence; NULL with the error set. */
+struct vr_record *vr_record_take(const char *operation);
+void vr_record_give(struct vr_record *record);
+
+/* Puts it in the map. VRAM_ERR_CORRUPT when a part of it is live already: a driver gave the same
+   address twice. */
+vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t bytes,
+                              uint64_t device, vram_memory_kind kind, bool is_range,
+                              const char *operation);
+/* Takes it out; never fails. */
+void vr_record_withdraw(struct vr_record *record);
+
+/* The place of an address; false when no live memory is there. Lock-free. */
+bool vr_address_find(vram_addr addr, struct vr_place *place);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coarse.c: memory straight from the driver, in whole granules, and its accounting.
+ *
+ *  (1) held_bytes and held_count move together with success only: a failing call changes neither.
+ *  (2) An allocation is in the address map exactly while the driver has given it to us: it is
+ *      published after the driver's call and withdrawn before the driver's free, so that an address
+ *      the driver hands out again at once is never in the map twice.
+ *  (3) A free that the driver refuses leaves the allocation live, and the caller may try again; what
+ *      is left when the device is closed is tried once more there.
+ */
+#include "device/objects.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/os/os.h"
+#include "base/size.h"
+#include "device/address.h"
+#include "device/ops.h"
+
+/* --------------------------------------------------------------- accounting */
+
+vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation) {
+    uint64_t limit = device->context->limit_bytes;
+    uint64_t before = vr_fetch_add(&device->slot->charged_bytes, bytes, VR_RELAXED);
+    if (limit && (bytes > limit || before > limit - bytes)) {
+        vr_fetch_sub(&device->slot->charged_bytes, bytes, VR_RELAXED);
+        return vr_fail(VRAM_ERR_LIMIT, operation,
+                       "%llu bytes more would pass the limit of %llu bytes for this device (option "
+                       "device_limit); %llu are held",
+                       (unsigned long long)bytes, (unsigned long long)limit,
+                       (unsigned long long)before);
+    }
+    return VRAM_OK;
+}
+
+void vr_uncharge(struct vr_device_object *device, uint64_t bytes) {
+    vr_fetch_sub(&device->slot->charged_bytes, bytes, VR_RELAXED);
+}
+
+void vr_held_add(struct vr_device_object *device, uint64_t bytes) {
+    uint64_t now = vr_fetch_add(&device->held_bytes, bytes, VR_RELAXED) + bytes;
+    vr_fetch_add(&device->held_count, 1, VR_RELAXED);
+    vr_atomic_max(&device->held_peak_bytes, now);
+}
+
+void vr_held_sub(struct vr_device_object *device, uint64_t bytes) {
+    vr_fetch_sub(&device->held_bytes, bytes, VR_RELAXED);
+    vr_fetch_sub(&device->held_count, 1, VR_RELAXED);
+}
+
+/* ------------------------------------------------------------ kinds of memory */
+
+/* One row per kind: which capability it needs, how it is taken and given back. */
+static const struct {
+    const char *name;
+    uint32_t cap; /* 0: every device has it */
+    bool on_device;
+    vr_memory_alloc_fn *alloc;
+    vr_memory_free_fn *free;
+} kinds[] = {
+    [VRAM_MEMORY_DEVICE] = {"device", 0, true, vr_memory_alloc, vr_memory_free},
+    [VRAM_MEMORY_PINNED] = {"pinned", VRAM_CAP_PINNED, false, vr_pinned_alloc, vr_pinned_free},
+    [VRAM_MEMORY_MANAGED] = {"managed", VRAM_CAP_MANAGED, true, vr_managed_alloc, vr_managed_free},
+};
+
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+/* Rounds the request up and checks it against what the device can give at all. */
+static vram_status shape(const struct vr_device_object *device, uint64_t bytes,
+                         vram_memory_kind kind, uint64_t *rounded) {
+    static const char operation[] = "vram_device_alloc";
+    const struct vram_device_info *info = &device->base.info;
+    if ((unsigned)kind >= KIND_COUNT) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no kind of memory", (int)kind);
+    }
+    if (kinds[kind].cap & ~info->caps) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "%s device %u has no %s memory",
+                       info->backend, info->backend_index, kinds[kind].name);
+    }
+    if (bytes == 0) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "0 bytes were asked for");
+    }
+    uint64_t granule =
+        kind == VRAM_MEMORY_DEVICE ? info->alloc_granule.value : (uint64_t)vr_os_page_bytes();
+    if (!vr_round_up(bytes, granule, rounded)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up to %llu",
+                       (unsigned long long)bytes, (unsigned long long)granule);
+    }
+    if (info->alloc_max.known && *rounded > info->alloc_max.value) {
+        return vr_fail(VRAM_ERR_LIMIT, operation,
+                       "%llu bytes are more than the device's largest allocation, %llu",
+                       (unsigned long long)*rounded, (unsigned long long)info->alloc_max.value);
+    }
+    return VRAM_OK;
+}
+
+/* A driver that says success must mean it. What it gave cannot be trusted to be ours to give back,
+   so it is left alone. */
+static vram_status check_answer(const struct vr_device_object *device, vram_addr addr,
+                                uint64_t bytes, uint64_t granule, const char *operation) {
+    uint64_t end;
+    if (addr && addr % granule == 0 && vr_add(addr, bytes, &end)) {
+        return VRAM_OK;
+    }
+    vr_log(VRAM_LOG_ERROR, "%s answered %s with the impossible address 0x%llx",
+           device->base.info.backend, operation, (unsigned long long)addr);
+    return vr_error_set(VRAM_ERR_CORRUPT, device->base.info.backend, operation, 0,
+                        "the driver reported success with the impossible address 0x%llx",
+                        (unsigned long long)addr);
+}
+
+/* Takes the memory, checks it, and puts it in the map; keeps (2). */
+static vram_status obtain(struct vr_device_object *device, uint64_t bytes, vram_memory_kind kind,
+                          struct vr_record *record, vram_addr *addr) {
+    static const char operation[] = "vram_device_alloc";
+    uint64_t granule = kind == VRAM_MEMORY_DEVICE ? device->base.info.alloc_granule.value
+                                                  : (uint64_t)vr_os_page_bytes();
+    vram_addr given = 0;
+    vram_status status = kinds[kind].alloc(&device->base, bytes, &given);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = check_answer(device, given, bytes, granule, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_record_publish(record, given, bytes, device->object.handle, kind, false, operation);
+    if (status == VRAM_OK) {
+        *addr = given;
+    } else if (status != VRAM_ERR_CORRUPT) {
+        struct vram_error error;
+        vr_error_save(&error);
+        kinds[kind].free(&device->base, given, bytes);
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
+static vram_status allocate(struct vr_device_object *device, uint64_t bytes, vram_memory_kind kind,
+                            vram_addr *addr) {
+    static const char operation[] = "vram_device_alloc";
+    uint64_t rounded = 0;
+    vram_status status = shape(device, bytes, kind, &rounded);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    uint64_t charge = kinds[kind].on_device ? rounded : 0;
+    struct vr_record *record = vr_record_take(operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    status = vr_charge(device, charge, operation);
+    if (status != VRAM_OK) {
+        goto fail_record;
+    }
+    status = obtain(device, rounded, kind, record, addr);
+    if (status != VRAM_OK) {
+        goto fail_charge;
+    }
+    vr_held_add(device, rounded);
+    vr_mutex_lock(&device->lock);
+    vr_list_append(&device->records, &record->link);
+    vr_mutex_unlock(&device->lock);
+    return VRAM_OK;
+
+fail_charge:
+    vr_uncharge(device, charge);
+fail_record:
+    vr_record_give(record);
+    return status;
+}
+
+vram_status vram_device_alloc(vram_device *handle, uint64_t bytes, vram_memory_kind kind,
+                              vram_addr *addr) {
+    static const char operation[] = "vram_device_alloc";
+    void *device;
+    vram_addr given;
+    if (!addr) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status == VRAM_OK) {
+        status = allocate(device, bytes, kind, &given);
+        vr_leave(device);
+    }
+    if (status == VRAM_OK) {
+        *addr = given;
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------- giving back */
+
+/* Claims an allocation for freeing, so that a second free meanwhile finds it gone. */
+static struct vr_record *claim(struct vr_device_object *device, vram_addr addr) {
+    struct vr_place place;
+    struct vr_record *record = NULL;
+    vr_mutex_lock(&device->lock);
+    if (vr_address_find(addr, &place) && place.device == device->object.handle &&
+        place.base == addr && !place.is_range && !place.record->freeing) {
+        record = place.record;
+        record->freeing = true;
+    }
+    vr_mutex_unlock(&device->lock);
+    return record;
+}
+
+/* Gives a claimed allocation to the driver. Whatever happens, the record stays the device's. */
+static vram_status give_back(struct vr_device_object *device, struct vr_record *record) {
+    uint64_t base = vr_load(&record->base, VR_RELAXED);
+    uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
+    vram_memory_kind kind = (vram_memory_kind)vr_load(&record->kind, VR_RELAXED);
+    vr_record_withdraw(record);
+    vram_status status = kinds[kind].free(&device->base, base, bytes);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_held_sub(device, bytes);
+    vr_uncharge(device, kinds[kind].on_device ? bytes : 0);
+    vr_mutex_lock(&device->lock);
+    vr_link_remove(&record->link);
+    vr_mutex_unlock(&device->lock);
+    vr_record_give(record);
+    return VRAM_OK;
+}
+
+/* The driver refused: the allocation is live again; keeps (3). Should even the map have no room, it
+   stays listed and is tried once more when the device is closed. */
+static void restore(struct vr_device_object *device, struct vr_record *record) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vr_record_publish(
+        record, vr_load(&record->base, VR_RELAXED), vr_load(&record->bytes, VR_RELAXED),
+        device->object.handle, (vram_memory_kind)vr_load(&record->kind, VR_RELAXED), false,
+        "vram_device_free");
+    vr_mutex_lock(&device->lock);
+    record->freeing = status != VRAM_OK;
+    vr_mutex_unlock(&device->lock);
+    vr_error_restore(&error);
+}
+
+vram_status vram_device_free(vram_device *handle, vram_addr addr) {
+    static const char operation[] = "vram_device_free";
+    void *device;
+    if (vr_exiting()) {
+        return VRAM_OK; /* the system takes everything back in a moment */
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_record *record = addr ? claim(device, addr) : NULL;
+    if (record) {
+        status = give_back(device, record);
+        if (status != VRAM_OK) {
+            restore(device, record);
+        }
+    } else if (addr) {
+        status = vr_fail(VRAM_ERR_INVALID, operation,
+                         "0x%llx is not the start of a live allocation of this device",
+                         (unsigned long long)addr);
+    }
+    vr_leave(device);
+    return status;
+}
+
+/* The device is closing and nobody else holds a reference: no lock is needed. */
+void vr_records_end(struct vr_device_object *device) {
+    struct vr_link *link;
+    while ((link = vr_list_first(&device->records))) {
+        struct vr_record *record = VR_CONTAINER(link, struct vr_record, link);
+        uint64_t base = vr_load(&record->base, VR_RELAXED);
+        uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
+        bool is_range = vr_load(&record->is_range, VR_RELAXED);
+        vr_memory_free_fn *free_fn =
+            is_range ? vr_vmm_unreserve : kinds[vr_load(&record->kind, VR_RELAXED)].free;
+        if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
+            vr_record_withdraw(record);
+        }
+        /* Twice: a driver that refused once may only have been asked at a bad moment. */
+        if (free_fn(&device->base, base, bytes) != VRAM_OK &&
+            free_fn(&device->base, base, bytes) != VRAM_OK) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes at 0x%llx: %s",
+                   (unsigned long long)bytes, (unsigned long long)base, vram_error_get()->text);
+        }
+        vr_uncharge(device,
+                    !is_range && kinds[vr_load(&record->kind, VR_RELAXED)].on_device ? bytes : 0);
+        vr_link_remove(link);
+        vr_record_give(record);
+    }
+}
+
+/* ------------------------------------------------------------------- looking up */
+
+vram_status vram_native(vram_addr addr, vram_native_info *info) {
+    static const char operation[] = "vram_native";
+    struct vr_place place;
+    struct vr_device_object *device;
+    if (!vr_address_find(addr, &place) ||
+        !(device = vr_handle_pin(VR_KIND_DEVICE, (void *)(uintptr_t)place.device))) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "no live memory of libvram is at 0x%llx",
+                       (unsigned long long)addr);
+    }
+    uint32_t caps = device->base.info.caps;
+    bool on_host = place.kind != VRAM_MEMORY_DEVICE || (caps & VRAM_CAP_HOST_ACCESS);
+    struct vram_native_info full = {
+        .size = sizeof full,
+        .device = (vram_device *)(uintptr_t)place.device,
+        .kind = place.kind,
+        .base = place.base,
+        .bytes = place.bytes,
+        .offset = addr - place.base,
+        .host_pointer = on_host ? (void *)(uintptr_t)addr : NULL,
+    };
+    full.device_address.known = (caps & VRAM_CAP_TRUE_ADDRESS) != 0;
+    full.device_address.value = full.device_address.known ? addr : 0;
+    vram_status status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    vr_leave(device);
+    return status;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * context.c: starts every backend, keeps the reason of each that is absent, and lists the devices.
+ */
+#include "device/objects.h"
+
+#include "backend/registry.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/os/os.h"
+#include "base/radix.h"
+#include "base/size.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------- which backends to start */
+
+/* Whether `name` is in a list by commas; an empty list means all. */
+static bool listed(const char *list, const char *name) {
+    size_t bytes = strlen(name);
+    if (!*list) {
+        return true;
+    }
+    for (const char *at = list; *at;) {
+        size_t length = strcspn(at, ",");
+        if (length == bytes && memcmp(at, name, bytes) == 0) {
+            return true;
+        }
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+static vram_status check_list(const char *list) {
+    for (const char *at = list; *at;) {
+        size_t length = strcspn(at, ",");
+        if (!vr_registry_find(at, length)) {
+            return vr_fail(VRAM_ERR_INVALID, "vram_context_create",
+                           "no backend is called \"%.*s\"; there are cuda, hip, metal, vulkan, "
+                           "opencl, sim and host",
+                           (int)(length < 32 ? length : 32), at);
+        }
+        at += length + (at[length] == ',');
+    }
+    return VRAM_OK;
+}
+
+/* -------------------------------------------------------------- starting, listing */
+
+/* A driver that is missing or broken is a reason; running out of our own memory, and settings the
+   user can mend, are failures of the call. */
+static bool is_absence(vram_status status) {
+    return status != VRAM_ERR_HOST_MEMORY && status != VRAM_ERR_INVALID &&
+           status != VRAM_ERR_OVERFLOW;
+}
+
+static vram_status start_backend(struct vr_backend_state *state, const char *list,
+                                 const struct vram_context_options *options) {
+    const struct vr_backend_ops *ops = state->base.ops;
+    if (ops->unavailable) {
+        snprintf(state->reason, sizeof state->reason, "%s", ops->unavailable);
+        return VRAM_OK;
+    }
+    if (!listed(list, ops->name)) {
+        snprintf(state->reason, sizeof state->reason,
+                 "left out by the option backends (VRAM_BACKENDS) or the program");
+        return VRAM_OK;
+    }
+    vram_status status = ops->start(&state->base, options);
+    if (status == VRAM_OK) {
+        state->started = true;
+        state->device_count = ops->count(&state->base);
+        return VRAM_OK;
+    }
+    if (!is_absence(status)) {
+        return status;
+    }
+    const struct vram_error *error = vram_error_get();
+    snprintf(state->reason, sizeof state->reason, "%s",
+             error->status == status ? error->text : vram_status_text(status));
+    vr_log(VRAM_LOG_INFO, "backend %s is absent: %s", ops->name, state->reason);
+    return VRAM_OK;
+}
+
+/* A description that later code would stumble over is refused here, once. */
+static vram_status check_info(const struct vram_device_info *info) {
+    const struct vram_value *granule = &info->alloc_granule;
+    bool vmm_ok = !(info->caps & VRAM_CAP_VMM) ||
+                  (info->vmm_granule.known && vr_is_power_of_two(info->vmm_granule.value) &&
+                   info->vmm_granule.value >= VR_RADIX_PAGE);
+    if (!granule->known || !vr_is_power_of_two(granule->value) || granule->value < VR_RADIX_PAGE ||
+        !vmm_ok || (info->caps & ~info->caps_known)) {
+        return vr_error_set(VRAM_ERR_CORRUPT, info->backend, "describe", 0,
+                            "%s device %u describes itself with granules or capabilities that "
+                            "cannot be",
+                            info->backend, info->backend_index);
+    }
+    return VRAM_OK;
+}
+
+static vram_status fill_slot(struct vr_slot *slot, struct vr_backend *backend, uint32_t index) {
+    slot->backend = backend;
+    slot->backend_index = index;
+    slot->info.size = sizeof slot->info;
+    slot->info.backend = backend->ops->name;
+    slot->info.backend_index = index;
+    vram_status status = backend->ops->describe(backend, index, &slot->info);
+    return status == VRAM_OK ? check_info(&slot->info) : status;
+}
+
+/* Describes every device of one backend. One that cannot be described takes its backend out:
+   guessing at the others would be worse. */
+static vram_status list_devices(struct vr_context *context, struct vr_backend_state *state) {
+    uint32_t first = context->slot_count;
+    for (uint32_t i = 0; i < state->device_count; i++) {
+        vram_status status = fill_slot(&context->slots[context->slot_count], &state->base, i);
+        if (status == VRAM_OK) {
+            context->slot_count++;
+            continue;
+        }
+        if (!is_absence(status)) {
+            return status;
+        }
+        snprintf(state->reason, sizeof state->reason, "%s", vram_error_get()->text);
+        memset(&context->slots[first], 0, (i + 1) * sizeof context->slots[0]);
+        context->slot_count = first;
+        state->base.ops->stop(&state->base);
+        state->started = false;
+        state->device_count = 0;
+    }
+    return VRAM_OK;
+}
+
+static vram_status start_all(struct vr_context *context, const char *list,
+                             const struct vram_context_options *options) {
+    static const char operation[] = "vram_context_create";
+    uint32_t total = 0;
+    context->backends = vr_mem_alloc(vr_registry_count(), sizeof *context->backends, operation);
+    if (!context->backends) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    context->backend_count = vr_registry_count();
+    for (uint32_t i = 0; i < context->backend_count; i++) {
+        context->backends[i].base.ops = vr_registry_at(i);
+        vram_status status = start_backend(&context->backends[i], list, options);
+        if (status != VRAM_OK) {
+            return status;
+        }
+        total += context->backends[i].device_count;
+    }
+    context->slots = vr_mem_alloc(total ? total : 1, sizeof *context->slots, operation);
+    if (!context->slots) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    for (uint32_t i = 0; i < context->backend_count; i++) {
+        vram_status status = list_devices(context, &context->backends[i]);
+        if (status != VRAM_OK) {
+            return status;
+        }
+    }
+    return VRAM_OK;
+}
+
+/* Frees a context without devices, also a half-built one. */
+static void context_free(void *memory) {
+    struct vr_context *context = memory;
+    for (uint32_t i = context->backend_count; context->backends && i-- > 0;) {
+        if (context->backends[i].started) {
+            context->backends[i].base.ops->stop(&context->backends[i].base);
+        }
+    }
+    vr_mem_free(context->slots);
+    vr_mem_free(context->backends);
+    vr_mutex_destroy(&context->lock);
+    vr_mem_free(context);
+}
+
+/* ------------------------------------------------------------------- public */
+
+vram_status vram_context_create(const vram_context_options *options, vram_context **out) {
+    static const char operation[] = "vram_context_create";
+    struct vram_context_options taken;
+    char list[VR_OPTION_TEXT_MAX], sim[VR_OPTION_TEXT_MAX];
+    struct vr_context *context = NULL;
+    if (!out) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the context is NULL");
+    }
+    if (vr_exiting()) {
+        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the process is exiting");
+    }
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_option_log_problems();
+    vr_option_text(VR_OPTION_BACKENDS, list);
+    vr_option_text(VR_OPTION_SIM, sim);
+    const char *wanted = taken.backends ? taken.backends : list;
+    taken.sim = taken.sim ? taken.sim : sim;
+    if ((status = check_list(wanted)) != VRAM_OK) {
+        return status;
+    }
+    context = vr_mem_alloc(1, sizeof *context, operation);
+    if (!context) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_mutex_init(&context->lock, VR_RANK_CONTEXT);
+    vr_list_init(&context->devices);
+    context->object.process = vr_os_process_generation();
+    context->sim_wanted = *taken.sim != 0;
+    context->wait_ns = vr_option_number(VR_OPTION_WAIT_TIMEOUT);
+    context->limit_bytes = vr_option_number(VR_OPTION_DEVICE_LIMIT);
+    if ((status = start_all(context, wanted, &taken)) != VRAM_OK ||
+        (status = vr_process_watch()) != VRAM_OK ||
+        (status = vr_handle_publish(VR_KIND_CONTEXT, context, context_free,
+                                    &context->object.handle)) != VRAM_OK) {
+        goto fail;
+    }
+    *out = (vram_context *)(uintptr_t)context->object.handle;
+    return VRAM_OK;
+fail:
+    context_free(context);
+    return status;
+}
+
+/* Retires the devices one by one; each leaves the list when it is retired. */
+static void retire_devices(struct vr_context *context) {
+    for (;;) {
+        vr_mutex_lock(&context->lock);
+        context->closing = true;
+        struct vr_link *link = vr_list_first(&context->devices);
+        struct vr_device_object *device =
+            link ? VR_CONTAINER(link, struct vr_device_object, link) : NULL;
+        uint64_t handle = device ? device->object.handle : 0;
+        if (device) {
+            vr_link_remove(link);
+            vr_handle_ref(handle); /* its own reference may go at any moment */
+        }
+        vr_mutex_unlock(&context->lock);
+        if (!device) {
+            return;
+        }
+        vr_device_retire(handle, device);
+        vr_handle_unpin(handle);
+    }
+}
+
+void vram_context_destroy(vram_context *handle) {
+    struct vr_context *context;
+    if (!handle || vr_exiting()) {
+        return;
+    }
+    context = vr_handle_pin(VR_KIND_CONTEXT, handle);
+    if (!context) {
+        vr_handle_error(VR_KIND_CONTEXT, handle, "vram_context_destroy");
+        return;
+    }
+    bool ours = vr_handle_retire(context->object.handle);
+    if (vr_forked(&context->object)) {
+        return; /* the references stay: nothing of the parent's is ever torn down here */
+    }
+    if (ours) {
+        retire_devices(context);
+        vr_handle_unpin(context->object.handle);
+    }
+    vr_leave(context);
+}
+
+uint32_t vram_backend_count(vram_context *handle) {
+    void *context;
+    if (vr_enter(VR_KIND_CONTEXT, handle, "vram_backend_count", &context) != VRAM_OK) {
+        return 0;
+    }
+    uint32_t count = ((struct vr_context *)context)->backend_count;
+    vr_leave(context);
+    return count;
+}
+
+vram_status vram_backend_info_get(vram_context *handle, uint32_t index, vram_backend_info *info) {
+    static const char operation[] = "vram_backend_info_get";
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_context *context = entered;
+    if (index >= context->backend_count) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "there are %u backends, no number %u",
+                         context->backend_count, index);
+    } else {
+        const struct vr_backend_state *state = &context->backends[index];
+        struct vram_backend_info full = {.size = sizeof full,
+                                         .name = state->base.ops->name,
+                                         .present = state->started,
+                                         .device_count = state->device_count};
+        memcpy(full.version, state->base.version, sizeof full.version);
+        memcpy(full.reason, state->reason, sizeof full.reason);
+        status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    }
+    vr_leave(context);
+    return status;
+}

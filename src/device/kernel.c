@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel.c: loading code and launching it, on devices that have the kernel group.
+ */
+#include "device/objects.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "device/ops.h"
+
+enum { ARGUMENTS_MAX = 32, ARGUMENT_BYTES_MAX = 4096 };
+
+static void kernel_free(void *memory) {
+    struct vr_kernel *kernel = memory;
+    struct vr_device_object *device = kernel->device;
+    if (kernel->impl) {
+        vr_kernel_unload(&device->base, kernel->impl);
+    }
+    vr_mutex_lock(&device->lock);
+    vr_link_remove(&kernel->link);
+    vr_mutex_unlock(&device->lock);
+    vr_mem_free(kernel);
+    vr_leave(device);
+}
+
+static vram_status check_source(const struct vram_kernel_source *source) {
+    static const char operation[] = "vram_kernel_create";
+    if (source->format != VRAM_KERNEL_C && source->format != VRAM_KERNEL_PTX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no format of kernels",
+                       (int)source->format);
+    }
+    if (!source->code || !source->entry || !*source->entry) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "a kernel needs code and the name of its entry");
+    }
+    return VRAM_OK;
+}
+
+static vram_status kernel_make(struct vr_device_object *device,
+                               const struct vram_kernel_source *source, vram_kernel **out) {
+    static const char operation[] = "vram_kernel_create";
+    struct vr_kernel *kernel = vr_mem_alloc(1, sizeof *kernel, operation);
+    if (!kernel) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    kernel->object.process = vr_os_process_generation();
+    kernel->device = device;
+    vr_handle_ref(device->object.handle);
+    vram_status status = vr_kernel_load(&device->base, source, &kernel->impl);
+    if (status == VRAM_OK) {
+        status = vr_handle_publish(VR_KIND_KERNEL, kernel, kernel_free, &kernel->object.handle);
+    }
+    if (status != VRAM_OK) {
+        kernel_free(kernel);
+        return status;
+    }
+    uint64_t handle = kernel->object.handle;
+    status = vr_device_list_child(device, &device->kernels, &kernel->link, operation);
+    if (status != VRAM_OK) {
+        if (vr_handle_retire(handle)) {
+            vr_handle_unpin(handle);
+        }
+        return status;
+    }
+    *out = (vram_kernel *)(uintptr_t)handle;
+    return VRAM_OK;
+}
+
+vram_status vram_kernel_create(vram_device *handle, const vram_kernel_source *source,
+                               vram_kernel **out) {
+    static const char operation[] = "vram_kernel_create";
+    struct vram_kernel_source taken;
+    void *entered;
+    if (!out || !source) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the source or the place for the kernel is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_device_object *device = entered;
+    if (!device->base.kernel) {
+        status = vr_fail(VRAM_ERR_UNSUPPORTED, operation, "%s device %u launches no kernels",
+                         device->base.info.backend, device->base.index);
+    } else if ((status = vr_options_take(&taken, sizeof taken, source, operation)) == VRAM_OK &&
+               (status = check_source(&taken)) == VRAM_OK) {
+        status = kernel_make(device, &taken, out);
+    }
+    vr_leave(device);
+    return status;
+}
+
+void vram_kernel_destroy(vram_kernel *handle) {
+    void *entered;
+    if (!handle || vr_exiting() ||
+        vr_enter(VR_KIND_KERNEL, handle, "vram_kernel_destroy", &entered) != VRAM_OK) {
+        return;
+    }
+    struct vr_kernel *kernel = entered;
+    vr_mutex_lock(&kernel->device->lock);
+    bool ours = vr_handle_retire(kernel->object.handle);
+    vr_link_remove(&kernel->link);
+    vr_mutex_unlock(&kernel->device->lock);
+    if (ours) {
+        vr_handle_unpin(kernel->object.handle);
+    }
+    vr_leave(kernel);
+}
+
+/* ----------------------------------------------------------------- launching */
+
+static vram_status check_launch(const struct vram_launch *launch) {
+    static const char operation[] = "vram_queue_launch";
+    size_t total = 0;
+    for (int axis = 0; axis < 3; axis++) {
+        if (launch->groups[axis] == 0 || launch->group_size[axis] == 0) {
+            return vr_fail(VRAM_ERR_INVALID, operation, "groups and group sizes are at least 1");
+        }
+    }
+    if (launch->argument_count > ARGUMENTS_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%u arguments are more than %d",
+                       launch->argument_count, ARGUMENTS_MAX);
+    }
+    if (launch->argument_count && (!launch->arguments || !launch->argument_bytes)) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the arguments or their sizes are NULL");
+    }
+    for (uint32_t i = 0; i < launch->argument_count; i++) {
+        size_t bytes = launch->argument_bytes[i];
+        if (!launch->arguments[i] || bytes == 0 || bytes > ARGUMENT_BYTES_MAX - total) {
+            return vr_fail(VRAM_ERR_INVALID, operation,
+                           "argument %u is NULL, empty, or passes %d bytes with the others", i,
+                           ARGUMENT_BYTES_MAX);
+        }
+        total += bytes;
+    }
+    return VRAM_OK;
+}
+
+vram_status vram_queue_launch(vram_queue *queue_handle, vram_kernel *kernel_handle,
+                              const vram_launch *launch) {
+    static const char operation[] = "vram_queue_launch";
+    struct vram_launch taken;
+    void *queue_entered, *kernel_entered;
+    if (!launch) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the launch is NULL");
+    }
+    vram_status status = vr_queue_enter(queue_handle, operation, &queue_entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_queue_object *queue = queue_entered;
+    status = vr_enter(VR_KIND_KERNEL, kernel_handle, operation, &kernel_entered);
+    if (status == VRAM_OK) {
+        struct vr_kernel *kernel = kernel_entered;
+        if (kernel->device != queue->device) {
+            status = vr_fail(VRAM_ERR_INVALID, operation,
+                             "the kernel was loaded on another device than the queue's");
+        } else if ((status = vr_options_take(&taken, sizeof taken, launch, operation)) == VRAM_OK &&
+                   (status = check_launch(&taken)) == VRAM_OK) {
+            status = vr_queue_launch(&queue->base, kernel->impl, &taken);
+        }
+        vr_leave(kernel);
+    }
+    vr_leave(queue);
+    return status;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mapping.c: joining addresses and memory.
+ *
+ *  (1) A range's mappings are sorted by address and never overlap; they and vr_physical.mapped belong
+ *      to the device's lock.
+ *  (2) The driver is called without that lock. Whoever is about to map or unmap claims the entries
+ *      under the lock first, with a reference to each physical handle; nobody else touches a claimed
+ *      entry, and its handle cannot go away.
+ *  (3) Mapping is all or nothing. Should the driver fail and then also refuse to unmap what it had
+ *      mapped, the entries stay, unusable but not claimed: they can be unmapped later.
+ *  (4) A device that closes unmaps everything that is not claimed; a call that finishes on a closing
+ *      device takes down what it leaves behind.
+ */
+#include "device/mapping.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/size.h"
+#include "device/ops.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------- tables */
+
+/* Index of the first mapping that ends behind `addr`. */
+static uint32_t mapping_index(const struct vr_record *range, vram_addr addr) {
+    uint32_t low = 0, high = range->mapping_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const struct vr_mapping *mapping = &range->mappings[middle];
+        if (mapping->addr + mapping->bytes <= addr) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+bool vr_mappings_cover(const struct vr_record *range, vram_addr addr, uint64_t bytes) {
+    vram_addr at = addr, end = addr + bytes;
+    for (uint32_t i = mapping_index(range, addr); at < end; i++) {
+        const struct vr_mapping *mapping = &range->mappings[i];
+        if (i == range->mapping_count || !mapping->usable || mapping->claimed ||
+            mapping->addr > at) {
+            return false;
+        }
+        at = mapping->addr + mapping->bytes;
+    }
+    return true;
+}
+
+/* How many whole, unclaimed mappings make up exactly the span; 0 when they do not. */
+static uint32_t count_whole(const struct vr_record *range, vram_addr addr, uint64_t bytes) {
+    uint32_t first = mapping_index(range, addr), count = 0;
+    vram_addr at = addr, end = addr + bytes;
+    for (; at < end; count++) {
+        const struct vr_mapping *mapping = &range->mappings[first + count];
+        if (first + count == range->mapping_count || mapping->claimed || mapping->addr != at ||
+            mapping->bytes > end - at) {
+            return 0;
+        }
+        at += mapping->bytes;
+    }
+    return count;
+}
+
+static vram_status make_room(struct vr_record *range, uint32_t count) {
+    static const char operation[] = "vram_range_map";
+    uint64_t need = (uint64_t)range->mapping_count + count;
+    uint64_t room = need + need / 2 + 8;
+    if (need <= range->mapping_room) {
+        return VRAM_OK;
+    }
+    if (room > UINT32_MAX) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "too many handles in one range");
+    }
+    struct vr_mapping *larger =
+        vr_mem_resize(range->mappings, (size_t)room, sizeof *larger, operation);
+    if (!larger) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    range->mappings = larger;
+    range->mapping_room = (uint32_t)room;
+    return VRAM_OK;
+}
+
+static void remove_entries(struct vr_record *range, uint32_t first, uint32_t count) {
+    for (uint32_t i = first; i < first + count; i++) {
+        range->mappings[i].physical->mapped = false;
+    }
+    memmove(&range->mappings[first], &range->mappings[first + count],
+            (range->mapping_count - first - count) * sizeof *range->mappings);
+    range->mapping_count -= count;
+}
+
+/* Ends a call's claim on `count` entries and lets go of the lock; a closing device is swept by the
+   last to leave (4). */
+static void end_claim(struct vr_device_object *device, struct vr_record *range, vram_addr addr,
+                      uint32_t count, bool usable) {
+    uint32_t first = mapping_index(range, addr);
+    for (uint32_t i = 0; i < count; i++) {
+        range->mappings[first + i].claimed = false;
+        range->mappings[first + i].usable = usable;
+    }
+    bool closing = device->closing && count;
+    vr_mutex_unlock(&device->lock);
+    if (closing) {
+        vr_ranges_unmap(device);
+    }
+}
+
+/* ------------------------------------------------------------------ mapping */
+
+static vram_status mark_mapped(struct vr_physical **list, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i]->mapped) {
+            while (i-- > 0) {
+                list[i]->mapped = false;
+            }
+            return vr_fail(VRAM_ERR_BUSY, "vram_range_map",
+                           "a handle is mapped already, or given twice");
+        }
+        list[i]->mapped = true;
+    }
+    return VRAM_OK;
+}
+
+/* Claims the place and the handles, under the lock. The caller has pinned the handles: (2). */
+static vram_status claim_place(struct vr_device_object *device, vram_addr addr,
+                               struct vr_physical **list, uint32_t count, uint64_t bytes,
+                               struct vr_record **claimed) {
+    static const char operation[] = "vram_range_map";
+    struct vr_record *range = vr_range_at(device, addr);
+    if (!range || addr % device->base.info.vmm_granule.value ||
+        !vr_inside(addr, bytes, vr_load(&range->base, VR_RELAXED),
+                   vr_load(&range->bytes, VR_RELAXED))) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "0x%llx + %llu bytes is not inside one range of this device on its granule",
+                       (unsigned long long)addr, (unsigned long long)bytes);
+    }
+    uint32_t at = mapping_index(range, addr);
+    if (at < range->mapping_count && range->mappings[at].addr < addr + bytes) {
+        return vr_fail(VRAM_ERR_BUSY, operation, "something is mapped at 0x%llx already",
+                       (unsigned long long)range->mappings[at].addr);
+    }
+    vram_status status = make_room(range, count);
+    if (status != VRAM_OK || (status = mark_mapped(list, count)) != VRAM_OK) {
+        return status;
+    }
+    memmove(&range->mappings[at + count], &range->mappings[at],
+            (range->mapping_count - at) * sizeof *range->mappings);
+    range->mapping_count += count;
+    for (uint32_t i = 0; i < count; i++) {
+        range->mappings[at + i] = (struct vr_mapping){
+            .addr = addr, .bytes = list[i]->bytes, .physical = list[i], .claimed = true};
+        addr += list[i]->bytes;
+    }
+    *claimed = range;
+    return VRAM_OK;
+}
+
+/* A driver that refuses to unmap once may only have been asked at a bad moment. */
+static vram_status unmap_surely(struct vr_device_object *device, vram_addr addr, uint64_t bytes) {
+    vram_status status = vr_vmm_unmap(&device->base, addr, bytes);
+    return status == VRAM_OK ? status : vr_vmm_unmap(&device->base, addr, bytes);
+}
+
+/* Maps each handle, then makes the whole accessible; undoes it when the driver fails. *left is how
+   many are still mapped after a failure: 0, but where the driver refuses to unmap. */
+static vram_status map_all(struct vr_device_object *device, vram_addr addr,
+                           struct vr_physical **list, uint32_t count, uint64_t bytes,
+                           uint32_t *left) {
+    vram_status status = VRAM_OK;
+    vram_addr at = addr;
+    uint32_t done = 0;
+    while (done < count && (status = vr_vmm_map(&device->base, at, list[done]->native,
+                                                list[done]->bytes)) == VRAM_OK) {
+        at += list[done++]->bytes;
+    }
+    if (status == VRAM_OK) {
+        status = vr_vmm_access(&device->base, addr, bytes);
+    }
+    if (status == VRAM_OK) {
+        return VRAM_OK;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    while (done > 0 &&
+           unmap_surely(device, at - list[done - 1]->bytes, list[done - 1]->bytes) == VRAM_OK) {
+        at -= list[--done]->bytes;
+    }
+    vr_error_restore(&error);
+    *left = done;
+    return status;
+}
+
+static vram_status map_handles(struct vr_device_object *device, vram_addr addr,
+                               struct vr_physical **list, uint32_t count) {
+    static const char operation[] = "vram_range_map";
+    uint64_t bytes = 0;
+    uint32_t left = 0;
+    struct vr_record *range = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i]->device != device) {
+            return vr_fail(VRAM_ERR_INVALID, operation, "a handle belongs to another device");
+        }
+        if (!vr_add(bytes, list[i]->bytes, &bytes)) {
+            return vr_fail(VRAM_ERR_OVERFLOW, operation, "the handles' sizes overflow");
+        }
+    }
+    vr_mutex_lock(&device->lock);
+    vram_status status = claim_place(device, addr, list, count, bytes, &range);
+    vr_mutex_unlock(&device->lock);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = map_all(device, addr, list, count, bytes, &left);
+    vr_mutex_lock(&device->lock);
+    if (status != VRAM_OK) {
+        remove_entries(range, mapping_index(range, addr) + left, count - left);
+    }
+    end_claim(device, range, addr, status == VRAM_OK ? count : left, status == VRAM_OK);
+    return status;
+}
+
+vram_status vram_range_map(vram_device *handle, vram_addr addr, vram_physical *const *handles,
+                           uint32_t count) {
+    static const char operation[] = "vram_range_map";
+    void *device;
+    uint32_t pinned = 0;
+    if (!handles || count == 0) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "no handles were given");
+    }
+    vram_status status = vr_vmm_enter(handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_physical **list = vr_mem_alloc(count, sizeof *list, operation);
+    if (!list) {
+        vr_leave(device);
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    while (pinned < count && status == VRAM_OK) {
+        void *physical;
+        status = vr_enter(VR_KIND_PHYSICAL, handles[pinned], operation, &physical);
+        if (status == VRAM_OK) {
+            list[pinned++] = physical;
+        }
+    }
+    if (status == VRAM_OK) {
+        status = map_handles(device, addr, list, count);
+    }
+    while (pinned > 0) {
+        vr_leave(list[--pinned]);
+    }
+    vr_mem_free(list);
+    vr_leave(device);
+    return status;
+}
+
+/* ---------------------------------------------------------------- unmapping */
+
+/* Claims the next entry at or behind `addr` for unmapping, if it is free to be. Under the lock. */
+static bool claim_entry(struct vr_record *range, vram_addr addr, struct vr_mapping *entry) {
+    uint32_t at = mapping_index(range, addr);
+    if (at == range->mapping_count || range->mappings[at].claimed) {
+        return false;
+    }
+    range->mappings[at].claimed = true;
+    vr_handle_ref(range->mappings[at].physical->object.handle);
+    *entry = range->mappings[at];
+    return true;
+}
+
+/* Unmaps a claimed entry. When the driver refuses, the entry stays as it was, or goes from the table
+   with its memory given up for lost. */
+static vram_status unmap_entry(struct vr_device_object *device, struct vr_record *range,
+                               const struct vr_mapping *entry, bool give_up) {
+    uint64_t handle = entry->physical->object.handle;
+    vram_status status = give_up ? unmap_surely(device, entry->addr, entry->bytes)
+                                 : vr_vmm_unmap(&device->base, entry->addr, entry->bytes);
+    vr_mutex_lock(&device->lock);
+    if (status == VRAM_OK || give_up) {
+        remove_entries(range, mapping_index(range, entry->addr), 1);
+        entry->physical->mapped = status != VRAM_OK;
+        end_claim(device, range, entry->addr, 0, false);
+    } else {
+        end_claim(device, range, entry->addr, 1, entry->usable);
+    }
+    vr_handle_unpin(handle);
+    return status;
+}
+
+vram_status vram_range_unmap(vram_device *handle, vram_addr addr, uint64_t bytes) {
+    static const char operation[] = "vram_range_unmap";
+    struct vr_mapping entry;
+    void *entered;
+    uint64_t end;
+    vram_status status = vr_vmm_enter(handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_device_object *device = entered;
+    vr_mutex_lock(&device->lock);
+    struct vr_record *range = vr_range_at(device, addr);
+    uint32_t count =
+        range && bytes && vr_add(addr, bytes, &end) ? count_whole(range, addr, bytes) : 0;
+    vr_mutex_unlock(&device->lock);
+    if (count == 0) {
+        status = vr_fail(VRAM_ERR_INVALID, operation,
+                         "0x%llx + %llu bytes is not made of whole mapped handles of one range",
+                         (unsigned long long)addr, (unsigned long long)bytes);
+    }
+    for (vram_addr at = addr; count > 0 && status == VRAM_OK; count--, at += entry.bytes) {
+        vr_mutex_lock(&device->lock);
+        range = vr_range_at(device, at);
+        bool ours = range && claim_entry(range, at, &entry);
+        vr_mutex_unlock(&device->lock);
+        status = ours ? unmap_entry(device, range, &entry, false)
+                      : vr_fail(VRAM_ERR_BUSY, operation, "another thread unmaps the same range");
+    }
+    vr_leave(device);
+    return status;
+}
+
+/* The first range with an unclaimed entry, which is claimed. Under the lock. */
+static struct vr_record *claim_any(struct vr_device_object *device, struct vr_mapping *entry) {
+    for (struct vr_link *link = vr_list_first(&device->records); link;
+         link = vr_list_next(&device->records, link)) {
+        struct vr_record *range = VR_CONTAINER(link, struct vr_record, link);
+        for (uint32_t i = 0; i < range->mapping_count; i++) {
+            if (claim_entry(range, range->mappings[i].addr, entry)) {
+                return range;
+            }
+        }
+    }
+    return NULL;
+}
+
+void vr_ranges_unmap(struct vr_device_object *device) {
+    struct vr_mapping entry;
+    for (;;) {
+        vr_mutex_lock(&device->lock);
+        struct vr_record *range = claim_any(device, &entry);
+        vr_mutex_unlock(&device->lock);
+        if (!range) {
+            return;
+        }
+        unmap_entry(device, range, &entry, true);
+    }
+}

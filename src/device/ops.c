@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ops.c: the checked wrappers. One line each: the sameness is the point.
+ *
+ * Debug builds assert that the calling thread holds no lock of the library: contract (2) of
+ * backend.h, and the reason why a driver that blocks can never stop another thread.
+ */
+#include "device/ops.h"
+
+#include "base/error.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "device/objects.h"
+
+#include <assert.h>
+
+/* Counts the call; whether a [lost] function may go on. */
+static bool begin_always(struct vr_device *device) {
+    assert(vr_locks_held() == 0);
+    vr_fetch_add(&vr_device_of(device)->driver_calls, 1, VR_RELAXED);
+    return true;
+}
+
+static bool begin(struct vr_device *device, const char *operation) {
+    if (vr_load(&device->lost, VR_RELAXED)) {
+        vr_error_set(VRAM_ERR_DEVICE_LOST, device->info.backend, operation, 0,
+                     "%s device %u was lost earlier; close it and open it again",
+                     device->info.backend, device->index);
+        return false;
+    }
+    return begin_always(device);
+}
+
+/* Notices loss, and never lets a failure leave without a record of its own. */
+static vram_status finish(struct vr_device *device, vram_status status, const char *operation) {
+    if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
+        return status;
+    }
+    if (vram_error_get()->status != status) {
+        vr_error_set(status, device->info.backend, operation, 0, "%s failed: %s", operation,
+                     vram_status_text(status));
+    }
+    if (status == VRAM_ERR_DEVICE_LOST && !vr_exchange(&device->lost, true, VR_ACQ_REL)) {
+        vr_log(VRAM_LOG_ERROR, "%s device %u was lost, first seen by %s: %s", device->info.backend,
+               device->index, vram_error_get()->operation, vram_error_get()->text);
+    }
+    return status;
+}
+
+#define CALL(device, operation, expression)                                                        \
+    (begin(device, operation) ? finish(device, expression, operation) : VRAM_ERR_DEVICE_LOST)
+#define CALL_LOST(device, operation, expression)                                                   \
+    (begin_always(device) ? finish(device, expression, operation) : VRAM_ERR_DEVICE_LOST)
+
+/* ------------------------------------------------------------------- device */
+
+vram_status vr_device_open(struct vr_device *device) {
+    return CALL(device, "device_open", device->backend->ops->device_open(device));
+}
+
+void vr_device_close(struct vr_device *device) {
+    begin_always(device);
+    device->ops->close(device);
+}
+
+vram_status vr_memory_info(struct vr_device *device, vram_value *free, vram_value *total) {
+    return CALL(device, "memory_info", device->ops->memory_info(device, free, total));
+}
+
+vram_status vr_memory_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
+    return CALL(device, "alloc", device->ops->alloc(device, bytes, addr));
+}
+
+vram_status vr_memory_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    return CALL_LOST(device, "free", device->ops->free(device, addr, bytes));
+}
+
+/* -------------------------------------------------------------------- queue */
+
+vram_status vr_queue_create(struct vr_queue *queue, const struct vram_queue_options *options) {
+    return CALL(queue->device, "queue_create", queue->device->queue_ops->create(queue, options));
+}
+
+vram_status vr_queue_adopt(struct vr_queue *queue) {
+    return CALL(queue->device, "queue_adopt", queue->device->queue_ops->adopt(queue));
+}
+
+void vr_queue_destroy(struct vr_queue *queue) {
+    begin_always(queue->device);
+    queue->device->queue_ops->destroy(queue);
+}
+
+vram_status vr_queue_upload(struct vr_queue *queue, vram_addr to, const void *from,
+                            uint64_t bytes) {
+    return CALL(queue->device, "upload", queue->device->queue_ops->upload(queue, to, from, bytes));
+}
+
+vram_status vr_queue_download(struct vr_queue *queue, void *to, vram_addr from, uint64_t bytes) {
+    return CALL(queue->device, "download",
+                queue->device->queue_ops->download(queue, to, from, bytes));
+}
+
+vram_status vr_queue_copy(struct vr_queue *queue, vram_addr to, vram_addr from, uint64_t bytes) {
+    return CALL(queue->device, "copy", queue->device->queue_ops->copy(queue, to, from, bytes));
+}
+
+vram_status vr_queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pattern,
+                          uint32_t pattern_bytes, uint64_t bytes) {
+    return CALL(queue->device, "fill",
+                queue->device->queue_ops->fill(queue, to, pattern, pattern_bytes, bytes));
+}
+
+vram_status vr_queue_signal(struct vr_queue *queue, uint64_t value) {
+    return CALL(queue->device, "signal", queue->device->queue_ops->signal(queue, value));
+}
+
+vram_status vr_queue_after(struct vr_queue *queue, struct vr_queue *other, uint64_t value) {
+    return CALL(queue->device, "after", queue->device->queue_ops->after(queue, other, value));
+}
+
+vram_status vr_queue_poll(struct vr_queue *queue) {
+    return CALL(queue->device, "poll", queue->device->queue_ops->poll(queue));
+}
+
+/* ------------------------------------------------------------------- pinned */
+
+vram_status vr_pinned_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
+    return CALL(device, "pinned_alloc", device->pinned->alloc(device, bytes, addr));
+}
+
+vram_status vr_pinned_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    return CALL_LOST(device, "pinned_free", device->pinned->free(device, addr, bytes));
+}
+
+/* ---------------------------------------------------------------------- vmm */
+
+vram_status vr_vmm_reserve(struct vr_device *device, uint64_t bytes, uint64_t align,
+                           vram_addr *addr) {
+    return CALL(device, "reserve", device->vmm->reserve(device, bytes, align, addr));
+}
+
+vram_status vr_vmm_unreserve(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    return CALL_LOST(device, "unreserve", device->vmm->unreserve(device, addr, bytes));
+}
+
+vram_status vr_vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
+    return CALL(device, "create", device->vmm->create(device, bytes, handle));
+}
+
+vram_status vr_vmm_release(struct vr_device *device, uint64_t handle, uint64_t bytes) {
+    return CALL_LOST(device, "release", device->vmm->release(device, handle, bytes));
+}
+
+vram_status vr_vmm_map(struct vr_device *device, vram_addr addr, uint64_t handle, uint64_t bytes) {
+    return CALL(device, "map", device->vmm->map(device, addr, handle, bytes));
+}
+
+vram_status vr_vmm_access(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    return CALL(device, "access", device->vmm->access(device, addr, bytes));
+}
+
+vram_status vr_vmm_unmap(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    return CALL_LOST(device, "unmap", device->vmm->unmap(device, addr, bytes));
+}
+
+/* ------------------------------------------------------------------ managed */
+
+vram_status vr_managed_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
+    return CALL(device, "managed_alloc", device->managed->alloc(device, bytes, addr));
+}
+
+vram_status vr_managed_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    return CALL_LOST(device, "managed_free", device->managed->free(device, addr, bytes));
+}
+
+vram_status vr_managed_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
+                                bool to_host) {
+    return CALL(queue->device, "prefetch",
+                queue->device->managed->prefetch(queue, addr, bytes, to_host));
+}
+
+/* -------------------------------------------------------------------- peers */
+
+bool vr_peer_reachable(struct vr_device *device, struct vr_device *peer) {
+    return begin(device, "peer_reachable") && device->peer->reachable(device, peer);
+}
+
+vram_status vr_peer_enable(struct vr_device *device, struct vr_device *peer) {
+    return CALL(device, "peer_enable", device->peer->enable(device, peer));
+}
+
+vram_status vr_peer_copy(struct vr_queue *queue, vram_addr to, struct vr_device *peer,
+                         vram_addr from, uint64_t bytes) {
+    return CALL(queue->device, "peer_copy",
+                queue->device->peer->copy(queue, to, peer, from, bytes));
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+vram_status vr_kernel_load(struct vr_device *device, const struct vram_kernel_source *source,
+                           void **kernel) {
+    return CALL(device, "kernel_load", device->kernel->load(device, source, kernel));
+}
+
+void vr_kernel_unload(struct vr_device *device, void *kernel) {
+    begin_always(device);
+    device->kernel->unload(device, kernel);
+}
+
+vram_status vr_queue_launch(struct vr_queue *queue, void *kernel,
+                            const struct vram_launch *launch) {
+    return CALL(queue->device, "launch", queue->device->kernel->launch(queue, kernel, launch));
+}

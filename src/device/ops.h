@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ops.h: the only callers of a backend's tables. Each wrapper is declared with the very type of the
+ * table's field, so the two cannot drift apart. A wrapper counts the call, refuses it on a lost
+ * device (except the functions that backend.h marks [lost]), notices when the device is lost, and
+ * makes sure that a failure is in the error record. Groups are checked by the callers: these
+ * functions must not be called when the group is NULL.
+ */
+#ifndef VR_OPS_H
+#define VR_OPS_H
+
+#include "backend/backend.h"
+
+vr_device_open_fn vr_device_open;
+vr_device_close_fn vr_device_close;
+vr_memory_info_fn vr_memory_info;
+vr_memory_alloc_fn vr_memory_alloc;
+vr_memory_free_fn vr_memory_free;
+
+vr_queue_create_fn vr_queue_create;
+vr_queue_adopt_fn vr_queue_adopt;
+vr_queue_destroy_fn vr_queue_destroy;
+vr_queue_upload_fn vr_queue_upload;
+vr_queue_download_fn vr_queue_download;
+vr_queue_copy_fn vr_queue_copy;
+vr_queue_fill_fn vr_queue_fill;
+vr_queue_signal_fn vr_queue_signal;
+vr_queue_after_fn vr_queue_after;
+vr_queue_poll_fn vr_queue_poll;
+
+vr_pinned_alloc_fn vr_pinned_alloc;
+vr_pinned_free_fn vr_pinned_free;
+
+vr_vmm_reserve_fn vr_vmm_reserve;
+vr_vmm_unreserve_fn vr_vmm_unreserve;
+vr_vmm_create_fn vr_vmm_create;
+vr_vmm_release_fn vr_vmm_release;
+vr_vmm_map_fn vr_vmm_map;
+vr_vmm_access_fn vr_vmm_access;
+vr_vmm_unmap_fn vr_vmm_unmap;
+
+vr_managed_alloc_fn vr_managed_alloc;
+vr_managed_free_fn vr_managed_free;
+vr_managed_prefetch_fn vr_managed_prefetch;
+
+vr_peer_reachable_fn vr_peer_reachable;
+vr_peer_enable_fn vr_peer_enable;
+vr_peer_copy_fn vr_peer_copy;
+
+vr_kernel_load_fn vr_kernel_load;
+vr_kernel_unload_fn vr_kernel_unload;
+vr_queue_launch_fn vr_queue_launch;
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * physical.c: memory without an address.
+ */
+#include "device/mapping.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "device/ops.h"
+
+static void physical_free(void *memory) {
+    struct vr_physical *physical = memory;
+    struct vr_device_object *device = physical->device;
+    if (physical->native && !physical->mapped) {
+        /* Twice: a driver that refused once may only have been asked at a bad moment. */
+        if (vr_vmm_release(&device->base, physical->native, physical->bytes) != VRAM_OK &&
+            vr_vmm_release(&device->base, physical->native, physical->bytes) != VRAM_OK) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes: %s",
+                   (unsigned long long)physical->bytes, vram_error_get()->text);
+        }
+        vr_held_sub(device, physical->bytes);
+        vr_uncharge(device, physical->bytes);
+    }
+    vr_mutex_lock(&device->lock);
+    vr_link_remove(&physical->link);
+    vr_mutex_unlock(&device->lock);
+    vr_mem_free(physical);
+    vr_leave(device);
+}
+
+static vram_status physical_make(struct vr_device_object *device, uint64_t bytes,
+                                 vram_physical **out) {
+    static const char operation[] = "vram_physical_create";
+    struct vr_physical *physical = vr_mem_alloc(1, sizeof *physical, operation);
+    if (!physical) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    physical->object.process = vr_os_process_generation();
+    physical->device = device;
+    physical->bytes = bytes;
+    vr_handle_ref(device->object.handle);
+    vram_status status = vr_charge(device, bytes, operation);
+    if (status != VRAM_OK) {
+        goto fail;
+    }
+    status = vr_vmm_create(&device->base, bytes, &physical->native);
+    if (status == VRAM_OK && !physical->native) {
+        status = vr_error_set(VRAM_ERR_CORRUPT, device->base.info.backend, operation, 0,
+                              "the driver reported success with the handle 0");
+    }
+    if (status != VRAM_OK) {
+        vr_uncharge(device, bytes);
+        physical->native = 0;
+        goto fail;
+    }
+    vr_held_add(device, bytes);
+    status = vr_handle_publish(VR_KIND_PHYSICAL, physical, physical_free, &physical->object.handle);
+    if (status != VRAM_OK) {
+        goto fail;
+    }
+    uint64_t handle = physical->object.handle;
+    status = vr_device_list_child(device, &device->physicals, &physical->link, operation);
+    if (status != VRAM_OK) {
+        if (vr_handle_retire(handle)) {
+            vr_handle_unpin(handle);
+        }
+        return status;
+    }
+    *out = (vram_physical *)(uintptr_t)handle;
+    return VRAM_OK;
+fail : {
+    struct vram_error error;
+    vr_error_save(&error);
+    physical_free(physical);
+    vr_error_restore(&error);
+    return status;
+}
+}
+
+vram_status vram_physical_create(vram_device *handle, uint64_t bytes, vram_physical **physical) {
+    static const char operation[] = "vram_physical_create";
+    void *device;
+    uint64_t rounded;
+    if (!physical) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the handle is NULL");
+    }
+    vram_status status = vr_vmm_enter(handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_vmm_round(device, bytes, operation, &rounded);
+    if (status == VRAM_OK) {
+        status = physical_make(device, rounded, physical);
+    }
+    vr_leave(device);
+    return status;
+}
+
+vram_status vram_physical_destroy(vram_physical *handle) {
+    static const char operation[] = "vram_physical_destroy";
+    void *entered;
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_enter(VR_KIND_PHYSICAL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_physical *physical = entered;
+    vr_mutex_lock(&physical->device->lock);
+    bool busy = physical->mapped;
+    bool ours = !busy && vr_handle_retire(physical->object.handle);
+    if (ours) {
+        vr_link_remove(&physical->link);
+    }
+    vr_mutex_unlock(&physical->device->lock);
+    if (busy) {
+        status = vr_fail(VRAM_ERR_BUSY, operation, "the memory is mapped; unmap it first");
+    } else if (!ours) {
+        status = vr_fail(VRAM_ERR_STALE, operation, "the handle was destroyed meanwhile");
+    } else {
+        vr_handle_unpin(physical->object.handle);
+    }
+    vr_leave(physical);
+    return status;
+}
+
+uint64_t vram_physical_bytes(vram_physical *handle) {
+    void *physical;
+    if (vr_enter(VR_KIND_PHYSICAL, handle, "vram_physical_bytes", &physical) != VRAM_OK) {
+        return 0;
+    }
+    uint64_t bytes = ((struct vr_physical *)physical)->bytes;
+    vr_leave(physical);
+    return bytes;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * point.c: points in time.
+ *
+ * A mark takes a number and has the queue write it into the queue's word behind everything
+ * submitted so far. Any number of threads may mark one queue at once, and no lock is held across the
+ * driver call, so two marks may reach the driver in the other order than their numbers. That is
+ * harmless, for these reasons:
+ *
+ *  (1) Point v means the work submitted before v was taken. A signal with any number >= v was
+ *      submitted after v was taken, hence behind that work. So word >= v proves v has passed,
+ *      whichever signal wrote the word.
+ *  (2) A late signal with a lower number may lower the word for a moment. Whoever submitted a signal
+ *      and then finds that a higher number was taken meanwhile submits the newest number again. The
+ *      last signal of a queue therefore always carries the highest number, and nobody waits for ever.
+ *      Re-submitting takes no new number, so threads cannot chase each other endlessly.
+ *
+ * docs/design/02-points-in-time.md has the argument at length.
+ */
+#include "device/objects.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "device/ops.h"
+
+static bool passed(const struct vr_queue_object *queue, uint64_t value) {
+    return vr_load(queue->base.word, VR_ACQUIRE) >= value || vr_load(&queue->idle, VR_ACQUIRE);
+}
+
+vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
+    uint64_t mine = vr_fetch_add(&queue->issued, 1, VR_ACQ_REL) + 1;
+    for (uint64_t newest = mine, written = 0; written != newest;
+         newest = vr_load(&queue->issued, VR_ACQUIRE)) {
+        written = newest; /* keeps (2) */
+        vram_status status = vr_queue_signal(&queue->base, written);
+        if (status != VRAM_OK) {
+            return status;
+        }
+    }
+    *value = mine;
+    return VRAM_OK;
+}
+
+/* Rests a little longer each time: spinning first, since most waits are short. */
+static void rest(unsigned round) {
+    if (round < 64) {
+        vr_os_pause();
+    } else if (round < 256) {
+        vr_os_yield();
+    } else {
+        vr_clock_sleep(round < 1024 ? 20000 : 200000);
+    }
+}
+
+vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
+                                const char *operation) {
+    if (passed(queue, value)) {
+        return VRAM_OK;
+    }
+    uint64_t deadline =
+        vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? queue->device->context->wait_ns : timeout);
+    for (unsigned round = 0;; round++) {
+        /* The driver is asked now and then only: it may have no engine of its own, or be lost. */
+        vram_status status = round % 16 == 0 ? vr_queue_poll(&queue->base) : VRAM_ERR_NOT_READY;
+        if (passed(queue, value)) {
+            return VRAM_OK;
+        }
+        if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
+            return status;
+        }
+        if (vr_exiting()) {
+            return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the process is exiting");
+        }
+        if (vr_deadline_passed(deadline)) {
+            return vr_fail(VRAM_ERR_TIMEOUT, operation,
+                           "the point had not passed when the deadline did");
+        }
+        rest(round);
+    }
+}
+
+/* The queue of a point: VRAM_OK with *queue NULL when the point has passed because its queue is
+   gone, or never was. */
+static vram_status point_enter(vram_point point, const char *operation,
+                               struct vr_queue_object **queue) {
+    void *entered;
+    *queue = NULL;
+    if (!point.queue && !point.value) {
+        return VRAM_OK;
+    }
+    if (vr_handle_was(VR_KIND_QUEUE, point.queue)) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_enter(VR_KIND_QUEUE, point.queue, operation, &entered);
+    if (status == VRAM_ERR_STALE) {
+        return VRAM_OK; /* destroyed between the two looks */
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_queue_object *found = entered;
+    if (point.value > vr_load(&found->issued, VR_ACQUIRE)) {
+        vr_leave(found);
+        return vr_fail(VRAM_ERR_INVALID, operation, "the queue has not made such a point yet");
+    }
+    *queue = found;
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------------- public */
+
+vram_status vram_queue_mark(vram_queue *handle, vram_point *point) {
+    static const char operation[] = "vram_queue_mark";
+    void *queue;
+    uint64_t value;
+    if (!point) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
+    }
+    vram_status status = vr_queue_enter(handle, operation, &queue);
+    if (status == VRAM_OK) {
+        status = vr_queue_mark(queue, &value);
+        vr_leave(queue);
+    }
+    if (status == VRAM_OK) {
+        *point = (vram_point){handle, value};
+    }
+    return status;
+}
+
+vram_status vram_point_poll(vram_point point) {
+    struct vr_queue_object *queue;
+    vram_status status = point_enter(point, "vram_point_poll", &queue);
+    if (status != VRAM_OK || !queue) {
+        return status;
+    }
+    if (!passed(queue, point.value)) {
+        status = VRAM_ERR_NOT_READY;
+        /* Most polls only read the word; every eighth that finds it short asks the driver, which
+           may need to be asked to make progress, and may be lost. */
+        if (vr_fetch_add(&queue->looks, 1, VR_RELAXED) % 8 == 0) {
+            vram_status told = vr_queue_poll(&queue->base);
+            status = passed(queue, point.value) ? VRAM_OK : told == VRAM_OK ? status : told;
+        }
+    }
+    vr_leave(queue);
+    return status;
+}
+
+vram_status vram_point_wait(vram_point point, uint64_t timeout) {
+    struct vr_queue_object *queue;
+    vram_status status = point_enter(point, "vram_point_wait", &queue);
+    if (status == VRAM_OK && queue) {
+        status = vr_queue_wait_value(queue, point.value, timeout, "vram_point_wait");
+        vr_leave(queue);
+    }
+    return status;
+}
+
+vram_status vram_queue_wait(vram_queue *handle, uint64_t timeout) {
+    static const char operation[] = "vram_queue_wait";
+    void *queue;
+    uint64_t value;
+    vram_status status = vr_queue_enter(handle, operation, &queue);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_queue_mark(queue, &value);
+    if (status == VRAM_OK) {
+        status = vr_queue_wait_value(queue, value, timeout, operation);
+    }
+    vr_leave(queue);
+    return status;
+}
+
+vram_status vram_queue_poll(vram_queue *handle) {
+    void *queue;
+    vram_status status = vr_queue_enter(handle, "vram_queue_poll", &queue);
+    if (status == VRAM_OK) {
+        status = vr_queue_poll(&((struct vr_queue_object *)queue)->base);
+        vr_leave(queue);
+    }
+    return status;
+}
+
+/* A wait on another device's word needs that device for as long as the wait may be pending, that is
+   as long as the waiting queue lives: its reference is kept once per queue. */
+static vram_status follow(struct vr_queue_object *queue, uint64_t device) {
+    vr_mutex_lock(&queue->device->lock);
+    for (uint32_t i = 0; i < queue->followed_count; i++) {
+        if (queue->followed[i] == device) {
+            vr_mutex_unlock(&queue->device->lock);
+            return VRAM_OK;
+        }
+    }
+    uint64_t *larger = vr_mem_resize(queue->followed, queue->followed_count + 1, sizeof *larger,
+                                     "vram_queue_after");
+    if (larger) {
+        queue->followed = larger;
+        larger[queue->followed_count++] = device;
+        vr_handle_ref(device);
+    }
+    vr_mutex_unlock(&queue->device->lock);
+    return larger ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+}
+
+static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *other,
+                         uint64_t value) {
+    if (queue == other || passed(other, value)) {
+        return VRAM_OK; /* a queue is in order with itself */
+    }
+    if (queue->base.device->backend != other->base.device->backend) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_queue_after",
+                       "a %s queue cannot wait for a %s queue; wait on the host",
+                       queue->base.device->info.backend, other->base.device->info.backend);
+    }
+    if (queue->device != other->device) {
+        vram_status status = follow(queue, other->device->object.handle);
+        if (status != VRAM_OK) {
+            return status;
+        }
+    }
+    return vr_queue_after(&queue->base, &other->base, value);
+}
+
+vram_status vram_queue_after(vram_queue *handle, vram_point point) {
+    static const char operation[] = "vram_queue_after";
+    struct vr_queue_object *other;
+    void *queue;
+    vram_status status = vr_queue_enter(handle, operation, &queue);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = point_enter(point, operation, &other);
+    if (status == VRAM_OK && other) {
+        status = after(queue, other, point.value);
+        vr_leave(other);
+    }
+    vr_leave(queue);
+    return status;
+}

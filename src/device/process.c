@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * process.c: the life of the process as the library sees it, and the way into and out of every
+ * public call.
+ *
+ * At exit the drivers take themselves down in an order nobody controls, so the library raises a flag
+ * first, makes no driver call from then on, and leaves everything to the system. In a forked child a
+ * parent's context is refused: its threads are gone and its driver state belongs to the parent.
+ */
+#include "device/objects.h"
+
+#include "base/error.h"
+#include "base/lock.h"
+#include "base/os/os.h"
+
+#include <string.h>
+
+static vr_atomic_bool exiting;
+static vr_atomic_bool watched;
+
+static void raise_exit_flag(void) {
+    vr_store(&exiting, true, VR_RELEASE);
+}
+
+bool vr_exiting(void) {
+    return vr_load(&exiting, VR_ACQUIRE);
+}
+
+/* Handlers run in the reverse order of their registration, so registering after the drivers were
+   started makes ours run before theirs. Each context registers once more only until the first
+   success: drivers do not move once loaded. */
+vram_status vr_process_watch(void) {
+    if (vr_exchange(&watched, true, VR_ACQ_REL)) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_os_at_exit(raise_exit_flag);
+    if (status != VRAM_OK) {
+        vr_store(&watched, false, VR_RELEASE);
+    }
+    return status;
+}
+
+bool vr_forked(const struct vr_object *object) {
+    return object->process != vr_os_process_generation();
+}
+
+vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operation, void **object) {
+    if (vr_exiting()) {
+        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the process is exiting");
+    }
+    struct vr_object *found = vr_handle_pin(kind, handle);
+    if (!found) {
+        return vr_handle_error(kind, handle, operation);
+    }
+    if (vr_forked(found)) {
+        /* The pin stays on purpose: no destructor of the parent's may ever run in the child. */
+        return vr_fail(VRAM_ERR_FORKED, operation,
+                       "the context belongs to the parent process; create one in this process");
+    }
+    *object = found;
+    return VRAM_OK;
+}
+
+void vr_leave(void *object) {
+    vr_handle_unpin(((struct vr_object *)object)->handle);
+}
+
+vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest,
+                         const char *operation) {
+    size_t size;
+    if (!to) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the struct to fill is NULL");
+    }
+    memcpy(&size, to, sizeof size);
+    if (size < oldest || size > (1u << 16)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the struct's size field is %zu; set it to sizeof the struct (%zu)", size,
+                       bytes);
+    }
+    /* A newer caller's further fields read as zero, which means unknown; an older caller gets what
+       its struct has room for. */
+    memset(to, 0, size);
+    memcpy(to, from, size < bytes ? size : bytes);
+    memcpy(to, &size, sizeof size);
+    return VRAM_OK;
+}
+
+vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation) {
+    memset(to, 0, bytes);
+    if (!from) {
+        return VRAM_OK;
+    }
+    size_t size;
+    memcpy(&size, from, sizeof size);
+    if (size < sizeof size || size > (1u << 16)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the options' size field is %zu; set it to sizeof the struct (%zu)", size,
+                       bytes);
+    }
+    memcpy(to, from, size < bytes ? size : bytes);
+    return VRAM_OK;
+}

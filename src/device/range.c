@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * range.c: reserved addresses, and whether an address may be touched.
+ */
+#include "device/mapping.h"
+
+#include "base/error.h"
+#include "base/size.h"
+#include "device/ops.h"
+
+vram_status vr_vmm_enter(vram_device *handle, const char *operation, void **device) {
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, device);
+    if (status == VRAM_OK && !((struct vr_device_object *)*device)->base.vmm) {
+        const struct vram_device_info *info = &((struct vr_device_object *)*device)->base.info;
+        status = vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+                         "%s device %u has no virtual memory management", info->backend,
+                         info->backend_index);
+        vr_leave(*device);
+    }
+    return status;
+}
+
+vram_status vr_vmm_round(const struct vr_device_object *device, uint64_t bytes,
+                         const char *operation, uint64_t *rounded) {
+    uint64_t granule = device->base.info.vmm_granule.value;
+    if (bytes == 0) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "0 bytes were asked for");
+    }
+    if (!vr_round_up(bytes, granule, rounded)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up to %llu",
+                       (unsigned long long)bytes, (unsigned long long)granule);
+    }
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------------- ranges */
+
+static vram_status reserve(struct vr_device_object *device, uint64_t bytes,
+                           struct vr_record *record, vram_addr *base) {
+    static const char operation[] = "vram_range_create";
+    uint64_t granule = device->base.info.vmm_granule.value, end;
+    vram_addr given = 0;
+    vram_status status = vr_vmm_reserve(&device->base, bytes, granule, &given);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (!given || given % granule || !vr_add(given, bytes, &end)) {
+        return vr_error_set(VRAM_ERR_CORRUPT, device->base.info.backend, operation, 0,
+                            "the driver reported success with the impossible address 0x%llx",
+                            (unsigned long long)given);
+    }
+    status = vr_record_publish(record, given, bytes, device->object.handle, VRAM_MEMORY_DEVICE,
+                               true, operation);
+    if (status == VRAM_OK) {
+        *base = given;
+    } else if (status != VRAM_ERR_CORRUPT) {
+        struct vram_error error;
+        vr_error_save(&error);
+        vr_vmm_unreserve(&device->base, given, bytes);
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
+vram_status vram_range_create(vram_device *handle, uint64_t bytes, vram_addr *base) {
+    static const char operation[] = "vram_range_create";
+    void *entered;
+    uint64_t rounded;
+    vram_addr given;
+    if (!base) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+    }
+    vram_status status = vr_vmm_enter(handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_device_object *device = entered;
+    struct vr_record *record = NULL;
+    status = vr_vmm_round(device, bytes, operation, &rounded);
+    if (status == VRAM_OK && !(record = vr_record_take(operation))) {
+        status = VRAM_ERR_HOST_MEMORY;
+    }
+    if (status == VRAM_OK) {
+        status = reserve(device, rounded, record, &given);
+    }
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&device->lock);
+        vr_list_append(&device->records, &record->link);
+        vr_mutex_unlock(&device->lock);
+        *base = given;
+    } else if (record) {
+        vr_record_give(record);
+    }
+    vr_leave(device);
+    return status;
+}
+
+struct vr_record *vr_range_at(struct vr_device_object *device, vram_addr addr) {
+    struct vr_place place;
+    bool found = vr_address_find(addr, &place) && place.is_range &&
+                 place.device == device->object.handle && !place.record->freeing;
+    return found ? place.record : NULL;
+}
+
+static vram_status claim_range(struct vr_device_object *device, vram_addr base,
+                               struct vr_record **claimed) {
+    static const char operation[] = "vram_range_destroy";
+    vram_status status = VRAM_OK;
+    vr_mutex_lock(&device->lock);
+    struct vr_record *range = vr_range_at(device, base);
+    if (!range || vr_load(&range->base, VR_RELAXED) != base) {
+        status =
+            vr_fail(VRAM_ERR_INVALID, operation,
+                    "0x%llx is not the start of a range of this device", (unsigned long long)base);
+    } else if (range->mapping_count) {
+        status = vr_fail(VRAM_ERR_BUSY, operation, "%u handles are still mapped in the range",
+                         range->mapping_count);
+    } else {
+        range->freeing = true;
+        *claimed = range;
+    }
+    vr_mutex_unlock(&device->lock);
+    return status;
+}
+
+vram_status vram_range_destroy(vram_device *handle, vram_addr base) {
+    static const char operation[] = "vram_range_destroy";
+    void *entered;
+    struct vr_record *range = NULL;
+    if (vr_exiting()) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_vmm_enter(handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_device_object *device = entered;
+    status = claim_range(device, base, &range);
+    if (status == VRAM_OK) {
+        uint64_t bytes = vr_load(&range->bytes, VR_RELAXED);
+        vr_record_withdraw(range);
+        status = vr_vmm_unreserve(&device->base, base, bytes);
+        if (status == VRAM_OK) {
+            vr_mutex_lock(&device->lock);
+            vr_link_remove(&range->link);
+            vr_mutex_unlock(&device->lock);
+            vr_record_give(range);
+        } else {
+            struct vram_error error;
+            vr_error_save(&error);
+            vram_status back = vr_record_publish(range, base, bytes, device->object.handle,
+                                                 VRAM_MEMORY_DEVICE, true, operation);
+            vr_mutex_lock(&device->lock);
+            range->freeing = back != VRAM_OK; /* else tried again when the device is closed */
+            vr_mutex_unlock(&device->lock);
+            vr_error_restore(&error);
+        }
+    }
+    vr_leave(device);
+    return status;
+}
+
+/* ----------------------------------------------------------- checking spans */
+
+vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
+                          const char *operation) {
+    struct vr_place place;
+    bool good = vr_address_find(addr, &place) && place.device == device->object.handle &&
+                place.kind != VRAM_MEMORY_PINNED && vr_inside(addr, bytes, place.base, place.bytes);
+    if (good && place.is_range) {
+        vr_mutex_lock(&device->lock);
+        struct vr_record *range = vr_range_at(device, addr);
+        good = range && vr_mappings_cover(range, addr, bytes);
+        vr_mutex_unlock(&device->lock);
+    }
+    return good ? VRAM_OK
+                : vr_fail(VRAM_ERR_INVALID, operation,
+                          "0x%llx + %llu bytes is not live memory of this device",
+                          (unsigned long long)addr, (unsigned long long)bytes);
+}
+
+vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_device_object **owner) {
+    struct vr_place place;
+    struct vr_device_object *device = NULL;
+    if (vr_address_find(addr, &place)) {
+        device = vr_handle_pin(VR_KIND_DEVICE, (void *)(uintptr_t)place.device);
+    }
+    if (!device) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "no live memory of libvram is at 0x%llx",
+                       (unsigned long long)addr);
+    }
+    *owner = device;
+    return VRAM_OK;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transfer.c: copies, fills and prefetches: every span is checked against live memory before a
+ * backend sees it.
+ */
+#include "device/objects.h"
+
+#include "base/error.h"
+#include "base/size.h"
+#include "device/address.h"
+#include "device/ops.h"
+
+vram_status vram_queue_upload(vram_queue *handle, vram_addr to, const void *from, uint64_t bytes) {
+    static const char operation[] = "vram_queue_upload";
+    void *entered;
+    vram_status status = vr_queue_enter(handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_queue_object *queue = entered;
+    if (bytes) {
+        status = from ? vr_span_check(queue->device, to, bytes, operation)
+                      : vr_fail(VRAM_ERR_INVALID, operation, "the host memory is NULL");
+        if (status == VRAM_OK) {
+            status = vr_queue_upload(&queue->base, to, from, bytes);
+        }
+    }
+    vr_leave(queue);
+    return status;
+}
+
+vram_status vram_queue_download(vram_queue *handle, void *to, vram_addr from, uint64_t bytes) {
+    static const char operation[] = "vram_queue_download";
+    void *entered;
+    vram_status status = vr_queue_enter(handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_queue_object *queue = entered;
+    if (bytes) {
+        status = to ? vr_span_check(queue->device, from, bytes, operation)
+                    : vr_fail(VRAM_ERR_INVALID, operation, "the host memory is NULL");
+        if (status == VRAM_OK) {
+            status = vr_queue_download(&queue->base, to, from, bytes);
+        }
+    }
+    vr_leave(queue);
+    return status;
+}
+
+/* ------------------------------------------------------------ device to device */
+
+static bool is_peer(struct vr_device_object *device, uint64_t handle) {
+    bool found = false;
+    vr_mutex_lock(&device->lock);
+    for (uint32_t i = 0; i < device->peer_count && !found; i++) {
+        found = device->peers[i] == handle;
+    }
+    vr_mutex_unlock(&device->lock);
+    return found;
+}
+
+static vram_status copy_from_peer(struct vr_queue_object *queue, vram_addr to,
+                                  struct vr_device_object *peer, vram_addr from, uint64_t bytes) {
+    static const char operation[] = "vram_queue_copy";
+    if (!is_peer(queue->device, peer->object.handle)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "0x%llx belongs to another device; vram_device_peer_enable comes first",
+                       (unsigned long long)from);
+    }
+    vram_status status = vr_span_check(peer, from, bytes, operation);
+    return status == VRAM_OK ? vr_peer_copy(&queue->base, to, &peer->base, from, bytes) : status;
+}
+
+static vram_status copy(struct vr_queue_object *queue, vram_addr to, vram_addr from,
+                        uint64_t bytes) {
+    static const char operation[] = "vram_queue_copy";
+    struct vr_device_object *owner;
+    vram_status status = vr_span_check(queue->device, to, bytes, operation);
+    if (status != VRAM_OK || (status = vr_span_owner(from, operation, &owner)) != VRAM_OK) {
+        return status;
+    }
+    if (owner != queue->device) {
+        status = copy_from_peer(queue, to, owner, from, bytes);
+    } else if ((status = vr_span_check(owner, from, bytes, operation)) == VRAM_OK) {
+        status = vr_overlap(to, bytes, from, bytes)
+                     ? vr_fail(VRAM_ERR_INVALID, operation, "the two ranges overlap")
+                     : vr_queue_copy(&queue->base, to, from, bytes);
+    }
+    vr_leave(owner);
+    return status;
+}
+
+vram_status vram_queue_copy(vram_queue *handle, vram_addr to, vram_addr from, uint64_t bytes) {
+    void *queue;
+    vram_status status = vr_queue_enter(handle, "vram_queue_copy", &queue);
+    if (status == VRAM_OK) {
+        status = bytes ? copy(queue, to, from, bytes) : VRAM_OK;
+        vr_leave(queue);
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------------- fills */
+
+vram_status vram_queue_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
+                            uint32_t pattern_bytes, uint64_t bytes) {
+    static const char operation[] = "vram_queue_fill";
+    void *entered;
+    vram_status status = vr_queue_enter(handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_queue_object *queue = entered;
+    if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "a pattern has 1, 2 or 4 bytes, not %u",
+                         pattern_bytes);
+    } else if (to % pattern_bytes || bytes % pattern_bytes) {
+        status =
+            vr_fail(VRAM_ERR_INVALID, operation,
+                    "address and size must be multiples of the pattern's %u bytes", pattern_bytes);
+    } else if (bytes && (status = vr_span_check(queue->device, to, bytes, operation)) == VRAM_OK) {
+        status = vr_queue_fill(&queue->base, to, pattern, pattern_bytes, bytes);
+    }
+    vr_leave(queue);
+    return status;
+}
+
+/* --------------------------------------------------------------- prefetches */
+
+vram_status vram_queue_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, bool to_host) {
+    static const char operation[] = "vram_queue_prefetch";
+    struct vr_place place;
+    void *entered;
+    vram_status status = vr_queue_enter(handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_queue_object *queue = entered;
+    if (!queue->device->base.managed) {
+        status = vr_fail(VRAM_ERR_UNSUPPORTED, operation, "the device has no managed memory");
+    } else if (bytes == 0) {
+        status = VRAM_OK;
+    } else if (!vr_address_find(addr, &place) || place.kind != VRAM_MEMORY_MANAGED) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not managed memory",
+                         (unsigned long long)addr);
+    } else if ((status = vr_span_check(queue->device, addr, bytes, operation)) == VRAM_OK) {
+        status = vr_managed_prefetch(&queue->base, addr, bytes, to_host);
+    }
+    vr_leave(queue);
+    return status;
+}
