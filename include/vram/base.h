@@ -98,7 +98,7 @@ VRAM_API const char *vram_version_text(void);
     X(ERR_BACKEND, -102, "the driver reported an error")
 
 typedef enum vram_status {
-#define VRAM_STATUS_ENUM(name, value, text) VRAM_##name = value,
+#define VRAM_STATUS_ENUM(name, value, text) VRAM_##name = (value),
     VRAM_STATUS_MAP(VRAM_STATUS_ENUM)
 #undef VRAM_STATUS_ENUM
 } vram_status;
@@ -172,9 +172,9 @@ typedef enum vram_option_type {
 typedef struct vram_option_info {
     const char *name;          /* "wait_timeout"; the environment has VRAM_WAIT_TIMEOUT */
     vram_option_type type;     /* how its text is read */
+    bool is_limit;             /* the environment's value is a ceiling that the API cannot lift */
     const char *default_text;  /* the value when nobody sets it */
     uint64_t minimum, maximum; /* accepted range; for numbers, sizes and durations */
-    bool is_limit;             /* the environment's value is a ceiling that the API cannot lift */
     const char *help;          /* one line */
 } vram_option_info;
 

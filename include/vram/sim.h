@@ -6,18 +6,23 @@
  * card one does not own, and see what a program does when a driver fails. They are configured by
  * text, in vram_context_options.sim, the option `sim` or VRAM_SIM, as "key=value,key=value":
  *
- *   devices=N       how many (1; 0 to 64)                 memory=SIZE   of each (8G)
- *   granule=SIZE    VMM granule (2M)                      profile=NAME  prices: none, h200 (none)
- *   vmm=on|off      virtual memory management (on)        real=on|off   addresses that the host may
- *   seed=N          of lag and order (1)                                dereference (off)
- *   lag=N           work finishes up to N calls late (0)  lose=N        device lost at its n-th call
- *   info=on|off     tells free memory (on)                journal=N     calls remembered (1024)
- *   fault=CALL:N[:CODE[:forever]]  as vram_sim_fault; CALL is a name of VRAM_SIM_CALL_MAP or any
+ *   devices=N     how many (1; 0 to 64)                   memory=SIZE   of each (8G; 64K to 1024T)
+ *   granule=SIZE  VMM granule, a power of two (2M)        profile=NAME  prices: none, h200 (none)
+ *   vmm=on|off    virtual memory management (on)          info=on|off   tells free memory (on)
+ *   seed=N        of lag and order (1)                    journal=N     calls remembered (1024)
+ *   lag=N         work is done up to N calls late (0; 0 to 10000)
+ *   real=on|off   addresses that the host may dereference, and kernels (off)
+ *   lose=N[:D]    every device, or only device D, is lost at its n-th call
+ *   fault=CALL:N[:CODE[:forever]]  as vram_sim_fault. CALL is a name of VRAM_SIM_CALL_MAP; CODE a
+ *                 number, a code of vram_sim_code in small letters (out_of_memory, which is also the
+ *                 default), or the lie null, misaligned or overlap
  *
  * Addresses are synthetic, outside what a process can touch, unless real=on; contents are kept all
- * the same, in sparse host memory that only grows with what is written. Time is a virtual clock
- * that every call advances by its price, so results repeat exactly. Work submitted to a queue takes
- * effect when that clock (and the lag) says it is done, in the order of its queue.
+ * the same, in sparse host memory that only grows with what is written. Memory that was never
+ * written reads as zeros. Time is a virtual clock that every call advances by its price, so results
+ * repeat exactly. Work submitted to a queue takes effect when that clock (and the lag) says it is
+ * done, in the order of its queue, and never inside the call that submitted it: at a later call, or
+ * at a poll, which moves the clock to the next work that can be done.
  */
 #ifndef VRAM_SIM_H
 #define VRAM_SIM_H
@@ -82,28 +87,37 @@ typedef enum vram_sim_code {
     VRAM_SIM_NOT_SUPPORTED = 3,
     VRAM_SIM_NOT_READY = 4,
     VRAM_SIM_HOST_MEMORY = 5,
-    VRAM_SIM_DEVICE_LOST = 6
+    VRAM_SIM_DEVICE_LOST = 6,  /* as a planned fault it loses the device that the call was for */
+    VRAM_SIM_DEINITIALIZED = 7 /* called after the driver was stopped */
 } vram_sim_code;
 
-/** A result that claims success and is wrong, for calls that return an address or handle. */
+/**
+ * A result that claims success and is wrong, for the calls that return an address or handle: alloc,
+ * pinned_alloc, managed_alloc, reserve and create. Nothing is taken, so there is nothing to give back.
+ */
 typedef enum vram_sim_lie {
     VRAM_SIM_LIE_NONE = 0,
     VRAM_SIM_LIE_NULL = 1,       /* success with address or handle 0 */
-    VRAM_SIM_LIE_MISALIGNED = 2, /* success with an address off its granule */
-    VRAM_SIM_LIE_OVERLAP = 3     /* success with an address that is in use already */
+    VRAM_SIM_LIE_MISALIGNED = 2, /* success with an address off its granule; not for create */
+    VRAM_SIM_LIE_OVERLAP = 3 /* success with what is in use already; the truth when nothing is */
 } vram_sim_lie;
 
 /** One planned failure. */
 typedef struct vram_sim_fault {
     size_t size;        /* sizeof(vram_sim_fault) */
-    vram_sim_call call; /* which entry point; VRAM_SIM_ANY for all */
+    vram_sim_call call; /* which entry point; VRAM_SIM_ANY for all, with a lie all that can lie */
     uint64_t nth;       /* strikes at the n-th such call from now, n >= 1 */
     bool for_ever;      /* and at every later one */
     int32_t code;       /* the code it answers; 0 with a lie */
     vram_sim_lie lie;
 } vram_sim_fault;
 
-/** Plans a fault for all simulated devices of the context; NULL plans none. Replaces the last. */
+/**
+ * Plans a fault for all simulated devices of the context; NULL plans none. Replaces the last.
+ * VRAM_ERR_INVALID for a fault that cannot be: nth 0, a code and a lie, or neither, a call that
+ * cannot lie. A call that returns nothing (queue_destroy, kernel_unload, device_close) is done even
+ * when a fault strikes it.
+ */
 VRAM_API vram_status vram_sim_fault_set(vram_context *context, const vram_sim_fault *fault);
 
 /** What the simulated driver has seen. */
@@ -113,7 +127,8 @@ typedef struct vram_sim_state {
     uint64_t faults;       /* planned faults that struck */
     uint64_t violations;   /* breaches of the drivers' protocol; vram_sim_violation tells them */
     uint64_t live_bytes;   /* device memory taken and not given back */
-    uint64_t live_handles; /* native objects of all kinds made and not destroyed */
+    uint64_t live_handles; /* native objects made and not destroyed: opened devices, memory of all
+                              kinds, ranges, physical handles, queues, kernels */
     uint64_t clock_ns;     /* virtual time */
 } vram_sim_state;
 
@@ -125,7 +140,7 @@ typedef struct vram_sim_entry {
     uint64_t clock_ns; /* virtual time when it was made */
     uint32_t device;
     vram_sim_call call;
-    uint64_t addr; /* address or handle it concerned, 0 when none */
+    uint64_t addr; /* address, handle or value it concerned, 0 when none */
     uint64_t bytes;
     int32_t code; /* what it answered */
 } vram_sim_entry;

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * atomic.h: all atomics of the library go through these names, so that the same source can be
+ * built for a model checker by replacing this one file. Orders are written out at each call:
+ * there is no silent seq_cst.
+ */
+#ifndef VR_ATOMIC_H
+#define VR_ATOMIC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef _Atomic(bool) vr_atomic_bool;
+typedef _Atomic(uint32_t) vr_atomic_u32;
+typedef _Atomic(uint64_t) vr_atomic_u64;
+typedef _Atomic(void *) vr_atomic_ptr;
+
+enum vr_order {
+    VR_RELAXED = memory_order_relaxed,
+    VR_ACQUIRE = memory_order_acquire,
+    VR_RELEASE = memory_order_release,
+    VR_ACQ_REL = memory_order_acq_rel,
+    VR_SEQ_CST = memory_order_seq_cst
+};
+
+#define vr_load(object, order)         atomic_load_explicit(object, (memory_order)(order))
+#define vr_store(object, value, order) atomic_store_explicit(object, value, (memory_order)(order))
+#define vr_fetch_add(object, value, order)                                                         \
+    atomic_fetch_add_explicit(object, value, (memory_order)(order))
+#define vr_fetch_sub(object, value, order)                                                         \
+    atomic_fetch_sub_explicit(object, value, (memory_order)(order))
+#define vr_exchange(object, value, order)                                                          \
+    atomic_exchange_explicit(object, value, (memory_order)(order))
+/* On failure `expected` (a pointer) receives what was found, with the loading part of `order`. */
+#define vr_order_failed(order)                                                                     \
+    ((order) == VR_SEQ_CST                            ? memory_order_seq_cst                       \
+     : (order) == VR_ACQUIRE || (order) == VR_ACQ_REL ? memory_order_acquire                       \
+                                                      : memory_order_relaxed)
+#define vr_cas(object, expected, desired, order)                                                   \
+    atomic_compare_exchange_strong_explicit(object, expected, desired, (memory_order)(order),      \
+                                            vr_order_failed(order))
+#define vr_cas_weak(object, expected, desired, order)                                              \
+    atomic_compare_exchange_weak_explicit(object, expected, desired, (memory_order)(order),        \
+                                          vr_order_failed(order))
+
+/* Raises *object to at least `value`; for peaks and words that only rise. */
+static inline void vr_atomic_max(vr_atomic_u64 *object, uint64_t value) {
+    uint64_t seen = vr_load(object, VR_RELAXED);
+    while (seen < value && !vr_cas_weak(object, &seen, value, VR_RELAXED)) {
+    }
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clock.c: one word remembers the latest time told, so that no later answer lies before it. */
+#include "base/clock.h"
+
+#include "base/atomic.h"
+#include "base/os/os.h"
+#include "base/size.h"
+
+static struct vr_clock_source sources[2]; /* the replaced source and the one before */
+static vr_atomic_ptr replaced;            /* struct vr_clock_source *; NULL: the system's */
+static vr_atomic_u64 latest;              /* highest time told; ns */
+
+void vr_clock_set(const struct vr_clock_source *source) {
+    struct vr_clock_source *slot = NULL;
+    if (source) {
+        slot = vr_load(&replaced, VR_RELAXED) == &sources[0] ? &sources[1] : &sources[0];
+        *slot = *source;
+    }
+    vr_store(&latest, 0, VR_RELAXED);
+    vr_store(&replaced, slot, VR_RELEASE);
+}
+
+static uint64_t read_source(void) {
+    const struct vr_clock_source *source = vr_load(&replaced, VR_ACQUIRE);
+    return source && source->now ? source->now(source->user) : vr_os_now();
+}
+
+uint64_t vr_clock_now(void) {
+    uint64_t now = read_source();
+    uint64_t told = vr_load(&latest, VR_RELAXED);
+    while (told < now) {
+        if (vr_cas_weak(&latest, &told, now, VR_RELAXED)) {
+            return now;
+        }
+    }
+    return told;
+}
+
+void vr_clock_sleep(uint64_t ns) {
+    const struct vr_clock_source *source = vr_load(&replaced, VR_ACQUIRE);
+    if (source && source->sleep) {
+        source->sleep(source->user, ns);
+    } else {
+        vr_os_sleep(ns);
+    }
+}
+
+uint64_t vr_deadline_in(uint64_t ns) {
+    uint64_t deadline;
+    return vr_add(vr_clock_now(), ns, &deadline) ? deadline : UINT64_MAX;
+}
+
+bool vr_deadline_passed(uint64_t deadline) {
+    return vr_deadline_left(deadline) == 0;
+}
+
+uint64_t vr_deadline_left(uint64_t deadline) {
+    if (deadline == UINT64_MAX) {
+        return UINT64_MAX; /* never: it was saturated, or was meant so */
+    }
+    uint64_t now = vr_clock_now();
+    return deadline > now ? deadline - now : 0;
+}

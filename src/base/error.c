@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * error.c: the calling thread's error record. It lives in thread-local storage, so recording a
+ * failure takes no lock and no memory, which matters most when memory is what ran out.
+ */
+#include "base/error.h"
+
+#include "base/text.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const vram_error no_error = {VRAM_OK, "", "", 0, ""};
+
+static _Thread_local vram_error record = {VRAM_OK, "", "", 0, ""};
+
+const vram_error *vram_error_get(void) {
+    return &record;
+}
+
+void vram_error_clear(void) {
+    record = no_error;
+}
+
+vram_status vr_error_set(vram_status status, const char *backend, const char *operation,
+                         int64_t native_code, const char *format, ...) {
+    assert(status != VRAM_OK);
+    /* The arguments may be parts of the record itself (a failure that wraps an earlier one), so the
+       new text is made beside it. */
+    char text[VRAM_ERROR_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vr_text_format_list(text, sizeof text, format, arguments);
+    va_end(arguments);
+
+    record.status = status;
+    record.backend = backend ? backend : "";
+    record.operation = operation ? operation : "";
+    record.native_code = native_code;
+    memcpy(record.text, text, strlen(text) + 1);
+    return status;
+}
+
+void vr_error_save(vram_error *copy) {
+    *copy = record;
+}
+
+void vr_error_restore(const vram_error *copy) {
+    record = *copy;
+}

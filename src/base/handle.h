@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handle.h: what users hold instead of pointers.
+ *
+ * A handle is a 64-bit number in a pointer's clothes: generation (32 bits), slot (24), kind (8). It
+ * is never followed. The table says whether it is live and where the object is, so a stale, foreign
+ * or made-up handle is found out by every call. The number of a queue is never used for another
+ * one: that is what makes it safe to remember.
+ *
+ *     63            32 31          8 7     0
+ *    +----------------+-------------+-------+
+ *    |   generation   |    slot     | kind  |      never 0: kinds start at 1
+ *    +----------------+-------------+-------+
+ *
+ * Life of an object:
+ *  (1) publish gives it a handle and one reference, the owner's.
+ *  (2) pin adds a reference if the handle is live; every API call pins what it works on and unpins
+ *      it at its end. A child pins its parent for its whole life.
+ *  (3) retire makes the handle dead at once: later pins fail. It is won by one caller only, which
+ *      then drops the owner's reference.
+ *  (4) whoever drops the last reference runs the object's destructor, on its own thread, with no
+ *      lock held. So unpin is called with no lock held (debug builds check it); a pin that fails
+ *      touches nothing, so pin and ref may be called under any lock.
+ * A slot's memory is type-stable, so a pin of a long dead handle is safe. A slot serves one kind for
+ * ever, so its last generation tells all numbers that were ever issued for it. A slot whose
+ * generation would wrap is never used again.
+ */
+#ifndef VR_HANDLE_H
+#define VR_HANDLE_H
+
+#include "vram/base.h"
+
+enum vr_kind {
+    VR_KIND_CONTEXT = 1,
+    VR_KIND_DEVICE = 2,
+    VR_KIND_QUEUE = 3,
+    VR_KIND_KERNEL = 4,
+    VR_KIND_PHYSICAL = 5,
+    VR_KIND_COUNT
+};
+
+/* Gives `object` a handle of `kind`; `destroy` runs when its last reference goes. The first 1024
+   handles need no memory; VRAM_ERR_HOST_MEMORY behind them, VRAM_ERR_LIMIT when all slots are used. */
+vram_status vr_handle_publish(enum vr_kind kind, void *object, void (*destroy)(void *object),
+                              uint64_t *handle);
+
+/* The object behind a live handle of `kind`, with a reference added; NULL when there is none. The
+   error is not recorded here: see vr_handle_error. Lock-free. */
+void *vr_handle_pin(enum vr_kind kind, const void *handle);
+
+/* Adds a reference to an object that is referenced already. */
+void vr_handle_ref(uint64_t handle);
+
+/* Drops a reference; the last one destroys. The handle may be dead already. No lock may be held. */
+void vr_handle_unpin(uint64_t handle);
+
+/* Kills the handle; true for the one caller that did. That caller must call vr_handle_unpin once for
+   the owner's reference. */
+bool vr_handle_retire(uint64_t handle);
+
+/* Whether `handle` was retired once: of this kind, issued, not live. False for made-up numbers. */
+bool vr_handle_was(enum vr_kind kind, const void *handle);
+
+/* Records why a pin failed: VRAM_ERR_INVALID for NULL and what never was a handle of this kind,
+   VRAM_ERR_STALE for what was. */
+vram_status vr_handle_error(enum vr_kind kind, const void *handle, const char *operation);
+
+/* Live handles of a kind, those published and not retired; 0: of all kinds. */
+uint64_t vr_handle_live(unsigned kind);
+
+/* Tests: the last generation a slot may have and the number of slots, so that the end of either can
+   be reached. 0 restores the full range. */
+void vr_handle_limits_set(uint32_t generations, uint32_t slots);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * json.c: a JSON writer that keeps no document, only where it is.
+ *
+ *  (1) While status is VRAM_OK, what was written is the beginning of a valid document.
+ *  (2) After the first failure nothing more is written, so what a reader has is cut short, never
+ *      wrong in the middle.
+ *  (3) Each element passes `element` first, which alone writes commas, line breaks and keys and
+ *      alone knows where an element may stand.
+ */
+#include "vram/json.h"
+
+#include "base/error.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NUMBER_BYTES = 40 /* "-1.7976931348623157e+308" and any locale's decimal point */
+};
+
+/* -------------------------------------------------------------------- writing */
+
+static void put(vram_json *json, const char *text, size_t bytes) {
+    if (json->status == VRAM_OK && bytes && !json->write(json->user, text, bytes)) {
+        json->status = VRAM_ERR_IO;
+    }
+}
+
+static void put_text(vram_json *json, const char *text) {
+    put(json, text, strlen(text));
+}
+
+static bool misused(vram_json *json, const char *mistake) {
+    json->mistake = mistake;
+    json->status = VRAM_ERR_INVALID;
+    return false;
+}
+
+static void put_line(vram_json *json) {
+    if (json->pretty) {
+        put_text(json, "\n");
+        for (uint32_t i = 0; i < json->depth; i++) {
+            put_text(json, "  ");
+        }
+    }
+}
+
+/* The escape for one character of a string; NULL when it stands for itself. */
+static const char *escape(uint32_t code, char text[8]) {
+    switch (code) {
+    case '"':
+        return "\\\"";
+    case '\\':
+        return "\\\\";
+    case '\b':
+        return "\\b";
+    case '\f':
+        return "\\f";
+    case '\n':
+        return "\\n";
+    case '\r':
+        return "\\r";
+    case '\t':
+        return "\\t";
+    default:
+        break;
+    }
+    /* More than JSON asks for: C1 controls drive terminals, U+2028 and U+2029 end lines of the
+       JavaScript that reports are pasted into. */
+    if (!vr_text_is_control(code)) {
+        return NULL;
+    }
+    snprintf(text, 8, "\\u%04x", (unsigned)(code & 0xFFFF));
+    return text;
+}
+
+/* Runs of plain characters go out whole; only what must change is written apart. */
+static void put_string(vram_json *json, const char *text) {
+    size_t bytes = strlen(text);
+    size_t plain = 0; /* start of the run not yet written */
+    put_text(json, "\"");
+    for (size_t at = 0; at < bytes;) {
+        char escaped[8];
+        uint32_t code = 0;
+        size_t length = vr_text_char(text + at, bytes - at, &code);
+        const char *instead = length ? escape(code, escaped) : "\xEF\xBF\xBD"; /* U+FFFD */
+        size_t next = at + (length ? length : 1);
+        if (instead) {
+            put(json, text + plain, at - plain);
+            put_text(json, instead);
+            plain = next;
+        }
+        at = next;
+    }
+    put(json, text + plain, bytes - plain);
+    put_text(json, "\"");
+}
+
+/* ------------------------------------------------------------------ structure */
+
+static uint32_t level_bit(const vram_json *json) {
+    return json->depth ? UINT32_C(1) << (json->depth - 1) : 0;
+}
+
+static bool in_object(const vram_json *json) {
+    return (json->object_bits & level_bit(json)) != 0;
+}
+
+/* Makes way for an element: whether it may stand here, its comma, its line and its key. */
+static bool element(vram_json *json, const char *key) {
+    if (!json || json->status != VRAM_OK) {
+        return false;
+    }
+    if (json->done) {
+        return misused(json, "a second value at the top");
+    }
+    if (in_object(json) != (key != NULL)) {
+        return misused(json, key ? "a key outside of an object" : "a value without a key");
+    }
+    if (json->filled_bits & level_bit(json)) {
+        put_text(json, ",");
+    }
+    json->filled_bits |= level_bit(json);
+    if (json->depth) {
+        put_line(json);
+    }
+    if (key) {
+        put_string(json, key);
+        put_text(json, json->pretty ? ": " : ":");
+    }
+    return true;
+}
+
+/* A value is complete; at the top that is the end of the document. */
+static void complete(vram_json *json) {
+    json->done = json->depth == 0;
+}
+
+static void scalar(vram_json *json, const char *key, const char *text) {
+    if (element(json, key)) {
+        put_text(json, text);
+        complete(json);
+    }
+}
+
+static void open_level(vram_json *json, const char *key, bool object) {
+    if (json && json->status == VRAM_OK && json->depth == VRAM_JSON_DEPTH_MAX) {
+        misused(json, "more than 32 levels");
+        return;
+    }
+    if (!element(json, key)) {
+        return;
+    }
+    put_text(json, object ? "{" : "[");
+    json->depth++;
+    json->filled_bits &= ~level_bit(json);
+    json->object_bits &= ~level_bit(json);
+    json->object_bits |= object ? level_bit(json) : 0;
+}
+
+static void close_level(vram_json *json, bool object) {
+    if (!json || json->status != VRAM_OK) {
+        return;
+    }
+    if (json->depth == 0 || in_object(json) != object) {
+        misused(json, object ? "an end of no object" : "an end of no array");
+        return;
+    }
+    bool filled = (json->filled_bits & level_bit(json)) != 0;
+    json->depth--;
+    if (filled) {
+        put_line(json);
+    }
+    put_text(json, object ? "}" : "]");
+    complete(json);
+}
+
+void vram_json_begin(vram_json *json, vram_json_write_fn *write, void *user, bool pretty) {
+    if (!json) {
+        return;
+    }
+    *json = (vram_json){.write = write, .user = user, .pretty = pretty, .status = VRAM_OK};
+    if (!write) {
+        misused(json, "no function to write with");
+    }
+}
+
+vram_status vram_json_end(vram_json *json) {
+    const char *operation = "vram_json_end";
+    if (!json) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the writer is NULL");
+    }
+    if (json->status == VRAM_OK && !json->done) {
+        misused(json, json->depth ? "an object or array without its end" : "no value at all");
+    }
+    if (json->status == VRAM_ERR_IO) {
+        return vr_fail(VRAM_ERR_IO, operation, "the write callback refused; the text is cut short");
+    }
+    if (json->status != VRAM_OK) {
+        return vr_fail(json->status, operation, "the document is incomplete: %s", json->mistake);
+    }
+    return VRAM_OK;
+}
+
+void vram_json_object_begin(vram_json *json, const char *key) {
+    open_level(json, key, true);
+}
+
+void vram_json_object_end(vram_json *json) {
+    close_level(json, true);
+}
+
+void vram_json_array_begin(vram_json *json, const char *key) {
+    open_level(json, key, false);
+}
+
+void vram_json_array_end(vram_json *json) {
+    close_level(json, false);
+}
+
+/* --------------------------------------------------------------------- values */
+
+void vram_json_text(vram_json *json, const char *key, const char *text) {
+    if (!text) {
+        scalar(json, key, "null");
+    } else if (element(json, key)) {
+        put_string(json, text);
+        complete(json);
+    }
+}
+
+void vram_json_unsigned(vram_json *json, const char *key, uint64_t value) {
+    char text[NUMBER_BYTES];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    scalar(json, key, text);
+}
+
+void vram_json_signed(vram_json *json, const char *key, int64_t value) {
+    char text[NUMBER_BYTES];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    scalar(json, key, text);
+}
+
+/* Makes what printf wrote the same in every locale: whatever stands between the digits is the
+   decimal point. Drops what an exponent does not need: 1e+05 becomes 1e5. */
+static void normalise(char *text) {
+    char *out = text;
+    for (const char *at = text; *at;) {
+        if (strchr("0123456789-", *at)) {
+            *out++ = *at++;
+        } else if (*at == 'e') {
+            *out++ = *at++;
+            if (*at == '-') {
+                *out++ = *at;
+            }
+            at++; /* printf always writes the sign */
+            at += strspn(at, "0");
+        } else {
+            *out++ = '.';
+            at += strcspn(at, "0123456789");
+        }
+    }
+    *out = '\0';
+}
+
+void vram_json_number(vram_json *json, const char *key, double value) {
+    char text[NUMBER_BYTES];
+    if (!isfinite(value)) {
+        scalar(json, key, "null");
+        return;
+    }
+    /* Whole numbers stay digits, as people write them; of the others the first precision that reads
+       back the same is the shortest. 17 always does. Written and read in the same locale. */
+    if (value > -1e15 && value < 1e15 && value == (double)(int64_t)value) {
+        snprintf(text, sizeof text, "%.0f", value);
+    } else {
+        int precision = 0;
+        do {
+            snprintf(text, sizeof text, "%.*g", ++precision, value);
+        } while (precision < 17 && strtod(text, NULL) != value);
+    }
+    normalise(text);
+    scalar(json, key, text);
+}
+
+void vram_json_bool(vram_json *json, const char *key, bool value) {
+    scalar(json, key, value ? "true" : "false");
+}
+
+void vram_json_null(vram_json *json, const char *key) {
+    scalar(json, key, "null");
+}
+
+void vram_json_value(vram_json *json, const char *key, vram_value value) {
+    if (value.known) {
+        vram_json_unsigned(json, key, value.value);
+    } else {
+        vram_json_null(json, key);
+    }
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lock.h: mutexes with a rank, conditions and once. The enum is the documentation of all locks of
+ * the library: a thread takes locks in rising rank only, and holds none across a driver call or a
+ * user's callback. Debug builds (VR_DEBUG) check both; release builds carry no trace of it.
+ *
+ * Forking. A mutex of static storage is one that VR_MUTEX_INIT made. At a fork the calling thread
+ * takes all of these in rising rank, so that none is left locked and nothing behind one is half
+ * changed in the child, and lets go of them in parent and child. Nobody has to register anything.
+ * A mutex made by vr_mutex_init belongs to an object and is left alone: the child may find it
+ * locked for ever, so it must find out by vr_os_process_generation that the object is not its own
+ * before it touches the lock.
+ */
+#ifndef VR_LOCK_H
+#define VR_LOCK_H
+
+#include "base/atomic.h"
+#include "vram/base.h"
+
+#include <pthread.h>
+
+enum vr_rank {
+    VR_RANK_CONTEXT = 10, /* a context's devices */
+    VR_RANK_DEVICE = 20,  /* a device's children, memory records, ranges */
+    VR_RANK_QUEUE = 30,   /* a queue's own state */
+    VR_RANK_BACKEND = 40, /* inside one backend: host queues, the simulation's state */
+    VR_RANK_RADIX = 50,   /* changes of the address map */
+    VR_RANK_HANDLE = 60,  /* changes of the handle table */
+    VR_RANK_OPTION = 70,  /* the options table */
+    VR_RANK_LOG = 80,     /* the log callback's registration */
+    VR_RANK_STABLE = 90   /* free lists of type-stable memory; a leaf */
+};
+
+/* How a fork treats a mutex. */
+enum vr_mutex_fork {
+    VR_MUTEX_LEFT = 0,  /* not at all */
+    VR_MUTEX_NEW = 1,   /* static, not yet locked for the first time */
+    VR_MUTEX_KNOWN = 2, /* static, taken at a fork */
+};
+
+struct vr_mutex {
+    pthread_mutex_t native;
+    enum vr_rank rank;
+    vr_atomic_u32 at_fork; /* enum vr_mutex_fork */
+};
+
+/* Only for variables of static storage: a fork at any later time touches the mutex. */
+#define VR_MUTEX_INIT(rank)                                                                        \
+    { PTHREAD_MUTEX_INITIALIZER, rank, VR_MUTEX_NEW }
+#define VR_MUTEX_STATIC_MAX 64 /* mutexes of static storage that a fork can take */
+
+void vr_mutex_init(struct vr_mutex *mutex, enum vr_rank rank);
+void vr_mutex_destroy(struct vr_mutex *mutex);
+void vr_mutex_lock(struct vr_mutex *mutex);
+void vr_mutex_unlock(struct vr_mutex *mutex);
+
+/* A condition on the monotonic clock. */
+struct vr_cond {
+    pthread_cond_t native;
+};
+
+vram_status vr_cond_init(struct vr_cond *cond);
+void vr_cond_destroy(struct vr_cond *cond);
+void vr_cond_broadcast(struct vr_cond *cond);
+/* Waits at most `ns`; false when that passed. Spurious wake-ups happen. Real time, not vr_clock.
+   UINT64_MAX is longer than anyone will wait. */
+bool vr_cond_wait(struct vr_cond *cond, struct vr_mutex *mutex, uint64_t ns);
+
+/* Runs `fn` once in the process. */
+struct vr_once {
+    pthread_once_t native;
+};
+#define VR_ONCE_INIT                                                                               \
+    { PTHREAD_ONCE_INIT }
+void vr_once(struct vr_once *once, void (*fn)(void));
+
+/* How many locks of the library the calling thread holds; always 0 without VR_DEBUG. */
+unsigned vr_locks_held(void);
+
+/* Debug builds: called, with a description, when a rank is taken out of order, a mutex unlocked
+   that is not held, or a fork made with one held. NULL restores the default, which prints and
+   aborts (an assertion on ourselves, never compiled into releases). Does nothing in releases. */
+void vr_lock_violation_set(void (*report)(const char *text));
+
+#endif

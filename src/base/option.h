@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * option.h: the options table, one row per option. The rows below are the only place where an
+ * option is declared; VR_OPTION_* , the environment names, help texts and `vram info --options`
+ * all come from them.
+ */
+#ifndef VR_OPTION_H
+#define VR_OPTION_H
+
+#include "vram/base.h"
+
+/* X(ID, "name", TYPE, "default", minimum, maximum, is_limit, "choices", "help")
+   A text with choices is empty or one of them; the others have "". */
+#define VR_OPTION_MAP(X)                                                                           \
+    X(BACKENDS, "backends", TEXT, "", 0, 0, false, "",                                             \
+      "backends to start, by name and comma; empty: all")                                          \
+    X(SIM, "sim", TEXT, "", 0, 0, false, "",                                                       \
+      "simulated devices, \"devices=2,memory=80G,profile=h200\"; see vram/sim.h")                  \
+    X(CUDA_LIBRARY, "cuda_library", TEXT, "", 0, 0, false, "",                                     \
+      "path of the CUDA driver library; empty: libcuda.so.1")                                      \
+    X(DEVICE_LIMIT, "device_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
+      "most bytes to take from any one device; 0: no limit")                                       \
+    X(HOST_MEMORY, "host_memory", SIZE, "0", 0, UINT64_MAX, true, "",                              \
+      "memory of the host device; 0: what the machine has")                                        \
+    X(WAIT_TIMEOUT, "wait_timeout", DURATION, "60s", 1, UINT64_C(3600000000000), false, "",        \
+      "longest wait of a call that was given no deadline of its own")                              \
+    X(LOG, "log", TEXT, "", 0, 0, false, "off, error, warn, info, debug",                          \
+      "messages on standard error: error, warn, info or debug; empty: none")
+
+enum vr_option {
+#define VR_OPTION_ENUM(ID, name, type, def, min, max, limit, choices, help) VR_OPTION_##ID,
+    VR_OPTION_MAP(VR_OPTION_ENUM)
+#undef VR_OPTION_ENUM
+        VR_OPTION_COUNT
+};
+
+/* The present value of a number, size, duration or bool; of a text with choices, its place among
+   them, from 0, and 0 when it is empty. For limits 0 means none. */
+uint64_t vr_option_number(enum vr_option option);
+
+/* Copies the present value of a text option, always terminated; at most 255 bytes and the 0. */
+#define VR_OPTION_TEXT_MAX 256
+void vr_option_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);
+
+/* Logs, at warn level, what vram_option_problem tells: once in the process, at the first call that
+   finds somebody listening. Must not be called with a lock held. */
+void vr_option_log_problems(void);
+
+/* Tests: forgets everything set by the API and reads the environment again at the next use. */
+void vr_option_reset(void);
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/option_value.h"
+
+#include "base/option.h"
+#include "base/size.h"
+#include "base/size_text.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What a reader of one type found. */
+enum verdict {
+    GOOD,
+    UNREADABLE,
+    TOO_LARGE /* a number, but of more than 64 bits: reported like any other out of range */
+};
+
+static bool same_word(const char *text, const char *word) {
+    while (*word && vr_text_lower(*text) == *word) {
+        text++, word++;
+    }
+    return *text == *word;
+}
+
+static enum verdict read_bool(const char *text, uint64_t *number) {
+    static const char *const words[] = {"off", "on", "false", "true", "no", "yes", "0", "1"};
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (same_word(text, words[i])) {
+            *number = i % 2;
+            return GOOD;
+        }
+    }
+    return UNREADABLE;
+}
+
+static enum verdict read_integer(const char *text, uint64_t *number) {
+    uint64_t value = 0;
+    bool fits = true;
+    if (*text == '\0' || text[strspn(text, "0123456789")] != '\0') {
+        return UNREADABLE;
+    }
+    for (; *text; text++) {
+        uint64_t tens = 0;
+        fits = fits && vr_mul(value, 10, &tens) && vr_add(tens, (uint64_t)(*text - '0'), &value);
+    }
+    *number = value;
+    return fits ? GOOD : TOO_LARGE;
+}
+
+static enum verdict verdict_of(vram_status status) {
+    return status == VRAM_OK ? GOOD : status == VRAM_ERR_OVERFLOW ? TOO_LARGE : UNREADABLE;
+}
+
+/* ------------------------------------------------------------------- messages */
+
+static const char *write_number(vram_option_type type, uint64_t value,
+                                char text[VR_NUMBER_TEXT_MAX]) {
+    if (type == VRAM_OPTION_SIZE) {
+        return vr_size_write(value, text);
+    }
+    if (type == VRAM_OPTION_DURATION) {
+        return vr_duration_write(value, text);
+    }
+    snprintf(text, VR_NUMBER_TEXT_MAX, "%" PRIu64, value);
+    return text;
+}
+
+static void explain_range(const vram_option_info *row, const char *text, char *why, size_t bytes) {
+    char low[VR_NUMBER_TEXT_MAX], high[VR_NUMBER_TEXT_MAX];
+    vr_text_format(why, bytes, "\"%.48s\" is out of range; accepted: %s to %s", text,
+                   write_number(row->type, row->minimum, low),
+                   write_number(row->type, row->maximum, high));
+}
+
+/* What is said of an unreadable value, behind the value itself. */
+static const char *complaint(vram_option_type type, const char *text) {
+    switch (type) {
+    case VRAM_OPTION_BOOL:
+        return "is neither on nor off (or true, false, yes, no, 1, 0)";
+    case VRAM_OPTION_INTEGER:
+        return "is no whole number";
+    case VRAM_OPTION_SIZE:
+        return "is no size; write bytes, or a unit as in 64K, 1.5GiB, 2 MB";
+    default:
+        break; /* a duration: texts have their own words */
+    }
+    /* The commonest slip deserves its own words: which unit a bare number means, nobody knows. */
+    bool bare = *text && text[strspn(text, "0123456789.")] == '\0';
+    return bare ? "needs a unit: ns, us, ms, s or min, as in 500ms"
+                : "is no duration; write a number with ns, us, ms, s or min, as in 500ms";
+}
+
+/* ----------------------------------------------------------------------- text */
+
+/* Finds `text` in "one, two, three"; its place is the number. */
+static bool find_choice(const char *choices, const char *text, uint64_t *place) {
+    size_t bytes = strlen(text);
+    for (uint64_t i = 0;; i++) {
+        size_t length = strcspn(choices, ",");
+        if (length == bytes && memcmp(choices, text, bytes) == 0) {
+            *place = i;
+            return true;
+        }
+        if (choices[length] == '\0') {
+            return false;
+        }
+        choices += length + 2; /* ", " */
+    }
+}
+
+static bool read_text(const char *choices, const char *text, uint64_t *number, char *why,
+                      size_t why_bytes) {
+    /* Not every path is UTF-8, but none that is meant seriously has a line break in it. */
+    for (size_t i = 0; text[i]; i++) {
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7F) {
+            vr_text_format(why, why_bytes, "\"%.48s\" has a control character at byte %zu", text,
+                           i);
+            return false;
+        }
+    }
+    *number = 0;
+    if (*choices && *text && !find_choice(choices, text, number)) {
+        vr_text_format(why, why_bytes, "\"%.48s\" is none of: %s", text, choices);
+        return false;
+    }
+    return true;
+}
+
+bool vr_option_value_read(const vram_option_info *row, const char *choices, const char *text,
+                          uint64_t *number, char *why, size_t why_bytes) {
+    size_t bytes = strlen(text);
+    if (bytes >= VR_OPTION_TEXT_MAX) { /* numbers too: the table keeps the text it was given */
+        vr_text_format(why, why_bytes, "the value has %zu bytes; at most %d are accepted", bytes,
+                       VR_OPTION_TEXT_MAX - 1);
+        return false;
+    }
+    uint64_t value = 0;
+    enum verdict verdict = UNREADABLE;
+    switch (row->type) {
+    case VRAM_OPTION_BOOL:
+        verdict = read_bool(text, &value);
+        break;
+    case VRAM_OPTION_INTEGER:
+        verdict = read_integer(text, &value);
+        break;
+    case VRAM_OPTION_SIZE:
+        verdict = verdict_of(vr_size_read(text, &value));
+        break;
+    case VRAM_OPTION_DURATION:
+        verdict = verdict_of(vr_duration_read(text, &value));
+        break;
+    case VRAM_OPTION_TEXT:
+        return read_text(choices, text, number, why, why_bytes);
+    }
+    if (verdict == UNREADABLE) {
+        vr_text_format(why, why_bytes, "\"%.48s\" %s", text, complaint(row->type, text));
+        return false;
+    }
+    bool ranged = row->type != VRAM_OPTION_BOOL;
+    if (verdict == TOO_LARGE || (ranged && (value < row->minimum || value > row->maximum))) {
+        explain_range(row, text, why, why_bytes);
+        return false;
+    }
+    *number = value;
+    return true;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * darwin.c: what macOS has in place of linux.c and meminfo.c. There is no memfd, and shared memory
+ * there can neither be read, nor resized twice, nor have holes; so files in memory are temporary
+ * files whose name is taken away at once. No page is wiped at a fork, so fork.c compares process
+ * ids. Conditions wait for a relative time.
+ */
+#include "base/os/platform.h"
+
+#include <crt_externs.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <mach/mach.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* -------------------------------------------------------------- os.h: memory */
+
+void vr_os_memory(vram_value *total, vram_value *available) {
+    *total = *available = (vram_value){0, false};
+    uint64_t bytes = 0;
+    size_t length = sizeof bytes;
+    if (sysctlbyname("hw.memsize", &bytes, &length, NULL, 0) == 0 && length == sizeof bytes) {
+        *total = (vram_value){bytes, true};
+    }
+    vm_statistics64_data_t pages;
+    mach_msg_type_number_t count = HOST_VM_INFO64_COUNT;
+    mach_port_t host = mach_host_self();
+    if (host_statistics64(host, HOST_VM_INFO64, (host_info64_t)&pages, &count) == KERN_SUCCESS) {
+        uint64_t usable = (uint64_t)pages.free_count + pages.inactive_count;
+        *available = (vram_value){usable * vr_os_page_bytes(), true};
+    }
+    (void)mach_port_deallocate(mach_task_self(), host);
+}
+
+/* --------------------------------------------------------------- os.h: files */
+
+/* A file in the user's own temporary folder, without a name; -1 with errno. */
+static int file_without_name(void) {
+    char path[PATH_MAX];
+    static const char pattern[] = "vram.XXXXXX";
+    size_t length = confstr(_CS_DARWIN_USER_TEMP_DIR, path, sizeof path - sizeof pattern);
+    if (length == 0 || length > sizeof path - sizeof pattern) {
+        length = sizeof "/tmp/";
+        memcpy(path, "/tmp/", length);
+    }
+    memcpy(path + length - 1, pattern, sizeof pattern);
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0) {
+        (void)unlink(path);
+    }
+    return fd;
+}
+
+vram_status vr_os_file_create(const char *name, int *fd) {
+    (void)name; /* Linux shows it in /proc; there is no place for it here */
+    int error = vr_os_fault();
+    int got = error ? -1 : file_without_name();
+    if (got < 0) {
+        return vr_os_error(error ? error : errno, "mkostemp", 0);
+    }
+    *fd = got;
+    return VRAM_OK;
+}
+
+vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes) {
+    int error = offset > INT64_MAX || bytes > INT64_MAX ? EFBIG : EINTR;
+    while (error == EINTR) {
+        struct fpunchhole hole = {.fp_offset = (off_t)offset, .fp_length = (off_t)bytes};
+        error = fcntl(fd, F_PUNCHHOLE, &hole) == 0 ? 0 : errno;
+    }
+    return error ? vr_os_error(error, "fcntl", bytes) : VRAM_OK;
+}
+
+/* ------------------------------------------------------- os.h: environment */
+
+const char *vr_os_environment(const char *name) {
+    return issetugid() ? NULL : getenv(name);
+}
+
+char **vr_os_environment_all(void) {
+    return issetugid() ? NULL : *_NSGetEnviron();
+}
+
+/* ----------------------------------------------------------------- platform.h */
+
+vr_atomic_u64 *vr_os_fork_word(void) {
+    return NULL;
+}
+
+void vr_os_thread_name(const char *name) {
+    (void)pthread_setname_np(name);
+}
+
+void vr_os_error_text(int error, char *text, size_t bytes) {
+    if (strerror_r(error, text, bytes) != 0) {
+        snprintf(text, bytes, "error %d", error);
+    }
+}
+
+int vr_os_cond_init(pthread_cond_t *cond) {
+    return pthread_cond_init(cond, NULL);
+}
+
+int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns) {
+    struct timespec relative = {.tv_sec = (time_t)(ns / UINT64_C(1000000000)),
+                                .tv_nsec = (long)(ns % UINT64_C(1000000000))};
+    return pthread_cond_timedwait_relative_np(cond, mutex, &relative);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* linux.c: what only Linux with glibc has. meminfo.c, beside it, reads /proc and control groups. */
+#include "base/os/platform.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --------------------------------------------------------------- os.h: files */
+
+vram_status vr_os_file_create(const char *name, int *fd) {
+    int error = vr_os_fault();
+    int got = error ? -1 : memfd_create(name, MFD_CLOEXEC);
+    if (got < 0) {
+        return vr_os_error(error ? error : errno, "memfd_create", 0);
+    }
+    *fd = got;
+    return VRAM_OK;
+}
+
+vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes) {
+    int error = offset > INT64_MAX || bytes > INT64_MAX ? EFBIG : EINTR;
+    while (error == EINTR) {
+        int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+        error = fallocate(fd, mode, (off_t)offset, (off_t)bytes) == 0 ? 0 : errno;
+    }
+    return error ? vr_os_error(error, "fallocate", bytes) : VRAM_OK;
+}
+
+/* ------------------------------------------------------- os.h: environment */
+
+const char *vr_os_environment(const char *name) {
+    return secure_getenv(name);
+}
+
+char **vr_os_environment_all(void) {
+    return getauxval(AT_SECURE) ? NULL : environ;
+}
+
+/* ----------------------------------------------------------------- platform.h */
+
+vr_atomic_u64 *vr_os_fork_word(void) {
+    size_t bytes = vr_os_page_bytes();
+    void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return NULL;
+    }
+    if (madvise(page, bytes, MADV_WIPEONFORK) != 0) {
+        (void)munmap(page, bytes);
+        return NULL;
+    }
+    return page;
+}
+
+void vr_os_thread_name(const char *name) {
+    (void)pthread_setname_np(pthread_self(), name);
+}
+
+void vr_os_error_text(int error, char *text, size_t bytes) {
+    /* The GNU version may answer with a constant of its own instead of filling the buffer. */
+    char buffer[96];
+    const char *answer = strerror_r(error, buffer, sizeof buffer);
+    size_t length = strnlen(answer, bytes - 1);
+    memcpy(text, answer, length);
+    text[length] = 0;
+}
+
+int vr_os_cond_init(pthread_cond_t *cond) {
+    pthread_condattr_t attributes;
+    (void)pthread_condattr_init(&attributes); /* fills the struct; glibc has no failure here */
+    int error = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    error = error ? error : pthread_cond_init(cond, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+    return error;
+}
+
+int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns) {
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    /* At most 584 years from now, so neither field can overflow. */
+    uint64_t below = (uint64_t)until.tv_nsec + ns % UINT64_C(1000000000);
+    until.tv_sec += (time_t)(ns / UINT64_C(1000000000) + below / UINT64_C(1000000000));
+    until.tv_nsec = (long)(below % UINT64_C(1000000000));
+    return pthread_cond_timedwait(cond, mutex, &until);
+}

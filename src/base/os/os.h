@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * os.h: every call of the operating system that the library makes, in one folder, so that a port is
+ * one folder too. posix.c has what all Unixes share, fork.c what happens at a fork, fault.c the
+ * plan of failures for tests; linux.c (with meminfo.c) and darwin.c have the rest, behind the seam
+ * of platform.h.
+ *
+ * Failures return VRAM_ERR_IO, _HOST_MEMORY or _LIMIT with errno as native code, backend "os" and
+ * the system call as operation. EINTR is retried. All descriptors are close-on-exec.
+ */
+#ifndef VR_OS_H
+#define VR_OS_H
+
+#include "vram/base.h"
+
+/* -------------------------------------------------------------------- pages */
+
+size_t vr_os_page_bytes(void);
+/* Physical memory of the machine and what is available now, both within the limit of the control
+   group the process runs in, where there is one. What cannot be read is unknown. */
+void vr_os_memory(vram_value *total, vram_value *available);
+
+/* Fresh zeroed readable and writable pages; `bytes` a multiple of the page. */
+vram_status vr_os_pages_alloc(uint64_t bytes, void **pages);
+/* Addresses without memory or access, aligned to `align` (a power of two >= page). */
+vram_status vr_os_pages_reserve(uint64_t bytes, uint64_t align, void **pages);
+/* Gives back what alloc or reserve gave, whole. */
+vram_status vr_os_pages_free(void *pages, uint64_t bytes);
+/* Locks pages in memory. VRAM_ERR_LIMIT when the system's limit is reached. */
+vram_status vr_os_pages_lock(void *pages, uint64_t bytes);
+void vr_os_pages_unlock(void *pages, uint64_t bytes);
+
+/* -------------------------------------------------------- files in memory */
+
+/* An anonymous sparse file; `fd` is close-on-exec. */
+vram_status vr_os_file_create(const char *name, int *fd);
+void vr_os_file_close(int fd);
+vram_status vr_os_file_resize(int fd, uint64_t bytes);
+/* Frees the memory behind [offset, offset + bytes); it reads as zeros again. */
+vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes);
+vram_status vr_os_file_read(int fd, uint64_t offset, void *to, uint64_t bytes);
+vram_status vr_os_file_write(int fd, uint64_t offset, const void *from, uint64_t bytes);
+/* Maps a part of the file over reserved pages at `pages`, without access. */
+vram_status vr_os_file_map(int fd, uint64_t offset, void *pages, uint64_t bytes);
+/* Makes pages readable and writable. */
+vram_status vr_os_pages_access(void *pages, uint64_t bytes);
+/* Turns a mapped part back into reserved pages without memory. Nothing but the kernel's limit on the
+   number of mappings can make it fail. */
+vram_status vr_os_pages_unmap(void *pages, uint64_t bytes);
+
+/* ------------------------------------------------------------------ threads */
+
+/* Stays where it is from start to join: the new thread reads it. */
+struct vr_thread {
+    uintptr_t native; /* the system's handle */
+    bool running;     /* started and not yet joined */
+    void (*run)(void *argument);
+    void *argument;
+    char name[16]; /* what debuggers show */
+};
+
+/* All signals are blocked in the new thread. `name` is cut at 15 bytes. */
+vram_status vr_os_thread_start(struct vr_thread *thread, const char *name, void (*run)(void *),
+                               void *argument);
+/* Waits for its end; a thread that is not running is fine. */
+void vr_os_thread_join(struct vr_thread *thread);
+void vr_os_yield(void);
+void vr_os_pause(void); /* the CPU's hint in a spin loop */
+
+/* --------------------------------------------------------------------- time */
+
+uint64_t vr_os_now(void); /* monotonic ns; 0 when the clock fails */
+void vr_os_sleep(uint64_t ns);
+
+/* ------------------------------------------------------------------ process */
+
+/* secure_getenv: NULL in set-id programs. */
+const char *vr_os_environment(const char *name);
+/* All variables, for finding unknown VRAM_* ones; NULL-terminated, NULL in set-id programs. */
+char **vr_os_environment_all(void);
+/* Writes one line, which carries its own newline, to standard error in a single write. */
+void vr_os_stderr(const char *text, size_t bytes);
+
+/* A number that differs in a forked child, however it was forked (a page wiped on fork, and
+   pthread_atfork). Cheap: one load. */
+uint64_t vr_os_process_generation(void);
+/* Runs at fork, prepare last registered first, the others first registered first; NULL functions
+   are skipped. At most 8; never removed. Locks need not come here: see lock.h. VRAM_ERR_LIMIT when
+   the table is full. */
+vram_status vr_os_at_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+/* Runs `fn` when the process exits normally. */
+vram_status vr_os_at_exit(void (*fn)(void));
+
+/* Shared libraries: a handle or NULL with the reason copied into `why`. */
+void *vr_os_library_open(const char *name, char *why, size_t why_bytes);
+void *vr_os_library_symbol(void *library, const char *name);
+void vr_os_library_close(void *library);
+
+/* -------------------------------------------------------------------- tests */
+
+/* Makes the n-th fallible system call from now fail with `error` (an errno), once or for ever; 0
+   ends the plan. Counted, one for each call: pages_alloc, _reserve, _lock, _access, file_create,
+   _resize, _read, _write, _map, thread_start and at_exit. Giving back is not: pages_free, _unlock,
+   _unmap, file_punch, _close. */
+void vr_os_fail_at(uint64_t nth, bool for_ever, int error);
+uint64_t vr_os_calls(void);  /* since the plan was set */
+uint64_t vr_os_failed(void); /* failed by the plan */
+
+#endif

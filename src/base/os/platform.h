@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * platform.h: the seam inside this folder. linux.c and darwin.c each define all of the first part;
+ * posix.c, fork.c and lock.c use it, so that no other file asks which system it is compiled for.
+ */
+#ifndef VR_PLATFORM_H
+#define VR_PLATFORM_H
+
+#include "base/atomic.h"
+#include "base/os/os.h"
+
+#include <pthread.h>
+
+/* ------------------------------------------------- defined by each platform */
+
+/* A word in memory that the kernel sets to 0 in a forked child, however it was forked; NULL when
+   the system has no such thing. Called once. */
+vr_atomic_u64 *vr_os_fork_word(void);
+
+/* Names the calling thread. */
+void vr_os_thread_name(const char *name);
+
+/* The system's text for an errno, always terminated. */
+void vr_os_error_text(int error, char *text, size_t bytes);
+
+/* A condition whose waits are on the monotonic clock: init gives an errno, wait 0 or ETIMEDOUT. */
+int vr_os_cond_init(pthread_cond_t *cond);
+int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns);
+
+/* ---------------------------------------------------- shared by the folder */
+
+/* Counts a fallible call; the errno it must fail with by the plan, or 0. */
+int vr_os_fault(void);
+
+/* Records that `call`, about `bytes` (0: no size to tell), failed with `error`, and returns the
+   status that fits. */
+vram_status vr_os_error(int error, const char *call, uint64_t bytes);
+
+/* The same with the status given. */
+vram_status vr_os_error_as(vram_status status, int error, const char *call, uint64_t bytes);
+
+/* meminfo.c: vr_os_memory with `root` in front of every path, for tests of the reading. */
+void vr_os_memory_under(const char *root, vram_value *total, vram_value *available);
+
+#endif

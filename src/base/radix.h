@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * radix.h: which range an address lies in, answered without a lock.
+ *
+ * A tree like a CPU's page tables: 64-bit addresses in units of 4 KiB pages, 512 slots a node, six
+ * levels (7 + 5 * 9 bits above the page). A slot holds a child node, a record, or nothing; a record
+ * that covers the whole of a slot's span sits at that level, as a huge page does, so an 80 GiB range
+ * takes a handful of slots, not 20 million.
+ *
+ * Readers take no lock and follow pointers only into type-stable nodes (vr_stable), which may have
+ * been emptied and reused meanwhile but are always nodes. A record found must be checked by the
+ * caller: it lies in type-stable memory too, and its own base, size and generation tell whether it
+ * is the right one. Writers hold the tree's lock.
+ */
+#ifndef VR_RADIX_H
+#define VR_RADIX_H
+
+#include "base/lock.h"
+
+#include "base/atomic.h"
+#include "vram/base.h"
+
+#define VR_RADIX_PAGE UINT64_C(4096)
+
+struct vr_radix_node;
+
+struct vr_radix {
+    struct vr_mutex lock;
+    vr_atomic_ptr root; /* struct vr_radix_node *, made at the first insertion */
+};
+
+/* For variables of static storage only, as VR_MUTEX_INIT is. */
+#define VR_RADIX_INIT                                                                              \
+    { .lock = VR_MUTEX_INIT(VR_RANK_RADIX) }
+
+/* Maps [base, base + bytes), multiples of VR_RADIX_PAGE, bytes > 0, not wrapping (it may end at
+   2^64), to `record` (not NULL, at least 2-byte aligned). VRAM_ERR_INVALID when these are not so;
+   VRAM_ERR_BUSY, nothing changed, when any of it is mapped already; VRAM_ERR_HOST_MEMORY, nothing
+   changed, when nodes cannot be had. Two ranges that touch must have different records. */
+vram_status vr_radix_insert(struct vr_radix *radix, uint64_t base, uint64_t bytes, void *record);
+
+/* Unmaps exactly what was inserted with `record`. VRAM_ERR_INVALID, nothing changed, otherwise.
+   Never allocates, so that freeing cannot fail for want of memory. */
+vram_status vr_radix_remove(struct vr_radix *radix, uint64_t base, uint64_t bytes,
+                            const void *record);
+
+/* The record at `addr`, or NULL. Lock-free; any 64-bit value may be asked. */
+void *vr_radix_find(struct vr_radix *radix, uint64_t addr);
+
+/* Nodes in use now, the root included. */
+uint64_t vr_radix_nodes(void);
+
+#endif

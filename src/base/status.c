@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * status.c: names and texts of the statuses. Both switches are made from VRAM_STATUS_MAP, the list
+ * that makes the enum as well, so a status without a name cannot exist.
+ */
+#include "vram/base.h"
+
+const char *vram_status_name(vram_status status) {
+    switch (status) {
+#define STATUS_NAME(name, value, text)                                                             \
+    case VRAM_##name:                                                                              \
+        return "VRAM_" #name;
+        VRAM_STATUS_MAP(STATUS_NAME)
+#undef STATUS_NAME
+    }
+    return "VRAM_ERR_UNKNOWN";
+}
+
+const char *vram_status_text(vram_status status) {
+    switch (status) {
+#define STATUS_TEXT(name, value, text)                                                             \
+    case VRAM_##name:                                                                              \
+        return text;
+        VRAM_STATUS_MAP(STATUS_TEXT)
+#undef STATUS_TEXT
+    }
+    /* Programs hand us numbers of newer libraries; a text that says so beats a NULL. */
+    return "a status that this version of the library does not know";
+}
+
+bool vram_status_is_exhausted(vram_status status) {
+    return status == VRAM_ERR_HOST_MEMORY || status == VRAM_ERR_DEVICE_MEMORY ||
+           status == VRAM_ERR_LIMIT || status == VRAM_ERR_FRAGMENTED;
+}
