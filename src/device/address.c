@@ -32,7 +32,7 @@ struct vr_record *vr_record_take(const char *operation) {
         vr_store(&record->sequence, 1, VR_RELAXED); /* fresh from the system: all zero */
     }
     record->link = (struct vr_link){NULL, NULL};
-    record->freeing = false;
+    record->freeing = record->stuck = false;
     record->mappings = NULL;
     record->mapping_count = record->mapping_room = 0;
     return record;

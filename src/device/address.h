@@ -36,6 +36,7 @@ struct vr_record {
     /* The rest belongs to the device's lock. */
     struct vr_link link;
     bool freeing;                /* some thread is giving it back */
+    bool stuck;                  /* the driver refused for good to unmap something in it */
     struct vr_mapping *mappings; /* of a range; sorted by address */
     uint32_t mapping_count, mapping_room;
 };

@@ -265,27 +265,32 @@ vram_status vram_device_free(vram_device *handle, vram_addr addr) {
     return status;
 }
 
+/* Gives one record's memory or addresses to the driver for the last time. Twice, since a driver that
+   refused once may only have been asked at a bad moment; not at all when the driver would not unmap
+   what is in it. */
+static void end_record(struct vr_device_object *device, struct vr_record *record) {
+    uint64_t base = vr_load(&record->base, VR_RELAXED);
+    uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
+    uint32_t kind = vr_load(&record->kind, VR_RELAXED);
+    bool is_range = vr_load(&record->is_range, VR_RELAXED);
+    vr_memory_free_fn *give = is_range ? vr_vmm_unreserve : kinds[kind].free;
+    if (record->stuck || (give(&device->base, base, bytes) != VRAM_OK &&
+                          give(&device->base, base, bytes) != VRAM_OK)) {
+        vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes at 0x%llx",
+               (unsigned long long)bytes, (unsigned long long)base);
+    }
+    vr_uncharge(device, !is_range && kinds[kind].on_device ? bytes : 0);
+}
+
 /* The device is closing and nobody else holds a reference: no lock is needed. */
 void vr_records_end(struct vr_device_object *device) {
     struct vr_link *link;
     while ((link = vr_list_first(&device->records))) {
         struct vr_record *record = VR_CONTAINER(link, struct vr_record, link);
-        uint64_t base = vr_load(&record->base, VR_RELAXED);
-        uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
-        bool is_range = vr_load(&record->is_range, VR_RELAXED);
-        vr_memory_free_fn *free_fn =
-            is_range ? vr_vmm_unreserve : kinds[vr_load(&record->kind, VR_RELAXED)].free;
         if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
             vr_record_withdraw(record);
         }
-        /* Twice: a driver that refused once may only have been asked at a bad moment. */
-        if (free_fn(&device->base, base, bytes) != VRAM_OK &&
-            free_fn(&device->base, base, bytes) != VRAM_OK) {
-            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes at 0x%llx: %s",
-                   (unsigned long long)bytes, (unsigned long long)base, vram_error_get()->text);
-        }
-        vr_uncharge(device,
-                    !is_range && kinds[vr_load(&record->kind, VR_RELAXED)].on_device ? bytes : 0);
+        end_record(device, record);
         vr_link_remove(link);
         vr_record_give(record);
     }

@@ -285,6 +285,7 @@ static vram_status unmap_entry(struct vr_device_object *device, struct vr_record
     if (status == VRAM_OK || give_up) {
         remove_entries(range, mapping_index(range, entry->addr), 1);
         entry->physical->mapped = status != VRAM_OK;
+        range->stuck = range->stuck || status != VRAM_OK;
         end_claim(device, range, entry->addr, 0, false);
     } else {
         end_claim(device, range, entry->addr, 1, entry->usable);

@@ -15,6 +15,8 @@
  *      last signal of a queue therefore always carries the highest number, and nobody waits for ever.
  *      Re-submitting takes no new number, so threads cannot chase each other endlessly.
  *
+ *  (3) A signal that the driver refused is covered by the next one, or by the queue being seen idle.
+ *
  * docs/design/02-points-in-time.md has the argument at length.
  */
 #include "device/objects.h"
@@ -26,7 +28,26 @@
 #include "device/ops.h"
 
 static bool passed(const struct vr_queue_object *queue, uint64_t value) {
-    return vr_load(queue->base.word, VR_ACQUIRE) >= value || vr_load(&queue->idle, VR_ACQUIRE);
+    return vr_load(queue->base.word, VR_ACQUIRE) >= value ||
+           vr_load(&queue->settled, VR_ACQUIRE) >= value || vr_load(&queue->idle, VR_ACQUIRE);
+}
+
+/* Asks the driver. A queue without unfinished work has passed every number taken before it was asked;
+   that settles points even when a signal was refused and the word stays behind. A refusal to answer
+   is not the caller's business when the point has passed all the same. */
+static vram_status ask(struct vr_queue_object *queue, uint64_t value) {
+    struct vram_error error;
+    uint64_t taken = vr_load(&queue->issued, VR_ACQUIRE);
+    vr_error_save(&error);
+    vram_status status = vr_queue_poll(&queue->base);
+    if (status == VRAM_OK) {
+        vr_atomic_max(&queue->settled, taken);
+    }
+    if (passed(queue, value)) {
+        vr_error_restore(&error);
+        return VRAM_OK;
+    }
+    return status == VRAM_OK ? VRAM_ERR_NOT_READY : status;
 }
 
 vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
@@ -63,12 +84,12 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
         vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? queue->device->context->wait_ns : timeout);
     for (unsigned round = 0;; round++) {
         /* The driver is asked now and then only: it may have no engine of its own, or be lost. */
-        vram_status status = round % 16 == 0 ? vr_queue_poll(&queue->base) : VRAM_ERR_NOT_READY;
+        vram_status status = round % 16 == 0 ? ask(queue, value) : VRAM_ERR_NOT_READY;
+        if (status != VRAM_ERR_NOT_READY) {
+            return status;
+        }
         if (passed(queue, value)) {
             return VRAM_OK;
-        }
-        if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
-            return status;
         }
         if (vr_exiting()) {
             return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the process is exiting");
@@ -140,8 +161,7 @@ vram_status vram_point_poll(vram_point point) {
         /* Most polls only read the word; every eighth that finds it short asks the driver, which
            may need to be asked to make progress, and may be lost. */
         if (vr_fetch_add(&queue->looks, 1, VR_RELAXED) % 8 == 0) {
-            vram_status told = vr_queue_poll(&queue->base);
-            status = passed(queue, point.value) ? VRAM_OK : told == VRAM_OK ? status : told;
+            status = ask(queue, point.value);
         }
     }
     vr_leave(queue);

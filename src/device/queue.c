@@ -185,8 +185,11 @@ static void retire(struct vr_queue_object *queue) {
 
 /* The device is closing: the queue ends now, finished or not. The caller holds a reference. */
 void vr_queue_retire(struct vr_queue_object *queue) {
+    struct vram_error error;
+    vr_error_save(&error);
     vr_store(&queue->ended, true, VR_RELEASE);
     drain(queue);
+    vr_error_restore(&error);
     retire(queue);
 }
 
@@ -201,7 +204,10 @@ void vram_queue_destroy(vram_queue *handle) {
     if (queue->base.adopted) {
         vr_fail(VRAM_ERR_INVALID, operation, "the queue was adopted; vram_queue_end ends it");
     } else if (!vr_exchange(&queue->ended, true, VR_ACQ_REL)) {
+        struct vram_error error;
+        vr_error_save(&error);
         vram_status status = drain(queue);
+        vr_error_restore(&error); /* destroying cannot fail: what happened is logged, if anything */
         if (status == VRAM_ERR_TIMEOUT) {
             vr_log(VRAM_LOG_WARN, "a queue was destroyed with unfinished work; it is kept aside "
                                   "until its device is closed");
