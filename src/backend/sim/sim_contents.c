@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim_contents.c: what is in simulated memory.
+ *
+ * A range of addresses may run through several mapped handles, so everything goes span by span: the
+ * part that lies in one block. Blocks that nothing was ever written to read as zeros without being
+ * read, and zeros written to them are not written: an 80 GB buffer costs what is put into it.
+ */
+#include "backend/sim/sim_machine.h"
+
+#include "base/os/os.h"
+#include "base/size.h"
+
+#include <string.h>
+
+bool vr_sim_span_at(struct vr_sim *sim, uint64_t addr, uint64_t bytes, struct vr_sim_span *span) {
+    struct vr_sim_block *block = vr_sim_range_at(sim, addr);
+    if (block && block->kind == VR_SIM_KIND_RANGE) {
+        block = vr_sim_mapping_at(sim, addr);
+        if (block && !block->accessible) {
+            block = NULL;
+        }
+    }
+    if (!block) {
+        return false;
+    }
+    span->block = block;
+    span->at = addr - block->addr;
+    uint64_t left = block->bytes - span->at;
+    span->bytes = bytes < left ? bytes : left;
+    return true;
+}
+
+void vr_sim_touch(struct vr_sim *sim, uint64_t addr, uint64_t bytes, int change) {
+    struct vr_sim_span span;
+    for (; bytes && vr_sim_span_at(sim, addr, bytes, &span); bytes -= span.bytes) {
+        span.block->busy += (uint32_t)change;
+        addr += span.bytes;
+    }
+}
+
+/* ------------------------------------------------------------------------ spans */
+
+static bool in_host_pages(const struct vr_sim_block *block) {
+    return block->kind == VR_SIM_KIND_PINNED || block->kind == VR_SIM_KIND_MANAGED;
+}
+
+vram_status vr_sim_file_reach(struct vr_sim *sim, uint64_t offset, uint64_t bytes) {
+    if (offset + bytes <= sim->file_bytes) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_os_file_resize(sim->file, offset + bytes);
+    if (status == VRAM_OK) {
+        sim->file_bytes = offset + bytes;
+    }
+    return status;
+}
+
+static vram_status write_span(struct vr_sim *sim, const struct vr_sim_span *span,
+                              const void *from) {
+    struct vr_sim_block *block = span->block;
+    if (in_host_pages(block)) {
+        memcpy((char *)block->pages + span->at, from, span->bytes);
+        return VRAM_OK;
+    }
+    vram_status status = vr_sim_file_reach(sim, block->offset, block->bytes);
+    if (status == VRAM_OK) {
+        block->written = true;
+        status = vr_os_file_write(sim->file, block->offset + span->at, from, span->bytes);
+    }
+    return status;
+}
+
+static vram_status read_span(struct vr_sim *sim, const struct vr_sim_span *span, void *to) {
+    const struct vr_sim_block *block = span->block;
+    if (in_host_pages(block)) {
+        memcpy(to, (const char *)block->pages + span->at, span->bytes);
+        return VRAM_OK;
+    }
+    if (!block->written) {
+        memset(to, 0, span->bytes);
+        return VRAM_OK;
+    }
+    return vr_os_file_read(sim->file, block->offset + span->at, to, span->bytes);
+}
+
+static bool is_blank(const struct vr_sim_span *span) {
+    return !in_host_pages(span->block) && !span->block->written;
+}
+
+/* -------------------------------------------------------------------- transfers */
+
+vram_status vr_sim_write(struct vr_sim *sim, uint64_t addr, const void *from, uint64_t bytes) {
+    struct vr_sim_span span;
+    vram_status status = VRAM_OK;
+    const char *at = from;
+    while (bytes && status == VRAM_OK && vr_sim_span_at(sim, addr, bytes, &span)) {
+        status = write_span(sim, &span, at);
+        addr += span.bytes;
+        at += span.bytes;
+        bytes -= span.bytes;
+    }
+    return status;
+}
+
+vram_status vr_sim_read(struct vr_sim *sim, void *to, uint64_t addr, uint64_t bytes) {
+    struct vr_sim_span span;
+    vram_status status = VRAM_OK;
+    char *at = to;
+    while (bytes && status == VRAM_OK && vr_sim_span_at(sim, addr, bytes, &span)) {
+        status = read_span(sim, &span, at);
+        addr += span.bytes;
+        at += span.bytes;
+        bytes -= span.bytes;
+    }
+    return status;
+}
+
+vram_status vr_sim_copy(struct vr_sim *sim, uint64_t to, uint64_t from, uint64_t bytes) {
+    struct vr_sim_span target, source;
+    vram_status status = VRAM_OK;
+    while (bytes && status == VRAM_OK && vr_sim_span_at(sim, to, bytes, &target) &&
+           vr_sim_span_at(sim, from, target.bytes, &source)) {
+        uint64_t some = source.bytes;
+        if (!is_blank(&source) || !is_blank(&target)) {
+            some = some < VR_SIM_BOUNCE ? some : VR_SIM_BOUNCE;
+            source.bytes = target.bytes = some;
+            status = read_span(sim, &source, sim->bounce);
+            if (status == VRAM_OK) {
+                status = write_span(sim, &target, sim->bounce);
+            }
+        }
+        to += some;
+        from += some;
+        bytes -= some;
+    }
+    return status;
+}
+
+vram_status vr_sim_fill(struct vr_sim *sim, uint64_t to, uint32_t pattern, uint32_t pattern_bytes,
+                        uint64_t bytes) {
+    struct vr_sim_span span;
+    vram_status status = VRAM_OK;
+    uint64_t length = bytes < VR_SIM_BOUNCE ? bytes : VR_SIM_BOUNCE;
+    /* Blocks and bounce are multiples of 4 bytes long, so every span begins with the pattern. */
+    for (uint32_t i = 0; i < length || i < 4; i++) {
+        sim->bounce[i] = (uint8_t)(pattern >> 8 * (i % pattern_bytes));
+    }
+    bool zero = sim->bounce[0] == 0 && memcmp(sim->bounce, sim->bounce + 1, 3) == 0;
+    while (bytes && status == VRAM_OK && vr_sim_span_at(sim, to, bytes, &span)) {
+        if (!zero || !is_blank(&span)) {
+            span.bytes = span.bytes < VR_SIM_BOUNCE ? span.bytes : VR_SIM_BOUNCE;
+            status = write_span(sim, &span, sim->bounce);
+        }
+        to += span.bytes;
+        bytes -= span.bytes;
+    }
+    return status;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim_kernel.c: kernels in C, on machines whose memory is real.
+ *
+ * A kernel's arguments are bytes, but one of 8 bytes whose value is an address of device memory is an
+ * address: the block it points into counts as used until the launch is done. A guess, and a safe
+ * one: it can only miss what a kernel reaches by other ways.
+ */
+#include "backend/sim/sim_machine.h"
+
+#include "base/memory.h"
+#include "base/size.h"
+
+#include <string.h>
+
+#define VALUE_ALIGN 16
+
+/* ---------------------------------------------------------------------- kernels */
+
+void vr_sim_kernel_free(struct vr_sim_kernel *kernel) {
+    struct vr_sim *sim = kernel->open->sim;
+    vr_sim_ticket_give(sim, kernel->ticket);
+    vr_link_remove(&kernel->link);
+    sim->live_handles--;
+    vr_mem_free(kernel);
+}
+
+static struct vr_sim_kernel *kernel_make(struct vr_sim_call *call, const void *code) {
+    struct vr_sim_kernel *kernel = vr_mem_alloc(1, sizeof *kernel, "kernel_load");
+    if (kernel) {
+        kernel->ticket = vr_sim_ticket_take(call->sim, VR_SIM_KIND_KERNEL, kernel);
+    }
+    if (!kernel || !kernel->ticket) {
+        vr_sim_system(call, VRAM_ERR_HOST_MEMORY);
+        vr_mem_free(kernel);
+        return NULL;
+    }
+    kernel->open = call->open;
+    memcpy(&kernel->code, &code, sizeof code); /* a function behind a pointer to void */
+    vr_list_append(&call->open->kernels, &kernel->link);
+    call->sim->live_handles++;
+    return kernel;
+}
+
+static vram_status kernel_load(struct vr_device *device, const struct vram_kernel_source *source,
+                               void **kernel) {
+    struct vr_sim_call call;
+    if (!vr_sim_begin(&call, device, VRAM_SIM_KERNEL_LOAD, 0, source->code_bytes)) {
+        return vr_sim_end(&call);
+    }
+    if (source->format != VRAM_KERNEL_C) {
+        vr_sim_refuse(&call, VRAM_SIM_NOT_SUPPORTED, "kernels here are C functions");
+    } else {
+        struct vr_sim_kernel *made = kernel_make(&call, source->code);
+        if (made) {
+            call.addr = made->ticket;
+            *kernel = (void *)(uintptr_t)made->ticket;
+        }
+    }
+    return vr_sim_end(&call);
+}
+
+static struct vr_sim_kernel *check_kernel(struct vr_sim_call *call, const void *kernel) {
+    struct vr_sim_kernel *found =
+        vr_sim_ticket_find(call->sim, VR_SIM_KIND_KERNEL, (uint64_t)(uintptr_t)kernel);
+    if (!found || found->open != call->open) {
+        vr_sim_breach(call, "%p is no kernel of this device, or was unloaded before", kernel);
+        return NULL;
+    }
+    return found;
+}
+
+static void kernel_unload(struct vr_device *device, void *kernel) {
+    struct vr_sim_call call;
+    (void)vr_sim_begin_lost(&call, device, VRAM_SIM_KERNEL_UNLOAD, (uintptr_t)kernel, 0);
+    struct vr_sim_kernel *found = check_kernel(&call, kernel);
+    if (found && found->busy) {
+        vr_sim_breach(&call, "unloaded with unfinished launches");
+        vr_sim_settle(call.sim);
+        found = found->busy ? NULL : found; /* the caller is that very kernel: the close frees it */
+    }
+    if (found) {
+        vr_sim_kernel_free(found);
+    }
+    vr_sim_end_void(&call);
+}
+
+/* --------------------------------------------------------------------- launches */
+
+/* Bytes that all argument values need, each aligned; 0 when they are too many. */
+static uint64_t values_bytes(const struct vram_launch *launch) {
+    uint64_t sum = 1; /* never 0 */
+    for (uint32_t i = 0; i < launch->argument_count; i++) {
+        uint64_t bytes;
+        if (!vr_round_up(launch->argument_bytes[i], VALUE_ALIGN, &bytes) ||
+            !vr_add(sum, bytes, &sum)) {
+            return 0;
+        }
+    }
+    return launch->argument_count <= VR_SIM_ARGUMENTS_MAX ? sum : 0;
+}
+
+/* Copies the values, and finds those that are addresses. */
+static void copy_values(struct vr_sim *sim, struct vr_sim_launch *to,
+                        const struct vram_launch *from) {
+    uint8_t *at = to->values;
+    struct vr_sim_span span;
+    for (uint32_t i = 0; i < from->argument_count; i++) {
+        size_t bytes = from->argument_bytes[i];
+        memcpy(at, from->arguments[i], bytes);
+        to->arguments[i] = at;
+        if (bytes == sizeof(uint64_t) && vr_sim_span_at(sim, *(const uint64_t *)at, 1, &span)) {
+            to->touched |= 1u << i;
+            span.block->busy++;
+        }
+        at += (bytes + VALUE_ALIGN - 1) / VALUE_ALIGN * VALUE_ALIGN;
+    }
+}
+
+static struct vr_sim_launch *launch_make(struct vr_sim_call *call, struct vr_sim_kernel *kernel,
+                                         const struct vram_launch *launch) {
+    uint64_t bytes = values_bytes(launch);
+    if (!bytes) {
+        vr_sim_breach(call, "%u arguments", launch->argument_count);
+        return NULL;
+    }
+    struct vr_sim_launch *made = vr_mem_alloc(1, sizeof *made + bytes, "launch");
+    if (!made) {
+        vr_sim_system(call, VRAM_ERR_HOST_MEMORY);
+        return NULL;
+    }
+    made->kernel = kernel;
+    made->code = kernel->code;
+    memcpy(made->call.groups, launch->groups, sizeof made->call.groups);
+    memcpy(made->call.group_size, launch->group_size, sizeof made->call.group_size);
+    return made;
+}
+
+static vram_status queue_launch(struct vr_queue *queue, void *kernel,
+                                const struct vram_launch *launch) {
+    struct vr_sim_call call;
+    struct vr_sim_kernel *found;
+    struct vr_sim_launch *made = NULL;
+    if (vr_sim_begin(&call, queue->device, VRAM_SIM_LAUNCH, (uintptr_t)kernel, 0) &&
+        (found = check_kernel(&call, kernel)) && (made = launch_make(&call, found, launch))) {
+        struct vr_sim_work *work = vr_sim_work_make(&call, queue);
+        if (work) {
+            copy_values(call.sim, made, launch);
+            found->busy++;
+            work->launch = made;
+            vr_sim_work_submit(call.sim, work);
+        } else {
+            vr_mem_free(made);
+        }
+    }
+    return vr_sim_end(&call);
+}
+
+const struct vr_kernel_ops vr_sim_kernel_ops = {
+    .load = kernel_load,
+    .unload = kernel_unload,
+    .launch = queue_launch,
+};

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim_vmm.c: virtual memory management, as strict as the strictest driver: a handle is mapped and
+ * unmapped whole and at one place, and nothing is undone while something depends on it.
+ */
+#include "backend/sim/sim_machine.h"
+
+#include "base/os/os.h"
+#include "base/size.h"
+
+static bool check_sizes(struct vr_sim_call *call, uint64_t addr, uint64_t bytes) {
+    uint64_t granule = call->sim->config.granule;
+    if (bytes == 0 || bytes % granule || addr % granule) {
+        return vr_sim_breach(call, "0x%llx and %llu are no multiples of the granule",
+                             (unsigned long long)addr, (unsigned long long)bytes);
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------------- ranges */
+
+static vram_status vmm_reserve(struct vr_device *device, uint64_t bytes, uint64_t align,
+                               vram_addr *addr) {
+    struct vr_sim_call call;
+    if (!vr_sim_begin(&call, device, VRAM_SIM_RESERVE, 0, bytes)) {
+        return vr_sim_end(&call);
+    }
+    if (call.lie) {
+        *addr = call.lie_addr;
+    } else if (!vr_is_power_of_two(align)) {
+        vr_sim_breach(&call, "an alignment of %llu", (unsigned long long)align);
+    } else if (check_sizes(&call, align, bytes)) {
+        struct vr_sim_block *block = vr_sim_block_make(&call, VR_SIM_KIND_RANGE, bytes, align);
+        if (block) {
+            *addr = call.addr = block->addr;
+        }
+    }
+    return vr_sim_end(&call);
+}
+
+static vram_status vmm_unreserve(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    return vr_sim_give_back(device, VRAM_SIM_UNRESERVE, VR_SIM_KIND_RANGE, addr, bytes);
+}
+
+/* --------------------------------------------------------------------- handles */
+
+static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
+    struct vr_sim_call call;
+    if (!vr_sim_begin(&call, device, VRAM_SIM_CREATE, 0, bytes)) {
+        return vr_sim_end(&call);
+    }
+    if (call.lie) {
+        *handle = call.lie_addr;
+    } else if (check_sizes(&call, 0, bytes)) {
+        struct vr_sim_block *block = vr_sim_block_make(&call, VR_SIM_KIND_PHYSICAL, bytes, 0);
+        if (block) {
+            *handle = call.addr = block->ticket;
+        }
+    }
+    return vr_sim_end(&call);
+}
+
+static struct vr_sim_block *check_handle(struct vr_sim_call *call, uint64_t handle,
+                                         uint64_t bytes) {
+    struct vr_sim_block *block = vr_sim_ticket_find(call->sim, VR_SIM_KIND_PHYSICAL, handle);
+    if (!block) {
+        vr_sim_breach(call, "0x%llx is no handle, or was released before",
+                      (unsigned long long)handle);
+        return NULL;
+    }
+    if (block->addr) {
+        vr_sim_breach(call, "handle 0x%llx is mapped at 0x%llx", (unsigned long long)handle,
+                      (unsigned long long)block->addr);
+        return NULL;
+    }
+    return vr_sim_check_block(call, block, bytes) ? block : NULL;
+}
+
+static vram_status vmm_release(struct vr_device *device, uint64_t handle, uint64_t bytes) {
+    struct vr_sim_call call;
+    struct vr_sim_block *block;
+    if (!vr_sim_begin_lost(&call, device, VRAM_SIM_RELEASE, handle, bytes)) {
+        block = vr_sim_ticket_find(call.sim, VR_SIM_KIND_PHYSICAL, handle);
+        if (block && call.planned) {
+            block->refused = true;
+        }
+        return vr_sim_end(&call);
+    }
+    block = check_handle(&call, handle, bytes);
+    if (block) {
+        (void)vr_sim_block_end(block); /* has no pages of its own, so it cannot fail */
+    }
+    return vr_sim_end(&call);
+}
+
+/* -------------------------------------------------------------------- mappings */
+
+/* The range that [addr, addr + bytes) lies in, free of mappings there. */
+static struct vr_sim_block *check_place(struct vr_sim_call *call, uint64_t addr, uint64_t bytes) {
+    struct vr_sim_block *range = vr_sim_range_at(call->sim, addr);
+    if (!range || range->kind != VR_SIM_KIND_RANGE || range->open != call->open ||
+        !vr_inside(addr, bytes, range->addr, range->bytes)) {
+        vr_sim_breach(call, "0x%llx with %llu bytes lies in no reserved range of this device",
+                      (unsigned long long)addr, (unsigned long long)bytes);
+        return NULL;
+    }
+    struct vr_sim_node *next = vr_sim_map_above(&call->sim->mappings, addr);
+    if (vr_sim_mapping_at(call->sim, addr) || (next && next->key - addr < bytes)) {
+        vr_sim_breach(call, "a handle is mapped in 0x%llx with %llu bytes already",
+                      (unsigned long long)addr, (unsigned long long)bytes);
+        return NULL;
+    }
+    return range;
+}
+
+static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t handle,
+                           uint64_t bytes) {
+    struct vr_sim_call call;
+    struct vr_sim_block *block, *range;
+    if (!vr_sim_begin(&call, device, VRAM_SIM_MAP, addr, bytes) ||
+        !check_sizes(&call, addr, bytes) || !(block = check_handle(&call, handle, bytes)) ||
+        !(range = check_place(&call, addr, bytes))) {
+        return vr_sim_end(&call);
+    }
+    bool mapped = !call.sim->config.real ||
+                  vr_sim_system(&call, vr_os_file_map(call.sim->file, block->offset,
+                                                      (void *)(uintptr_t)addr, bytes));
+    if (mapped) {
+        block->addr = addr;
+        range->mappings++;
+        vr_sim_map_insert(&call.sim->mappings, &block->node, addr);
+    }
+    return vr_sim_end(&call);
+}
+
+/* The handle mapped at exactly `addr`. */
+static struct vr_sim_block *check_mapping(struct vr_sim_call *call, uint64_t addr) {
+    struct vr_sim_block *block = vr_sim_mapping_at(call->sim, addr);
+    if (!block || block->addr != addr || block->open != call->open) {
+        vr_sim_breach(call, "no handle of this device is mapped at 0x%llx",
+                      (unsigned long long)addr);
+        return NULL;
+    }
+    return block;
+}
+
+/* Counts the handles that [addr, addr + bytes) is made of; 0 after a breach. */
+static uint64_t count_handles(struct vr_sim_call *call, uint64_t addr, uint64_t bytes) {
+    uint64_t count = 0;
+    for (; bytes; count++) {
+        struct vr_sim_block *block = check_mapping(call, addr);
+        if (!block) {
+            return 0;
+        }
+        if (block->bytes > bytes) {
+            vr_sim_breach(call, "the end of the range splits the handle at 0x%llx",
+                          (unsigned long long)addr);
+            return 0;
+        }
+        addr += block->bytes;
+        bytes -= block->bytes;
+    }
+    return count;
+}
+
+static void make_accessible(struct vr_sim *sim, uint64_t addr, uint64_t bytes) {
+    for (uint64_t at = addr; at - addr < bytes;) {
+        struct vr_sim_block *block = vr_sim_mapping_at(sim, at);
+        block->accessible = true;
+        at += block->bytes;
+    }
+}
+
+static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    struct vr_sim_call call;
+    if (!vr_sim_begin(&call, device, VRAM_SIM_ACCESS, addr, bytes) ||
+        !check_sizes(&call, addr, bytes)) {
+        return vr_sim_end(&call);
+    }
+    uint64_t handles = count_handles(&call, addr, bytes);
+    if (handles) {
+        call.cost_ns *= handles;
+        if (!call.sim->config.real ||
+            vr_sim_system(&call, vr_os_pages_access((void *)(uintptr_t)addr, bytes))) {
+            make_accessible(call.sim, addr, bytes);
+        }
+    }
+    return vr_sim_end(&call);
+}
+
+/* A refused unmap keeps handle and range alive, which is no leak of the library's. */
+static void note_refused(struct vr_sim *sim, uint64_t addr) {
+    struct vr_sim_block *block = vr_sim_mapping_at(sim, addr);
+    if (block) {
+        block->refused = true;
+        vr_sim_range_at(sim, addr)->refused = true;
+    }
+}
+
+static vram_status vmm_unmap(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    struct vr_sim_call call;
+    bool going = vr_sim_begin_lost(&call, device, VRAM_SIM_UNMAP, addr, bytes);
+    struct vr_sim_block *block = going ? check_mapping(&call, addr) : NULL;
+    if (block && vr_sim_check_block(&call, block, bytes)) {
+        vr_sim_system(&call, vr_sim_block_unmap(block));
+    }
+    if (call.planned || call.status != VRAM_OK) {
+        note_refused(call.sim, addr);
+    }
+    return vr_sim_end(&call);
+}
+
+const struct vr_vmm_ops vr_sim_vmm_ops = {
+    .reserve = vmm_reserve,
+    .unreserve = vmm_unreserve,
+    .create = vmm_create,
+    .release = vmm_release,
+    .map = vmm_map,
+    .access = vmm_access,
+    .unmap = vmm_unmap,
+};
