@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda_backend.c: loads NVIDIA's driver and describes its devices.
+ *
+ * A driver that is missing, too old or broken is a reason that `vram info` prints, one line with
+ * its mend. So whatever goes wrong here is VRAM_ERR_NO_DRIVER or VRAM_ERR_NO_DEVICE: a code that
+ * the driver uses for bad arguments must not be taken for a mistake of the user.
+ *
+ * Once cuInit was called the library stays loaded for good: the driver may have started threads and
+ * registered exit handlers, whose code must not go away.
+ */
+#include "backend/cuda/cuda_backend.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/size.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SONAME      "libcuda.so.1"
+#define VERSION_MIN 11000 /* 11.0, as cuDriverGetVersion counts */
+
+static const struct vr_symbol symbols[] = {
+#define SYMBOL(name, symbol, fallback, optional, parameters)                                       \
+    {#symbol, fallback, offsetof(struct vr_cuda_api, name), optional},
+    VR_CUDA_FUNCTIONS(SYMBOL)
+#undef SYMBOL
+};
+
+/* ----------------------------------------------------------------- starting */
+
+/* The driver's own status, as far as a backend that is to be found absent may answer it. */
+static vram_status absent(vram_status status) {
+    vram_error error;
+    if (status != VRAM_OK && status != VRAM_ERR_NO_DEVICE) {
+        vr_error_save(&error);
+        error.status = status = VRAM_ERR_NO_DRIVER;
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
+/* Adds the mend to the loader's words about a file that does not load. */
+static vram_status not_loaded(bool chosen) {
+    vram_error error;
+    vr_error_save(&error);
+    if (chosen) {
+        return vr_error_set(error.status, "cuda", error.operation, error.native_code,
+                            "%s; the option cuda_library (VRAM_CUDA_LIBRARY) asks for it",
+                            error.text);
+    }
+    if (strstr(error.text, "No such file")) {
+        return vr_error_set(error.status, "cuda", error.operation, error.native_code,
+                            SONAME " not found: install the NVIDIA driver");
+    }
+    return vr_error_set(error.status, "cuda", error.operation, error.native_code,
+                        "%s: install the NVIDIA driver again", error.text);
+}
+
+/* A library that the user chose is not silently replaced by another. */
+static vram_status load(struct vr_cuda *cuda) {
+    char path[VR_OPTION_TEXT_MAX];
+    vr_option_text(VR_OPTION_CUDA_LIBRARY, path);
+    const char *const sonames[] = {*path ? path : SONAME, NULL};
+    vram_status status = vr_library_open(&cuda->library, "cuda", sonames, symbols,
+                                         sizeof symbols / sizeof symbols[0], &cuda->api);
+    if (status != VRAM_OK && strcmp(vram_error_get()->operation, "dlopen") == 0) {
+        status = not_loaded(*path != 0);
+    }
+    return status;
+}
+
+/* cuDriverGetVersion counts 1000 * major + 10 * minor. */
+static vram_status read_version(const struct vr_cuda_api *api, char *text, size_t bytes) {
+    int version = 0;
+    vram_status status = vr_cuda_check(api, "cuDriverGetVersion", api->cuDriverGetVersion(&version),
+                                       VRAM_ERR_HOST_MEMORY);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (version < VERSION_MIN) {
+        return vr_error_set(VRAM_ERR_NO_DRIVER, "cuda", "cuDriverGetVersion", version,
+                            "the NVIDIA driver knows CUDA %d.%d, libvram needs %d.%d: update it",
+                            version / 1000, version % 1000 / 10, VERSION_MIN / 1000,
+                            VERSION_MIN % 1000 / 10);
+    }
+    snprintf(text, bytes, "%d.%d", version / 1000, version % 1000 / 10);
+    return VRAM_OK;
+}
+
+static vram_status count_devices(const struct vr_cuda_api *api, uint32_t *count) {
+    int found = 0;
+    vram_status status =
+        vr_cuda_check(api, "cuDeviceGetCount", api->cuDeviceGetCount(&found), VRAM_ERR_HOST_MEMORY);
+    if (status == VRAM_OK && found <= 0) {
+        status = vr_cuda_check(api, "cuDeviceGetCount", VR_CU_NO_DEVICE, VRAM_ERR_HOST_MEMORY);
+    }
+    if (status == VRAM_OK) {
+        *count = (uint32_t)found;
+    }
+    return status;
+}
+
+static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
+    (void)options;
+    struct vr_cuda *cuda = vr_mem_alloc(1, sizeof *cuda, "cuda_start");
+    if (!cuda) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    char version[sizeof backend->version] = "";
+    vram_status status = load(cuda);
+    if (status == VRAM_OK) {
+        status = vr_cuda_check(&cuda->api, "cuInit", cuda->api.cuInit(0), VRAM_ERR_HOST_MEMORY);
+    }
+    if (status == VRAM_OK) {
+        status = read_version(&cuda->api, version, sizeof version);
+    }
+    if (status == VRAM_OK) {
+        status = count_devices(&cuda->api, &cuda->device_count);
+    }
+    if (status != VRAM_OK) {
+        vr_mem_free(cuda);
+        return absent(status);
+    }
+    memcpy(backend->version, version, sizeof version);
+    backend->impl = cuda;
+    return VRAM_OK;
+}
+
+static void stop(struct vr_backend *backend) {
+    vr_mem_free(backend->impl);
+    backend->impl = NULL;
+}
+
+static uint32_t count(struct vr_backend *backend) {
+    const struct vr_cuda *cuda = backend->impl;
+    return cuda->device_count;
+}
+
+/* --------------------------------------------------------------- describing */
+
+static bool attribute(const struct vr_cuda_api *api, enum vr_cu_attribute which,
+                      vr_cu_device device, int *value) {
+    return api->cuDeviceGetAttribute(value, which, device) == VR_CU_SUCCESS;
+}
+
+static void describe_architecture(const struct vr_cuda_api *api, vr_cu_device device,
+                                  struct vram_device_info *info) {
+    int major = 0, minor = 0;
+    if (attribute(api, VR_CU_ATTRIBUTE_MAJOR, device, &major) &&
+        attribute(api, VR_CU_ATTRIBUTE_MINOR, device, &minor)) {
+        snprintf(info->architecture, sizeof info->architecture, "sm_%d%d", major, minor);
+    }
+}
+
+/* Other APIs and tools write the bus address in lower case; so do we, to be comparable. */
+static void describe_identity(const struct vr_cuda_api *api, vr_cu_device device,
+                              struct vram_device_info *info) {
+    struct vr_cu_uuid uuid;
+    char pci[sizeof info->pci] = "";
+    if (api->cuDeviceGetUuid && api->cuDeviceGetUuid(&uuid, device) == VR_CU_SUCCESS) {
+        memcpy(info->uuid, uuid.bytes, sizeof info->uuid);
+        info->uuid_known = true;
+    }
+    if (api->cuDeviceGetPCIBusId &&
+        api->cuDeviceGetPCIBusId(pci, (int)sizeof pci, device) == VR_CU_SUCCESS) {
+        for (size_t i = 0; i + 1 < sizeof pci && pci[i]; i++) {
+            info->pci[i] = (char)tolower((unsigned char)pci[i]);
+        }
+        info->pci_known = true;
+    }
+}
+
+static bool has_vmm_calls(const struct vr_cuda_api *api) {
+    return api->cuMemGetAllocationGranularity && api->cuMemAddressReserve &&
+           api->cuMemAddressFree && api->cuMemCreate && api->cuMemRelease && api->cuMemMap &&
+           api->cuMemSetAccess && api->cuMemUnmap;
+}
+
+/* Virtual memory management is there, not there, or unknown: when the driver does not answer the
+   question, or tells no granule that could be one. */
+static void describe_vmm(const struct vr_cuda_api *api, vr_cu_device device,
+                         struct vram_device_info *info) {
+    const struct vr_cu_prop prop = {.type = VR_CU_ALLOCATION_PINNED,
+                                    .location = {VR_CU_LOCATION_DEVICE, device}};
+    int supported = 0;
+    size_t granule = 0;
+    if (!has_vmm_calls(api)) {
+        return;
+    }
+    if (!attribute(api, VR_CU_ATTRIBUTE_VMM, device, &supported)) {
+        info->caps_known &= ~(uint32_t)VRAM_CAP_VMM;
+        return;
+    }
+    if (!supported) {
+        return;
+    }
+    if (api->cuMemGetAllocationGranularity(&granule, &prop, VR_CU_GRANULARITY_MINIMUM) ||
+        granule < VR_KIB * 4 || !vr_is_power_of_two(granule)) {
+        info->caps_known &= ~(uint32_t)VRAM_CAP_VMM;
+        return;
+    }
+    info->caps |= VRAM_CAP_VMM;
+    info->vmm_granule = (vram_value){granule, true};
+}
+
+#define CAP_BIT(NAME, bit, name, text) | VRAM_CAP_##NAME
+enum { ALL_CAPS = 0 VRAM_CAP_MAP(CAP_BIT) };
+#undef CAP_BIT
+
+/* Without one address space for host and device nothing here would hold. No 64-bit system that can
+   run a driver of VERSION_MIN lacks it. */
+static vram_status check_addressing(const struct vr_cuda_api *api, vr_cu_device device) {
+    int unified = 0;
+    vram_status status = vr_cuda_check(
+        api, "cuDeviceGetAttribute",
+        api->cuDeviceGetAttribute(&unified, VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING, device),
+        VRAM_ERR_HOST_MEMORY);
+    if (status == VRAM_OK && !unified) {
+        status = vr_error_set(VRAM_ERR_NO_DEVICE, "cuda", "cuDeviceGetAttribute", 0,
+                              "device %d has no unified addressing, which libvram needs", device);
+    }
+    return status;
+}
+
+static vram_status describe(struct vr_backend *backend, uint32_t index,
+                            struct vram_device_info *info) {
+    const struct vr_cuda *cuda = backend->impl;
+    const struct vr_cuda_api *api = &cuda->api;
+    char name[sizeof info->name] = "";
+    vr_cu_device device = 0;
+    size_t bytes = 0;
+    vram_status status = vr_cuda_check(api, "cuDeviceGet", api->cuDeviceGet(&device, (int)index),
+                                       VRAM_ERR_HOST_MEMORY);
+    if (status == VRAM_OK) {
+        status = vr_cuda_check(api, "cuDeviceGetName",
+                               api->cuDeviceGetName(name, (int)sizeof name, device),
+                               VRAM_ERR_HOST_MEMORY);
+    }
+    if (status == VRAM_OK) {
+        status = check_addressing(api, device);
+    }
+    if (status != VRAM_OK) {
+        return absent(status);
+    }
+    name[sizeof name - 1] = 0;
+    memcpy(info->name, name, sizeof name);
+    info->kind = VRAM_DEVICE_GPU;
+    info->caps_known = ALL_CAPS;
+    info->caps = VRAM_CAP_PINNED | VRAM_CAP_TRUE_ADDRESS | VRAM_CAP_MEMORY_INFO | VRAM_CAP_ADOPT;
+    info->alloc_granule = (vram_value){VR_CUDA_GRANULE, true};
+    if (api->cuDeviceTotalMem(&bytes, device) == VR_CU_SUCCESS) {
+        info->memory_bytes = (vram_value){bytes, true};
+    }
+    describe_architecture(api, device, info);
+    describe_identity(api, device, info);
+    describe_vmm(api, device, info);
+    return VRAM_OK;
+}
+
+const struct vr_backend_ops vr_cuda_backend = {
+    .name = "cuda",
+    .start = start,
+    .stop = stop,
+    .count = count,
+    .describe = describe,
+    .device_open = vr_cuda_device_open,
+};

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda_queue.c: streams, the library's own and the program's.
+ *
+ * Invariants
+ *  (1) No marker goes into a stream that is being captured: a graph would write the old value again
+ *      at each replay. The driver has no cheaper way to know than to be asked, and a program may
+ *      capture any stream whose handle it can get, so every signal and wait asks.
+ *  (2) A captured stream is neither queried nor synchronised: that would spoil the capture.
+ *  (3) A word is given back only when no write to it can be outstanding.
+ *
+ * The per-thread default stream is one handle for as many streams as there are threads. It is
+ * adopted for the calling thread: submissions by others are refused rather than put out of order.
+ *
+ * Copies are handed to the driver as they are. It copies from and to pageable memory before the
+ * call returns, waiting for earlier work of the stream; only pinned memory makes them asynchronous.
+ */
+#include "backend/cuda/cuda_backend.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <limits.h>
+
+static struct vr_cuda_device *cuda_of(const struct vr_queue *queue) {
+    return queue->device->impl;
+}
+
+/* -------------------------------------------------------------- submissions */
+
+/* The error record is thread-local, so its address tells living threads apart. */
+static const void *this_thread(void) {
+    return vram_error_get();
+}
+
+static bool foreign_thread(const struct vr_cuda_queue *impl) {
+    return impl->thread && impl->thread != this_thread();
+}
+
+static vram_status refuse_foreign_thread(const struct vr_cuda_queue *impl, const char *operation) {
+    if (!foreign_thread(impl)) {
+        return VRAM_OK;
+    }
+    return vr_error_set(VRAM_ERR_INVALID, "cuda", operation, 0,
+                        "the per-thread default stream was adopted by another thread and takes "
+                        "work from that one only");
+}
+
+/* Makes the context current for a submission; the caller owes vr_cuda_leave on VRAM_OK. */
+static vram_status submit_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
+                                const char *operation) {
+    vram_status status = refuse_foreign_thread(queue->impl, operation);
+    return status == VRAM_OK ? vr_cuda_enter(scope, cuda_of(queue), VR_CUDA_AS_IT_IS) : status;
+}
+
+/* Whether the stream is part of a capture, a spoiled one included. The legacy stream answers with
+   an error while any other stream that it would wait for is captured. The context is current. */
+static vram_status capture_ask(const struct vr_queue *queue, bool *captured) {
+    const struct vr_cuda_device *cuda = cuda_of(queue);
+    const struct vr_cuda_queue *impl = queue->impl;
+    enum vr_cu_capture_status found = VR_CU_CAPTURE_NONE;
+    vr_cu_result code = cuda->api->cuStreamIsCapturing(impl->stream, &found);
+    if (code == VR_CU_CAPTURE_IMPLICIT) {
+        *captured = true;
+        return VRAM_OK;
+    }
+    vram_status status =
+        vr_cuda_check(cuda->api, "cuStreamIsCapturing", code, VRAM_ERR_DEVICE_MEMORY);
+    if (status == VRAM_OK) {
+        *captured = found != VR_CU_CAPTURE_NONE;
+    }
+    return status;
+}
+
+/* keeps (1) */
+static vram_status refuse_capture(const struct vr_queue *queue, const char *operation) {
+    bool captured = false;
+    vram_status status = capture_ask(queue, &captured);
+    if (status == VRAM_OK && captured) {
+        status = vr_error_set(VRAM_ERR_CAPTURE, "cuda", operation, 0,
+                              "the stream is being captured into a graph; end the capture first");
+    }
+    return status;
+}
+
+/* --------------------------------------------------------- copies and fills */
+
+static vram_status queue_upload(struct vr_queue *queue, vram_addr to, const void *from,
+                                uint64_t bytes) {
+    const struct vr_cuda_queue *impl = queue->impl;
+    struct vr_cuda_scope scope;
+    vram_status status = submit_begin(queue, &scope, "cuMemcpyHtoDAsync");
+    if (status == VRAM_OK) {
+        status = VR_CUDA(cuda_of(queue), cuMemcpyHtoDAsync, to, from, bytes, impl->stream);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static vram_status queue_download(struct vr_queue *queue, void *to, vram_addr from,
+                                  uint64_t bytes) {
+    const struct vr_cuda_queue *impl = queue->impl;
+    struct vr_cuda_scope scope;
+    vram_status status = submit_begin(queue, &scope, "cuMemcpyDtoHAsync");
+    if (status == VRAM_OK) {
+        status = VR_CUDA(cuda_of(queue), cuMemcpyDtoHAsync, to, from, bytes, impl->stream);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static vram_status queue_copy(struct vr_queue *queue, vram_addr to, vram_addr from,
+                              uint64_t bytes) {
+    const struct vr_cuda_queue *impl = queue->impl;
+    struct vr_cuda_scope scope;
+    vram_status status = submit_begin(queue, &scope, "cuMemcpyDtoDAsync");
+    if (status == VRAM_OK) {
+        status = VR_CUDA(cuda_of(queue), cuMemcpyDtoDAsync, to, from, bytes, impl->stream);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static vram_status queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pattern,
+                              uint32_t pattern_bytes, uint64_t bytes) {
+    const struct vr_cuda_device *cuda = cuda_of(queue);
+    const struct vr_cuda_queue *impl = queue->impl;
+    struct vr_cuda_scope scope;
+    vram_status status = submit_begin(queue, &scope, "cuMemsetAsync");
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (pattern_bytes == 1) {
+        status = VR_CUDA(cuda, cuMemsetD8Async, to, (unsigned char)pattern, bytes, impl->stream);
+    } else if (pattern_bytes == 2) {
+        status =
+            VR_CUDA(cuda, cuMemsetD16Async, to, (unsigned short)pattern, bytes / 2, impl->stream);
+    } else {
+        status = VR_CUDA(cuda, cuMemsetD32Async, to, pattern, bytes / 4, impl->stream);
+    }
+    vr_cuda_leave(&scope);
+    return status;
+}
+
+/* --------------------------------------------------------------------- time */
+
+static vram_status queue_signal(struct vr_queue *queue, uint64_t value) {
+    struct vr_cuda_queue *impl = queue->impl;
+    struct vr_cuda_scope scope;
+    vram_status status = submit_begin(queue, &scope, "cuStreamWriteValue64");
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = refuse_capture(queue, "cuStreamWriteValue64");
+    if (status == VRAM_OK) {
+        vr_atomic_max(&impl->signalled, value); /* before the write exists: queue_destroy looks */
+        status = vr_cuda_word_write(cuda_of(queue), impl->stream, queue->word, value);
+    }
+    vr_cuda_leave(&scope);
+    return status;
+}
+
+/* Waits for all that `other` was given so far, which includes the signal; more than was asked for,
+   and right. The event may be destroyed at once: the driver keeps it until it has served. */
+static vram_status wait_for_event(struct vr_queue *queue, struct vr_queue *other) {
+    const struct vr_cuda_device *cuda = cuda_of(queue), *signaller = cuda_of(other);
+    const struct vr_cuda_queue *impl = queue->impl, *source = other->impl;
+    struct vr_cuda_scope outer, inner;
+    struct vr_cu_event *event = NULL;
+    vram_status status = submit_begin(other, &outer, "cuEventRecord");
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = refuse_capture(other, "cuEventRecord");
+    if (status == VRAM_OK) {
+        status = VR_CUDA(signaller, cuEventCreate, &event, VR_CU_EVENT_DISABLE_TIMING);
+    }
+    if (status == VRAM_OK) {
+        status = VR_CUDA(signaller, cuEventRecord, event, source->stream);
+        if (status == VRAM_OK &&
+            (status = vr_cuda_enter(&inner, cuda, VR_CUDA_AS_IT_IS)) == VRAM_OK) {
+            status = VR_CUDA(cuda, cuStreamWaitEvent, impl->stream, event, 0);
+            vr_cuda_leave(&inner);
+        }
+        vr_cuda_shrug(signaller->api, "cuEventDestroy", signaller->api->cuEventDestroy(event));
+    }
+    vr_cuda_leave(&outer);
+    return status;
+}
+
+/* Waits for the word itself, no longer than needed. NVIDIA warns that such waits can deadlock when
+   what they wait for is submitted later; ours is submitted already, and so was all before it. */
+static vram_status wait_for_word(struct vr_queue *queue, struct vr_queue *other, uint64_t value,
+                                 bool *supported) {
+    struct vr_cuda_device *cuda = cuda_of(queue);
+    const struct vr_cuda_queue *impl = queue->impl;
+    vr_cu_result code =
+        cuda->api->cuStreamWaitValue64(impl->stream, (uintptr_t)other->word, value, VR_CU_WAIT_GEQ);
+    *supported = code != VR_CU_NOT_SUPPORTED;
+    if (!*supported) {
+        vr_store(&cuda->memory_ops, false, VR_RELAXED);
+        return VRAM_OK;
+    }
+    return vr_cuda_check(cuda->api, "cuStreamWaitValue64", code, VRAM_ERR_DEVICE_MEMORY);
+}
+
+static vram_status queue_after(struct vr_queue *queue, struct vr_queue *other, uint64_t value) {
+    bool supported = vr_load(&cuda_of(queue)->memory_ops, VR_RELAXED);
+    struct vr_cuda_scope scope;
+    vram_status status = submit_begin(queue, &scope, "cuStreamWaitValue64");
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = refuse_capture(queue, "cuStreamWaitValue64");
+    if (status == VRAM_OK && supported) {
+        status = wait_for_word(queue, other, value, &supported);
+    }
+    vr_cuda_leave(&scope);
+    return status == VRAM_OK && !supported ? wait_for_event(queue, other) : status;
+}
+
+/* A thread that did not adopt the per-thread stream cannot ask for it; the word tells it enough. */
+static vram_status poll_word(const struct vr_queue *queue) {
+    const struct vr_cuda_queue *impl = queue->impl;
+    return vr_load(queue->word, VR_ACQUIRE) >= vr_load(&impl->signalled, VR_ACQUIRE)
+               ? VRAM_OK
+               : VRAM_ERR_NOT_READY;
+}
+
+static vram_status queue_poll(struct vr_queue *queue) {
+    const struct vr_cuda_device *cuda = cuda_of(queue);
+    const struct vr_cuda_queue *impl = queue->impl;
+    struct vr_cuda_scope scope;
+    bool captured = false;
+    if (foreign_thread(impl)) {
+        return poll_word(queue);
+    }
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = capture_ask(queue, &captured);
+    if (status == VRAM_OK && captured) {
+        status = VRAM_ERR_NOT_READY; /* keeps (2); what was submitted before goes on */
+    } else if (status == VRAM_OK) {
+        vr_cu_result code = cuda->api->cuStreamQuery(impl->stream);
+        status = code == VR_CU_NOT_READY
+                     ? VRAM_ERR_NOT_READY
+                     : vr_cuda_check(cuda->api, "cuStreamQuery", code, VRAM_ERR_DEVICE_MEMORY);
+    }
+    vr_cuda_leave(&scope);
+    return status;
+}
+
+/* ---------------------------------------------------------- making and ending */
+
+/* CUDA counts the other way: lower numbers run first. It clamps what is out of its range. */
+static int native_priority(int32_t priority) {
+    return priority == INT32_MIN ? INT_MAX : -priority;
+}
+
+static vram_status stream_create(const struct vr_cuda_device *cuda, struct vr_cuda_queue *impl,
+                                 int32_t priority) {
+    vram_status status = VR_CUDA(cuda, cuStreamCreateWithPriority, &impl->stream,
+                                 VR_CU_STREAM_NON_BLOCKING, native_priority(priority));
+    if (status == VRAM_OK && !impl->stream) {
+        status = vr_cuda_lied("cuStreamCreateWithPriority", 0);
+    }
+    return status;
+}
+
+/* A stream of another context could not use this device's memory. The default streams belong to
+   whichever context is current. */
+static vram_status stream_adopt(const struct vr_cuda_device *cuda, struct vr_cuda_queue *impl,
+                                void *native) {
+    struct vr_cu_context *context = NULL;
+    uintptr_t number = (uintptr_t)native;
+    impl->stream = native;
+    if (number == VR_CU_STREAM_PER_THREAD) {
+        impl->thread = this_thread();
+    }
+    if (number <= VR_CU_STREAM_PER_THREAD || !cuda->api->cuStreamGetCtx) {
+        return VRAM_OK;
+    }
+    vram_status status = VR_CUDA(cuda, cuStreamGetCtx, impl->stream, &context);
+    if (status == VRAM_OK && context != cuda->context) {
+        status = vr_error_set(VRAM_ERR_INVALID, "cuda", "cuStreamGetCtx", 0,
+                              "the stream belongs to another device or context than the primary "
+                              "one of device %d",
+                              cuda->ordinal);
+    }
+    return status;
+}
+
+/* Makes the queue around a stream: queue->native where the program made it, else a new one. */
+static vram_status queue_make(struct vr_queue *queue, int32_t priority) {
+    struct vr_cuda_device *cuda = cuda_of(queue);
+    struct vr_cuda_scope scope;
+    vr_atomic_u64 *word = NULL;
+    struct vr_cuda_queue *impl = vr_mem_alloc(1, sizeof *impl, "cuda_queue_create");
+    if (!impl) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status != VRAM_OK) {
+        vr_mem_free(impl);
+        return status;
+    }
+    status = vr_cuda_word_take(cuda, &word);
+    if (status == VRAM_OK) {
+        status = queue->adopted ? stream_adopt(cuda, impl, queue->native)
+                                : stream_create(cuda, impl, priority);
+    }
+    vr_cuda_leave(&scope);
+    if (status != VRAM_OK) {
+        if (word) {
+            vr_cuda_word_give(cuda, word);
+        }
+        vr_mem_free(impl);
+        return status;
+    }
+    vr_store(&impl->signalled, vr_load(word, VR_RELAXED), VR_RELAXED);
+    queue->impl = impl;
+    queue->native = impl->stream;
+    queue->word = word;
+    return VRAM_OK;
+}
+
+static vram_status queue_create(struct vr_queue *queue, const struct vram_queue_options *options) {
+    return queue_make(queue, options ? options->priority : 0);
+}
+
+static vram_status queue_adopt(struct vr_queue *queue) {
+    return queue_make(queue, 0);
+}
+
+/* Finishes what is left of an adopted stream's signals, without touching a stream that has none
+   left or that may not be touched. False when a write may still come. */
+static bool finish_adopted(const struct vr_queue *queue) {
+    const struct vr_cuda_device *cuda = cuda_of(queue);
+    const struct vr_cuda_queue *impl = queue->impl;
+    bool captured = false;
+    if (poll_word(queue) == VRAM_OK) {
+        return true;
+    }
+    if (foreign_thread(impl) || capture_ask(queue, &captured) != VRAM_OK || captured) {
+        return false; /* keeps (2) */
+    }
+    return VR_CUDA(cuda, cuStreamSynchronize, impl->stream) == VRAM_OK;
+}
+
+static bool finish_own(const struct vr_queue *queue) {
+    const struct vr_cuda_device *cuda = cuda_of(queue);
+    const struct vr_cuda_queue *impl = queue->impl;
+    bool finished = VR_CUDA(cuda, cuStreamSynchronize, impl->stream) == VRAM_OK;
+    vr_cuda_shrug(cuda->api, "cuStreamDestroy", cuda->api->cuStreamDestroy(impl->stream));
+    return finished;
+}
+
+static void queue_destroy(struct vr_queue *queue) {
+    struct vr_cuda_device *cuda = cuda_of(queue);
+    struct vr_cuda_scope scope;
+    vram_error before;
+    bool finished = false;
+    vr_error_save(&before);
+    if (!vr_load(&queue->device->lost, VR_ACQUIRE) &&
+        vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED) == VRAM_OK) {
+        finished = queue->adopted ? finish_adopted(queue) : finish_own(queue);
+        vr_cuda_leave(&scope);
+    }
+    if (finished) {
+        vr_cuda_word_give(cuda, queue->word); /* keeps (3) */
+    }
+    vr_error_restore(&before);
+    vr_mem_free(queue->impl);
+    queue->impl = NULL;
+}
+
+const struct vr_queue_ops vr_cuda_queue_ops = {
+    .create = queue_create,
+    .adopt = queue_adopt,
+    .destroy = queue_destroy,
+    .upload = queue_upload,
+    .download = queue_download,
+    .copy = queue_copy,
+    .fill = queue_fill,
+    .signal = queue_signal,
+    .after = queue_after,
+    .poll = queue_poll,
+};

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda_vmm.c: virtual memory management. A handle is mapped and unmapped whole: the driver refuses
+ * offsets. Access must be set again after every mapping; neither unmapping nor releasing waits for
+ * work that still uses the memory, so the callers have.
+ */
+#include "backend/cuda/cuda_backend.h"
+
+#include "base/error.h"
+
+static struct vr_cu_location location_of(const struct vr_cuda_device *cuda) {
+    return (struct vr_cu_location){.type = VR_CU_LOCATION_DEVICE, .id = cuda->ordinal};
+}
+
+/* Addresses are the process's: what runs out is their number, a limit of the system. */
+static vram_status vmm_reserve(struct vr_device *device, uint64_t bytes, uint64_t align,
+                               vram_addr *addr) {
+    struct vr_cuda_device *cuda = device->impl;
+    struct vr_cuda_scope scope;
+    vr_cu_addr found = 0;
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status =
+        vr_cuda_check(cuda->api, "cuMemAddressReserve",
+                      cuda->api->cuMemAddressReserve(&found, bytes, align, 0, 0), VRAM_ERR_LIMIT);
+    if (status == VRAM_OK && (!found || found % align)) {
+        if (found) {
+            vr_cuda_shrug(cuda->api, "cuMemAddressFree", cuda->api->cuMemAddressFree(found, bytes));
+        }
+        status = vr_cuda_lied("cuMemAddressReserve", found);
+    }
+    vr_cuda_leave(&scope);
+    if (status == VRAM_OK) {
+        *addr = found;
+    }
+    return status;
+}
+
+static vram_status vmm_unreserve(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    struct vr_cuda_device *cuda = device->impl;
+    struct vr_cuda_scope scope;
+    if (vr_load(&device->lost, VR_ACQUIRE)) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status == VRAM_OK) {
+        status = VR_CUDA(cuda, cuMemAddressFree, addr, bytes);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
+    struct vr_cuda_device *cuda = device->impl;
+    const struct vr_cu_prop prop = {.type = VR_CU_ALLOCATION_PINNED, .location = location_of(cuda)};
+    struct vr_cuda_scope scope;
+    vr_cu_memory found = 0;
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = VR_CUDA(cuda, cuMemCreate, &found, bytes, &prop, 0);
+    vr_cuda_leave(&scope);
+    if (status == VRAM_OK && !found) {
+        return vr_cuda_lied("cuMemCreate", found);
+    }
+    if (status == VRAM_OK) {
+        *handle = found;
+    }
+    return status;
+}
+
+static vram_status vmm_release(struct vr_device *device, uint64_t handle, uint64_t bytes) {
+    struct vr_cuda_device *cuda = device->impl;
+    struct vr_cuda_scope scope;
+    (void)bytes;
+    if (vr_load(&device->lost, VR_ACQUIRE)) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status == VRAM_OK) {
+        status = VR_CUDA(cuda, cuMemRelease, handle);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t handle,
+                           uint64_t bytes) {
+    struct vr_cuda_device *cuda = device->impl;
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status == VRAM_OK) {
+        status = VR_CUDA(cuda, cuMemMap, addr, bytes, 0, handle, 0);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    struct vr_cuda_device *cuda = device->impl;
+    const struct vr_cu_access access = {.location = location_of(cuda),
+                                        .flags = VR_CU_ACCESS_READWRITE};
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status == VRAM_OK) {
+        status = VR_CUDA(cuda, cuMemSetAccess, addr, bytes, &access, 1);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static vram_status vmm_unmap(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    struct vr_cuda_device *cuda = device->impl;
+    struct vr_cuda_scope scope;
+    if (vr_load(&device->lost, VR_ACQUIRE)) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status == VRAM_OK) {
+        status = VR_CUDA(cuda, cuMemUnmap, addr, bytes);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
+const struct vr_vmm_ops vr_cuda_vmm_ops = {
+    .reserve = vmm_reserve,
+    .unreserve = vmm_unreserve,
+    .create = vmm_create,
+    .release = vmm_release,
+    .map = vmm_map,
+    .access = vmm_access,
+    .unmap = vmm_unmap,
+};
