@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cases_handle.c: handles that are none. Every call that takes a handle is tried with NULL, with
+ * destroyed ones, with numbers that never were handles and with handles of another kind; all other
+ * arguments are good, so that nothing else can be the reason to refuse.
+ */
+#include "case.h"
+
+/* The status that a battery wants; VRAM_OK: VRAM_ERR_INVALID or VRAM_ERR_STALE, either. */
+static bool refuses(struct check *check, vram_status status, vram_status want,
+                    struct check_place place) {
+    return want == VRAM_OK ? check_refused(check, status, place)
+                           : check_status(check, status, want, place);
+}
+#define REFUSES(call) CHECK_TRY(refuses(check, call, want, CHECK_AT(#call)))
+
+/* ---------------------------------------------------------------- batteries */
+
+static bool as_context(struct check *check, void *bad, vram_status want) {
+    vram_context *context = bad;
+    vram_device *device;
+    uint32_t index;
+    vram_backend_info backend = {.size = sizeof backend};
+    vram_device_info info = {.size = sizeof info};
+
+    REFUSES(vram_backend_info_get(context, 0, &backend));
+    REFUSES(vram_device_info_get(context, 0, &info));
+    REFUSES(vram_device_best(context, &index));
+    REFUSES(vram_device_open(context, 0, &device));
+    REFUSES(vram_sim_fault_set(context, NULL));
+    REFUSES(vram_sim_state_get(context, &(vram_sim_state){.size = sizeof(vram_sim_state)}));
+    REFUSES(vram_sim_journal_get(context, 0, &(vram_sim_entry){0}));
+    REFUSES(vram_sim_violation(context, 0, (char[8]){0}, 8));
+    CHECK_EQUAL(check, vram_device_count(context), 0);
+    CHECK_EQUAL(check, vram_backend_count(context), 0);
+    return true;
+}
+
+static bool as_device(struct check *check, void *bad, vram_status want) {
+    vram_device *device = bad;
+    vram_addr addr;
+    vram_queue *queue;
+    vram_physical *physical;
+    vram_kernel *kernel;
+    vram_device_info info = {.size = sizeof info};
+    vram_memory_info memory = {.size = sizeof memory};
+    vram_kernel_source source = {.size = sizeof source, .code = &source, .entry = "none"};
+
+    REFUSES(vram_device_describe(device, &info));
+    REFUSES(vram_memory_info_get(device, &memory));
+    REFUSES(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &addr));
+    REFUSES(vram_device_free(device, 4096));
+    REFUSES(vram_queue_create(device, NULL, &queue));
+    REFUSES(vram_queue_adopt(device, NULL, &queue));
+    REFUSES(vram_range_create(device, 1, &addr));
+    REFUSES(vram_range_destroy(device, 4096));
+    REFUSES(vram_physical_create(device, 1, &physical));
+    REFUSES(vram_range_map(device, 4096, &physical, 1));
+    REFUSES(vram_range_unmap(device, 4096, 4096));
+    REFUSES(vram_kernel_create(device, &source, &kernel));
+    return true;
+}
+
+static bool as_queue(struct check *check, void *bad, vram_status want) {
+    vram_queue *queue = bad;
+    vram_point point, none = {NULL, 0};
+    void *native;
+    char byte = 0;
+
+    REFUSES(vram_queue_native(queue, &native));
+    REFUSES(vram_queue_poll(queue));
+    REFUSES(vram_queue_wait(queue, 0));
+    REFUSES(vram_queue_mark(queue, &point));
+    REFUSES(vram_queue_after(queue, none));
+    REFUSES(vram_queue_end(queue));
+    REFUSES(vram_queue_upload(queue, 4096, &byte, 1));
+    REFUSES(vram_queue_download(queue, &byte, 4096, 1));
+    REFUSES(vram_queue_copy(queue, 4096, 8192, 1));
+    REFUSES(vram_queue_fill(queue, 4096, 0, 1, 1));
+    REFUSES(vram_queue_prefetch(queue, 4096, 1, false));
+    return true;
+}
+
+static bool as_physical(struct check *check, void *bad, vram_status want) {
+    vram_physical *physical = bad;
+    if (physical != NULL) { /* destroying NULL is allowed */
+        REFUSES(vram_physical_destroy(physical));
+    }
+    CHECK_EQUAL(check, vram_physical_bytes(physical), 0);
+    return true;
+}
+
+/* Destroying what is none is allowed everywhere, and does nothing. */
+static void destroy_as_all(void *bad) {
+    vram_context_destroy(bad);
+    vram_device_close(bad);
+    vram_queue_destroy(bad);
+    vram_kernel_destroy(bad);
+}
+
+static bool as_all(struct check *check, void *bad, vram_status want) {
+    CHECK_TRY(as_context(check, bad, want));
+    CHECK_TRY(as_device(check, bad, want));
+    CHECK_TRY(as_queue(check, bad, want));
+    CHECK_TRY(as_physical(check, bad, want));
+    destroy_as_all(bad);
+    return true;
+}
+
+/* -------------------------------------------------------------------- cases */
+
+static bool null(struct check *check) {
+    return as_all(check, NULL, VRAM_ERR_INVALID);
+}
+
+static bool stale(struct check *check) {
+    vram_context *context;
+    struct check_device *device;
+    vram_queue *queue;
+    vram_physical *physical = NULL;
+
+    CHECK_CONTEXT(check, NULL, NULL, &context);
+    CHECK_OPEN_OF(check, context, check->target->device, &device);
+    CHECK_QUEUE(check, device, &queue);
+    if ((device->info.caps & VRAM_CAP_VMM) != 0) {
+        CHECK_PHYSICAL(check, device, 1, &physical);
+        CHECK_PHYSICAL_END(check, device, physical);
+        CHECK_TRY(as_physical(check, physical, VRAM_ERR_STALE));
+    }
+    vram_queue_destroy(queue);
+    CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
+    vram_device *closed = device->device;
+    check_close(device);
+    CHECK_TRY(as_device(check, closed, VRAM_ERR_STALE));
+    CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
+    check_context_end(check, context);
+    CHECK_TRY(as_context(check, context, VRAM_ERR_STALE));
+    CHECK_TRY(as_device(check, closed, VRAM_ERR_STALE));
+    CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
+    return true;
+}
+
+/* The children of a destroyed parent, of every kind, without destroying them first. */
+static bool orphans(struct check *check) {
+    vram_context *context;
+    struct check_device *device;
+    vram_queue *queue;
+    vram_physical *physical = NULL;
+
+    CHECK_CONTEXT(check, NULL, NULL, &context);
+    CHECK_OPEN_OF(check, context, check->target->device, &device);
+    CHECK_QUEUE(check, device, &queue);
+    if ((device->info.caps & VRAM_CAP_VMM) != 0) {
+        CHECK_PHYSICAL(check, device, 1, &physical);
+    }
+    vram_device *orphan = device->device;
+    device->device = NULL;
+    check_context_end(check, context);
+    CHECK_TRY(as_device(check, orphan, VRAM_ERR_STALE));
+    CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
+    if (physical != NULL) {
+        CHECK_TRY(as_physical(check, physical, VRAM_ERR_STALE));
+    }
+    destroy_as_all(orphan);
+    destroy_as_all(queue);
+    return true;
+}
+
+static bool made_up(struct check *check) {
+    static const uint64_t list[] = {1, 2, 3, 4, 5, 6, 255, 256, 4096, UINT64_MAX};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        check_note(check, "handle 0x%llx", (unsigned long long)list[i]);
+        CHECK_TRY(as_all(check, (void *)(uintptr_t)list[i], VRAM_OK));
+    }
+    for (uint32_t i = 0; i < check_rounds(check, 300); i++) {
+        uint64_t number = check_random(check, UINT64_MAX);
+        check_note(check, "handle 0x%llx", (unsigned long long)number);
+        CHECK_TRY(as_all(check, (void *)(uintptr_t)number, VRAM_OK));
+    }
+    CHECK_TRY(as_all(check, check, VRAM_OK)); /* a true pointer is no handle either */
+    return true;
+}
+
+static bool wrong_kind(struct check *check) {
+    struct check_device *device;
+    vram_queue *queue;
+    struct check_buffer buffer;
+
+    CHECK_OPEN(check, &device);
+    CHECK_QUEUE(check, device, &queue);
+    CHECK_BUFFER(check, device, queue, 2000, &buffer);
+    CHECK_TRY(as_context(check, device->device, VRAM_OK));
+    CHECK_TRY(as_context(check, queue, VRAM_OK));
+    CHECK_TRY(as_device(check, check->context, VRAM_OK));
+    CHECK_TRY(as_device(check, queue, VRAM_OK));
+    CHECK_TRY(as_queue(check, check->context, VRAM_OK));
+    CHECK_TRY(as_queue(check, device->device, VRAM_OK));
+    CHECK_TRY(as_physical(check, queue, VRAM_OK));
+    vram_kernel_destroy((vram_kernel *)(void *)queue);
+    vram_queue_destroy((vram_queue *)(void *)device->device);
+    vram_device_close((vram_device *)(void *)queue);
+    CHECK_VERIFY(check, &buffer); /* everything is still there */
+    return true;
+}
+
+enum { GENERATIONS = 200 };
+
+/* A number that was a queue never becomes another one: old points and handles stay harmless. */
+static bool never_again(struct check *check) {
+    struct check_device *device;
+    vram_queue *seen[GENERATIONS];
+    uint32_t rounds = check_rounds(check, GENERATIONS);
+
+    CHECK_OPEN(check, &device);
+    for (uint32_t i = 0; i < rounds; i++) {
+        CHECK_QUEUE(check, device, &seen[i]);
+        for (uint32_t j = 0; j < i; j++) {
+            CHECK_THAT(check, seen[i] != seen[j]);
+        }
+        vram_queue_destroy(seen[i]);
+    }
+    for (uint32_t i = 0; i < rounds; i++) {
+        CHECK_STATUS(check, vram_queue_poll(seen[i]), VRAM_ERR_STALE);
+    }
+    return true;
+}
+
+const struct check_case check_cases_handle[] = {
+    {"handle.null", "every call refuses NULL where it needs an object", null},
+    {"handle.stale", "every call tells a destroyed object from a live one", stale},
+    {"handle.orphans", "objects end with their parents and are known to have ended", orphans},
+    {"handle.made_up", "numbers that never were handles are refused and never followed", made_up},
+    {"handle.wrong_kind", "a handle of one kind is refused where another is needed", wrong_kind},
+    {"handle.never_again", "the number of a destroyed queue is never given to another",
+     never_again},
+    {NULL, NULL, NULL},
+};

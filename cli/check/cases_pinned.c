@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cases_pinned.c: page-locked host memory. */
+#include "case.h"
+
+#include <string.h>
+
+static bool through(struct check *check) {
+    struct check_device *device;
+    vram_queue *queue;
+    struct check_buffer buffer;
+    vram_addr pinned;
+    uint8_t *expected;
+    const uint64_t bytes = 70001;
+
+    CHECK_NEEDS(check, VRAM_CAP_PINNED);
+    CHECK_OPEN(check, &device);
+    CHECK_QUEUE(check, device, &queue);
+    CHECK_BUFFER(check, device, queue, bytes, &buffer);
+    CHECK_WAIT(check, queue);
+    CHECK_ALLOC_KIND(check, device, 2 * bytes, VRAM_MEMORY_PINNED, &pinned);
+    uint8_t *host = (uint8_t *)(uintptr_t)pinned;
+    CHECK_TRY(check_host_seeded(check, 2 * bytes, 11, &expected));
+    check_seed(host, 2 * bytes, 11);
+    CHECK_OK(check, vram_queue_upload(queue, buffer.addr, host, bytes));
+    CHECK_OK(check, vram_queue_download(queue, host + bytes, buffer.addr, bytes));
+    CHECK_WAIT(check, queue);
+    memcpy(buffer.model, expected, bytes);
+    memcpy(expected + bytes, expected, bytes);
+    CHECK_VERIFY(check, &buffer);
+    CHECK_SAME(check, host, expected, 2 * bytes);
+    return true;
+}
+
+static bool account(struct check *check) {
+    struct check_device *device;
+    vram_addr addrs[6];
+    vram_native_info native = {.size = sizeof native};
+
+    CHECK_NEEDS(check, VRAM_CAP_PINNED);
+    CHECK_OPEN(check, &device);
+    for (uint32_t i = 0; i < 6; i++) {
+        CHECK_ALLOC_KIND(check, device, 1 + i * 3000, VRAM_MEMORY_PINNED, &addrs[i]);
+        CHECK_LEDGER(check, device);
+        memset((void *)(uintptr_t)addrs[i], (int)i, 1 + i * 3000);
+        CHECK_EQUAL(check, addrs[i] % 4096, 0);
+        CHECK_OK(check, vram_native(addrs[i] + i, &native));
+        CHECK_THAT(check, native.kind == VRAM_MEMORY_PINNED && native.offset == i);
+        CHECK_THAT(check, native.host_pointer == (void *)(uintptr_t)(addrs[i] + i));
+    }
+    for (uint32_t i = 0; i < 6; i++) {
+        CHECK_EQUAL(check, ((const uint8_t *)(uintptr_t)addrs[i])[i * 3000], i);
+        CHECK_FREE(check, device, addrs[i]);
+        CHECK_STATUS(check, vram_device_free(device->device, addrs[i]), VRAM_ERR_INVALID);
+    }
+    CHECK_LEDGER(check, device);
+    return true;
+}
+
+static bool bad_sizes(struct check *check) {
+    struct check_device *device;
+    vram_addr addr = CHECK_CANARY, fine;
+
+    CHECK_NEEDS(check, VRAM_CAP_PINNED);
+    CHECK_OPEN(check, &device);
+    vram_device *handle = device->device;
+    CHECK_STATUS(check, vram_device_alloc(handle, 0, VRAM_MEMORY_PINNED, &addr), VRAM_ERR_INVALID);
+    CHECK_STATUS(check, vram_device_alloc(handle, UINT64_MAX, VRAM_MEMORY_PINNED, &addr),
+                 VRAM_ERR_OVERFLOW);
+    CHECK_EXHAUSTED(check, vram_device_alloc(handle, UINT64_C(1) << 62, VRAM_MEMORY_PINNED, &addr));
+    CHECK_EQUAL(check, addr, CHECK_CANARY);
+    CHECK_LEDGER(check, device);
+    CHECK_ALLOC_KIND(check, device, 5000, VRAM_MEMORY_PINNED, &fine);
+    memset((void *)(uintptr_t)fine, 1, 5000);
+    return true;
+}
+
+const struct check_case check_cases_pinned[] = {
+    {"pinned.through", "the host writes pinned memory and transfers go through it", through},
+    {"pinned.account", "pinned blocks are counted, found, aligned and given back", account},
+    {"pinned.bad_sizes", "absurd sizes are refused, and pinning goes on working", bad_sizes},
+    {NULL, NULL, NULL},
+};

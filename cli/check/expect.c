@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * expect.c: what happens when an expectation does not hold: the first one is recorded, with its
+ * place, the status and the error record's own words.
+ *
+ * (1) The first record stays, with one exception: a FAILED replaces an ERRORED, because a failing
+ *     call may be the work of an injected fault and a wrong result never is.
+ * (2) Every failing call must have left a matching error record. That is looked at here, for all
+ *     calls of all cases, rather than in a case of its own.
+ */
+#include "case.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *base_name(const char *file) {
+    const char *slash = strrchr(file, '/');
+    return slash != NULL ? slash + 1 : file;
+}
+
+static void record(struct check *check, enum check_outcome outcome, vram_status status,
+                   struct check_place place, const char *text) {
+    struct check_result *result = check->result;
+
+    pthread_mutex_lock(&check->lock);
+    bool first = result->outcome == CHECK_PASSED;
+    bool worse = result->outcome == CHECK_ERRORED && outcome == CHECK_FAILED; /* keeps (1) */
+    if (first || worse) {
+        result->outcome = outcome;
+        result->status = status;
+        snprintf(result->reason, sizeof result->reason, "%s:%d: %s: %s%s%s%s",
+                 base_name(place.file), place.line, place.what, text,
+                 check->note[0] != 0 ? " (" : "", check->note, check->note[0] != 0 ? ")" : "");
+    }
+    pthread_mutex_unlock(&check->lock);
+}
+
+/* Keeps (2). NOT_READY is an answer, not a failure: it may leave the record alone. */
+static bool record_matches(struct check *check, vram_status status, struct check_place place) {
+    vram_status recorded = vram_error_get()->status;
+    if (status == VRAM_OK || status == VRAM_ERR_NOT_READY || recorded == status) {
+        return true;
+    }
+    return check_fail(check, place, "returned %s, but the error record says %s",
+                      vram_status_name(status), vram_status_name(recorded));
+}
+
+static bool errored(struct check *check, vram_status status, struct check_place place,
+                    const char *wanted) {
+    const vram_error *error = vram_error_get();
+    char text[400];
+
+    if (error->status == status) {
+        snprintf(text, sizeof text, "%s%s from %s: %s", wanted, vram_status_name(status),
+                 error->operation, error->text);
+    } else {
+        snprintf(text, sizeof text, "%s%s", wanted, vram_status_name(status));
+    }
+    record(check, CHECK_ERRORED, status, place, text);
+    return false;
+}
+
+bool check_ok(struct check *check, vram_status status, struct check_place place) {
+    if (status == VRAM_OK) {
+        return true;
+    }
+    return record_matches(check, status, place) && errored(check, status, place, "");
+}
+
+/* A call that should have failed and did not is FAILED; one that failed otherwise is ERRORED. */
+static bool unexpected(struct check *check, vram_status status, const char *wanted,
+                       struct check_place place) {
+    char text[96];
+
+    if (status == VRAM_OK) {
+        return check_fail(check, place, "succeeded, expected %s", wanted);
+    }
+    snprintf(text, sizeof text, "expected %s, got ", wanted);
+    return record_matches(check, status, place) && errored(check, status, place, text);
+}
+
+bool check_status(struct check *check, vram_status status, vram_status expected,
+                  struct check_place place) {
+    if (status == expected) {
+        return record_matches(check, status, place);
+    }
+    return unexpected(check, status, vram_status_name(expected), place);
+}
+
+bool check_refused(struct check *check, vram_status status, struct check_place place) {
+    if (status == VRAM_ERR_INVALID || status == VRAM_ERR_STALE) {
+        return record_matches(check, status, place);
+    }
+    return unexpected(check, status, "VRAM_ERR_INVALID or VRAM_ERR_STALE", place);
+}
+
+bool check_exhausted(struct check *check, vram_status status, struct check_place place) {
+    if (vram_status_is_exhausted(status)) {
+        return record_matches(check, status, place);
+    }
+    return unexpected(check, status, "an exhaustion", place);
+}
+
+bool check_that(struct check *check, bool holds, struct check_place place) {
+    return holds || check_fail(check, place, "does not hold");
+}
+
+bool check_equal(struct check *check, uint64_t left, uint64_t right, struct check_place place) {
+    return left == right || check_fail(check, place, "%llu is not %llu", (unsigned long long)left,
+                                       (unsigned long long)right);
+}
+
+bool check_fail(struct check *check, struct check_place place, const char *format, ...) {
+    char text[400];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    record(check, CHECK_FAILED, VRAM_OK, place, text);
+    return false;
+}
+
+bool check_skip(struct check *check, const char *format, ...) {
+    va_list list;
+
+    pthread_mutex_lock(&check->lock);
+    if (check->result->outcome == CHECK_PASSED) {
+        check->result->outcome = CHECK_SKIPPED;
+        va_start(list, format);
+        vsnprintf(check->result->reason, sizeof check->result->reason, format, list);
+        va_end(list);
+    }
+    pthread_mutex_unlock(&check->lock);
+    return false;
+}
+
+void check_note(struct check *check, const char *format, ...) {
+    va_list list;
+
+    pthread_mutex_lock(&check->lock);
+    va_start(list, format);
+    vsnprintf(check->note, sizeof check->note, format, list);
+    va_end(list);
+    pthread_mutex_unlock(&check->lock);
+}
+
+bool check_has(const struct check *check, uint32_t cap) {
+    return (check->info.caps & check->info.caps_known & cap) == cap;
+}
+
+static const char *cap_name(uint32_t cap) {
+#define NAME_OF(NAME, bit, name, text)                                                             \
+    if (cap == VRAM_CAP_##NAME) {                                                                  \
+        return name;                                                                               \
+    }
+    VRAM_CAP_MAP(NAME_OF)
+#undef NAME_OF
+    return "all capabilities it takes";
+}
+
+bool check_needs(struct check *check, uint32_t cap) {
+    return check_has(check, cap) || check_skip(check, "the device lacks %s", cap_name(cap));
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * output.c: see output.h.
+ */
+#include "output.h"
+#include "terminal.h"
+#include "verb.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MESSAGE_MAX = 1024 }; /* bytes of one message; longer ones are cut */
+
+/*
+ * open gives the lowest free descriptor, and the lower ones are taken by then, so /dev/null lands
+ * exactly where the hole is. It is opened for the wrong direction: writes to a stdout that was
+ * closed must fail, not vanish.
+ */
+void output_start(void) {
+    for (int descriptor = 0; descriptor <= 2; descriptor++) {
+        if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
+            if (open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) != descriptor) {
+                _exit(EXIT_MISUSE);
+            }
+        }
+    }
+}
+
+bool output_finish(void) {
+    bool failed = ferror(stdout) != 0;
+    errno = 0;
+    if (fclose(stdout) == 0 && !failed) {
+        return true;
+    }
+    say_error("cannot write to standard output%s%s", errno != 0 ? ": " : "",
+              errno != 0 ? strerror(errno) : "");
+    return false;
+}
+
+static void say(const char *kind, const char *format, va_list arguments) {
+    char message[MESSAGE_MAX];
+    vsnprintf(message, sizeof message, format, arguments);
+    text_sanitize(message);
+    fflush(stdout); /* so that what was printed before stands before it */
+    fprintf(stderr, "vram: %s%s\n", kind, message);
+}
+
+void say_error(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say("", format, arguments);
+    va_end(arguments);
+}
+
+void say_warning(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say("warning: ", format, arguments);
+    va_end(arguments);
+}
+
+const char *failure_text(vram_status status) {
+    const vram_error *error = vram_error_get();
+    bool recorded = error->status == status && error->text[0] != 0;
+    return recorded ? error->text : vram_status_text(status);
+}
+
+int say_failure(const char *doing, vram_status status) {
+    say_error("%s: %s (%s)", doing, failure_text(status), vram_status_name(status));
+    return EXIT_MISUSE;
+}
+
+static bool write_stdout(void *user, const char *text, size_t bytes) {
+    (void)user;
+    return fwrite(text, 1, bytes, stdout) == bytes;
+}
+
+void output_json_begin(vram_json *json, const char *schema) {
+    vram_json_begin(json, write_stdout, NULL, true);
+    vram_json_object_begin(json, NULL);
+    vram_json_text(json, "schema", schema);
+    vram_json_text(json, "version", vram_version_text());
+}
+
+/*
+ * A refused write shows in ferror as well, and output_finish will say it once with its cause: only
+ * a document that is wrong in itself is told here.
+ */
+bool output_json_end(vram_json *json) {
+    vram_json_object_end(json);
+    vram_status status = vram_json_end(json);
+    putchar('\n');
+    if (status == VRAM_OK || ferror(stdout)) {
+        return status == VRAM_OK;
+    }
+    say_failure("the JSON document is not whole", status);
+    return false;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * output.h: data goes to stdout and is checked, messages go to stderr.
+ *
+ * Verbs print with printf, terminal.h or the JSON writer and need not look at results: stdio keeps
+ * the first failure, and main turns it into one line and exit code 2 through output_finish.
+ */
+#ifndef OUTPUT_H
+#define OUTPUT_H
+
+#include <stdbool.h>
+#include <vram/vram.h>
+
+/*
+ * Makes descriptors 0, 1 and 2 safe before anything opens a file: a closed one is taken by a
+ * descriptor that fails every read or write, so that no device file can land in its place.
+ */
+void output_start(void);
+
+/* Flushes stdout. False after one line on stderr when any of it could not be written. */
+bool output_finish(void);
+
+/* One line on stderr: "vram: ...". Format without a line break. */
+void say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* One line on stderr: "vram: warning: ...". */
+void say_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The error record's text when it belongs to `status`, else the status's own. Borrowed. */
+const char *failure_text(vram_status status);
+
+/*
+ * One line on stderr for a library call that failed: what was being done, the failure's text
+ * and its name. Always returns EXIT_MISUSE.
+ */
+int say_failure(const char *doing, vram_status status);
+
+/* Starts a verb's JSON document on stdout: {"schema": schema, "version": the library's. */
+void output_json_begin(vram_json *json, const char *schema);
+
+/* Ends it with } and a line break. False after one line on stderr when it is not whole. */
+bool output_json_end(vram_json *json);
+
+#endif
