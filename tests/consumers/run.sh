@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run.sh SOURCE BUILD CC: installs a build into a temporary prefix, moves that prefix, and uses the
+# library from there as strangers do: by find_package, by pkg-config and as a subdirectory; shared
+# and static.
+set -euo pipefail
+source=$1 build=$2 cc=$3
+here=$source/tests/consumers
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+version=$(sed -n 's/^Version: //p' "$build/libvram.pc")
+expected="libvram $version, devices: 1"
+
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+
+# try NAME PROGRAM...: the program must say exactly what is expected.
+try() {
+    local name=$1 said
+    shift
+    said=$("$@") || fail "$name: exit code $?: $said"
+    [ "$said" = "$expected" ] || fail "$name said: $said"
+    echo "ok: $name"
+}
+
+# Quiet unless it fails.
+quietly() {
+    "$@" >"$work/log" 2>&1 || {
+        cat "$work/log"
+        fail "$*"
+    }
+}
+
+quietly cmake --install "$build" --prefix "$work/first"
+mv "$work/first" "$work/moved"
+prefix=$work/moved
+libdir=$(dirname "$(find "$prefix" -name libvram.so)")
+
+for file in bin/vram include/vram/vram.h share/man/man1/vram.1 share/doc/*/README.md \
+    share/bash-completion/completions/vram share/fish/vendor_completions.d/vram.fish \
+    share/zsh/site-functions/_vram; do
+    # shellcheck disable=SC2086 # a pattern
+    compgen -G "$prefix/$file" >/dev/null || fail "$file was not installed"
+done
+[ "$("$prefix/bin/vram" --version)" = "vram $version" ] || fail "the installed command's version"
+
+CC=$cc quietly cmake -S "$here/find_package" -B "$work/package" -DCMAKE_PREFIX_PATH="$prefix"
+quietly cmake --build "$work/package"
+for program in shared static cplusplus; do
+    try "find_package, $program" "$work/package/$program"
+done
+
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+# shellcheck disable=SC2046 # lists of flags
+{
+    quietly "$cc" "$here/consumer.c" -o "$work/pc-shared" $(pkg-config --cflags --libs libvram)
+    try "pkg-config, shared" env LD_LIBRARY_PATH="$libdir" "$work/pc-shared"
+    quietly "$cc" "$here/consumer.c" -o "$work/pc-static" \
+        $(pkg-config --cflags --static --libs libvram | sed 's/-lvram/-l:libvram.a/')
+    try "pkg-config, static" "$work/pc-static"
+}
+
+CC=$cc quietly cmake -S "$here/subdirectory" -B "$work/sub" -DVRAM_SOURCE="$source"
+quietly cmake --build "$work/sub"
+for program in shared static; do
+    try "add_subdirectory, $program" "$work/sub/$program"
+done

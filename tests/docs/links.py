@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""links.py SOURCE BUILD: what documents point at is there: files, headings, paths and calls.
+
+A path in `backticks` that starts with a folder of the tree must exist; a vram_ name in backticks
+must be declared by a public header.
+"""
+import glob
+import os
+import re
+import sys
+
+FOLDERS = ("src/", "include/", "cli/", "docs/", "examples/", "tests/", "tools/", "bench/", "cmake/",
+           "man/", "completions/")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as stream:
+        return stream.read()
+
+
+def anchors(text):
+    """Headings as links name them."""
+    names = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for name in names}
+
+
+def check_links(source, page, text):
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        full = os.path.join(source, os.path.dirname(page), path) if path else os.path.join(source, page)
+        if not os.path.exists(full):
+            yield f"{page}: link to {target}: no such file"
+        elif anchor and anchor not in anchors(read(full)):
+            yield f"{page}: link to {target}: no such heading"
+
+
+def check_words(source, page, text, declared):
+    for word in re.findall(r"`([^`\n]+)`", text):
+        if word.startswith(FOLDERS) and re.fullmatch(r"[\w./*-]+", word):
+            if not glob.glob(os.path.join(source, word)):
+                yield f"{page}: {word}: no such file"
+        match = re.fullmatch(r"(vram_\w+)(\(.*\))?", word)
+        if match and match.group(1) not in declared:
+            yield f"{page}: {match.group(1)}: no public header declares it"
+
+
+def main(source):
+    headers = glob.glob(os.path.join(source, "include", "vram", "*.h"))
+    declared = set(re.findall(r"\bvram_\w+", " ".join(read(header) for header in headers)))
+    declared |= {"vram_static"}  # a target of the build
+    pages = [os.path.relpath(page, source) for pattern in ("*.md", "docs/**/*.md")
+             for page in glob.glob(os.path.join(source, pattern), recursive=True)]
+    found = []
+    for page in sorted(pages):
+        text = read(os.path.join(source, page))
+        prose = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+        found += list(check_links(source, page, prose))
+        found += list(check_words(source, page, prose, declared))
+    print("\n".join(found + [f"{len(pages)} pages, {len(found)} findings"]))
+    return 1 if found or not pages else 0
+
+
+sys.exit(main(sys.argv[1]))

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""readme.py SOURCE BUILD: the README shows real code, real output and real commands."""
+import os
+import re
+import subprocess
+import sys
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as stream:
+        return stream.read()
+
+
+def block(text, after, language):
+    """The first fenced block of that language behind a mark."""
+    rest = text[text.index(after):]
+    match = re.search(rf"^```{language}\n(.*?)^```", rest, re.S | re.M)
+    return match.group(1) if match else None
+
+
+def check(source, build):
+    found = []
+    readme = read(source, "README.md")
+
+    example = read(source, "examples", "01_hello.c")
+    if block(readme, "examples/01_hello.c", "c") != example[example.index("int main"):]:
+        found.append("the example in README.md is not main() of examples/01_hello.c")
+
+    said = subprocess.run([os.path.join(build, "examples", "01_hello")], capture_output=True,
+                          text=True, check=False, env={**os.environ, "VRAM_BACKENDS": "host"})
+    if said.returncode != 0 or block(readme, "It prints", "text") != said.stdout:
+        found.append(f"README.md shows another output than the program's: {said.stdout!r}")
+
+    targets = set(re.findall(r"^([a-z-]+):", read(source, "Makefile"), re.M))
+    for page in ("README.md", "CONTRIBUTING.md", "docs/benchmarks.md"):
+        for target in re.findall(r"`make ([a-z-]+)", read(source, page)):
+            if target not in targets:
+                found.append(f"{page} speaks of `make {target}`, which is not in the Makefile")
+
+    helped = subprocess.run([os.path.join(build, "vram"), "--help"], capture_output=True, text=True,
+                            check=False).stdout
+    for verb in re.findall(r"\bvram ([a-z]+)\b", " ".join(re.findall(r"`([^`\n]+)`", readme))):
+        if not re.search(rf"^\s+{verb}\b", helped, re.M):
+            found.append(f"README.md speaks of `vram {verb}`, which is not a verb")
+
+    versions = re.findall(r"#define VRAM_VERSION_\w+ (\d+)\n", read(source, "include/vram/base.h"))
+    if f"## {'.'.join(versions)}" not in read(source, "CHANGELOG.md"):
+        found.append(f"CHANGELOG.md has no entry for version {'.'.join(versions)}")
+    return found
+
+
+findings = check(*sys.argv[1:3])
+print("\n".join(findings + [f"{len(findings)} findings"]))
+sys.exit(1 if findings else 0)

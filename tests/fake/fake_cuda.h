@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_cuda.h: a CUDA driver for tests, a real shared object over host memory.
+ *
+ * libvram loads it like any driver (the option cuda_library, or VRAM_CUDA_LIBRARY). Device memory
+ * is addresses without access, backed by a file in memory that only the fake's engine thread reads
+ * and writes, so a device pointer followed by the host faults as it would with a GPU. Streams run
+ * beside each other and behind the caller; contexts, captures and sticky errors behave as NVIDIA
+ * documents them.
+ *
+ * Environment, read by cuInit:
+ *   FAKE_CUDA_DEVICES=N     devices (1; 0 makes cuInit answer "no device")
+ *   FAKE_CUDA_MEMORY=BYTES  of each device (4 GiB)
+ *   FAKE_CUDA_VERSION=N     what cuDriverGetVersion tells (13000)
+ *   FAKE_CUDA_DELAY=US      the engine rests that long before each operation (0)
+ *   FAKE_CUDA_FAIL=NAME:N:CODE[:forever]   as refuse() below; NAME may be any
+ *   FAKE_CUDA_JOURNAL=PATH  calls after exit began, or in a forked child, are appended here
+ *
+ * A test that wants more takes the control table: dlopen the same path, dlsym fake_cuda_control.
+ */
+#ifndef FAKE_CUDA_H
+#define FAKE_CUDA_H
+
+#include "backend/cuda/cuda_api.h"
+
+#include <stdbool.h>
+
+/* What was made and not given back. */
+struct fake_cuda_live {
+    uint64_t allocations, reservations, physicals, mappings, pinned, streams, events, retains;
+    uint64_t total; /* of all above */
+    uint64_t device_bytes;
+};
+
+/* Results that claim success and are wrong. */
+enum fake_cuda_lie { FAKE_CUDA_TRUE, FAKE_CUDA_NULL, FAKE_CUDA_MISALIGNED };
+
+struct fake_cuda_control {
+    /* Back to the start, with the environment's settings: no plan, nothing lost, captured or held;
+       what was made and not given back is forgotten. */
+    void (*reset)(void);
+    /* Devices that cuDeviceGetCount tells from now on, at most 8. */
+    void (*devices)(int count);
+    /* Bytes of each device. */
+    void (*capacity)(uint64_t bytes);
+    void (*version)(int version);
+    /* What cuDeviceGetAttribute answers; a negative value makes the call fail. */
+    void (*attribute)(enum vr_cu_attribute attribute, int value);
+
+    /* The n-th call of `name` from now on ("any" for every call; the list's name, without a version
+       suffix) answers `code`, once or for ever; NULL ends the plan. */
+    void (*refuse)(const char *name, uint64_t nth, vr_cu_result code, bool for_ever);
+    /* The same with a success that lies. */
+    void (*lie)(const char *name, uint64_t nth, enum fake_cuda_lie lie, bool for_ever);
+    /* How often the plan struck, and calls since it was set: of one name, or of all with NULL. */
+    uint64_t (*struck)(void);
+    uint64_t (*calls)(const char *name);
+    const char *(*last_call)(void); /* the one that the plan struck last; "" when none */
+
+    /* Answers `code` to every call on the device until it is 0 again. */
+    void (*lose)(int device, vr_cu_result code);
+    /* As cudaDeviceReset: the primary context is destroyed, its users are not asked. */
+    void (*device_reset)(int device);
+
+    /* Streams as a program would make them, in the primary or in another context. */
+    struct vr_cu_stream *(*stream_make)(int device, bool blocking, bool other_context);
+    void (*stream_end)(struct vr_cu_stream *stream);
+    int (*stream_priority)(struct vr_cu_stream *stream);
+    /* The stream's capture state; a program's cuStreamBeginCapture and EndCapture. */
+    void (*capture)(struct vr_cu_stream *stream, enum vr_cu_capture_status status);
+    enum vr_cu_capture_status (*capture_status)(struct vr_cu_stream *stream);
+    /* Operations that went into captures instead of being run. */
+    uint64_t (*captured)(void);
+    /* The engine runs nothing while held; what is submitted waits. */
+    void (*hold)(bool held);
+    /* Small pinned blocks start that many bytes inside a page, as behind somebody else's. */
+    void (*pinned_offset)(unsigned bytes);
+
+    /* The calling thread's context stack: NULL when empty. push_other pushes the program's own. */
+    struct vr_cu_context *(*current)(void);
+    unsigned (*depth)(void);
+    void (*push_other)(int device);
+    void (*pop)(void);
+    enum vr_cu_capture_mode (*thread_mode)(void);
+
+    void (*live)(struct fake_cuda_live *live);
+    /* Things that no correct caller does: markers captured, captures spoiled, memory given back
+       under unfinished work. `text` receives the last one. */
+    uint64_t (*violations)(const char **text);
+    /* Reads device memory past all streams. */
+    bool (*peek)(vr_cu_addr addr, void *to, size_t bytes);
+};
+
+/* The one symbol beside the driver's. */
+const struct fake_cuda_control *fake_cuda_control(void);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_driver.c: the fake's state and the way into every call; devices and contexts.
+ *
+ * A context is per thread a stack, as NVIDIA has it; calls without a current context fail. What is
+ * made and given back is counted, so that a test can demand that nothing is left.
+ */
+#include "fake/fake_state.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+
+struct fake_state fake = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .changed = PTHREAD_COND_INITIALIZER,
+};
+
+_Thread_local struct fake_thread fake_thread;
+
+/* ----------------------------------------------------------------- entering */
+
+struct vr_cu_context *fake_current_context(void) {
+    return fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
+}
+
+struct fake_device *fake_current_device(void) {
+    struct vr_cu_context *context = fake_current_context();
+    return context ? context->device : NULL;
+}
+
+void fake_violation(const char *text) {
+    fake.violations++;
+    fake.violation = text;
+}
+
+static vr_cu_result check_need(enum fake_need need) {
+    struct vr_cu_context *context = fake_current_context();
+    if (need == FAKE_NEEDS_NOTHING) {
+        return VR_CU_SUCCESS;
+    }
+    if (!fake.initialized) {
+        return VR_CU_NOT_INITIALIZED;
+    }
+    if (need == FAKE_NEEDS_INIT) {
+        return VR_CU_SUCCESS;
+    }
+    if (!context) {
+        return VR_CU_INVALID_CONTEXT;
+    }
+    if (!context->alive) {
+        return VR_CU_CONTEXT_DESTROYED;
+    }
+    if (context->device->sticky) {
+        return context->device->sticky;
+    }
+    if (need == FAKE_NEEDS_SAFETY && fake_thread.mode != VR_CU_MODE_RELAXED &&
+        fake_captures_spoil()) {
+        return VR_CU_CAPTURE_FIRST;
+    }
+    return VR_CU_SUCCESS;
+}
+
+vr_cu_result fake_enter(enum fake_call call, enum fake_need need) {
+    pthread_mutex_lock(&fake.lock);
+    fake_wake_up();
+    fake_journal(call);
+    vr_cu_result code = fake_strike(call);
+    if (code == VR_CU_SUCCESS) {
+        code = check_need(need);
+    }
+    if (code != VR_CU_SUCCESS) {
+        pthread_mutex_unlock(&fake.lock);
+    }
+    return code;
+}
+
+vr_cu_result fake_leave(vr_cu_result code) {
+    pthread_mutex_unlock(&fake.lock);
+    return code;
+}
+
+/* ------------------------------------------------------------ driver, errors */
+
+vr_cu_result cuInit(unsigned flags) {
+    FAKE_ENTER(cuInit, FAKE_NEEDS_NOTHING);
+    if (flags) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (fake.device_count <= 0) {
+        return fake_leave(VR_CU_NO_DEVICE);
+    }
+    fake.initialized = true;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuDriverGetVersion(int *version) {
+    FAKE_ENTER(cuDriverGetVersion, FAKE_NEEDS_NOTHING);
+    *version = fake.version;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+static const struct {
+    vr_cu_result code;
+    const char *name, *text;
+} errors[] = {
+    {VR_CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {VR_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {VR_CU_STUB_LIBRARY, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
+    {VR_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {VR_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {VR_CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
+     "an illegal memory access was encountered"},
+    {VR_CU_SYSTEM_NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized"},
+    {VR_CU_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
+};
+
+static vr_cu_result error_words(vr_cu_result code, const char **text, bool name) {
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        if (errors[i].code == code) {
+            *text = name ? errors[i].name : errors[i].text;
+            return fake_leave(VR_CU_SUCCESS);
+        }
+    }
+    *text = NULL;
+    return fake_leave(VR_CU_INVALID_VALUE);
+}
+
+vr_cu_result cuGetErrorName(vr_cu_result code, const char **text) {
+    FAKE_ENTER(cuGetErrorName, FAKE_NEEDS_NOTHING);
+    return error_words(code, text, true);
+}
+
+vr_cu_result cuGetErrorString(vr_cu_result code, const char **text) {
+    FAKE_ENTER(cuGetErrorString, FAKE_NEEDS_NOTHING);
+    return error_words(code, text, false);
+}
+
+/* ------------------------------------------------------------------ devices */
+
+static bool device_known(vr_cu_device device) {
+    return device >= 0 && device < fake.device_count;
+}
+
+vr_cu_result cuDeviceGetCount(int *count) {
+    FAKE_ENTER(cuDeviceGetCount, FAKE_NEEDS_INIT);
+    *count = fake_thread.lie == FAKE_CUDA_TRUE   ? fake.device_count
+             : fake_thread.lie == FAKE_CUDA_NULL ? 0
+                                                 : -3;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuDeviceGet(vr_cu_device *device, int ordinal) {
+    FAKE_ENTER(cuDeviceGet, FAKE_NEEDS_INIT);
+    if (!device_known(ordinal)) {
+        return fake_leave(VR_CU_INVALID_DEVICE);
+    }
+    *device = ordinal;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuDeviceGetName(char *name, int bytes, vr_cu_device device) {
+    FAKE_ENTER(cuDeviceGetName, FAKE_NEEDS_INIT);
+    if (!device_known(device)) {
+        return fake_leave(VR_CU_INVALID_DEVICE);
+    }
+    snprintf(name, (size_t)bytes, "Fake GPU %d", device);
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuDeviceGetUuid_v2(struct vr_cu_uuid *uuid, vr_cu_device device) {
+    FAKE_ENTER(cuDeviceGetUuid, FAKE_NEEDS_INIT);
+    if (!device_known(device)) {
+        return fake_leave(VR_CU_INVALID_DEVICE);
+    }
+    for (int i = 0; i < 16; i++) {
+        uuid->bytes[i] = (char)(device * 16 + i + 1);
+    }
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuDeviceGetPCIBusId(char *text, int bytes, vr_cu_device device) {
+    FAKE_ENTER(cuDeviceGetPCIBusId, FAKE_NEEDS_INIT);
+    if (!device_known(device)) {
+        return fake_leave(VR_CU_INVALID_DEVICE);
+    }
+    snprintf(text, (size_t)bytes, "0000:%02X:00.0", 0x3B + device);
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuDeviceGetAttribute(int *value, enum vr_cu_attribute attribute, vr_cu_device device) {
+    FAKE_ENTER(cuDeviceGetAttribute, FAKE_NEEDS_INIT);
+    if (!device_known(device)) {
+        return fake_leave(VR_CU_INVALID_DEVICE);
+    }
+    int set = fake_attribute(attribute);
+    if (set < 0) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    *value = set;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuDeviceTotalMem_v2(size_t *bytes, vr_cu_device device) {
+    FAKE_ENTER(cuDeviceTotalMem, FAKE_NEEDS_INIT);
+    if (!device_known(device)) {
+        return fake_leave(VR_CU_INVALID_DEVICE);
+    }
+    *bytes = fake.capacity;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* ----------------------------------------------------------------- contexts */
+
+vr_cu_result cuDevicePrimaryCtxRetain(struct vr_cu_context **context, vr_cu_device device) {
+    FAKE_ENTER(cuDevicePrimaryCtxRetain, FAKE_NEEDS_INIT);
+    if (!device_known(device)) {
+        return fake_leave(VR_CU_INVALID_DEVICE);
+    }
+    struct fake_device *found = &fake.devices[device];
+    if (found->sticky) {
+        return fake_leave(found->sticky);
+    }
+    if (found->file < 0) {
+        found->file = memfd_create("fake_cuda", MFD_CLOEXEC);
+    }
+    if (found->file < 0) {
+        return fake_leave(VR_CU_OPERATING_SYSTEM);
+    }
+    found->primary.alive = true;
+    found->retains++;
+    fake.live.retains++;
+    *context = &found->primary;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuDevicePrimaryCtxRelease_v2(vr_cu_device device) {
+    FAKE_ENTER(cuDevicePrimaryCtxRelease, FAKE_NEEDS_INIT);
+    if (!device_known(device)) {
+        return fake_leave(VR_CU_INVALID_DEVICE);
+    }
+    struct fake_device *found = &fake.devices[device];
+    if (!found->retains) {
+        return fake_leave(VR_CU_INVALID_CONTEXT);
+    }
+    found->retains--;
+    fake.live.retains--;
+    found->primary.alive = found->primary.alive && found->retains;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuCtxPushCurrent_v2(struct vr_cu_context *context) {
+    FAKE_ENTER(cuCtxPushCurrent, FAKE_NEEDS_INIT);
+    if (!context || !context->alive) {
+        return fake_leave(VR_CU_INVALID_CONTEXT);
+    }
+    if (fake_thread.depth == FAKE_STACK_MAX) {
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    fake_thread.stack[fake_thread.depth++] = context;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* Pops also when the device is lost: the stack is the thread's, not the device's. */
+vr_cu_result cuCtxPopCurrent_v2(struct vr_cu_context **context) {
+    FAKE_ENTER(cuCtxPopCurrent, FAKE_NEEDS_INIT);
+    if (!fake_thread.depth) {
+        return fake_leave(VR_CU_INVALID_CONTEXT);
+    }
+    *context = fake_thread.stack[--fake_thread.depth];
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode *mode) {
+    FAKE_ENTER(cuThreadExchangeStreamCaptureMode, FAKE_NEEDS_INIT);
+    enum vr_cu_capture_mode before = fake_thread.mode;
+    fake_thread.mode = *mode;
+    *mode = before;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* Names of older drivers. */
+FAKE_API vr_cu_result cuDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device device)
+    __attribute__((alias("cuDeviceGetUuid_v2")));
+FAKE_API vr_cu_result cuDevicePrimaryCtxRelease(vr_cu_device device)
+    __attribute__((alias("cuDevicePrimaryCtxRelease_v2")));

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_engine.h: streams as the engine sees them. All is called with the fake's lock held. */
+#ifndef FAKE_ENGINE_H
+#define FAKE_ENGINE_H
+
+#include "fake/fake_state.h"
+
+enum fake_op_kind { UPLOAD, DOWNLOAD, COPY, SET, WRITE, WAIT_VALUE, WAIT_EVENT, RECORD, CALL };
+
+struct fake_op {
+    struct fake_op *next;
+    enum fake_op_kind kind;
+    uint64_t to, from, bytes; /* addresses; `to` is the word of WRITE and WAIT_VALUE */
+    uint64_t value;           /* pattern, or the word's value */
+    unsigned pattern_bytes;
+    char *staged; /* a copy of pageable memory, or NULL */
+    struct vr_cu_event *event;
+    uint64_t ticket; /* which recording of the event */
+    void (*run)(void *);
+    void *argument;
+};
+
+struct vr_cu_stream {
+    struct vr_cu_stream *next;
+    struct fake_device *device;
+    struct vr_cu_context *context;
+    struct fake_op *head, **tail;
+    bool blocking, destroyed;
+    bool program; /* made by the test, not counted as live */
+    int priority;
+    enum vr_cu_capture_status capture;
+};
+
+struct vr_cu_event {
+    struct vr_cu_event *next;
+    uint64_t recorded, reached; /* tickets: submitted, and run */
+    unsigned users;             /* operations that refer to it */
+    bool destroyed;
+};
+
+extern struct vr_cu_event *fake_events;
+
+struct vr_cu_stream *fake_stream_new(struct vr_cu_context *context, bool blocking, bool program);
+/* The stream behind a handle, in the current context; NULL when there is none. */
+struct vr_cu_stream *fake_stream_of(struct vr_cu_stream *handle);
+/* Frees streams that were destroyed and have nothing left to do. */
+void fake_streams_sweep(void);
+/* Frees an event that was destroyed and that no operation refers to. */
+void fake_event_drop(struct vr_cu_event *event);
+/* Whether the legacy stream would have to wait for a stream that is captured. */
+bool fake_implicit(const struct vr_cu_stream *stream);
+/* Queues a copy of `op`, waits for it if asked, and lets the lock go. */
+vr_cu_result fake_submit(struct vr_cu_stream *handle, const struct fake_op *op, bool wait);
+
+#endif

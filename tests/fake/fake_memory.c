@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_memory.c: device memory, pinned memory and virtual memory management of the fake driver.
+ *
+ * Every device has one sparse file in memory. Memory is a place in that file; an address is a part
+ * of the process's address space that nobody may touch. Only fake_access joins the two, for the
+ * engine, so memory that is not mapped, or mapped without access, behaves as on a GPU.
+ */
+#include "fake/fake_state.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum kind { ALLOCATION, PINNED, RESERVATION, MAPPING };
+
+struct physical {
+    struct physical *next;
+    vr_cu_memory id;
+    struct fake_device *device;
+    uint64_t bytes, offset; /* in the device's file */
+    bool mapped;
+};
+
+struct range {
+    struct range *next;
+    enum kind kind;
+    uint64_t addr, bytes;
+    void *pages; /* what mmap gave, and how much */
+    uint64_t page_bytes;
+    struct fake_device *device;
+    uint64_t offset; /* in the device's file */
+    struct physical *physical;
+    bool access; /* the engine may touch it */
+};
+
+static struct range *ranges;
+static struct physical *physicals;
+static vr_cu_memory next_id = 0x1000;
+
+/* ------------------------------------------------------------------- ranges */
+
+static uint64_t round_up(uint64_t bytes, uint64_t to) {
+    return (bytes + to - 1) / to * to;
+}
+
+static struct range *range_at(uint64_t addr, enum kind kind) {
+    struct range *range = ranges;
+    while (range && (range->addr != addr || range->kind != kind)) {
+        range = range->next;
+    }
+    return range;
+}
+
+/* A new range with addresses of its own, `align`ed; NULL when the system has none. */
+static struct range *range_make(enum kind kind, uint64_t bytes, uint64_t align, int protection) {
+    struct range *range = calloc(1, sizeof *range);
+    uint64_t whole = bytes + align;
+    if (!range || whole < bytes) {
+        free(range);
+        return NULL;
+    }
+    void *pages = mmap(NULL, whole, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) {
+        free(range);
+        return NULL;
+    }
+    range->kind = kind;
+    range->bytes = bytes;
+    range->pages = pages;
+    range->page_bytes = whole;
+    range->addr = round_up((uintptr_t)pages, align);
+    range->next = ranges;
+    ranges = range;
+    return range;
+}
+
+static void range_end(struct range *range) {
+    struct range **link = &ranges;
+    while (*link != range) {
+        link = &(*link)->next;
+    }
+    *link = range->next;
+    if (range->pages) {
+        munmap(range->pages, range->page_bytes);
+    }
+    free(range);
+}
+
+/* Takes a place in the device's file; false when the device is full. */
+static bool device_take(struct fake_device *device, uint64_t bytes, uint64_t *offset) {
+    if (bytes > fake.capacity || device->used > fake.capacity - bytes ||
+        ftruncate(device->file, (off_t)(device->next + bytes)) != 0) {
+        return false;
+    }
+    *offset = device->next;
+    device->next += bytes;
+    device->used += bytes;
+    return true;
+}
+
+static void device_give(struct fake_device *device, uint64_t bytes, uint64_t offset) {
+    device->used -= bytes;
+    if (fallocate(device->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+                  (off_t)bytes) != 0) {
+        fake_violation("the file behind device memory cannot be punched");
+    }
+}
+
+static uint64_t lie_about(uint64_t addr) {
+    return fake_thread.lie == FAKE_CUDA_NULL         ? 0
+           : fake_thread.lie == FAKE_CUDA_MISALIGNED ? addr + 8
+                                                     : addr;
+}
+
+bool fake_is_pinned(const void *memory, uint64_t bytes) {
+    uint64_t at = (uintptr_t)memory;
+    for (struct range *range = ranges; range; range = range->next) {
+        if (range->kind == PINNED && at >= range->addr && at - range->addr < range->bytes) {
+            return bytes <= range->bytes - (at - range->addr);
+        }
+    }
+    return false;
+}
+
+/* The part of one range that [addr, addr + bytes) begins with. */
+static struct range *range_touched(const struct fake_device *device, uint64_t addr) {
+    for (struct range *range = ranges; range; range = range->next) {
+        bool usable = range->kind == PINNED || (range->device == device && range->access);
+        if (usable && addr >= range->addr && addr - range->addr < range->bytes) {
+            return range;
+        }
+    }
+    return NULL;
+}
+
+bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64_t bytes,
+                 bool write) {
+    for (char *at = buffer; bytes;) {
+        struct range *range = range_touched(device, addr);
+        if (!range) {
+            return false;
+        }
+        uint64_t inside = addr - range->addr;
+        uint64_t part = bytes < range->bytes - inside ? bytes : range->bytes - inside;
+        off_t offset = (off_t)(range->offset + inside);
+        if (range->kind == PINNED) {
+            memcpy(write ? (char *)(uintptr_t)addr : at, write ? at : (char *)(uintptr_t)addr,
+                   part);
+        } else if ((write ? pwrite(device->file, at, part, offset)
+                          : pread(device->file, at, part, offset)) != (ssize_t)part) {
+            return false;
+        }
+        at += part;
+        addr += part;
+        bytes -= part;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------ device memory */
+
+vr_cu_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
+    FAKE_ENTER(cuMemGetInfo, FAKE_NEEDS_CONTEXT);
+    *free_bytes = fake.capacity - fake_current_device()->used;
+    *total = fake.capacity;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuMemAlloc_v2(vr_cu_addr *addr, size_t bytes) {
+    FAKE_ENTER(cuMemAlloc, FAKE_NEEDS_SAFETY);
+    struct fake_device *device = fake_current_device();
+    uint64_t rounded = round_up(bytes, FAKE_GRANULE), offset;
+    if (!bytes) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (fake_thread.lie == FAKE_CUDA_NULL) {
+        *addr = 0;
+        return fake_leave(VR_CU_SUCCESS);
+    }
+    if (rounded < bytes || !device_take(device, rounded, &offset)) {
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    struct range *range = range_make(ALLOCATION, rounded, FAKE_GRANULE, PROT_NONE);
+    if (!range) {
+        device_give(device, rounded, offset);
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    range->device = device;
+    range->offset = offset;
+    range->access = true;
+    range->addr = lie_about(range->addr);
+    fake.live.allocations++;
+    *addr = range->addr;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuMemFree_v2(vr_cu_addr addr) {
+    FAKE_ENTER(cuMemFree, FAKE_NEEDS_SAFETY);
+    struct range *range = range_at(addr, ALLOCATION);
+    if (!range) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (fake_in_use(addr, range->bytes)) {
+        fake_violation("cuMemFree under unfinished work");
+    }
+    device_give(range->device, range->bytes, range->offset);
+    range_end(range);
+    fake.live.allocations--;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* ------------------------------------------------------------ pinned memory */
+
+vr_cu_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+    FAKE_ENTER(cuMemHostAlloc, FAKE_NEEDS_SAFETY);
+    if (!bytes || (flags & ~7u)) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (fake_thread.lie == FAKE_CUDA_NULL) {
+        *memory = NULL;
+        return fake_leave(VR_CU_SUCCESS);
+    }
+    struct range *range = range_make(PINNED, bytes, 4096, PROT_READ | PROT_WRITE);
+    if (!range) {
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    /* The page that alignment costs leaves room behind the block. */
+    range->addr = lie_about((uintptr_t)range->pages);
+    if (bytes < FAKE_GRANULE) {
+        range->addr += fake.pinned_offset;
+    }
+    memset((void *)(uintptr_t)range->addr, 0xA5, bytes < 4096 ? bytes : 4096);
+    fake.live.pinned++;
+    *memory = (void *)(uintptr_t)range->addr;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuMemFreeHost(void *memory) {
+    FAKE_ENTER(cuMemFreeHost, FAKE_NEEDS_SAFETY);
+    struct range *range = range_at((uintptr_t)memory, PINNED);
+    if (!range) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (fake_in_use(range->addr, range->bytes)) {
+        fake_violation("cuMemFreeHost under unfinished work");
+    }
+    range_end(range);
+    fake.live.pinned--;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* ----------------------------------------------- virtual memory management */
+
+static bool granular(uint64_t value) {
+    return value && value % FAKE_GRANULE == 0;
+}
+
+vr_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
+                                           enum vr_cu_granularity which) {
+    FAKE_ENTER(cuMemGetAllocationGranularity, FAKE_NEEDS_INIT);
+    if (which != VR_CU_GRANULARITY_MINIMUM || prop->type != VR_CU_ALLOCATION_PINNED ||
+        prop->location.type != VR_CU_LOCATION_DEVICE) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    *bytes = fake_thread.lie == FAKE_CUDA_TRUE   ? FAKE_GRANULE
+             : fake_thread.lie == FAKE_CUDA_NULL ? 0
+                                                 : 12345;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t align, vr_cu_addr hint,
+                                 unsigned long long flags) {
+    FAKE_ENTER(cuMemAddressReserve, FAKE_NEEDS_CONTEXT);
+    (void)hint;
+    if (!granular(bytes) || (align & (align - 1)) || flags) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (fake_thread.lie == FAKE_CUDA_NULL) {
+        *addr = 0;
+        return fake_leave(VR_CU_SUCCESS);
+    }
+    struct range *range =
+        range_make(RESERVATION, bytes, align > FAKE_GRANULE ? align : FAKE_GRANULE, PROT_NONE);
+    if (!range) {
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    range->addr = lie_about(range->addr);
+    fake.live.reservations++;
+    *addr = range->addr;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* The first mapping that has a byte in [addr, addr + bytes). */
+static struct range *mapping_in(uint64_t addr, uint64_t bytes) {
+    struct range *range = ranges;
+    while (range && (range->kind != MAPPING || range->addr >= addr + bytes ||
+                     addr >= range->addr + range->bytes)) {
+        range = range->next;
+    }
+    return range;
+}
+
+vr_cu_result cuMemAddressFree(vr_cu_addr addr, size_t bytes) {
+    FAKE_ENTER(cuMemAddressFree, FAKE_NEEDS_CONTEXT);
+    struct range *range = range_at(addr, RESERVATION);
+    if (!range || range->bytes != bytes || mapping_in(addr, bytes)) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    range_end(range);
+    fake.live.reservations--;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop *prop,
+                         unsigned long long flags) {
+    FAKE_ENTER(cuMemCreate, FAKE_NEEDS_CONTEXT);
+    struct fake_device *device = &fake.devices[prop->location.id];
+    if (!granular(bytes) || flags || prop->type != VR_CU_ALLOCATION_PINNED ||
+        prop->requested_handle_types || prop->location.type != VR_CU_LOCATION_DEVICE) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (fake_thread.lie == FAKE_CUDA_NULL) {
+        *handle = 0;
+        return fake_leave(VR_CU_SUCCESS);
+    }
+    struct physical *physical = calloc(1, sizeof *physical);
+    if (!physical || !device_take(device, bytes, &physical->offset)) {
+        free(physical);
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    physical->id = next_id++;
+    physical->device = device;
+    physical->bytes = bytes;
+    physical->next = physicals;
+    physicals = physical;
+    fake.live.physicals++;
+    *handle = physical->id;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+static struct physical **physical_at(vr_cu_memory id) {
+    struct physical **link = &physicals;
+    while (*link && (*link)->id != id) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+vr_cu_result cuMemRelease(vr_cu_memory handle) {
+    FAKE_ENTER(cuMemRelease, FAKE_NEEDS_CONTEXT);
+    struct physical **link = physical_at(handle), *physical = *link;
+    if (!physical) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (physical->mapped) {
+        fake_violation("cuMemRelease of mapped memory");
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    *link = physical->next;
+    device_give(physical->device, physical->bytes, physical->offset);
+    free(physical);
+    fake.live.physicals--;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
+                      unsigned long long flags) {
+    FAKE_ENTER(cuMemMap, FAKE_NEEDS_CONTEXT);
+    struct physical *physical = *physical_at(handle);
+    struct range *home = ranges;
+    while (home &&
+           (home->kind != RESERVATION || addr < home->addr || addr - home->addr >= home->bytes ||
+            bytes > home->bytes - (addr - home->addr))) {
+        home = home->next;
+    }
+    if (!physical || !home || flags || mapping_in(addr, bytes)) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (offset || bytes != physical->bytes) {
+        fake_violation("cuMemMap of a part of a handle");
+        return fake_leave(VR_CU_NOT_SUPPORTED);
+    }
+    struct range *range = calloc(1, sizeof *range);
+    if (!range) {
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    *range = (struct range){.next = ranges,
+                            .kind = MAPPING,
+                            .addr = addr,
+                            .bytes = bytes,
+                            .device = physical->device,
+                            .offset = physical->offset,
+                            .physical = physical};
+    ranges = range;
+    physical->mapped = true;
+    fake.live.mappings++;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* Whether [addr, addr + bytes) is made of whole mappings without a hole; `each` is done to them. */
+static bool whole_mappings(uint64_t addr, uint64_t bytes, void (*each)(struct range *)) {
+    uint64_t end = addr + bytes;
+    for (uint64_t at = addr; at < end;) {
+        struct range *range = range_at(at, MAPPING);
+        if (!range || range->bytes > end - at) {
+            return false;
+        }
+        at += range->bytes;
+    }
+    for (uint64_t at = addr; each && at < end;) {
+        struct range *range = range_at(at, MAPPING);
+        at += range->bytes;
+        each(range);
+    }
+    return true;
+}
+
+static void allow(struct range *range) {
+    range->access = true;
+}
+
+static void unmap(struct range *range) {
+    range->physical->mapped = false;
+    range_end(range);
+    fake.live.mappings--;
+}
+
+vr_cu_result cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access *access,
+                            size_t count) {
+    FAKE_ENTER(cuMemSetAccess, FAKE_NEEDS_CONTEXT);
+    bool good = count == 1 && access->flags == VR_CU_ACCESS_READWRITE &&
+                access->location.type == VR_CU_LOCATION_DEVICE &&
+                whole_mappings(addr, bytes, allow);
+    return fake_leave(good ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
+}
+
+vr_cu_result cuMemUnmap(vr_cu_addr addr, size_t bytes) {
+    FAKE_ENTER(cuMemUnmap, FAKE_NEEDS_CONTEXT);
+    if (fake_in_use(addr, bytes)) {
+        fake_violation("cuMemUnmap under unfinished work");
+    }
+    return fake_leave(whole_mappings(addr, bytes, unmap) ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
+}
+
+void fake_memory_reset(void) {
+    while (ranges) {
+        range_end(ranges);
+    }
+    while (physicals) {
+        struct physical *physical = physicals;
+        physicals = physical->next;
+        free(physical);
+    }
+    for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
+        struct fake_device *device = &fake.devices[i];
+        device->used = device->next = 0;
+        if (device->file >= 0 && ftruncate(device->file, 0) != 0) {
+            fake_violation("the file behind device memory cannot be emptied");
+        }
+    }
+}

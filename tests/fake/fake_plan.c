@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_plan.c: how tests steer the fake driver: environment, fault plan, journal, control table. */
+#include "fake/fake_state.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const call_names[] = {
+#define FAKE_NAME(name, symbol, fallback, optional, parameters) #name,
+    VR_CUDA_FUNCTIONS(FAKE_NAME)
+#undef FAKE_NAME
+};
+
+/* --------------------------------------------------------------------- plan */
+
+static struct {
+    int call; /* fake_call; FAKE_CALL_COUNT for any; -1 for no plan */
+    uint64_t nth;
+    bool for_ever;
+    vr_cu_result code;
+    enum fake_cuda_lie lie;
+    uint64_t struck;
+    const char *last;
+    uint64_t counts[FAKE_CALL_COUNT], total, matching;
+} plan = {.call = -1};
+
+static int call_of(const char *name) {
+    for (int i = 0; i < FAKE_CALL_COUNT; i++) {
+        if (strcmp(call_names[i], name) == 0) {
+            return i;
+        }
+    }
+    return FAKE_CALL_COUNT; /* "any" */
+}
+
+static void plan_set(const char *name, uint64_t nth, vr_cu_result code, enum fake_cuda_lie lie,
+                     bool for_ever) {
+    pthread_mutex_lock(&fake.lock);
+    memset(&plan, 0, sizeof plan);
+    plan.call = name ? call_of(name) : -1;
+    plan.nth = nth;
+    plan.code = code;
+    plan.lie = lie;
+    plan.for_ever = for_ever;
+    plan.last = "";
+    pthread_mutex_unlock(&fake.lock);
+}
+
+vr_cu_result fake_strike(enum fake_call call) {
+    fake_thread.lie = FAKE_CUDA_TRUE;
+    plan.counts[call]++;
+    plan.total++;
+    if (plan.call < 0 || (plan.call != FAKE_CALL_COUNT && plan.call != (int)call)) {
+        return VR_CU_SUCCESS;
+    }
+    plan.matching++;
+    if (plan.matching != plan.nth && !(plan.for_ever && plan.matching > plan.nth)) {
+        return VR_CU_SUCCESS;
+    }
+    plan.struck++;
+    plan.last = call_names[call];
+    fake_thread.lie = plan.lie;
+    return plan.code;
+}
+
+/* -------------------------------------------------------------- environment */
+
+static uint64_t environment(const char *name, uint64_t otherwise) {
+    const char *text = getenv(name);
+    return text && *text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static void plan_from_environment(void) {
+    char name[64] = "", rest[16] = "";
+    unsigned long long nth = 0;
+    int code = 0;
+    const char *text = getenv("FAKE_CUDA_FAIL");
+    if (text && sscanf(text, "%63[^:]:%llu:%d:%15s", name, &nth, &code, rest) >= 3) {
+        plan.call = call_of(name);
+        plan.nth = nth;
+        plan.code = code;
+        plan.for_ever = strcmp(rest, "forever") == 0;
+        plan.last = "";
+    }
+}
+
+static void on_exit_begins(void) {
+    pthread_mutex_lock(&fake.lock);
+    fake.exiting = true;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_wake_up(void) {
+    static bool awake;
+    if (awake) {
+        return;
+    }
+    awake = true;
+    fake.process = (int)getpid();
+    fake.device_count = (int)environment("FAKE_CUDA_DEVICES", 1);
+    fake.device_count = fake.device_count > FAKE_DEVICES_MAX ? FAKE_DEVICES_MAX : fake.device_count;
+    fake.capacity = environment("FAKE_CUDA_MEMORY", UINT64_C(4) << 30);
+    fake.version = (int)environment("FAKE_CUDA_VERSION", 13000);
+    fake.delay_us = (unsigned)environment("FAKE_CUDA_DELAY", 0);
+    plan_from_environment();
+    for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
+        struct fake_device *device = &fake.devices[i];
+        device->ordinal = i;
+        device->file = -1;
+        device->primary = (struct vr_cu_context){.device = device, .primary = true};
+        device->other = (struct vr_cu_context){.device = device, .alive = true};
+    }
+    atexit(on_exit_begins);
+}
+
+void fake_journal(enum fake_call call) {
+    const char *path = getenv("FAKE_CUDA_JOURNAL");
+    char line[96];
+    bool forked = fake.process != (int)getpid();
+    if (!path || (!fake.exiting && !forked)) {
+        return;
+    }
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        int bytes =
+            snprintf(line, sizeof line, "%s %s\n", forked ? "fork" : "exit", call_names[call]);
+        if (write(file, line, (size_t)bytes) < 0) {
+            fake.violations++;
+        }
+        close(file);
+    }
+}
+
+/* ------------------------------------------------------------------ control */
+
+static struct attribute_row {
+    enum vr_cu_attribute attribute;
+    int normal, value;
+} attributes[] = {
+    {VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING, 1, 1},
+    {VR_CU_ATTRIBUTE_MAJOR, 9, 9},
+    {VR_CU_ATTRIBUTE_MINOR, 0, 0},
+    {VR_CU_ATTRIBUTE_MEMORY_OPS_V1, 1, 1},
+    {VR_CU_ATTRIBUTE_VMM, 1, 1},
+    {VR_CU_ATTRIBUTE_MEMORY_OPS, 1, 1},
+};
+
+enum { ATTRIBUTE_COUNT = sizeof attributes / sizeof attributes[0] };
+
+int fake_attribute(enum vr_cu_attribute attribute) {
+    for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
+        if (attributes[i].attribute == attribute) {
+            return attributes[i].value;
+        }
+    }
+    return -1;
+}
+
+static void control_reset(void) {
+    plan_set(NULL, 0, 0, FAKE_CUDA_TRUE, false);
+    pthread_mutex_lock(&fake.lock);
+    fake_wake_up();
+    fake.device_count = (int)environment("FAKE_CUDA_DEVICES", 1);
+    fake.capacity = environment("FAKE_CUDA_MEMORY", UINT64_C(4) << 30);
+    fake.version = (int)environment("FAKE_CUDA_VERSION", 13000);
+    fake.held = false;
+    fake.pinned_offset = 0;
+    fake.violations = 0;
+    fake.violation = "";
+    fake.captured = 0;
+    for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
+        attributes[i].value = attributes[i].normal;
+    }
+    fake_streams_reset();
+    fake_memory_reset();
+    for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
+        fake.devices[i].sticky = 0;
+        fake.devices[i].retains = 0;
+    }
+    memset(&fake.live, 0, sizeof fake.live);
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void control_devices(int count) {
+    pthread_mutex_lock(&fake.lock);
+    fake.device_count = count;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void control_capacity(uint64_t bytes) {
+    pthread_mutex_lock(&fake.lock);
+    fake.capacity = bytes;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void control_version(int version) {
+    pthread_mutex_lock(&fake.lock);
+    fake.version = version;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void control_attribute(enum vr_cu_attribute attribute, int value) {
+    pthread_mutex_lock(&fake.lock);
+    for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
+        if (attributes[i].attribute == attribute) {
+            attributes[i].value = value;
+        }
+    }
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void control_refuse(const char *name, uint64_t nth, vr_cu_result code, bool for_ever) {
+    plan_set(name, nth, code, FAKE_CUDA_TRUE, for_ever);
+}
+
+static void control_lie(const char *name, uint64_t nth, enum fake_cuda_lie lie, bool for_ever) {
+    plan_set(name, nth, VR_CU_SUCCESS, lie, for_ever);
+}
+
+static uint64_t control_struck(void) {
+    pthread_mutex_lock(&fake.lock);
+    uint64_t struck = plan.struck;
+    pthread_mutex_unlock(&fake.lock);
+    return struck;
+}
+
+static uint64_t control_calls(const char *name) {
+    pthread_mutex_lock(&fake.lock);
+    int call = name ? call_of(name) : FAKE_CALL_COUNT;
+    uint64_t calls = call == FAKE_CALL_COUNT ? plan.total : plan.counts[call];
+    pthread_mutex_unlock(&fake.lock);
+    return calls;
+}
+
+static const char *control_last_call(void) {
+    return plan.last ? plan.last : "";
+}
+
+static void control_lose(int device, vr_cu_result code) {
+    pthread_mutex_lock(&fake.lock);
+    fake.devices[device].sticky = code;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void control_device_reset(int device) {
+    pthread_mutex_lock(&fake.lock);
+    fake.devices[device].primary.alive = false;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static unsigned control_depth(void) {
+    return fake_thread.depth;
+}
+
+static void control_push_other(int device) {
+    fake_thread.stack[fake_thread.depth++] = &fake.devices[device].other;
+}
+
+static void control_pop(void) {
+    fake_thread.depth--;
+}
+
+static enum vr_cu_capture_mode control_thread_mode(void) {
+    return fake_thread.mode;
+}
+
+static void control_live(struct fake_cuda_live *live) {
+    pthread_mutex_lock(&fake.lock);
+    *live = fake.live;
+    live->total = live->allocations + live->reservations + live->physicals + live->mappings +
+                  live->pinned + live->streams + live->events + live->retains;
+    live->device_bytes = 0;
+    for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
+        live->device_bytes += fake.devices[i].used;
+    }
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static uint64_t control_violations(const char **text) {
+    pthread_mutex_lock(&fake.lock);
+    uint64_t violations = fake.violations;
+    if (text) {
+        *text = fake.violation ? fake.violation : "";
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return violations;
+}
+
+static void control_pinned_offset(unsigned bytes) {
+    pthread_mutex_lock(&fake.lock);
+    fake.pinned_offset = bytes;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static bool control_peek(vr_cu_addr addr, void *to, size_t bytes) {
+    bool found = false;
+    pthread_mutex_lock(&fake.lock);
+    for (int i = 0; i < FAKE_DEVICES_MAX && !found; i++) {
+        found = fake_access(&fake.devices[i], addr, to, bytes, false);
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return found;
+}
+
+FAKE_API const struct fake_cuda_control *fake_cuda_control(void) {
+    static struct fake_cuda_control control = {
+        .reset = control_reset,
+        .devices = control_devices,
+        .capacity = control_capacity,
+        .version = control_version,
+        .attribute = control_attribute,
+        .refuse = control_refuse,
+        .lie = control_lie,
+        .struck = control_struck,
+        .calls = control_calls,
+        .last_call = control_last_call,
+        .lose = control_lose,
+        .device_reset = control_device_reset,
+        .pinned_offset = control_pinned_offset,
+        .current = fake_current_context,
+        .depth = control_depth,
+        .push_other = control_push_other,
+        .pop = control_pop,
+        .thread_mode = control_thread_mode,
+        .live = control_live,
+        .violations = control_violations,
+        .peek = control_peek,
+    };
+    pthread_mutex_lock(&fake.lock);
+    fake_stream_fill_control(&control);
+    pthread_mutex_unlock(&fake.lock);
+    return &control;
+}

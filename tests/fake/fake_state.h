@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_state.h: what the parts of the fake driver share. One lock guards all state; the engine lets
+ * it go only while it calls a host function or rests.
+ */
+#ifndef FAKE_STATE_H
+#define FAKE_STATE_H
+
+#include "fake/fake_cuda.h"
+
+#include <pthread.h>
+
+#define FAKE_API         __attribute__((visibility("default")))
+#define FAKE_GRANULE     (UINT64_C(2) << 20)
+#define FAKE_DEVICES_MAX 8
+
+#define FAKE_DECLARE(name, symbol, fallback, optional, parameters)                                 \
+    FAKE_API vr_cu_result symbol parameters;
+VR_CUDA_FUNCTIONS(FAKE_DECLARE)
+#undef FAKE_DECLARE
+
+enum fake_call {
+#define FAKE_ENUM(name, symbol, fallback, optional, parameters) FAKE_##name,
+    VR_CUDA_FUNCTIONS(FAKE_ENUM)
+#undef FAKE_ENUM
+        FAKE_CALL_COUNT
+};
+
+struct vr_cu_context {
+    struct fake_device *device;
+    bool alive;
+    bool primary;
+};
+
+struct fake_device {
+    int ordinal;
+    struct vr_cu_context primary, other;
+    unsigned retains;
+    vr_cu_result sticky; /* what every call answers once something went wrong */
+    uint64_t used;       /* bytes taken */
+    uint64_t next;       /* where in the file the next memory goes */
+    int file;
+};
+
+struct fake_state {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* an operation ended, or was submitted */
+    bool initialized;
+    bool exiting;
+    int process; /* the one that called cuInit */
+    int device_count;
+    int version;
+    uint64_t capacity;
+    unsigned delay_us;
+    bool held;
+    unsigned pinned_offset;
+    struct fake_device devices[FAKE_DEVICES_MAX];
+    struct fake_cuda_live live;
+    uint64_t violations;
+    const char *violation;
+    uint64_t captured;
+};
+
+extern struct fake_state fake;
+
+#define FAKE_STACK_MAX 32
+
+/* What the driver keeps for each thread. */
+struct fake_thread {
+    struct vr_cu_context *stack[FAKE_STACK_MAX];
+    unsigned depth;
+    enum vr_cu_capture_mode mode;
+    enum fake_cuda_lie lie; /* what the plan wants of the call that was entered last */
+};
+
+extern _Thread_local struct fake_thread fake_thread;
+
+/* What a call needs before it may run. */
+enum fake_need {
+    FAKE_NEEDS_NOTHING,
+    FAKE_NEEDS_INIT,
+    FAKE_NEEDS_CONTEXT, /* a current context of a device that is not lost */
+    FAKE_NEEDS_SAFETY   /* that, and no capture that it would spoil */
+};
+
+/* Counts and checks a call; what it has to answer at once, or success with the lock held. */
+vr_cu_result fake_enter(enum fake_call call, enum fake_need need);
+vr_cu_result fake_leave(vr_cu_result code);
+
+#define FAKE_ENTER(name, need)                                                                     \
+    do {                                                                                           \
+        vr_cu_result entered = fake_enter(FAKE_##name, need);                                      \
+        if (entered != VR_CU_SUCCESS) {                                                            \
+            return entered;                                                                        \
+        }                                                                                          \
+    } while (0)
+
+/* The rest is called with the lock held. */
+
+/* Reads the environment at the first call of all, so that even cuInit can be made to fail. */
+void fake_wake_up(void);
+/* Counts a call; the code it must answer, 0 for none. */
+vr_cu_result fake_strike(enum fake_call call);
+/* Writes down calls that a correct program cannot make any more, where another process can read
+   them: this one may be about to end. */
+void fake_journal(enum fake_call call);
+/* What an attribute is set to; negative when asking is to fail. */
+int fake_attribute(enum vr_cu_attribute attribute);
+
+struct fake_device *fake_current_device(void); /* of the calling thread's context, or NULL */
+struct vr_cu_context *fake_current_context(void);
+void fake_violation(const char *text);
+
+/* Device memory, or pinned host memory, as the engine sees it: false when it may not touch it. */
+bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64_t bytes,
+                 bool write);
+bool fake_is_pinned(const void *memory, uint64_t bytes);
+
+/* Whether unfinished work touches the range. */
+bool fake_in_use(uint64_t addr, uint64_t bytes);
+/* Spoils all captures under way, since something unsafe was called; whether there were any. */
+bool fake_captures_spoil(void);
+/* Forget all streams and events with their work, and all memory. */
+void fake_streams_reset(void);
+void fake_memory_reset(void);
+
+void fake_stream_fill_control(struct fake_cuda_control *control);
+
+#endif

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_stream.c: the fake driver's entry points for copies, fills, streams and events. */
+#include "fake/fake_engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Pageable memory is copied before the call returns, as the driver does. */
+vr_cu_result cuMemcpyHtoDAsync_v2(vr_cu_addr to, const void *from, size_t bytes,
+                                  struct vr_cu_stream *stream) {
+    FAKE_ENTER(cuMemcpyHtoDAsync, FAKE_NEEDS_CONTEXT);
+    struct fake_op op = {.kind = UPLOAD, .to = to, .from = (uintptr_t)from, .bytes = bytes};
+    if (!fake_is_pinned(from, bytes)) {
+        op.staged = malloc(bytes ? bytes : 1);
+        if (!op.staged) {
+            return fake_leave(VR_CU_OUT_OF_MEMORY);
+        }
+        memcpy(op.staged, from, bytes);
+        op.from = 0;
+    }
+    return fake_submit(stream, &op, false);
+}
+
+/* Into pageable memory the driver copies before it returns. */
+vr_cu_result cuMemcpyDtoHAsync_v2(void *to, vr_cu_addr from, size_t bytes,
+                                  struct vr_cu_stream *stream) {
+    FAKE_ENTER(cuMemcpyDtoHAsync, FAKE_NEEDS_CONTEXT);
+    struct fake_op op = {.kind = DOWNLOAD, .to = (uintptr_t)to, .from = from, .bytes = bytes};
+    return fake_submit(stream, &op, !fake_is_pinned(to, bytes));
+}
+
+vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_t bytes,
+                                  struct vr_cu_stream *stream) {
+    FAKE_ENTER(cuMemcpyDtoDAsync, FAKE_NEEDS_CONTEXT);
+    struct fake_op op = {.kind = COPY, .to = to, .from = from, .bytes = bytes};
+    return fake_submit(stream, &op, false);
+}
+
+static vr_cu_result set(vr_cu_addr to, uint64_t value, unsigned pattern_bytes, size_t count,
+                        struct vr_cu_stream *stream) {
+    struct fake_op op = {.kind = SET,
+                         .to = to,
+                         .bytes = count * pattern_bytes,
+                         .value = value,
+                         .pattern_bytes = pattern_bytes};
+    if (to % pattern_bytes) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    return fake_submit(stream, &op, false);
+}
+
+vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count,
+                             struct vr_cu_stream *stream) {
+    FAKE_ENTER(cuMemsetD8Async, FAKE_NEEDS_CONTEXT);
+    return set(to, value, 1, count, stream);
+}
+
+vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count,
+                              struct vr_cu_stream *stream) {
+    FAKE_ENTER(cuMemsetD16Async, FAKE_NEEDS_CONTEXT);
+    return set(to, value, 2, count, stream);
+}
+
+vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count,
+                              struct vr_cu_stream *stream) {
+    FAKE_ENTER(cuMemsetD32Async, FAKE_NEEDS_CONTEXT);
+    return set(to, value, 4, count, stream);
+}
+
+/* --------------------------------------------------------- streams by handle */
+
+vr_cu_result cuStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags,
+                                        int priority) {
+    FAKE_ENTER(cuStreamCreateWithPriority, FAKE_NEEDS_SAFETY);
+    if (fake_thread.lie == FAKE_CUDA_NULL) {
+        *stream = NULL;
+        return fake_leave(VR_CU_SUCCESS);
+    }
+    struct vr_cu_stream *made =
+        fake_stream_new(fake_current_context(), !(flags & VR_CU_STREAM_NON_BLOCKING), false);
+    if (!made) {
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    made->priority = priority < -5 ? -5 : priority > 0 ? 0 : priority;
+    *stream = made;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuStreamDestroy_v2(struct vr_cu_stream *handle) {
+    FAKE_ENTER(cuStreamDestroy, FAKE_NEEDS_CONTEXT);
+    struct vr_cu_stream *stream =
+        (uintptr_t)handle > VR_CU_STREAM_PER_THREAD ? fake_stream_of(handle) : NULL;
+    if (!stream) {
+        return fake_leave(VR_CU_INVALID_HANDLE);
+    }
+    if (stream->program) {
+        fake_violation("a stream of the program's was destroyed");
+    }
+    stream->destroyed = true;
+    fake.live.streams -= !stream->program;
+    fake_streams_sweep();
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* Queries and waits spoil a capture of the very stream whatever the thread's mode. */
+static vr_cu_result spoil_own(struct vr_cu_stream *stream) {
+    if (stream->capture == VR_CU_CAPTURE_ACTIVE) {
+        stream->capture = VR_CU_CAPTURE_INVALIDATED;
+        fake_violation("a captured stream was queried");
+        return VR_CU_CAPTURE_FIRST;
+    }
+    return stream->capture == VR_CU_CAPTURE_INVALIDATED ? 901 : VR_CU_SUCCESS;
+}
+
+vr_cu_result cuStreamSynchronize(struct vr_cu_stream *handle) {
+    FAKE_ENTER(cuStreamSynchronize, FAKE_NEEDS_SAFETY);
+    struct vr_cu_stream *stream = fake_stream_of(handle);
+    vr_cu_result code = stream ? spoil_own(stream) : VR_CU_INVALID_HANDLE;
+    while (code == VR_CU_SUCCESS && stream->head && !stream->device->sticky) {
+        pthread_cond_wait(&fake.changed, &fake.lock);
+    }
+    return fake_leave(code ? code : stream->device->sticky);
+}
+
+vr_cu_result cuStreamQuery(struct vr_cu_stream *handle) {
+    FAKE_ENTER(cuStreamQuery, FAKE_NEEDS_SAFETY);
+    struct vr_cu_stream *stream = fake_stream_of(handle);
+    vr_cu_result code = stream ? spoil_own(stream) : VR_CU_INVALID_HANDLE;
+    return fake_leave(code ? code : stream->head ? VR_CU_NOT_READY : VR_CU_SUCCESS);
+}
+
+vr_cu_result cuStreamGetCtx(struct vr_cu_stream *handle, struct vr_cu_context **context) {
+    FAKE_ENTER(cuStreamGetCtx, FAKE_NEEDS_CONTEXT);
+    struct vr_cu_stream *stream = fake_stream_of(handle);
+    if (!stream) {
+        return fake_leave(VR_CU_INVALID_HANDLE);
+    }
+    *context = stream->context;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuStreamIsCapturing(struct vr_cu_stream *handle, enum vr_cu_capture_status *status) {
+    FAKE_ENTER(cuStreamIsCapturing, FAKE_NEEDS_CONTEXT);
+    struct vr_cu_stream *stream = fake_stream_of(handle);
+    if (!stream || fake_implicit(stream)) {
+        return fake_leave(stream ? VR_CU_CAPTURE_IMPLICIT : VR_CU_INVALID_HANDLE);
+    }
+    *status = stream->capture;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* -------------------------------------------------------------- time on GPU */
+
+static bool good_word(vr_cu_addr addr) {
+    return addr % 8 == 0 && fake_is_pinned((void *)(uintptr_t)addr, 8);
+}
+
+vr_cu_result cuStreamWriteValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value,
+                                     unsigned flags) {
+    FAKE_ENTER(cuStreamWriteValue64, FAKE_NEEDS_CONTEXT);
+    struct fake_op op = {.kind = WRITE, .to = addr, .value = value};
+    if (flags || !good_word(addr)) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    return fake_submit(stream, &op, false);
+}
+
+vr_cu_result cuStreamWaitValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value,
+                                    unsigned flags) {
+    FAKE_ENTER(cuStreamWaitValue64, FAKE_NEEDS_CONTEXT);
+    struct fake_op op = {.kind = WAIT_VALUE, .to = addr, .value = value};
+    if (flags != VR_CU_WAIT_GEQ || !good_word(addr)) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    return fake_submit(stream, &op, false);
+}
+
+vr_cu_result cuLaunchHostFunc(struct vr_cu_stream *stream, void (*called)(void *), void *argument) {
+    FAKE_ENTER(cuLaunchHostFunc, FAKE_NEEDS_CONTEXT);
+    struct fake_op op = {.kind = CALL, .run = called, .argument = argument};
+    return fake_submit(stream, &op, false);
+}
+
+vr_cu_result cuEventCreate(struct vr_cu_event **event, unsigned flags) {
+    FAKE_ENTER(cuEventCreate, FAKE_NEEDS_CONTEXT);
+    struct vr_cu_event *made = calloc(1, sizeof *made);
+    if (!made || flags != VR_CU_EVENT_DISABLE_TIMING) {
+        free(made);
+        return fake_leave(made ? VR_CU_INVALID_VALUE : VR_CU_OUT_OF_MEMORY);
+    }
+    made->next = fake_events;
+    fake_events = made;
+    fake.live.events++;
+    *event = made;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuEventDestroy_v2(struct vr_cu_event *event) {
+    FAKE_ENTER(cuEventDestroy, FAKE_NEEDS_CONTEXT);
+    event->destroyed = true;
+    fake.live.events--;
+    fake_event_drop(event);
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result cuEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream) {
+    FAKE_ENTER(cuEventRecord, FAKE_NEEDS_CONTEXT);
+    struct fake_op op = {.kind = RECORD, .event = event, .ticket = ++event->recorded};
+    return fake_submit(stream, &op, false);
+}
+
+vr_cu_result cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
+                               unsigned flags) {
+    FAKE_ENTER(cuStreamWaitEvent, FAKE_NEEDS_CONTEXT);
+    struct fake_op op = {.kind = WAIT_EVENT, .event = event, .ticket = event->recorded};
+    if (flags) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    return fake_submit(stream, &op, false);
+}
+
+/* Names of older drivers. */
+FAKE_API vr_cu_result cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr,
+                                           uint64_t value, unsigned flags)
+    __attribute__((alias("cuStreamWriteValue64_v2")));
+FAKE_API vr_cu_result cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr,
+                                          uint64_t value, unsigned flags)
+    __attribute__((alias("cuStreamWaitValue64_v2")));
+
+/* ------------------------------------------------------------------ control */
+
+static struct vr_cu_stream *control_stream_make(int device, bool blocking, bool other_context) {
+    pthread_mutex_lock(&fake.lock);
+    struct fake_device *found = &fake.devices[device];
+    struct vr_cu_stream *stream =
+        fake_stream_new(other_context ? &found->other : &found->primary, blocking, true);
+    pthread_mutex_unlock(&fake.lock);
+    return stream;
+}
+
+static void control_stream_end(struct vr_cu_stream *stream) {
+    pthread_mutex_lock(&fake.lock);
+    stream->destroyed = true;
+    fake_streams_sweep();
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static int control_stream_priority(struct vr_cu_stream *stream) {
+    return stream->priority;
+}
+
+static void control_capture(struct vr_cu_stream *stream, enum vr_cu_capture_status status) {
+    pthread_mutex_lock(&fake.lock);
+    stream->capture = status;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static enum vr_cu_capture_status control_capture_status(struct vr_cu_stream *stream) {
+    pthread_mutex_lock(&fake.lock);
+    enum vr_cu_capture_status status = stream->capture;
+    pthread_mutex_unlock(&fake.lock);
+    return status;
+}
+
+static uint64_t control_captured(void) {
+    pthread_mutex_lock(&fake.lock);
+    uint64_t captured = fake.captured;
+    pthread_mutex_unlock(&fake.lock);
+    return captured;
+}
+
+static void control_hold(bool held) {
+    pthread_mutex_lock(&fake.lock);
+    fake.held = held;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_stream_fill_control(struct fake_cuda_control *control) {
+    control->stream_make = control_stream_make;
+    control->stream_end = control_stream_end;
+    control->stream_priority = control_stream_priority;
+    control->capture = control_capture;
+    control->capture_status = control_capture_status;
+    control->captured = control_captured;
+    control->hold = control_hold;
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""schema_test.py BINARY: what every verb prints with --json is valid by docs/schema.
+
+Each document is also spoilt in every object (a key more, a key less), and the schema must notice:
+a schema that accepts everything would prove nothing. Exit code 77 (skipped) without jsonschema.
+"""
+import copy
+import json
+import os
+import subprocess
+import sys
+
+try:
+    import jsonschema
+except ImportError:
+    print("skipped: python3-jsonschema is not installed")
+    sys.exit(77)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SCHEMAS = os.path.join(ROOT, "docs", "schema")
+
+# verb, arguments, environment, exit code
+RUNS = [
+    ("info", [], {}, 0),
+    ("info", ["--backend", "sim"], {"VRAM_SIM": "devices=3,memory=80G,vmm=off,info=off"}, 0),
+    ("info", ["--backend", "sim"], {"VRAM_SIM": "fault=device_open:1:6"}, 0),
+    ("info", ["--backend", "cuda"], {"VRAM_CUDA_LIBRARY": "/nonexistent"}, 1),
+    ("info", ["--backend", "host"], {"VRAM_CONF": "nothing=1,device_limit=lots"}, 0),
+    ("check", ["--backend", "host", "--filter", "memory"], {}, 0),
+    ("check", ["--backend", "sim", "--filter", "range"], {"VRAM_SIM": "vmm=off"}, 0),
+    ("check", ["--backend", "sim", "--filter", "device"], {"VRAM_SIM": "fault=alloc:1:2:forever"}, 1),
+    ("tour", ["--backend", "host"], {}, 0),
+    ("tour", ["--backend", "sim"], {"VRAM_SIM": "profile=h200"}, 0),
+    ("tour", ["--backend", "sim"], {"VRAM_SIM": "vmm=off"}, 0),
+    ("tour", ["--backend", "sim"], {"VRAM_SIM": "fault=alloc:1:2:forever"}, 2),
+    ("help", [], {}, 0),
+    ("help", ["info"], {}, 0),
+    ("completion", ["bash"], {}, 0),
+    ("completion", ["zsh"], {}, 0),
+    ("completion", ["fish"], {}, 0),
+]
+
+
+def schema_of(name):
+    path = os.path.join(SCHEMAS, name.replace("/", "-") + ".schema.json")
+    with open(path, encoding="utf-8") as stream:
+        schema = json.load(stream)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def no_repeats(pairs):
+    keys = [key for key, _ in pairs]
+    if len(keys) != len(set(keys)):
+        raise ValueError(f"a key is there twice: {keys}")
+    return dict(pairs)
+
+
+def objects(value, path=()):
+    """The path of every object in a document."""
+    if isinstance(value, dict):
+        yield path
+        for key, item in value.items():
+            yield from objects(item, path + (key,))
+    elif isinstance(value, list) and value:
+        yield from objects(value[0], path + (0,))
+
+
+def at(value, path):
+    for step in path:
+        value = value[step]
+    return value
+
+
+def spoilt(document):
+    for path in objects(document):
+        more = copy.deepcopy(document)
+        at(more, path)["unheard_of"] = 1
+        yield f"a key more at {path}", more
+        if at(document, path):
+            less = copy.deepcopy(document)
+            target = at(less, path)
+            del target[next(iter(target))]
+            yield f"a key less at {path}", less
+
+
+def check_meaning(document):
+    """What a schema cannot say."""
+    if document["schema"] == "vram.check/1":
+        results = [case["result"] for case in document["cases"]]
+        for result in ("passed", "failed", "skipped"):
+            assert document[result] == results.count(result), f"{result} is not their number"
+        assert len(results) > 0, "no case was run"
+    if document["schema"] == "vram.info/1":
+        counts = sum(backend["device_count"] for backend in document["backends"])
+        assert counts == len(document["devices"]), "device_count does not add up"
+        for backend in document["backends"]:
+            assert backend["present"] == (backend["reason"] is None), "absent without a reason"
+
+
+def check_run(binary, verb, arguments, settings, code):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("VRAM_")}
+    env.update(settings)
+    result = subprocess.run([binary, verb, *arguments, "--json"], env=env, capture_output=True,
+                            text=True, timeout=300, check=False)
+    assert result.returncode == code, f"exit code {result.returncode}: {result.stderr}"
+    document = json.loads(result.stdout, object_pairs_hook=no_repeats)
+    assert document["schema"].split("/")[0] == f"vram.{verb}", "another verb's schema"
+    validator = schema_of(document["schema"])
+    validator.validate(document)
+    check_meaning(document)
+    for what, wrong in spoilt(document):
+        assert not validator.is_valid(wrong), f"the schema accepts {what}"
+
+
+def main(binary):
+    failed = 0
+    for run in RUNS:
+        try:
+            check_run(binary, *run)
+        except (AssertionError, ValueError, KeyError, jsonschema.ValidationError) as error:
+            failed += 1
+            print(f"FAILED vram {run[0]} {' '.join(run[1])} {run[2]}: {error}")
+    print(f"{len(RUNS) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

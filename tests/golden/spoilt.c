@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spoilt.c: stands between the command and the library in a build of the command that must notice.
+ * No real device can be asked to give back wrong contents or to leak, so the linker's --wrap puts
+ * these in the place of two calls; SPOIL in the environment says which one lies.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <vram/vram.h>
+
+vram_status __real_vram_queue_wait(vram_queue *queue, uint64_t timeout);
+vram_status __wrap_vram_queue_wait(vram_queue *queue, uint64_t timeout);
+vram_status __real_vram_queue_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes);
+vram_status __wrap_vram_queue_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes);
+vram_status __real_vram_memory_info_get(vram_device *device, vram_memory_info *info);
+vram_status __wrap_vram_memory_info_get(vram_device *device, vram_memory_info *info);
+
+static unsigned char *downloaded; /* last byte of the download under way */
+
+static bool spoils(const char *what) {
+    const char *wish = getenv("SPOIL");
+    return wish != NULL && strcmp(wish, what) == 0;
+}
+
+vram_status __wrap_vram_queue_download(vram_queue *queue, void *to, vram_addr from,
+                                       uint64_t bytes) {
+    downloaded = (unsigned char *)to + bytes - 1;
+    return __real_vram_queue_download(queue, to, from, bytes);
+}
+
+/* One bit of the last byte, once the copy is done. */
+vram_status __wrap_vram_queue_wait(vram_queue *queue, uint64_t timeout) {
+    vram_status status = __real_vram_queue_wait(queue, timeout);
+    if (downloaded != NULL && spoils("contents")) {
+        *downloaded ^= 1;
+    }
+    downloaded = NULL;
+    return status;
+}
+
+vram_status __wrap_vram_memory_info_get(vram_device *device, vram_memory_info *info) {
+    vram_status status = __real_vram_memory_info_get(device, info);
+    if (spoils("leak")) {
+        info->held_bytes += 4096;
+    }
+    return status;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda_abi.c: our declarations of the CUDA driver against NVIDIA's own, by the compiler.
+ *
+ * Compiling this file is the test; there is nothing to run. The build does so where it finds the
+ * cuda.h of CUDA 12 or newer, with its folder in the CMake variable CUDA_CROSSCHECK_INCLUDE:
+ *     cc -std=c11 -fsyntax-only -I src -I include -isystem ${CUDA_CROSSCHECK_INCLUDE} cuda_abi.c
+ * Where no toolkit is installed the test is skipped, with that reason.
+ */
+#include <cuda.h>
+
+#include <stdbool.h>
+
+#include "backend/cuda/cuda_api.h"
+
+#if CUDA_VERSION < 12000
+#error "cuda_abi.c compares with CUDA 12 or newer; leave CUDA_CROSSCHECK_INCLUDE empty"
+#endif
+
+/* ------------------------------------------------------------------- values */
+
+#define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
+
+SAME(VR_CU_SUCCESS, CUDA_SUCCESS);
+SAME(VR_CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
+SAME(VR_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(VR_CU_NOT_INITIALIZED, CUDA_ERROR_NOT_INITIALIZED);
+SAME(VR_CU_DEINITIALIZED, CUDA_ERROR_DEINITIALIZED);
+SAME(VR_CU_STUB_LIBRARY, CUDA_ERROR_STUB_LIBRARY);
+SAME(VR_CU_DEVICE_UNAVAILABLE, CUDA_ERROR_DEVICE_UNAVAILABLE);
+SAME(VR_CU_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
+SAME(VR_CU_INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE);
+SAME(VR_CU_NOT_LICENSED, CUDA_ERROR_DEVICE_NOT_LICENSED);
+SAME(VR_CU_INVALID_CONTEXT, CUDA_ERROR_INVALID_CONTEXT);
+SAME(VR_CU_ALREADY_MAPPED, CUDA_ERROR_ALREADY_MAPPED);
+SAME(VR_CU_NOT_MAPPED, CUDA_ERROR_NOT_MAPPED);
+SAME(VR_CU_ECC_UNCORRECTABLE, CUDA_ERROR_ECC_UNCORRECTABLE);
+SAME(VR_CU_PEER_UNSUPPORTED, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+SAME(VR_CU_NVLINK_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE);
+SAME(VR_CU_OPERATING_SYSTEM, CUDA_ERROR_OPERATING_SYSTEM);
+SAME(VR_CU_INVALID_HANDLE, CUDA_ERROR_INVALID_HANDLE);
+SAME(VR_CU_ILLEGAL_STATE, CUDA_ERROR_ILLEGAL_STATE);
+SAME(VR_CU_NOT_READY, CUDA_ERROR_NOT_READY);
+SAME(VR_CU_ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS);
+SAME(VR_CU_LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT);
+SAME(VR_CU_CONTEXT_DESTROYED, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+SAME(VR_CU_ASSERT, CUDA_ERROR_ASSERT);
+SAME(VR_CU_HARDWARE_STACK, CUDA_ERROR_HARDWARE_STACK_ERROR);
+SAME(VR_CU_ILLEGAL_INSTRUCTION, CUDA_ERROR_ILLEGAL_INSTRUCTION);
+SAME(VR_CU_MISALIGNED_ADDRESS, CUDA_ERROR_MISALIGNED_ADDRESS);
+SAME(VR_CU_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_ADDRESS_SPACE);
+SAME(VR_CU_INVALID_PC, CUDA_ERROR_INVALID_PC);
+SAME(VR_CU_LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED);
+SAME(VR_CU_NOT_PERMITTED, CUDA_ERROR_NOT_PERMITTED);
+SAME(VR_CU_NOT_SUPPORTED, CUDA_ERROR_NOT_SUPPORTED);
+SAME(VR_CU_SYSTEM_NOT_READY, CUDA_ERROR_SYSTEM_NOT_READY);
+SAME(VR_CU_DRIVER_MISMATCH, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+SAME(VR_CU_COMPAT_UNSUPPORTED, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE);
+SAME(VR_CU_CAPTURE_FIRST, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+SAME(VR_CU_CAPTURE_IMPLICIT, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+SAME(VR_CU_CAPTURE_LAST, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+SAME(VR_CU_TIMEOUT, CUDA_ERROR_TIMEOUT);
+SAME(VR_CU_UNKNOWN, CUDA_ERROR_UNKNOWN);
+SAME(VR_CU_MPS_CLIENT_TERMINATED, CUDA_ERROR_MPS_CLIENT_TERMINATED);
+SAME(VR_CU_EXTERNAL_DEVICE, CUDA_ERROR_EXTERNAL_DEVICE);
+#if CUDA_VERSION >= 13000
+SAME(VR_CU_NEWER_DRIVER_NEEDED, CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER);
+SAME(VR_CU_CONTAINED, CUDA_ERROR_CONTAINED);
+SAME(VR_CU_TENSOR_MEMORY_LEAK, CUDA_ERROR_TENSOR_MEMORY_LEAK);
+#endif
+
+SAME(VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
+SAME(VR_CU_ATTRIBUTE_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+SAME(VR_CU_ATTRIBUTE_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME(VR_CU_ATTRIBUTE_VMM, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SAME(VR_CU_ATTRIBUTE_MEMORY_OPS_V1, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1);
+SAME(VR_CU_ATTRIBUTE_MEMORY_OPS, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+
+SAME(VR_CU_CAPTURE_NONE, CU_STREAM_CAPTURE_STATUS_NONE);
+SAME(VR_CU_CAPTURE_ACTIVE, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+SAME(VR_CU_CAPTURE_INVALIDATED, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+SAME(VR_CU_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_GLOBAL);
+SAME(VR_CU_MODE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+SAME(VR_CU_MODE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
+SAME(VR_CU_GRANULARITY_MINIMUM, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+SAME(VR_CU_ALLOCATION_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
+SAME(VR_CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
+SAME(VR_CU_ACCESS_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+SAME(VR_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
+SAME(VR_CU_HOST_DEVICEMAP, CU_MEMHOSTALLOC_DEVICEMAP);
+SAME(VR_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME(VR_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
+SAME(VR_CU_WAIT_GEQ, CU_STREAM_WAIT_VALUE_GEQ);
+SAME(VR_CU_WRITE_DEFAULT, CU_STREAM_WRITE_VALUE_DEFAULT);
+
+/* ------------------------------------------------------------------ layouts */
+
+#define FIELD(ours, our_field, theirs, their_field)                                                \
+    SAME(offsetof(struct ours, our_field), offsetof(theirs, their_field));                         \
+    SAME(sizeof((struct ours *)0)->our_field, sizeof((theirs *)0)->their_field)
+
+SAME(sizeof(vr_cu_result), sizeof(CUresult));
+SAME(sizeof(vr_cu_device), sizeof(CUdevice));
+SAME(sizeof(vr_cu_addr), sizeof(CUdeviceptr));
+SAME(sizeof(vr_cu_memory), sizeof(CUmemGenericAllocationHandle));
+SAME(sizeof(struct vr_cu_uuid), sizeof(CUuuid));
+
+SAME(sizeof(struct vr_cu_location), sizeof(CUmemLocation));
+FIELD(vr_cu_location, type, CUmemLocation, type);
+FIELD(vr_cu_location, id, CUmemLocation, id);
+
+SAME(sizeof(struct vr_cu_prop), sizeof(CUmemAllocationProp));
+FIELD(vr_cu_prop, type, CUmemAllocationProp, type);
+FIELD(vr_cu_prop, requested_handle_types, CUmemAllocationProp, requestedHandleTypes);
+FIELD(vr_cu_prop, location, CUmemAllocationProp, location);
+FIELD(vr_cu_prop, win32_meta, CUmemAllocationProp, win32HandleMetaData);
+FIELD(vr_cu_prop, flags.compression, CUmemAllocationProp, allocFlags.compressionType);
+FIELD(vr_cu_prop, flags.rdma_capable, CUmemAllocationProp, allocFlags.gpuDirectRDMACapable);
+FIELD(vr_cu_prop, flags.usage, CUmemAllocationProp, allocFlags.usage);
+FIELD(vr_cu_prop, flags.reserved, CUmemAllocationProp, allocFlags.reserved);
+
+SAME(sizeof(struct vr_cu_access), sizeof(CUmemAccessDesc));
+FIELD(vr_cu_access, location, CUmemAccessDesc, location);
+FIELD(vr_cu_access, flags, CUmemAccessDesc, flags);
+
+/* --------------------------------------------------------------- prototypes */
+
+/* The list is expanded once more with NVIDIA's types in the place of ours: each row must then have
+   the very type of the function that cuda.h declares under that symbol. */
+#define vr_cu_result         CUresult
+#define vr_cu_device         CUdevice
+#define vr_cu_addr           CUdeviceptr
+#define vr_cu_memory         CUmemGenericAllocationHandle
+#define vr_cu_context        CUctx_st
+#define vr_cu_stream         CUstream_st
+#define vr_cu_event          CUevent_st
+#define vr_cu_uuid           CUuuid_st
+#define vr_cu_prop           CUmemAllocationProp_st
+#define vr_cu_access         CUmemAccessDesc_st
+#define vr_cu_attribute      CUdevice_attribute_enum
+#define vr_cu_capture_status CUstreamCaptureStatus_enum
+#define vr_cu_capture_mode   CUstreamCaptureMode_enum
+#define vr_cu_granularity    CUmemAllocationGranularity_flags_enum
+
+#define PROTOTYPE(name, symbol, fallback, optional, parameters)                                    \
+    _Static_assert(_Generic(&symbol, CUresult(*) parameters : true, default : false), #symbol);
+VR_CUDA_FUNCTIONS(PROTOTYPE)

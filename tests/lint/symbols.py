@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""symbols.py ROOT SHARED STATIC | --self-test CC: what the built libraries show to a linker.
+
+The shared library exports exactly the functions that the public headers declare; the static one
+adds nothing but vr_ names; the loader is told SONAME, NOW and NODELETE.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import tree  # noqa: E402
+
+DECLARED = re.compile(r"\bVRAM_API\b[^;{]*?\b(vram_\w+)\s*\(")
+OURS = re.compile(r"(vram|vr)_\w+$")
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def defined(*arguments):
+    """Names of defined symbols, those of a version node (type A) left out."""
+    rows = [line.split() for line in run("nm", "-P", "--defined-only", *arguments).split("\n")]
+    return {row[0].split("@")[0] for row in rows if len(row) > 2 and row[1] != "A"}
+
+
+def declared(root):
+    names = set()
+    for path in tree.files(root):
+        if path.startswith("include/vram/"):
+            names |= set(DECLARED.findall(tree.code(tree.read(root, path))))
+    return names
+
+
+def check_shared(shared, wanted):
+    shown = defined("-D", shared)
+    found = [f"{name}: exported, but no public header declares it" for name in shown - wanted]
+    found += [f"{name}: declared in a public header, but not exported" for name in wanted - shown]
+    dynamic = run("readelf", "-d", "-W", shared)
+    if not re.search(r"SONAME.*\[libvram\.so\.\d+\]", dynamic):
+        found.append("no SONAME of the form libvram.so.N")
+    for flag in ("NODELETE", "NOW"):
+        if not re.search(rf"FLAGS_1.*\b{flag}\b", dynamic):
+            found.append(f"the flag {flag} is not set")
+    return found
+
+
+def check(root, shared, static):
+    found = check_shared(shared, declared(root))
+    found += [f"{name}: global in the static library without our prefix"
+              for name in defined("-g", static) if not OURS.match(name)]
+    return sorted(found)
+
+
+def self_test(compiler):
+    """Builds libraries with one fault each and expects it to be found."""
+    header = "#define VRAM_API __attribute__((visibility(\"default\")))\nVRAM_API int vram_a(void);\n"
+    good = "int vram_a(void) { return vr_b(); }\nint vr_b(void) { return 1; }\n"
+    hidden = "#pragma GCC visibility push(hidden)\nint vr_b(void);\n#pragma GCC visibility pop\n"
+    flags = ["-Wl,-soname,libvram.so.0", "-Wl,-z,nodelete", "-Wl,-z,now"]
+    cases = [(None, good, flags),
+             ("rogue: exported", good + "int rogue;\n", flags),
+             ("rogue: global in the static", good + "int rogue;\n", flags),
+             ("vram_a: declared", "int vr_b(void) { return 1; }\n", flags),
+             ("no SONAME", good, flags[1:]),
+             ("NODELETE", good, [flags[0], flags[2]]),
+             ("NOW", good, flags[:2] + ["-Wl,-z,lazy"])]
+    failures = 0
+    for expected, source, links in cases:
+        with tempfile.TemporaryDirectory() as root:
+            tree.plant(root, {"include/vram/a.h": header,
+                              "a.c": '#include "include/vram/a.h"\n' + hidden + source})
+            at = {name: os.path.join(root, name) for name in ("a.c", "a.o", "a.so", "a.a")}
+            run(compiler, "-fPIC", "-c", at["a.c"], "-o", at["a.o"])
+            run(compiler, "-shared", *links, at["a.o"], "-o", at["a.so"])
+            run("ar", "rcs", at["a.a"], at["a.o"])
+            found = check(root, at["a.so"], at["a.a"])
+        if (found != []) if expected is None else not any(expected in line for line in found):
+            failures += 1
+            print(f"self-test: expected {expected or 'no finding'}, got {found}")
+    print(f"self-test: {len(cases) - 1} planted violations, {failures} missed")
+    return failures
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--self-test":
+        tree.finish(self_test(sys.argv[2]))
+    tree.finish(tree.report(check(*sys.argv[1:4])))

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_arena.c: metadata that dies together, and memory that stays of one type. */
+#include "base/arena.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "base/size.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static bool all_zero(const void *memory, size_t bytes) {
+    const unsigned char *at = memory;
+    for (size_t i = 0; i < bytes; i++) {
+        if (at[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------------- arena */
+
+static uint32_t random_next(uint32_t *seed) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+/* Objects of all sizes are zero, aligned, and never share a byte: each is filled with its number,
+   and all numbers are still there at the end. */
+static void objects_are_zero_aligned_and_apart(void **state) {
+    (void)state;
+    enum { COUNT = 2000 };
+    static unsigned char *objects[COUNT];
+    static size_t sizes[COUNT];
+    struct vr_arena arena = {.chunks = NULL};
+    uint64_t before = vr_mem_live_bytes();
+    uint32_t seed = 1;
+    for (int i = 0; i < COUNT; i++) {
+        size_t align = (size_t)1 << random_next(&seed) % 13;
+        sizes[i] = random_next(&seed) % (i % 100 == 0 ? 20000 : 200);
+        objects[i] = vr_arena_alloc(&arena, sizes[i], align, "test");
+        assert_non_null(objects[i]);
+        assert_int_equal((uintptr_t)objects[i] % align, 0);
+        assert_true(all_zero(objects[i], sizes[i]));
+        memset(objects[i], i & 0xff, sizes[i]);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        for (size_t at = 0; at < sizes[i]; at++) {
+            assert_int_equal(objects[i][at], i & 0xff);
+        }
+    }
+    assert_true(vr_mem_live_bytes() - before >= arena.total);
+    vr_arena_clear(&arena);
+    assert_int_equal(vr_mem_live_bytes(), before);
+    assert_null(arena.chunks);
+    assert_int_equal(arena.total, 0);
+}
+
+static void small_objects_share_a_chunk(void **state) {
+    (void)state;
+    struct vr_arena arena = {.chunks = NULL};
+    uint64_t before = vr_mem_live_blocks();
+    char *one = vr_arena_alloc(&arena, 8, 8, "test");
+    char *two = vr_arena_alloc(&arena, 8, 8, "test");
+    assert_ptr_equal(two, one + 8);
+    char *nothing = vr_arena_alloc(&arena, 0, 1, "test");
+    assert_non_null(nothing);
+    assert_true(nothing != vr_arena_alloc(&arena, 0, 1, "test"));
+    assert_int_equal(vr_mem_live_blocks(), before + 1);
+    /* A big one in between leaves the begun chunk in use. */
+    assert_non_null(vr_arena_alloc(&arena, 100000, 4096, "test"));
+    assert_int_equal(vr_mem_live_blocks(), before + 2);
+    assert_ptr_equal(vr_arena_alloc(&arena, 8, 8, "test"), two + 16);
+    vr_arena_clear(&arena);
+    /* The first of all may be a big one. */
+    assert_non_null(vr_arena_alloc(&arena, 100000, 16, "test"));
+    assert_non_null(vr_arena_alloc(&arena, 8, 8, "test"));
+    assert_int_equal(vr_mem_live_blocks(), before + 2);
+    vr_arena_clear(&arena);
+    vr_arena_clear(&arena);
+    assert_int_equal(vr_mem_live_blocks(), before);
+}
+
+static void an_arena_survives_failure(void **state) {
+    (void)state;
+    struct vr_arena arena = {.chunks = NULL};
+    uint64_t before = vr_mem_live_bytes();
+    for (uint64_t nth = 1;; nth++) {
+        vr_mem_fail_at(nth, false);
+        int got = 0;
+        for (int i = 0; i < 10; i++) {
+            got += vr_arena_alloc(&arena, i % 2 ? 3000 : 1000, 16, "the operation") != NULL;
+        }
+        bool failed = vr_mem_failed() != 0;
+        assert_int_equal(got, failed ? 9 : 10);
+        if (failed) {
+            assert_int_equal(vram_error_get()->status, VRAM_ERR_HOST_MEMORY);
+            assert_string_equal(vram_error_get()->operation, "the operation");
+        }
+        vr_arena_clear(&arena);
+        assert_int_equal(vr_mem_live_bytes(), before);
+        if (!failed) {
+            break;
+        }
+    }
+    vr_mem_fail_at(0, false);
+    assert_null(vr_arena_alloc(&arena, SIZE_MAX, 16, "test"));
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_OVERFLOW);
+    assert_null(vr_arena_alloc(&arena, SIZE_MAX / 2, 16, "test"));
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_HOST_MEMORY);
+    assert_int_equal(vr_mem_live_bytes(), before);
+}
+
+/* --------------------------------------------------------------------- stable */
+
+struct thing {
+    uint64_t undefined;
+    uint64_t generation;
+    char rest[100];
+};
+
+static void things_are_reused_and_keep_their_contents(void **state) {
+    (void)state;
+    static struct vr_stable things = VR_STABLE_INIT(struct thing);
+    uint64_t before = vr_mem_live_bytes();
+    struct thing *one = vr_stable_take(&things, "test");
+    assert_non_null(one);
+    assert_true(all_zero(one, sizeof *one));
+    struct thing *two = vr_stable_take(&things, "test");
+    assert_true(two != one);
+    one->generation = 41;
+    vr_stable_give(&things, one);
+    assert_int_equal(one->generation, 41); /* still to be looked at */
+    struct thing *again = vr_stable_take(&things, "test");
+    assert_ptr_equal(again, one);
+    assert_int_equal(again->generation, 41);
+    assert_int_equal(vr_mem_live_bytes(), before); /* comes from the system, not from malloc */
+    assert_true(things.page_bytes > 0);
+    assert_int_equal(things.page_bytes % vr_os_page_bytes(), 0);
+}
+
+/* Enough for several blocks; none is handed out twice, and given back they do not grow it. */
+static void many_things_are_apart(void **state) {
+    (void)state;
+    enum { COUNT = 10000 };
+    static struct vr_stable things = VR_STABLE_INIT(struct thing);
+    static struct thing *all[COUNT];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < COUNT; i++) {
+            all[i] = vr_stable_take(&things, "test");
+            assert_non_null(all[i]);
+            memset(all[i], 0xee, sizeof *all[i]);
+            all[i]->generation = (uint64_t)i;
+        }
+        for (int i = 0; i < COUNT; i++) {
+            assert_int_equal(all[i]->generation, i);
+        }
+        uint64_t bytes = things.page_bytes;
+        assert_true(bytes >= COUNT * sizeof(struct thing));
+        assert_true(bytes < COUNT * sizeof(struct thing) + VR_MIB);
+        for (int i = 0; i < COUNT; i++) {
+            vr_stable_give(&things, all[i]);
+        }
+    }
+}
+
+struct vast {
+    char bytes[700000];
+};
+
+static void vast_things_get_blocks_of_their_own(void **state) {
+    (void)state;
+    static struct vr_stable vast = VR_STABLE_INIT(struct vast);
+    for (int i = 0; i < 3; i++) {
+        struct vast *one = vr_stable_take(&vast, "test");
+        assert_non_null(one);
+        memset(one, 0xee, sizeof *one);
+    }
+    assert_true(vast.page_bytes >= 3 * sizeof(struct vast));
+}
+
+static void pages_may_be_refused(void **state) {
+    (void)state;
+    static struct vr_stable things = VR_STABLE_INIT(struct thing);
+    vr_os_fail_at(1, false, EAGAIN);
+    assert_null(vr_stable_take(&things, "the operation"));
+    const vram_error *error = vram_error_get();
+    assert_int_equal(error->status, VRAM_ERR_HOST_MEMORY);
+    assert_string_equal(error->operation, "the operation");
+    assert_int_equal(error->native_code, EAGAIN);
+    assert_non_null(strstr(error->text, "mmap"));
+    assert_non_null(vr_stable_take(&things, "the operation"));
+    vr_os_fail_at(0, false, 0);
+    static struct vr_stable absurd = {.lock = VR_MUTEX_INIT(VR_RANK_STABLE),
+                                      .object_bytes = SIZE_MAX};
+    assert_null(vr_stable_take(&absurd, "test"));
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_HOST_MEMORY);
+}
+
+static struct vr_stable shared = VR_STABLE_INIT(struct thing);
+
+/* Whoever holds a thing holds it alone: the owner's mark stays. */
+static void take_and_give(void *argument) {
+    vr_atomic_u32 *wrong = argument;
+    uint64_t mark = (uintptr_t)&mark;
+    for (int i = 0; i < 5000; i++) {
+        struct thing *one = vr_stable_take(&shared, "test");
+        struct thing *two = vr_stable_take(&shared, "test");
+        one->generation = mark;
+        two->generation = mark + 1;
+        vr_os_pause();
+        if (one->generation != mark || two->generation != mark + 1) {
+            vr_fetch_add(wrong, 1, VR_RELAXED);
+        }
+        vr_stable_give(&shared, one);
+        vr_stable_give(&shared, two);
+    }
+}
+
+static void threads_never_share_a_thing(void **state) {
+    (void)state;
+    struct vr_thread threads[3];
+    vr_atomic_u32 wrong = 0;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(vr_os_thread_start(&threads[i], "test", take_and_give, &wrong), VRAM_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        vr_os_thread_join(&threads[i]);
+    }
+    assert_int_equal(vr_load(&wrong, VR_RELAXED), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(objects_are_zero_aligned_and_apart),
+        cmocka_unit_test(small_objects_share_a_chunk),
+        cmocka_unit_test(an_arena_survives_failure),
+        cmocka_unit_test(things_are_reused_and_keep_their_contents),
+        cmocka_unit_test(many_things_are_apart),
+        cmocka_unit_test(vast_things_get_blocks_of_their_own),
+        cmocka_unit_test(pages_may_be_refused),
+        cmocka_unit_test(threads_never_share_a_thing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

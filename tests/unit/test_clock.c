@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_clock.c: time never falls, tests can replace it, deadlines do not overflow. */
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/os/os.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+struct fake {
+    uint64_t now;
+    uint64_t slept;
+};
+
+static uint64_t fake_now(void *user) {
+    return ((struct fake *)user)->now;
+}
+
+static void fake_sleep(void *user, uint64_t ns) {
+    struct fake *fake = user;
+    fake->now += ns;
+    fake->slept += ns;
+}
+
+static int restore(void **state) {
+    (void)state;
+    vr_clock_set(NULL);
+    return 0;
+}
+
+static void the_systems_time_passes(void **state) {
+    (void)state;
+    uint64_t start = vr_clock_now();
+    assert_true(start > 0);
+    vr_clock_sleep(UINT64_C(2000000));
+    assert_true(vr_clock_now() - start >= UINT64_C(2000000));
+}
+
+static void a_fake_replaces_it(void **state) {
+    (void)state;
+    struct fake fake = {.now = 100};
+    vr_clock_set(&(struct vr_clock_source){fake_now, fake_sleep, &fake});
+    assert_int_equal(vr_clock_now(), 100);
+    vr_clock_sleep(UINT64_C(3600000000000));
+    assert_int_equal(fake.slept, UINT64_C(3600000000000));
+    assert_int_equal(vr_clock_now(), UINT64_C(3600000000100));
+    struct fake other = {.now = 5}; /* a new source begins where it is */
+    vr_clock_set(&(struct vr_clock_source){fake_now, fake_sleep, &other});
+    assert_int_equal(vr_clock_now(), 5);
+    vr_clock_set(NULL);
+    assert_true(vr_clock_now() > 5);
+}
+
+static void functions_are_replaced_one_by_one(void **state) {
+    (void)state;
+    struct fake fake = {.now = 100};
+    vr_clock_set(&(struct vr_clock_source){NULL, fake_sleep, &fake});
+    assert_true(vr_clock_now() != 100);
+    vr_clock_sleep(7);
+    assert_int_equal(fake.slept, 7);
+    fake.now = 100;
+    vr_clock_set(&(struct vr_clock_source){fake_now, NULL, &fake});
+    vr_clock_sleep(1);
+    assert_int_equal(fake.slept, 7);
+    assert_int_equal(vr_clock_now(), 100);
+}
+
+static void time_never_falls(void **state) {
+    (void)state;
+    struct fake fake = {.now = 1000};
+    vr_clock_set(&(struct vr_clock_source){fake_now, fake_sleep, &fake});
+    assert_int_equal(vr_clock_now(), 1000);
+    fake.now = 10; /* a source that falls, or fails with 0 */
+    assert_int_equal(vr_clock_now(), 1000);
+    fake.now = 0;
+    assert_int_equal(vr_clock_now(), 1000);
+    fake.now = 1001;
+    assert_int_equal(vr_clock_now(), 1001);
+}
+
+static void deadlines_pass_and_saturate(void **state) {
+    (void)state;
+    struct fake fake = {.now = 1000};
+    vr_clock_set(&(struct vr_clock_source){fake_now, fake_sleep, &fake});
+    uint64_t deadline = vr_deadline_in(50);
+    assert_int_equal(deadline, 1050);
+    assert_false(vr_deadline_passed(deadline));
+    assert_int_equal(vr_deadline_left(deadline), 50);
+    fake.now = 1049;
+    assert_int_equal(vr_deadline_left(deadline), 1);
+    fake.now = 1050;
+    assert_true(vr_deadline_passed(deadline));
+    assert_int_equal(vr_deadline_left(deadline), 0);
+    fake.now = 9999;
+    assert_true(vr_deadline_passed(deadline));
+    assert_int_equal(vr_deadline_in(UINT64_MAX), UINT64_MAX);
+    assert_int_equal(vr_deadline_in(UINT64_MAX - 9999), UINT64_MAX);
+    fake.now = UINT64_MAX;
+    assert_false(vr_deadline_passed(UINT64_MAX)); /* never */
+    assert_true(vr_deadline_passed(UINT64_MAX - 1));
+}
+
+/* Each thread sees what any thread saw before: no answer below one that was given. */
+static vr_atomic_u64 highest;
+
+static void look_often(void *argument) {
+    vr_atomic_u32 *fallen = argument;
+    for (int i = 0; i < 20000; i++) {
+        uint64_t before = vr_load(&highest, VR_ACQUIRE);
+        uint64_t now = vr_clock_now();
+        if (now < before) {
+            vr_fetch_add(fallen, 1, VR_RELAXED);
+        }
+        vr_atomic_max(&highest, now);
+    }
+}
+
+static void threads_agree(void **state) {
+    (void)state;
+    struct vr_thread threads[3];
+    vr_atomic_u32 fallen = 0;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(vr_os_thread_start(&threads[i], "test", look_often, &fallen), VRAM_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        vr_os_thread_join(&threads[i]);
+    }
+    assert_int_equal(vr_load(&fallen, VR_RELAXED), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_systems_time_passes),
+        cmocka_unit_test_teardown(a_fake_replaces_it, restore),
+        cmocka_unit_test_teardown(functions_are_replaced_one_by_one, restore),
+        cmocka_unit_test_teardown(time_never_falls, restore),
+        cmocka_unit_test_teardown(deadlines_pass_and_saturate, restore),
+        cmocka_unit_test(threads_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

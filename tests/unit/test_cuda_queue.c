@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_cuda_queue.c: streams of the CUDA backend: work in order, words, waits, captures, adoption
+ * and ending.
+ */
+#include "unit/cuda_world.h"
+
+#include <limits.h>
+
+#define WORDS_OF_A_PAGE 64
+
+/* --------------------------------------------------------- copies and fills */
+
+static void work_runs_in_order(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    const struct vr_queue_ops *ops = device->queue_ops;
+    struct vr_queue queue;
+    unsigned char bytes[16];
+    vram_addr addr = take_memory(device, 2 * GRANULE);
+    make_queue(device, &queue);
+    assert_int_equal(ops->fill(&queue, addr, 0xAABBCCDD, 4, GRANULE), VRAM_OK);
+    assert_int_equal(ops->fill(&queue, addr + 4, 0x1122, 2, 4), VRAM_OK);
+    assert_int_equal(ops->fill(&queue, addr + 9, 0x77, 1, 1), VRAM_OK);
+    assert_int_equal(ops->upload(&queue, addr + 12, "ab", 2), VRAM_OK);
+    assert_int_equal(ops->copy(&queue, addr + GRANULE, addr, GRANULE), VRAM_OK);
+    assert_int_equal(ops->fill(&queue, addr, 0, 1, GRANULE), VRAM_OK);
+    assert_int_equal(ops->download(&queue, bytes, addr + GRANULE, sizeof bytes), VRAM_OK);
+    settle(&queue);
+    static const unsigned char expected[16] = {0xDD, 0xCC, 0xBB, 0xAA, 0x22, 0x11, 0x22, 0x11,
+                                               0xDD, 0x77, 0xBB, 0xAA, 'a',  'b',  0xBB, 0xAA};
+    assert_memory_equal(bytes, expected, sizeof expected);
+    end_queue(&queue);
+    give_memory(device, addr, 2 * GRANULE);
+}
+
+static void failed_submissions_are_reported(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    const struct vr_queue_ops *ops = device->queue_ops;
+    struct vr_queue queue;
+    char byte = 0;
+    vram_addr addr = take_memory(device, GRANULE);
+    make_queue(device, &queue);
+    fake->refuse("cuMemcpyHtoDAsync", 1, VR_CU_INVALID_VALUE, false);
+    assert_int_equal(ops->upload(&queue, addr, &byte, 1), VRAM_ERR_INVALID);
+    assert_cuda_error(VRAM_ERR_INVALID, "cuMemcpyHtoDAsync", VR_CU_INVALID_VALUE);
+    fake->refuse("cuMemcpyDtoHAsync", 1, VR_CU_UNKNOWN, false);
+    assert_int_equal(ops->download(&queue, &byte, addr, 1), VRAM_ERR_BACKEND);
+    fake->refuse("cuMemcpyDtoDAsync", 1, VR_CU_ILLEGAL_STATE, false);
+    assert_int_equal(ops->copy(&queue, addr, addr + 8, 8), VRAM_ERR_INVALID);
+    fake->refuse("cuMemsetD16Async", 1, VR_CU_OUT_OF_MEMORY, false);
+    assert_int_equal(ops->fill(&queue, addr, 1, 2, 8), VRAM_ERR_DEVICE_MEMORY);
+    end_queue(&queue);
+    give_memory(device, addr, GRANULE);
+}
+
+/* --------------------------------------------------------------------- time */
+
+/* The word tells the truth: it rises when the work is done, not when it is submitted. */
+static void words_rise_behind_the_work(void **state) {
+    struct world *world = *state;
+    const struct vr_queue_ops *ops = world->device.queue_ops;
+    struct vr_queue queue;
+    make_queue(&world->device, &queue);
+    assert_int_equal(word_of(&queue), 0);
+    assert_int_equal(ops->poll(&queue), VRAM_OK);
+    fake->hold(true);
+    assert_int_equal(ops->signal(&queue, 1), VRAM_OK);
+    assert_int_equal(ops->signal(&queue, 2), VRAM_OK);
+    vr_os_sleep(2000000);
+    assert_int_equal(word_of(&queue), 0);
+    assert_int_equal(ops->poll(&queue), VRAM_ERR_NOT_READY);
+    assert_int_equal(vram_error_get()->status, VRAM_OK); /* not ready is no failure */
+    fake->hold(false);
+    assert_true(passes(&queue, 2));
+    end_queue(&queue);
+}
+
+static bool has_event_path(void) {
+    return fake->calls("cuStreamWaitEvent") > 0;
+}
+
+/* Has `second` copy what `first` fills, in that order, whatever the engine would like. */
+static void follow_each_other(struct vr_queue *first, struct vr_queue *second) {
+    const struct vr_queue_ops *ops = first->device->queue_ops;
+    vram_addr addr = take_memory(first->device, GRANULE), seen = 0;
+    assert_int_equal(first->device->pinned->alloc(first->device, PAGE, &seen), VRAM_OK);
+    volatile unsigned char *bytes = (unsigned char *)(uintptr_t)seen;
+    for (unsigned char round = 1; round <= 20; round++) {
+        uint64_t value = word_of(first) + 1;
+        fake->hold(true);
+        assert_int_equal(ops->fill(first, addr, round, 1, GRANULE), VRAM_OK);
+        assert_int_equal(ops->signal(first, value), VRAM_OK);
+        assert_int_equal(ops->after(second, first, value), VRAM_OK);
+        /* What `first` does next must not be waited for by the word, and may be by an event. */
+        assert_int_equal(ops->download(second, (void *)(uintptr_t)seen, addr + GRANULE - 1, 1),
+                         VRAM_OK);
+        assert_int_equal(ops->signal(second, value), VRAM_OK);
+        fake->hold(false);
+        assert_true(passes(second, value));
+        assert_int_equal(bytes[0], round);
+    }
+    assert_int_equal(first->device->pinned->free(first->device, seen, PAGE), VRAM_OK);
+    give_memory(first->device, addr, GRANULE);
+}
+
+static void queues_wait_for_words(void **state) {
+    struct world *world = *state;
+    struct vr_queue first, second;
+    make_queue(&world->device, &first);
+    make_queue(&world->device, &second);
+    follow_each_other(&first, &second);
+    assert_true(fake->calls("cuStreamWaitValue64") >= 20);
+    assert_false(has_event_path());
+    end_queue(&second);
+    end_queue(&first);
+}
+
+/* A device without 64-bit operations on streams: host functions write, events make queues wait. */
+static void older_devices_wait_for_events(void **state) {
+    struct world *world = *state;
+    struct vr_device device;
+    struct vr_queue first, second;
+    fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS, 0);
+    fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS_V1, -1);
+    open_device(&world->backend, 0, &device);
+    fake->refuse(NULL, 0, 0, false);
+    make_queue(&device, &first);
+    make_queue(&device, &second);
+    follow_each_other(&first, &second);
+    assert_int_equal(fake->calls("cuStreamWaitValue64"), 0);
+    assert_int_equal(fake->calls("cuStreamWriteValue64"), 0);
+    assert_true(fake->calls("cuLaunchHostFunc") >= 40 && has_event_path());
+    end_queue(&second);
+    end_queue(&first);
+    close_device(&device);
+}
+
+/* Drivers before 11.7 answer another attribute. */
+static void older_drivers_are_asked_by_the_older_number(void **state) {
+    struct world *world = *state;
+    struct vr_device device;
+    fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS, -1);
+    open_device(&world->backend, 0, &device);
+    assert_true(vr_load(&((struct vr_cuda_device *)device.impl)->memory_ops, VR_RELAXED));
+    close_device(&device);
+}
+
+/* A device that promised and does not keep it is found out once, and served the other way. */
+static void broken_promises_are_worked_around(void **state) {
+    struct world *world = *state;
+    struct vr_queue first, second;
+    make_queue(&world->device, &first);
+    make_queue(&world->device, &second);
+    fake->refuse("cuStreamWriteValue64", 1, VR_CU_NOT_SUPPORTED, true);
+    settle(&first);
+    settle(&first);
+    assert_int_equal(fake->calls("cuStreamWriteValue64"), 1);
+    end_queue(&second);
+    end_queue(&first);
+}
+
+static void broken_waits_are_worked_around(void **state) {
+    struct world *world = *state;
+    struct vr_queue first, second;
+    make_queue(&world->device, &first);
+    make_queue(&world->device, &second);
+    fake->refuse("cuStreamWaitValue64", 1, VR_CU_NOT_SUPPORTED, true);
+    follow_each_other(&first, &second);
+    assert_int_equal(fake->calls("cuStreamWaitValue64"), 1);
+    assert_true(has_event_path());
+    end_queue(&second);
+    end_queue(&first);
+}
+
+static void events_that_fail_are_given_back(void **state) {
+    struct world *world = *state;
+    const struct vr_queue_ops *ops = world->device.queue_ops;
+    struct vr_queue first, second;
+    make_queue(&world->device, &first);
+    make_queue(&world->device, &second);
+    vr_store(&((struct vr_cuda_device *)world->device.impl)->memory_ops, false, VR_RELAXED);
+    static const char *const calls[] = {"cuEventCreate", "cuEventRecord", "cuStreamWaitEvent"};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        fake->refuse(calls[i], 1, VR_CU_UNKNOWN, false);
+        assert_int_equal(ops->after(&second, &first, 1), VRAM_ERR_BACKEND);
+        assert_cuda_error(VRAM_ERR_BACKEND, calls[i], VR_CU_UNKNOWN);
+        struct fake_cuda_live live;
+        fake->live(&live);
+        assert_int_equal(live.events, 0);
+    }
+    /* The third context that is made current is the waiting queue's own, inside the other's. */
+    fake->refuse("cuCtxPushCurrent", 3, VR_CU_UNKNOWN, false);
+    assert_int_equal(ops->after(&second, &first, 1), VRAM_ERR_BACKEND);
+    fake->refuse("cuCtxPushCurrent", 2, VR_CU_UNKNOWN, false);
+    assert_int_equal(ops->after(&second, &first, 1), VRAM_ERR_BACKEND);
+    end_queue(&second);
+    end_queue(&first);
+}
+
+/* A host function that the driver refuses costs nothing, and bookkeeping that cannot be had is an
+   answer. */
+static void host_functions_may_be_refused(void **state) {
+    struct world *world = *state;
+    const struct vr_queue_ops *ops = world->device.queue_ops;
+    struct vr_queue queue;
+    make_queue(&world->device, &queue);
+    vr_store(&((struct vr_cuda_device *)world->device.impl)->memory_ops, false, VR_RELAXED);
+    fake->refuse("cuLaunchHostFunc", 1, VR_CU_UNKNOWN, false);
+    assert_int_equal(ops->signal(&queue, 1), VRAM_ERR_BACKEND);
+    assert_int_equal(word_of(&queue), 0);
+    settle(&queue);
+    end_queue(&queue);
+}
+
+static void queues_of_two_devices_wait_for_each_other(void **state) {
+    (void)state;
+    struct vr_backend backend;
+    struct vr_device devices[2];
+    struct vr_queue first, second;
+    fake->devices(2);
+    for (int by_event = 0; by_event < 2; by_event++) {
+        start_backend(&backend);
+        for (uint32_t i = 0; i < 2; i++) {
+            open_device(&backend, i, &devices[i]);
+            if (by_event) {
+                vr_store(&((struct vr_cuda_device *)devices[i].impl)->memory_ops, false,
+                         VR_RELAXED);
+            }
+        }
+        make_queue(&devices[0], &first);
+        make_queue(&devices[1], &second);
+        fake->hold(true);
+        assert_int_equal(devices[0].queue_ops->signal(&first, 1), VRAM_OK);
+        assert_int_equal(devices[1].queue_ops->after(&second, &first, 1), VRAM_OK);
+        assert_int_equal(devices[1].queue_ops->signal(&second, 1), VRAM_OK);
+        fake->hold(false);
+        assert_true(passes(&second, 1));
+        assert_int_equal(word_of(&first), 1);
+        end_queue(&second);
+        end_queue(&first);
+        close_device(&devices[1]);
+        close_device(&devices[0]);
+        backend.ops->stop(&backend);
+    }
+}
+
+/* ----------------------------------------------------------------- captures */
+
+/* While a stream is captured no marker enters it and nothing spoils the capture: not the library's
+   own questions, nor memory taken on the same thread. */
+static void captures_are_left_alone(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    const struct vr_queue_ops *ops = device->queue_ops;
+    struct vr_cu_stream *stream = fake->stream_make(0, true, false);
+    struct vr_queue captured, other, legacy;
+    vram_addr addr = take_memory(device, GRANULE);
+    assert_int_equal(adopt(device, stream, &captured), VRAM_OK);
+    assert_int_equal(adopt(device, NULL, &legacy), VRAM_OK);
+    make_queue(device, &other);
+    settle(&captured);
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(ops->signal(&captured, 2), VRAM_ERR_CAPTURE);
+    assert_cuda_error(VRAM_ERR_CAPTURE, "cuStreamWriteValue64", 0);
+    assert_int_equal(ops->after(&captured, &other, 1), VRAM_ERR_CAPTURE);
+    assert_int_equal(ops->poll(&captured), VRAM_ERR_NOT_READY);
+    assert_int_equal(ops->fill(&captured, addr, 1, 1, 8), VRAM_OK); /* the graph's own */
+    assert_int_equal(fake->captured(), 1);
+    /* The legacy stream would wait for the captured one. */
+    assert_int_equal(ops->signal(&legacy, 1), VRAM_ERR_CAPTURE);
+    assert_int_equal(ops->poll(&legacy), VRAM_ERR_NOT_READY);
+    /* Other work goes on, and can still be waited for. */
+    settle(&other);
+    assert_int_equal(ops->poll(&other), VRAM_OK);
+    vram_addr more = take_memory(device, GRANULE), pinned = 0;
+    assert_int_equal(device->pinned->alloc(device, PAGE, &pinned), VRAM_OK);
+    assert_int_equal(device->pinned->free(device, pinned, PAGE), VRAM_OK);
+    give_memory(device, more, GRANULE);
+    end_queue(&other);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    settle(&captured);
+    settle(&legacy);
+    end_queue(&captured);
+    end_queue(&legacy);
+    fake->stream_end(stream);
+    give_memory(device, addr, GRANULE);
+}
+
+/* With events an `after` would have to mark the other queue: not while that one is captured. */
+static void captured_queues_cannot_be_marked(void **state) {
+    struct world *world = *state;
+    const struct vr_queue_ops *ops = world->device.queue_ops;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    struct vr_queue captured, other;
+    assert_int_equal(adopt(&world->device, stream, &captured), VRAM_OK);
+    make_queue(&world->device, &other);
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    vr_store(&((struct vr_cuda_device *)world->device.impl)->memory_ops, false, VR_RELAXED);
+    assert_int_equal(ops->after(&other, &captured, 1), VRAM_ERR_CAPTURE);
+    assert_cuda_error(VRAM_ERR_CAPTURE, "cuEventRecord", 0);
+    fake->capture(stream, VR_CU_CAPTURE_INVALIDATED);
+    assert_int_equal(ops->signal(&captured, 1), VRAM_ERR_CAPTURE);
+    assert_int_equal(ops->upload(&captured, 0, "", 1), VRAM_ERR_CAPTURE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    end_queue(&captured);
+    end_queue(&other);
+    fake->stream_end(stream);
+}
+
+/* A driver without the call for relaxed mode is used as it is. */
+static void relaxing_may_fail(void **state) {
+    struct world *world = *state;
+    fake->refuse("cuThreadExchangeStreamCaptureMode", 1, VR_CU_UNKNOWN, true);
+    vram_addr addr = take_memory(&world->device, GRANULE);
+    give_memory(&world->device, addr, GRANULE);
+    fake->refuse("cuStreamIsCapturing", 1, VR_CU_UNKNOWN, true);
+    struct vr_queue queue;
+    make_queue(&world->device, &queue);
+    assert_int_equal(world->device.queue_ops->signal(&queue, 1), VRAM_ERR_BACKEND);
+    assert_int_equal(world->device.queue_ops->poll(&queue), VRAM_ERR_BACKEND);
+    assert_cuda_error(VRAM_ERR_BACKEND, "cuStreamIsCapturing", VR_CU_UNKNOWN);
+    end_queue(&queue);
+}
+
+/* ----------------------------------------------------------------- adoption */
+
+static void any_stream_can_be_adopted(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    void *natives[] = {NULL, (void *)(uintptr_t)VR_CU_STREAM_LEGACY,
+                       (void *)(uintptr_t)VR_CU_STREAM_PER_THREAD, stream};
+    for (size_t i = 0; i < sizeof natives / sizeof natives[0]; i++) {
+        struct vr_queue queue;
+        assert_int_equal(adopt(device, natives[i], &queue), VRAM_OK);
+        assert_ptr_equal(queue.native, natives[i]);
+        vram_addr addr = take_memory(device, GRANULE);
+        unsigned char byte = 0;
+        assert_int_equal(device->queue_ops->fill(&queue, addr, 9, 1, GRANULE), VRAM_OK);
+        assert_int_equal(device->queue_ops->download(&queue, &byte, addr, 1), VRAM_OK);
+        settle(&queue);
+        assert_int_equal(byte, 9);
+        end_queue(&queue); /* the stream stays the program's: teardown finds breaches */
+        give_memory(device, addr, GRANULE);
+    }
+    fake->stream_end(stream);
+}
+
+static void foreign_streams_are_refused(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    struct vr_queue queue;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, true);
+    assert_int_equal(adopt(device, stream, &queue), VRAM_ERR_INVALID);
+    assert_null(queue.impl);
+    assert_non_null(strstr(vram_error_get()->text, "another device or context"));
+    fake->refuse("cuStreamGetCtx", 1, VR_CU_INVALID_HANDLE, false);
+    assert_int_equal(adopt(device, stream, &queue), VRAM_ERR_INVALID);
+    assert_cuda_error(VRAM_ERR_INVALID, "cuStreamGetCtx", VR_CU_INVALID_HANDLE);
+    fake->stream_end(stream);
+}
+
+struct visitor {
+    struct vr_queue *queue, *other;
+    vram_addr addr;
+    vram_status signal, upload, after, poll_before, poll_after;
+};
+
+/* Another thread's default stream has the same handle and is another stream. */
+static void visit(void *argument) {
+    struct visitor *visitor = argument;
+    const struct vr_queue_ops *ops = visitor->queue->device->queue_ops;
+    visitor->signal = ops->signal(visitor->queue, 2);
+    visitor->upload = ops->upload(visitor->queue, visitor->addr, "x", 1);
+    vr_store(&((struct vr_cuda_device *)visitor->queue->device->impl)->memory_ops, false,
+             VR_RELAXED);
+    visitor->after = ops->after(visitor->other, visitor->queue, 1);
+    visitor->poll_before = ops->poll(visitor->queue);
+    fake->hold(false);
+    passes(visitor->queue, 1);
+    visitor->poll_after = ops->poll(visitor->queue);
+}
+
+static void the_per_thread_stream_belongs_to_its_thread(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    struct vr_queue queue, other;
+    struct vr_thread thread;
+    struct visitor visitor = {.queue = &queue, .other = &other};
+    visitor.addr = take_memory(device, GRANULE);
+    assert_int_equal(adopt(device, (void *)(uintptr_t)VR_CU_STREAM_PER_THREAD, &queue), VRAM_OK);
+    make_queue(device, &other);
+    fake->hold(true);
+    assert_int_equal(device->queue_ops->signal(&queue, 1), VRAM_OK);
+    assert_int_equal(vr_os_thread_start(&thread, "visitor", visit, &visitor), VRAM_OK);
+    vr_os_thread_join(&thread);
+    assert_int_equal(visitor.signal, VRAM_ERR_INVALID);
+    assert_int_equal(visitor.upload, VRAM_ERR_INVALID);
+    assert_int_equal(visitor.after, VRAM_ERR_INVALID);
+    assert_int_equal(visitor.poll_before, VRAM_ERR_NOT_READY);
+    assert_int_equal(visitor.poll_after, VRAM_OK);
+    end_queue(&other);
+    end_queue(&queue);
+    give_memory(device, visitor.addr, GRANULE);
+}
+
+/* -------------------------------------------------------------- words, ends */
+
+static void priorities_count_the_other_way(void **state) {
+    struct world *world = *state;
+    static const struct {
+        int32_t asked;
+        int given;
+    } rows[] = {{0, 0}, {3, -3}, {INT32_MAX, -5}, {-2, 0}, {INT32_MIN, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct vram_queue_options options = {.size = sizeof options, .priority = rows[i].asked};
+        struct vr_queue queue = {.device = &world->device};
+        assert_int_equal(world->device.queue_ops->create(&queue, &options), VRAM_OK);
+        assert_int_equal(fake->stream_priority(queue.native), rows[i].given);
+        end_queue(&queue);
+    }
+}
+
+/* More queues than a page has words; no two share one. */
+static void words_come_in_pages(void **state) {
+    struct world *world = *state;
+    struct vr_queue queues[2 * WORDS_OF_A_PAGE + 1];
+    enum { COUNT = sizeof queues / sizeof queues[0] };
+    struct fake_cuda_live live;
+    for (int i = 0; i < COUNT; i++) {
+        make_queue(&world->device, &queues[i]);
+        for (int j = 0; j < i; j++) {
+            assert_true(queues[i].word != queues[j].word);
+        }
+        assert_int_equal((uintptr_t)queues[i].word % 64, 0);
+    }
+    fake->live(&live);
+    assert_int_equal(live.pinned, 3);
+    for (int i = 0; i < COUNT; i++) {
+        settle(&queues[i]);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        end_queue(&queues[i]);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        make_queue(&world->device, &queues[i]);
+        assert_int_equal(word_of(&queues[i]), 1); /* goes on where the last one stopped */
+        settle(&queues[i]);
+        assert_int_equal(word_of(&queues[i]), 2);
+    }
+    fake->live(&live);
+    assert_int_equal(live.pinned, 3);
+    for (int i = 0; i < COUNT; i++) {
+        end_queue(&queues[i]);
+    }
+}
+
+/* A queue that cannot be made leaves its word to the next, and a page that cannot be had is said. */
+static void queues_that_fail_give_their_word_back(void **state) {
+    struct world *world = *state;
+    const struct vr_queue_ops *ops = world->device.queue_ops;
+    struct vr_queue queue = {.device = &world->device}, queues[WORDS_OF_A_PAGE];
+    for (int i = 0; i < 3 * WORDS_OF_A_PAGE; i++) {
+        fake->refuse("cuStreamCreateWithPriority", 1, VR_CU_OUT_OF_MEMORY, false);
+        assert_int_equal(ops->create(&queue, NULL), VRAM_ERR_DEVICE_MEMORY);
+        assert_true(!queue.impl && !queue.word);
+    }
+    for (int i = 0; i < WORDS_OF_A_PAGE; i++) {
+        make_queue(&world->device, &queues[i]);
+    }
+    fake->refuse("cuMemHostAlloc", 1, VR_CU_OUT_OF_MEMORY, false);
+    assert_int_equal(ops->create(&queue, NULL), VRAM_ERR_HOST_MEMORY);
+    vr_mem_fail_at(2, false);
+    assert_int_equal(ops->create(&queue, NULL), VRAM_ERR_HOST_MEMORY);
+    vr_mem_fail_at(1, false);
+    assert_int_equal(ops->create(&queue, NULL), VRAM_ERR_HOST_MEMORY);
+    vr_mem_fail_at(0, false);
+    fake->refuse("cuCtxPushCurrent", 1, VR_CU_UNKNOWN, false);
+    assert_int_equal(ops->create(&queue, NULL), VRAM_ERR_BACKEND);
+    for (int i = 0; i < WORDS_OF_A_PAGE; i++) {
+        end_queue(&queues[i]);
+    }
+}
+
+static void release_later(void *argument) {
+    (void)argument;
+    vr_os_sleep(5000000);
+    fake->hold(false);
+}
+
+/* Ending a queue finishes its work, the copies behind the last signal included. */
+static void ending_finishes_the_work(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    vram_addr addr = take_memory(device, GRANULE);
+    for (int adopted = 0; adopted < 2; adopted++) {
+        struct vr_queue queue;
+        struct vr_thread thread;
+        struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+        char byte = 0;
+        if (adopted) {
+            assert_int_equal(adopt(device, stream, &queue), VRAM_OK);
+        } else {
+            make_queue(device, &queue);
+        }
+        uint64_t value = word_of(&queue) + 1;
+        vr_atomic_u64 *word = queue.word;
+        fake->hold(true);
+        assert_int_equal(device->queue_ops->fill(&queue, addr, 7u + adopted, 1, GRANULE), VRAM_OK);
+        assert_int_equal(device->queue_ops->signal(&queue, value), VRAM_OK);
+        assert_int_equal(vr_os_thread_start(&thread, "release", release_later, NULL), VRAM_OK);
+        end_queue(&queue);
+        assert_true(vr_load(word, VR_ACQUIRE) == value);
+        assert_true(fake->peek(addr + GRANULE - 1, &byte, 1));
+        assert_int_equal(byte, 7 + adopted);
+        vr_os_thread_join(&thread);
+        fake->stream_end(stream);
+    }
+    give_memory(device, addr, GRANULE);
+}
+
+/* A word whose last write may still come is not used again. */
+static void words_with_writes_outstanding_are_kept(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    struct vr_queue queue, next;
+    assert_int_equal(adopt(device, stream, &queue), VRAM_OK);
+    fake->hold(true);
+    assert_int_equal(device->queue_ops->signal(&queue, 5), VRAM_OK);
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE); /* may not be synchronised */
+    vr_atomic_u64 *word = queue.word;
+    end_queue(&queue);
+    make_queue(device, &next);
+    assert_true(next.word != word);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    fake->hold(false);
+    settle(&next);
+    assert_int_equal(word_of(&next), 1);
+    /* The same when the driver refuses to wait, or the context. */
+    assert_int_equal(device->queue_ops->signal(&next, 2), VRAM_OK);
+    word = next.word;
+    fake->refuse("cuStreamSynchronize", 1, VR_CU_UNKNOWN, false);
+    vram_error_clear();
+    end_queue(&next);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    make_queue(device, &next);
+    assert_true(next.word != word);
+    end_queue(&next);
+    fake->stream_end(stream);
+}
+
+static void refused_ends_are_forgotten(void **state) {
+    struct world *world = *state;
+    struct vr_queue queue;
+    make_queue(&world->device, &queue);
+    fake->refuse("cuStreamDestroy", 1, VR_CU_UNKNOWN, false);
+    vram_error_clear();
+    end_queue(&queue);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    fake->reset(); /* the stream that the driver would not take */
+    note_loss(&world->device);
+}
+
+/* Streams that were lost with a host function outstanding leave nothing behind but its record. */
+static void loss_with_writes_outstanding(void **state) {
+    struct world *world = *state;
+    struct vr_queue queue;
+    make_queue(&world->device, &queue);
+    vr_store(&((struct vr_cuda_device *)world->device.impl)->memory_ops, false, VR_RELAXED);
+    fake->hold(true);
+    assert_int_equal(world->device.queue_ops->signal(&queue, 1), VRAM_OK);
+    fake->lose(0, VR_CU_LAUNCH_FAILED);
+    assert_int_equal(world->device.queue_ops->signal(&queue, 2), VRAM_ERR_DEVICE_LOST);
+    note_loss(&world->device);
+    fake->hold(false);
+    end_queue(&queue);
+}
+
+/* ------------------------------------------------------------------ threads */
+
+struct worker {
+    struct vr_thread thread;
+    struct vr_device *device;
+    struct vr_queue *shared;
+    unsigned char mark;
+    unsigned rounds, wrong;
+};
+
+/* Takes memory, works on a queue of its own, waits for the shared one, gives all back. */
+static void work(void *argument) {
+    struct worker *worker = argument;
+    struct vr_device *device = worker->device;
+    const struct vr_queue_ops *ops = device->queue_ops;
+    for (unsigned round = 0; round < worker->rounds; round++) {
+        struct vr_queue queue = {.device = device};
+        vram_addr addr = 0;
+        unsigned char seen[64] = {0};
+        bool good = ops->create(&queue, NULL) == VRAM_OK &&
+                    device->ops->alloc(device, GRANULE, &addr) == VRAM_OK &&
+                    ops->fill(&queue, addr, worker->mark, 1, GRANULE) == VRAM_OK &&
+                    ops->after(&queue, worker->shared, 1) == VRAM_OK &&
+                    ops->download(&queue, seen, addr + 100, sizeof seen) == VRAM_OK &&
+                    ops->signal(&queue, word_of(&queue) + 1) == VRAM_OK;
+        while (good && ops->poll(&queue) == VRAM_ERR_NOT_READY) {
+            vr_os_yield();
+        }
+        for (size_t i = 0; i < sizeof seen; i++) {
+            good = good && seen[i] == worker->mark;
+        }
+        ops->destroy(&queue);
+        good = good && device->ops->free(device, addr, GRANULE) == VRAM_OK;
+        worker->wrong += !good;
+    }
+}
+
+static void many_threads_share_a_device(void **state) {
+    struct world *world = *state;
+    struct worker workers[4];
+    struct vr_queue shared;
+    make_queue(&world->device, &shared);
+    settle(&shared);
+    for (unsigned i = 0; i < 4; i++) {
+        workers[i] = (struct worker){.device = &world->device,
+                                     .shared = &shared,
+                                     .mark = (unsigned char)(i + 1),
+                                     .rounds = 40};
+        assert_int_equal(vr_os_thread_start(&workers[i].thread, "worker", work, &workers[i]),
+                         VRAM_OK);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        vr_os_thread_join(&workers[i].thread);
+        assert_int_equal(workers[i].wrong, 0);
+    }
+    end_queue(&shared);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(work_runs_in_order),
+        HERE(failed_submissions_are_reported),
+        HERE(words_rise_behind_the_work),
+        HERE(queues_wait_for_words),
+        HERE(older_devices_wait_for_events),
+        HERE(older_drivers_are_asked_by_the_older_number),
+        HERE(broken_promises_are_worked_around),
+        HERE(broken_waits_are_worked_around),
+        HERE(events_that_fail_are_given_back),
+        HERE(host_functions_may_be_refused),
+        HERE(queues_of_two_devices_wait_for_each_other),
+        HERE(captures_are_left_alone),
+        HERE(captured_queues_cannot_be_marked),
+        HERE(relaxing_may_fail),
+        HERE(any_stream_can_be_adopted),
+        HERE(foreign_streams_are_refused),
+        HERE(the_per_thread_stream_belongs_to_its_thread),
+        HERE(priorities_count_the_other_way),
+        HERE(words_come_in_pages),
+        HERE(queues_that_fail_give_their_word_back),
+        HERE(ending_finishes_the_work),
+        HERE(words_with_writes_outstanding_are_kept),
+        HERE(refused_ends_are_forgotten),
+        HERE(loss_with_writes_outstanding),
+        HERE(many_threads_share_a_device),
+    };
+    return cmocka_run_group_tests_name("cuda_queue", tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread-local error record. */
+#include "base/error.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <wchar.h>
+
+#include <cmocka.h>
+
+static int fresh(void **state) {
+    (void)state;
+    vram_error_clear();
+    return 0;
+}
+
+static void assert_empty(const vram_error *error) {
+    assert_int_equal(error->status, VRAM_OK);
+    assert_string_equal(error->backend, "");
+    assert_string_equal(error->operation, "");
+    assert_int_equal(error->native_code, 0);
+    assert_string_equal(error->text, "");
+}
+
+static void starts_empty_and_clears(void **state) {
+    (void)state;
+    assert_empty(vram_error_get());
+    assert_int_equal(vr_error_set(VRAM_ERR_IO, "os", "mmap", 12, "no"), VRAM_ERR_IO);
+    vram_error_clear();
+    assert_empty(vram_error_get());
+}
+
+static void keeps_all_it_is_told(void **state) {
+    (void)state;
+    vram_status status = vr_error_set(VRAM_ERR_LIMIT, "cuda", "cuMemHostAlloc", INT64_MIN,
+                                      "out of %s, %d of %d", "pages", 3, 4);
+    const vram_error *error = vram_error_get();
+    assert_int_equal(status, VRAM_ERR_LIMIT);
+    assert_int_equal(error->status, VRAM_ERR_LIMIT);
+    assert_string_equal(error->backend, "cuda");
+    assert_string_equal(error->operation, "cuMemHostAlloc");
+    assert_true(error->native_code == INT64_MIN);
+    assert_string_equal(error->text, "out of pages, 3 of 4");
+
+    assert_int_equal(vr_fail(VRAM_ERR_INVALID, "vram_x", "plain"), VRAM_ERR_INVALID);
+    assert_string_equal(error->backend, "");
+    assert_string_equal(error->operation, "vram_x");
+    assert_int_equal(error->native_code, 0);
+    assert_string_equal(error->text, "plain");
+}
+
+static void missing_names_become_empty(void **state) {
+    (void)state;
+    vr_error_set(VRAM_ERR_BACKEND, NULL, NULL, 1, "%s", "x");
+    assert_string_equal(vram_error_get()->backend, "");
+    assert_string_equal(vram_error_get()->operation, "");
+}
+
+static void is_one_line_of_utf8(void **state) {
+    (void)state;
+    vr_fail(VRAM_ERR_IO, "x", "a\nb\tc\x1b[31m\x7f %s", "caf\xC3\xA9 \xFF\xC3+");
+    assert_string_equal(vram_error_get()->text, "a?b?c?[31m? caf\xC3\xA9 ??+");
+    /* C1 control, line separator, overlong slash, surrogate half, beyond the last plane. */
+    vr_fail(VRAM_ERR_IO, "x", "%s", "\xC2\x9B|\xE2\x80\xA8|\xC0\xAF|\xED\xA0\x80|\xF4\x90\x80\x80");
+    assert_string_equal(vram_error_get()->text, "?|?|??|???|????");
+}
+
+/* At every alignment of a long run of 2, 3 and 4 byte characters against the end of the buffer. */
+static void truncation_keeps_characters_whole(void **state) {
+    (void)state;
+    const char *const characters[] = {"\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
+    for (size_t c = 0; c < 3; c++) {
+        size_t width = strlen(characters[c]);
+        for (size_t lead = 0; lead < 5; lead++) {
+            char text[2 * VRAM_ERROR_TEXT_MAX] = "";
+            memset(text, 'a', lead);
+            for (size_t at = lead; at + width < sizeof text; at += width) {
+                memcpy(text + at, characters[c], width + 1);
+            }
+            vr_fail(VRAM_ERR_IO, "x", "%s", text);
+            size_t kept = strlen(vram_error_get()->text);
+            assert_int_equal((kept - lead) % width, 0);
+            assert_true(kept < VRAM_ERROR_TEXT_MAX && kept + width >= VRAM_ERROR_TEXT_MAX);
+            assert_memory_equal(vram_error_get()->text, text, kept);
+        }
+    }
+}
+
+static void may_quote_itself(void **state) {
+    (void)state;
+    vr_fail(VRAM_ERR_IO, "inner", "the disk is full");
+    vr_fail(VRAM_ERR_BACKEND, "outer", "%s: %s", vram_error_get()->operation,
+            vram_error_get()->text);
+    assert_string_equal(vram_error_get()->text, "inner: the disk is full");
+}
+
+static void survives_a_failing_printf(void **state) {
+    (void)state;
+    const wchar_t unwritable[] = {(wchar_t)0x7FFFFFFF, 0};
+    assert_int_equal(vr_fail(VRAM_ERR_IO, "x", "%ls", unwritable), VRAM_ERR_IO);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_IO);
+    assert_string_equal(vram_error_get()->text, "");
+}
+
+static void saves_and_restores(void **state) {
+    (void)state;
+    vram_error copy;
+    vr_error_set(VRAM_ERR_DEVICE_LOST, "sim", "alloc", 6, "first");
+    vr_error_save(&copy);
+    vr_fail(VRAM_ERR_IO, "clean-up", "second");
+    vr_error_restore(&copy);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_LOST);
+    assert_string_equal(vram_error_get()->backend, "sim");
+    assert_string_equal(vram_error_get()->operation, "alloc");
+    assert_int_equal(vram_error_get()->native_code, 6);
+    assert_string_equal(vram_error_get()->text, "first");
+}
+
+struct visitor {
+    bool started_empty;
+    bool kept_own;
+};
+
+static void *visit(void *argument) {
+    struct visitor *visitor = argument;
+    visitor->started_empty = vram_error_get()->status == VRAM_OK && !vram_error_get()->text[0];
+    visitor->kept_own = true;
+    for (int i = 0; i < 1000; i++) {
+        vr_error_set(VRAM_ERR_BUSY, "host", "visit", i, "visitor %p", argument);
+        visitor->kept_own = visitor->kept_own && vram_error_get()->native_code == i;
+    }
+    return NULL;
+}
+
+static void each_thread_has_its_own(void **state) {
+    (void)state;
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    struct visitor visitors[THREADS] = {{0}};
+    vr_fail(VRAM_ERR_TIMEOUT, "main", "mine");
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, visit, &visitors[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(visitors[i].started_empty);
+        assert_true(visitors[i].kept_own);
+    }
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_TIMEOUT);
+    assert_string_equal(vram_error_get()->text, "mine");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(starts_empty_and_clears),
+        cmocka_unit_test_setup(keeps_all_it_is_told, fresh),
+        cmocka_unit_test_setup(missing_names_become_empty, fresh),
+        cmocka_unit_test_setup(is_one_line_of_utf8, fresh),
+        cmocka_unit_test_setup(truncation_keeps_characters_whole, fresh),
+        cmocka_unit_test_setup(may_quote_itself, fresh),
+        cmocka_unit_test_setup(survives_a_failing_printf, fresh),
+        cmocka_unit_test_setup(saves_and_restores, fresh),
+        cmocka_unit_test_setup(each_thread_has_its_own, fresh),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

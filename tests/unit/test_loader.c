@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_loader.c: opening libraries by list of names and symbols, whole or not at all. */
+#include "base/error.h"
+#include "base/loader.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MATH "libm.so.6"
+
+struct table {
+    double (*cosine)(double);
+    double (*root)(double);
+    void (*extra)(void);
+};
+
+/* What the rows of a driver's list look like: there, there under an older name, left out. */
+static const struct vr_symbol symbols[] = {
+    {"cos", NULL, offsetof(struct table, cosine), false},
+    {"sqrt_v2", "sqrt", offsetof(struct table, root), false},
+    {"cos_of_the_next_release", NULL, offsetof(struct table, extra), true},
+};
+#define SYMBOLS (sizeof symbols / sizeof symbols[0])
+
+static void unused(void) {}
+
+static void a_library_fills_its_table(void **state) {
+    (void)state;
+    const char *const names[] = {MATH, NULL};
+    struct vr_library library = {.native = NULL};
+    struct table table = {.extra = unused};
+    assert_int_equal(vr_library_open(&library, "test", names, symbols, SYMBOLS, &table), VRAM_OK);
+    assert_non_null(library.native);
+    assert_string_equal(library.name, MATH);
+    assert_true(table.cosine(0.0) == 1.0);
+    assert_true(table.root(9.0) == 3.0);
+    assert_true(table.extra == NULL);
+    vr_library_close(&library);
+    assert_null(library.native);
+    assert_string_equal(library.name, "");
+    vr_library_close(&library);
+}
+
+static void the_first_name_that_loads_wins(void **state) {
+    (void)state;
+    const char *const names[] = {"libnot_there.so.1", MATH, "libc.so.6", NULL};
+    struct vr_library library = {.native = NULL};
+    struct table table = {.extra = NULL};
+    assert_int_equal(vr_library_open(&library, "test", names, symbols, SYMBOLS, &table), VRAM_OK);
+    assert_string_equal(library.name, MATH);
+    vr_library_close(&library);
+}
+
+/* Fails and has changed nothing. */
+static const char *refused(const char *const *names, const struct vr_symbol *list, size_t count,
+                           const char *operation) {
+    struct vr_library library = {.native = NULL};
+    struct table table = {.extra = unused};
+    vram_error_clear();
+    assert_int_equal(vr_library_open(&library, "test", names, list, count, &table),
+                     VRAM_ERR_NO_DRIVER);
+    assert_null(library.native);
+    assert_string_equal(library.name, "");
+    assert_true(table.cosine == NULL && table.root == NULL && table.extra == unused);
+    const vram_error *error = vram_error_get();
+    assert_int_equal(error->status, VRAM_ERR_NO_DRIVER);
+    assert_string_equal(error->backend, "test");
+    assert_string_equal(error->operation, operation);
+    return error->text;
+}
+
+static void missing_libraries_are_named(void **state) {
+    (void)state;
+    const char *const names[] = {"libnot_there.so.1", "libnot_there.so", NULL};
+    const char *text = refused(names, symbols, SYMBOLS, "dlopen");
+    assert_non_null(strstr(text, "libnot_there.so.1: cannot open"));
+    assert_non_null(strstr(text, "; libnot_there.so: cannot open"));
+    const char *const empty[] = {"", NULL};
+    assert_non_null(strstr(refused(empty, symbols, SYMBOLS, "dlopen"), "no file name"));
+    const char *const none[] = {NULL};
+    assert_non_null(strstr(refused(none, symbols, SYMBOLS, "dlopen"), "no name"));
+}
+
+/* A file that is there but no library, as a truncated driver is. */
+static void broken_libraries_are_told(void **state) {
+    (void)state;
+    const char *const names[] = {"/proc/self/status", "/dev/null", NULL};
+    const char *text = refused(names, symbols, SYMBOLS, "dlopen");
+    assert_non_null(strstr(text, "/proc/self/status: "));
+    assert_non_null(strstr(text, "; /dev/null: "));
+}
+
+static void long_names_are_cut(void **state) {
+    (void)state;
+    char name[1000];
+    memset(name, 'x', sizeof name);
+    name[sizeof name - 1] = 0;
+    const char *const names[] = {name, "libnot_there.so", NULL};
+    assert_true(strlen(refused(names, symbols, SYMBOLS, "dlopen")) < VRAM_ERROR_TEXT_MAX);
+}
+
+static void missing_symbols_are_named(void **state) {
+    (void)state;
+    static const struct vr_symbol wanting[] = {
+        {"cos", NULL, offsetof(struct table, cosine), false},
+        {"cosine_v2", "cosine", offsetof(struct table, root), false},
+    };
+    const char *const names[] = {MATH, NULL};
+    const char *text = refused(names, wanting, 2, "dlsym");
+    assert_non_null(strstr(text, MATH " has no cosine_v2"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_library_fills_its_table),
+        cmocka_unit_test(the_first_name_that_loads_wins),
+        cmocka_unit_test(missing_libraries_are_named),
+        cmocka_unit_test(broken_libraries_are_told),
+        cmocka_unit_test(long_names_are_cut),
+        cmocka_unit_test(missing_symbols_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

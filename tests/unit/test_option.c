@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options table: the API, VRAM_CONF, the VRAM_* variables, ceilings, problems. */
+#include "base/option.h"
+
+#include "base/atomic.h"
+#include "base/memory.h"
+#include "base/option_value.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern char **environ;
+
+/* Starts every test without a VRAM_* variable, whatever the shell had. */
+static int clean(void **state) {
+    (void)state;
+    for (char **all = environ; *all;) {
+        char name[256];
+        size_t bytes = strcspn(*all, "=");
+        if (strncmp(*all, "VRAM_", 5) != 0 || bytes >= sizeof name) {
+            all++;
+            continue;
+        }
+        memcpy(name, *all, bytes);
+        name[bytes] = '\0';
+        unsetenv(name);
+        all = environ;
+    }
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    vr_option_reset();
+    vram_error_clear();
+    return 0;
+}
+
+static void assert_value(const char *name, const char *expected, vram_option_source from) {
+    char text[VR_OPTION_TEXT_MAX] = "?";
+    vram_option_source source = (vram_option_source)-1;
+    assert_int_equal(vram_option_get(name, text, sizeof text, &source), VRAM_OK);
+    assert_string_equal(text, expected);
+    assert_int_equal(source, from);
+}
+
+static void assert_refused(vram_status status, const char *name, const char *text,
+                           const char *told) {
+    vram_error_clear();
+    if (vram_option_set(name, text) != status) {
+        fail_msg("%s=%s was not refused as %s", name, text, vram_status_name(status));
+    }
+    assert_int_equal(vram_error_get()->status, status);
+    assert_string_equal(vram_error_get()->operation, "vram_option_set");
+    if (!strstr(vram_error_get()->text, told)) {
+        fail_msg("\"%s\" does not say \"%s\"", vram_error_get()->text, told);
+    }
+}
+
+/* Whether one of the problems contains `told`. */
+static bool has_problem(const char *told) {
+    char text[256];
+    for (size_t i = 0; i < vram_option_problem(i, text, sizeof text); i++) {
+        if (strstr(text, told)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void assert_problem(const char *told) {
+    char text[256];
+    if (!has_problem(told)) {
+        for (size_t i = 0; i < vram_option_problem(i, text, sizeof text); i++) {
+            print_message("problem: %s\n", text);
+        }
+        fail_msg("no problem says \"%s\"", told);
+    }
+}
+
+static size_t problems(void) {
+    return vram_option_problem(0, NULL, 0);
+}
+
+static void set_variable(const char *name, const char *text) {
+    assert_int_equal(setenv(name, text, 1), 0);
+    vr_option_reset();
+}
+
+/* ------------------------------------------------------------------ the table */
+
+static void rows_are_whole(void **state) {
+    (void)state;
+    assert_int_equal(vram_option_count(), VR_OPTION_COUNT);
+    for (size_t i = 0; i < vram_option_count(); i++) {
+        const vram_option_info *row = vram_option_at(i);
+        assert_non_null(row);
+        assert_true(strlen(row->name) > 0 && strlen(row->help) > 10);
+        assert_int_equal(strspn(row->name, "abcdefghijklmnopqrstuvwxyz_"), strlen(row->name));
+        assert_value(row->name, row->default_text, VRAM_OPTION_FROM_DEFAULT);
+        for (size_t j = 0; j < i; j++) {
+            assert_string_not_equal(row->name, vram_option_at(j)->name);
+        }
+    }
+    assert_null(vram_option_at(vram_option_count()));
+    assert_null(vram_option_at(SIZE_MAX));
+    assert_int_equal(problems(), 0);
+}
+
+static void defaults_are_numbers_too(void **state) {
+    (void)state;
+    char text[VR_OPTION_TEXT_MAX] = "?";
+    assert_true(vr_option_number(VR_OPTION_WAIT_TIMEOUT) == UINT64_C(60000000000));
+    assert_int_equal(vr_option_number(VR_OPTION_DEVICE_LIMIT), 0);
+    vr_option_text(VR_OPTION_SIM, text);
+    assert_string_equal(text, "");
+}
+
+static void sets_gets_and_restores(void **state) {
+    (void)state;
+    char text[VR_OPTION_TEXT_MAX];
+    assert_int_equal(vram_option_set("wait_timeout", "1.5s"), VRAM_OK);
+    assert_value("wait_timeout", "1.5s", VRAM_OPTION_FROM_API);
+    assert_true(vr_option_number(VR_OPTION_WAIT_TIMEOUT) == UINT64_C(1500000000));
+    assert_int_equal(vram_option_set("sim", "devices=2,memory=8G"), VRAM_OK);
+    vr_option_text(VR_OPTION_SIM, text);
+    assert_string_equal(text, "devices=2,memory=8G");
+    assert_int_equal(vram_option_set("device_limit", "2G"), VRAM_OK);
+    assert_true(vr_option_number(VR_OPTION_DEVICE_LIMIT) == UINT64_C(2) << 30);
+
+    assert_int_equal(vram_option_set("wait_timeout", NULL), VRAM_OK);
+    assert_value("wait_timeout", "60s", VRAM_OPTION_FROM_DEFAULT);
+    assert_int_equal(vram_option_set("wait_timeout", NULL), VRAM_OK);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    assert_int_equal(vr_mem_live_blocks(), 0); /* the table owns no memory */
+}
+
+static void unknown_names_get_a_suggestion(void **state) {
+    (void)state;
+    assert_refused(VRAM_ERR_INVALID, NULL, "1", "NULL");
+    assert_refused(VRAM_ERR_INVALID, "wait_timout", "1s", "did you mean wait_timeout?");
+    assert_refused(VRAM_ERR_INVALID, "Log", "warn", "did you mean log?");
+    assert_refused(VRAM_ERR_INVALID, "smi", "", "did you mean sim?");
+    assert_refused(VRAM_ERR_INVALID, "zzzzzzzz", "1", "there are: backends, sim,");
+    assert_refused(VRAM_ERR_INVALID, "", "1", "there are: backends");
+    assert_refused(VRAM_ERR_INVALID, "x\n\x1b[31m", "1", "\"x??[31m\"");
+    char text[8] = "kept";
+    vram_option_source source = VRAM_OPTION_FROM_API;
+    assert_int_equal(vram_option_get("nothing", text, sizeof text, &source), VRAM_ERR_INVALID);
+    assert_int_equal(vram_option_get(NULL, text, sizeof text, &source), VRAM_ERR_INVALID);
+    assert_string_equal(text, "kept");
+    assert_int_equal(source, VRAM_OPTION_FROM_API);
+}
+
+static void bad_values_name_what_is_accepted(void **state) {
+    (void)state;
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "5", "needs a unit: ns, us, ms, s or min");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "1.5", "needs a unit");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "soon", "is no duration");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "", "is no duration");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "-1s", "is no duration");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "0", "accepted: 1ns to 60min");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "61min", "accepted: 1ns to 60min");
+    assert_refused(VRAM_ERR_INVALID, "wait_timeout", "99999999999999999999s", "out of range");
+    assert_refused(VRAM_ERR_INVALID, "device_limit", "much", "is no size");
+    assert_refused(VRAM_ERR_INVALID, "device_limit", "17E", "out of range");
+    assert_refused(VRAM_ERR_INVALID, "log", "loud", "none of: off, error, warn, info, debug");
+    assert_refused(VRAM_ERR_INVALID, "log", "warn,info", "none of: off");
+    assert_refused(VRAM_ERR_INVALID, "log", "war", "none of: off");
+    assert_refused(VRAM_ERR_INVALID, "cuda_library", "a\nb", "control character at byte 1");
+    assert_value("wait_timeout", "60s", VRAM_OPTION_FROM_DEFAULT);
+    assert_value("log", "", VRAM_OPTION_FROM_DEFAULT);
+}
+
+static void log_levels_are_numbers(void **state) {
+    (void)state;
+    const char *const levels[] = {"off", "error", "warn", "info", "debug"};
+    for (unsigned i = 0; i < 5; i++) {
+        assert_int_equal(vram_option_set("log", levels[i]), VRAM_OK);
+        assert_int_equal(vr_option_number(VR_OPTION_LOG), i);
+    }
+    assert_int_equal(vram_option_set("log", ""), VRAM_OK);
+    assert_int_equal(vr_option_number(VR_OPTION_LOG), VRAM_LOG_OFF);
+}
+
+static void text_has_255_bytes(void **state) {
+    (void)state;
+    char long_text[VR_OPTION_TEXT_MAX + 1], small[5] = "????";
+    memset(long_text, 'x', sizeof long_text);
+    long_text[VR_OPTION_TEXT_MAX] = '\0';
+    assert_refused(VRAM_ERR_INVALID, "sim", long_text, "256 bytes; at most 255");
+    memset(long_text, '0', VR_OPTION_TEXT_MAX);
+    assert_refused(VRAM_ERR_INVALID, "device_limit", long_text, "at most 255");
+    memset(long_text, 'x', VR_OPTION_TEXT_MAX);
+    long_text[VR_OPTION_TEXT_MAX - 1] = '\0';
+    assert_int_equal(vram_option_set("sim", long_text), VRAM_OK);
+    assert_value("sim", long_text, VRAM_OPTION_FROM_API);
+
+    assert_int_equal(vram_option_get("sim", small, sizeof small, NULL), VRAM_OK);
+    assert_string_equal(small, "xxxx");
+    assert_int_equal(vram_option_get("sim", small, 0, NULL), VRAM_OK);
+    assert_string_equal(small, "xxxx");
+    assert_int_equal(vram_option_get("sim", NULL, 100, NULL), VRAM_OK);
+}
+
+/* --------------------------------------------------------- values of all types */
+
+static void assert_reads(vram_option_type type, const char *text, uint64_t expected) {
+    const vram_option_info row = {"x", type, false, "", 2, 100000, ""};
+    char why[128] = "";
+    uint64_t number = 77;
+    if (!vr_option_value_read(&row, "", text, &number, why, sizeof why) || number != expected) {
+        fail_msg("\"%s\" gave %llu: %s", text, (unsigned long long)number, why);
+    }
+}
+
+static void assert_unread(vram_option_type type, const char *text, const char *told) {
+    const vram_option_info row = {"x", type, false, "", 2, 100000, ""};
+    char why[128] = "";
+    uint64_t number = 77;
+    if (vr_option_value_read(&row, "", text, &number, why, sizeof why) || number != 77 ||
+        !strstr(why, told)) {
+        fail_msg("\"%s\" gave %llu: %s", text, (unsigned long long)number, why);
+    }
+}
+
+static void reads_values_of_every_type(void **state) {
+    (void)state;
+    const char *const on[] = {"on", "ON", "true", "True", "yes", "1"};
+    const char *const off[] = {"off", "Off", "false", "no", "NO", "0"};
+    for (size_t i = 0; i < 6; i++) {
+        assert_reads(VRAM_OPTION_BOOL, on[i], 1);
+        assert_reads(VRAM_OPTION_BOOL, off[i], 0);
+    }
+    const char *const neither[] = {"", "o", "onn", "2", "yes ", "tru", "enable"};
+    for (size_t i = 0; i < 7; i++) {
+        assert_unread(VRAM_OPTION_BOOL, neither[i], "neither on nor off");
+    }
+    assert_reads(VRAM_OPTION_INTEGER, "2", 2);
+    assert_reads(VRAM_OPTION_INTEGER, "00100000", 100000);
+    assert_unread(VRAM_OPTION_INTEGER, "1", "accepted: 2 to 100000");
+    assert_unread(VRAM_OPTION_INTEGER, "100001", "accepted: 2 to 100000");
+    assert_unread(VRAM_OPTION_INTEGER, "18446744073709551616", "accepted: 2 to 100000");
+    assert_unread(VRAM_OPTION_INTEGER, "18446744073709551618", "accepted: 2 to 100000");
+    assert_unread(VRAM_OPTION_INTEGER, "", "no whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "-3", "no whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "3K", "no whole number");
+    assert_unread(VRAM_OPTION_INTEGER, "1.5", "no whole number");
+    assert_reads(VRAM_OPTION_SIZE, "1.5K", 1536);
+    assert_unread(VRAM_OPTION_SIZE, "1", "accepted: 2 to 100000");
+    assert_reads(VRAM_OPTION_DURATION, "100us", 100000);
+    assert_unread(VRAM_OPTION_DURATION, "1ms", "accepted: 2ns to 100us");
+    assert_reads(VRAM_OPTION_TEXT, "anything \xFF", 0);
+}
+
+/* --------------------------------------------------------------- the environment */
+
+static void variables_set_options(void **state) {
+    (void)state;
+    set_variable("VRAM_WAIT_TIMEOUT", "2s");
+    set_variable("VRAM_SIM", "devices=3,memory=1G");
+    set_variable("VRAM_LOG", "error");
+    assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_value("sim", "devices=3,memory=1G", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_value("log", "error", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_int_equal(problems(), 0);
+    /* The API wins, and gives way again. */
+    assert_int_equal(vram_option_set("wait_timeout", "9s"), VRAM_OK);
+    assert_value("wait_timeout", "9s", VRAM_OPTION_FROM_API);
+    assert_int_equal(vram_option_set("wait_timeout", NULL), VRAM_OK);
+    assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
+    /* What changes later does not count. */
+    setenv("VRAM_WAIT_TIMEOUT", "3s", 1);
+    assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
+}
+
+static void conf_sets_options(void **state) {
+    (void)state;
+    set_variable("VRAM_CONF", "wait_timeout=2s, sim=\"devices=2,memory=8G\" ,log=,device_limit=1G");
+    assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_value("sim", "devices=2,memory=8G", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_value("log", "", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_value("device_limit", "1G", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_int_equal(problems(), 0);
+}
+
+static void variable_wins_over_conf(void **state) {
+    (void)state;
+    set_variable("VRAM_CONF", "wait_timeout=2s,sim=devices=1");
+    set_variable("VRAM_WAIT_TIMEOUT", "4s");
+    set_variable("VRAM_SIM", "");
+    assert_value("wait_timeout", "4s", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_value("sim", "", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_int_equal(problems(), 0);
+    /* A bad one is as good as absent. */
+    set_variable("VRAM_WAIT_TIMEOUT", "4");
+    assert_value("wait_timeout", "2s", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_int_equal(problems(), 1);
+    assert_problem("VRAM_WAIT_TIMEOUT: \"4\" needs a unit");
+}
+
+static void conf_problems_are_told(void **state) {
+    (void)state;
+    set_variable("VRAM_CONF",
+                 "wait_timout=1s,wait_timeout=never,device_limit,log=\"warn\"x,log=warn,log=info,"
+                 "zzzzzzzz=1,sim=devices=2,memory=8G,backends=cuda,host,cuda_library=\"a");
+    assert_problem("VRAM_CONF: no option is called \"wait_timout\"; did you mean wait_timeout?");
+    assert_problem("VRAM_CONF: wait_timeout: \"never\" is no duration");
+    assert_problem("VRAM_CONF: device_limit has no value; write key=value");
+    assert_problem("VRAM_CONF: log has text behind the closing quote");
+    assert_problem("VRAM_CONF: log is set twice; the last one counts");
+    assert_problem("VRAM_CONF: no option is called \"zzzzzzzz\"; there are: backends");
+    assert_problem("\"memory\"; a value with commas needs quotes, as in sim=\"a,b\"");
+    assert_problem("\"host\"; a value with commas needs quotes, as in backends=\"a,b\"");
+    assert_problem("VRAM_CONF: cuda_library has a quote that is never closed");
+    assert_int_equal(problems(), 9);
+    assert_value("wait_timeout", "60s", VRAM_OPTION_FROM_DEFAULT);
+    assert_value("log", "info", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_value("sim", "devices=2", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_int_equal(vram_error_get()->status, VRAM_OK); /* told, but no call failed */
+}
+
+static void torn_text_is_told_piece_by_piece(void **state) {
+    (void)state;
+    set_variable("VRAM_CONF",
+                 "sim=devices=2,memory=8G,profile=h200,devicelimit=1G,log=warn,memory=1");
+    assert_problem("\"memory\"; a value with commas needs quotes, as in sim");
+    assert_problem("\"profile\"; a value with commas needs quotes, as in sim");
+    assert_problem("\"devicelimit\"; did you mean device_limit?"); /* nearly a name after all */
+    assert_problem("\"memory\"; there are:"); /* a level has no commas to quote */
+    set_variable("VRAM_CONF", "sim=devices=2,memory=\"8G\",profile=h200");
+    assert_problem("\"profile\"; a value with commas needs quotes, as in sim");
+    set_variable("VRAM_CONF", "sim=\"devices=2\",memory=8G");
+    assert_problem("\"memory\"; there are:");
+}
+
+static void unknown_variables_are_told(void **state) {
+    (void)state;
+    set_variable("VRAM_WAIT_TIMOUT", "1s");
+    set_variable("VRAM_wait_timeout", "1s");
+    set_variable("VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_THAN_ANY_NAME_WE_HAVE", "1");
+    set_variable("VRAM_", "1");
+    set_variable("VRAMX", "not ours");
+    set_variable("VRAM_CONF", "");
+    assert_problem(
+        "VRAM_WAIT_TIMOUT: no option has this variable; did you mean VRAM_WAIT_TIMEOUT?");
+    assert_problem("VRAM_wait_timeout: no option has this variable; did you mean VRAM_WAIT_");
+    assert_problem("VRAM_SOMETHING_ELSE_ENTIRELY_AND_LONGER_: no option has this variable");
+    assert_problem("VRAM_: no option has this variable");
+    assert_int_equal(problems(), 4);
+}
+
+static void many_problems_are_counted(void **state) {
+    (void)state;
+    char text[256];
+    for (int i = 0; i < 60; i++) {
+        snprintf(text, sizeof text, "VRAM_UNKNOWN_THING_%d", i);
+        setenv(text, "1", 1);
+    }
+    vr_option_reset();
+    size_t count = problems();
+    assert_int_equal(count, 25);
+    for (size_t i = 0; i < count; i++) {
+        text[0] = '\0';
+        assert_int_equal(vram_option_problem(i, text, sizeof text), count);
+        assert_true(strlen(text) > 10);
+    }
+    assert_string_equal(text, "and 36 further problems in VRAM_* variables");
+    strcpy(text, "untouched");
+    vram_option_problem(count, text, sizeof text);
+    vram_option_problem(SIZE_MAX, text, sizeof text);
+    vram_option_problem(0, text, 0);
+    assert_string_equal(text, "untouched");
+    vram_option_problem(0, text, 5);
+    assert_string_equal(text, "VRAM");
+}
+
+static void problems_are_one_clean_line(void **state) {
+    (void)state;
+    char text[256];
+    set_variable("VRAM_WAIT_TIMEOUT", "\x1b[2J\n\xFF"
+                                      "5");
+    assert_int_equal(vram_option_problem(0, text, sizeof text), 1);
+    assert_non_null(strstr(text, "VRAM_WAIT_TIMEOUT: \"?[2J?\?5\" is no duration"));
+}
+
+static void huge_values_are_told(void **state) {
+    (void)state;
+    char *huge = malloc(100001);
+    assert_non_null(huge);
+    memset(huge, 'a', 100000);
+    huge[100000] = '\0';
+    memcpy(huge, "sim=", 4);
+    set_variable("VRAM_CONF", huge);
+    assert_problem("VRAM_CONF: sim: the value has");
+    set_variable("VRAM_CONF", huge + 4);
+    assert_problem("VRAM_CONF: no option is called \"aaaa");
+    set_variable("VRAM_SIM", huge);
+    assert_problem("VRAM_SIM: the value has 100000 bytes; at most 255");
+    assert_value("sim", "", VRAM_OPTION_FROM_DEFAULT);
+    free(huge);
+}
+
+static void environment_limits_are_ceilings(void **state) {
+    (void)state;
+    set_variable("VRAM_DEVICE_LIMIT", "1G");
+    assert_true(vr_option_number(VR_OPTION_DEVICE_LIMIT) == UINT64_C(1) << 30);
+    assert_refused(VRAM_ERR_LIMIT, "device_limit", "2G", "at most 1G");
+    assert_refused(VRAM_ERR_LIMIT, "device_limit", "1073741825", "at most 1G");
+    assert_refused(VRAM_ERR_LIMIT, "device_limit", "0", "at most 1G");
+    assert_value("device_limit", "1G", VRAM_OPTION_FROM_ENVIRONMENT);
+    assert_int_equal(vram_option_set("device_limit", "1024M"), VRAM_OK);
+    assert_int_equal(vram_option_set("device_limit", "512M"), VRAM_OK);
+    assert_value("device_limit", "512M", VRAM_OPTION_FROM_API);
+    assert_refused(VRAM_ERR_LIMIT, "device_limit", "2G", "at most 1G");
+    assert_value("device_limit", "512M", VRAM_OPTION_FROM_API);
+    assert_int_equal(vram_option_set("device_limit", NULL), VRAM_OK);
+    assert_value("device_limit", "1G", VRAM_OPTION_FROM_ENVIRONMENT);
+    /* No limit in the environment is no ceiling, and what is no limit has none. */
+    set_variable("VRAM_DEVICE_LIMIT", "0");
+    set_variable("VRAM_WAIT_TIMEOUT", "1s");
+    assert_int_equal(vram_option_set("device_limit", "2G"), VRAM_OK);
+    assert_int_equal(vram_option_set("device_limit", "0"), VRAM_OK);
+    assert_int_equal(vram_option_set("wait_timeout", "2s"), VRAM_OK);
+}
+
+/* Random text: no crash, no endless loop, and what was accepted is accepted again. */
+static void reads_any_conf(void **state) {
+    (void)state;
+    static const char *const pieces[] = {"sim",
+                                         "log",
+                                         "wait_timeout",
+                                         "=",
+                                         ",",
+                                         "\"",
+                                         "warn",
+                                         "1s",
+                                         "1G",
+                                         "device_limit",
+                                         " ",
+                                         "0",
+                                         "\xFF",
+                                         "backends",
+                                         "x\n",
+                                         "99999999999999999999",
+                                         "."};
+    uint32_t seed = 5;
+    for (int round = 0; round < 4000; round++) {
+        char conf[512] = "", text[VR_OPTION_TEXT_MAX];
+        size_t used = 0;
+        for (unsigned i = 0; i < 24; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            if (round % 2) { /* pieces that nearly make sense, or bytes that do not */
+                const char *piece = pieces[(seed >> 16) % (sizeof pieces / sizeof pieces[0])];
+                used += (size_t)snprintf(conf + used, sizeof conf - used, "%s", piece);
+            } else {
+                conf[used++] = (char)(1 + (seed >> 16) % 255);
+                conf[used] = '\0';
+            }
+        }
+        set_variable("VRAM_CONF", conf);
+        for (size_t i = 0; i < vram_option_count(); i++) {
+            const char *name = vram_option_at(i)->name;
+            assert_int_equal(vram_option_get(name, text, sizeof text, NULL), VRAM_OK);
+            if (vram_option_set(name, text) != VRAM_OK) {
+                fail_msg("%s=%s was accepted once and then refused", name, text);
+            }
+        }
+        assert_true(problems() <= 25);
+    }
+}
+
+/* --------------------------------------------------------------- telling the log */
+
+struct listener {
+    unsigned heard;
+    char last[256];
+};
+
+static void listen(void *user, vram_log_level level, const char *text) {
+    struct listener *listener = user;
+    listener->heard += level == VRAM_LOG_WARN;
+    snprintf(listener->last, sizeof listener->last, "%s", text);
+}
+
+static void problems_are_logged_once(void **state) {
+    (void)state;
+    struct listener listener = {0};
+    set_variable("VRAM_CONF", "nonsense");
+    set_variable("VRAM_WAIT_TIMEOUT", "x");
+    vr_option_log_problems(); /* nobody listens: not used up */
+    vram_log_set(listen, &listener, VRAM_LOG_ERROR);
+    vr_option_log_problems();
+    assert_int_equal(listener.heard, 0);
+    vram_log_set(listen, &listener, VRAM_LOG_WARN);
+    vr_option_log_problems();
+    assert_int_equal(listener.heard, 2);
+    assert_non_null(strstr(listener.last, "VRAM_WAIT_TIMEOUT: "));
+    vr_option_log_problems();
+    assert_int_equal(listener.heard, 2);
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+}
+
+/* --------------------------------------------------------------------- threads */
+
+enum { THREADS = 4, ROUNDS = 2000 };
+
+struct user {
+    unsigned number;
+    unsigned wrong;
+};
+
+/* Sets, reads and restores; any value read is one that somebody set whole. */
+static void *use_options(void *argument) {
+    struct user *user = argument;
+    char text[VR_OPTION_TEXT_MAX], own[VR_OPTION_TEXT_MAX];
+    memset(own, 'a' + (int)user->number, 200);
+    own[200] = '\0';
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        vram_option_source source;
+        user->wrong += vram_option_set("cuda_library", i % 8 ? own : NULL) != VRAM_OK;
+        user->wrong += vram_option_get("cuda_library", text, sizeof text, &source) != VRAM_OK;
+        size_t same = strspn(text, (char[]){text[0], '\0'});
+        user->wrong += text[0] ? same != 200 : source != VRAM_OPTION_FROM_DEFAULT;
+        user->wrong += vr_option_number(VR_OPTION_WAIT_TIMEOUT) != UINT64_C(2000000000);
+        user->wrong += vram_option_problem(0, text, sizeof text) != 1;
+    }
+    return NULL;
+}
+
+static void threads_see_whole_values(void **state) {
+    (void)state;
+    pthread_t threads[THREADS];
+    struct user users[THREADS] = {{0, 0}};
+    setenv("VRAM_WAIT_TIMEOUT", "2s", 1);
+    setenv("VRAM_UNKNOWN", "1", 1);
+    vr_option_reset(); /* so that all of them race to read the environment */
+    for (unsigned i = 0; i < THREADS; i++) {
+        users[i].number = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, use_options, &users[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(users[i].wrong, 0);
+    }
+}
+
+#define OPTION_TEST(test) cmocka_unit_test_setup_teardown(test, clean, clean)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        OPTION_TEST(rows_are_whole),
+        OPTION_TEST(defaults_are_numbers_too),
+        OPTION_TEST(sets_gets_and_restores),
+        OPTION_TEST(unknown_names_get_a_suggestion),
+        OPTION_TEST(bad_values_name_what_is_accepted),
+        OPTION_TEST(log_levels_are_numbers),
+        OPTION_TEST(text_has_255_bytes),
+        OPTION_TEST(reads_values_of_every_type),
+        OPTION_TEST(variables_set_options),
+        OPTION_TEST(conf_sets_options),
+        OPTION_TEST(variable_wins_over_conf),
+        OPTION_TEST(conf_problems_are_told),
+        OPTION_TEST(torn_text_is_told_piece_by_piece),
+        OPTION_TEST(unknown_variables_are_told),
+        OPTION_TEST(many_problems_are_counted),
+        OPTION_TEST(problems_are_one_clean_line),
+        OPTION_TEST(huge_values_are_told),
+        OPTION_TEST(environment_limits_are_ceilings),
+        OPTION_TEST(reads_any_conf),
+        OPTION_TEST(problems_are_logged_once),
+        OPTION_TEST(threads_see_whole_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

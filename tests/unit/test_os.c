@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_os.c: pages, files in memory, threads, time and the rest of src/base/os, with failures. */
+#include "base/error.h"
+#include "base/os/platform.h"
+#include "base/size.h"
+
+#include "unit/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#define PAGE     ((uint64_t)vr_os_page_bytes())
+#define TOO_MUCH (UINT64_MAX / 4096 * 4096) /* bytes that no machine has */
+
+/* The last failure was of `call`, with `code`. */
+static void assert_error(vram_status status, const char *call, int64_t code) {
+    const vram_error *error = vram_error_get();
+    assert_int_equal(error->status, status);
+    assert_string_equal(error->backend, "os");
+    assert_string_equal(error->operation, call);
+    assert_int_equal(error->native_code, code);
+    assert_non_null(strstr(error->text, call));
+}
+
+/* Whether the kernel can read the byte at `address`: asks without touching it. */
+static bool readable(const void *address) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    bool good = write(ends[1], address, 1) == 1;
+    assert_true(good || errno == EFAULT);
+    close(ends[0]);
+    close(ends[1]);
+    return good;
+}
+
+static bool all_bytes(const unsigned char *bytes, uint64_t count, unsigned char value) {
+    for (uint64_t i = 0; i < count; i++) {
+        if (bytes[i] != value) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* -------------------------------------------------------------------- pages */
+
+static void pages_are_fresh_and_zero(void **state) {
+    (void)state;
+    assert_true(vr_is_power_of_two(PAGE) && PAGE >= 4096);
+    void *pages = NULL;
+    assert_int_equal(vr_os_pages_alloc(16 * PAGE, &pages), VRAM_OK);
+    assert_int_equal((uintptr_t)pages % PAGE, 0);
+    assert_true(all_bytes(pages, 16 * PAGE, 0));
+    memset(pages, 0xa5, 16 * PAGE);
+    assert_int_equal(vr_os_pages_free(pages, 16 * PAGE), VRAM_OK);
+    assert_false(readable(pages));
+}
+
+static void reservations_are_aligned_and_closed(void **state) {
+    (void)state;
+    for (uint64_t align = PAGE; align <= VR_GIB; align *= 8) {
+        void *pages = NULL;
+        assert_int_equal(vr_os_pages_reserve(3 * PAGE, align, &pages), VRAM_OK);
+        assert_int_equal((uintptr_t)pages % align, 0);
+        assert_false(readable(pages));
+        assert_int_equal(vr_os_pages_access(pages, 3 * PAGE), VRAM_OK);
+        assert_true(all_bytes(pages, 3 * PAGE, 0));
+        assert_int_equal(vr_os_pages_free(pages, 3 * PAGE), VRAM_OK);
+    }
+}
+
+static void reserving_much_costs_nothing(void **state) {
+    (void)state;
+    void *pages = NULL;
+    assert_int_equal(vr_os_pages_reserve(UINT64_C(1) << 37, VR_GIB, &pages), VRAM_OK);
+    assert_int_equal(vr_os_pages_free(pages, UINT64_C(1) << 37), VRAM_OK);
+}
+
+static void impossible_sizes_are_refused(void **state) {
+    (void)state;
+    void *pages = (void *)1;
+    assert_int_equal(vr_os_pages_alloc(TOO_MUCH, &pages), VRAM_ERR_HOST_MEMORY);
+    assert_error(VRAM_ERR_HOST_MEMORY, "mmap", ENOMEM);
+    assert_int_equal(vr_os_pages_alloc(0, &pages), VRAM_ERR_IO);
+    assert_error(VRAM_ERR_IO, "mmap", EINVAL);
+    assert_int_equal(vr_os_pages_reserve(TOO_MUCH, PAGE, &pages), VRAM_ERR_HOST_MEMORY);
+    assert_int_equal(vr_os_pages_reserve(TOO_MUCH, VR_GIB, &pages), VRAM_ERR_HOST_MEMORY);
+    assert_int_equal(vr_os_pages_reserve(PAGE, UINT64_C(1) << 63, &pages), VRAM_ERR_HOST_MEMORY);
+    assert_ptr_equal(pages, (void *)1);
+}
+
+static void bad_addresses_are_told(void **state) {
+    (void)state;
+    int local = 0;
+    char *odd = (char *)&local + 1;
+    assert_int_equal(vr_os_pages_free(odd, PAGE), VRAM_ERR_IO);
+    assert_error(VRAM_ERR_IO, "munmap", EINVAL);
+    assert_int_equal(vr_os_pages_access(odd, PAGE), VRAM_ERR_IO);
+    assert_error(VRAM_ERR_IO, "mprotect", EINVAL);
+    assert_int_equal(vr_os_pages_unmap(odd, PAGE), VRAM_ERR_IO);
+    assert_error(VRAM_ERR_IO, "mmap", EINVAL);
+}
+
+static void locking_meets_limits(void **state) {
+    (void)state;
+    void *pages = NULL;
+    assert_int_equal(vr_os_pages_alloc(PAGE, &pages), VRAM_OK);
+    vram_status status = vr_os_pages_lock(pages, PAGE);
+    assert_true(status == VRAM_OK || status == VRAM_ERR_LIMIT);
+    vr_os_pages_unlock(pages, PAGE);
+    const int limits[] = {EPERM, ENOMEM, EAGAIN};
+    for (size_t i = 0; i < 3; i++) {
+        vr_os_fail_at(1, false, limits[i]);
+        assert_int_equal(vr_os_pages_lock(pages, PAGE), VRAM_ERR_LIMIT);
+        assert_error(VRAM_ERR_LIMIT, "mlock", limits[i]);
+    }
+    vr_os_fail_at(1, false, EINVAL);
+    assert_int_equal(vr_os_pages_lock(pages, PAGE), VRAM_ERR_IO);
+    vr_os_fail_at(0, false, 0);
+    assert_int_equal(vr_os_pages_free(pages, PAGE), VRAM_OK);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* there mlock does nothing */
+    /* Not mapped any more: the kernel says ENOMEM for that too. */
+    assert_int_equal(vr_os_pages_lock(pages, PAGE), VRAM_ERR_LIMIT);
+#endif
+}
+
+/* -------------------------------------------------------- files in memory */
+
+static int file_with(uint64_t bytes) {
+    int fd = -1;
+    assert_int_equal(vr_os_file_create("test", &fd), VRAM_OK);
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    assert_int_equal(vr_os_file_resize(fd, bytes), VRAM_OK);
+    return fd;
+}
+
+static void files_are_sparse_and_punched(void **state) {
+    (void)state;
+    int fd = file_with(1024 * PAGE);
+    struct stat info;
+    assert_int_equal(fstat(fd, &info), 0);
+    assert_int_equal(info.st_blocks, 0);
+    unsigned char *data = malloc(4 * PAGE);
+    memset(data, 0x5a, 4 * PAGE);
+    assert_int_equal(vr_os_file_write(fd, 8 * PAGE, data, 4 * PAGE), VRAM_OK);
+    assert_int_equal(fstat(fd, &info), 0);
+    assert_int_equal(info.st_blocks * 512, 4 * PAGE);
+    assert_int_equal(vr_os_file_punch(fd, 8 * PAGE, 3 * PAGE), VRAM_OK);
+    assert_int_equal(fstat(fd, &info), 0);
+    assert_int_equal(info.st_blocks * 512, PAGE);
+    assert_int_equal(info.st_size, 1024 * PAGE);
+    assert_int_equal(vr_os_file_read(fd, 8 * PAGE, data, 4 * PAGE), VRAM_OK);
+    assert_true(all_bytes(data, 3 * PAGE, 0));
+    assert_true(all_bytes(data + 3 * PAGE, PAGE, 0x5a));
+    free(data);
+    vr_os_file_close(fd);
+}
+
+static void one_page_is_mapped_at_two_places(void **state) {
+    (void)state;
+    int fd = file_with(4 * PAGE);
+    void *pages = NULL;
+    assert_int_equal(vr_os_pages_reserve(8 * PAGE, PAGE, &pages), VRAM_OK);
+    unsigned char *first = pages;
+    unsigned char *second = first + 4 * PAGE;
+    assert_int_equal(vr_os_file_map(fd, PAGE, first, 2 * PAGE), VRAM_OK);
+    assert_int_equal(vr_os_file_map(fd, PAGE, second, 2 * PAGE), VRAM_OK);
+    assert_false(readable(first)); /* mapped, but not yet open */
+    assert_int_equal(vr_os_pages_access(first, 2 * PAGE), VRAM_OK);
+    assert_int_equal(vr_os_pages_access(second, 2 * PAGE), VRAM_OK);
+    first[PAGE] = 77;
+    assert_int_equal(second[PAGE], 77);
+    unsigned char byte = 0;
+    assert_int_equal(vr_os_file_read(fd, 2 * PAGE, &byte, 1), VRAM_OK);
+    assert_int_equal(byte, 77);
+    assert_int_equal(vr_os_pages_unmap(first, 2 * PAGE), VRAM_OK);
+    assert_false(readable(first));
+    assert_int_equal(second[PAGE], 77); /* moved, not lost */
+    assert_int_equal(vr_os_pages_free(pages, 8 * PAGE), VRAM_OK);
+    vr_os_file_close(fd);
+}
+
+static void bad_files_and_offsets_are_told(void **state) {
+    (void)state;
+    unsigned char byte = 0;
+    int fd = file_with(PAGE);
+    assert_int_equal(vr_os_file_read(fd, PAGE, &byte, 1), VRAM_ERR_IO); /* behind the end */
+    assert_error(VRAM_ERR_IO, "pread", EIO);
+    assert_int_equal(vr_os_file_read(fd, UINT64_MAX, &byte, 1), VRAM_ERR_LIMIT);
+    assert_int_equal(vr_os_file_read(fd, INT64_MAX, &byte, 1), VRAM_ERR_LIMIT);
+    assert_int_equal(vr_os_file_write(fd, UINT64_MAX - 4, &byte, 4), VRAM_ERR_LIMIT);
+    assert_int_equal(vr_os_file_resize(fd, UINT64_MAX), VRAM_ERR_LIMIT);
+    assert_error(VRAM_ERR_LIMIT, "ftruncate", EFBIG);
+    assert_int_equal(vr_os_file_punch(fd, UINT64_MAX, 1), VRAM_ERR_LIMIT);
+    assert_int_equal(vr_os_file_punch(fd, 0, 0), VRAM_ERR_IO);
+    assert_error(VRAM_ERR_IO, "fallocate", EINVAL);
+    vr_os_file_close(fd);
+    assert_int_equal(vr_os_file_resize(fd, 1), VRAM_ERR_IO);
+    assert_error(VRAM_ERR_IO, "ftruncate", EBADF);
+    assert_int_equal(vr_os_file_read(fd, 0, &byte, 1), VRAM_ERR_IO);
+    assert_int_equal(vr_os_file_write(fd, 0, &byte, 1), VRAM_ERR_IO);
+    assert_error(VRAM_ERR_IO, "pwrite", EBADF);
+    void *pages = NULL;
+    assert_int_equal(vr_os_pages_reserve(PAGE, PAGE, &pages), VRAM_OK);
+    assert_int_equal(vr_os_file_map(fd, 0, pages, PAGE), VRAM_ERR_IO);
+    assert_error(VRAM_ERR_IO, "mmap", EBADF);
+    assert_int_equal(vr_os_pages_free(pages, PAGE), VRAM_OK);
+}
+
+/* Past the limit on file sizes the kernel sends a signal that kills: it must not come to that. */
+static int grow_past_the_limit(void *argument) {
+    (void)argument;
+    struct rlimit limit = {.rlim_cur = 4096, .rlim_max = 4096};
+    unsigned char byte = 1;
+    int fd = -1;
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0 || vr_os_file_create("test", &fd) != VRAM_OK) {
+        return 1;
+    }
+    if (vr_os_file_resize(fd, 4096) != VRAM_OK || vr_os_file_resize(fd, 4097) != VRAM_ERR_LIMIT) {
+        return 2;
+    }
+    return vr_os_file_write(fd, 4096, &byte, 1) == VRAM_ERR_LIMIT ? 0 : 3;
+}
+
+static void the_file_limit_does_not_kill(void **state) {
+    (void)state;
+    assert_int_equal(in_child(grow_past_the_limit, NULL), 0);
+}
+
+/* ---------------------------------------------------------------- fault plan */
+
+static void do_nothing(void *argument) {
+    (void)argument;
+}
+
+static void do_nothing_at_exit(void) {}
+
+/* Everything that is counted, once; stops at the first failure and leaves nothing behind. */
+static vram_status use_everything(void) {
+    void *pages = NULL, *range = NULL;
+    int fd = -1;
+    char byte = 0;
+    struct vr_thread thread = {.running = false};
+    vram_status status = vr_os_pages_alloc(PAGE, &pages);
+    status = status ? status : vr_os_pages_reserve(2 * PAGE, 2 * PAGE, &range);
+    status = status ? status : vr_os_file_create("test", &fd);
+    status = status ? status : vr_os_file_resize(fd, PAGE);
+    status = status ? status : vr_os_file_write(fd, 0, "x", 1);
+    status = status ? status : vr_os_file_read(fd, 0, &byte, 1);
+    status = status ? status : vr_os_file_map(fd, 0, range, PAGE);
+    status = status ? status : vr_os_pages_access(range, PAGE);
+    status = status ? status : vr_os_thread_start(&thread, "test", do_nothing, NULL);
+    status = status ? status : vr_os_at_exit(do_nothing_at_exit);
+    vr_os_thread_join(&thread);
+    if (fd >= 0) {
+        vr_os_file_close(fd);
+    }
+    if (range) {
+        (void)vr_os_pages_free(range, 2 * PAGE);
+    }
+    if (pages) {
+        (void)vr_os_pages_free(pages, PAGE);
+    }
+    return status;
+}
+
+static void the_plan_fails_each_call_once(void **state) {
+    (void)state;
+    uint64_t nth = 1;
+    for (;; nth++) {
+        vr_os_fail_at(nth, false, EMFILE);
+        vram_status status = use_everything();
+        if (vr_os_failed() == 0) {
+            assert_int_equal(status, VRAM_OK);
+            break;
+        }
+        assert_int_equal(vr_os_failed(), 1);
+        assert_int_equal(vr_os_calls(), nth);
+        assert_int_equal(status, VRAM_ERR_LIMIT);
+        assert_int_equal(vram_error_get()->native_code, EMFILE);
+    }
+    assert_int_equal(nth, 11);
+    vr_os_fail_at(0, false, 0);
+}
+
+static void the_plan_fails_for_ever(void **state) {
+    (void)state;
+    void *pages = NULL;
+    vr_os_fail_at(2, true, 0); /* no errno given: still a failure */
+    assert_int_equal(vr_os_pages_alloc(PAGE, &pages), VRAM_OK);
+    void *none = NULL;
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(vr_os_pages_alloc(PAGE, &none), VRAM_ERR_IO);
+    }
+    assert_null(none);
+    assert_int_equal(vr_os_failed(), 5);
+    vr_os_fail_at(0, true, EIO);
+    assert_int_equal(vr_os_pages_alloc(PAGE, &none), VRAM_OK);
+    assert_int_equal(vr_os_calls(), 1);
+    assert_int_equal(vr_os_pages_free(none, PAGE), VRAM_OK);
+    assert_int_equal(vr_os_pages_free(pages, PAGE), VRAM_OK);
+}
+
+static void errors_become_statuses(void **state) {
+    (void)state;
+    static const struct {
+        int error;
+        vram_status status;
+    } cases[] = {
+        {ENOMEM, VRAM_ERR_HOST_MEMORY}, {ENOSPC, VRAM_ERR_HOST_MEMORY}, {EAGAIN, VRAM_ERR_LIMIT},
+        {EMFILE, VRAM_ERR_LIMIT},       {ENFILE, VRAM_ERR_LIMIT},       {EFBIG, VRAM_ERR_LIMIT},
+        {EDQUOT, VRAM_ERR_LIMIT},       {EACCES, VRAM_ERR_IO},          {99999, VRAM_ERR_IO},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(vr_os_error(cases[i].error, "call", 0), cases[i].status);
+        assert_error(cases[i].status, "call", cases[i].error);
+    }
+    vr_os_error(ENOMEM, "call", 4096);
+    assert_string_equal(vram_error_get()->text, "call of 4096 bytes: Cannot allocate memory");
+    char cut[8];
+    vr_os_error_text(ENOMEM, cut, sizeof cut);
+    assert_string_equal(cut, "Cannot ");
+}
+
+/* ------------------------------------------------------------------ threads */
+
+struct seen {
+    char name[16];
+    bool blocked; /* all signals that can be */
+    int value;
+};
+
+static void look_around(void *argument) {
+    struct seen *seen = argument;
+    sigset_t now;
+    (void)pthread_getname_np(pthread_self(), seen->name, sizeof seen->name);
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    seen->blocked = sigismember(&now, SIGINT) && sigismember(&now, SIGALRM) &&
+                    sigismember(&now, SIGUSR1) && sigismember(&now, SIGTERM);
+    seen->value = 42;
+}
+
+static void threads_run_with_signals_blocked(void **state) {
+    (void)state;
+    struct seen seen = {.value = 0};
+    struct vr_thread thread;
+    sigset_t before, after;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    assert_int_equal(vr_os_thread_start(&thread, "vram-a-name-too-long", look_around, &seen),
+                     VRAM_OK);
+    assert_true(thread.running);
+    vr_os_thread_join(&thread);
+    assert_false(thread.running);
+    vr_os_thread_join(&thread); /* nothing to wait for any more */
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    assert_int_equal(sigismember(&before, SIGINT), sigismember(&after, SIGINT));
+    assert_int_equal(seen.value, 42);
+    assert_true(seen.blocked);
+    assert_string_equal(seen.name, "vram-a-name-too");
+    vr_os_yield();
+    vr_os_pause();
+}
+
+/* --------------------------------------------------------------------- time */
+
+static void ignore_signal(int number) {
+    (void)number;
+}
+
+static void sleep_outlasts_signals(void **state) {
+    (void)state;
+    struct sigaction action = {.sa_handler = ignore_signal}, before;
+    sigaction(SIGALRM, &action, &before);
+    struct itimerval often = {{0, 5000}, {0, 5000}}, none = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &often, NULL);
+    uint64_t start = vr_os_now();
+    vr_os_sleep(UINT64_C(40000000));
+    uint64_t slept = vr_os_now() - start;
+    setitimer(ITIMER_REAL, &none, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    assert_true(start > 0);
+    assert_true(slept >= UINT64_C(40000000));
+    vr_os_sleep(0);
+}
+
+/* ------------------------------------------------------------------ process */
+
+static void the_environment_is_read(void **state) {
+    (void)state;
+    setenv("VRAM_TEST_OS", "a value", 1);
+    assert_string_equal(vr_os_environment("VRAM_TEST_OS"), "a value");
+    bool found = false;
+    for (char **variable = vr_os_environment_all(); *variable; variable++) {
+        found = found || strcmp(*variable, "VRAM_TEST_OS=a value") == 0;
+    }
+    assert_true(found);
+    unsetenv("VRAM_TEST_OS");
+    assert_null(vr_os_environment("VRAM_TEST_OS"));
+}
+
+static void a_line_reaches_standard_error(void **state) {
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    int before = dup(STDERR_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    vr_os_stderr("a line\n", 7);
+    dup2(before, STDERR_FILENO);
+    char text[16] = "";
+    assert_int_equal(read(ends[0], text, sizeof text), 7);
+    assert_string_equal(text, "a line\n");
+    close(before);
+    close(ends[0]);
+    close(ends[1]);
+    vr_os_stderr("", 0);
+}
+
+static int exit_pipe;
+
+static void say_goodbye(void) {
+    (void)!write(exit_pipe, "bye", 3);
+}
+
+static void exit_runs_what_was_asked(void **state) {
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        exit_pipe = ends[1];
+        exit(vr_os_at_exit(say_goodbye) == VRAM_OK ? 0 : 1);
+    }
+    assert_int_equal(child_end(child), 0);
+    char text[8] = "";
+    assert_int_equal(read(ends[0], text, sizeof text), 3);
+    assert_string_equal(text, "bye");
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void libraries_open_and_close(void **state) {
+    (void)state;
+    char why[64] = "untouched";
+    void *library = vr_os_library_open("libm.so.6", why, sizeof why);
+    assert_non_null(library);
+    assert_string_equal(why, "untouched");
+    assert_non_null(vr_os_library_symbol(library, "cos"));
+    assert_null(vr_os_library_symbol(library, "no_such_function"));
+    vr_os_library_close(library);
+    vr_os_library_close(NULL);
+    assert_null(vr_os_library_open("libno_such_library.so.9", why, sizeof why));
+    assert_non_null(strstr(why, "libno_such_library.so.9"));
+    assert_null(vr_os_library_open("", why, sizeof why));
+    assert_string_equal(why, "no file name");
+    assert_null(vr_os_library_open(NULL, why, 3));
+    assert_string_equal(why, "no");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_are_fresh_and_zero),
+        cmocka_unit_test(reservations_are_aligned_and_closed),
+        cmocka_unit_test(reserving_much_costs_nothing),
+        cmocka_unit_test(impossible_sizes_are_refused),
+        cmocka_unit_test(bad_addresses_are_told),
+        cmocka_unit_test(locking_meets_limits),
+        cmocka_unit_test(files_are_sparse_and_punched),
+        cmocka_unit_test(one_page_is_mapped_at_two_places),
+        cmocka_unit_test(bad_files_and_offsets_are_told),
+        cmocka_unit_test(the_file_limit_does_not_kill),
+        cmocka_unit_test(the_plan_fails_each_call_once),
+        cmocka_unit_test(the_plan_fails_for_ever),
+        cmocka_unit_test(errors_become_statuses),
+        cmocka_unit_test(threads_run_with_signals_blocked),
+        cmocka_unit_test(sleep_outlasts_signals),
+        cmocka_unit_test(the_environment_is_read),
+        cmocka_unit_test(a_line_reaches_standard_error),
+        cmocka_unit_test(exit_runs_what_was_asked),
+        cmocka_unit_test(libraries_open_and_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_point.c: points in time under the worst interleavings, with a driver made for it.
+ *
+ * The driver records signals in the order they reach it and, when asked, runs another mark in the
+ * middle of one: exactly what a second thread can do, but at will.
+ */
+#include "device/objects.h"
+#include "device/ops.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SIGNALS_MAX = 64 };
+
+/* What reached the driver, in order, and how it is to behave. */
+static struct {
+    uint64_t values[SIGNALS_MAX];
+    uint64_t taken[SIGNALS_MAX]; /* numbers taken when it arrived: all work in front of it */
+    unsigned count;
+    unsigned nested; /* run this many marks inside the next signal, before it is recorded */
+    vram_status answer;
+    vram_status poll_answer;
+    unsigned polls;
+} driver;
+
+static struct vr_context context;
+static struct vr_device_object device;
+static struct vr_queue_object queue;
+static vr_atomic_u64 word;
+
+static vram_status fake_signal(struct vr_queue *base, uint64_t value) {
+    (void)base;
+    if (driver.nested) {
+        uint64_t other;
+        driver.nested--;
+        assert_int_equal(vr_queue_mark(&queue, &other), VRAM_OK);
+    }
+    if (driver.answer != VRAM_OK) {
+        return vr_error_set(driver.answer, "fake", "signal", 7, "refused");
+    }
+    assert_true(driver.count < SIGNALS_MAX);
+    driver.taken[driver.count] = vr_load(&queue.issued, VR_RELAXED);
+    driver.values[driver.count++] = value;
+    return VRAM_OK;
+}
+
+static vram_status fake_poll(struct vr_queue *base) {
+    (void)base;
+    driver.polls++;
+    return driver.poll_answer;
+}
+
+static const struct vr_queue_ops fake_ops = {.signal = fake_signal, .poll = fake_poll};
+
+static int start(void **state) {
+    (void)state;
+    memset(&driver, 0, sizeof driver);
+    memset(&context, 0, sizeof context);
+    memset(&device, 0, sizeof device);
+    memset(&queue, 0, sizeof queue);
+    driver.poll_answer = VRAM_ERR_NOT_READY;
+    context.wait_ns = 1000000;
+    device.context = &context;
+    device.base.queue_ops = &fake_ops;
+    device.base.info.backend = "fake";
+    queue.device = &device;
+    queue.base.device = &device.base;
+    queue.base.word = &word;
+    vr_store(&word, 0, VR_RELAXED);
+    return 0;
+}
+
+static void one_mark_writes_its_number(void **state) {
+    uint64_t value;
+    (void)state;
+    assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
+    assert_int_equal(value, 1);
+    assert_int_equal(driver.count, 1);
+    assert_int_equal(driver.values[0], 1);
+}
+
+/* Another mark overtakes this one: number 2 reaches the driver before number 1. */
+static void an_overtaken_mark_writes_the_newest_again(void **state) {
+    uint64_t value;
+    (void)state;
+    driver.nested = 1;
+    assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
+    assert_int_equal(value, 1);
+    assert_int_equal(driver.count, 3);
+    assert_int_equal(driver.values[0], 2); /* the overtaker */
+    assert_int_equal(driver.values[1], 1); /* this one, late */
+    assert_int_equal(driver.values[2], 2); /* and the newest once more */
+}
+
+/* However they nest, the last write is the highest number, and nobody repeats without reason. */
+static void the_last_write_is_always_the_highest(void **state) {
+    (void)state;
+    for (unsigned depth = 1; depth < 6; depth++) {
+        uint64_t value;
+        start(NULL);
+        driver.nested = depth;
+        assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
+        assert_int_equal(value, 1);
+        assert_int_equal(driver.values[driver.count - 1], depth + 1);
+        assert_true(driver.count <= 2 * (depth + 1));
+    }
+}
+
+/* Claim (1) of point.c: a write of v stands behind the work of every number up to v, which is so when
+   all of them were taken before it reached the driver. */
+static void a_word_never_claims_too_much(void **state) {
+    uint64_t value;
+    (void)state;
+    for (unsigned depth = 0; depth < 6; depth++) {
+        start(NULL);
+        driver.nested = depth;
+        assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
+        for (unsigned i = 0; i < driver.count; i++) {
+            assert_true(driver.values[i] <= driver.taken[i]);
+        }
+        vr_store(&word, driver.values[driver.count - 1], VR_RELEASE);
+        assert_int_equal(vr_queue_wait_value(&queue, depth + 1, 0, "test"), VRAM_OK);
+    }
+}
+
+static void a_refused_signal_gives_no_point(void **state) {
+    uint64_t value = 99;
+    (void)state;
+    driver.answer = VRAM_ERR_BACKEND;
+    assert_int_equal(vr_queue_mark(&queue, &value), VRAM_ERR_BACKEND);
+    assert_int_equal(value, 99);
+    assert_int_equal(vram_error_get()->native_code, 7);
+    driver.answer = VRAM_OK;
+    assert_int_equal(vr_queue_mark(&queue, &value), VRAM_OK);
+    assert_int_equal(value, 2); /* the lost number is covered by the next */
+    assert_int_equal(driver.values[0], 2);
+}
+
+static void a_captured_queue_is_told_apart(void **state) {
+    uint64_t value;
+    (void)state;
+    driver.answer = VRAM_ERR_CAPTURE;
+    assert_int_equal(vr_queue_mark(&queue, &value), VRAM_ERR_CAPTURE);
+}
+
+/* ------------------------------------------------------------------ waiting */
+
+static void waiting_reads_the_word_first(void **state) {
+    (void)state;
+    vr_store(&word, 5, VR_RELEASE);
+    assert_int_equal(vr_queue_wait_value(&queue, 5, 0, "test"), VRAM_OK);
+    assert_int_equal(driver.polls, 0);
+}
+
+static void a_deadline_ends_every_wait(void **state) {
+    (void)state;
+    assert_int_equal(vr_queue_wait_value(&queue, 1, 0, "test"), VRAM_ERR_TIMEOUT);
+    assert_int_equal(vr_queue_wait_value(&queue, 1, 3000000, "test"), VRAM_ERR_TIMEOUT);
+    assert_int_equal(vr_queue_wait_value(&queue, 1, VRAM_TIMEOUT_DEFAULT, "test"),
+                     VRAM_ERR_TIMEOUT);
+    assert_string_equal(vram_error_get()->operation, "test");
+}
+
+static void loss_ends_a_wait_and_is_remembered(void **state) {
+    (void)state;
+    driver.poll_answer = VRAM_ERR_DEVICE_LOST;
+    assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000), "test"),
+                     VRAM_ERR_DEVICE_LOST);
+    assert_true(vr_load(&device.base.lost, VR_ACQUIRE));
+    unsigned polls = driver.polls;
+    assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000), "test"),
+                     VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(driver.polls, polls); /* no driver call on a lost device */
+}
+
+static void other_errors_end_a_wait_unchanged(void **state) {
+    (void)state;
+    driver.poll_answer = VRAM_ERR_BACKEND;
+    assert_int_equal(vr_queue_wait_value(&queue, 1, UINT64_C(60000000000), "test"),
+                     VRAM_ERR_BACKEND);
+    assert_false(vr_load(&device.base.lost, VR_ACQUIRE));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(one_mark_writes_its_number, start),
+        cmocka_unit_test_setup(an_overtaken_mark_writes_the_newest_again, start),
+        cmocka_unit_test_setup(the_last_write_is_always_the_highest, start),
+        cmocka_unit_test_setup(a_word_never_claims_too_much, start),
+        cmocka_unit_test_setup(a_refused_signal_gives_no_point, start),
+        cmocka_unit_test_setup(a_captured_queue_is_told_apart, start),
+        cmocka_unit_test_setup(waiting_reads_the_word_first, start),
+        cmocka_unit_test_setup(a_deadline_ends_every_wait, start),
+        cmocka_unit_test_setup(loss_ends_a_wait_and_is_remembered, start),
+        cmocka_unit_test_setup(other_errors_end_a_wait_unchanged, start),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

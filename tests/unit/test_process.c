@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_process.c: fork and exit. Each scene plays in a child process, whose exit code is the verdict:
+ * 0, or the line of the first expectation that did not hold.
+ */
+#include "vram/vram.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Leaves the process with the line number, which fits since the file is short. */
+#define EXPECT(fact)                                                                               \
+    do {                                                                                           \
+        if (!(fact)) {                                                                             \
+            _exit(__LINE__ % 250 + 1);                                                             \
+        }                                                                                          \
+    } while (0)
+
+static vram_context *context;
+static vram_device *device;
+static vram_queue *queue;
+static vram_addr addr;
+static unsigned char host[4096];
+
+static void open_all(const char *backend) {
+    vram_context_options options = {
+        .size = sizeof options, .backends = backend, .sim = "memory=1G,lag=5"};
+    EXPECT(vram_context_create(&options, &context) == VRAM_OK);
+    EXPECT(vram_device_open(context, 0, &device) == VRAM_OK);
+    EXPECT(vram_queue_create(device, NULL, &queue) == VRAM_OK);
+    EXPECT(vram_device_alloc(device, sizeof host, VRAM_MEMORY_DEVICE, &addr) == VRAM_OK);
+}
+
+static void round_trip(unsigned char byte) {
+    unsigned char back[sizeof host];
+    memset(host, byte, sizeof host);
+    memset(back, 0, sizeof back);
+    EXPECT(vram_queue_upload(queue, addr, host, sizeof host) == VRAM_OK);
+    EXPECT(vram_queue_download(queue, back, addr, sizeof back) == VRAM_OK);
+    EXPECT(vram_queue_wait(queue, UINT64_C(5000000000)) == VRAM_OK);
+    EXPECT(memcmp(host, back, sizeof host) == 0);
+}
+
+/* Runs a scene in a child of its own. */
+static void play(void (*scene)(const char *), const char *backend) {
+    int result;
+    pid_t child = fork();
+    if (child == 0) {
+        scene(backend);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result));
+    assert_int_equal(WEXITSTATUS(result), 0);
+}
+
+/* --------------------------------------------------------------------- fork */
+
+static void refused_in_child(void) {
+    vram_memory_info info = {.size = sizeof info};
+    vram_queue *other;
+    vram_point point;
+    EXPECT(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &addr) == VRAM_ERR_FORKED);
+    EXPECT(vram_memory_info_get(device, &info) == VRAM_ERR_FORKED);
+    EXPECT(vram_queue_create(device, NULL, &other) == VRAM_ERR_FORKED);
+    EXPECT(vram_queue_mark(queue, &point) == VRAM_ERR_FORKED);
+    EXPECT(vram_device_count(context) == 0);
+    EXPECT(vram_error_get()->status == VRAM_ERR_FORKED);
+    EXPECT(strstr(vram_error_get()->text, "create one"));
+    vram_queue_destroy(queue);
+    vram_device_close(device);
+    vram_context_destroy(context);
+}
+
+static void own_context_in_child(void) {
+    open_all("host");
+    round_trip(7);
+    vram_context_destroy(context);
+}
+
+/* The child, made by fork or by a bare clone system call that runs no handlers. */
+static void fork_scene_by(const char *backend, pid_t (*make)(void)) {
+    int result;
+    open_all(backend);
+    round_trip(1);
+    pid_t child = make();
+    if (child == 0) {
+        refused_in_child();
+        own_context_in_child();
+        _exit(0);
+    }
+    EXPECT(child > 0 && waitpid(child, &result, 0) == child);
+    EXPECT(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    round_trip(2); /* the parent never noticed */
+    vram_context_destroy(context);
+    EXPECT(vram_host_bytes() == 0);
+}
+
+static pid_t bare_fork(void) {
+    return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+static void fork_scene(const char *backend) {
+    fork_scene_by(backend, fork);
+}
+static void clone_scene(const char *backend) {
+    fork_scene_by(backend, bare_fork);
+}
+
+static void a_forked_child_is_refused(void **state) {
+    (void)state;
+    play(fork_scene, "host");
+    play(fork_scene, "sim");
+    play(clone_scene, "host");
+    play(clone_scene, "sim");
+}
+
+/* --------------------------------------------------------------------- exit */
+
+/* Registered before the library knows of any driver, so it runs after the library's own handler: the
+   place where static destructors of programs stand. */
+static void late_destructor(void) {
+    vram_addr more = 0;
+    vram_context *another;
+    EXPECT(vram_device_free(device, addr) == VRAM_OK);
+    EXPECT(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &more) == VRAM_ERR_SHUTDOWN);
+    EXPECT(vram_queue_wait(queue, 0) == VRAM_ERR_SHUTDOWN);
+    EXPECT(vram_context_create(NULL, &another) == VRAM_ERR_SHUTDOWN);
+    vram_queue_destroy(queue);
+    vram_device_close(device);
+    vram_context_destroy(context);
+    _exit(0);
+}
+
+static void exit_scene(const char *backend) {
+    EXPECT(atexit(late_destructor) == 0);
+    open_all(backend);
+    round_trip(3);
+    exit(251); /* late_destructor must get to say otherwise */
+}
+
+static void frees_after_exit_are_harmless(void **state) {
+    (void)state;
+    play(exit_scene, "host");
+    play(exit_scene, "sim");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_forked_child_is_refused),
+        cmocka_unit_test(frees_after_exit_are_harmless),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

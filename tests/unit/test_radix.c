@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_radix.c: the address map against a naive one, for want of memory, and under readers. */
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "base/radix.h"
+#include "base/size.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define PAGE      VR_RADIX_PAGE
+#define SYNTHETIC UINT64_C(0x5a00000000000000)
+
+/* A range as the naive map and the readers know it; both fields are 0 when it is not mapped. */
+struct record {
+    vr_atomic_u64 base;
+    vr_atomic_u64 bytes;
+};
+
+static uint64_t random_next(uint64_t *seed) {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+static void insert(struct vr_radix *radix, uint64_t base, uint64_t bytes, void *record) {
+    assert_int_equal(vr_radix_insert(radix, base, bytes, record), VRAM_OK);
+}
+
+static void erase(struct vr_radix *radix, uint64_t base, uint64_t bytes, void *record) {
+    assert_int_equal(vr_radix_remove(radix, base, bytes, record), VRAM_OK);
+}
+
+/* ---------------------------------------------------------------- single cases */
+
+static struct record a, b;
+
+static void nothing_is_found_in_an_empty_map(void **state) {
+    (void)state;
+    static struct vr_radix radix = VR_RADIX_INIT;
+    assert_null(vr_radix_find(&radix, 0));
+    assert_null(vr_radix_find(&radix, UINT64_MAX));
+    assert_int_equal(vr_radix_remove(&radix, 0, PAGE, &a), VRAM_ERR_INVALID);
+}
+
+static void a_range_is_found_from_end_to_end(void **state) {
+    (void)state;
+    static struct vr_radix radix = VR_RADIX_INIT;
+    static const struct {
+        uint64_t base, bytes;
+    } ranges[] = {
+        {PAGE, PAGE},
+        {0, PAGE},
+        {3 * PAGE, 1000 * PAGE},
+        {2 * VR_MIB, 2 * VR_MIB},
+        {2 * VR_MIB - PAGE, 2 * VR_MIB},
+        {VR_GIB - PAGE, 2 * PAGE},
+        {UINT64_C(0x7f0000000000), 80 * VR_GIB},
+        {UINT64_C(0x7f0000201000), 80 * VR_GIB + 5 * PAGE},
+        {SYNTHETIC, VR_GIB},
+        {SYNTHETIC - 7 * PAGE, 20 * PAGE},
+        {UINT64_MAX - PAGE + 1, PAGE},
+        {UINT64_C(1) << 63, UINT64_C(1) << 63},
+        {0, UINT64_MAX - PAGE + 1},
+        {UINT64_C(1) << 57, UINT64_C(1) << 57},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
+        uint64_t base = ranges[i].base, bytes = ranges[i].bytes, last = base + (bytes - 1);
+        uint64_t nodes = vr_radix_nodes();
+        insert(&radix, base, bytes, &a);
+        assert_ptr_equal(vr_radix_find(&radix, base), &a);
+        assert_ptr_equal(vr_radix_find(&radix, last), &a);
+        assert_ptr_equal(vr_radix_find(&radix, base + bytes / 2 + 1), &a);
+        assert_true(base == 0 || vr_radix_find(&radix, base - 1) == NULL);
+        assert_true(last == UINT64_MAX || vr_radix_find(&radix, last + 1) == NULL);
+        assert_true(vr_radix_nodes() <= nodes + 11); /* two edges, five levels, the root */
+        erase(&radix, base, bytes, &a);
+        assert_null(vr_radix_find(&radix, base));
+        assert_null(vr_radix_find(&radix, last));
+        assert_true(vr_radix_nodes() == nodes || i == 0); /* the first made the root */
+    }
+}
+
+static void whole_spans_take_no_nodes_below(void **state) {
+    (void)state;
+    static struct vr_radix radix = VR_RADIX_INIT;
+    insert(&radix, UINT64_C(1) << 57, UINT64_C(1) << 57, &a); /* one slot of the root */
+    uint64_t nodes = vr_radix_nodes();
+    insert(&radix, SYNTHETIC, 80 * VR_GIB, &b); /* 80 slots of one GiB */
+    assert_int_equal(vr_radix_nodes(), nodes + 3);
+    erase(&radix, SYNTHETIC, 80 * VR_GIB, &b);
+    assert_int_equal(vr_radix_nodes(), nodes);
+    erase(&radix, UINT64_C(1) << 57, UINT64_C(1) << 57, &a);
+}
+
+static void what_is_taken_is_refused(void **state) {
+    (void)state;
+    static struct vr_radix radix = VR_RADIX_INIT;
+    insert(&radix, 4 * VR_MIB, 2 * VR_MIB, &a);
+    insert(&radix, 8 * VR_MIB, PAGE, &a);
+    uint64_t nodes = vr_radix_nodes();
+    static const struct {
+        uint64_t base, bytes;
+    } taken[] = {
+        {4 * VR_MIB, 2 * VR_MIB},
+        {4 * VR_MIB, PAGE},
+        {6 * VR_MIB - PAGE, PAGE},
+        {4 * VR_MIB - PAGE, 2 * PAGE},
+        {0, VR_GIB},
+        {8 * VR_MIB, 2 * VR_MIB},
+        {8 * VR_MIB - 7 * PAGE, VR_MIB},
+        {0, UINT64_MAX - PAGE + 1},
+        {5 * VR_MIB, 10 * VR_GIB},
+    };
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        assert_int_equal(vr_radix_insert(&radix, taken[i].base, taken[i].bytes, &b), VRAM_ERR_BUSY);
+        assert_int_equal(vram_error_get()->status, VRAM_ERR_BUSY);
+        assert_int_equal(vr_radix_nodes(), nodes);
+        assert_null(vr_radix_find(&radix, 4 * VR_MIB - 1));
+        assert_null(vr_radix_find(&radix, 6 * VR_MIB));
+    }
+    erase(&radix, 4 * VR_MIB, 2 * VR_MIB, &a);
+    erase(&radix, 8 * VR_MIB, PAGE, &a);
+}
+
+static void only_the_very_range_is_removed(void **state) {
+    (void)state;
+    static struct vr_radix radix = VR_RADIX_INIT;
+    uint64_t base = 4 * VR_MIB - 3 * PAGE, bytes = 2 * VR_MIB + 6 * PAGE; /* edges and a middle */
+    insert(&radix, base, bytes, &a);
+    insert(&radix, base + bytes, PAGE, &b);
+    static const struct {
+        int64_t front, back; /* pages off either end */
+    } wrong[] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}, {3, 3}, {-1, 1}, {2, 0}, {500, 0}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        uint64_t first = base + (uint64_t)wrong[i].front * PAGE;
+        uint64_t end = base + bytes - (uint64_t)wrong[i].back * PAGE;
+        assert_int_equal(vr_radix_remove(&radix, first, end - first, &a), VRAM_ERR_INVALID);
+    }
+    assert_int_equal(vr_radix_remove(&radix, base, bytes, &b), VRAM_ERR_INVALID);
+    assert_int_equal(vr_radix_remove(&radix, 0, UINT64_MAX - PAGE + 1, &a), VRAM_ERR_INVALID);
+    assert_int_equal(vr_radix_remove(&radix, SYNTHETIC, PAGE, &a), VRAM_ERR_INVALID);
+    for (uint64_t at = base; at < base + bytes; at += PAGE) {
+        assert_ptr_equal(vr_radix_find(&radix, at), &a);
+    }
+    erase(&radix, base, bytes, &a);
+    assert_int_equal(vr_radix_remove(&radix, base, bytes, &a), VRAM_ERR_INVALID);
+    erase(&radix, base + bytes, PAGE, &b);
+}
+
+static void what_is_no_range_is_refused(void **state) {
+    (void)state;
+    static struct vr_radix radix = VR_RADIX_INIT;
+    static const struct {
+        uint64_t base, bytes;
+    } wrong[] = {
+        {0, 0},
+        {1, PAGE},
+        {PAGE, 1},
+        {PAGE, PAGE + 1},
+        {UINT64_MAX - PAGE + 1, 2 * PAGE},
+        {2 * PAGE, UINT64_MAX - PAGE + 1},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        uint64_t base = wrong[i].base, bytes = wrong[i].bytes;
+        assert_int_equal(vr_radix_insert(&radix, base, bytes, &a), VRAM_ERR_INVALID);
+        assert_int_equal(vr_radix_remove(&radix, base, bytes, &a), VRAM_ERR_INVALID);
+    }
+    assert_int_equal(vr_radix_insert(&radix, 0, PAGE, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vr_radix_insert(&radix, 0, PAGE, (char *)&a + 1), VRAM_ERR_INVALID);
+    assert_int_equal(vr_radix_remove(&radix, 0, PAGE, NULL), VRAM_ERR_INVALID);
+}
+
+/* ----------------------------------------------------------------------- model */
+
+#define RANGES 48
+
+/* Places where levels meet, so that ranges straddle the borders of each. */
+static const uint64_t centres[] = {
+    0,
+    2 * VR_MIB,
+    VR_GIB,
+    512 * VR_GIB,
+    UINT64_C(1) << 48,
+    UINT64_C(1) << 57,
+    SYNTHETIC,
+    UINT64_MAX - 64 * VR_MIB + 1,
+};
+
+/* A range near some centre, of some size; false when it would wrap. */
+static bool random_range(uint64_t *seed, uint64_t *base, uint64_t *bytes) {
+    static const uint64_t sizes[] = {4 * PAGE, 600 * PAGE, 3 * VR_MIB, 2 * VR_GIB};
+    uint64_t unit = random_next(seed) % 3 ? PAGE : 2 * VR_MIB;
+    uint64_t size = sizes[random_next(seed) % 4];
+    uint64_t centre = centres[random_next(seed) % (sizeof centres / sizeof centres[0])];
+    uint64_t back = random_next(seed) % (16 * VR_MIB);
+    *base = (centre > back ? centre - back : back) / unit * unit;
+    *bytes = (random_next(seed) % size + unit) / unit * unit;
+    return *base + (*bytes - 1) >= *base;
+}
+
+static struct record *model_find(struct record *records, uint64_t addr) {
+    for (int i = 0; i < RANGES; i++) {
+        if (records[i].bytes && vr_inside(addr, 1, records[i].base, records[i].bytes)) {
+            return &records[i];
+        }
+    }
+    return NULL;
+}
+
+static bool model_taken(const struct record *records, uint64_t base, uint64_t bytes) {
+    for (int i = 0; i < RANGES; i++) {
+        if (vr_overlap(base, bytes, records[i].base, records[i].bytes)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every edge of every range, and some addresses between. */
+static void compare(struct vr_radix *radix, struct record *records, uint64_t *seed) {
+    for (int i = 0; i < RANGES; i++) {
+        uint64_t base = records[i].base, bytes = records[i].bytes;
+        const uint64_t looks[] = {base - 1, base, base + bytes - 1, base + bytes,
+                                  base + random_next(seed) % (bytes + VR_GIB)};
+        for (size_t k = 0; k < sizeof looks / sizeof looks[0]; k++) {
+            assert_ptr_equal(vr_radix_find(radix, looks[k]), model_find(records, looks[k]));
+        }
+    }
+}
+
+static void it_agrees_with_a_naive_map(void **state) {
+    (void)state;
+    static struct vr_radix radix = VR_RADIX_INIT;
+    static struct record records[RANGES];
+    uint64_t seed = 88172645463325252u, done = 0, busy = 0;
+    insert(&radix, UINT64_MAX - PAGE + 1, PAGE, &a); /* makes the root */
+    erase(&radix, UINT64_MAX - PAGE + 1, PAGE, &a);
+    uint64_t nodes = vr_radix_nodes();
+    for (int step = 0; step < 4000; step++) {
+        struct record *record = &records[random_next(&seed) % RANGES];
+        uint64_t base, bytes;
+        if (record->bytes) {
+            erase(&radix, record->base, record->bytes, record);
+            record->base = record->bytes = 0;
+        } else if (random_range(&seed, &base, &bytes)) {
+            bool taken = model_taken(records, base, bytes);
+            vram_status status = vr_radix_insert(&radix, base, bytes, record);
+            assert_int_equal(status, taken ? VRAM_ERR_BUSY : VRAM_OK);
+            record->base = taken ? 0 : base;
+            record->bytes = taken ? 0 : bytes;
+            busy += taken;
+            done += !taken;
+        }
+        if (step % 20 == 0) {
+            compare(&radix, records, &seed);
+        }
+    }
+    assert_true(done > 500 && busy > 50);
+    for (int i = 0; i < RANGES; i++) {
+        if (records[i].bytes) {
+            erase(&radix, records[i].base, records[i].bytes, &records[i]);
+        }
+    }
+    assert_int_equal(vr_radix_nodes(), nodes);
+}
+
+/* ------------------------------------------------------------- want of memory */
+
+/* With no more pages to be had, insertions succeed while given-back nodes last, then fail whole;
+   removals go on all the time. */
+static void want_of_memory_changes_nothing(void **state) {
+    (void)state;
+    static struct vr_radix radix = VR_RADIX_INIT;
+    static const uint64_t step = UINT64_C(1) << 48; /* each in nodes of its own */
+    uint64_t live = vr_mem_live_bytes();
+    insert(&radix, PAGE, PAGE, &a);
+    vr_os_fail_at(1, true, ENOMEM);
+    uint64_t count = 1, nodes = vr_radix_nodes();
+    while (vr_radix_insert(&radix, count * step - PAGE, 2 * PAGE, &b) == VRAM_OK) {
+        count++;
+        nodes = vr_radix_nodes();
+        assert_true(count < 1000);
+    }
+    const vram_error *error = vram_error_get();
+    assert_int_equal(error->status, VRAM_ERR_HOST_MEMORY);
+    assert_string_equal(error->operation, "vr_radix_insert");
+    assert_int_equal(vr_radix_nodes(), nodes);
+    assert_null(vr_radix_find(&radix, count * step));
+    assert_null(vr_radix_find(&radix, count * step - PAGE));
+    for (uint64_t i = 1; i < count; i++) {
+        assert_ptr_equal(vr_radix_find(&radix, i * step), &b);
+        erase(&radix, i * step - PAGE, 2 * PAGE, &b);
+    }
+    assert_true(count == 1 || vr_radix_insert(&radix, step - PAGE, 2 * PAGE, &b) == VRAM_OK);
+    vr_os_fail_at(0, false, 0);
+    if (count > 1) {
+        erase(&radix, step - PAGE, 2 * PAGE, &b);
+    }
+    insert(&radix, count * step - PAGE, 2 * PAGE, &b);
+    erase(&radix, count * step - PAGE, 2 * PAGE, &b);
+    erase(&radix, PAGE, PAGE, &a);
+    assert_int_equal(vr_mem_live_bytes(), live);
+}
+
+/* --------------------------------------------------------------------- readers */
+
+#define WRITER_RANGES 16
+#define LOOKS         10000                /* of each reader, at least */
+#define STABLE_BASE   (VR_GIB + 12 * PAGE) /* mapped all the time, among what comes and goes */
+
+static struct vr_radix shared = VR_RADIX_INIT;
+static struct record moving[WRITER_RANGES]; /* type-stable, as real records are */
+static struct record standing;
+static vr_atomic_bool stop;
+
+struct reader {
+    uint64_t seed;
+    vr_atomic_u64 looks;
+    uint64_t hits, lost, wild;
+};
+
+static uint64_t moving_base(uint64_t index) {
+    /* Ranges on several levels, each near the standing one. */
+    return VR_GIB + (index % 4 ? index * 16 * PAGE : index * VR_GIB);
+}
+
+static uint64_t moving_bytes(uint64_t index) {
+    return index % 4 ? PAGE * (1 + index % 7) : VR_GIB;
+}
+
+static void read_all_the_time(void *argument) {
+    struct reader *reader = argument;
+    while (!vr_load(&stop, VR_RELAXED)) {
+        uint64_t index = 1 + random_next(&reader->seed) % (WRITER_RANGES - 1);
+        struct record *found = vr_radix_find(&shared, moving_base(index));
+        bool known = found == &standing || (found >= moving && found < moving + WRITER_RANGES);
+        reader->wild += found && !known;
+        reader->hits += found == &moving[index];
+        reader->lost += vr_radix_find(&shared, STABLE_BASE) != &standing;
+        vr_fetch_add(&reader->looks, 1, VR_RELAXED);
+        if (found && known) { /* the check that a caller makes */
+            (void)vr_load(&found->base, VR_ACQUIRE);
+        }
+    }
+}
+
+/* Writes at least `steps` times, and until both readers have looked often enough. */
+static void write_all_the_time(uint64_t steps, struct reader readers[2]) {
+    uint64_t seed = 99;
+    bool mapped[WRITER_RANGES] = {false};
+    for (uint64_t i = 0; i < steps || vr_load(&readers[0].looks, VR_RELAXED) < LOOKS ||
+                         vr_load(&readers[1].looks, VR_RELAXED) < LOOKS;
+         i++) {
+        uint64_t index = 1 + random_next(&seed) % (WRITER_RANGES - 1);
+        uint64_t base = moving_base(index), bytes = moving_bytes(index);
+        if (mapped[index]) {
+            erase(&shared, base, bytes, &moving[index]);
+            vr_store(&moving[index].base, 0, VR_RELEASE);
+        } else {
+            vr_store(&moving[index].base, base, VR_RELEASE);
+            insert(&shared, base, bytes, &moving[index]);
+        }
+        mapped[index] = !mapped[index];
+    }
+    for (uint64_t index = 1; index < WRITER_RANGES; index++) {
+        if (mapped[index]) {
+            erase(&shared, moving_base(index), moving_bytes(index), &moving[index]);
+        }
+    }
+}
+
+/* Another tree that takes and gives nodes at other levels, so that readers of the first may stand
+   in a node that has moved there. */
+static void disturb(void *argument) {
+    static struct vr_radix other = VR_RADIX_INIT;
+    vr_atomic_u32 *failed = argument;
+    uint64_t seed = 7;
+    while (!vr_load(&stop, VR_RELAXED)) {
+        uint64_t base = random_next(&seed) / PAGE * PAGE, bytes = PAGE << random_next(&seed) % 20;
+        if (base + bytes > base && (vr_radix_insert(&other, base, bytes, &standing) != VRAM_OK ||
+                                    vr_radix_remove(&other, base, bytes, &standing) != VRAM_OK)) {
+            vr_fetch_add(failed, 1, VR_RELAXED);
+        }
+    }
+}
+
+static void readers_need_no_lock(void **state) {
+    (void)state;
+    struct reader readers[2] = {{.seed = 1}, {.seed = 2}};
+    struct vr_thread threads[3];
+    vr_atomic_u32 failed = 0;
+    insert(&shared, STABLE_BASE, PAGE, &standing);
+    vr_store(&stop, false, VR_RELAXED);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(vr_os_thread_start(&threads[i], "test", read_all_the_time, &readers[i]),
+                         VRAM_OK);
+    }
+    assert_int_equal(vr_os_thread_start(&threads[2], "test", disturb, &failed), VRAM_OK);
+    write_all_the_time(30000, readers);
+    vr_store(&stop, true, VR_RELAXED);
+    for (int i = 0; i < 3; i++) {
+        vr_os_thread_join(&threads[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(readers[i].lost, 0);
+        assert_int_equal(readers[i].wild, 0);
+    }
+    assert_true(readers[0].hits + readers[1].hits > 0);
+    assert_int_equal(vr_load(&failed, VR_RELAXED), 0);
+    erase(&shared, STABLE_BASE, PAGE, &standing);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(want_of_memory_changes_nothing),
+        cmocka_unit_test(nothing_is_found_in_an_empty_map),
+        cmocka_unit_test(a_range_is_found_from_end_to_end),
+        cmocka_unit_test(whole_spans_take_no_nodes_below),
+        cmocka_unit_test(what_is_taken_is_refused),
+        cmocka_unit_test(only_the_very_range_is_removed),
+        cmocka_unit_test(what_is_no_range_is_refused),
+        cmocka_unit_test(it_agrees_with_a_naive_map),
+        cmocka_unit_test(readers_need_no_lock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_sim_vmm.c: virtual memory management of the simulated driver, and how strict it is. */
+#include "sim_world.h"
+
+/* A handle that moves takes its contents along; the range keeps its addresses. */
+static void handles_move(void **state) {
+    struct world world;
+    open_world(&world, *state);
+    struct vr_device *device = &world.device;
+    const struct vr_vmm_ops *vmm = device->vmm;
+    struct mapped made = map_range(device, GRANULE, 2);
+    struct vr_queue queue = create_queue(device);
+    uint64_t values[2] = {0x1111, 0x2222}, back[2] = {0};
+    vram_addr seam = made.addr + GRANULE - 8; /* the last word of one, the first of the other */
+    assert_ok(device->queue_ops->upload(&queue, seam, values, 16));
+    finish_queue(&queue);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_ok(vmm->unmap(device, made.addr + i * GRANULE, GRANULE));
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        assert_ok(vmm->map(device, made.addr + i * GRANULE, made.handles[1 - i], GRANULE));
+    }
+    assert_ok(vmm->access(device, made.addr, 2 * GRANULE));
+    assert_ok(device->queue_ops->download(&queue, &back[1], made.addr, 8));
+    assert_ok(device->queue_ops->download(&queue, &back[0], made.addr + 2 * GRANULE - 8, 8));
+    finish_queue(&queue);
+    assert_memory_equal(values, back, 16);
+    uint64_t first = made.handles[0];
+    made.handles[0] = made.handles[1];
+    made.handles[1] = first;
+    destroy_queue(&queue);
+    unmap_range(device, &made);
+    close_world(&world, 0);
+}
+
+static void memory_is_limited(void **state) {
+    struct world world;
+    open_world(&world, "memory=8M");
+    struct vr_device *device = &world.device;
+    uint64_t handles[4], more = 0;
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        assert_ok(device->vmm->create(device, GRANULE, &handles[i]));
+        assert_int_not_equal(handles[i], 0);
+    }
+    assert_int_equal(device->vmm->create(device, GRANULE, &more), VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(more, 0);
+    assert_int_equal(state_of(&world).live_bytes, 8 * VR_MIB);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_ok(device->vmm->release(device, handles[i], GRANULE));
+    }
+    close_world(&world, 0);
+}
+
+static void ranges_are_aligned(void **state) {
+    struct world world;
+    open_world(&world, *state);
+    struct vr_device *device = &world.device;
+    for (uint64_t align = GRANULE; align <= 64 * GRANULE; align *= 2) {
+        vram_addr addr;
+        assert_ok(device->vmm->reserve(device, 3 * GRANULE, align, &addr));
+        assert_int_equal(addr % align, 0);
+        assert_ok(device->vmm->unreserve(device, addr, 3 * GRANULE));
+    }
+    close_world(&world, 0);
+}
+
+/* Every breach is refused, written down, and changes nothing. */
+static void breaches(void **state) {
+    struct world world;
+    open_world(&world, *state);
+    struct vr_device *device = &world.device;
+    const struct vr_vmm_ops *vmm = device->vmm;
+    struct mapped made = map_range(device, GRANULE, 2);
+    uint64_t spare, other, big, none = 0, count = 0;
+    vram_addr place = 0;
+    assert_ok(vmm->create(device, GRANULE, &spare));
+    assert_ok(vmm->create(device, 2 * GRANULE, &big));
+    assert_ok(vmm->create(device, GRANULE, &other));
+    assert_ok(vmm->release(device, other, GRANULE));
+    assert_ok(vmm->reserve(device, 4 * GRANULE, GRANULE, &place));
+    uint64_t live = state_of(&world).live_handles;
+#define BREACH(call, part)                                                                         \
+    do {                                                                                           \
+        assert_int_equal(call, VRAM_ERR_INVALID);                                                  \
+        expect_violation(&world, ++count, part);                                                   \
+        assert_int_equal(state_of(&world).live_handles, live);                                     \
+    } while (0)
+    vram_addr at = made.addr;
+    /* Sizes. */
+    BREACH(vmm->reserve(device, GRANULE + 1, GRANULE, &none), "granule");
+    BREACH(vmm->reserve(device, GRANULE, GRANULE / 2, &none), "granule");
+    BREACH(vmm->reserve(device, GRANULE, 3 * GRANULE, &none), "alignment");
+    BREACH(vmm->create(device, 0, &none), "granule");
+    BREACH(vmm->map(device, place + PAGE, spare, GRANULE), "granule");
+    /* In part, twice, elsewhere. */
+    BREACH(vmm->map(device, place, big, GRANULE), "has");
+    BREACH(vmm->map(device, place, made.handles[0], GRANULE), "is mapped at");
+    BREACH(vmm->map(device, at, spare, GRANULE), "mapped in");
+    BREACH(vmm->map(device, place, other, GRANULE), "no handle");
+    BREACH(vmm->map(device, place, 12345, GRANULE), "no handle");
+    BREACH(vmm->map(device, place + 3 * GRANULE, big, 2 * GRANULE), "no reserved range");
+    BREACH(vmm->map(device, 0x100000 * GRANULE, spare, GRANULE), "no reserved range");
+    BREACH(vmm->unmap(device, at, 2 * GRANULE), "has");
+    BREACH(vmm->unmap(device, at + GRANULE / 2, GRANULE), "no handle");
+    BREACH(vmm->unmap(device, place, GRANULE), "no handle");
+    BREACH(vmm->access(device, at, 4 * GRANULE), "no handle");
+    BREACH(vmm->access(device, place, GRANULE), "no handle");
+    /* While something depends on it. */
+    BREACH(vmm->release(device, made.handles[0], GRANULE), "is mapped at");
+    BREACH(vmm->release(device, spare, 2 * GRANULE), "has");
+    BREACH(vmm->release(device, other, GRANULE), "released before");
+    BREACH(vmm->unreserve(device, at, 2 * GRANULE), "still mapped");
+    BREACH(vmm->unreserve(device, place, GRANULE), "bytes, not");
+    BREACH(vmm->unreserve(device, place + GRANULE, GRANULE), "not given out so");
+#undef BREACH
+    assert_int_equal(none, 0);
+    /* A handle that covers the seam of the range asked for. */
+    assert_ok(vmm->map(device, place, big, 2 * GRANULE));
+    assert_int_equal(vmm->access(device, place, GRANULE), VRAM_ERR_INVALID);
+    expect_violation(&world, ++count, "splits");
+    assert_int_equal(vmm->map(device, place + GRANULE, spare, GRANULE), VRAM_ERR_INVALID);
+    expect_violation(&world, ++count, "mapped in");
+    assert_ok(vmm->unmap(device, place, 2 * GRANULE));
+    assert_ok(vmm->map(device, place + GRANULE, spare, GRANULE));
+    assert_int_equal(vmm->map(device, place, big, 2 * GRANULE), VRAM_ERR_INVALID);
+    expect_violation(&world, ++count, "mapped in");
+    assert_ok(vmm->unmap(device, place + GRANULE, GRANULE));
+    assert_ok(vmm->release(device, spare, GRANULE));
+    assert_ok(vmm->release(device, big, 2 * GRANULE));
+    assert_ok(vmm->unreserve(device, place, 4 * GRANULE));
+    unmap_range(device, &made);
+    close_world(&world, count);
+}
+
+/* Memory that is not mapped, or not made accessible, cannot be copied. */
+static void access_is_needed(void **state) {
+    struct world world;
+    open_world(&world, *state);
+    struct vr_device *device = &world.device;
+    struct vr_queue queue = create_queue(device);
+    struct mapped made = {.bytes = GRANULE, .count = 1};
+    uint64_t value = 1;
+    assert_ok(device->vmm->reserve(device, 2 * GRANULE, GRANULE, &made.addr));
+    assert_ok(device->vmm->create(device, GRANULE, &made.handles[0]));
+    assert_int_equal(device->queue_ops->upload(&queue, made.addr, &value, 8), VRAM_ERR_INVALID);
+    expect_violation(&world, 1, "not mapped");
+    assert_ok(device->vmm->map(device, made.addr, made.handles[0], GRANULE));
+    assert_int_equal(device->queue_ops->upload(&queue, made.addr, &value, 8), VRAM_ERR_INVALID);
+    assert_ok(device->vmm->access(device, made.addr, GRANULE));
+    assert_ok(device->queue_ops->upload(&queue, made.addr, &value, 8));
+    vram_addr over = made.addr + GRANULE - 4; /* runs out of the mapped part */
+    assert_int_equal(device->queue_ops->copy(&queue, over, made.addr, 8), VRAM_ERR_INVALID);
+    assert_int_equal(device->queue_ops->copy(&queue, made.addr, over, 8), VRAM_ERR_INVALID);
+    assert_int_equal(device->queue_ops->fill(&queue, 64, 0, 1, 8), VRAM_ERR_INVALID);
+    expect_violations(&world, 5);
+    finish_queue(&queue);
+    /* Mapped again, it has to be made accessible again. */
+    assert_ok(device->vmm->unmap(device, made.addr, GRANULE));
+    assert_ok(device->vmm->map(device, made.addr, made.handles[0], GRANULE));
+    assert_int_equal(device->queue_ops->download(&queue, &value, made.addr, 8), VRAM_ERR_INVALID);
+    destroy_queue(&queue);
+    assert_ok(device->vmm->unmap(device, made.addr, GRANULE));
+    assert_ok(device->vmm->release(device, made.handles[0], GRANULE));
+    assert_ok(device->vmm->unreserve(device, made.addr, 2 * GRANULE));
+    close_world(&world, 6);
+}
+
+/* Nothing is taken from under unfinished work. */
+static void busy_memory_stays(void **state) {
+    struct world world;
+    open_world(&world, *state);
+    struct vr_device *device = &world.device;
+    struct vr_queue queue = create_queue(device);
+    struct mapped made = map_range(device, GRANULE, 3);
+    vram_addr plain = alloc(device, PAGE);
+    static uint8_t data[GRANULE];
+    /* The first takes about 38 us; all in all, the first two handles and the plain memory. */
+    assert_ok(device->queue_ops->upload(&queue, made.addr + GRANULE / 2, data, GRANULE));
+    assert_ok(device->queue_ops->copy(&queue, plain, made.addr, 8));
+    assert_int_equal(device->vmm->unmap(device, made.addr + GRANULE, GRANULE), VRAM_ERR_INVALID);
+    expect_violation(&world, 1, "unfinished work");
+    finish_queue(&queue);
+    assert_ok(device->queue_ops->upload(&queue, made.addr, data, GRANULE));
+    assert_ok(device->queue_ops->copy(&queue, plain, made.addr, 8));
+    assert_int_equal(device->ops->free(device, plain, PAGE), VRAM_ERR_INVALID);
+    expect_violation(&world, 2, "unfinished work");
+    finish_queue(&queue);
+    unmap_range(device, &made);
+    assert_ok(device->ops->free(device, plain, PAGE));
+    destroy_queue(&queue);
+    close_world(&world, 2);
+}
+
+/* Access is charged per handle. */
+static void access_costs_per_handle(void **state) {
+    struct world world;
+    (void)state;
+    open_world(&world, "profile=h200");
+    struct vr_device *device = &world.device;
+    struct mapped made = map_range(device, GRANULE, 4);
+    assert_int_equal(state_of(&world).clock_ns, 21000 + 4 * (15000 + 1000) + 4 * 60000);
+    uint64_t before = state_of(&world).clock_ns;
+    unmap_range(device, &made);
+    assert_int_equal(state_of(&world).clock_ns - before, 4 * (40000 + 15000) + 21000);
+    close_world(&world, 0);
+}
+
+/* A trace's worth of handles, mapped and moved in random order. */
+static void many_handles(void **state) {
+    enum { COUNT = 20000, MOVES = 100000 };
+    struct world world;
+    (void)state;
+    open_world(&world, "memory=80G,journal=0");
+    struct vr_device *device = &world.device;
+    const struct vr_vmm_ops *vmm = device->vmm;
+    uint64_t *handles = test_calloc(COUNT, sizeof *handles), *slots = test_calloc(2 * COUNT, 8);
+    uint64_t random = 7;
+    vram_addr base;
+    assert_ok(vmm->reserve(device, 2 * COUNT * GRANULE, GRANULE, &base));
+    for (uint64_t i = 0; i < COUNT; i++) {
+        assert_ok(vmm->create(device, GRANULE, &handles[i]));
+        assert_ok(vmm->map(device, base + 2 * i * GRANULE, handles[i], GRANULE));
+        slots[2 * i] = handles[i];
+    }
+    for (uint64_t i = 0; i < MOVES; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1;
+        uint64_t from = (random >> 33) % (2 * COUNT), to = (random >> 20) % (2 * COUNT);
+        if (slots[from] && !slots[to]) {
+            assert_ok(vmm->unmap(device, base + from * GRANULE, GRANULE));
+            assert_ok(vmm->map(device, base + to * GRANULE, slots[from], GRANULE));
+            slots[to] = slots[from];
+            slots[from] = 0;
+        }
+    }
+    for (uint64_t i = 0; i < 2 * COUNT; i++) {
+        if (slots[i]) {
+            assert_ok(vmm->unmap(device, base + i * GRANULE, GRANULE));
+            assert_ok(vmm->release(device, slots[i], GRANULE));
+        }
+    }
+    assert_ok(vmm->unreserve(device, base, 2 * COUNT * GRANULE));
+    test_free(slots);
+    test_free(handles);
+    close_world(&world, 0);
+}
+
+/* The map against a plain array. */
+static void address_map(void **state) {
+    enum { COUNT = 400, ROUNDS = 20000 };
+    static struct vr_sim_node nodes[COUNT];
+    static bool present[COUNT];
+    struct vr_sim_map map = {0};
+    uint64_t random = 99;
+    (void)state;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        random = random * UINT64_C(6364136223846793005) + 1;
+        uint64_t at = (random >> 33) % COUNT;
+        if (present[at]) {
+            vr_sim_map_remove(&map, &nodes[at]);
+        } else {
+            vr_sim_map_insert(&map, &nodes[at], at * 10);
+        }
+        present[at] = !present[at];
+        uint64_t key = (random >> 20) % (COUNT * 10 + 20);
+        struct vr_sim_node *below = vr_sim_map_below(&map, key), *above = vr_sim_map_above(&map, key);
+        uint64_t low = key / 10 < COUNT - 1 ? key / 10 : COUNT - 1, high = (key + 9) / 10;
+        while (low && !present[low]) {
+            low--;
+        }
+        while (high < COUNT && !present[high]) {
+            high++;
+        }
+        assert_ptr_equal(below, present[low] ? &nodes[low] : NULL);
+        assert_ptr_equal(above, high < COUNT ? &nodes[high] : NULL);
+    }
+}
+
+int main(void) {
+    static char synthetic[] = "profile=h200", real[] = "real=on,memory=64M,profile=h200";
+#define BOTH(test)                                                                                 \
+    {#test, test, NULL, NULL, synthetic}, {                                                        \
+        #test " (real)", test, NULL, NULL, real                                                    \
+    }
+    const struct CMUnitTest tests[] = {
+        BOTH(handles_move),
+        BOTH(ranges_are_aligned),
+        BOTH(breaches),
+        BOTH(access_is_needed),
+        BOTH(busy_memory_stays),
+        cmocka_unit_test(memory_is_limited),
+        cmocka_unit_test(access_costs_per_handle),
+        cmocka_unit_test(many_handles),
+        cmocka_unit_test(address_map),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

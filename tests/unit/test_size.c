@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes: checked arithmetic, and sizes and durations as text. */
+#include "base/size.h"
+
+#include "base/size_text.h"
+#include "vram/base.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct reading {
+    const char *text;
+    uint64_t value;
+};
+
+#define KI UINT64_C(1024)
+
+static const struct reading sizes[] = {
+    {"0", 0},
+    {"4096", 4096},
+    {"0004096", 4096},
+    {"64K", 64 * KI},
+    {"64k", 64 * KI},
+    {"64KiB", 64 * KI},
+    {"64kib", 64 * KI},
+    {"64KB", 64000},
+    {"64kB", 64000},
+    {"64kb", 64000},
+    {"2 MB", 2000000},
+    {"2   M", 2 * KI *KI},
+    {"1.5GiB", 3 * KI *KI *KI / 2},
+    {"1.5GB", 1500000000},
+    {"1.50000000000000000000000000000G", 3 * KI *KI *KI / 2},
+    {"3T", 3 * KI *KI *KI *KI},
+    {"3TB", UINT64_C(3000000000000)},
+    {"1P", KI *KI *KI *KI *KI},
+    {"1EiB", KI *KI *KI *KI *KI *KI},
+    {"15.999E", UINT64_C(18445591152204944769)},
+    {"512 B", 512},
+    {"512b", 512},
+    {"0.3K", 307}, /* a part of a byte is dropped */
+    {"0.0K", 0},
+    {"0.9999999999999999999999999999999999999999K", 1023},
+    {"0.001kB", 1},
+    {"18446744073709551615", UINT64_MAX},
+    {"18446744073709551615B", UINT64_MAX},
+    {"18014398509481983K", UINT64_C(18446744073709550592)},
+    {"18014398509481983.9999K", UINT64_C(18446744073709551615)},
+};
+
+static void reads_sizes(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        uint64_t bytes = 77;
+        if (vram_size_parse(sizes[i].text, &bytes) != VRAM_OK || bytes != sizes[i].value) {
+            fail_msg("%s read as %" PRIu64, sizes[i].text, bytes);
+        }
+    }
+}
+
+static void refuses_bad_sizes(void **state) {
+    (void)state;
+    const char *const bad[] = {"",
+                               " ",
+                               " 1",
+                               "1 ",
+                               "1K ",
+                               "+1",
+                               "-1",
+                               "K",
+                               ".5G",
+                               "5.G",
+                               "1.5",
+                               "1.5B",
+                               "2.0",
+                               "1,5G",
+                               "1.2.3",
+                               "0x10",
+                               "1e3",
+                               "1KK",
+                               "1KiBB",
+                               "1Ki",
+                               "1iB",
+                               "1Z",
+                               "1 K B",
+                               "1\tK",
+                               "1K\n",
+                               "B",
+                               "1bb",
+                               "1.K",
+                               "0.0001K",
+                               "0.00000000000001GB",
+                               "\xEF\xBC\x91",
+                               "1\xC2\xA0K",
+                               "nan",
+                               "inf",
+                               "1KiBx"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        uint64_t bytes = 77;
+        vram_error_clear();
+        if (vram_size_parse(bad[i], &bytes) != VRAM_ERR_INVALID || bytes != 77) {
+            fail_msg("\"%s\" was read as %" PRIu64, bad[i], bytes);
+        }
+        assert_int_equal(vram_error_get()->status, VRAM_ERR_INVALID);
+        assert_string_equal(vram_error_get()->operation, "vram_size_parse");
+        assert_non_null(strstr(vram_error_get()->text, "1.5GiB")); /* names what would do */
+    }
+}
+
+static void refuses_what_overflows(void **state) {
+    (void)state;
+    const char *const huge[] = {"18446744073709551616",    "99999999999999999999999999999999999999",
+                                "18014398509481984K",      "16E",
+                                "18446744073709551615.5K", "20EB",
+                                "18446744073709551616B"};
+    for (size_t i = 0; i < sizeof huge / sizeof huge[0]; i++) {
+        uint64_t bytes = 77;
+        assert_int_equal(vram_size_parse(huge[i], &bytes), VRAM_ERR_OVERFLOW);
+        assert_int_equal(bytes, 77);
+        assert_int_equal(vram_error_get()->status, VRAM_ERR_OVERFLOW);
+    }
+}
+
+static void refuses_null(void **state) {
+    (void)state;
+    uint64_t bytes = 77;
+    assert_int_equal(vram_size_parse(NULL, &bytes), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "text is NULL"));
+    assert_int_equal(vram_size_parse("1", NULL), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "bytes is NULL"));
+    assert_int_equal(bytes, 77);
+    assert_null(vram_size_format(1, NULL));
+}
+
+/* Success says nothing: the record stays as it was. */
+static void success_leaves_the_record(void **state) {
+    (void)state;
+    uint64_t bytes;
+    vram_error_clear();
+    assert_int_equal(vr_size_read("x", &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vr_duration_read("x", &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vram_size_parse("1", &bytes), VRAM_OK);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+}
+
+static void formats_for_people(void **state) {
+    (void)state;
+    const struct reading shown[] = {
+        {"0 B", 0},
+        {"512 B", 512},
+        {"1023 B", 1023},
+        {"1.00 KiB", 1024},
+        {"1.50 KiB", 1536},
+        {"2.00 MiB", 2 * KI * KI},
+        {"79.10 GiB", UINT64_C(84932978278)},
+        {"1.00 MiB", KI * KI - 1}, /* 1023.999 KiB rounds into the next unit */
+        {"1023.99 KiB", KI * KI - 10},
+        {"1.00 KiB", 1029},
+        {"1.01 KiB", 1030},
+        {"3.00 TiB", 3 * KI * KI * KI * KI},
+        {"4.00 PiB", 4 * KI * KI * KI * KI * KI},
+        {"1.00 EiB", KI * KI * KI * KI * KI * KI - 1},
+        {"16.00 EiB", UINT64_MAX},
+        {"15.99 EiB", UINT64_MAX - KI * KI * KI * KI * KI * 6},
+    };
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        char text[VRAM_SIZE_TEXT_MAX];
+        assert_ptr_equal(vram_size_format(shown[i].value, text), text);
+        assert_string_equal(text, shown[i].text);
+    }
+}
+
+static uint64_t random_u64(uint64_t *seed) {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+/* Reading back what was formatted lands within half a hundredth of the unit. */
+static void formatted_sizes_read_back(void **state) {
+    (void)state;
+    uint64_t seed = 88172645463325252;
+    for (int round = 0; round < 50000; round++) {
+        uint64_t bytes = random_u64(&seed) >> (round % 64), again = 0;
+        char text[VRAM_SIZE_TEXT_MAX];
+        vram_size_format(bytes, text);
+        vram_status status = vram_size_parse(text, &again);
+        if (status == VRAM_ERR_OVERFLOW && bytes > UINT64_MAX - (UINT64_C(1) << 53)) {
+            continue; /* 16.00 EiB is one byte more than there is */
+        }
+        uint64_t unit = bytes < KI ? 1 : UINT64_C(1) << (vr_high_bit(bytes) / 10 * 10);
+        uint64_t off = again > bytes ? again - bytes : bytes - again;
+        if (status != VRAM_OK || off > unit / 200 + 1) {
+            fail_msg("%" PRIu64 " became %s and then %" PRIu64, bytes, text, again);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ durations */
+
+static void reads_durations(void **state) {
+    (void)state;
+    const struct reading good[] = {
+        {"0", 0},
+        {"00", 0},
+        {"5ns", 5},
+        {"5us", 5000},
+        {"5ms", 5000000},
+        {"5s", UINT64_C(5000000000)},
+        {"5 s", UINT64_C(5000000000)},
+        {"2min", UINT64_C(120000000000)},
+        {"1.5ms", 1500000},
+        {"0s", 0},
+        {"0.0s", 0},
+        {"0.0000000019s", 1},
+        {"18446744073709551615ns", UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        uint64_t ns = 77;
+        if (vr_duration_read(good[i].text, &ns) != VRAM_OK || ns != good[i].value) {
+            fail_msg("%s read as %" PRIu64, good[i].text, ns);
+        }
+    }
+    const char *const bad[] = {"5",  "",    "s",   "-1s", "1.5ns", "5S", "5sec",  "5m",
+                               "5 ", "5s ", "0.0", "1.5", ".5s",   "5h", "5 m s", "0.0000000001s"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        uint64_t ns = 77;
+        if (vr_duration_read(bad[i], &ns) != VRAM_ERR_INVALID || ns != 77) {
+            fail_msg("\"%s\" was read as %" PRIu64, bad[i], ns);
+        }
+    }
+    uint64_t ns;
+    assert_int_equal(vr_duration_read("18446744073709551616ns", &ns), VRAM_ERR_OVERFLOW);
+    assert_int_equal(vr_duration_read("99999999999min", &ns), VRAM_ERR_OVERFLOW);
+    assert_int_equal(vr_duration_read("99999999999999999999", &ns), VRAM_ERR_INVALID);
+}
+
+static void writes_exact_numbers(void **state) {
+    (void)state;
+    char text[VR_NUMBER_TEXT_MAX];
+    assert_string_equal(vr_size_write(0, text), "0");
+    assert_string_equal(vr_size_write(1000, text), "1000");
+    assert_string_equal(vr_size_write(64 * KI, text), "64K");
+    assert_string_equal(vr_size_write(3 * KI * KI / 2, text), "1536K");
+    assert_string_equal(vr_size_write(5 * KI * KI * KI * KI, text), "5T");
+    assert_string_equal(vr_size_write(UINT64_MAX, text), "18446744073709551615");
+    assert_string_equal(vr_duration_write(0, text), "0ns");
+    assert_string_equal(vr_duration_write(1, text), "1ns");
+    assert_string_equal(vr_duration_write(UINT64_C(3600000000000), text), "60min");
+    assert_string_equal(vr_duration_write(1500000, text), "1500us");
+    uint64_t seed = 1;
+    for (int round = 0; round < 20000; round++) {
+        uint64_t value = random_u64(&seed) >> (round % 64) << (round % 7 * 5), again;
+        assert_int_equal(vr_size_read(vr_size_write(value, text), &again), VRAM_OK);
+        assert_true(again == value);
+        assert_int_equal(vr_duration_read(vr_duration_write(value, text), &again), VRAM_OK);
+        assert_true(again == value);
+    }
+}
+
+/* Random bytes, and random texts over the letters that matter: a status, never a crash; what is
+   read twice is the same twice; what fails writes nothing. */
+static void reads_anything(void **state) {
+    (void)state;
+    static const char letters[] = "0123456789.kKmMgGtTpPeEiIbBnus -+";
+    uint64_t seed = 4242;
+    unsigned good = 0;
+    for (int round = 0; round < 100000; round++) {
+        size_t bytes = random_u64(&seed) % 24;
+        char *text = malloc(bytes + 1);
+        assert_non_null(text);
+        for (size_t i = 0; i < bytes; i++) {
+            uint64_t random = random_u64(&seed);
+            text[i] = round % 2 ? letters[random % (sizeof letters - 1)] : (char)(1 + random % 255);
+        }
+        text[bytes] = '\0';
+        uint64_t first = 77, second = 77;
+        vram_status status = vram_size_parse(text, &first);
+        bool known = status == VRAM_OK || status == VRAM_ERR_INVALID || status == VRAM_ERR_OVERFLOW;
+        if (!known || (status != VRAM_OK && first != 77) || vr_size_read(text, &second) != status ||
+            first != second) {
+            fail_msg("\"%s\": %s", text, vram_status_name(status));
+        }
+        good += status == VRAM_OK;
+        vr_duration_read(text, &second);
+        free(text);
+    }
+    assert_true(good > 100); /* the letters do make sizes now and then */
+}
+
+/* ----------------------------------------------------------------- arithmetic */
+
+static void arithmetic_says_when_it_overflows(void **state) {
+    (void)state;
+    uint64_t out = 77;
+    assert_false(vr_add(UINT64_MAX, 1, &out));
+    assert_false(vr_mul(UINT64_C(1) << 32, UINT64_C(1) << 32, &out));
+    assert_false(vr_round_up(UINT64_MAX, 2, &out));
+    assert_int_equal(out, 77);
+    assert_true(vr_add(UINT64_MAX - 1, 1, &out) && out == UINT64_MAX);
+    assert_true(vr_mul(UINT64_MAX, 1, &out) && out == UINT64_MAX);
+    assert_true(vr_mul(UINT64_MAX, 0, &out) && out == 0);
+    assert_true(vr_round_up(13, 5, &out) && out == 15);
+    assert_true(vr_round_up(15, 5, &out) && out == 15);
+    assert_true(vr_round_up(0, 7, &out) && out == 0);
+    assert_true(vr_round_up(UINT64_MAX, UINT64_MAX, &out) && out == UINT64_MAX);
+}
+
+static void ranges_and_bits(void **state) {
+    (void)state;
+    assert_true(vr_inside(10, 5, 10, 5) && vr_inside(15, 0, 10, 5) && vr_inside(12, 2, 10, 5));
+    assert_false(vr_inside(9, 1, 10, 5) || vr_inside(14, 2, 10, 5) || vr_inside(16, 0, 10, 5));
+    assert_false(vr_inside(UINT64_MAX, UINT64_MAX, 10, 5) || vr_inside(12, UINT64_MAX, 10, 5));
+    assert_true(vr_overlap(0, 10, 9, 1) && vr_overlap(5, 1, 0, 10));
+    assert_false(vr_overlap(0, 10, 10, 1) || vr_overlap(0, 0, 0, 1) || vr_overlap(0, 1, 0, 0));
+    assert_true(vr_is_power_of_two(1) && vr_is_power_of_two(UINT64_C(1) << 63));
+    assert_false(vr_is_power_of_two(0) || vr_is_power_of_two(3) || vr_is_power_of_two(UINT64_MAX));
+    for (unsigned i = 0; i < 64; i++) {
+        assert_int_equal(vr_low_bit(UINT64_C(1) << i | UINT64_C(1) << 63), i);
+        assert_int_equal(vr_high_bit(UINT64_C(1) << i | 1), i);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_sizes),
+        cmocka_unit_test(refuses_bad_sizes),
+        cmocka_unit_test(refuses_what_overflows),
+        cmocka_unit_test(refuses_null),
+        cmocka_unit_test(success_leaves_the_record),
+        cmocka_unit_test(formats_for_people),
+        cmocka_unit_test(formatted_sizes_read_back),
+        cmocka_unit_test(reads_durations),
+        cmocka_unit_test(writes_exact_numbers),
+        cmocka_unit_test(reads_anything),
+        cmocka_unit_test(arithmetic_says_when_it_overflows),
+        cmocka_unit_test(ranges_and_bits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

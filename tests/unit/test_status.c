@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Statuses and versions: numbers are an ABI, so each is written down here a second time. */
+#include "vram/base.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct pinned {
+    int number;
+    const char *name;
+    bool exhausted;
+};
+
+static const struct pinned pinned[] = {
+    {0, "VRAM_OK", false},
+    {-1, "VRAM_ERR_INVALID", false},
+    {-2, "VRAM_ERR_OVERFLOW", false},
+    {-3, "VRAM_ERR_STALE", false},
+    {-20, "VRAM_ERR_HOST_MEMORY", true},
+    {-21, "VRAM_ERR_DEVICE_MEMORY", true},
+    {-22, "VRAM_ERR_LIMIT", true},
+    {-23, "VRAM_ERR_FRAGMENTED", true},
+    {-40, "VRAM_ERR_UNSUPPORTED", false},
+    {-41, "VRAM_ERR_NO_DRIVER", false},
+    {-42, "VRAM_ERR_NO_DEVICE", false},
+    {-60, "VRAM_ERR_DEVICE_LOST", false},
+    {-61, "VRAM_ERR_BUSY", false},
+    {-62, "VRAM_ERR_CAPTURE", false},
+    {-80, "VRAM_ERR_NOT_READY", false},
+    {-81, "VRAM_ERR_TIMEOUT", false},
+    {-82, "VRAM_ERR_FORKED", false},
+    {-83, "VRAM_ERR_SHUTDOWN", false},
+    {-100, "VRAM_ERR_CORRUPT", false},
+    {-101, "VRAM_ERR_IO", false},
+    {-102, "VRAM_ERR_BACKEND", false},
+};
+
+enum { PINNED_COUNT = sizeof pinned / sizeof pinned[0] };
+
+static const struct pinned *find(int number) {
+    for (size_t i = 0; i < PINNED_COUNT; i++) {
+        if (pinned[i].number == number) {
+            return &pinned[i];
+        }
+    }
+    return NULL;
+}
+
+static void every_number_is_pinned(void **state) {
+    (void)state;
+    size_t listed = 0;
+#define CHECK(NAME, value, text)                                                                   \
+    assert_non_null(find(VRAM_##NAME));                                                            \
+    assert_string_equal(find(VRAM_##NAME)->name, "VRAM_" #NAME);                                   \
+    listed++;
+    VRAM_STATUS_MAP(CHECK)
+#undef CHECK
+    assert_int_equal(listed, PINNED_COUNT);
+}
+
+static void names_and_texts(void **state) {
+    (void)state;
+    for (size_t i = 0; i < PINNED_COUNT; i++) {
+        vram_status status = (vram_status)pinned[i].number;
+        assert_string_equal(vram_status_name(status), pinned[i].name);
+        assert_true(strlen(vram_status_text(status)) > 5);
+        for (size_t j = 0; j < i; j++) {
+            assert_string_not_equal(vram_status_text(status),
+                                    vram_status_text((vram_status)pinned[j].number));
+        }
+    }
+    assert_string_equal(vram_status_text(VRAM_ERR_LIMIT),
+                        "a limit set by the user or the system was reached");
+}
+
+static void only_what_ran_out_is_exhausted(void **state) {
+    (void)state;
+    for (int number = -200; number <= 200; number++) {
+        const struct pinned *known = find(number);
+        assert_int_equal(vram_status_is_exhausted((vram_status)number), known && known->exhausted);
+    }
+}
+
+static void foreign_numbers_have_a_name(void **state) {
+    (void)state;
+    const int foreign[] = {1, -4, -19, -24, -103, 9999, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        assert_string_equal(vram_status_name((vram_status)foreign[i]), "VRAM_ERR_UNKNOWN");
+        assert_non_null(strstr(vram_status_text((vram_status)foreign[i]), "does not know"));
+    }
+}
+
+static void version_text_and_number_agree(void **state) {
+    (void)state;
+    char text[32];
+    uint32_t version = vram_version();
+    assert_int_equal(version, VRAM_VERSION);
+    snprintf(text, sizeof text, "%u.%u.%u", version / 1000000, version / 1000 % 1000,
+             version % 1000);
+    assert_string_equal(vram_version_text(), text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_number_is_pinned),
+        cmocka_unit_test(names_and_texts),
+        cmocka_unit_test(only_what_ran_out_is_exhausted),
+        cmocka_unit_test(foreign_numbers_have_a_name),
+        cmocka_unit_test(version_text_and_number_agree),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
