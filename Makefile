@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# A thin front for people. CMake is the build system: nothing here knows a source file.
+
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+
+.PHONY: all run test test-long coverage bench format docs install clean help
+
+all: ## build the library, the command, the examples and the tests into build/
+	@cmake -S . -B build
+	@cmake --build build -j $(JOBS)
+
+run: ## build the command, show what is there and take a short tour on the best device
+	@tools/setup.sh run
+	@cmake -S . -B build --log-level=NOTICE
+	@cmake --build build -j $(JOBS) --target vram_command -- --no-print-directory
+	@build/vram info
+	@build/vram tour
+
+test: ## all tests: release, debug, ASan + UBSan and TSan builds (minutes)
+	@tools/setup.sh test
+	@tools/run-tests release dev asan tsan
+
+test-long: ## the same, longer: every fault, more seeds, and a fresh Debian in a folder (needs root)
+	@tools/setup.sh test
+	@tools/setup.sh fresh
+	@VRAM_TEST_LONG=1 tools/run-tests release dev asan tsan
+	@tools/fresh-check
+
+coverage: ## lines and branches that the tests reach, per tier; fails under 90 % of src
+	@tools/setup.sh coverage
+	@tools/run-tests coverage
+	@tools/coverage-report build-coverage --fail-under 90
+
+bench: ## measure this machine: what the drivers themselves cost, the base line for pools
+	@tools/setup.sh run
+	@cmake -S . -B build --log-level=NOTICE
+	@cmake --build build -j $(JOBS) --target bench_baseline -- --no-print-directory
+	@build/bench/baseline
+
+format: ## lay out all sources with clang-format 14
+	@tools/setup.sh format
+	@tools/format
+
+docs: ## write the API reference and the file map anew, from the sources
+	@tools/api-reference
+	@tools/file-map
+
+install: ## build and install: make install PREFIX=/usr/local
+	@cmake -S . -B build -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	@cmake --build build -j $(JOBS)
+	@cmake --install build
+
+clean: ## remove every build folder
+	rm -rf build build-dev build-asan build-tsan build-coverage
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile

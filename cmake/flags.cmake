@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# How our own files are compiled. Directory properties: a project that adds this one as a
+# subdirectory keeps its own flags.
+include(CheckCCompilerFlag)
+include(CheckLinkerFlag)
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# -O3 buys nothing here, and its guesses at uninitialised variables are wrong ones.
+string(REPLACE "-O3" "-O2" CMAKE_C_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}")
+
+add_compile_definitions(_GNU_SOURCE)
+
+# Adds a compiler flag for C when the compiler knows it.
+function(vram_add_flag flag)
+    string(MAKE_C_IDENTIFIER "VRAM_HAS${flag}" known)
+    check_c_compiler_flag(${flag} ${known})
+    if(${known})
+        add_compile_options($<$<COMPILE_LANGUAGE:C>:${flag}>)
+    endif()
+endfunction()
+
+foreach(flag -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+             -Wconversion -Wno-sign-conversion)
+    vram_add_flag(${flag})
+endforeach()
+if(VRAM_WERROR)
+    vram_add_flag(-Werror)
+endif()
+
+# Checks that cost nothing are part of every build; the sanitizers bring their own.
+if(NOT VRAM_SANITIZE)
+    vram_add_flag(-fstack-protector-strong)
+    vram_add_flag(-fstack-clash-protection)
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+        vram_add_flag(-fcf-protection)
+    endif()
+    add_compile_options($<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE>
+                        $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
+endif()
+
+# VR_DEBUG turns on the checks of ourselves: lock ranks, no lock held across a driver call.
+if(VRAM_SANITIZE)
+    add_compile_definitions(VR_DEBUG)
+    add_compile_options(-fsanitize=${VRAM_SANITIZE} -fno-sanitize-recover=all
+                        -fno-omit-frame-pointer -O1)
+    add_link_options(-fsanitize=${VRAM_SANITIZE})
+else()
+    add_compile_definitions($<$<CONFIG:Debug>:VR_DEBUG>)
+endif()
+
+if(VRAM_COVERAGE)
+    add_compile_options(--coverage -O0 -fprofile-update=atomic)
+    add_link_options(--coverage)
+endif()
+
+# Flags of the shared library alone. The drivers that we load keep threads and exit handlers, so it
+# is never unloaded (nodelete).
+set(vram_link_flags "")
+if(NOT APPLE)
+    foreach(flag LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro)
+        string(MAKE_C_IDENTIFIER "VRAM_LINKS_${flag}" known)
+        check_linker_flag(C ${flag} ${known})
+        if(${known})
+            list(APPEND vram_link_flags ${flag})
+        endif()
+    endforeach()
+    # A sanitizer's run-time library is found only when the program is linked.
+    if(NOT VRAM_SANITIZE)
+        list(APPEND vram_link_flags LINKER:-z,defs)
+    endif()
+    set(vram_map "${PROJECT_SOURCE_DIR}/cmake/vram.map")
+    list(APPEND vram_link_flags "LINKER:--version-script=${vram_map}")
+endif()

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 01_hello: sends a text to the best device that is there and gets it back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vram/vram.h>
+
+static void must(vram_status status) {
+    if (status != VRAM_OK) {
+        fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        exit(1);
+    }
+}
+
+int main(void) {
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue;
+    vram_device_info info = {.size = sizeof info};
+    vram_addr addr;
+    uint32_t best;
+    char sent[] = "hello, device", received[sizeof sent] = "";
+
+    must(vram_context_create(NULL, &context)); /* finds all drivers and devices */
+    must(vram_device_best(context, &best));
+    must(vram_device_open(context, best, &device));
+    must(vram_device_describe(device, &info));
+    must(vram_queue_create(device, NULL, &queue)); /* work on it runs in order */
+    must(vram_device_alloc(device, sizeof sent, VRAM_MEMORY_DEVICE, &addr));
+    must(vram_queue_upload(queue, addr, sent, sizeof sent));
+    must(vram_queue_download(queue, received, addr, sizeof received));
+    must(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
+    must(vram_device_free(device, addr));
+    vram_context_destroy(context); /* and everything that was made in it */
+
+    printf("sent to %s: %s\nreceived: %s\n", info.backend, sent, received);
+    return strcmp(sent, received) != 0;
+}

@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# tools/setup.sh PURPOSE   PURPOSE is run, test, coverage, format or fresh
+#
+# Installs what the purpose needs and what is missing, and says what and why. When nothing is
+# missing it does nothing: no network, no root. Packages are installed on Debian and Ubuntu; on any
+# other system their names are printed and the exit code is 2.
+set -eu
+
+purpose=${1:-}
+missing=""  # packages to install
+wishes=""   # packages that are worth having where the distribution offers them
+
+has() { command -v "$1" >/dev/null 2>&1; }
+has_compiler() { echo 'int main(void) { return 0; }' | ${CC:-cc} -x c -o /dev/null - 2>/dev/null; }
+has_cxx() { echo 'int main() { return 0; }' | ${CXX:-c++} -x c++ -o /dev/null - 2>/dev/null; }
+has_python_module() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
+# cmocka.h leans on headers that its user includes first.
+has_cmocka() {
+    printf '%s\n' '#include <stdarg.h>' '#include <stddef.h>' '#include <stdint.h>' \
+        '#include <setjmp.h>' '#include <cmocka.h>' | ${CC:-cc} -E -x c - >/dev/null 2>&1
+}
+
+# need PACKAGES WHY PROBE...: when the probe fails, the packages are missing.
+need() {
+    packages=$1 why=$2
+    shift 2
+    "$@" && return 0
+    for package in $packages; do
+        echo "setup: $package is missing: $why"
+    done
+    missing="$missing $packages"
+}
+
+# wish PACKAGES WHY PROBE...: the same for what the purpose can do without.
+wish() {
+    packages=$1 why=$2
+    shift 2
+    "$@" && return 0
+    for package in $packages; do
+        echo "setup: $package would help: $why"
+    done
+    wishes="$wishes $packages"
+}
+
+need_run() {
+    need "gcc libc6-dev" "compiles the library" has_compiler
+    need cmake "configures the build" has cmake
+    need make "runs the build" has make
+}
+
+need_test() {
+    need_run
+    need libcmocka-dev "runs the unit tests" has_cmocka
+    need g++ "compiles the public headers as C++" has_cxx
+    need binutils "lists the symbols that the library exports" has nm
+    need pkg-config "builds the pkg-config consumer" has pkg-config
+    need python3 "runs the checks of sources and documents" test -x /usr/bin/python3
+    need python3-jsonschema "validates the JSON of every verb" has_python_module jsonschema
+    need mandoc "checks the manual page" has mandoc
+    need bash "tries the completion for bash" has bash
+    need zsh "tries the completion for zsh" has zsh
+    need fish "tries the completion for fish" has fish
+    wish clang-format-14 "checks the layout of the sources" has clang-format-14
+}
+
+case $purpose in
+run) need_run ;;
+test) need_test ;;
+coverage)
+    need_test
+    need gcc "brings gcov, which counts the lines" has gcov
+    ;;
+format) need clang-format-14 "lays out the sources" has clang-format-14 ;;
+fresh)
+    need debootstrap "makes a fresh system in a folder" has debootstrap
+    need git "makes a clean clone" has git
+    ;;
+*)
+    echo "usage: tools/setup.sh run|test|coverage|format|fresh" >&2
+    exit 2
+    ;;
+esac
+
+[ -n "$missing$wishes" ] || exit 0
+
+if ! has apt-get; then
+    [ -n "$missing" ] || exit 0
+    echo "setup: this is neither Debian nor Ubuntu. Please install what these packages hold:" >&2
+    echo "setup:  $missing" >&2
+    exit 2
+fi
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif has sudo; then
+        sudo "$@"
+    else
+        echo "setup: not root and no sudo; please have an administrator run: $*" >&2
+        return 2
+    fi
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# Quiet unless it fails: then all of its words are shown.
+apt() {
+    if ! as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1; then
+        cat "$log" >&2
+        return 1
+    fi
+}
+offered() { apt-cache show "$1" >/dev/null 2>&1; }
+
+# The lists may be of any age, and empty on a fresh machine. For a wish alone they are not renewed.
+if [ -n "$missing" ]; then
+    apt update || echo "setup: apt-get update failed; trying with the lists that are there" >&2
+fi
+for package in $wishes; do
+    if offered "$package"; then
+        missing="$missing $package"
+    else
+        echo "setup: $package is not offered here; going on without it"
+    fi
+done
+[ -n "$missing" ] || exit 0
+echo "setup: installing$missing"
+# shellcheck disable=SC2086 # a list of words
+apt install -y --no-install-recommends $missing
+echo "setup: done"
