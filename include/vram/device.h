@@ -82,7 +82,7 @@ VRAM_API vram_status vram_backend_info_get(vram_context *context, uint32_t index
     X(SIMULATED, 9, "simulated", "no hardware behind it; times are those of a model")
 
 typedef enum vram_cap {
-#define VRAM_CAP_ENUM(NAME, bit, name, text) VRAM_CAP_##NAME = 1 << bit,
+#define VRAM_CAP_ENUM(NAME, bit, name, text) VRAM_CAP_##NAME = 1 << (bit),
     VRAM_CAP_MAP(VRAM_CAP_ENUM)
 #undef VRAM_CAP_ENUM
 } vram_cap;

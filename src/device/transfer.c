@@ -10,41 +10,48 @@
 #include "device/address.h"
 #include "device/ops.h"
 
-vram_status vram_queue_upload(vram_queue *handle, vram_addr to, const void *from, uint64_t bytes) {
-    static const char operation[] = "vram_queue_upload";
-    void *entered;
-    vram_status status = vr_queue_enter(handle, operation, &entered);
+/* Enters for a transfer between host memory and [addr, addr + bytes) of the device. VRAM_OK with
+   *entered NULL when there is nothing to do. */
+static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const void *host,
+                                       uint64_t bytes, const char *operation,
+                                       struct vr_queue_object **entered) {
+    void *queue;
+    *entered = NULL;
+    vram_status status = vr_queue_enter(handle, operation, &queue);
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_queue_object *queue = entered;
-    if (bytes) {
-        status = from ? vr_span_check(queue->device, to, bytes, operation)
-                      : vr_fail(VRAM_ERR_INVALID, operation, "the host memory is NULL");
-        if (status == VRAM_OK) {
-            status = vr_queue_upload(&queue->base, to, from, bytes);
-        }
+    if (bytes && !host) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the host memory is NULL");
+    } else if (bytes) {
+        status = vr_span_check(((struct vr_queue_object *)queue)->device, addr, bytes, operation);
     }
-    vr_leave(queue);
+    if (status == VRAM_OK && bytes) {
+        *entered = queue;
+    } else {
+        vr_leave(queue);
+    }
+    return status;
+}
+
+vram_status vram_queue_upload(vram_queue *handle, vram_addr to, const void *from, uint64_t bytes) {
+    struct vr_queue_object *queue;
+    vram_status status = enter_host_transfer(handle, to, from, bytes, "vram_queue_upload", &queue);
+    if (queue) {
+        status = vr_queue_upload(&queue->base, to, from, bytes);
+        vr_leave(queue);
+    }
     return status;
 }
 
 vram_status vram_queue_download(vram_queue *handle, void *to, vram_addr from, uint64_t bytes) {
-    static const char operation[] = "vram_queue_download";
-    void *entered;
-    vram_status status = vr_queue_enter(handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
+    struct vr_queue_object *queue;
+    vram_status status =
+        enter_host_transfer(handle, from, to, bytes, "vram_queue_download", &queue);
+    if (queue) {
+        status = vr_queue_download(&queue->base, to, from, bytes);
+        vr_leave(queue);
     }
-    struct vr_queue_object *queue = entered;
-    if (bytes) {
-        status = to ? vr_span_check(queue->device, from, bytes, operation)
-                    : vr_fail(VRAM_ERR_INVALID, operation, "the host memory is NULL");
-        if (status == VRAM_OK) {
-            status = vr_queue_download(&queue->base, to, from, bytes);
-        }
-    }
-    vr_leave(queue);
     return status;
 }
 

@@ -115,7 +115,9 @@ static bool read_fault(const char *text, struct vr_sim_config *config) {
     struct vram_sim_fault fault = {.size = sizeof fault, .code = VRAM_SIM_OUT_OF_MEMORY};
     const char *part;
     size_t bytes;
-    next_part(&text, &part, &bytes);
+    if (!next_part(&text, &part, &bytes)) {
+        return false;
+    }
     fault.call = vr_sim_call_find(part, bytes);
     if (fault.call == VRAM_SIM_CALL_COUNT || !next_part(&text, &part, &bytes) ||
         !read_number(part, bytes, 1, UINT64_MAX, &fault.nth)) {
@@ -206,8 +208,8 @@ static bool read_lose(const char *text, struct vr_sim_config *config) {
     const char *part;
     size_t bytes;
     uint64_t device = VR_SIM_DEVICES_MAX;
-    next_part(&text, &part, &bytes);
-    if (!read_number(part, bytes, 1, UINT64_MAX, &config->lose)) {
+    if (!next_part(&text, &part, &bytes) ||
+        !read_number(part, bytes, 1, UINT64_MAX, &config->lose)) {
         return false;
     }
     if (next_part(&text, &part, &bytes) &&

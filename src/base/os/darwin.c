@@ -93,6 +93,10 @@ vr_atomic_u64 *vr_os_fork_word(void) {
     return NULL;
 }
 
+void vr_os_pages_keep(void *pages, uint64_t bytes) {
+    (void)minherit(pages, (size_t)bytes, VM_INHERIT_NONE);
+}
+
 void vr_os_thread_name(const char *name) {
     (void)pthread_setname_np(name);
 }

@@ -57,6 +57,10 @@ vr_atomic_u64 *vr_os_fork_word(void) {
     return page;
 }
 
+void vr_os_pages_keep(void *pages, uint64_t bytes) {
+    (void)madvise(pages, (size_t)bytes, MADV_DONTFORK);
+}
+
 void vr_os_thread_name(const char *name) {
     (void)pthread_setname_np(pthread_self(), name);
 }

@@ -17,6 +17,9 @@
    the system has no such thing. Called once. */
 vr_atomic_u64 *vr_os_fork_word(void);
 
+/* Keeps pages from a forked child, which would otherwise write into the parent's shared memory. */
+void vr_os_pages_keep(void *pages, uint64_t bytes);
+
 /* Names the calling thread. */
 void vr_os_thread_name(const char *name);
 

@@ -193,13 +193,20 @@ vram_status vr_os_file_write(int fd, uint64_t offset, const void *from, uint64_t
     return error ? vr_os_error(error, "pwrite", bytes) : VRAM_OK;
 }
 
+/* The system may have taken the reserved pages away before it found that it could not map the file
+   there. They are reserved again, so that nothing else is ever put in the middle of a range. */
 vram_status vr_os_file_map(int fd, uint64_t offset, void *pages, uint64_t bytes) {
     int error = vr_os_fault();
     if (!error && mmap(pages, (size_t)bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd,
                        (off_t)offset) == MAP_FAILED) {
         error = errno;
+        (void)mmap(pages, (size_t)bytes, PROT_NONE, RESERVED_FLAGS | MAP_FIXED, -1, 0);
     }
-    return error ? vr_os_error(error, "mmap", bytes) : VRAM_OK;
+    if (error) {
+        return vr_os_error(error, "mmap", bytes);
+    }
+    vr_os_pages_keep(pages, bytes);
+    return VRAM_OK;
 }
 
 /* ------------------------------------------------------------------ threads */
