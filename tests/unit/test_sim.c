@@ -38,8 +38,7 @@ static void describes_itself(void **state) {
 
     open_world(&world, "vmm=off,info=off,real=on");
     check_groups(&world.device);
-    assert_false(world.device.info.caps &
-                 (VRAM_CAP_VMM | VRAM_CAP_MEMORY_INFO | VRAM_CAP_PEERS));
+    assert_false(world.device.info.caps & (VRAM_CAP_VMM | VRAM_CAP_MEMORY_INFO | VRAM_CAP_PEERS));
     assert_true(world.device.info.caps & VRAM_CAP_KERNELS);
     vram_value unknown = {1, true}, total = {0};
     assert_ok(world.device.ops->memory_info(&world.device, &unknown, &total));
@@ -302,7 +301,6 @@ static void peers(void **state) {
     assert_ok(device->peer->enable(device, peer));
     assert_ok(device->peer->copy(&queue, here, peer, there, 8));
     assert_ok(device->queue_ops->download(&queue, &back, here, 8));
-    /* The peer's memory is in use until the copy is done. */
     finish_queue(&queue);
     assert_true(back == value);
     assert_int_equal(device->peer->copy(&queue, there, peer, there, 8), VRAM_ERR_INVALID);
@@ -315,6 +313,27 @@ static void peers(void **state) {
     assert_ok(peer->ops->free(peer, there, PAGE));
     peer->ops->close(peer);
     close_world(&world, 3);
+}
+
+/* The source of a peer copy is in use until the copy is done, on its own device too. */
+static void peers_keep_memory_busy(void **state) {
+    (void)state;
+    struct world world;
+    open_world(&world, "devices=2,lag=10000");
+    assert_ok(open_device(&world, 1, &world.second));
+    struct vr_device *device = &world.device, *peer = &world.second;
+    struct vr_queue queue = create_queue(device);
+    vram_addr here = alloc(device, PAGE), there = alloc(peer, PAGE);
+    assert_ok(device->peer->enable(device, peer));
+    assert_ok(device->peer->copy(&queue, here, peer, there, PAGE));
+    assert_int_equal(peer->ops->free(peer, there, PAGE), VRAM_ERR_INVALID);
+    expect_violation(&world, 1, "unfinished work");
+    finish_queue(&queue);
+    assert_ok(peer->ops->free(peer, there, PAGE));
+    assert_ok(device->ops->free(device, here, PAGE));
+    destroy_queue(&queue);
+    peer->ops->close(peer);
+    close_world(&world, 1);
 }
 
 /* ----------------------------------------------------------------------- journal */
@@ -480,6 +499,7 @@ int main(void) {
         cmocka_unit_test(freed_memory_is_blank),
         cmocka_unit_test(two_handles_share_the_device),
         cmocka_unit_test(peers),
+        cmocka_unit_test(peers_keep_memory_busy),
         cmocka_unit_test(journal_remembers),
         cmocka_unit_test(wrong_frees),
         cmocka_unit_test(violations_are_logged_and_kept),

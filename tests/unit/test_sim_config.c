@@ -172,11 +172,12 @@ static uint64_t next_random(uint64_t *state) {
 /* Text made of pieces that mean something and of bytes that do not. */
 static void random_text(uint64_t *random, char *text, size_t bytes) {
     static const char *const pieces[] = {
-        "devices", "memory", "granule", "profile", "fault",     "lose", "journal", "seed", "lag",
-        "vmm",     "real",   "info",    "=",       "=",         "=",    ",",       ",",    ":",
-        "on",      "off",    "map",     "any",     "forever",   "1",    "0",       "64K",  "2M",
-        "8G",      "h200",   "none",    "-",       "overlap",   "\"",   " ",       "99999999999",
-        "\t",      "1.5",    "TiB",     "%s%n",    "\xff\xfe", "\x01", "18446744073709551615"};
+        "devices", "memory",  "granule", "profile", "fault",    "lose", "journal",
+        "seed",    "lag",     "vmm",     "real",    "info",     "=",    "=",
+        "=",       ",",       ",",       ":",       "on",       "off",  "map",
+        "any",     "forever", "1",       "0",       "64K",      "2M",   "8G",
+        "h200",    "none",    "-",       "overlap", "\"",       " ",    "99999999999",
+        "\t",      "1.5",     "TiB",     "%s%n",    "\xff\xfe", "\x01", "18446744073709551615"};
     size_t at = 0;
     text[0] = 0;
     for (uint64_t count = next_random(random) % 24; count; count--) {
@@ -256,10 +257,14 @@ static void prices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults), cmocka_unit_test(every_key),
-        cmocka_unit_test(faults_by_text), cmocka_unit_test(refusals),
-        cmocka_unit_test(faults_that_cannot_be), cmocka_unit_test(any_text),
-        cmocka_unit_test(names), cmocka_unit_test(prices),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(every_key),
+        cmocka_unit_test(faults_by_text),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(faults_that_cannot_be),
+        cmocka_unit_test(any_text),
+        cmocka_unit_test(names),
+        cmocka_unit_test(prices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

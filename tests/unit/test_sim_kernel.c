@@ -41,8 +41,8 @@ static void memory_is_real(void **state) {
 static void add_kernel(const vram_kernel_call *call) {
     uint32_t *words = host(*(const vram_addr *)call->arguments[0]);
     uint32_t step = *(const uint32_t *)call->arguments[1];
-    uint32_t group = call->group[0] + call->groups[0] * (call->group[1] + call->groups[1] *
-                                                                              call->group[2]);
+    uint32_t group =
+        call->group[0] + call->groups[0] * (call->group[1] + call->groups[1] * call->group[2]);
     for (uint32_t i = 0; i < call->group_size[0]; i++) {
         words[group * call->group_size[0] + i] += step + vr_locks_held();
     }
@@ -173,7 +173,8 @@ static vr_atomic_u32 inside;
 /* Stays inside until the host says so, for at most a few seconds. */
 static void slow_kernel(const vram_kernel_call *call) {
     (void)call;
-    vr_store(&inside, 1, VR_RELEASE);
+    uint32_t nobody = 0;
+    (void)vr_cas(&inside, &nobody, 1, VR_ACQ_REL); /* once open, it stays open */
     for (unsigned i = 0; i < 5000 && vr_load(&inside, VR_ACQUIRE) == 1; i++) {
         vr_os_sleep(1000000);
     }
@@ -232,6 +233,40 @@ static void others_go_on(void **state) {
     vr_store(&inside, 0, VR_RELAXED);
 }
 
+static void open_later(void *argument) {
+    (void)argument;
+    vr_os_sleep(20000000);
+    vr_store(&inside, 2, VR_RELEASE);
+}
+
+/* Giving back waits for the kernel of another thread, where the driver has to wait at all. */
+static void giving_back_waits(void **state) {
+    struct world world;
+    struct vr_thread threads[2];
+    (void)state;
+    open_world(&world, "real=on,memory=64M,lag=10000,fault=signal:1:99");
+    struct vr_device *device = &world.device;
+    struct vr_queue queue = create_queue(device);
+    void *kernel = load(device, slow_kernel);
+    vram_addr addr = alloc(device, PAGE);
+    struct waiter waiter = {.queue = &queue};
+    assert_int_equal(device->queue_ops->signal(&queue, 1), VRAM_ERR_BACKEND);
+    assert_ok(launch_add(&queue, kernel, addr, 1));
+    assert_ok(vr_os_thread_start(&threads[0], "waiter", wait_for_kernel, &waiter));
+    while (!vr_load(&inside, VR_ACQUIRE)) {
+        vr_os_yield();
+    }
+    assert_ok(vr_os_thread_start(&threads[1], "opener", open_later, NULL));
+    assert_ok(device->ops->free(device, addr, PAGE)); /* after the kernel that was given it */
+    assert_int_equal(vr_load(&inside, VR_ACQUIRE), 2);
+    vr_os_thread_join(&threads[0]);
+    vr_os_thread_join(&threads[1]);
+    device->queue_ops->destroy(&queue);
+    device->kernel->unload(device, kernel);
+    close_world(&world, 0);
+    vr_store(&inside, 0, VR_RELAXED);
+}
+
 int main(void) {
     static char lost[] = "lost";
     const struct CMUnitTest tests[] = {
@@ -241,6 +276,7 @@ int main(void) {
         cmocka_unit_test(kernels_may_call),
         cmocka_unit_test(others_go_on),
         {"others_go_on (lost)", others_go_on, NULL, NULL, lost},
+        cmocka_unit_test(giving_back_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

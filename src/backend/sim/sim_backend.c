@@ -12,6 +12,8 @@
 #include "base/os/os.h"
 #include "base/text.h"
 
+#include <string.h>
+
 /* --------------------------------------------------------------------- starting */
 
 void vr_sim_free(struct vr_sim *sim) {
@@ -22,6 +24,8 @@ void vr_sim_free(struct vr_sim *sim) {
         sim->backend->impl = NULL;
     }
     vr_mutex_destroy(&sim->lock);
+    vr_sim_map_free(&sim->ranges);
+    vr_sim_map_free(&sim->mappings);
     vr_mem_free(sim->tickets);
     vr_mem_free(sim->journal);
     vr_mem_free(sim->texts);
@@ -29,6 +33,8 @@ void vr_sim_free(struct vr_sim *sim) {
     vr_mem_free(sim);
 }
 
+/* Everything but the file of contents, which only an opened device needs: a context that never uses
+   its simulated devices takes no descriptor. */
 static struct vr_sim *sim_make(const struct vr_sim_config *config) {
     static const char operation[] = "start";
     struct vr_sim *sim =
@@ -57,6 +63,8 @@ static struct vr_sim *sim_make(const struct vr_sim_config *config) {
     return sim;
 }
 
+/* The text comes from the context's options; src/device has put the option `sim` there when the
+   program said nothing, and who starts a backend by hand may leave that to us. */
 static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
     char text[VR_OPTION_TEXT_MAX];
     struct vr_sim_config config;
@@ -105,6 +113,8 @@ static uint32_t count(struct vr_backend *backend) {
 
 /* -------------------------------------------------------------------- describing */
 
+/* Capabilities follow from the configuration alone, and device_open sets the groups by the same
+   tests, so that the two cannot disagree. */
 static uint32_t caps_of(const struct vr_sim_config *config) {
     uint32_t caps = VRAM_CAP_PINNED | VRAM_CAP_MANAGED | VRAM_CAP_ADOPT | VRAM_CAP_SIMULATED;
     caps |= config->vmm ? VRAM_CAP_VMM : 0;
@@ -116,6 +126,7 @@ static uint32_t caps_of(const struct vr_sim_config *config) {
     return caps;
 }
 
+/* A simulation knows everything about itself. */
 static uint32_t all_caps(void) {
     uint32_t caps = 0;
 #define CAP(NAME, bit, name, text) caps |= VRAM_CAP_##NAME;
@@ -124,6 +135,7 @@ static uint32_t all_caps(void) {
     return caps;
 }
 
+/* No UUID and no PCI address: those name hardware, and there is none. */
 static vram_status describe(struct vr_backend *backend, uint32_t index,
                             struct vram_device_info *info) {
     const struct vr_sim_config *config = &((struct vr_sim *)backend->impl)->config;
@@ -132,6 +144,8 @@ static vram_status describe(struct vr_backend *backend, uint32_t index,
     vr_text_copy(info->name, sizeof info->name, config->profile->device_name);
     vr_text_copy(info->architecture, sizeof info->architecture, "sim");
     info->uuid_known = info->pci_known = false;
+    memset(info->uuid, 0, sizeof info->uuid);
+    memset(info->pci, 0, sizeof info->pci);
     info->caps = caps_of(config);
     info->caps_known = all_caps();
     info->memory_bytes = (vram_value){config->memory_bytes, true};

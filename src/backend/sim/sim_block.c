@@ -68,8 +68,7 @@ static void give_addresses(struct vr_sim_open *open, uint64_t addr, uint64_t byt
 /* --------------------------------------------------------------------- looking */
 
 static struct vr_sim_block *block_at(const struct vr_sim_map *map, uint64_t addr) {
-    struct vr_sim_node *node = vr_sim_map_below(map, addr);
-    struct vr_sim_block *block = node ? VR_CONTAINER(node, struct vr_sim_block, node) : NULL;
+    struct vr_sim_block *block = vr_sim_map_below(map, addr);
     return block && addr - block->addr < block->bytes ? block : NULL;
 }
 
@@ -128,6 +127,19 @@ static bool take_pages(struct vr_sim_call *call, struct vr_sim_block *block, uin
     return vr_sim_system(call, status);
 }
 
+/* Gives back what take_place took. */
+static vram_status give_place(struct vr_sim_block *block) {
+    if (block->kind == VR_SIM_KIND_PHYSICAL) {
+        vr_sim_ticket_give(block->open->sim, block->ticket);
+    } else if (block->pages) {
+        return vr_os_pages_free(block->pages, block->bytes);
+    } else if (block->addr) {
+        give_addresses(block->open, block->addr, block->bytes);
+    }
+    return VRAM_OK;
+}
+
+/* A handle's number, or addresses, which are then known to the machine. */
 static bool take_place(struct vr_sim_call *call, struct vr_sim_block *block, uint64_t align) {
     bool taken = true;
     if (block->kind == VR_SIM_KIND_PHYSICAL) {
@@ -144,11 +156,15 @@ static bool take_place(struct vr_sim_call *call, struct vr_sim_block *block, uin
             taken = vr_sim_refuse(call, VRAM_SIM_OUT_OF_MEMORY, "no addresses are left");
         }
     }
-    if (taken) {
-        block->addr = block->pages ? (uintptr_t)block->pages : block->addr;
-        vr_sim_map_insert(&call->sim->ranges, &block->node, block->addr);
+    if (!taken) {
+        return false;
     }
-    return taken;
+    block->addr = block->pages ? (uintptr_t)block->pages : block->addr;
+    if (!vr_sim_map_insert(&call->sim->ranges, block->addr, block)) {
+        (void)give_place(block);
+        return vr_sim_system(call, VRAM_ERR_HOST_MEMORY);
+    }
+    return true;
 }
 
 static void give_memory(struct vr_sim_block *block) {
@@ -193,6 +209,16 @@ fail:
 
 /* ---------------------------------------------------------------------- ending */
 
+bool vr_sim_block_map(struct vr_sim_block *block, struct vr_sim_block *range, uint64_t addr) {
+    if (!vr_sim_map_insert(&block->open->sim->mappings, addr, block)) {
+        return false;
+    }
+    block->addr = addr;
+    block->range = range;
+    range->mappings++;
+    return true;
+}
+
 vram_status vr_sim_block_unmap(struct vr_sim_block *block) {
     struct vr_sim *sim = block->open->sim;
     if (sim->config.real) {
@@ -201,8 +227,9 @@ vram_status vr_sim_block_unmap(struct vr_sim_block *block) {
             return status;
         }
     }
-    vr_sim_range_at(sim, block->addr)->mappings--;
-    vr_sim_map_remove(&sim->mappings, &block->node);
+    vr_sim_map_remove(&sim->mappings, block->addr);
+    block->range->mappings--;
+    block->range = NULL;
     block->addr = 0;
     block->accessible = false;
     return VRAM_OK;
@@ -210,18 +237,12 @@ vram_status vr_sim_block_unmap(struct vr_sim_block *block) {
 
 vram_status vr_sim_block_end(struct vr_sim_block *block) {
     struct vr_sim *sim = block->open->sim;
-    if (block->pages) {
-        vram_status status = vr_os_pages_free(block->pages, block->bytes);
-        if (status != VRAM_OK) {
-            return status;
-        }
-    } else if (block->addr) {
-        give_addresses(block->open, block->addr, block->bytes);
+    vram_status status = give_place(block);
+    if (status != VRAM_OK) {
+        return status;
     }
-    if (block->kind == VR_SIM_KIND_PHYSICAL) {
-        vr_sim_ticket_give(sim, block->ticket);
-    } else {
-        vr_sim_map_remove(&sim->ranges, &block->node);
+    if (block->kind != VR_SIM_KIND_PHYSICAL) {
+        vr_sim_map_remove(&sim->ranges, block->addr);
     }
     if (has_memory(block)) {
         give_memory(block);

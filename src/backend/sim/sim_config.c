@@ -21,6 +21,7 @@ static bool same(const char *text, size_t bytes, const char *word) {
     return strlen(word) == bytes && memcmp(text, word, bytes) == 0;
 }
 
+/* Digits only: no sign, no blank, no other base, nothing behind them. */
 static bool read_number(const char *text, size_t bytes, uint64_t low, uint64_t high,
                         uint64_t *number) {
     uint64_t value = 0;
@@ -55,6 +56,7 @@ static bool read_size(const char *text, uint64_t low, uint64_t high, uint64_t *b
     return true;
 }
 
+/* The words that VRAM_CONF takes for switches. */
 static bool read_switch(const char *text, bool *on) {
     static const char *const words[2][4] = {{"off", "false", "no", "0"},
                                             {"on", "true", "yes", "1"}};
@@ -111,6 +113,8 @@ static bool read_code(const char *text, size_t bytes, struct vram_sim_fault *fau
     return true;
 }
 
+/* "CALL:N", "CALL:N:CODE" or "CALL:N:CODE:forever". Running out of memory is what most people want
+   to see, so it needs no code. */
 static bool read_fault(const char *text, struct vr_sim_config *config) {
     struct vram_sim_fault fault = {.size = sizeof fault, .code = VRAM_SIM_OUT_OF_MEMORY};
     const char *part;
@@ -166,6 +170,7 @@ static bool read_devices(const char *text, struct vr_sim_config *config) {
     return read_number32(text, VR_SIM_DEVICES_MAX, &config->devices);
 }
 
+/* Rounded down to whole pages: what is left over could never be allocated. */
 static bool read_memory(const char *text, struct vr_sim_config *config) {
     if (!read_size(text, 64 * VR_KIB, VR_SIM_MEMORY_MAX, &config->memory_bytes)) {
         return false;
@@ -204,6 +209,7 @@ static bool read_lag(const char *text, struct vr_sim_config *config) {
     return read_number32(text, VR_SIM_LAG_MAX, &config->lag);
 }
 
+/* "CALL" for every device, "CALL:DEVICE" for one, so that the others can be seen to go on. */
 static bool read_lose(const char *text, struct vr_sim_config *config) {
     const char *part;
     size_t bytes;
@@ -224,6 +230,7 @@ static bool read_journal(const char *text, struct vr_sim_config *config) {
     return read_number32(text, VR_SIM_JOURNAL_MAX, &config->journal);
 }
 
+/* One row per key. `accepted` is shown to who wrote something else. */
 static const struct {
     const char *name;
     const char *accepted;
@@ -251,6 +258,8 @@ enum { KEY_COUNT = sizeof keys / sizeof keys[0] };
 #define SHOWN(entry, part)                                                                         \
     (int)((entry)->part##_bytes < 32 ? (entry)->part##_bytes : 32), (entry)->part
 
+/* Reads one entry. `given` has a bit for each key that was seen: the second of two values would
+   silently win otherwise. A value too long for the buffer is read as none, which no key accepts. */
 static vram_status read_entry(const struct vr_conf_entry *entry, uint32_t *given,
                               struct vr_sim_config *config) {
     char value[VALUE_MAX];

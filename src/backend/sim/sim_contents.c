@@ -31,6 +31,7 @@ bool vr_sim_span_at(struct vr_sim *sim, uint64_t addr, uint64_t bytes, struct vr
     return true;
 }
 
+/* Finds the same blocks when work is submitted and when it ends, by rule (3) of sim_machine.h. */
 void vr_sim_touch(struct vr_sim *sim, uint64_t addr, uint64_t bytes, int change) {
     struct vr_sim_span span;
     for (; bytes && vr_sim_span_at(sim, addr, bytes, &span); bytes -= span.bytes) {
@@ -56,6 +57,8 @@ vram_status vr_sim_file_reach(struct vr_sim *sim, uint64_t offset, uint64_t byte
     return status;
 }
 
+/* The first write makes the file long enough for the whole block, so that later reads never meet its
+   end, wherever in the block they begin. */
 static vram_status write_span(struct vr_sim *sim, const struct vr_sim_span *span,
                               const void *from) {
     struct vr_sim_block *block = span->block;
@@ -84,6 +87,7 @@ static vram_status read_span(struct vr_sim *sim, const struct vr_sim_span *span,
     return vr_os_file_read(sim->file, block->offset + span->at, to, span->bytes);
 }
 
+/* Whether it reads as zeros because nothing was ever written. */
 static bool is_blank(const struct vr_sim_span *span) {
     return !in_host_pages(span->block) && !span->block->written;
 }
@@ -116,6 +120,7 @@ vram_status vr_sim_read(struct vr_sim *sim, void *to, uint64_t addr, uint64_t by
     return status;
 }
 
+/* From blank to blank there is nothing to move; all else goes through the bounce, piece by piece. */
 vram_status vr_sim_copy(struct vr_sim *sim, uint64_t to, uint64_t from, uint64_t bytes) {
     struct vr_sim_span target, source;
     vram_status status = VRAM_OK;
@@ -137,16 +142,26 @@ vram_status vr_sim_copy(struct vr_sim *sim, uint64_t to, uint64_t from, uint64_t
     return status;
 }
 
+/* Repeats the pattern over the first `bytes` bytes of the bounce. */
+static void lay_pattern(struct vr_sim *sim, uint32_t pattern, uint32_t pattern_bytes,
+                        uint64_t bytes) {
+    uint64_t done = pattern_bytes;
+    for (uint32_t i = 0; i < pattern_bytes; i++) {
+        sim->bounce[i] = (uint8_t)(pattern >> 8 * i);
+    }
+    for (uint64_t some; done < bytes; done += some) { /* twice as much each time */
+        some = done < bytes - done ? done : bytes - done;
+        memcpy(sim->bounce + done, sim->bounce, some);
+    }
+}
+
 vram_status vr_sim_fill(struct vr_sim *sim, uint64_t to, uint32_t pattern, uint32_t pattern_bytes,
                         uint64_t bytes) {
     struct vr_sim_span span;
     vram_status status = VRAM_OK;
-    uint64_t length = bytes < VR_SIM_BOUNCE ? bytes : VR_SIM_BOUNCE;
+    bool zero = pattern << 8 * (4 - pattern_bytes) == 0;
+    lay_pattern(sim, pattern, pattern_bytes, bytes < VR_SIM_BOUNCE ? bytes : VR_SIM_BOUNCE);
     /* Blocks and bounce are multiples of 4 bytes long, so every span begins with the pattern. */
-    for (uint32_t i = 0; i < length || i < 4; i++) {
-        sim->bounce[i] = (uint8_t)(pattern >> 8 * (i % pattern_bytes));
-    }
-    bool zero = sim->bounce[0] == 0 && memcmp(sim->bounce, sim->bounce + 1, 3) == 0;
     while (bytes && status == VRAM_OK && vr_sim_span_at(sim, to, bytes, &span)) {
         if (!zero || !is_blank(&span)) {
             span.bytes = span.bytes < VR_SIM_BOUNCE ? span.bytes : VR_SIM_BOUNCE;

@@ -96,6 +96,8 @@ static bool lie(struct vr_sim_call *call, vram_sim_lie kind) {
 
 /* ---------------------------------------------------------------------- striking */
 
+/* Whether a call is one of those that the plan counts. A lie counts only calls that can lie, so that
+   "the third of any" is the third that could strike. */
 static bool plan_means(const struct vram_sim_fault *plan, vram_sim_call call) {
     if (plan->lie && !vr_sim_call_can_lie(call)) {
         return false;
@@ -129,6 +131,8 @@ bool vr_sim_strike(struct vr_sim_call *call) {
 
 /* -------------------------------------------------------------------------- loss */
 
+/* Nothing can be done on the device any more, and nothing that was begun will end. Its blocks stay:
+   they are the library's to give back, without a call. */
 void vr_sim_lose(struct vr_sim *sim, struct vr_sim_gpu *gpu, const char *why) {
     if (gpu->lost) {
         return;

@@ -136,6 +136,7 @@ static struct vr_sim_launch *launch_make(struct vr_sim_call *call, struct vr_sim
     return made;
 }
 
+/* Busy marks are set last, when nothing can fail any more. */
 static vram_status queue_launch(struct vr_queue *queue, void *kernel,
                                 const struct vram_launch *launch) {
     struct vr_sim_call call;

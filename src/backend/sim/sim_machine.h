@@ -50,20 +50,20 @@ enum vr_sim_kind {
 };
 
 struct vr_sim_block {
-    struct vr_sim_node node; /* in vr_sim.ranges or, when mapped, in vr_sim.mappings */
-    struct vr_link link;     /* in vr_sim_open.blocks */
+    struct vr_link link; /* in vr_sim_open.blocks */
     struct vr_sim_open *open;
     enum vr_sim_kind kind;
-    uint64_t addr;     /* first address; of a physical handle while it is mapped, else 0 */
-    uint64_t bytes;    /* size */
-    uint64_t offset;   /* of its contents in vr_sim.file; not for host pages and ranges */
-    uint64_t ticket;   /* handle of a physical */
-    uint32_t busy;     /* how often submitted work touches it */
-    uint32_t mappings; /* handles mapped in a range */
-    bool accessible;   /* a mapped handle that may be used */
-    bool written;      /* the file holds something; untouched memory reads as zeros */
-    bool refused;      /* giving it back met a planned fault: no leak of the library's */
-    void *pages;       /* host pages behind it, or the real addresses; NULL when synthetic */
+    uint64_t addr;              /* first address; of a physical handle while it is mapped, else 0 */
+    uint64_t bytes;             /* size */
+    uint64_t offset;            /* of its contents in vr_sim.file; not for host pages and ranges */
+    uint64_t ticket;            /* handle of a physical */
+    uint32_t busy;              /* how often submitted work touches it */
+    uint32_t mappings;          /* handles mapped in a range */
+    struct vr_sim_block *range; /* the range that a handle is mapped in; NULL when it is not */
+    bool accessible;            /* a mapped handle that may be used */
+    bool written;               /* the file holds something; untouched memory reads as zeros */
+    bool refused;               /* giving it back met a planned fault: no leak of the library's */
+    void *pages; /* host pages behind it, or the real addresses; NULL when synthetic */
 };
 
 /* A part of memory that lies in one block. */
@@ -283,8 +283,10 @@ struct vr_sim_block *vr_sim_block_make(struct vr_sim_call *call, enum vr_sim_kin
 vram_status vr_sim_block_end(struct vr_sim_block *block);
 /* The block that has an address of its own and contains `addr`; NULL when there is none. */
 struct vr_sim_block *vr_sim_range_at(struct vr_sim *sim, uint64_t addr);
-/* The handle mapped at `addr`, or NULL. */
+/* The handle whose mapping contains `addr`, or NULL. */
 struct vr_sim_block *vr_sim_mapping_at(struct vr_sim *sim, uint64_t addr);
+/* Puts a handle, which is nowhere, at a free place of a range; false without host memory. */
+bool vr_sim_block_map(struct vr_sim_block *block, struct vr_sim_block *range, uint64_t addr);
 /* Takes a handle off its place. */
 vram_status vr_sim_block_unmap(struct vr_sim_block *block);
 

@@ -79,6 +79,7 @@ static bool check_found(struct vr_sim_call *call, const struct vr_sim_block *blo
     return true;
 }
 
+/* A misaligned lie may be given back: that is a kindness of the library's, and changes nothing. */
 vram_status vr_sim_give_back(struct vr_device *device, vram_sim_call kind,
                              enum vr_sim_kind block_kind, uint64_t addr, uint64_t bytes) {
     struct vr_sim_call call;

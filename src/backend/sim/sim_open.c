@@ -100,6 +100,7 @@ static void sweep_blocks(struct vr_sim_call *call, bool handles) {
     }
 }
 
+/* Everything that is left, users before what they use. */
 static void sweep(struct vr_sim_call *call) {
     struct vr_sim_open *open = call->open;
     struct vr_link *link;
@@ -127,6 +128,7 @@ static void free_open(struct vr_sim_open *open) {
     vr_mem_free(open);
 }
 
+/* Done even when a fault strikes it or the machine was stopped: there is nobody to try again. */
 void vr_sim_device_close(struct vr_device *device) {
     struct vr_sim_open *open = device->impl;
     struct vr_sim *sim = open->sim;

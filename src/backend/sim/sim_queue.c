@@ -13,6 +13,7 @@
 
 /* ---------------------------------------------------------------------- streams */
 
+/* The stream that some queue of this device uses under this native name; NULL when none does. */
 static struct vr_sim_stream *stream_of_native(const struct vr_sim_open *open, const void *native) {
     for (struct vr_link *link = vr_list_first(&open->queues); link;
          link = vr_list_next(&open->queues, link)) {
@@ -63,6 +64,7 @@ static struct vr_sim_word *word_take(struct vr_sim_open *open) {
 
 /* ----------------------------------------------------------------------- queues */
 
+/* Who still waits for its word is let go: its points all count as passed from now on. */
 void vr_sim_queue_free(struct vr_sim_queue *queue) {
     struct vr_sim *sim = queue->open->sim;
     vr_sim_pass(queue, UINT64_MAX, sim->clock_ns);
@@ -139,6 +141,7 @@ static vram_status queue_adopt(struct vr_queue *queue) {
     return queue_start(queue, false);
 }
 
+/* Work of other queues on the same stream does not count. */
 static bool has_work(const struct vr_sim_queue *queue) {
     const struct vr_list *works = &queue->stream->work;
     for (struct vr_link *link = vr_list_first(works); link; link = vr_list_next(works, link)) {
@@ -165,6 +168,8 @@ static void queue_destroy(struct vr_queue *queue) {
 
 /* ------------------------------------------------------------------------- work */
 
+/* The tick lies in the future even without a lag, so that nothing is done inside the call that
+   submitted it: a library that takes "submitted" for "done" is found out at once. */
 struct vr_sim_work *vr_sim_work_make(struct vr_sim_call *call, struct vr_queue *queue) {
     struct vr_sim_work *work = vr_mem_alloc(1, sizeof *work, vram_sim_call_name(call->kind));
     if (!work) {
@@ -195,6 +200,7 @@ void vr_sim_work_submit(struct vr_sim *sim, struct vr_sim_work *work) {
     vr_list_append(&stream->work, &work->link);
 }
 
+/* The check is made once, at submission: from then on rule (3) of sim_machine.h holds. */
 bool vr_sim_check_memory(struct vr_sim_call *call, const struct vr_sim_gpu *gpu, uint64_t addr,
                          uint64_t bytes) {
     struct vr_sim_span span;
@@ -269,6 +275,8 @@ vram_status vr_sim_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t byt
 
 /* ------------------------------------------------------------- points in time */
 
+/* Several threads may mark one queue at once, so values may come out of order; src/device sees to it
+   that the highest comes last. The word takes each as it comes. */
 static vram_status queue_signal(struct vr_queue *queue, uint64_t value) {
     struct vr_sim_queue *own = queue->impl;
     struct vr_sim_call call;

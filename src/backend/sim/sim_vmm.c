@@ -8,6 +8,7 @@
 #include "base/os/os.h"
 #include "base/size.h"
 
+/* src/device rounds before it calls, so a size that is off is its mistake, not the user's. */
 static bool check_sizes(struct vr_sim_call *call, uint64_t addr, uint64_t bytes) {
     uint64_t granule = call->sim->config.granule;
     if (bytes == 0 || bytes % granule || addr % granule) {
@@ -60,6 +61,8 @@ static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t
     return vr_sim_end(&call);
 }
 
+/* A live handle of this device that is mapped nowhere. Hardware can map one handle twice; the contract
+   of backend.h does not use that, since not every driver can. */
 static struct vr_sim_block *check_handle(struct vr_sim_call *call, uint64_t handle,
                                          uint64_t bytes) {
     struct vr_sim_block *block = vr_sim_ticket_find(call->sim, VR_SIM_KIND_PHYSICAL, handle);
@@ -104,8 +107,9 @@ static struct vr_sim_block *check_place(struct vr_sim_call *call, uint64_t addr,
                       (unsigned long long)addr, (unsigned long long)bytes);
         return NULL;
     }
-    struct vr_sim_node *next = vr_sim_map_above(&call->sim->mappings, addr);
-    if (vr_sim_mapping_at(call->sim, addr) || (next && next->key - addr < bytes)) {
+    /* The last mapping that begins before the end of the place: none, or it ends before it. */
+    const struct vr_sim_block *last = vr_sim_map_below(&call->sim->mappings, addr + bytes - 1);
+    if (last && last->addr + last->bytes > addr) {
         vr_sim_breach(call, "a handle is mapped in 0x%llx with %llu bytes already",
                       (unsigned long long)addr, (unsigned long long)bytes);
         return NULL;
@@ -113,6 +117,8 @@ static struct vr_sim_block *check_place(struct vr_sim_call *call, uint64_t addr,
     return range;
 }
 
+/* The mapping is entered before the system is asked, since entering may lack memory and taking it
+   out again cannot fail. */
 static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t handle,
                            uint64_t bytes) {
     struct vr_sim_call call;
@@ -122,13 +128,12 @@ static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t ha
         !(range = check_place(&call, addr, bytes))) {
         return vr_sim_end(&call);
     }
-    bool mapped = !call.sim->config.real ||
-                  vr_sim_system(&call, vr_os_file_map(call.sim->file, block->offset,
-                                                      (void *)(uintptr_t)addr, bytes));
-    if (mapped) {
-        block->addr = addr;
-        range->mappings++;
-        vr_sim_map_insert(&call.sim->mappings, &block->node, addr);
+    if (!vr_sim_block_map(block, range, addr)) {
+        vr_sim_system(&call, VRAM_ERR_HOST_MEMORY);
+    } else if (call.sim->config.real &&
+               !vr_sim_system(&call, vr_os_file_map(call.sim->file, block->offset,
+                                                    (void *)(uintptr_t)addr, bytes))) {
+        (void)vr_sim_block_unmap(block);
     }
     return vr_sim_end(&call);
 }
@@ -163,6 +168,7 @@ static uint64_t count_handles(struct vr_sim_call *call, uint64_t addr, uint64_t 
     return count;
 }
 
+/* After count_handles has seen that the range is made of whole handles. */
 static void make_accessible(struct vr_sim *sim, uint64_t addr, uint64_t bytes) {
     for (uint64_t at = addr; at - addr < bytes;) {
         struct vr_sim_block *block = vr_sim_mapping_at(sim, at);
@@ -179,7 +185,7 @@ static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t
     }
     uint64_t handles = count_handles(&call, addr, bytes);
     if (handles) {
-        call.cost_ns *= handles;
+        call.cost_ns *= handles; /* drivers take their time per handle, not per call */
         if (!call.sim->config.real ||
             vr_sim_system(&call, vr_os_pages_access((void *)(uintptr_t)addr, bytes))) {
             make_accessible(call.sim, addr, bytes);
@@ -192,8 +198,7 @@ static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t
 static void note_refused(struct vr_sim *sim, uint64_t addr) {
     struct vr_sim_block *block = vr_sim_mapping_at(sim, addr);
     if (block) {
-        block->refused = true;
-        vr_sim_range_at(sim, addr)->refused = true;
+        block->refused = block->range->refused = true;
     }
 }
 
