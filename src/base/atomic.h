@@ -44,10 +44,10 @@ enum vr_order {
     atomic_compare_exchange_weak_explicit(object, expected, desired, (memory_order)(order),        \
                                           vr_order_failed(order))
 
-/* Raises *object to at least `value`; for peaks and words that only rise. */
+/* Raises *object to at least `value`, with release order; for peaks and words that only rise. */
 static inline void vr_atomic_max(vr_atomic_u64 *object, uint64_t value) {
     uint64_t seen = vr_load(object, VR_RELAXED);
-    while (seen < value && !vr_cas_weak(object, &seen, value, VR_RELAXED)) {
+    while (seen < value && !vr_cas_weak(object, &seen, value, VR_ACQ_REL)) {
     }
 }
 

@@ -95,7 +95,7 @@ struct vr_queue_object {
     struct vr_device_object *device; /* pinned */
     struct vr_link link;             /* in device->queues */
     vr_atomic_u64 issued;            /* highest value any signal was asked to write */
-    vr_atomic_u64 settled;           /* points up to here passed: the queue was seen idle then */
+    vr_atomic_u64 settled;           /* points up to here are known to have passed; only rises */
     vr_atomic_u64 looks;             /* polls that found a point not passed */
     vr_atomic_bool ended;            /* destroyed or ended by the user; only points still work */
     vr_atomic_bool idle;             /* all work is known to be done; nothing new can come */

@@ -15,7 +15,8 @@
  *      last signal of a queue therefore always carries the highest number, and nobody waits for ever.
  *      Re-submitting takes no new number, so threads cannot chase each other endlessly.
  *
- *  (3) A signal that the driver refused is covered by the next one, or by the queue being seen idle.
+ *  (3) A point that was seen to have passed stays so: `settled` keeps the highest number seen.
+ *  (4) A signal that the driver refused is covered by the next one, or by the queue being seen idle.
  *
  * docs/design/02-points-in-time.md has the argument at length.
  */
@@ -27,9 +28,13 @@
 #include "base/os/os.h"
 #include "device/ops.h"
 
-static bool passed(const struct vr_queue_object *queue, uint64_t value) {
-    return vr_load(queue->base.word, VR_ACQUIRE) >= value ||
-           vr_load(&queue->settled, VR_ACQUIRE) >= value || vr_load(&queue->idle, VR_ACQUIRE);
+/* Keeps (3): what was seen once stays seen, however the word moves. */
+static bool passed(struct vr_queue_object *queue, uint64_t value) {
+    uint64_t word = vr_load(queue->base.word, VR_ACQUIRE);
+    if (word > vr_load(&queue->settled, VR_RELAXED)) {
+        vr_atomic_max(&queue->settled, word);
+    }
+    return vr_load(&queue->settled, VR_ACQUIRE) >= value || vr_load(&queue->idle, VR_ACQUIRE);
 }
 
 /* Asks the driver. A queue without unfinished work has passed every number taken before it was asked;
