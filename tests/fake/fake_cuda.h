@@ -12,6 +12,7 @@
  *   FAKE_CUDA_DEVICES=N     devices (1; 0 makes cuInit answer "no device")
  *   FAKE_CUDA_MEMORY=BYTES  of each device (4 GiB)
  *   FAKE_CUDA_VERSION=N     what cuDriverGetVersion tells (13000)
+ *   FAKE_CUDA_VMM=0|1, FAKE_CUDA_MEMORY_OPS=0|1, FAKE_CUDA_MAJOR, _MINOR, _UNIFIED: attributes
  *   FAKE_CUDA_DELAY=US      the engine rests that long before each operation (0)
  *   FAKE_CUDA_FAIL=NAME:N:CODE[:forever]   as refuse() below; NAME may be any
  *   FAKE_CUDA_JOURNAL=PATH  calls after exit began, or in a forked child, are appended here

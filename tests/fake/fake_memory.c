@@ -246,6 +246,7 @@ vr_cu_result cuMemFreeHost(void *memory) {
     }
     if (fake_in_use(range->addr, range->bytes)) {
         fake_violation("cuMemFreeHost under unfinished work");
+        range->pages = NULL; /* the engine will still touch it: left mapped, so as to report this */
     }
     range_end(range);
     fake.live.pinned--;

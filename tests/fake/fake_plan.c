@@ -68,9 +68,36 @@ vr_cu_result fake_strike(enum fake_call call) {
 
 /* -------------------------------------------------------------- environment */
 
+static struct attribute_row {
+    enum vr_cu_attribute attribute;
+    int normal, value;
+    const char *name; /* in the environment */
+} attributes[] = {
+    {VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING, 1, 1, "FAKE_CUDA_UNIFIED"},
+    {VR_CU_ATTRIBUTE_MAJOR, 9, 9, "FAKE_CUDA_MAJOR"},
+    {VR_CU_ATTRIBUTE_MINOR, 0, 0, "FAKE_CUDA_MINOR"},
+    {VR_CU_ATTRIBUTE_MEMORY_OPS_V1, 1, 1, "FAKE_CUDA_MEMORY_OPS"},
+    {VR_CU_ATTRIBUTE_VMM, 1, 1, "FAKE_CUDA_VMM"},
+    {VR_CU_ATTRIBUTE_MEMORY_OPS, 1, 1, "FAKE_CUDA_MEMORY_OPS"},
+};
+
+enum { ATTRIBUTE_COUNT = sizeof attributes / sizeof attributes[0] };
+
 static uint64_t environment(const char *name, uint64_t otherwise) {
     const char *text = getenv(name);
     return text && *text ? strtoull(text, NULL, 0) : otherwise;
+}
+
+/* Settings that cuInit finds and reset() comes back to. */
+static void settings_from_environment(void) {
+    fake.device_count = (int)environment("FAKE_CUDA_DEVICES", 1);
+    fake.device_count = fake.device_count > FAKE_DEVICES_MAX ? FAKE_DEVICES_MAX : fake.device_count;
+    fake.capacity = environment("FAKE_CUDA_MEMORY", UINT64_C(4) << 30);
+    fake.version = (int)environment("FAKE_CUDA_VERSION", 13000);
+    fake.delay_us = (unsigned)environment("FAKE_CUDA_DELAY", 0);
+    for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
+        attributes[i].value = (int)environment(attributes[i].name, (uint64_t)attributes[i].normal);
+    }
 }
 
 static void plan_from_environment(void) {
@@ -100,11 +127,7 @@ void fake_wake_up(void) {
     }
     awake = true;
     fake.process = (int)getpid();
-    fake.device_count = (int)environment("FAKE_CUDA_DEVICES", 1);
-    fake.device_count = fake.device_count > FAKE_DEVICES_MAX ? FAKE_DEVICES_MAX : fake.device_count;
-    fake.capacity = environment("FAKE_CUDA_MEMORY", UINT64_C(4) << 30);
-    fake.version = (int)environment("FAKE_CUDA_VERSION", 13000);
-    fake.delay_us = (unsigned)environment("FAKE_CUDA_DELAY", 0);
+    settings_from_environment();
     plan_from_environment();
     for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
         struct fake_device *device = &fake.devices[i];
@@ -136,20 +159,6 @@ void fake_journal(enum fake_call call) {
 
 /* ------------------------------------------------------------------ control */
 
-static struct attribute_row {
-    enum vr_cu_attribute attribute;
-    int normal, value;
-} attributes[] = {
-    {VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING, 1, 1},
-    {VR_CU_ATTRIBUTE_MAJOR, 9, 9},
-    {VR_CU_ATTRIBUTE_MINOR, 0, 0},
-    {VR_CU_ATTRIBUTE_MEMORY_OPS_V1, 1, 1},
-    {VR_CU_ATTRIBUTE_VMM, 1, 1},
-    {VR_CU_ATTRIBUTE_MEMORY_OPS, 1, 1},
-};
-
-enum { ATTRIBUTE_COUNT = sizeof attributes / sizeof attributes[0] };
-
 int fake_attribute(enum vr_cu_attribute attribute) {
     for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
         if (attributes[i].attribute == attribute) {
@@ -163,17 +172,12 @@ static void control_reset(void) {
     plan_set(NULL, 0, 0, FAKE_CUDA_TRUE, false);
     pthread_mutex_lock(&fake.lock);
     fake_wake_up();
-    fake.device_count = (int)environment("FAKE_CUDA_DEVICES", 1);
-    fake.capacity = environment("FAKE_CUDA_MEMORY", UINT64_C(4) << 30);
-    fake.version = (int)environment("FAKE_CUDA_VERSION", 13000);
+    settings_from_environment();
     fake.held = false;
     fake.pinned_offset = 0;
     fake.violations = 0;
     fake.violation = "";
     fake.captured = 0;
-    for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
-        attributes[i].value = attributes[i].normal;
-    }
     fake_streams_reset();
     fake_memory_reset();
     for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
@@ -181,6 +185,7 @@ static void control_reset(void) {
         fake.devices[i].retains = 0;
     }
     memset(&fake.live, 0, sizeof fake.live);
+    fake_thread.mode = VR_CU_MODE_GLOBAL;
     pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.lock);
 }

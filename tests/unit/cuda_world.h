@@ -157,15 +157,20 @@ static inline uint64_t word_of(const struct vr_queue *queue) {
     return vr_load(queue->word, VR_ACQUIRE);
 }
 
-static inline bool passes(const struct vr_queue *queue, uint64_t value) {
+/* Whether a word rises to `value` before long. */
+static inline bool reaches(vr_atomic_u64 *word, uint64_t value) {
     uint64_t end = vr_os_now() + FOR_EVER;
-    while (word_of(queue) < value) {
+    while (vr_load(word, VR_ACQUIRE) < value) {
         if (vr_os_now() > end) {
             return false;
         }
         vr_os_sleep(20000);
     }
     return true;
+}
+
+static inline bool passes(const struct vr_queue *queue, uint64_t value) {
+    return reaches(queue->word, value);
 }
 
 /* Submits the next value and waits until it has passed. */

@@ -243,6 +243,7 @@ enum {
 
 /* The loaded driver: one pointer per row above, NULL where an optional symbol is absent. */
 struct vr_cuda_api {
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): these are declarations, not expressions */
 #define VR_CUDA_FIELD(name, symbol, fallback, optional, parameters) vr_cu_result(*name) parameters;
     VR_CUDA_FUNCTIONS(VR_CUDA_FIELD)
 #undef VR_CUDA_FIELD

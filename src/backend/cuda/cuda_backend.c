@@ -91,6 +91,7 @@ static vram_status read_version(const struct vr_cuda_api *api, char *text, size_
     return VRAM_OK;
 }
 
+/* cuInit says when there is no device, so a count of 0 is a driver that changed its mind. */
 static vram_status count_devices(const struct vr_cuda_api *api, uint32_t *count) {
     int found = 0;
     vram_status status =
@@ -104,6 +105,8 @@ static vram_status count_devices(const struct vr_cuda_api *api, uint32_t *count)
     return status;
 }
 
+/* Several contexts may start the driver: loading it again finds it loaded, and cuInit does nothing
+   the second time. */
 static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
     (void)options;
     struct vr_cuda *cuda = vr_mem_alloc(1, sizeof *cuda, "cuda_start");
@@ -142,6 +145,7 @@ static uint32_t count(struct vr_backend *backend) {
 
 /* --------------------------------------------------------------- describing */
 
+/* What is asked below may fail without harm: the answer is then unknown. */
 static bool attribute(const struct vr_cuda_api *api, enum vr_cu_attribute which,
                       vr_cu_device device, int *value) {
     return api->cuDeviceGetAttribute(value, which, device) == VR_CU_SUCCESS;
@@ -174,6 +178,7 @@ static void describe_identity(const struct vr_cuda_api *api, vr_cu_device device
     }
 }
 
+/* The group is there as a whole or not at all. */
 static bool has_vmm_calls(const struct vr_cuda_api *api) {
     return api->cuMemGetAllocationGranularity && api->cuMemAddressReserve &&
            api->cuMemAddressFree && api->cuMemCreate && api->cuMemRelease && api->cuMemMap &&
@@ -226,6 +231,8 @@ static vram_status check_addressing(const struct vr_cuda_api *api, vr_cu_device 
     return status;
 }
 
+/* Needs no context: describing a device neither starts it nor takes memory on it. The driver tells
+   no largest allocation, so that stays unknown. */
 static vram_status describe(struct vr_backend *backend, uint32_t index,
                             struct vram_device_info *info) {
     const struct vr_cuda *cuda = backend->impl;

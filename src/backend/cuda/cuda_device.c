@@ -57,6 +57,7 @@ void vr_cuda_leave(const struct vr_cuda_scope *scope) {
 
 /* ------------------------------------------------------------ device memory */
 
+/* Costs microseconds, counts other processes too, and says nothing about pieces: callers sample. */
 static vram_status memory_info(struct vr_device *device, vram_value *free, vram_value *total) {
     struct vr_cuda_device *cuda = device->impl;
     struct vr_cuda_scope scope;
@@ -74,6 +75,8 @@ static vram_status memory_info(struct vr_device *device, vram_value *free, vram_
     return status;
 }
 
+/* The driver promises 256 bytes of alignment and gives whole granules their own pages, on their own
+   boundary. The library builds on the latter, so it is checked rather than hoped for. */
 static vram_status memory_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
     struct vr_cuda_device *cuda = device->impl;
     struct vr_cuda_scope scope;
@@ -224,6 +227,8 @@ static const struct vr_device_ops device_ops = {
 
 static const struct vr_pinned_ops pinned_ops = {.alloc = pinned_alloc, .free = pinned_free};
 
+/* Two handles on one device retain the context twice and share nothing else. A context that is lost
+   already is not released: the driver would only answer the same error again. */
 vram_status vr_cuda_device_open(struct vr_device *device) {
     const struct vr_cuda *backend = device->backend->impl;
     struct vr_cuda_scope scope;

@@ -83,12 +83,10 @@ vram_status vr_cuda_status(vr_cu_result code) {
     return row ? row->status : VRAM_ERR_BACKEND;
 }
 
-/* The driver's own words. They are static strings of the driver; it has none for codes that it does
-   not know, and an injected one may be among them. */
-static const char *words(vr_cu_result (*ask)(vr_cu_result, const char **), vr_cu_result code,
-                         const char *otherwise) {
+/* The driver's own words, static strings of its own; NULL for a code that it has none for. */
+static const char *words(vr_cu_result (*ask)(vr_cu_result, const char **), vr_cu_result code) {
     const char *text = NULL;
-    return ask(code, &text) == VR_CU_SUCCESS && text ? text : otherwise;
+    return ask(code, &text) == VR_CU_SUCCESS ? text : NULL;
 }
 
 vram_status vr_cuda_check(const struct vr_cuda_api *api, const char *operation, vr_cu_result code,
@@ -98,14 +96,18 @@ vram_status vr_cuda_check(const struct vr_cuda_api *api, const char *operation, 
     }
     const struct row *row = find(code);
     vram_status status = row ? row->status : VRAM_ERR_BACKEND;
+    status = status == VRAM_ERR_DEVICE_MEMORY ? exhausted : status;
     const char *mend = row && row->mend ? row->mend : "";
-    return vr_error_set(status == VRAM_ERR_DEVICE_MEMORY ? exhausted : status, "cuda", operation,
-                        code, "%s: %s (%s, %d)%s%s", operation,
-                        words(api->cuGetErrorString, code, "an error without a text"),
-                        words(api->cuGetErrorName, code, "without a name"), code, *mend ? "; " : "",
-                        mend);
+    const char *text = words(api->cuGetErrorString, code), *name = words(api->cuGetErrorName, code);
+    if (!text || !name) {
+        return vr_error_set(status, "cuda", operation, code, "%s answered %d%s%s", operation, code,
+                            *mend ? "; " : "", mend);
+    }
+    return vr_error_set(status, "cuda", operation, code, "%s: %s (%s, %d)%s%s", operation, text,
+                        name, code, *mend ? "; " : "", mend);
 }
 
+/* Worth an error in the log beside the status: it is never the caller's doing. */
 vram_status vr_cuda_lied(const char *operation, uint64_t result) {
     vr_log(VRAM_LOG_ERROR, "cuda: %s succeeded with 0x%llx, which cannot be", operation,
            (unsigned long long)result);
@@ -114,9 +116,11 @@ vram_status vr_cuda_lied(const char *operation, uint64_t result) {
                         operation, (unsigned long long)result);
 }
 
+/* A warning and no more: the caller's own answer is already decided. */
 void vr_cuda_shrug(const struct vr_cuda_api *api, const char *operation, vr_cu_result code) {
     if (code != VR_CU_SUCCESS) {
-        vr_log(VRAM_LOG_WARN, "cuda: %s refused: %s (%d)", operation,
-               words(api->cuGetErrorString, code, "an error without a text"), code);
+        const char *name = words(api->cuGetErrorName, code);
+        vr_log(VRAM_LOG_WARN, "cuda: %s refused: %s (%d)", operation, name ? name : "no name",
+               code);
     }
 }

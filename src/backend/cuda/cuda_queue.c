@@ -144,6 +144,8 @@ static vram_status queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pat
 
 /* --------------------------------------------------------------------- time */
 
+/* Several threads may signal one queue; their values may then reach the stream in another order
+   than they were taken. src/device/point.c shows why that is harmless. */
 static vram_status queue_signal(struct vr_queue *queue, uint64_t value) {
     struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
@@ -204,6 +206,8 @@ static vram_status wait_for_word(struct vr_queue *queue, struct vr_queue *other,
     return vr_cuda_check(cuda->api, "cuStreamWaitValue64", code, VRAM_ERR_DEVICE_MEMORY);
 }
 
+/* Asks for a capture whichever way it waits: inside a graph the wait would look at the word again
+   at each replay, when the word may long have gone with its device. */
 static vram_status queue_after(struct vr_queue *queue, struct vr_queue *other, uint64_t value) {
     bool supported = vr_load(&cuda_of(queue)->memory_ops, VR_RELAXED);
     struct vr_cuda_scope scope;
@@ -227,6 +231,7 @@ static vram_status poll_word(const struct vr_queue *queue) {
                : VRAM_ERR_NOT_READY;
 }
 
+/* Relaxed, since waits poll from any thread while others capture. */
 static vram_status queue_poll(struct vr_queue *queue) {
     const struct vr_cuda_device *cuda = cuda_of(queue);
     const struct vr_cuda_queue *impl = queue->impl;
@@ -349,6 +354,7 @@ static bool finish_adopted(const struct vr_queue *queue) {
     return VR_CUDA(cuda, cuStreamSynchronize, impl->stream) == VRAM_OK;
 }
 
+/* The stream is destroyed either way; only its word must outlast what could still be written. */
 static bool finish_own(const struct vr_queue *queue) {
     const struct vr_cuda_device *cuda = cuda_of(queue);
     const struct vr_cuda_queue *impl = queue->impl;
@@ -357,6 +363,7 @@ static bool finish_own(const struct vr_queue *queue) {
     return finished;
 }
 
+/* On a lost device no write will come, but nobody will take the word again either. */
 static void queue_destroy(struct vr_queue *queue) {
     struct vr_cuda_device *cuda = cuda_of(queue);
     struct vr_cuda_scope scope;

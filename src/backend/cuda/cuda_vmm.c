@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_vmm.c: virtual memory management. A handle is mapped and unmapped whole: the driver refuses
- * offsets. Access must be set again after every mapping; neither unmapping nor releasing waits for
- * work that still uses the memory, so the callers have.
+ * cuda_vmm.c: virtual memory management.
+ *
+ * Facts of the driver that shape it
+ *  (1) A handle is mapped and unmapped whole: offsets into a handle are refused.
+ *  (2) Access is a property of the mapping: it must be set after every one, for every device that
+ *      is to use the memory. Peers come later, so one device it is.
+ *  (3) Neither unmapping nor releasing waits for work that still uses the memory; such work would
+ *      take the whole device down. The callers have waited.
+ *  (4) Handles that other processes may open are made so, not turned so, and cost some drivers
+ *      time: none are asked for here.
  */
 #include "backend/cuda/cuda_backend.h"
 
 #include "base/error.h"
 
+/* Physical memory and the right to use it are both given by the device's ordinal. */
 static struct vr_cu_location location_of(const struct vr_cuda_device *cuda) {
     return (struct vr_cu_location){.type = VR_CU_LOCATION_DEVICE, .id = cuda->ordinal};
 }
@@ -52,6 +60,7 @@ static vram_status vmm_unreserve(struct vr_device *device, vram_addr addr, uint6
     return status;
 }
 
+/* keeps (4). Some drivers count handles and some hand out pointers; 0 is neither. */
 static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
     struct vr_cuda_device *cuda = device->impl;
     const struct vr_cu_prop prop = {.type = VR_CU_ALLOCATION_PINNED, .location = location_of(cuda)};
@@ -87,6 +96,7 @@ static vram_status vmm_release(struct vr_device *device, uint64_t handle, uint64
     return status;
 }
 
+/* keeps (1): the offset is 0 and the size that of the handle. */
 static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t handle,
                            uint64_t bytes) {
     struct vr_cuda_device *cuda = device->impl;
@@ -99,6 +109,8 @@ static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t ha
     return status;
 }
 
+/* keeps (2). Its price is per handle in the range, the dearest of all mapping calls, so the callers
+   ask for many handles at once. */
 static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_cuda_device *cuda = device->impl;
     const struct vr_cu_access access = {.location = location_of(cuda),

@@ -42,31 +42,38 @@ struct vr_cuda_page {
 
 /* ------------------------------------------------------------ taking, giving */
 
+/* Zeroed pinned memory for a page: a driver may hand out what another process left. */
+static vram_status page_memory(const struct vr_cuda_device *device, unsigned char **memory) {
+    void *found = NULL;
+    vram_status status = vr_cuda_check(
+        device->api, "cuMemHostAlloc",
+        device->api->cuMemHostAlloc(&found, PAGE_BYTES, VR_CU_HOST_PORTABLE | VR_CU_HOST_DEVICEMAP),
+        VRAM_ERR_HOST_MEMORY);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (!found || (uintptr_t)found % WORD_STRIDE) {
+        if (found) {
+            vr_cuda_shrug(device->api, "cuMemFreeHost", device->api->cuMemFreeHost(found));
+        }
+        return vr_cuda_lied("cuMemHostAlloc", (uintptr_t)found);
+    }
+    *memory = memset(found, 0, PAGE_BYTES);
+    return VRAM_OK;
+}
+
 /* Allocates one more page and lists it. No lock is held across the driver call, so two threads may
    both add one: both will be used in time. */
 static vram_status page_add(struct vr_cuda_device *device) {
     struct vr_cuda_page *page = vr_mem_alloc(1, sizeof *page, "cuMemHostAlloc");
-    void *memory = NULL;
     if (!page) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status =
-        vr_cuda_check(device->api, "cuMemHostAlloc",
-                      device->api->cuMemHostAlloc(&memory, PAGE_BYTES,
-                                                  VR_CU_HOST_PORTABLE | VR_CU_HOST_DEVICEMAP),
-                      VRAM_ERR_HOST_MEMORY);
-    if (status == VRAM_OK && (!memory || (uintptr_t)memory % WORD_STRIDE)) {
-        if (memory) {
-            vr_cuda_shrug(device->api, "cuMemFreeHost", device->api->cuMemFreeHost(memory));
-        }
-        status = vr_cuda_lied("cuMemHostAlloc", (uintptr_t)memory);
-    }
+    vram_status status = page_memory(device, &page->memory);
     if (status != VRAM_OK) {
         vr_mem_free(page);
         return status;
     }
-    memset(memory, 0, PAGE_BYTES); /* a driver may hand out what another process left */
-    page->memory = memory;
     vr_mutex_lock(&device->words.lock);
     page->next = device->words.pages;
     device->words.pages = page;

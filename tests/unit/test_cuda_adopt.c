@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_cuda_adopt.c: streams that the program made: which can be adopted, by whom they can be used,
+ * and that a capture into a graph is neither entered nor spoiled.
+ */
+#include "unit/cuda_world.h"
+
+/* ----------------------------------------------------------------- captures */
+
+/* While a stream is captured no marker enters it and nothing spoils the capture: not the library's
+   own questions, nor memory taken on the same thread. */
+static void captures_are_left_alone(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    const struct vr_queue_ops *ops = device->queue_ops;
+    struct vr_cu_stream *stream = fake->stream_make(0, true, false);
+    struct vr_queue captured, other, legacy;
+    vram_addr addr = take_memory(device, GRANULE);
+    assert_int_equal(adopt(device, stream, &captured), VRAM_OK);
+    assert_int_equal(adopt(device, NULL, &legacy), VRAM_OK);
+    make_queue(device, &other);
+    settle(&captured);
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(ops->signal(&captured, 2), VRAM_ERR_CAPTURE);
+    assert_cuda_error(VRAM_ERR_CAPTURE, "cuStreamWriteValue64", 0);
+    assert_int_equal(ops->after(&captured, &other, 1), VRAM_ERR_CAPTURE);
+    assert_int_equal(ops->poll(&captured), VRAM_ERR_NOT_READY);
+    assert_int_equal(ops->fill(&captured, addr, 1, 1, 8), VRAM_OK); /* the graph's own */
+    assert_int_equal(fake->captured(), 1);
+    /* The legacy stream would wait for the captured one. */
+    assert_int_equal(ops->signal(&legacy, 1), VRAM_ERR_CAPTURE);
+    assert_int_equal(ops->poll(&legacy), VRAM_ERR_NOT_READY);
+    /* Other work goes on, and can still be waited for. */
+    settle(&other);
+    assert_int_equal(ops->poll(&other), VRAM_OK);
+    vram_addr more = take_memory(device, GRANULE), pinned = 0;
+    assert_int_equal(device->pinned->alloc(device, PAGE, &pinned), VRAM_OK);
+    assert_int_equal(device->pinned->free(device, pinned, PAGE), VRAM_OK);
+    give_memory(device, more, GRANULE);
+    end_queue(&other);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    settle(&captured);
+    settle(&legacy);
+    end_queue(&captured);
+    end_queue(&legacy);
+    fake->stream_end(stream);
+    give_memory(device, addr, GRANULE);
+}
+
+/* With events an `after` would have to mark the other queue: not while that one is captured. */
+static void captured_queues_cannot_be_marked(void **state) {
+    struct world *world = *state;
+    const struct vr_queue_ops *ops = world->device.queue_ops;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    struct vr_queue captured, other;
+    assert_int_equal(adopt(&world->device, stream, &captured), VRAM_OK);
+    make_queue(&world->device, &other);
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    vr_store(&((struct vr_cuda_device *)world->device.impl)->memory_ops, false, VR_RELAXED);
+    assert_int_equal(ops->after(&other, &captured, 1), VRAM_ERR_CAPTURE);
+    assert_cuda_error(VRAM_ERR_CAPTURE, "cuEventRecord", 0);
+    fake->capture(stream, VR_CU_CAPTURE_INVALIDATED);
+    assert_int_equal(ops->signal(&captured, 1), VRAM_ERR_CAPTURE);
+    assert_int_equal(ops->upload(&captured, 0, "", 1), VRAM_ERR_CAPTURE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    end_queue(&captured);
+    end_queue(&other);
+    fake->stream_end(stream);
+}
+
+/* A driver without the call for relaxed mode is used as it is. */
+static void relaxing_may_fail(void **state) {
+    struct world *world = *state;
+    fake->refuse("cuThreadExchangeStreamCaptureMode", 1, VR_CU_UNKNOWN, true);
+    vram_addr addr = take_memory(&world->device, GRANULE);
+    give_memory(&world->device, addr, GRANULE);
+    fake->refuse("cuStreamIsCapturing", 1, VR_CU_UNKNOWN, true);
+    struct vr_queue queue;
+    make_queue(&world->device, &queue);
+    assert_int_equal(world->device.queue_ops->signal(&queue, 1), VRAM_ERR_BACKEND);
+    assert_int_equal(world->device.queue_ops->poll(&queue), VRAM_ERR_BACKEND);
+    assert_cuda_error(VRAM_ERR_BACKEND, "cuStreamIsCapturing", VR_CU_UNKNOWN);
+    end_queue(&queue);
+}
+
+/* ----------------------------------------------------------------- adoption */
+
+static void any_stream_can_be_adopted(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    void *natives[] = {NULL, (void *)(uintptr_t)VR_CU_STREAM_LEGACY,
+                       (void *)(uintptr_t)VR_CU_STREAM_PER_THREAD, stream};
+    for (size_t i = 0; i < sizeof natives / sizeof natives[0]; i++) {
+        struct vr_queue queue;
+        assert_int_equal(adopt(device, natives[i], &queue), VRAM_OK);
+        assert_ptr_equal(queue.native, natives[i]);
+        vram_addr addr = take_memory(device, GRANULE);
+        unsigned char byte = 0;
+        assert_int_equal(device->queue_ops->fill(&queue, addr, 9, 1, GRANULE), VRAM_OK);
+        assert_int_equal(device->queue_ops->download(&queue, &byte, addr, 1), VRAM_OK);
+        settle(&queue);
+        assert_int_equal(byte, 9);
+        end_queue(&queue); /* the stream stays the program's: teardown finds breaches */
+        give_memory(device, addr, GRANULE);
+    }
+    fake->stream_end(stream);
+}
+
+static void foreign_streams_are_refused(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    struct vr_queue queue;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, true);
+    assert_int_equal(adopt(device, stream, &queue), VRAM_ERR_INVALID);
+    assert_null(queue.impl);
+    assert_non_null(strstr(vram_error_get()->text, "another device or context"));
+    fake->refuse("cuStreamGetCtx", 1, VR_CU_INVALID_HANDLE, false);
+    assert_int_equal(adopt(device, stream, &queue), VRAM_ERR_INVALID);
+    assert_cuda_error(VRAM_ERR_INVALID, "cuStreamGetCtx", VR_CU_INVALID_HANDLE);
+    fake->stream_end(stream);
+}
+
+struct visitor {
+    struct vr_queue *queue, *other;
+    vram_addr addr;
+    vram_status signal, upload, after, poll_before, poll_after;
+};
+
+/* Another thread's default stream has the same handle and is another stream. */
+static void visit(void *argument) {
+    struct visitor *visitor = argument;
+    const struct vr_queue_ops *ops = visitor->queue->device->queue_ops;
+    visitor->signal = ops->signal(visitor->queue, 2);
+    visitor->upload = ops->upload(visitor->queue, visitor->addr, "x", 1);
+    vr_store(&((struct vr_cuda_device *)visitor->queue->device->impl)->memory_ops, false,
+             VR_RELAXED);
+    visitor->after = ops->after(visitor->other, visitor->queue, 1);
+    visitor->poll_before = ops->poll(visitor->queue);
+    fake->hold(false);
+    passes(visitor->queue, 1);
+    visitor->poll_after = ops->poll(visitor->queue);
+}
+
+static void the_per_thread_stream_belongs_to_its_thread(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    struct vr_queue queue, other;
+    struct vr_thread thread;
+    struct visitor visitor = {.queue = &queue, .other = &other};
+    visitor.addr = take_memory(device, GRANULE);
+    assert_int_equal(adopt(device, (void *)(uintptr_t)VR_CU_STREAM_PER_THREAD, &queue), VRAM_OK);
+    make_queue(device, &other);
+    fake->hold(true);
+    assert_int_equal(device->queue_ops->signal(&queue, 1), VRAM_OK);
+    assert_int_equal(vr_os_thread_start(&thread, "visitor", visit, &visitor), VRAM_OK);
+    vr_os_thread_join(&thread);
+    assert_int_equal(visitor.signal, VRAM_ERR_INVALID);
+    assert_int_equal(visitor.upload, VRAM_ERR_INVALID);
+    assert_int_equal(visitor.after, VRAM_ERR_INVALID);
+    assert_int_equal(visitor.poll_before, VRAM_ERR_NOT_READY);
+    assert_int_equal(visitor.poll_after, VRAM_OK);
+    end_queue(&other);
+    end_queue(&queue);
+    give_memory(device, visitor.addr, GRANULE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(captures_are_left_alone),     HERE(captured_queues_cannot_be_marked),
+        HERE(relaxing_may_fail),           HERE(any_stream_can_be_adopted),
+        HERE(foreign_streams_are_refused), HERE(the_per_thread_stream_belongs_to_its_thread),
+    };
+    return cmocka_run_group_tests_name("cuda_adopt", tests, NULL, NULL);
+}
