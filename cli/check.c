@@ -21,6 +21,7 @@ struct report {
     vram_json json;                   /* open when the invocation asks for JSON */
 };
 
+/* Any part of the name will do: "memory", ".many", "free_race". */
 static bool chosen(const struct report *report, const struct check_case *which) {
     return report->filter == NULL || strstr(which->name, report->filter) != NULL;
 }
@@ -161,6 +162,7 @@ static bool write_end(struct report *report) {
     return output_json_end(&report->json);
 }
 
+/* The last line, always of the same form: people and scripts look at nothing else. */
 static void print_end(const struct report *report) {
     const struct terminal *terminal = &report->invocation->terminal;
     terminal_print(terminal, report->passed > 0 ? STYLE_GOOD : STYLE_PLAIN, "%" PRIu64 " passed",
@@ -220,6 +222,7 @@ static int list(struct report *report) {
     return !report->invocation->json || write_end(report) ? EXIT_YES : EXIT_MISUSE;
 }
 
+/* Mistakes are told before any driver is started. */
 static int run(struct invocation *invocation) {
     struct report report = {.invocation = invocation,
                             .filter = flag_value(invocation, "filter"),

@@ -36,6 +36,7 @@ struct verb {
 extern const struct verb verb_info;
 extern const struct verb verb_check;
 extern const struct verb verb_tour;
+extern const struct verb verb_bench;
 extern const struct verb verb_completion;
 extern const struct verb verb_help;
 

@@ -15,6 +15,7 @@ struct block {
     max_align_t start[];
 };
 
+/* One list for all threads of a case; nothing is freed before the end. */
 bool check_host(struct check *check, size_t bytes, void **memory) {
     struct block *block = calloc(1, sizeof *block + (bytes != 0 ? bytes : 1));
     CHECK_THAT(check, block != NULL);
@@ -58,6 +59,7 @@ void check_seed(uint8_t *to, size_t bytes, uint64_t seed) {
     }
 }
 
+/* The same numbers in every run of a case, whatever ran before it. */
 uint64_t check_random(struct check *check, uint64_t limit) {
     check->random += UINT64_C(0x9E3779B97F4A7C15);
     return mix(check->random) % limit;

@@ -53,6 +53,7 @@ static bool producer_consumer(struct check *check) {
     return true;
 }
 
+/* While the gate is shut the copy cannot have happened, or it did not wait. */
 static bool gated(struct check *check) {
     struct check_device *device;
     vram_queue *producer, *consumer;
@@ -92,6 +93,7 @@ static bool gated(struct check *check) {
 
 enum { PRODUCERS = 8 };
 
+/* The consumer reads once for all, so a single wait that is dropped shows. */
 static bool fan_in(struct check *check) {
     struct check_device *device;
     vram_queue *producers[PRODUCERS], *consumer;

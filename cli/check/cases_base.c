@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The header may be another version than the library, which is why the number is read from the
+   library's own text and only the major part is held against the header. */
 static bool version(struct check *check) {
     unsigned major = 0, minor = 0, patch = 0;
     CHECK_THAT(check, sscanf(vram_version_text(), "%u.%u.%u", &major, &minor, &patch) == 3);
@@ -15,6 +17,7 @@ static bool version(struct check *check) {
     return true;
 }
 
+/* Built from the public list, so a status that is added without name or text is found here. */
 static bool statuses(struct check *check) {
     static const struct {
         vram_status status;
@@ -39,6 +42,8 @@ static bool statuses(struct check *check) {
     return true;
 }
 
+/* Powers of 1024 and of 1000 are told apart by one letter; a limit that is read wrongly is
+   worse than one that is refused. */
 static bool sizes_read(struct check *check) {
     static const struct {
         const char *text;
@@ -70,6 +75,7 @@ static bool sizes_read(struct check *check) {
     return true;
 }
 
+/* Powers of two are the sizes that people write, and the ones that formatting must not round. */
 static bool sizes_written(struct check *check) {
     char text[VRAM_SIZE_TEXT_MAX];
     CHECK_THAT(check, strcmp(vram_size_format(512, text), "512 B") == 0);
@@ -84,6 +90,7 @@ static bool sizes_written(struct check *check) {
     return true;
 }
 
+/* Whatever the table lists must be readable by the name it gives. */
 static bool option_table(struct check *check) {
     char text[256];
     for (size_t i = 0; i < vram_option_count(); i++) {
@@ -135,6 +142,7 @@ struct counter {
     atomic_llong blocks, calls;
 };
 
+/* An allocator of the program's own, as an embedder would bring it. */
 static void *counted_alloc(void *user, size_t bytes) {
     struct counter *counter = user;
     void *memory = malloc(bytes);
@@ -212,6 +220,7 @@ static bool page_write(void *user, const char *text, size_t bytes) {
     return true;
 }
 
+/* What reports are made of: escapes, large numbers, unknown values, and a sink that is full. */
 static bool json(struct check *check) {
     struct page page = {.used = 0};
     vram_json writer;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* A program may load and unload a plug-in that uses the library a thousand times. */
 static bool again(struct check *check) {
     uint32_t devices = vram_device_count(check->context);
     uint64_t before = 0;
@@ -25,6 +26,7 @@ static bool again(struct check *check) {
     return true;
 }
 
+/* Two libraries in one process each have a context and know nothing of each other. */
 static bool side_by_side(struct check *check) {
     vram_context *one, *two;
     struct check_device *device;
@@ -42,6 +44,7 @@ static bool side_by_side(struct check *check) {
     return true;
 }
 
+/* Present with devices, or absent with a reason: nothing between. */
 static bool backend_is_whole(struct check *check, uint32_t index, uint32_t *devices) {
     vram_backend_info info = {.size = sizeof info}, other = {.size = sizeof other};
 
@@ -59,6 +62,7 @@ static bool backend_is_whole(struct check *check, uint32_t index, uint32_t *devi
     return true;
 }
 
+/* Every device belongs to exactly one backend of the list. */
 static bool backends(struct check *check) {
     uint32_t count = vram_backend_count(check->context), devices = 0;
     vram_backend_info info = {.size = sizeof info};
@@ -94,6 +98,7 @@ static bool chosen_backend(struct check *check) {
     return true;
 }
 
+/* A typing mistake in a list must not pass for "all" or for "none". */
 static bool bad_options(struct check *check) {
     vram_context *canary = (vram_context *)(uintptr_t)CHECK_CANARY, *context = canary;
     vram_context_options unknown = {.size = sizeof unknown, .backends = "nonesuch"};
@@ -113,6 +118,7 @@ static bool bad_options(struct check *check) {
     return true;
 }
 
+/* Ownership is a tree: what hangs below goes with it, and knows that it is gone. */
 static bool ends_children(struct check *check) {
     vram_context *context;
     struct check_device *device;
@@ -136,6 +142,7 @@ static bool ends_children(struct check *check) {
     return true;
 }
 
+/* Clean-up code runs on half-built objects and runs twice; it must never do harm. */
 static bool destroy_leniently(struct check *check) {
     vram_context *context;
     vram_context_destroy(NULL);

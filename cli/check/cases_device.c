@@ -16,6 +16,7 @@ static bool power_of_two(uint64_t number) {
     return number != 0 && (number & (number - 1)) == 0;
 }
 
+/* Later tiers divide by granules and trust capabilities without asking again. */
 static bool info_is_valid(struct check *check, uint32_t index) {
     vram_device_info info = {.size = sizeof info};
 
@@ -54,6 +55,7 @@ static int rank(const vram_device_info *info) {
                                                  : 2;
 }
 
+/* Programs that take device 0 must get the best, not whichever driver answered first. */
 static bool order(struct check *check) {
     vram_device_info before = {.size = sizeof before}, now = {.size = sizeof now};
     uint32_t best = UINT32_MAX;
@@ -69,6 +71,7 @@ static bool order(struct check *check) {
     return true;
 }
 
+/* Indices come from command lines and configuration files. */
 static bool past_end(struct check *check) {
     uint32_t count = vram_device_count(check->context);
     vram_device_info info = {.size = sizeof info};
@@ -105,6 +108,7 @@ static bool struct_sizes(struct check *check) {
     return true;
 }
 
+/* The list is made when the context is, the description when the device is open: one truth. */
 static bool describe(struct check *check) {
     struct check_device *device;
     vram_device_info info;
@@ -124,6 +128,8 @@ static bool describe(struct check *check) {
     return true;
 }
 
+/* Two parts of a program may open the same GPU; neither may see, count or free the other's
+   memory. */
 static bool open_twice(struct check *check) {
     struct check_device *one, *two;
     struct check_buffer buffer;
@@ -145,6 +151,7 @@ static bool open_twice(struct check *check) {
     return true;
 }
 
+/* With work still submitted: closing waits for it rather than pulling the memory away. */
 static bool close_ends_children(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -168,6 +175,7 @@ static bool close_ends_children(struct check *check) {
     return true;
 }
 
+/* As often as the suite can keep track of; nothing of one life may reach into the next. */
 static bool reopen(struct check *check) {
     for (uint32_t round = 0; round < CHECK_DEVICES_MAX; round++) {
         struct check_device *device;

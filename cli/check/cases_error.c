@@ -9,6 +9,7 @@ static bool is_clear(const vram_error *error) {
            error->native_code == 0 && error->text[0] == 0;
 }
 
+/* Texts are shown to people and written to logs: one line, terminated, never empty. */
 static bool record(struct check *check) {
     struct check_device *device;
     vram_addr addr = CHECK_CANARY;
@@ -28,6 +29,7 @@ static bool record(struct check *check) {
     return true;
 }
 
+/* Programs check late; what they find must still be the failure. */
 static bool success_leaves_it(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -86,6 +88,7 @@ static bool in_thread(struct check *check, void *argument) {
     return true;
 }
 
+/* Four threads fail in two ways at once, and the thread that waits for them keeps its own. */
 static bool per_thread(struct check *check) {
     vram_status statuses[] = {VRAM_ERR_INVALID, VRAM_ERR_OVERFLOW, VRAM_ERR_INVALID,
                               VRAM_ERR_OVERFLOW};

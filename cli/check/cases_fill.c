@@ -6,6 +6,7 @@ static const uint32_t widths[] = {1, 2, 4};
 
 enum { WIDTHS = sizeof widths / sizeof widths[0] };
 
+/* Two fills that overlap, so that order matters too; odd counts leave a tail to get wrong. */
 static bool patterns(struct check *check) {
     static const uint64_t counts[] = {1, 3, 1023, 1024, 1025, 65537};
     struct check_device *device;
@@ -49,6 +50,7 @@ static bool edges(struct check *check) {
     return true;
 }
 
+/* Some drivers refuse these and some do something else: here all refuse. */
 static bool unaligned(struct check *check) {
     struct check_device *device;
     vram_queue *queue;

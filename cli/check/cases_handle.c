@@ -109,10 +109,12 @@ static bool as_all(struct check *check, void *bad, vram_status want) {
 
 /* -------------------------------------------------------------------- cases */
 
+/* A handle that was never set is the most frequent mistake of all. */
 static bool null(struct check *check) {
     return as_all(check, NULL, VRAM_ERR_INVALID);
 }
 
+/* From the leaves to the root, so that every kind is seen dead under a living parent as well. */
 static bool stale(struct check *check) {
     vram_context *context;
     struct check_device *device;
@@ -166,6 +168,7 @@ static bool orphans(struct check *check) {
     return true;
 }
 
+/* Small numbers look like kinds, large ones like generations, a pointer like nothing. */
 static bool made_up(struct check *check) {
     static const uint64_t list[] = {1, 2, 3, 4, 5, 6, 255, 256, 4096, UINT64_MAX};
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
@@ -181,6 +184,7 @@ static bool made_up(struct check *check) {
     return true;
 }
 
+/* C converts between pointers with a cast; the handles must notice. */
 static bool wrong_kind(struct check *check) {
     struct check_device *device;
     vram_queue *queue;

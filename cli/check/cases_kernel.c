@@ -65,6 +65,7 @@ static void tally(const vram_kernel_call *call) {
                        inside && seen == told ? 1 : 1000, __ATOMIC_RELAXED);
 }
 
+/* The shape travels as an argument, so the kernel can compare what it was told. */
 static bool grid_of(struct check *check, vram_queue *queue, vram_kernel *kernel,
                     const uint32_t groups[3], const uint32_t sizes[3]) {
     uint32_t count = groups[0] * groups[1] * groups[2];
@@ -202,6 +203,7 @@ static bool arguments_copied(struct check *check) {
 
 /* ------------------------------------------------------------------ refusal */
 
+/* Text that is no code is handed to whatever reads code on this device; it must come back. */
 static bool bad_sources(struct check *check) {
     struct check_device *device;
     vram_kernel *canary = (vram_kernel *)(uintptr_t)CHECK_CANARY, *kernel = canary;
@@ -231,6 +233,7 @@ static bool bad_sources(struct check *check) {
     return true;
 }
 
+/* Each launch is good but for one thing. */
 static bool bad_launches(struct check *check) {
     static const uint32_t one[3] = {1, 1, 1}, none[3] = {1, 0, 1};
     struct check_device *device, *other;

@@ -133,6 +133,7 @@ static bool destroy_under_wait(struct check *check) {
 
 /* ------------------------------------------------------------- wrong order */
 
+/* Languages with collectors and finalizers end things in any order. */
 static bool any_order(struct check *check) {
     struct check_device *device;
     vram_queue *queue, *idle;
@@ -153,6 +154,7 @@ static bool any_order(struct check *check) {
     return true;
 }
 
+/* Everything a device can have, left on it when it is closed. */
 static bool whole_life(struct check *check, vram_context *context) {
     struct check_device *device;
     vram_queue *queue;
@@ -228,6 +230,7 @@ static int reap(pid_t process) {
     return WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
 }
 
+/* Python forks with a context alive; the child must neither hang nor touch the device. */
 static bool forked(struct check *check) {
     struct check_device *device;
     vram_queue *queue;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* Host and device take turns, with a wait in between as the programming models demand. */
 static bool both_sides(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -29,6 +30,7 @@ static bool both_sides(struct check *check) {
     return true;
 }
 
+/* A hint in any direction and of any part: only where the pages are may change. */
 static bool prefetch(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -58,6 +60,7 @@ static bool prefetch(struct check *check) {
     return true;
 }
 
+/* Counted with the device's memory, because that is where it ends up. */
 static bool account(struct check *check) {
     struct check_device *device;
     vram_addr one, two, refused = CHECK_CANARY;

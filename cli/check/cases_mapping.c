@@ -59,6 +59,7 @@ static bool buffer_at(struct check *check, struct scene *scene, vram_addr addr, 
     return true;
 }
 
+/* First and last bytes of a mapping that begins inside its range. */
 static bool write_read(struct check *check) {
     struct scene scene;
     vram_physical *physical;
@@ -83,6 +84,7 @@ static bool write_read(struct check *check) {
     return true;
 }
 
+/* This is how pools defragment without copying. */
 static bool move(struct check *check) {
     struct scene scene;
     vram_physical *physical;
@@ -126,6 +128,7 @@ static bool contiguous(struct check *check) {
     return true;
 }
 
+/* The handle in the middle is the one that is busy: the first would be mapped by then. */
 static bool all_or_nothing(struct check *check) {
     struct scene scene;
     vram_physical *physicals[3];
@@ -152,6 +155,7 @@ static bool all_or_nothing(struct check *check) {
     return true;
 }
 
+/* Each refusal on its own; afterwards everything is taken apart in order. */
 static bool busy(struct check *check) {
     struct scene scene;
     vram_physical *one, *two, *twice[2];
@@ -175,6 +179,7 @@ static bool busy(struct check *check) {
     return true;
 }
 
+/* Drivers leave this undefined or poison the context; so it must not reach them. */
 static bool partial_unmap(struct check *check) {
     struct scene scene;
     vram_physical *physicals[2];
@@ -205,6 +210,7 @@ static bool partial_unmap(struct check *check) {
     return true;
 }
 
+/* Alignment, both ends of the range, memory that is no range, and nothing at all. */
 static bool misplaced(struct check *check) {
     struct scene scene;
     vram_physical *physical, *null = NULL;
@@ -255,6 +261,7 @@ static bool growth(struct check *check) {
     return true;
 }
 
+/* Half in and half out is out. */
 static bool holes(struct check *check) {
     struct scene scene;
     vram_physical *physical;
@@ -279,6 +286,7 @@ static bool holes(struct check *check) {
     return true;
 }
 
+/* The order matters to drivers: unmap, release, then give the addresses back. */
 static bool close_mapped(struct check *check) {
     struct scene scene;
     vram_physical *physicals[2];

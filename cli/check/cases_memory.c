@@ -12,6 +12,7 @@
 
 enum { MANY_MAX = 256 };
 
+/* Every step on its own: errors that cancel out in the end would pass otherwise. */
 static bool sums(struct check *check) {
     struct check_device *device;
     vram_memory_info info = {.size = sizeof info};
@@ -35,9 +36,12 @@ static bool sums(struct check *check) {
     CHECK_EQUAL(check, info.held_count, 0);
     CHECK_THAT(check, info.held_peak_bytes >= 5 * check_granule(device));
     CHECK_THAT(check, info.driver_calls > 0);
+    CHECK_ALLOC(check, device, 1, &one); /* less than before: the peak stays */
+    CHECK_LEDGER(check, device);
     return true;
 }
 
+/* A driver that does not tell must not look like a device without free memory. */
 static bool driver_word(struct check *check) {
     struct check_device *device;
     vram_memory_info info = {.size = sizeof info};
@@ -58,6 +62,7 @@ static bool driver_word(struct check *check) {
     return true;
 }
 
+/* Around the granule, where rounding goes wrong, and odd, where alignment does. */
 static bool sizes(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -88,6 +93,7 @@ static void shuffle(struct check *check, vram_addr *addrs, uint32_t count) {
     }
 }
 
+/* No address of one block lies in another. */
 static bool apart(struct check *check, const vram_addr *addrs, uint32_t count) {
     vram_native_info native = {.size = sizeof native};
     for (uint32_t i = 0; i < count; i++) {
@@ -99,6 +105,7 @@ static bool apart(struct check *check, const vram_addr *addrs, uint32_t count) {
     return true;
 }
 
+/* Enough blocks to fill tables and lists, in as much memory as every device has. */
 static bool many(struct check *check) {
     struct check_device *device;
     vram_addr addrs[MANY_MAX];
@@ -119,6 +126,7 @@ static bool many(struct check *check) {
     return true;
 }
 
+/* The drift of a long run, in short. */
 static bool churn(struct check *check) {
     struct check_device *device;
     CHECK_OPEN(check, &device);
@@ -133,6 +141,7 @@ static bool churn(struct check *check) {
 
 enum { NEIGHBOURS = 8 };
 
+/* Each block is a granule long, so drivers put them side by side. */
 static bool neighbours(struct check *check) {
     struct check_device *device;
     struct check_buffer buffers[NEIGHBOURS];
@@ -158,6 +167,7 @@ static bool neighbours(struct check *check) {
     return true;
 }
 
+/* The ledger shows that nothing was freed; the blocks are freed properly afterwards. */
 static bool free_wrongly(struct check *check) {
     struct check_device *device;
     vram_addr addr, other;
@@ -185,6 +195,8 @@ static bool free_wrongly(struct check *check) {
     return true;
 }
 
+/* Also when the driver may have handed the address out again: the second free is of a dead
+   block. */
 static bool double_free(struct check *check) {
     struct check_device *device;
     vram_addr addr, later;
@@ -200,6 +212,7 @@ static bool double_free(struct check *check) {
     return true;
 }
 
+/* Sizes around powers of two are what overflowing arithmetic stumbles over. */
 static bool bad_sizes(struct check *check) {
     struct check_device *device;
     vram_addr addr = CHECK_CANARY;
@@ -225,6 +238,7 @@ static bool bad_sizes(struct check *check) {
     return true;
 }
 
+/* One granule more than the device has: no device is filled to find out. */
 static bool too_large(struct check *check) {
     struct check_device *device;
     vram_addr addr = CHECK_CANARY;
@@ -245,6 +259,7 @@ static bool too_large(struct check *check) {
     return true;
 }
 
+/* An unknown kind is a mistake of the program, an absent one a property of the device. */
 static bool bad_kinds(struct check *check) {
     struct check_device *device;
     vram_addr addr = CHECK_CANARY;
@@ -288,6 +303,7 @@ static bool limited(struct check *check) {
     return true;
 }
 
+/* The option is the process's own and is taken back whatever happens in between. */
 static bool limit(struct check *check) {
     struct check_device *device;
     char text[32];

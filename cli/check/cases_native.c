@@ -25,6 +25,7 @@ static bool describes(struct check *check, struct check_device *device, vram_add
     return true;
 }
 
+/* Interior addresses are what kernels and libraries are handed. */
 static bool lookup(struct check *check) {
     struct check_device *device;
     vram_addr addr;
@@ -40,6 +41,7 @@ static bool lookup(struct check *check) {
     return true;
 }
 
+/* Lookups meet any 64-bit number; none may be followed. */
 static bool not_there(struct check *check) {
     struct check_device *device;
     vram_native_info native = {.size = sizeof native}, small = {.size = 1};
@@ -76,6 +78,7 @@ static bool past_end(struct check *check) {
     return true;
 }
 
+/* Where the host may dereference device memory there is one memory, not two copies of it. */
 static bool host_pointer(struct check *check) {
     struct check_device *device;
     vram_queue *queue;

@@ -23,6 +23,7 @@ static bool begin(struct check *check, struct pair *pair) {
     return true;
 }
 
+/* Both queues wait for each other, so an early copy shows in the contents. */
 static bool copy(struct check *check) {
     struct pair pair;
     struct check_buffer from, to;
@@ -55,6 +56,7 @@ static bool copy(struct check *check) {
     return true;
 }
 
+/* Addresses are unique in the process, so a mix-up is found instead of hitting other memory. */
 static bool apart(struct check *check) {
     struct pair pair;
     struct check_buffer own, other;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* There and back through one pinned block; each half is compared, the device's side as well. */
 static bool through(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -31,6 +32,7 @@ static bool through(struct check *check) {
     return true;
 }
 
+/* Pinned memory is the scarcest of all; what is lost of it is lost for every program. */
 static bool account(struct check *check) {
     struct check_device *device;
     vram_addr addrs[6];
@@ -56,6 +58,7 @@ static bool account(struct check *check) {
     return true;
 }
 
+/* The system's own limit answers for the largest, the library for the rest. */
 static bool bad_sizes(struct check *check) {
     struct check_device *device;
     vram_addr addr = CHECK_CANARY, fine;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So that a point can be kept in zeroed memory before anything was marked. */
 static bool zero(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -24,6 +25,7 @@ static bool zero(struct check *check) {
     return true;
 }
 
+/* Memory is reused by comparing these numbers: they must be in order. */
 static bool rise(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -73,6 +75,7 @@ static bool effects(struct check *check) {
     return true;
 }
 
+/* Timeout and success are both right here, anything else is not, nor is a wait that sticks. */
 static bool short_waits(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -124,6 +127,7 @@ static bool deadlines(struct check *check) {
     return true;
 }
 
+/* Polling is done in loops; it would wipe out the record of a true failure each time. */
 static bool quiet_poll(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -143,6 +147,7 @@ static bool quiet_poll(struct check *check) {
     return true;
 }
 
+/* Blocks remember the last point that used them, long after the queue is gone. */
 static bool destroyed_queue(struct check *check) {
     struct check_device *device;
     vram_queue *queue, *other;
@@ -162,6 +167,7 @@ static bool destroyed_queue(struct check *check) {
     return true;
 }
 
+/* Points are plain data, so programs can get them wrong. */
 static bool made_up(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -216,7 +222,9 @@ static bool mark_and_look(struct check *check, void *argument) {
         if (i % 4 == 0) {
             CHECK_OK(check, vram_point_wait(point, CHECK_DEADLINE_NS));
             CHECK_EQUAL(check, marker->read[i], marker->written[i]);
-            CHECK_OK(check, vram_point_poll(point));
+            for (uint32_t look = 0; look < 10; look++) {
+                CHECK_OK(check, vram_point_poll(point));
+            }
         }
     }
     return true;
@@ -227,6 +235,7 @@ static int compare_values(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
+/* Two marks with one number would let the later one pass with the earlier. */
 static bool values_are_unique(struct check *check, const struct marker *markers, uint32_t rounds) {
     uint64_t all[MARKERS * MARKS];
     uint32_t count = 0;

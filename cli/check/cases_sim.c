@@ -75,6 +75,7 @@ static bool lies(struct check *check) {
     return true;
 }
 
+/* What a program can still do: learn of it, give everything back, close. */
 static bool lost(struct check *check) {
     vram_context *context;
     struct check_device *device;
@@ -125,6 +126,7 @@ static bool other_lives(struct check *check) {
     return true;
 }
 
+/* One call of ours is one call of the driver here: no hidden traffic. */
 static bool journal(struct check *check) {
     vram_context *context;
     struct check_device *device;

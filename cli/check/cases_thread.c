@@ -64,6 +64,7 @@ static bool alloc_and_free(struct check *check, void *argument) {
     return true;
 }
 
+/* Whatever the threads' order was, taken and given must add up to nothing. */
 static bool alloc_storm(struct check *check) {
     struct check_device *device;
     struct worker workers[CREW];
@@ -105,6 +106,7 @@ static bool copy_about(struct check *check, void *argument) {
     return true;
 }
 
+/* Allocation, transfer and release of all threads interleave on one device. */
 static bool copy_storm(struct check *check) {
     struct check_device *device;
     struct worker workers[CREW];
@@ -115,6 +117,7 @@ static bool copy_storm(struct check *check) {
     return holds_nothing(check, device);
 }
 
+/* Four threads submit to one queue: each one's own order is kept, whoever comes between. */
 static bool shared_queue(struct check *check) {
     struct check_device *device;
     struct worker workers[CREW];
@@ -157,6 +160,7 @@ static bool one_winner(struct check *check, const struct race *racers) {
     return true;
 }
 
+/* Two winners would free someone else's memory a moment later. */
 static bool free_race(struct check *check) {
     struct check_device *device;
     CHECK_OPEN(check, &device);
@@ -181,6 +185,7 @@ static bool map_it(struct check *check, void *argument) {
     return won_or_lost(check, race->result, VRAM_ERR_BUSY);
 }
 
+/* One handle, four places: at one place at a time. */
 static bool map_race(struct check *check) {
     struct check_device *device;
     vram_physical *physical;

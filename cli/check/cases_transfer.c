@@ -20,6 +20,7 @@ enum {
 /* A megabyte more than the longest transfer at the farthest offset. */
 #define ROOM (2 * MIB)
 
+/* One wait for each length: transfers of all offsets are under way together. */
 static bool upload(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -67,6 +68,7 @@ static bool download(struct check *check) {
     return true;
 }
 
+/* Every pairing of aligned and odd on both sides; drivers have fast paths for some. */
 static bool copy(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -90,6 +92,7 @@ static bool copy(struct check *check) {
     return true;
 }
 
+/* Drivers differ on overlapping copies, so none of them ever sees one. */
 static bool copy_within(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -112,6 +115,7 @@ static bool copy_within(struct check *check) {
     return true;
 }
 
+/* Loops over empty parts end up here. */
 static bool no_bytes(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -130,6 +134,7 @@ static bool no_bytes(struct check *check) {
     return true;
 }
 
+/* Lengths that wrap around the end of the address space must not come out small. */
 static bool past_end(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -160,6 +165,7 @@ static bool past_end(struct check *check) {
     return true;
 }
 
+/* Among them a block that was freed a moment ago, and memory of the host. */
 static bool not_memory(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -209,6 +215,7 @@ static bool wrong_device(struct check *check) {
     return true;
 }
 
+/* Longer than any staging buffer a driver may use, and not a multiple of anything. */
 static bool large(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -228,6 +235,7 @@ static bool large(struct check *check) {
     return true;
 }
 
+/* More than a driver's ring of commands holds. */
 static bool many_small(struct check *check) {
     struct check_device *device;
     vram_queue *queue;

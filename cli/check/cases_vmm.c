@@ -2,6 +2,7 @@
 /* cases_vmm.c: reserved ranges and physical handles, each by itself. cases_mapping.c joins them. */
 #include "case.h"
 
+/* Each goes back before the next comes, so nothing is left to hide a wrong size. */
 static bool rounding(struct check *check) {
     struct check_device *device;
 
@@ -43,6 +44,7 @@ static bool account(struct check *check) {
     return true;
 }
 
+/* The largest range is more than any address space; the largest handle more than the device. */
 static bool bad_sizes(struct check *check) {
     struct check_device *device;
     vram_physical *canary = (vram_physical *)(uintptr_t)CHECK_CANARY, *physical = canary, *fine;
@@ -68,6 +70,7 @@ static bool bad_sizes(struct check *check) {
     return true;
 }
 
+/* Reserved addresses are finite too: making and ending many must not use them up. */
 static bool range_end(struct check *check) {
     struct check_device *device, *other;
     vram_addr base, later, block;
@@ -93,6 +96,7 @@ static bool range_end(struct check *check) {
     return true;
 }
 
+/* A handle is checked by its number; pointers and handles of other kinds are not followed. */
 static bool physical_end(struct check *check) {
     struct check_device *device;
     vram_physical *physical;

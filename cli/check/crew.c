@@ -18,6 +18,7 @@ struct member {
     bool result;
 };
 
+/* All begin together: the first would be done before the last had started. */
 static void *begin(void *argument) {
     struct member *member = argument;
 
@@ -55,6 +56,7 @@ bool check_threads(struct check *check, uint32_t count, check_thread_fn *body, v
     return all;
 }
 
+/* Time that no one sets back while a wait is measured. */
 uint64_t check_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Where the sources lay when they were built is nobody's business. */
 static const char *base_name(const char *file) {
     const char *slash = strrchr(file, '/');
     return slash != NULL ? slash + 1 : file;
@@ -61,6 +62,7 @@ static bool errored(struct check *check, vram_status status, struct check_place 
     return false;
 }
 
+/* The most used of all: a call that nothing but a fault may make fail. */
 bool check_ok(struct check *check, vram_status status, struct check_place place) {
     if (status == VRAM_OK) {
         return true;
@@ -88,6 +90,7 @@ bool check_status(struct check *check, vram_status status, vram_status expected,
     return unexpected(check, status, vram_status_name(expected), place);
 }
 
+/* A number that never was a handle may be called invalid or stale: both tell the truth. */
 bool check_refused(struct check *check, vram_status status, struct check_place place) {
     if (status == VRAM_ERR_INVALID || status == VRAM_ERR_STALE) {
         return record_matches(check, status, place);
@@ -95,6 +98,7 @@ bool check_refused(struct check *check, vram_status status, struct check_place p
     return unexpected(check, status, "VRAM_ERR_INVALID or VRAM_ERR_STALE", place);
 }
 
+/* Which of the four it is depends on who is asked first: the device, the system or our limit. */
 bool check_exhausted(struct check *check, vram_status status, struct check_place place) {
     if (vram_status_is_exhausted(status)) {
         return record_matches(check, status, place);

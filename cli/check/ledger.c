@@ -78,6 +78,7 @@ static bool fresh(struct check *check, struct check_device *device, vram_addr ad
     return true;
 }
 
+/* Takes memory of any kind and looks at it the way every user would. */
 bool check_alloc_at(struct check *check, struct check_device *device, uint64_t bytes,
                     vram_memory_kind kind, vram_addr *addr, struct check_place place) {
     vram_addr given = CHECK_CANARY;
@@ -89,6 +90,7 @@ bool check_alloc_at(struct check *check, struct check_device *device, uint64_t b
     return fresh(check, device, given, bytes, kind, place);
 }
 
+/* A free that fails must leave the block as it was: found, and counted. */
 bool check_free_at(struct check *check, struct check_device *device, vram_addr addr,
                    struct check_place place) {
     vram_native_info before = {.size = sizeof before}, after = {.size = sizeof after};
@@ -103,6 +105,7 @@ bool check_free_at(struct check *check, struct check_device *device, vram_addr a
     return true;
 }
 
+/* Addresses only: the ledger does not change. */
 bool check_range_at(struct check *check, struct check_device *device, uint64_t bytes,
                     vram_addr *base, struct check_place place) {
     vram_addr given = CHECK_CANARY;
@@ -115,6 +118,7 @@ bool check_range_at(struct check *check, struct check_device *device, uint64_t b
     return check_equal(check, given % device->info.vmm_granule.value, 0, place);
 }
 
+/* Memory without an address is looked up by its handle instead. */
 bool check_physical_at(struct check *check, struct check_device *device, uint64_t bytes,
                        vram_physical **physical, struct check_place place) {
     vram_physical *canary = (vram_physical *)(uintptr_t)CHECK_CANARY, *given = canary;

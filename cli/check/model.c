@@ -67,6 +67,16 @@ bool check_buffer_upload_at(struct check *check, struct check_buffer *to, uint64
     return true;
 }
 
+/* The pattern's bytes from the lowest on, then what is there already, twice as much each time. */
+static void repeat(uint8_t *to, uint32_t pattern, uint32_t pattern_bytes, uint64_t bytes) {
+    for (uint32_t i = 0; i < pattern_bytes && i < bytes; i++) {
+        to[i] = (uint8_t)(pattern >> (8 * i));
+    }
+    for (uint64_t done = pattern_bytes; done < bytes; done *= 2) {
+        memcpy(to + done, to, done < bytes - done ? done : bytes - done);
+    }
+}
+
 bool check_buffer_fill_at(struct check *check, struct check_buffer *to, uint64_t offset,
                           uint32_t pattern, uint32_t pattern_bytes, uint64_t bytes,
                           struct check_place place) {
@@ -75,9 +85,7 @@ bool check_buffer_fill_at(struct check *check, struct check_buffer *to, uint64_t
     if (!check_ok(check, status, place)) {
         return failed(check, to, place);
     }
-    for (uint64_t i = 0; i < bytes; i++) {
-        to->model[offset + i] = (uint8_t)(pattern >> (8 * (i % pattern_bytes)));
-    }
+    repeat(to->model + offset, pattern, pattern_bytes, bytes);
     return true;
 }
 

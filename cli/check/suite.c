@@ -72,6 +72,7 @@ size_t check_case_count(void) {
 
 /* ------------------------------------------------------ contexts and devices */
 
+/* Contexts are remembered until they end, by the case or by the runner. */
 bool check_context_at(struct check *check, const char *backends, const char *sim,
                       vram_context **context, struct check_place place) {
     const vram_context_options *defaults = check->target->options;
@@ -99,6 +100,7 @@ void check_context_end(struct check *check, vram_context *context) {
     vram_context_destroy(context);
 }
 
+/* Devices are remembered in the order of opening and closed in reverse. */
 bool check_open_at(struct check *check, vram_context *context, uint32_t index,
                    struct check_device **device, struct check_place place) {
     CHECK_TRY(check_that(check, check->device_count < CHECK_DEVICES_MAX, place));
@@ -121,6 +123,7 @@ void check_close(struct check_device *device) {
     vram_device_close(open);
 }
 
+/* Peers are of one backend; that is all a case needs to know of it. */
 bool check_other_device(struct check *check, uint32_t *index) {
     uint32_t count = vram_device_count(check->context);
     for (uint32_t i = 0; i < count; i++) {
@@ -202,6 +205,7 @@ static void take_down(struct check *check, const vram_sim_state *sim_before) {
     check_host_end(check);
 }
 
+/* A context that cannot be made ends the case before it begins, like any other call that fails. */
 static bool set_up(struct check *check) {
     if (check->target->context != NULL) {
         check->context = check->target->context;

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench.c: `vram bench alloc`: what an allocation and its free cost, beside its peers in the same run. How
+ * it is measured is in bench/; here the contest is set up from the flags and judged.
+ */
+#include "bench/contest.h"
+#include "bench/record.h"
+#include "bench/scoreboard.h"
+#include "target.h"
+#include "verb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARGIN_PERCENT = 15, LIVE_MAX = 10000000 };
+
+static const char pattern_choices[] = "pair burst mixed handover"; /* as in enum pattern */
+
+/* ------------------------------------------------------------------- entries */
+
+/* Adds an entry with the plan's size and threads; the caller may change them. */
+static struct entry *enter(struct contest *contest, const struct target *target, const char *name,
+                           const struct allocator *allocator, bool comparable) {
+    struct entry *entry = &contest->entries[contest->entry_count++];
+    *entry = (struct entry){.name = name,
+                            .allocator = allocator,
+                            .comparable = comparable,
+                            .bytes = contest->plan.bytes,
+                            .threads = contest->plan.threads,
+                            .context = target->context,
+                            .device_index = target->index,
+                            .backend_index = target->info.backend_index};
+    return entry;
+}
+
+/*
+ * Allocators of host memory are the measure of ours where the device is no GPU: a hit does the same
+ * work. On pairs the measure is their best size, since ours should not depend on the size and theirs,
+ * when it is large, ask the system each time. malloc is shown and not compared: which of the two is
+ * ahead depends on the size, and a ratio that changes sides is no ratio.
+ */
+static void enter_host_peers(struct contest *contest, const struct target *target,
+                             bool comparable) {
+    const struct contest_plan *plan = &contest->plan;
+    enter(contest, target, "mimalloc", &allocator_mimalloc, comparable)->live = plan->live;
+    if (plan->pattern == PATTERN_PAIR && plan->bytes != YARDSTICK_BYTES) {
+        struct entry *entry =
+            enter(contest, target, "mimalloc_1KiB", &allocator_mimalloc, comparable);
+        entry->bytes = YARDSTICK_BYTES;
+        entry->live = plan->live;
+    }
+    enter(contest, target, "malloc", &allocator_malloc, false)->live = plan->live;
+}
+
+/* Ours once more as it is without what the flags put on it, to see what that costs. */
+static void enter_own_peers(struct contest *contest, const struct target *target) {
+    if (contest->plan.live > 0) {
+        enter(contest, target, "vram_empty", &allocator_pool, false);
+    }
+    if (contest->plan.threads > 1) {
+        struct entry *entry = enter(contest, target, "vram_one_thread", &allocator_pool, false);
+        entry->threads = 1;
+        entry->live = contest->plan.live;
+    }
+}
+
+static void enter_all(struct contest *contest, const struct target *target) {
+    bool cuda = strcmp(target->info.backend, "cuda") == 0;
+    enter(contest, target, "vram", &allocator_pool, false)->live = contest->plan.live;
+    enter_own_peers(contest, target);
+    enter_host_peers(contest, target, !cuda);
+    enter(contest, target, "naive", &allocator_naive, cuda);
+    if (cuda) {
+        enter(contest, target, "cudaMallocAsync", &allocator_cuda_async, true);
+        enter(contest, target, "cudaMalloc", &allocator_cuda, true);
+    }
+}
+
+/* --------------------------------------------------------------------- flags */
+
+/* A number that may have a fraction; false after one line on stderr. */
+static bool flag_fraction(const struct invocation *invocation, const char *name, double minimum,
+                          double maximum, double *number) {
+    const char *text = flag_value(invocation, name);
+    char *end = NULL;
+    if (text == NULL) {
+        return true;
+    }
+    double value = strtod(text, &end);
+    bool digits = (text[0] >= '0' && text[0] <= '9') || text[0] == '.';
+    if (!digits || *end != 0 || !(value >= minimum && value <= maximum)) {
+        say_error("--%s=%s: not a number from %g to %g", name, text, minimum, maximum);
+        return false;
+    }
+    *number = value;
+    return true;
+}
+
+static bool flag_size(const struct invocation *invocation, uint64_t *bytes) {
+    const char *text = flag_value(invocation, "size");
+    if (text == NULL) {
+        return true;
+    }
+    if (vram_size_parse(text, bytes) != VRAM_OK || *bytes == 0) {
+        say_error("--size=%s: not a size like 4096, 64K or 1.5GiB", text);
+        return false;
+    }
+    return true;
+}
+
+static enum pattern flag_pattern(const struct invocation *invocation) {
+    const char *text = flag_value(invocation, "pattern");
+    static const char *const names[] = {"pair", "burst", "mixed", "handover"};
+    for (int i = 0; text != NULL && i < 4; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            return (enum pattern)i;
+        }
+    }
+    return PATTERN_PAIR;
+}
+
+static bool read_plan(const struct invocation *invocation, struct contest_plan *plan,
+                      struct judgement *judgement) {
+    uint64_t threads = 1;
+    double percent = MARGIN_PERCENT;
+    *plan = (struct contest_plan){
+        .pattern = flag_pattern(invocation), .bytes = YARDSTICK_BYTES, .seconds = 3};
+    if (!flag_size(invocation, &plan->bytes) ||
+        !flag_number(invocation, "threads", 1, THREADS_MAX, &threads) ||
+        !flag_number(invocation, "live", 0, LIVE_MAX, &plan->live) ||
+        !flag_fraction(invocation, "seconds", 0.01, 3600, &plan->seconds) ||
+        !flag_fraction(invocation, "margin", 0, 10000, &percent)) {
+        return false;
+    }
+    judgement->path = flag_value(invocation, "baseline");
+    judgement->margin = percent / 100;
+    plan->threads = (uint32_t)threads;
+    if (plan->pattern == PATTERN_MIXED && flag_given(invocation, "size")) {
+        say_error("--pattern=mixed has sizes of its own and takes no --size");
+        return false;
+    }
+    return true;
+}
+
+/* ----------------------------------------------------------------- judgement */
+
+/* False after one line on stderr: nothing to compare with is no good result. */
+static bool judge(const struct contest *contest, const char *backend, struct judgement *judgement) {
+    char key[RECORD_KEY_MAX];
+    const struct entry *ours = &contest->entries[0];
+    for (uint32_t i = 1; i < contest->entry_count; i++) {
+        const struct entry *peer = &contest->entries[i];
+        if (!ours->measured || !peer->measured || !peer->comparable) {
+            continue;
+        }
+        double before = record_find(judgement->path, record_key(contest, backend, peer, key));
+        if (before < 0) {
+            return false;
+        }
+        if (before > 0) {
+            struct verdict *verdict = &judgement->verdicts[judgement->verdict_count++];
+            double ratio = ours->figures.median / peer->figures.median;
+            *verdict = (struct verdict){peer->name, ratio, before,
+                                        ratio > before * (1 + judgement->margin)};
+            judgement->worse = judgement->worse || verdict->worse;
+        }
+    }
+    if (judgement->verdict_count == 0) {
+        say_error("%s has no line for this run; --save=%s adds it", judgement->path,
+                  judgement->path);
+        return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------------- verb */
+
+static void show_progress(void *user, uint64_t done, uint64_t total) {
+    terminal_progress(user, done, total, "samples");
+}
+
+/* Ours has to be measured; a peer that is missing is told and no failure. */
+static int finish(struct invocation *invocation, const struct contest *contest,
+                  const struct target *target, struct judgement *judgement) {
+    const char *save = flag_value(invocation, "save");
+    bool ours = contest->entries[0].measured;
+    if (ours && judgement->path != NULL && !judge(contest, target->info.backend, judgement)) {
+        return EXIT_MISUSE;
+    }
+    if (!invocation->json) {
+        scoreboard_print(&invocation->terminal, contest, target, judgement);
+    } else if (!scoreboard_write(contest, target, judgement)) {
+        return EXIT_MISUSE;
+    }
+    if (!ours) {
+        say_error("vram could not be measured: %s", contest->entries[0].reason);
+        return EXIT_MISUSE;
+    }
+    if (save != NULL && !record_save(save, contest, target->info.backend)) {
+        return EXIT_MISUSE;
+    }
+    return judgement->worse ? EXIT_NO : EXIT_YES;
+}
+
+static int run_contest(struct invocation *invocation, struct contest *contest,
+                       const struct target *target, struct judgement *judgement) {
+    enter_all(contest, target);
+    bool good = contest_run(contest, show_progress, &invocation->terminal);
+    terminal_progress_end(&invocation->terminal);
+    if (!good) {
+        say_error("cannot start %u threads: out of memory or of threads", contest->plan.threads);
+        return EXIT_MISUSE;
+    }
+    return finish(invocation, contest, target, judgement);
+}
+
+static int run(struct invocation *invocation) {
+    struct contest *contest = calloc(1, sizeof *contest);
+    struct judgement judgement = {.path = NULL};
+    struct target target;
+    int code = EXIT_MISUSE;
+    if (contest == NULL) {
+        say_error("out of host memory");
+    } else if (invocation->operand_count != 1) {
+        say_error("`vram bench` needs to know what to measure: vram bench alloc");
+    } else if (read_plan(invocation, &contest->plan, &judgement)) {
+        code = target_open(invocation, &target);
+        if (code == EXIT_YES) {
+            code = run_contest(invocation, contest, &target, &judgement);
+            target_close(&target);
+        }
+    }
+    free(contest);
+    return code;
+}
+
+static const struct flag flags[] = {
+    {.name = "pattern",
+     .letter = 'p',
+     .value = "NAME",
+     .help = "pair (the default), burst (1000, freed in random order), mixed (sizes of real "
+             "programs) or handover (freed on another thread)",
+     .choices = pattern_choices},
+    {.name = "size", .letter = 's', .value = "SIZE", .help = "of a block (1K)"},
+    {.name = "threads",
+     .letter = 't',
+     .value = "N",
+     .help = "threads that allocate at once, each with a queue of its own (1)"},
+    {.name = "live", .letter = 'l', .value = "N", .help = "blocks held meanwhile (0)"},
+    FLAG_BACKEND,
+    FLAG_DEVICE,
+    {.name = "seconds", .value = "S", .help = "time for all samples together (3)"},
+    {.name = "baseline",
+     .value = "FILE",
+     .help = "exit with 1 when a ratio is worse than in this file, by more than the margin"},
+    {.name = "margin", .value = "PERCENT", .help = "how much worse is still good (15)"},
+    {.name = "save", .value = "FILE", .help = "put the ratios of this run into this file"},
+    FLAG_END,
+};
+
+const struct verb verb_bench = {
+    .name = "bench",
+    .summary = "Measure what allocations cost, beside other allocators in the same run",
+    .usage = "alloc [OPTION]...",
+    .examples = "vram bench alloc                           # pairs of 1 KiB on the best device\n"
+                "vram bench alloc -b host -s 64M            # of 64 MiB, on host memory\n"
+                "vram bench alloc -p burst -t 4             # four threads, bursts of 1000\n"
+                "vram bench alloc --save ratios.txt         # remember the ratios to the peers\n"
+                "vram bench alloc --baseline ratios.txt     # exit code 1: they got worse\n"
+                "vram bench alloc --json                    # for programs: vram.bench/1\n",
+    .flags = flags,
+    .run = run,
+    .operands = "alloc",
+};

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scoreboard.c: see scoreboard.h.
+ */
+#include "bench/scoreboard.h"
+#include "survey.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const char *const titles[] = {"pairs", "bursts of 1000", "mixed sizes", "handover"};
+static const char *const names[] = {"pair", "burst", "mixed", "handover"};
+
+/* ---------------------------------------------------------------------- text */
+
+static void print_heading(const struct terminal *terminal, const struct contest *contest,
+                          const struct target *target) {
+    const struct contest_plan *plan = &contest->plan;
+    char size[VRAM_SIZE_TEXT_MAX], label[DEVICE_LABEL_MAX];
+    terminal_print(terminal, STYLE_BOLD, "alloc, %s", titles[plan->pattern]);
+    if (plan->pattern != PATTERN_MIXED) {
+        printf(" of %s", vram_size_format(plan->bytes, size));
+    }
+    printf(", %" PRIu32 " thread%s", plan->threads, plan->threads == 1 ? "" : "s");
+    if (plan->live > 0) {
+        printf(", %" PRIu64 " live", plan->live);
+    }
+    printf(", on %s, ", device_label(&target->info, label));
+    terminal_print(terminal, STYLE_PLAIN, "%s", target->info.name);
+    printf("\n\n%-16s %12s %12s %12s %14s %8s\n", "allocator", "median ns", "p10", "p90", "pairs/s",
+           "ratio");
+}
+
+static void print_entry(const struct terminal *terminal, const struct contest *contest,
+                        const struct entry *entry) {
+    const struct entry *ours = &contest->entries[0];
+    terminal_cell(terminal, entry == ours ? STYLE_BOLD : STYLE_PLAIN, 17, "%s", entry->name);
+    if (!entry->measured) {
+        terminal_wrap(terminal, STYLE_DIM, 17, entry->reason);
+        return;
+    }
+    printf("%12.1f %12.1f %12.1f %14.0f", entry->figures.median, entry->figures.p10,
+           entry->figures.p90, entry->pairs_per_s);
+    if (entry != ours && ours->measured) {
+        printf(" %8.3f", ours->figures.median / entry->figures.median);
+    }
+    printf("\n");
+}
+
+static void print_judgement(const struct terminal *terminal, const struct judgement *judgement) {
+    for (uint32_t i = 0; i < judgement->verdict_count; i++) {
+        const struct verdict *verdict = &judgement->verdicts[i];
+        terminal_print(terminal, verdict->worse ? STYLE_BAD : STYLE_GOOD, "%s",
+                       verdict->worse ? "worse" : "good");
+        printf(": ratio %.3f to %s, it was %.3f, the margin is %.0f %%\n", verdict->ratio,
+               verdict->peer, verdict->baseline_ratio, 100 * judgement->margin);
+    }
+}
+
+void scoreboard_print(const struct terminal *terminal, const struct contest *contest,
+                      const struct target *target, const struct judgement *judgement) {
+    print_heading(terminal, contest, target);
+    for (uint32_t i = 0; i < contest->entry_count; i++) {
+        print_entry(terminal, contest, &contest->entries[i]);
+    }
+    const struct entry *best = contest_best_peer(contest);
+    if (best != NULL) {
+        printf("\nvram takes %.3f times as long as %s, the best comparable peer.\n",
+               contest->entries[0].figures.median / best->figures.median, best->name);
+    }
+    print_judgement(terminal, judgement);
+}
+
+/* ---------------------------------------------------------------------- JSON */
+
+static void write_number(vram_json *json, const char *key, bool known, double value) {
+    if (known) {
+        vram_json_number(json, key, value);
+    } else {
+        vram_json_null(json, key);
+    }
+}
+
+static void write_figures(vram_json *json, const struct entry *entry) {
+    write_number(json, "ns_median", entry->measured, entry->figures.median);
+    write_number(json, "ns_p10", entry->measured, entry->figures.p10);
+    write_number(json, "ns_p90", entry->measured, entry->figures.p90);
+    write_number(json, "pairs_per_s", entry->measured, entry->pairs_per_s);
+    vram_json_unsigned(json, "samples", entry->measured ? entry->sample_count : 0);
+    vram_json_unsigned(json, "pairs_per_sample", entry->measured ? entry->pairs : 0);
+    vram_json_value(json, "driver_calls", entry->driver_calls);
+}
+
+static void write_peer(vram_json *json, const struct contest *contest, const struct entry *entry) {
+    const struct entry *ours = &contest->entries[0];
+    bool both = ours->measured && entry->measured;
+    vram_json_object_begin(json, NULL);
+    vram_json_text(json, "name", entry->name);
+    vram_json_bool(json, "found", entry->measured);
+    vram_json_text(json, "reason", entry->measured ? NULL : entry->reason);
+    vram_json_bool(json, "comparable", entry->comparable);
+    vram_json_value(json, "size_bytes",
+                    (vram_value){entry->bytes, contest->plan.pattern != PATTERN_MIXED});
+    vram_json_unsigned(json, "threads", entry->threads);
+    vram_json_unsigned(json, "live_blocks", entry->live);
+    write_figures(json, entry);
+    write_number(json, "ratio", both, both ? ours->figures.median / entry->figures.median : 0);
+    vram_json_object_end(json);
+}
+
+static void write_device(vram_json *json, const struct target *target) {
+    vram_json_object_begin(json, "device");
+    vram_json_unsigned(json, "index", target->index);
+    vram_json_text(json, "backend", target->info.backend);
+    vram_json_unsigned(json, "backend_index", target->info.backend_index);
+    vram_json_text(json, "name", target->info.name);
+    vram_json_text(json, "kind", device_kind_name(target->info.kind));
+    vram_json_object_end(json);
+}
+
+static void write_judgement(vram_json *json, const struct judgement *judgement) {
+    if (judgement->path == NULL) {
+        vram_json_null(json, "baseline");
+        return;
+    }
+    vram_json_object_begin(json, "baseline");
+    vram_json_text(json, "file", judgement->path);
+    vram_json_number(json, "margin", judgement->margin);
+    vram_json_bool(json, "worse", judgement->worse);
+    vram_json_array_begin(json, "peers");
+    for (uint32_t i = 0; i < judgement->verdict_count; i++) {
+        const struct verdict *verdict = &judgement->verdicts[i];
+        vram_json_object_begin(json, NULL);
+        vram_json_text(json, "name", verdict->peer);
+        vram_json_number(json, "ratio", verdict->ratio);
+        vram_json_number(json, "baseline_ratio", verdict->baseline_ratio);
+        vram_json_bool(json, "worse", verdict->worse);
+        vram_json_object_end(json);
+    }
+    vram_json_array_end(json);
+    vram_json_object_end(json);
+}
+
+/* Ours stands at the top, where scripts look first. */
+bool scoreboard_write(const struct contest *contest, const struct target *target,
+                      const struct judgement *judgement) {
+    const struct contest_plan *plan = &contest->plan;
+    const struct entry *ours = &contest->entries[0], *best = contest_best_peer(contest);
+    vram_json json;
+    output_json_begin(&json, "vram.bench/1");
+    vram_json_text(&json, "bench", "alloc");
+    vram_json_text(&json, "pattern", names[plan->pattern]);
+    vram_json_value(&json, "size_bytes", (vram_value){plan->bytes, plan->pattern != PATTERN_MIXED});
+    vram_json_unsigned(&json, "threads", plan->threads);
+    vram_json_unsigned(&json, "live_blocks", plan->live);
+    write_device(&json, target);
+    vram_json_text(&json, "reason", ours->measured ? NULL : ours->reason);
+    write_figures(&json, ours);
+    vram_json_array_begin(&json, "peers");
+    for (uint32_t i = 1; i < contest->entry_count; i++) {
+        write_peer(&json, contest, &contest->entries[i]);
+    }
+    vram_json_array_end(&json);
+    write_number(&json, "ratio", best != NULL,
+                 best != NULL ? ours->figures.median / best->figures.median : 0);
+    vram_json_text(&json, "ratio_peer", best != NULL ? best->name : NULL);
+    write_judgement(&json, judgement);
+    return output_json_end(&json);
+}

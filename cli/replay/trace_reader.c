@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace_reader.c: see trace_reader.h.
+ *
+ * The text is hostile until shown otherwise: one line at a time is held, of at most LINE_MAX_BYTES,
+ * fields are slices of it, and numbers are read digit by digit with a check for overflow.
+ */
+#include "trace_reader.h"
+#include "trace_source.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_MAX_BYTES = 256, FIELDS_MAX = 6, CHUNK_BYTES = 65536 };
+
+struct field {
+    const char *text;
+    size_t bytes;
+};
+
+struct reader {
+    struct trace_source source;
+    struct trace_builder builder;
+    uint64_t line;         /* number of the present line, from 1 */
+    size_t field_count;    /* columns that the header names; 0 before it */
+    char text[LINE_MAX_BYTES];
+    size_t text_bytes;     /* of the line so far */
+    const char *complaint; /* what is wrong with it; NULL: the builder or the source says */
+    uint8_t chunk[CHUNK_BYTES];
+};
+
+static bool complain(struct reader *reader, const char *complaint) {
+    reader->complaint = complaint;
+    return false;
+}
+
+/* Splits at every comma. Returns how many fields there are, FIELDS_MAX + 1 for too many. */
+static size_t split(const char *text, size_t bytes, struct field fields[FIELDS_MAX]) {
+    const char *end = text + bytes;
+    for (size_t count = 0; count < FIELDS_MAX;) {
+        const char *comma = memchr(text, ',', (size_t)(end - text));
+        const char *stop = comma != NULL ? comma : end;
+        fields[count++] = (struct field){text, (size_t)(stop - text)};
+        if (comma == NULL) {
+            return count;
+        }
+        text = comma + 1;
+    }
+    return FIELDS_MAX + 1;
+}
+
+/* Digits alone: no signs, no blanks. */
+static bool read_number(struct field field, uint64_t *number) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < field.bytes; i++) {
+        unsigned digit = (unsigned)(unsigned char)field.text[i] - '0';
+        if (digit > 9 || value > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    *number = value;
+    return field.bytes > 0;
+}
+
+/* The first line. A byte order mark before it is what some editors leave. */
+static bool read_header(struct reader *reader) {
+    static const char mark[] = "\xef\xbb\xbf", plain[] = TRACE_HEADER, more[] = ",thread";
+    const char *text = reader->text;
+    size_t bytes = reader->text_bytes, skip = sizeof mark - 1, named = sizeof plain - 1;
+    if (bytes >= skip && memcmp(text, mark, skip) == 0) {
+        text += skip;
+        bytes -= skip;
+    }
+    if (bytes >= named && memcmp(text, plain, named) == 0) {
+        bool threads = bytes == named + sizeof more - 1 &&
+                       memcmp(text + named, more, sizeof more - 1) == 0;
+        reader->field_count = bytes == named ? 5 : threads ? 6 : 0;
+    }
+    return reader->field_count > 0 ||
+           complain(reader, "this is no trace: it does not begin with " TRACE_HEADER);
+}
+
+/* The numbers of a line into an entry; its letter is known already. */
+static bool read_fields(struct reader *reader, const struct field *fields,
+                        struct trace_entry *entry) {
+    bool alloc = entry->kind == TRACE_ALLOC;
+    entry->bytes_given = entry->kind != TRACE_FREE && fields[2].bytes > 0;
+    entry->stream_given = fields[3].bytes > 0;
+    if (!read_number(fields[1], &entry->id)) {
+        return complain(reader, "the id is no whole number of 64 bits");
+    }
+    if ((entry->bytes_given || alloc) && !read_number(fields[2], &entry->bytes)) {
+        return complain(reader, "the bytes are no whole number of 64 bits");
+    }
+    if (entry->kind == TRACE_FREE && fields[2].bytes > 0) {
+        uint64_t ignored; /* some recorders repeat the size */
+        if (!read_number(fields[2], &ignored)) {
+            return complain(reader, "the bytes are no whole number of 64 bits");
+        }
+    }
+    if ((entry->stream_given || entry->kind != TRACE_FREE) &&
+        !read_number(fields[3], &entry->stream)) {
+        return complain(reader, "the stream is no whole number of 64 bits");
+    }
+    if (!read_number(fields[4], &entry->t_us)) {
+        return complain(reader, "the time is no whole number of 64 bits");
+    }
+    if (reader->field_count == 6 && !read_number(fields[5], &entry->thread)) {
+        return complain(reader, "the thread is no whole number of 64 bits");
+    }
+    return true;
+}
+
+static bool read_operation(struct reader *reader) {
+    struct field fields[FIELDS_MAX];
+    struct trace_entry entry = {.kind = TRACE_ALLOC};
+    size_t count = split(reader->text, reader->text_bytes, fields);
+    if (count != reader->field_count) {
+        return complain(reader, reader->field_count == 6 ? "there are not 6 fields"
+                                                         : "there are not 5 fields");
+    }
+    switch (fields[0].bytes == 1 ? fields[0].text[0] : 0) {
+    case 'a':
+        entry.kind = TRACE_ALLOC;
+        break;
+    case 'f':
+        entry.kind = TRACE_FREE;
+        break;
+    case 'u':
+        entry.kind = TRACE_USE;
+        break;
+    default:
+        return complain(reader, "the operation is none of a (allocate), f (free), u (use)");
+    }
+    return read_fields(reader, fields, &entry) && trace_builder_add(&reader->builder, &entry);
+}
+
+static bool read_line(struct reader *reader) {
+    if (reader->text_bytes > 0 && reader->text[reader->text_bytes - 1] == '\r') {
+        reader->text_bytes--;
+    }
+    bool good = reader->field_count == 0 ? read_header(reader)
+                : reader->text_bytes > 0 ? read_operation(reader)
+                                         : true;
+    reader->text_bytes = 0;
+    return good;
+}
+
+/* Adds a piece of a line; a whole one is read. */
+static bool take(struct reader *reader, const uint8_t *text, size_t bytes, bool ends) {
+    if (bytes > LINE_MAX_BYTES - reader->text_bytes) {
+        return complain(reader, "the line is too long for one of a trace");
+    }
+    memcpy(reader->text + reader->text_bytes, text, bytes);
+    reader->text_bytes += bytes;
+    if (!ends) {
+        return true;
+    }
+    reader->line++;
+    return read_line(reader);
+}
+
+static bool read_all(struct reader *reader) {
+    for (;;) {
+        size_t bytes = sizeof reader->chunk;
+        if (!trace_source_read(&reader->source, reader->chunk, &bytes)) {
+            return false;
+        }
+        const uint8_t *at = reader->chunk, *end = at + bytes;
+        while (at < end) {
+            const uint8_t *stop = memchr(at, '\n', (size_t)(end - at));
+            const uint8_t *next = stop != NULL ? stop + 1 : end;
+            if (!take(reader, at, (size_t)((stop != NULL ? stop : end) - at), stop != NULL)) {
+                reader->line += stop == NULL; /* it was not counted yet */
+                return false;
+            }
+            at = next;
+        }
+        if (bytes == 0) { /* the last line may lack its end; an empty file lacks even the header */
+            return (reader->text_bytes == 0 && reader->field_count > 0) ||
+                   take(reader, reader->chunk, 0, true);
+        }
+    }
+}
+
+/* What went wrong, from whoever knows: the source, the line, or the trace as a whole. */
+static void tell(const struct reader *reader, const char *name, char problem[TRACE_PROBLEM_MAX]) {
+    const char *why = reader->complaint != NULL ? reader->complaint : reader->builder.problem;
+    if (reader->source.problem[0] != 0) {
+        snprintf(problem, TRACE_PROBLEM_MAX, "%.120s: %.120s", name, reader->source.problem);
+    } else {
+        snprintf(problem, TRACE_PROBLEM_MAX, "%.100s:%" PRIu64 ": %.120s", name, reader->line, why);
+    }
+}
+
+/* The name without its folders and without .csv and .gz, as people speak of it. */
+static void short_name(const char *path, char name[TRACE_NAME_MAX]) {
+    static const char *const suffixes[] = {".gz", ".csv"};
+    const char *slash = strrchr(path, '/');
+    snprintf(name, TRACE_NAME_MAX, "%s", slash != NULL && slash[1] != 0 ? slash + 1 : path);
+    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+        size_t bytes = strlen(name), suffix = strlen(suffixes[i]);
+        if (bytes > suffix && strcmp(name + bytes - suffix, suffixes[i]) == 0) {
+            name[bytes - suffix] = 0;
+        }
+    }
+}
+
+static bool finish(struct reader *reader, const char *name, struct trace *trace, bool good,
+                   char problem[TRACE_PROBLEM_MAX]) {
+    if (!good) {
+        tell(reader, name, problem);
+        trace_free(trace);
+    }
+    trace_builder_end(&reader->builder);
+    trace_source_close(&reader->source);
+    free(reader);
+    return good;
+}
+
+static struct reader *start(const char *name, struct trace *trace,
+                            char problem[TRACE_PROBLEM_MAX]) {
+    char title[TRACE_NAME_MAX];
+    struct reader *reader = calloc(1, sizeof *reader);
+    short_name(strcmp(name, "-") == 0 ? "standard input" : name, title);
+    if (reader == NULL || !trace_builder_begin(&reader->builder, trace, title)) {
+        snprintf(problem, TRACE_PROBLEM_MAX, "%.120s: out of host memory", name);
+        free(reader);
+        return NULL;
+    }
+    return reader;
+}
+
+bool trace_read(const char *path, struct trace *trace, char problem[TRACE_PROBLEM_MAX]) {
+    struct reader *reader = start(path, trace, problem);
+    if (reader == NULL) {
+        return false;
+    }
+    bool good = trace_source_open(&reader->source, path) && read_all(reader);
+    return finish(reader, strcmp(path, "-") == 0 ? "standard input" : path, trace, good, problem);
+}
+
+bool trace_read_memory(const char *name, const void *text, size_t bytes, struct trace *trace,
+                       char problem[TRACE_PROBLEM_MAX]) {
+    struct reader *reader = start(name, trace, problem);
+    if (reader == NULL) {
+        return false;
+    }
+    trace_source_open_memory(&reader->source, text, bytes);
+    return finish(reader, name, trace, read_all(reader), problem);
+}

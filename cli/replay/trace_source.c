@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace_source.c: see trace_source.h.
+ */
+#include "trace_source.h"
+
+#include <errno.h>
+#include <string.h>
+
+static bool refuse(struct trace_source *source, const char *problem) {
+    snprintf(source->problem, sizeof source->problem, "%s", problem);
+    return false;
+}
+
+bool trace_source_open(struct trace_source *source, const char *path) {
+    memset(source, 0, sizeof *source);
+    source->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    return source->file != NULL || refuse(source, strerror(errno));
+}
+
+void trace_source_open_memory(struct trace_source *source, const void *text, size_t bytes) {
+    memset(source, 0, sizeof *source);
+    source->memory = text;
+    source->memory_bytes = bytes;
+}
+
+void trace_source_close(struct trace_source *source) {
+    inflater_destroy(source->inflater);
+    if (source->file != NULL && source->file != stdin) {
+        fclose(source->file);
+    }
+    source->inflater = NULL;
+    source->file = NULL;
+}
+
+/* Fills the raw bytes once they are used up. */
+static bool refill(struct trace_source *source) {
+    if (source->raw_begin < source->raw_end || source->ended) {
+        return true;
+    }
+    size_t got = source->memory_bytes < SOURCE_RAW_BYTES ? source->memory_bytes : SOURCE_RAW_BYTES;
+    if (source->file != NULL) {
+        errno = 0;
+        got = fread(source->raw, 1, sizeof source->raw, source->file);
+        if (ferror(source->file)) {
+            return refuse(source, errno != 0 ? strerror(errno) : "it cannot be read");
+        }
+    } else if (got > 0) {
+        memcpy(source->raw, source->memory, got);
+        source->memory += got;
+        source->memory_bytes -= got;
+    }
+    source->raw_begin = 0;
+    source->raw_end = got;
+    source->ended = got == 0;
+    return true;
+}
+
+/* Looks at the first bytes: gzip says 1f 8b, and no CSV does. */
+static bool begin(struct trace_source *source) {
+    source->begun = true;
+    if (!refill(source)) {
+        return false;
+    }
+    if (source->raw_end < 2 || source->raw[0] != 0x1f || source->raw[1] != 0x8b) {
+        return true;
+    }
+    if (!inflate_built) {
+        return refuse(source, "it is gzip'd and this build has no zlib; pipe it: zcat FILE | vram "
+                              "replay -");
+    }
+    source->inflater = inflater_create();
+    return source->inflater != NULL || refuse(source, "out of host memory");
+}
+
+static bool read_plain(struct trace_source *source, uint8_t *to, size_t *bytes) {
+    if (!refill(source)) {
+        return false;
+    }
+    size_t there = source->raw_end - source->raw_begin;
+    *bytes = there < *bytes ? there : *bytes;
+    memcpy(to, source->raw + source->raw_begin, *bytes);
+    source->raw_begin += *bytes;
+    return true;
+}
+
+/* Goes on until something comes out: a step may do no more than read a header. */
+static bool read_gzip(struct trace_source *source, uint8_t *to, size_t *bytes) {
+    for (;;) {
+        if (!refill(source)) {
+            return false;
+        }
+        size_t taken = source->raw_end - source->raw_begin, given = *bytes;
+        if (taken == 0 && inflater_whole(source->inflater)) {
+            *bytes = 0;
+            return true;
+        }
+        if (!inflater_step(source->inflater, source->raw + source->raw_begin, &taken, to, &given)) {
+            return refuse(source, "its gzip data is broken");
+        }
+        source->raw_begin += taken;
+        if (given > 0) {
+            *bytes = given;
+            return true;
+        }
+        if (source->ended && taken == 0) {
+            return refuse(source, "it ends in the middle of its gzip data");
+        }
+    }
+}
+
+bool trace_source_read(struct trace_source *source, uint8_t *to, size_t *bytes) {
+    if (!source->begun && !begin(source)) {
+        return false;
+    }
+    return source->inflater != NULL ? read_gzip(source, to, bytes) : read_plain(source, to, bytes);
+}

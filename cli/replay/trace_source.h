@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace_source.h: where the text of a trace comes from: a file, standard input or memory, gzip'd or
+ * plain, told apart by its first two bytes.
+ */
+#ifndef REPLAY_TRACE_SOURCE_H
+#define REPLAY_TRACE_SOURCE_H
+
+#include "inflate.h"
+
+#include <stdio.h>
+
+enum { SOURCE_RAW_BYTES = 65536, SOURCE_PROBLEM_MAX = 160 };
+
+struct trace_source {
+    FILE *file;                    /* NULL: memory */
+    const uint8_t *memory;         /* what is left of it */
+    size_t memory_bytes;           /* that much */
+    struct inflater *inflater;     /* NULL: plain */
+    uint8_t raw[SOURCE_RAW_BYTES]; /* as it was read */
+    size_t raw_begin, raw_end;     /* what of it was not handed on */
+    bool begun, ended;             /* the first bytes were looked at; there are no more */
+    char problem[SOURCE_PROBLEM_MAX];
+};
+
+/* Opens a file, or standard input for "-". False with the problem set. */
+bool trace_source_open(struct trace_source *source, const char *path);
+void trace_source_open_memory(struct trace_source *source, const void *text, size_t bytes);
+
+/* Up to *bytes bytes; *bytes is set to what came, 0 at the end. False with the problem set. */
+bool trace_source_read(struct trace_source *source, uint8_t *to, size_t *bytes);
+
+void trace_source_close(struct trace_source *source);
+
+#endif
