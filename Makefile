@@ -36,8 +36,9 @@ coverage: ## lines and branches that the tests reach, per tier; fails under 90 %
 bench: ## measure this machine: what the drivers themselves cost, the base line for pools
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE
-	@cmake --build build -j $(JOBS) --target bench_baseline -- --no-print-directory
+	@cmake --build build -j $(JOBS) --target bench_baseline bench_prices -- --no-print-directory
 	@build/bench/baseline
+	@build/bench/prices
 
 format: ## lay out all sources with clang-format 14
 	@tools/setup.sh format

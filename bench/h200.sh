@@ -5,8 +5,11 @@
 #
 #   check    builds, `vram info`, the conformance suite on cuda, host and sim, the tour, and the
 #            suite once more under compute-sanitizer where that is installed
-#   bench    builds, and measures what each call of the driver costs
-#   replay, torch, faults   not part of this version
+#   bench    builds, measures what each call of the driver costs, and `vram bench alloc` with its
+#            peers, those in bench/peers too
+#   torch    builds the plug-in and runs bench/torch_run.py; PROGRAMS=a,b chooses programs and
+#            TORCH_FLAGS adds flags, since all six take longer than one call may last
+#   replay, faults   not part of this version
 #
 # Needs a C compiler and CMake, nothing else. Everything is written below ${OUT:-build-h200/out}; a
 # short table comes last. Each step has a time limit, all together stay under eight minutes.
@@ -115,12 +118,45 @@ stage_check() {
     finish
 }
 
+# contest NAME FLAG...: one run for people and one for programs
+contest() {
+    local name=$1
+    shift
+    step "$name" 30 bench.txt "$build/vram" bench alloc --backend cuda "$@" &&
+        step "$name.json" 30 "bench-$name.json" "$build/vram" bench alloc --backend cuda --json "$@"
+}
+
 stage_bench() {
     build_targets vram_command bench_baseline bench_prices || finish
     step info 60 info.txt "$build/vram" info
-    step baseline 120 baseline.txt "$build/bench/baseline"
-    step prices 120 prices.txt "$build/bench/prices" cuda
-    cat "$out/baseline.txt" "$out/prices.txt" 2>/dev/null
+    contest pair-1K --size 1K
+    contest pair-1M --size 1M
+    contest pair-64M --size 64M
+    contest pair-16 --size 1K --threads 16
+    contest live --size 1K --live 100000
+    contest burst --pattern burst
+    contest mixed --pattern mixed
+    contest handover --pattern handover
+    local size
+    for size in 1024 1048576 67108864; do
+        step "peers-$size" 90 "peers-$size.json" bench/peers/run.sh --size "$size"
+    done
+    step peers-16 60 peers-16.json bench/peers/run.sh --size 1024 --threads 16
+    step baseline 60 baseline.txt "$build/bench/baseline"
+    step prices 60 prices.txt "$build/bench/prices" cuda
+    cat "$out/bench.txt" "$out"/peers-*.json "$out/baseline.txt" "$out/prices.txt" 2>/dev/null
+    finish
+}
+
+stage_torch() {
+    seconds_in_all=570
+    build_targets vram_torch || finish
+    local choice=()
+    [ -z "${PROGRAMS:-}" ] || choice=(--programs "$PROGRAMS")
+    # shellcheck disable=SC2086 # a list of words
+    step torch 540 torch.txt python3 bench/torch_run.py --plugin "$build/bench/libvram_torch.so" \
+        --json "$out/torch.json" "${choice[@]}" ${TORCH_FLAGS:-}
+    cat "$out/torch.txt" 2>/dev/null
     finish
 }
 
@@ -130,9 +166,8 @@ later() {
 }
 
 case ${1:-} in
-check | bench) ;;
+check | bench | torch) ;;
 replay) later replay "the pools and \`vram replay\`" ;;
-torch) later torch "the PyTorch adapter" ;;
 faults) later faults "the fault shim over the real driver" ;;
 *)
     echo "usage: bench/h200.sh check|bench|replay|torch|faults" >&2
@@ -146,5 +181,6 @@ fi
 
 mkdir -p "$out" || exit 2
 rm -f "$out"/{build.log,info.txt,info.json,check.txt,check-cuda.json,tour.txt,memcheck.txt} \
-    "$out"/{baseline.txt,prices.txt,summary.txt}
+    "$out"/{baseline.txt,prices.txt,summary.txt,bench.txt,torch.txt,torch.json} \
+    "$out"/bench-*.json "$out"/peers-*.json
 "stage_$1"

@@ -84,6 +84,15 @@ static bool accept(struct invocation *invocation, struct match match, const char
                   words_join(flag->choices, choices, sizeof choices));
         return false;
     }
+    if (flag->repeats && invocation->repeated_count == REPEATED_MAX) {
+        say_error("--%s=%s: flags are repeated more than %d times", flag->name, value,
+                  REPEATED_MAX);
+        return false;
+    }
+    if (flag->repeats) {
+        invocation->repeated[invocation->repeated_count].flag = flag;
+        invocation->repeated[invocation->repeated_count++].value = value;
+    }
     if (match.slot != NULL) {
         *match.slot = value;
     } else if (strcmp(flag->name, "json") == 0) {
@@ -157,7 +166,7 @@ static bool read_operand(struct invocation *invocation, const char *word) {
         say_error("`vram %s` takes no argument \"%s\"", verb->name, word);
         return false;
     }
-    if (strcmp(verb->operands, OPERANDS_VERBS) != 0 && !words_contain(verb->operands, word)) {
+    if (verb->operands[0] != '@' && !words_contain(verb->operands, word)) {
         char accepted[256];
         say_error("\"%s\" is not one of %s", word,
                   words_join(verb->operands, accepted, sizeof accepted));
@@ -208,6 +217,17 @@ const char *flag_value(const struct invocation *invocation, const char *name) {
 
 bool flag_given(const struct invocation *invocation, const char *name) {
     return flag_value(invocation, name) != NULL;
+}
+
+size_t flag_values(const struct invocation *invocation, const char *name,
+                   const char *values[REPEATED_MAX]) {
+    size_t count = 0;
+    for (size_t i = 0; i < invocation->repeated_count; i++) {
+        if (strcmp(invocation->repeated[i].flag->name, name) == 0) {
+            values[count++] = invocation->repeated[i].value;
+        }
+    }
+    return count;
 }
 
 bool flag_number(const struct invocation *invocation, const char *name, uint64_t minimum,

@@ -26,6 +26,7 @@ struct flag {
     const char *help;    /* one line without a full stop */
     const char *choices; /* the only values accepted, by blanks; NULL: any */
     const char *hints;   /* values that completion offers although others are accepted */
+    bool repeats;        /* each time counts: flag_values has them all; else the last one wins */
 };
 
 /* Every backend the library knows, for completion only: the library itself judges the names. */
@@ -48,7 +49,7 @@ struct flag {
 /* Accepted by every verb: --json, --color=WHEN, --help. */
 extern const struct flag common_flags[];
 
-enum { FLAGS_MAX = 24, OPERANDS_MAX = 64 };
+enum { FLAGS_MAX = 24, OPERANDS_MAX = 64, REPEATED_MAX = 32 };
 
 /* A command line after parsing; what a verb's run is handed. */
 struct invocation {
@@ -58,6 +59,11 @@ struct invocation {
     bool help;                     /* --help: run is not called */
     const char *color;             /* argument of --color; NULL when not given */
     const char *values[FLAGS_MAX]; /* by row of verb->flags: NULL not given, "" a switch given */
+    struct {
+        const struct flag *flag;
+        const char *value;
+    } repeated[REPEATED_MAX]; /* of flags that repeat, in the order given */
+    size_t repeated_count;
     const char *operands[OPERANDS_MAX];
     size_t operand_count;
 };
@@ -73,6 +79,10 @@ bool flag_given(const struct invocation *invocation, const char *name);
 
 /* The argument it was given (the last one wins); NULL when it was not. */
 const char *flag_value(const struct invocation *invocation, const char *name);
+
+/* Every argument that a flag which repeats was given, in order. Returns how many. */
+size_t flag_values(const struct invocation *invocation, const char *name,
+                   const char *values[REPEATED_MAX]);
 
 /*
  * The argument as a whole number in [minimum, maximum]; *number is untouched when the flag was not

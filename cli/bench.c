@@ -37,8 +37,8 @@ static struct entry *enter(struct contest *contest, const struct target *target,
 /*
  * Allocators of host memory are the measure of ours where the device is no GPU: a hit does the same
  * work. On pairs the measure is their best size, since ours should not depend on the size and theirs,
- * when it is large, ask the system each time. malloc is shown and not compared: which of the two is
- * ahead depends on the size, and a ratio that changes sides is no ratio.
+ * when it is large, ask the system each time. malloc is shown and not compared as a rule: which of
+ * the two is ahead depends on the size, and a ratio that changes sides is no ratio.
  */
 static void enter_host_peers(struct contest *contest, const struct target *target,
                              bool comparable) {
@@ -74,6 +74,18 @@ static void enter_all(struct contest *contest, const struct target *target) {
     if (cuda) {
         enter(contest, target, "cudaMallocAsync", &allocator_cuda_async, true);
         enter(contest, target, "cudaMalloc", &allocator_cuda, true);
+    }
+}
+
+/* Where there is neither mimalloc nor a GPU's own allocator, malloc is the measure. */
+static void settle_measure(struct contest *contest) {
+    bool any = false;
+    for (uint32_t i = 1; i < contest->entry_count; i++) {
+        any = any || (contest->entries[i].comparable && contest->entries[i].measured);
+    }
+    for (uint32_t i = 1; i < contest->entry_count && !any; i++) {
+        struct entry *entry = &contest->entries[i];
+        entry->comparable = entry->comparable || entry->allocator == &allocator_malloc;
     }
 }
 
@@ -212,6 +224,7 @@ static int run_contest(struct invocation *invocation, struct contest *contest,
         say_error("cannot start %u threads: out of memory or of threads", contest->plan.threads);
         return EXIT_MISUSE;
     }
+    settle_measure(contest);
     return finish(invocation, contest, target, judgement);
 }
 

@@ -35,10 +35,14 @@ static void put_verb_names(FILE *to) {
     }
 }
 
+static bool takes_files(const struct verb *verb) {
+    return verb->operands != NULL && strcmp(verb->operands, OPERANDS_FILES) == 0;
+}
+
 static void put_operands(FILE *to, const struct verb *verb) {
     if (verb->operands != NULL && strcmp(verb->operands, OPERANDS_VERBS) == 0) {
         put_verb_names(to);
-    } else if (verb->operands != NULL) {
+    } else if (verb->operands != NULL && !takes_files(verb)) {
         fputs(verb->operands, to);
     }
 }
@@ -75,7 +79,7 @@ static void put_bash(FILE *to) {
           "# bash completion for vram, written by `vram completion bash`\n"
           "_vram() {\n"
           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-          "    local verb=${COMP_WORDS[1]} words=\n"
+          "    local verb=${COMP_WORDS[1]} words= files=\n"
           "    if [[ $cur == = ]]; then\n"
           "        cur=\n"
           "    elif [[ $prev == = ]]; then\n"
@@ -101,10 +105,14 @@ static void put_bash(FILE *to) {
         bash_flag_names(to, verb_table[i]->flags);
         bash_flag_names(to, common_flags);
         put_operands(to, verb_table[i]);
-        fputs("\" ;;\n", to);
+        fprintf(to, "\"%s ;;\n", takes_files(verb_table[i]) ? " files=yes" : "");
     }
     fputs("    esac\n"
           "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+          "    if [[ $files && $cur != -* ]]; then\n"
+          "        compopt -o filenames 2>/dev/null\n"
+          "        mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- \"$cur\")\n"
+          "    fi\n"
           "}\n"
           "complete -F _vram vram\n",
           to);
@@ -117,7 +125,9 @@ static void zsh_flags(FILE *to, const struct flag *flags) {
     for (; flags->name != NULL; flags++) {
         const char *plus = flags->value != NULL ? "+" : "", *equals = plus[0] != 0 ? "=" : "";
         fputs(" \\\n            ", to);
-        if (flags->letter != 0) {
+        if (flags->repeats && flags->letter != 0) { /* it may be given again */
+            fprintf(to, "'*'{-%c%s,--%s%s}'[", flags->letter, plus, flags->name, equals);
+        } else if (flags->letter != 0) {
             fprintf(to, "'(-%c --%s)'{-%c%s,--%s%s}'[", flags->letter, flags->name, flags->letter,
                     plus, flags->name, equals);
         } else {
@@ -137,7 +147,9 @@ static void zsh_verb(FILE *to, const struct verb *verb) {
     fprintf(to, "    %s)\n        _arguments -s", verb->name);
     zsh_flags(to, verb->flags);
     zsh_flags(to, common_flags);
-    if (verb->operands != NULL) {
+    if (takes_files(verb)) {
+        fputs(" \\\n            '*:file:_files'", to);
+    } else if (verb->operands != NULL) {
         fputs(" \\\n            '1: :(", to);
         put_operands(to, verb);
         fputs(")'", to);
@@ -212,7 +224,7 @@ static void fish_flags(FILE *to, const struct flag *flags, const char *verb) {
     }
 }
 
-/* The first line keeps fish from offering file names: no verb takes one. */
+/* The first line keeps fish from offering file names where no verb asks for one. */
 static void put_fish(FILE *to) {
     fputs("# SPDX-License-Identifier: Apache-2.0\n"
           "# fish completion for vram, written by `vram completion fish`\n"
@@ -224,7 +236,9 @@ static void put_fish(FILE *to) {
         fprintf(to, "complete -c vram -n __fish_use_subcommand -a %s -d '", verb->name);
         put_escaped(to, verb->summary, "\\", "\\'");
         fputs("'\n", to);
-        if (verb->operands != NULL) {
+        if (takes_files(verb)) {
+            fprintf(to, "complete -c vram -n '__fish_seen_subcommand_from %s' -F\n", verb->name);
+        } else if (verb->operands != NULL) {
             fprintf(to, "complete -c vram -n '__fish_seen_subcommand_from %s' -a '", verb->name);
             put_operands(to, verb);
             fputs("'\n", to);

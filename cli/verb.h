@@ -21,6 +21,7 @@ enum exit_code {
 };
 
 #define OPERANDS_VERBS "@verbs" /* in verb.operands: the names of the verbs */
+#define OPERANDS_FILES "@files" /* any number of files, and - for standard input */
 
 struct verb {
     const char *name;     /* "info" */
@@ -36,6 +37,7 @@ struct verb {
 extern const struct verb verb_info;
 extern const struct verb verb_check;
 extern const struct verb verb_tour;
+extern const struct verb verb_replay;
 extern const struct verb verb_bench;
 extern const struct verb verb_completion;
 extern const struct verb verb_help;

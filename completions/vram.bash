@@ -2,14 +2,14 @@
 # bash completion for vram, written by `vram completion bash`
 _vram() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
-    local verb=${COMP_WORDS[1]} words=
+    local verb=${COMP_WORDS[1]} words= files=
     if [[ $cur == = ]]; then
         cur=
     elif [[ $prev == = ]]; then
         prev=${COMP_WORDS[COMP_CWORD-2]}
     fi
     if ((COMP_CWORD == 1)); then
-        words="--help --version info check tour completion help"
+        words="--help --version info check tour replay bench completion help"
         COMPREPLY=($(compgen -W "$words" -- "$cur"))
         return
     fi
@@ -23,14 +23,38 @@ _vram() {
     tour,--backend | tour,-b) words="cuda hip metal vulkan opencl sim host" ;;
     tour,--device | tour,-d) words="" ;;
     tour,--color) words="auto always never" ;;
+    replay,--backend | replay,-b) words="cuda hip metal vulkan opencl sim host" ;;
+    replay,--device | replay,-d) words="" ;;
+    replay,--policy | replay,-p) words="vram caching naive" ;;
+    replay,--generate | replay,-g) words="steady varied queues ahead threads" ;;
+    replay,--memory | replay,-m) words="" ;;
+    replay,--repeat | replay,-r) words="" ;;
+    replay,--color) words="auto always never" ;;
+    bench,--pattern | bench,-p) words="pair burst mixed handover" ;;
+    bench,--size | bench,-s) words="" ;;
+    bench,--threads | bench,-t) words="" ;;
+    bench,--live | bench,-l) words="" ;;
+    bench,--backend | bench,-b) words="cuda hip metal vulkan opencl sim host" ;;
+    bench,--device | bench,-d) words="" ;;
+    bench,--seconds) words="" ;;
+    bench,--baseline) words="" ;;
+    bench,--margin) words="" ;;
+    bench,--save) words="" ;;
+    bench,--color) words="auto always never" ;;
     completion,--color) words="auto always never" ;;
     help,--color) words="auto always never" ;;
     info,*) words="--backend --options --json --color --help " ;;
     check,*) words="--backend --device --filter --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --json --color --help " ;;
+    replay,*) words="--backend --device --policy --generate --memory --repeat --verify --pace --print --json --color --help " files=yes ;;
+    bench,*) words="--pattern --size --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc" ;;
     completion,*) words="--json --color --help bash zsh fish" ;;
-    help,*) words="--json --color --help info check tour completion help" ;;
+    help,*) words="--json --color --help info check tour replay bench completion help" ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
+    if [[ $files && $cur != -* ]]; then
+        compopt -o filenames 2>/dev/null
+        mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "$cur")
+    fi
 }
 complete -F _vram vram

@@ -15,12 +15,15 @@ wishes=""   # packages that are worth having where the distribution offers them
 has() { command -v "$1" >/dev/null 2>&1; }
 has_compiler() { echo 'int main(void) { return 0; }' | ${CC:-cc} -x c -o /dev/null - 2>/dev/null; }
 has_cxx() { echo 'int main() { return 0; }' | ${CXX:-c++} -x c++ -o /dev/null - 2>/dev/null; }
+has_header() { echo "#include <$1>" | ${CC:-cc} -E -x c - >/dev/null 2>&1; }
 has_python_module() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
 # cmocka.h leans on headers that its user includes first.
 has_cmocka() {
     printf '%s\n' '#include <stdarg.h>' '#include <stddef.h>' '#include <stdint.h>' \
         '#include <setjmp.h>' '#include <cmocka.h>' | ${CC:-cc} -E -x c - >/dev/null 2>&1
 }
+
+has_library() { { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q "$1"; }
 
 # need PACKAGES WHY PROBE...: when the probe fails, the packages are missing.
 need() {
@@ -53,6 +56,7 @@ need_run() {
 need_test() {
     need_run
     need libcmocka-dev "runs the unit tests" has_cmocka
+    need zlib1g-dev "reads the gzip'd traces of vram replay" has_header zlib.h
     need g++ "compiles the public headers as C++" has_cxx
     need binutils "lists the symbols that the library exports" has nm
     need pkg-config "builds the pkg-config consumer" has pkg-config
@@ -62,6 +66,7 @@ need_test() {
     need bash "tries the completion for bash" has bash
     need zsh "tries the completion for zsh" has zsh
     need fish "tries the completion for fish" has fish
+    wish libmimalloc2.0 "is what vram bench compares host memory with" has_library libmimalloc.so.2
     wish clang-format-14 "checks the layout of the sources" has clang-format-14
 }
 

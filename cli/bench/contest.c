@@ -134,7 +134,7 @@ static bool make_lane(const struct stage *stage, struct entry *entry, uint32_t i
             memset(lane->belt, 0, sizeof *lane->belt);
         }
     } else if (!first) {
-        lane->belt = entry->lanes[index - entry->threads].ring;
+        lane->belt = entry->lanes[index - entry->threads].belt;
     }
     return lane->blocks != NULL && (lane->held != NULL) == holds &&
            (lane->belt != NULL) == hands_over(stage->contest);

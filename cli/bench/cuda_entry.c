@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_POOL_RELEASE_THRESHOLD = 4 };
 
@@ -83,12 +84,14 @@ static bool load(struct cuda_state *state, char reason[REASON_MAX]) {
         snprintf(reason, REASON_MAX, "not found: the CUDA driver cannot be loaded");
         return false;
     }
+    void *found;
 #define CUDA_LOAD(name, symbol, parameters)                                                        \
-    state->calls.name = (int(*) parameters)dlsym(state->library, symbol);                          \
-    if (state->calls.name == NULL) {                                                               \
+    found = dlsym(state->library, symbol);                                                         \
+    if (found == NULL) {                                                                           \
         snprintf(reason, REASON_MAX, "not found: the CUDA driver has no %s", symbol);              \
         return false;                                                                              \
-    }
+    }                                                                                              \
+    memcpy(&state->calls.name, &found, sizeof found); /* C has no cast from data to code */
     CUDA_CALLS(CUDA_LOAD)
 #undef CUDA_LOAD
     return true;

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <string.h>
 
 static void *(*volatile mi_malloc)(size_t bytes);
 static void (*volatile mi_free)(void *block);
@@ -43,12 +44,17 @@ static bool open_entry(struct entry *entry) {
                  "not found: no libmimalloc.so.2 (Debian: libmimalloc2.0)");
         return false;
     }
-    mi_malloc = (void *(*)(size_t))dlsym(library, "mi_malloc");
-    mi_free = (void (*)(void *))dlsym(library, "mi_free");
-    if (mi_malloc == NULL || mi_free == NULL) {
+    void *found_malloc = dlsym(library, "mi_malloc"), *found_free = dlsym(library, "mi_free");
+    if (found_malloc == NULL || found_free == NULL) {
         snprintf(entry->reason, sizeof entry->reason, "libmimalloc has no mi_malloc or mi_free");
         return false;
     }
+    void *(*as_malloc)(size_t);
+    void (*as_free)(void *);
+    memcpy(&as_malloc, &found_malloc, sizeof as_malloc); /* C has no cast from data to code */
+    memcpy(&as_free, &found_free, sizeof as_free);
+    mi_malloc = as_malloc;
+    mi_free = as_free;
     return true;
 }
 

@@ -37,15 +37,15 @@ static const struct {
     struct settings settings;
 } kinds[] = {
     /* Every step is like the one before: a pool has all it needs after the first. */
-    {"steady", {40, 250, 60, 512, 64 * MIB, 0, 1, 0, 1, 0, 20000, 1}},
+    {"steady", {20, 250, 60, 512, 16 * MIB, 0, 1, 0, 1, 0, 20000, 1}},
     /* Sizes change from step to step, as with sequences of every length. */
-    {"varied", {40, 250, 60, 512, 64 * MIB, 100, 1, 0, 1, 0, 20000, 1}},
+    {"varied", {20, 250, 60, 512, 16 * MIB, 100, 1, 0, 1, 0, 20000, 1}},
     /* Several queues, and blocks that more than one of them uses. */
-    {"queues", {40, 250, 20, 512, 16 * MIB, 25, 4, 30, 1, 0, 20000, 1}},
-    /* Each block is written on the device, and the host does not wait: it frees what is still used. */
-    {"ahead", {40, 250, 20, 64 << 10, 64 * MIB, 25, 2, 100, 1, 0, 100, 1}},
+    {"queues", {20, 250, 20, 512, 4 * MIB, 25, 4, 30, 1, 0, 20000, 1}},
+    /* The device has more to write than it can, and the host does not wait: it frees what is in use. */
+    {"ahead", {10, 60, 4, 4 * MIB, 64 * MIB, 25, 2, 60, 1, 0, 100, 1}},
     /* Threads with a queue each; some blocks are freed by a thread that did not allocate them. */
-    {"threads", {40, 240, 20, 512, 16 * MIB, 25, 4, 20, 4, 25, 20000, 1}},
+    {"threads", {20, 240, 20, 512, 4 * MIB, 25, 4, 20, 4, 25, 20000, 1}},
 };
 
 static const struct {
@@ -102,8 +102,7 @@ static bool read_pair(char *pair, struct settings *settings, char problem[TRACE_
         value > keys[key].maximum) {
         snprintf(problem, TRACE_PROBLEM_MAX,
                  "--generate: %s=%.40s: not a %s from %" PRIu64 " to %" PRIu64, pair, sign + 1,
-                 keys[key].is_size ? "size" : "whole number", keys[key].minimum,
-                 keys[key].maximum);
+                 keys[key].is_size ? "size" : "whole number", keys[key].minimum, keys[key].maximum);
         return false;
     }
     memcpy((char *)settings + keys[key].offset, &value, sizeof value);

@@ -100,6 +100,20 @@ static void give_back(struct caching *caching, struct chunk *chunk) {
 
 /* ------------------------------------------------------------- other queues */
 
+/* The oldest point has passed, or counts as passed. */
+static void drop_oldest(struct caching *caching) {
+    struct pending *pending = caching->oldest;
+    caching->oldest = pending->next;
+    if (caching->oldest == NULL) {
+        caching->newest = &caching->oldest;
+    }
+    if (--*pending->left == 0) {
+        give_back(caching, pending->chunk);
+        free(pending->left);
+    }
+    free(pending);
+}
+
 /* Keeps (5): frees what has waited long enough. With `wait`, waits for all of it. */
 static vram_status settle(struct caching *caching, bool wait) {
     vram_status status = VRAM_OK;
@@ -110,15 +124,7 @@ static vram_status settle(struct caching *caching, bool wait) {
         if (status != VRAM_OK) {
             break;
         }
-        caching->oldest = pending->next;
-        if (caching->oldest == NULL) {
-            caching->newest = &caching->oldest;
-        }
-        if (--*pending->left == 0) {
-            give_back(caching, pending->chunk);
-            free(pending->left);
-        }
-        free(pending);
+        drop_oldest(caching);
     }
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
@@ -152,7 +158,8 @@ static vram_status await_all(struct caching *caching, struct chunk *chunk, uint6
             status = await(caching, chunk, i, left);
         }
     }
-    if (left != NULL && *left == 0) {
+    if (left == NULL || *left == 0) { /* it waits for nothing: only after a failure */
+        give_back(caching, chunk);
         free(left);
     }
     return status;
@@ -325,10 +332,19 @@ static vram_status counts(void *state, struct policy_counts *to) {
     return VRAM_OK;
 }
 
-/* Everything was freed when a pass ended well; what a failed one left goes with the device. */
+/* The player has freed every block. On a lost device nothing can be given back: it is forgotten. */
 static void end(void *state) {
     struct caching *caching = state;
     release_all(caching);
+    while (caching->oldest != NULL) {
+        drop_oldest(caching);
+    }
+    for (int i = 0; i < 2; i++) {
+        for (struct size_node *node; (node = caching->pools[i].root) != NULL;) {
+            size_tree_remove(&caching->pools[i], node);
+            free((struct chunk *)node);
+        }
+    }
     free(caching);
 }
 

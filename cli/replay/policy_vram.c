@@ -46,18 +46,17 @@ static vram_status counts(void *state, struct policy_counts *to) {
     vram_pool_stats stats = {.size = sizeof stats};
     vram_status status = vram_pool_stats_get(((struct pooled *)state)->pool, &stats);
     if (status == VRAM_OK) {
-        *to = (struct policy_counts){
-            .peak_reserved_bytes = stats.peak_reserved_bytes,
-            .moved_handles = stats.moved_handles,
-            .move_ns = stats.move_ns,
-            .calls = {[POLICY_CALL_ALLOC] = stats.driver_allocs,
-                      [POLICY_CALL_FREE] = stats.driver_frees,
-                      [POLICY_CALL_CREATE] = stats.driver_creates,
-                      [POLICY_CALL_RELEASE] = stats.driver_releases,
-                      [POLICY_CALL_MAP] = stats.driver_maps,
-                      [POLICY_CALL_ACCESS] = stats.driver_accesses,
-                      [POLICY_CALL_UNMAP] = stats.driver_unmaps,
-                      [POLICY_CALL_MARKER] = stats.driver_markers}};
+        *to = (struct policy_counts){.peak_reserved_bytes = stats.peak_reserved_bytes,
+                                     .moved_handles = stats.moved_handles,
+                                     .move_ns = stats.move_ns,
+                                     .calls = {[POLICY_CALL_ALLOC] = stats.driver_allocs,
+                                               [POLICY_CALL_FREE] = stats.driver_frees,
+                                               [POLICY_CALL_CREATE] = stats.driver_creates,
+                                               [POLICY_CALL_RELEASE] = stats.driver_releases,
+                                               [POLICY_CALL_MAP] = stats.driver_maps,
+                                               [POLICY_CALL_ACCESS] = stats.driver_accesses,
+                                               [POLICY_CALL_UNMAP] = stats.driver_unmaps,
+                                               [POLICY_CALL_MARKER] = stats.driver_markers}};
     }
     return status;
 }

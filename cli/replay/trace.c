@@ -74,6 +74,7 @@ bool trace_builder_begin(struct trace_builder *builder, struct trace *trace, con
     memset(builder, 0, sizeof *builder);
     snprintf(trace->name, sizeof trace->name, "%s", name);
     builder->trace = trace;
+    builder->op_limit = TRACE_OPS_MAX;
     builder->ids = trace_ids_create();
     return builder->ids != NULL || refuse_memory(builder);
 }
@@ -106,9 +107,6 @@ static bool name_place(struct trace_names *names, uint64_t name, uint32_t *place
 static bool grow_ops(struct trace_builder *builder) {
     struct trace *trace = builder->trace;
     size_t capacity = trace->op_capacity > 0 ? trace->op_capacity * 2 : 4096;
-    if (trace->op_count == TRACE_OPS_MAX) {
-        return refuse(builder, "more than %d operations; split the trace", TRACE_OPS_MAX);
-    }
     struct trace_op *ops = realloc(trace->ops, capacity * sizeof *ops);
     if (ops == NULL) {
         return refuse_memory(builder);
@@ -190,7 +188,6 @@ static bool add_to_live(struct trace_builder *builder, const struct trace_entry 
 
 static bool name_places(struct trace_builder *builder, const struct trace_entry *entry,
                         uint32_t *queue, uint32_t *thread) {
-    *queue = 0;
     if (entry->stream_given && !name_place(&builder->queues, entry->stream, queue)) {
         return refuse(builder, "more than %d streams", TRACE_QUEUES_MAX);
     }
@@ -206,7 +203,10 @@ static bool name_places(struct trace_builder *builder, const struct trace_entry 
  */
 bool trace_builder_add(struct trace_builder *builder, const struct trace_entry *entry) {
     struct trace *trace = builder->trace;
-    uint32_t queue, thread;
+    uint32_t queue = 0, thread = 0;
+    if (trace->op_count == builder->op_limit) {
+        return refuse(builder, "more than %zu operations; split the trace", builder->op_limit);
+    }
     if (trace->op_count == trace->op_capacity && !grow_ops(builder)) {
         return false;
     }

@@ -82,6 +82,7 @@ struct trace_builder {
     uint32_t block_capacity, unused_count;
     struct trace_names queues, threads;
     uint64_t live_bytes, first_us;
+    size_t op_limit;                 /* TRACE_OPS_MAX, unless a test lowers it */
     char problem[TRACE_PROBLEM_MAX]; /* what is wrong with the last operation */
 };
 

@@ -22,8 +22,8 @@ struct field {
 struct reader {
     struct trace_source source;
     struct trace_builder builder;
-    uint64_t line;         /* number of the present line, from 1 */
-    size_t field_count;    /* columns that the header names; 0 before it */
+    uint64_t line;      /* number of the present line, from 1 */
+    size_t field_count; /* columns that the header names; 0 before it */
     char text[LINE_MAX_BYTES];
     size_t text_bytes;     /* of the line so far */
     const char *complaint; /* what is wrong with it; NULL: the builder or the source says */
@@ -74,8 +74,8 @@ static bool read_header(struct reader *reader) {
         bytes -= skip;
     }
     if (bytes >= named && memcmp(text, plain, named) == 0) {
-        bool threads = bytes == named + sizeof more - 1 &&
-                       memcmp(text + named, more, sizeof more - 1) == 0;
+        bool threads =
+            bytes == named + sizeof more - 1 && memcmp(text + named, more, sizeof more - 1) == 0;
         reader->field_count = bytes == named ? 5 : threads ? 6 : 0;
     }
     return reader->field_count > 0 ||

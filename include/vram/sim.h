@@ -134,6 +134,12 @@ typedef struct vram_sim_state {
 
 VRAM_API vram_status vram_sim_state_get(vram_context *context, vram_sim_state *state);
 
+/**
+ * Lets `ns` of virtual time pass in which the host calls nothing: work that is due by then is done.
+ * Replays use it to keep to the times of a program. Stops at the end of 64 bits.
+ */
+VRAM_API vram_status vram_sim_clock_advance(vram_context *context, uint64_t ns);
+
 /** One remembered call. */
 typedef struct vram_sim_entry {
     uint64_t number;   /* 1 for the first call ever */

@@ -263,6 +263,8 @@ struct vr_kernel_ops {
 
 typedef vram_status vr_sim_fault_fn(struct vr_backend *backend, const struct vram_sim_fault *fault);
 typedef void vr_sim_state_fn(struct vr_backend *backend, struct vram_sim_state *state);
+/* Lets virtual time pass without a call; work that is due by then is done. */
+typedef void vr_sim_advance_fn(struct vr_backend *backend, uint64_t ns);
 typedef vram_status vr_sim_journal_fn(struct vr_backend *backend, uint64_t back,
                                       struct vram_sim_entry *entry);
 typedef vram_status vr_sim_violation_fn(struct vr_backend *backend, uint64_t index, char *text,
@@ -271,6 +273,7 @@ typedef vram_status vr_sim_violation_fn(struct vr_backend *backend, uint64_t ind
 struct vr_sim_ops {
     vr_sim_fault_fn *fault;
     vr_sim_state_fn *state;
+    vr_sim_advance_fn *advance;
     vr_sim_journal_fn *journal;
     vr_sim_violation_fn *violation;
 };

@@ -60,6 +60,7 @@ static const char *const kind_names[VR_KIND_COUNT] = {
     [VR_KIND_QUEUE] = "queue",
     [VR_KIND_KERNEL] = "kernel",
     [VR_KIND_PHYSICAL] = "physical memory",
+    [VR_KIND_POOL] = "pool",
 };
 
 static struct slot first_chunk[CHUNK_SLOTS];
@@ -67,12 +68,13 @@ static vr_atomic_ptr chunks[SLOT_MAX / CHUNK_SLOTS] = {first_chunk}; /* struct s
 static vr_atomic_u64 live[VR_KIND_COUNT];
 
 static struct vr_mutex table_lock = VR_MUTEX_INIT(VR_RANK_HANDLE);
-static uint32_t free_slots[VR_KIND_COUNT] = {NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT};
+static uint32_t free_slots[VR_KIND_COUNT] = {NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT,
+                                             NO_SLOT, NO_SLOT, NO_SLOT};
 static uint32_t slots_used; /* slots from here on were never used */
 static uint32_t slot_limit = SLOT_MAX;
 static uint32_t generation_limit = UINT32_MAX;
 
-_Static_assert(VR_KIND_COUNT == 6, "a kind more needs its name and its free list above");
+_Static_assert(VR_KIND_COUNT == 7, "a kind more needs its name and its free list above");
 
 /* --------------------------------------------------------------------- numbers */
 
@@ -212,9 +214,13 @@ void *vr_handle_pin(enum vr_kind kind, const void *handle) {
     return slot && refs_add(slot, number, false) ? slot->object : NULL;
 }
 
-void vr_handle_ref(uint64_t handle) {
+bool vr_handle_try_ref(uint64_t handle) {
     struct slot *slot = slot_of(handle);
-    bool added = slot && refs_add(slot, handle, true);
+    return slot && refs_add(slot, handle, true);
+}
+
+void vr_handle_ref(uint64_t handle) {
+    bool added = vr_handle_try_ref(handle);
     assert(added);
     (void)added;
 }
@@ -226,8 +232,13 @@ void vr_handle_unpin(uint64_t handle) {
         assert(vr_locks_held() == 0);
         void *object = slot->object;
         void (*destroy)(void *) = slot->destroy;
+        vram_error before;
         slot_give(slot, number_slot(handle));
+        /* The call that happened to be last is told by its own success or failure, not by what went
+           wrong in here. */
+        vr_error_save(&before);
         destroy(object);
+        vr_error_restore(&before);
     }
 }
 

@@ -36,6 +36,7 @@ enum vr_kind {
     VR_KIND_QUEUE = 3,
     VR_KIND_KERNEL = 4,
     VR_KIND_PHYSICAL = 5,
+    VR_KIND_POOL = 6,
     VR_KIND_COUNT
 };
 
@@ -50,6 +51,9 @@ void *vr_handle_pin(enum vr_kind kind, const void *handle);
 
 /* Adds a reference to an object that is referenced already. */
 void vr_handle_ref(uint64_t handle);
+
+/* The same where the object may be at its end already; false then. */
+bool vr_handle_try_ref(uint64_t handle);
 
 /* Drops a reference; the last one destroys. The handle may be dead already. No lock may be held. */
 void vr_handle_unpin(uint64_t handle);

@@ -7,7 +7,8 @@
  *      (inserted last) and withdraw (odd first).
  *  (3) A reader trusts what it copied when the sequence was the same even number before and after,
  *      and the address lies inside what it copied. Records are never returned to the system, so
- *      the copying itself is always safe.
+ *      the copying itself is always safe. What is copied is written with release and read with
+ *      acquire: who sees a new value sees the odd sequence that came before it.
  */
 #include "device/address.h"
 
@@ -31,6 +32,7 @@ struct vr_record *vr_record_take(const char *operation) {
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
         vr_store(&record->sequence, 1, VR_RELAXED); /* fresh from the system: all zero */
     }
+    vr_store(&record->pool, 0, VR_RELAXED);
     record->link = (struct vr_link){NULL, NULL};
     record->freeing = record->stuck = false;
     record->mappings = NULL;
@@ -48,11 +50,11 @@ void vr_record_give(struct vr_record *record) {
 vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t bytes,
                               uint64_t device, vram_memory_kind kind, bool is_range,
                               const char *operation) {
-    vr_store(&record->base, base, VR_RELAXED);
-    vr_store(&record->bytes, bytes, VR_RELAXED);
-    vr_store(&record->device, device, VR_RELAXED);
-    vr_store(&record->kind, (uint32_t)kind, VR_RELAXED);
-    vr_store(&record->is_range, is_range, VR_RELAXED);
+    vr_store(&record->base, base, VR_RELEASE);
+    vr_store(&record->bytes, bytes, VR_RELEASE);
+    vr_store(&record->device, device, VR_RELEASE);
+    vr_store(&record->kind, (uint32_t)kind, VR_RELEASE);
+    vr_store(&record->is_range, is_range, VR_RELEASE);
     vr_fetch_add(&record->sequence, 1, VR_RELEASE); /* keeps (1) */
     vram_status status = vr_radix_insert(&address_map, base, bytes, record);
     if (status != VRAM_OK) {
@@ -87,6 +89,7 @@ bool vr_address_find(vram_addr addr, struct vr_place *place) {
     place->device = vr_load(&record->device, VR_ACQUIRE);
     place->kind = (vram_memory_kind)vr_load(&record->kind, VR_ACQUIRE);
     place->is_range = vr_load(&record->is_range, VR_ACQUIRE);
+    place->pool = vr_load(&record->pool, VR_ACQUIRE);
     uint64_t after = vr_load(&record->sequence, VR_ACQUIRE); /* (3) */
     return before == after && before % 2 == 0 && vr_inside(addr, 1, place->base, place->bytes);
 }

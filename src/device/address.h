@@ -32,6 +32,7 @@ struct vr_record {
     vr_atomic_u64 device;      /* handle of the device */
     vr_atomic_u32 kind;        /* vram_memory_kind */
     vr_atomic_bool is_range;   /* reserved addresses; memory by mapping */
+    vr_atomic_u64 pool;        /* handle of the pool whose memory it is; 0: none */
 
     /* The rest belongs to the device's lock. */
     struct vr_link link;
@@ -49,6 +50,7 @@ struct vr_place {
     uint64_t device;
     vram_memory_kind kind;
     bool is_range;
+    uint64_t pool;
 };
 
 /* A record in no map, zeroed but for its sequence; NULL with the error set. */

@@ -8,6 +8,8 @@
  *      the driver hands out again at once is never in the map twice.
  *  (3) A free that the driver refuses leaves the allocation live, and the caller may try again; what
  *      is left when the device is closed is tried once more there.
+ *  (4) A record is in its device's list, and counted, before it is in the map. Whoever finds it there
+ *      may take it down at once, and a program that frees twice finds what another thread gets.
  */
 #include "device/objects.h"
 
@@ -22,9 +24,12 @@
 
 vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation) {
     uint64_t limit = device->context->limit_bytes;
-    uint64_t before = vr_fetch_add(&device->slot->charged_bytes, bytes, VR_RELAXED);
+    uint64_t before = vr_load(&device->slot->charged_bytes, VR_RELAXED);
+    /* What is refused is never added: it must not stand in the way of others for a moment. */
+    while ((!limit || (bytes <= limit && before <= limit - bytes)) &&
+           !vr_cas_weak(&device->slot->charged_bytes, &before, before + bytes, VR_RELAXED)) {
+    }
     if (limit && (bytes > limit || before > limit - bytes)) {
-        vr_fetch_sub(&device->slot->charged_bytes, bytes, VR_RELAXED);
         return vr_fail(VRAM_ERR_LIMIT, operation,
                        "%llu bytes more would pass the limit of %llu bytes for this device (option "
                        "device_limit); %llu are held",
@@ -38,10 +43,13 @@ void vr_uncharge(struct vr_device_object *device, uint64_t bytes) {
     vr_fetch_sub(&device->slot->charged_bytes, bytes, VR_RELAXED);
 }
 
-void vr_held_add(struct vr_device_object *device, uint64_t bytes) {
-    uint64_t now = vr_fetch_add(&device->held_bytes, bytes, VR_RELAXED) + bytes;
+uint64_t vr_held_add(struct vr_device_object *device, uint64_t bytes) {
     vr_fetch_add(&device->held_count, 1, VR_RELAXED);
-    vr_atomic_max(&device->held_peak_bytes, now);
+    return vr_fetch_add(&device->held_bytes, bytes, VR_RELAXED) + bytes;
+}
+
+void vr_held_peak(struct vr_device_object *device, uint64_t bytes) {
+    vr_atomic_max(&device->held_peak_bytes, bytes);
 }
 
 void vr_held_sub(struct vr_device_object *device, uint64_t bytes) {
@@ -110,7 +118,19 @@ static vram_status check_answer(const struct vr_device_object *device, vram_addr
                         (unsigned long long)addr);
 }
 
-/* Takes the memory, checks it, and puts it in the map; keeps (2). */
+void vr_record_list(struct vr_device_object *device, struct vr_record *record) {
+    vr_mutex_lock(&device->lock);
+    vr_list_append(&device->records, &record->link);
+    vr_mutex_unlock(&device->lock);
+}
+
+void vr_record_unlist(struct vr_device_object *device, struct vr_record *record) {
+    vr_mutex_lock(&device->lock);
+    vr_link_remove(&record->link);
+    vr_mutex_unlock(&device->lock);
+}
+
+/* Takes the memory, checks it, and puts it in the map; keeps (2) and (4). */
 static vram_status obtain(struct vr_device_object *device, uint64_t bytes, vram_memory_kind kind,
                           struct vr_record *record, vram_addr *addr) {
     static const char operation[] = "vram_device_alloc";
@@ -125,10 +145,17 @@ static vram_status obtain(struct vr_device_object *device, uint64_t bytes, vram_
     if (status != VRAM_OK) {
         return status;
     }
+    vr_record_list(device, record);
+    uint64_t held = vr_held_add(device, bytes);
     status = vr_record_publish(record, given, bytes, device->object.handle, kind, false, operation);
     if (status == VRAM_OK) {
+        vr_held_peak(device, held);
         *addr = given;
-    } else if (status != VRAM_ERR_CORRUPT) {
+        return VRAM_OK;
+    }
+    vr_held_sub(device, bytes);
+    vr_record_unlist(device, record);
+    if (status != VRAM_ERR_CORRUPT) {
         struct vram_error error;
         vr_error_save(&error);
         kinds[kind].free(&device->base, given, bytes);
@@ -158,10 +185,6 @@ static vram_status allocate(struct vr_device_object *device, uint64_t bytes, vra
     if (status != VRAM_OK) {
         goto fail_charge;
     }
-    vr_held_add(device, rounded);
-    vr_mutex_lock(&device->lock);
-    vr_list_append(&device->records, &record->link);
-    vr_mutex_unlock(&device->lock);
     return VRAM_OK;
 
 fail_charge:
@@ -198,7 +221,7 @@ static struct vr_record *claim(struct vr_device_object *device, vram_addr addr) 
     struct vr_record *record = NULL;
     vr_mutex_lock(&device->lock);
     if (vr_address_find(addr, &place) && place.device == device->object.handle &&
-        place.base == addr && !place.is_range && !place.record->freeing) {
+        place.base == addr && !place.is_range && !place.pool && !place.record->freeing) {
         record = place.record;
         record->freeing = true;
     }
@@ -218,9 +241,7 @@ static vram_status give_back(struct vr_device_object *device, struct vr_record *
     }
     vr_held_sub(device, bytes);
     vr_uncharge(device, kinds[kind].on_device ? bytes : 0);
-    vr_mutex_lock(&device->lock);
-    vr_link_remove(&record->link);
-    vr_mutex_unlock(&device->lock);
+    vr_record_unlist(device, record);
     vr_record_give(record);
     return VRAM_OK;
 }
@@ -302,10 +323,9 @@ vram_status vram_native(vram_addr addr, vram_native_info *info) {
     static const char operation[] = "vram_native";
     struct vr_place place;
     struct vr_device_object *device;
-    if (!vr_address_find(addr, &place) ||
-        !(device = vr_handle_pin(VR_KIND_DEVICE, (void *)(uintptr_t)place.device))) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "no live memory of libvram is at 0x%llx",
-                       (unsigned long long)addr);
+    vram_status status = vr_span_owner(addr, operation, &place, &device);
+    if (status != VRAM_OK) {
+        return status;
     }
     uint32_t caps = device->base.info.caps;
     bool on_host = place.kind != VRAM_MEMORY_DEVICE || (caps & VRAM_CAP_HOST_ACCESS);
@@ -320,7 +340,7 @@ vram_status vram_native(vram_addr addr, vram_native_info *info) {
     };
     full.device_address.known = (caps & VRAM_CAP_TRUE_ADDRESS) != 0;
     full.device_address.value = full.device_address.known ? addr : 0;
-    vram_status status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
     vr_leave(device);
     return status;
 }

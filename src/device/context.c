@@ -5,6 +5,7 @@
 #include "device/objects.h"
 
 #include "backend/registry.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -164,6 +165,15 @@ static vram_status start_all(struct vr_context *context, const char *list,
     return VRAM_OK;
 }
 
+/* The backends that run: bit i is row i of the registry. */
+static uint32_t started_backends(const struct vr_context *context) {
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < context->backend_count; i++) {
+        bits |= (uint32_t)context->backends[i].started << i;
+    }
+    return bits;
+}
+
 /* Frees a context without devices, also a half-built one. */
 static void context_free(void *memory) {
     struct vr_context *context = memory;
@@ -183,6 +193,7 @@ static void context_free(void *memory) {
 vram_status vram_context_create(const vram_context_options *options, vram_context **out) {
     static const char operation[] = "vram_context_create";
     struct vram_context_options taken;
+    struct vram_error error;
     char list[VR_OPTION_TEXT_MAX], sim[VR_OPTION_TEXT_MAX];
     struct vr_context *context = NULL;
     if (!out) {
@@ -195,6 +206,7 @@ vram_status vram_context_create(const vram_context_options *options, vram_contex
     if (status != VRAM_OK) {
         return status;
     }
+    vr_error_save(&error); /* a driver that is absent is no failure of this call */
     vr_option_log_problems();
     vr_option_text(VR_OPTION_BACKENDS, list);
     vr_option_text(VR_OPTION_SIM, sim);
@@ -214,37 +226,51 @@ vram_status vram_context_create(const vram_context_options *options, vram_contex
     context->wait_ns = vr_option_number(VR_OPTION_WAIT_TIMEOUT);
     context->limit_bytes = vr_option_number(VR_OPTION_DEVICE_LIMIT);
     if ((status = start_all(context, wanted, &taken)) != VRAM_OK ||
-        (status = vr_process_watch()) != VRAM_OK ||
+        (status = vr_process_watch(started_backends(context))) != VRAM_OK ||
         (status = vr_handle_publish(VR_KIND_CONTEXT, context, context_free,
                                     &context->object.handle)) != VRAM_OK) {
         goto fail;
     }
     *out = (vram_context *)(uintptr_t)context->object.handle;
+    vr_error_restore(&error);
     return VRAM_OK;
 fail:
     context_free(context);
     return status;
 }
 
-/* Retires the devices one by one; each leaves the list when it is retired. */
+/* The next device, with a reference, since its own may go at any moment; NULL behind the last. First
+   each is taken once to see to its queues, then once more to be ended, which takes it off the list. */
+static struct vr_device_object *take_device(struct vr_context *context, bool to_end) {
+    struct vr_device_object *device = NULL;
+    vr_mutex_lock(&context->lock);
+    context->closing = true;
+    for (struct vr_link *link = vr_list_first(&context->devices); link && !device;
+         link = vr_list_next(&context->devices, link)) {
+        device = VR_CONTAINER(link, struct vr_device_object, link);
+        device = to_end || !device->quieted ? device : NULL;
+    }
+    if (device) {
+        vr_handle_ref(device->object.handle);
+        device->quieted = true;
+        if (to_end) {
+            vr_link_remove(&device->link);
+        }
+    }
+    vr_mutex_unlock(&context->lock);
+    return device;
+}
+
+/* Queues may use memory of other devices, pinned or a peer's: all of them come before any memory. */
 static void retire_devices(struct vr_context *context) {
-    for (;;) {
-        vr_mutex_lock(&context->lock);
-        context->closing = true;
-        struct vr_link *link = vr_list_first(&context->devices);
-        struct vr_device_object *device =
-            link ? VR_CONTAINER(link, struct vr_device_object, link) : NULL;
-        uint64_t handle = device ? device->object.handle : 0;
-        if (device) {
-            vr_link_remove(link);
-            vr_handle_ref(handle); /* its own reference may go at any moment */
-        }
-        vr_mutex_unlock(&context->lock);
-        if (!device) {
-            return;
-        }
-        vr_device_retire(handle, device);
-        vr_handle_unpin(handle);
+    uint64_t deadline = vr_deadline_in(context->wait_ns);
+    for (struct vr_device_object *device; (device = take_device(context, false));) {
+        vr_device_quiet(device, deadline);
+        vr_leave(device);
+    }
+    for (struct vr_device_object *device; (device = take_device(context, true));) {
+        vr_device_retire(device->object.handle, device, deadline);
+        vr_leave(device);
     }
 }
 

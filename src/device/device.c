@@ -4,10 +4,11 @@
  */
 #include "device/objects.h"
 
+#include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/size.h"
 #include "device/ops.h"
 
 #include <stdio.h>
@@ -124,21 +125,32 @@ static vram_status check_groups(const struct vr_device *device) {
     return VRAM_OK;
 }
 
-/* The destructor: children are gone, since each of them pinned the device. */
-static void device_free(void *memory) {
-    struct vr_device_object *device = memory;
+void vr_device_keep(struct vr_device_object *device) {
+    vr_fetch_add(&device->keepers, 1, VR_RELAXED);
+}
+
+void vr_device_drop(struct vr_device_object *device) {
     uint64_t context = device->context->object.handle;
+    if (vr_fetch_sub(&device->keepers, 1, VR_ACQ_REL) != 1) {
+        return;
+    }
     if (device->base.ops) {
-        vr_records_end(device);
         vr_device_close(&device->base);
     }
-    vr_mutex_lock(&device->context->lock);
-    vr_link_remove(&device->link);
-    vr_mutex_unlock(&device->context->lock);
     vr_mutex_destroy(&device->lock);
     vr_mem_free(device->peers);
     vr_mem_free(device);
     vr_handle_unpin(context);
+}
+
+/* The destructor: children are gone, since each of them pinned the device. Its memory goes at once;
+   the native device stays for as long as queues of others may wait for its words. */
+static void device_free(void *memory) {
+    struct vr_device_object *device = memory;
+    if (device->base.ops) {
+        vr_records_end(device);
+    }
+    vr_device_drop(device);
 }
 
 static struct vr_device_object *device_make(struct vr_context *context, uint32_t index) {
@@ -150,11 +162,13 @@ static struct vr_device_object *device_make(struct vr_context *context, uint32_t
         device->base.backend = device->slot->backend;
         device->base.index = device->slot->backend_index;
         device->base.info = device->slot->info;
+        vr_store(&device->keepers, 1, VR_RELAXED);
         vr_mutex_init(&device->lock, VR_RANK_DEVICE);
         vr_list_init(&device->queues);
         vr_list_init(&device->kernels);
         vr_list_init(&device->physicals);
         vr_list_init(&device->records);
+        vr_list_init(&device->watchers);
         vr_handle_ref(context->object.handle);
     }
     return device;
@@ -197,7 +211,7 @@ static vram_status device_open(struct vr_context *context, uint32_t index, uint6
     uint64_t published = device->object.handle;
     status = device_list(context, device);
     if (status != VRAM_OK) {
-        vr_device_retire(published, device);
+        vr_device_retire(published, device, vr_deadline_in(context->wait_ns));
         return status;
     }
     *handle = published;
@@ -226,56 +240,61 @@ vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device *
     return status;
 }
 
-/* Takes the first child off a list; 0 when there is none left. A reference is added for the caller,
-   since the child's own may go at any moment. */
-static uint64_t take_child(struct vr_device_object *device, struct vr_list *list, size_t to_object,
-                           void **child) {
-    vr_mutex_lock(&device->lock);
-    device->closing = true;
-    struct vr_link *link = vr_list_first(list);
-    uint64_t handle = 0;
-    if (link) {
-        struct vr_object *object = (struct vr_object *)((char *)link - to_object);
-        vr_link_remove(link);
-        handle = object->handle;
-        vr_handle_ref(handle);
-        *child = object;
+/* The next watcher that this telling has not reached, with a reference for the caller: listed means
+   that its owner's reference is still there. Under the lock. */
+static struct vr_watcher *next_watcher(struct vr_device_object *device, uint64_t telling) {
+    for (struct vr_link *link = vr_list_first(&device->watchers); link;
+         link = vr_list_next(&device->watchers, link)) {
+        struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
+        if (!(watcher->told & telling)) {
+            watcher->told |= telling;
+            vr_handle_ref(watcher->handle);
+            return watcher;
+        }
     }
-    vr_mutex_unlock(&device->lock);
-    return handle;
+    return NULL;
 }
 
-/* Ends a device that the caller has pinned, or at least referenced: children first. */
-void vr_device_retire(uint64_t handle, struct vr_device_object *device) {
-    void *child;
-    uint64_t found;
-    if (!vr_handle_retire(handle)) {
-        return;
+/* Several threads may tell at once, each with a bit of its own; with all 64 in use one more waits.
+   Takes the lock. */
+static uint64_t telling_begin(struct vr_device_object *device) {
+    vr_mutex_lock(&device->lock);
+    while (device->tellings == UINT64_MAX) {
+        vr_mutex_unlock(&device->lock);
+        vr_os_yield();
+        vr_mutex_lock(&device->lock);
     }
-    while ((found = take_child(device, &device->queues, offsetof(struct vr_queue_object, link),
-                               &child))) {
-        vr_queue_retire(child);
-        vr_handle_unpin(found);
+    uint64_t telling = UINT64_C(1) << vr_low_bit(~device->tellings);
+    device->tellings |= telling;
+    return telling;
+}
+
+/* Lets go of the lock. */
+static void telling_end(struct vr_device_object *device, uint64_t telling) {
+    for (struct vr_link *link = vr_list_first(&device->watchers); link;
+         link = vr_list_next(&device->watchers, link)) {
+        VR_CONTAINER(link, struct vr_watcher, link)->told &= ~telling;
     }
-    while (
-        (found = take_child(device, &device->kernels, offsetof(struct vr_kernel, link), &child))) {
-        if (vr_handle_retire(found)) {
-            vr_handle_unpin(found);
+    device->tellings &= ~telling;
+    vr_mutex_unlock(&device->lock);
+}
+
+void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue) {
+    uint64_t telling = telling_begin(device);
+    struct vr_watcher *watcher;
+    device->closing = device->closing || !ended_queue;
+    while ((watcher = next_watcher(device, telling))) {
+        uint64_t handle = watcher->handle;
+        vr_mutex_unlock(&device->lock);
+        if (ended_queue) {
+            watcher->queue_ended(watcher, ended_queue);
+        } else {
+            watcher->closing(watcher);
         }
-        vr_handle_unpin(found);
+        vr_handle_unpin(handle);
+        vr_mutex_lock(&device->lock);
     }
-    vr_ranges_unmap(device);
-    while ((found = take_child(device, &device->physicals, offsetof(struct vr_physical, link),
-                               &child))) {
-        if (vr_handle_retire(found)) {
-            vr_handle_unpin(found);
-        }
-        vr_handle_unpin(found);
-    }
-    vr_mutex_lock(&device->context->lock);
-    vr_link_remove(&device->link);
-    vr_mutex_unlock(&device->context->lock);
-    vr_handle_unpin(handle); /* the owner's reference */
+    telling_end(device, telling);
 }
 
 void vram_device_close(vram_device *handle) {
@@ -292,7 +311,7 @@ void vram_device_close(vram_device *handle) {
         vr_handle_retire(device->object.handle);
         return;
     }
-    vr_device_retire(device->object.handle, device);
+    vr_device_retire(device->object.handle, device, vr_deadline_in(device->context->wait_ns));
     vr_leave(device);
 }
 
@@ -320,6 +339,8 @@ vram_status vram_memory_info_get(vram_device *handle, vram_memory_info *info) {
     }
     struct vr_device_object *device = entered;
     struct vram_memory_info full = {.size = sizeof full};
+    struct vram_error error;
+    vr_error_save(&error);
     full.lost = vr_load(&device->base.lost, VR_ACQUIRE);
     full.total_bytes = device->base.info.memory_bytes;
     if (!full.lost && (device->base.info.caps & VRAM_CAP_MEMORY_INFO)) {
@@ -328,6 +349,7 @@ vram_status vram_memory_info_get(vram_device *handle, vram_memory_info *info) {
     }
     /* A lost device still tells what was held on it: that is when people ask. */
     if (status == VRAM_OK || full.lost) {
+        vr_error_restore(&error);
         full.held_bytes = vr_load(&device->held_bytes, VR_RELAXED);
         full.held_peak_bytes = vr_load(&device->held_peak_bytes, VR_RELAXED);
         full.held_count = vr_load(&device->held_count, VR_RELAXED);
@@ -340,28 +362,46 @@ vram_status vram_memory_info_get(vram_device *handle, vram_memory_info *info) {
 
 /* -------------------------------------------------------------------- peers */
 
-/* Remembers the peer's handle; the list is read under the lock by transfers. */
-static vram_status remember_peer(struct vr_device_object *device, uint64_t peer) {
-    static const char operation[] = "vram_device_peer_enable";
+bool vr_device_reads(struct vr_device_object *device, uint64_t peer) {
+    bool found = false;
     vr_mutex_lock(&device->lock);
-    for (uint32_t i = 0; i < device->peer_count; i++) {
-        if (device->peers[i] == peer) {
-            vr_mutex_unlock(&device->lock);
-            return VRAM_OK;
-        }
-    }
-    uint64_t *larger =
-        vr_mem_resize(device->peers, device->peer_count + 1, sizeof *larger, operation);
-    if (larger) {
-        device->peers = larger;
-        larger[device->peer_count++] = peer;
+    for (uint32_t i = 0; i < device->peer_count && !found; i++) {
+        found = device->peers[i] == peer;
     }
     vr_mutex_unlock(&device->lock);
-    return larger ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    return found;
+}
+
+/* Remembers the peer's handle, in the place of one that is gone where there is such. */
+static vram_status remember_peer(struct vr_device_object *device, uint64_t peer) {
+    static const char operation[] = "vram_device_peer_enable";
+    vram_status status = VRAM_OK;
+    uint32_t at = 0;
+    vr_mutex_lock(&device->lock);
+    while (at < device->peer_count && device->peers[at] != peer &&
+           !vr_handle_was(VR_KIND_DEVICE, (void *)(uintptr_t)device->peers[at])) {
+        at++;
+    }
+    if (at == device->peer_count) {
+        uint64_t *larger =
+            vr_mem_resize(device->peers, at + UINT64_C(1), sizeof *larger, operation);
+        status = larger ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+        device->peers = larger ? larger : device->peers;
+        device->peer_count += larger ? 1 : 0;
+    }
+    if (status == VRAM_OK) {
+        device->peers[at] = peer;
+    }
+    vr_mutex_unlock(&device->lock);
+    return status;
 }
 
 static vram_status peer_enable(struct vr_device_object *device, struct vr_device_object *peer) {
     static const char operation[] = "vram_device_peer_enable";
+    vram_status status = vr_check_lost(&device->base, operation);
+    if (status != VRAM_OK || (status = vr_check_lost(&peer->base, operation)) != VRAM_OK) {
+        return status;
+    }
     if (device->base.backend != peer->base.backend || !device->base.peer ||
         !vr_peer_reachable(&device->base, &peer->base)) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
@@ -369,7 +409,7 @@ static vram_status peer_enable(struct vr_device_object *device, struct vr_device
                        peer->base.info.backend, peer->base.index, device->base.info.backend,
                        device->base.index);
     }
-    vram_status status = vr_peer_enable(&device->base, &peer->base);
+    status = vr_peer_enable(&device->base, &peer->base);
     return status == VRAM_OK ? remember_peer(device, peer->object.handle) : status;
 }
 

@@ -146,7 +146,7 @@ vram_status vram_queue_launch(vram_queue *queue_handle, vram_kernel *kernel_hand
     if (!launch) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the launch is NULL");
     }
-    vram_status status = vr_queue_enter(queue_handle, operation, &queue_entered);
+    vram_status status = vr_submit_enter(queue_handle, operation, &queue_entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -163,6 +163,6 @@ vram_status vram_queue_launch(vram_queue *queue_handle, vram_kernel *kernel_hand
         }
         vr_leave(kernel);
     }
-    vr_leave(queue);
+    vr_submit_leave(queue);
     return status;
 }

@@ -9,8 +9,8 @@
  *      entry, and its handle cannot go away.
  *  (3) Mapping is all or nothing. Should the driver fail and then also refuse to unmap what it had
  *      mapped, the entries stay, unusable but not claimed: they can be unmapped later.
- *  (4) A device that closes unmaps everything that is not claimed; a call that finishes on a closing
- *      device takes down what it leaves behind.
+ *  (4) A device that closes unmaps everything that is not claimed, once no work can use it any more; a
+ *      call that finishes later takes down what it leaves behind.
  */
 #include "device/mapping.h"
 
@@ -40,30 +40,29 @@ static uint32_t mapping_index(const struct vr_record *range, vram_addr addr) {
 
 bool vr_mappings_cover(const struct vr_record *range, vram_addr addr, uint64_t bytes) {
     vram_addr at = addr, end = addr + bytes;
-    for (uint32_t i = mapping_index(range, addr); at < end; i++) {
+    uint32_t i = mapping_index(range, addr);
+    for (; at < end && i < range->mapping_count; i++) {
         const struct vr_mapping *mapping = &range->mappings[i];
-        if (i == range->mapping_count || !mapping->usable || mapping->claimed ||
-            mapping->addr > at) {
+        if (!mapping->usable || mapping->claimed || mapping->addr > at) {
             return false;
         }
         at = mapping->addr + mapping->bytes;
     }
-    return true;
+    return at >= end;
 }
 
 /* How many whole, unclaimed mappings make up exactly the span; 0 when they do not. */
 static uint32_t count_whole(const struct vr_record *range, vram_addr addr, uint64_t bytes) {
     uint32_t first = mapping_index(range, addr), count = 0;
     vram_addr at = addr, end = addr + bytes;
-    for (; at < end; count++) {
+    for (; at < end && first + count < range->mapping_count; count++) {
         const struct vr_mapping *mapping = &range->mappings[first + count];
-        if (first + count == range->mapping_count || mapping->claimed || mapping->addr != at ||
-            mapping->bytes > end - at) {
+        if (mapping->claimed || mapping->addr != at || mapping->bytes > end - at) {
             return 0;
         }
         at += mapping->bytes;
     }
-    return count;
+    return at == end ? count : 0;
 }
 
 static vram_status make_room(struct vr_record *range, uint32_t count) {
@@ -95,8 +94,7 @@ static void remove_entries(struct vr_record *range, uint32_t first, uint32_t cou
     range->mapping_count -= count;
 }
 
-/* Ends a call's claim on `count` entries and lets go of the lock; a closing device is swept by the
-   last to leave (4). */
+/* Ends a call's claim on `count` entries and lets go of the lock; keeps (4). */
 static void end_claim(struct vr_device_object *device, struct vr_record *range, vram_addr addr,
                       uint32_t count, bool usable) {
     uint32_t first = mapping_index(range, addr);
@@ -104,23 +102,36 @@ static void end_claim(struct vr_device_object *device, struct vr_record *range, 
         range->mappings[first + i].claimed = false;
         range->mappings[first + i].usable = usable;
     }
-    bool closing = device->closing && count;
+    bool sweep = device->sweeping && count;
     vr_mutex_unlock(&device->lock);
-    if (closing) {
+    if (sweep) {
         vr_ranges_unmap(device);
     }
 }
 
 /* ------------------------------------------------------------------ mapping */
 
+/* Whether a handle that the caller has pinned may be mapped. It may have been destroyed since: then it
+   goes with the pin, and must not be in a table. Under the lock. */
+static vram_status check_handle(const struct vr_physical *physical) {
+    static const char operation[] = "vram_range_map";
+    if (physical->mapped) {
+        return vr_fail(VRAM_ERR_BUSY, operation, "a handle is mapped already, or given twice");
+    }
+    if (physical->leaving || !vr_link_linked(&physical->link)) {
+        return vr_fail(VRAM_ERR_STALE, operation, "a handle was destroyed meanwhile");
+    }
+    return VRAM_OK;
+}
+
 static vram_status mark_mapped(struct vr_physical **list, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        if (list[i]->mapped) {
+        vram_status status = check_handle(list[i]);
+        if (status != VRAM_OK) {
             while (i-- > 0) {
                 list[i]->mapped = false;
             }
-            return vr_fail(VRAM_ERR_BUSY, "vram_range_map",
-                           "a handle is mapped already, or given twice");
+            return status;
         }
         list[i]->mapped = true;
     }
@@ -262,10 +273,13 @@ vram_status vram_range_map(vram_device *handle, vram_addr addr, vram_physical *c
 
 /* ---------------------------------------------------------------- unmapping */
 
-/* Claims the next entry at or behind `addr` for unmapping, if it is free to be. Under the lock. */
-static bool claim_entry(struct vr_record *range, vram_addr addr, struct vr_mapping *entry) {
+/* Claims the entry that begins at `addr` and has at most `most` bytes for unmapping, if there is such
+   a one and it is free to be. Under the lock. */
+static bool claim_entry(struct vr_record *range, vram_addr addr, uint64_t most,
+                        struct vr_mapping *entry) {
     uint32_t at = mapping_index(range, addr);
-    if (at == range->mapping_count || range->mappings[at].claimed) {
+    if (at == range->mapping_count || range->mappings[at].addr != addr ||
+        range->mappings[at].bytes > most || range->mappings[at].claimed) {
         return false;
     }
     range->mappings[at].claimed = true;
@@ -296,9 +310,9 @@ static vram_status unmap_entry(struct vr_device_object *device, struct vr_record
 
 vram_status vram_range_unmap(vram_device *handle, vram_addr addr, uint64_t bytes) {
     static const char operation[] = "vram_range_unmap";
-    struct vr_mapping entry;
+    struct vr_mapping entry = {0};
     void *entered;
-    uint64_t end;
+    uint64_t end = 0;
     vram_status status = vr_vmm_enter(handle, operation, &entered);
     if (status != VRAM_OK) {
         return status;
@@ -317,7 +331,7 @@ vram_status vram_range_unmap(vram_device *handle, vram_addr addr, uint64_t bytes
     for (vram_addr at = addr; count > 0 && status == VRAM_OK; count--, at += entry.bytes) {
         vr_mutex_lock(&device->lock);
         range = vr_range_at(device, at);
-        bool ours = range && claim_entry(range, at, &entry);
+        bool ours = range && claim_entry(range, at, end - at, &entry);
         vr_mutex_unlock(&device->lock);
         status = ours ? unmap_entry(device, range, &entry, false)
                       : vr_fail(VRAM_ERR_BUSY, operation, "another thread unmaps the same range");
@@ -332,7 +346,7 @@ static struct vr_record *claim_any(struct vr_device_object *device, struct vr_ma
          link = vr_list_next(&device->records, link)) {
         struct vr_record *range = VR_CONTAINER(link, struct vr_record, link);
         for (uint32_t i = 0; i < range->mapping_count; i++) {
-            if (claim_entry(range, range->mappings[i].addr, entry)) {
+            if (claim_entry(range, range->mappings[i].addr, UINT64_MAX, entry)) {
                 return range;
             }
         }

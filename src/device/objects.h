@@ -18,6 +18,8 @@
  *      `closing` under the parent's lock when it wants to be listed, and is undone.
  *  (5) No lock is held across an operation of a backend. What must not change meanwhile is marked
  *      under the lock first.
+ *  (6) A queue ends after the last call that gives it work, and memory goes after the last work that
+ *      may use it: closing waits for both. What does not finish in time is left alone, with its device.
  */
 #ifndef VR_OBJECTS_H
 #define VR_OBJECTS_H
@@ -58,25 +60,45 @@ struct vr_context {
     bool sim_wanted;      /* the user asked for a simulation */
     uint64_t wait_ns;     /* option wait_timeout, at creation */
     uint64_t limit_bytes; /* option device_limit, at creation; 0: none */
-    struct vr_mutex lock; /* guards the two below */
+    struct vr_mutex lock; /* guards the two below, and vr_device_object.quieted */
     bool closing;
     struct vr_list devices; /* vr_device_object.link */
 };
 
 /* ------------------------------------------------------------------- device */
 
+/*
+ * What a higher tier hangs on a device (a pool). It is an object behind a handle itself and is told,
+ * with no lock held and a reference to it taken, when a queue of the device has ended and when the
+ * device closes; then it must end and take itself off the list.
+ */
+struct vr_watcher {
+    struct vr_link link; /* in device->watchers */
+    uint64_t handle;     /* of the object it is part of */
+    uint64_t told;       /* bits of the tellings under way that have reached it */
+    void (*queue_ended)(struct vr_watcher *watcher, uint64_t queue);
+    void (*closing)(struct vr_watcher *watcher);
+};
+
 struct vr_device_object {
     struct vr_object object;
     struct vr_device base;
     struct vr_context *context; /* pinned */
     struct vr_slot *slot;
-    struct vr_link link;  /* in context->devices */
-    struct vr_mutex lock; /* guards all below but the atomics */
-    bool closing;
+    struct vr_link link;      /* in context->devices */
+    bool quieted;             /* the context, which ends, has seen to its queues; context lock */
+    vr_atomic_u32 keepers;    /* the handle, and queues of other devices that wait for its words */
+    struct vr_mutex lock;     /* guards all below but the atomics */
+    bool closing;             /* takes no more children */
+    bool sweeping;            /* its queues are done: what is mapped is being unmapped */
+    bool unfinished;          /* work never ended that may use its memory: nothing is given back */
+    uint32_t readers;         /* calls that are having another device's queue read its memory */
     struct vr_list queues;    /* vr_queue_object.link */
     struct vr_list kernels;   /* vr_kernel.link */
     struct vr_list physicals; /* vr_physical.link */
     struct vr_list records;   /* vr_record.link */
+    struct vr_list watchers;  /* vr_watcher.link */
+    uint64_t tellings;        /* bits of the tellings under way */
     uint64_t *peers;          /* handles of devices whose memory it may read */
     uint32_t peer_count;
     vr_atomic_u64 held_bytes, held_peak_bytes, held_count;
@@ -92,15 +114,25 @@ static inline struct vr_device_object *vr_device_of(struct vr_device *device) {
 struct vr_queue_object {
     struct vr_object object;
     struct vr_queue base;
-    struct vr_device_object *device; /* pinned */
-    struct vr_link link;             /* in device->queues */
-    vr_atomic_u64 issued;            /* highest value any signal was asked to write */
-    vr_atomic_u64 settled;           /* points up to here are known to have passed; only rises */
-    vr_atomic_u64 looks;             /* polls that found a point not passed */
-    vr_atomic_bool ended;            /* destroyed or ended by the user; only points still work */
-    vr_atomic_bool idle;             /* all work is known to be done; nothing new can come */
-    uint64_t *followed;              /* handles of devices pinned for our waits; device lock */
+    struct vr_device_object *device;    /* pinned */
+    struct vr_link link;                /* in device->queues */
+    vr_atomic_u64 issued;               /* highest number taken for a mark */
+    vr_atomic_u64 signalled;            /* highest number that the driver agreed to write */
+    vr_atomic_u64 settled;              /* points up to here are known to have passed; only rises */
+    vr_atomic_u64 looks;                /* polls that found a point not passed */
+    vr_atomic_u32 state;                /* enum vr_queue_state */
+    vr_atomic_bool closed;              /* its device is closing: it takes no more work */
+    vr_atomic_bool finished;            /* nothing is left to wait for; nothing new can come */
+    vr_atomic_u32 submitting;           /* calls inside that may give it work; queue.c */
+    vr_atomic_u32 asking;               /* calls inside that ask the driver about it; queue.c */
+    struct vr_device_object **followed; /* devices whose words it may wait for; device lock */
     uint32_t followed_count;
+};
+
+enum vr_queue_state {
+    VR_QUEUE_OPEN = 0,
+    VR_QUEUE_ENDING = 1, /* destroyed or being ended by the user; only points still work */
+    VR_QUEUE_LEFT = 2    /* all is done, and the native queue is the program's alone */
 };
 
 /* ------------------------------------------------------------------- others */
@@ -118,7 +150,8 @@ struct vr_physical {
     struct vr_link link;
     uint64_t native; /* the backend's handle */
     uint64_t bytes;
-    bool mapped; /* in some range, or on the way there; device lock */
+    bool mapped;  /* in some range, or on the way there; device lock */
+    bool leaving; /* a call is giving it back to the driver; device lock */
 };
 
 /* -------------------------------------------------------- entering, leaving */
@@ -131,8 +164,8 @@ void vr_leave(void *object);
 /* Whether the process is exiting: from then on no driver is called. */
 bool vr_exiting(void);
 /* Sees to it that vr_exiting becomes true before the drivers' own exit handlers run. Called after
-   the drivers were started. */
-vram_status vr_process_watch(void);
+   the drivers were started; bit i of `started`: row i of the registry was. */
+vram_status vr_process_watch(uint32_t started);
 /* Whether the object was made by a process of which this one is a fork. */
 bool vr_forked(const struct vr_object *object);
 
@@ -143,36 +176,73 @@ vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest
 /* Reads an option struct of whatever version into `to`, which is zeroed first. */
 vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation);
 
-/* Ends a device that the caller holds a reference to, its children first; device.c. */
-void vr_device_retire(uint64_t handle, struct vr_device_object *device);
+/* Ends the queues of a device that the caller holds a reference to; closing.c. */
+void vr_device_quiet(struct vr_device_object *device, uint64_t deadline);
+/* Ends such a device, its children first. Work is waited for until the deadline; closing.c. */
+void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t deadline);
+/* Adds or drops one of a device's keepers. Who drops the last closes it; device.c. */
+void vr_device_keep(struct vr_device_object *device);
+void vr_device_drop(struct vr_device_object *device);
+/* Around a call that has a queue of another device read `device`; false: it is closing; closing.c. */
+bool vr_reader_begin(struct vr_device_object *device);
+void vr_reader_end(struct vr_device_object *device);
+/* Whether `device` may read the memory of the device behind `peer`; device.c. */
+bool vr_device_reads(struct vr_device_object *device, uint64_t peer);
 /* Lists a child, or says VRAM_ERR_SHUTDOWN when the device is closing. */
 vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
                                  struct vr_link *link, const char *operation);
 
+/* Tells every watcher that a queue has ended, or with 0 that the device closes; device.c. */
+void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue);
+
 /* Limits and accounting; coarse.c. */
 vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation);
 void vr_uncharge(struct vr_device_object *device, uint64_t bytes);
-void vr_held_add(struct vr_device_object *device, uint64_t bytes);
+/* Returns what is held now, for vr_held_peak once the call cannot fail any more. */
+uint64_t vr_held_add(struct vr_device_object *device, uint64_t bytes);
 void vr_held_sub(struct vr_device_object *device, uint64_t bytes);
+void vr_held_peak(struct vr_device_object *device, uint64_t bytes);
 
-/* At the end of a device: unmaps what is mapped (range.c), ends a queue (queue.c), and gives every
-   allocation and range back to the driver (coarse.c). */
+/* At the end of a device: unmaps what is mapped (mapping.c), ends a queue (queue.c; false: it is left
+   alone, since it did not finish), and gives every allocation and range back (coarse.c). */
 void vr_ranges_unmap(struct vr_device_object *device);
-void vr_queue_retire(struct vr_queue_object *queue);
+bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline);
 void vr_records_end(struct vr_device_object *device);
+
+/* Puts a record in its device's list and takes it off; coarse.c. */
+struct vr_record;
+void vr_record_list(struct vr_device_object *device, struct vr_record *record);
+void vr_record_unlist(struct vr_device_object *device, struct vr_record *record);
 
 /* Whether [addr, addr + bytes) is live memory of `device` that its queues may touch; range.c. */
 vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
                           const char *operation);
-/* The same for `addr` on any device; *owner is pinned on success. */
-vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_device_object **owner);
+/* The live memory at `addr` on any device of this process; *owner is pinned on success. */
+struct vr_place;
+vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place *place,
+                          struct vr_device_object **owner);
 
 /* vr_enter for a queue; VRAM_ERR_STALE once it has ended; queue.c. */
 vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered);
+/* The same for a call that may give the queue work or a signal. The queue does not end before that call
+   has left, or has said that it submits nothing more: then it owes a vr_leave only. */
+vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered);
+void vr_submit_leave(void *queue);
+/* For who has a reference already; false: the queue has ended. */
+bool vr_submit_begin(struct vr_queue_object *queue);
+void vr_submit_end(struct vr_queue_object *queue);
+/* Around questions to the driver by who has pinned the queue; false: it has ended, and everything has
+   passed. queue.c. */
+bool vr_queue_hold(struct vr_queue_object *queue);
+void vr_queue_release(struct vr_queue_object *queue);
 
-/* Points; point.c. */
+/* Points; point.c. Whether a number of the queue has passed: a look at its word, no driver call. */
+bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value);
 vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value);
 vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
                                 const char *operation);
+/* Waits until all work that the queue was given is done, whether or not it can be marked. */
+vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
+                            const char *operation);
 
 #endif

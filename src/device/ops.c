@@ -14,21 +14,30 @@
 
 #include <assert.h>
 
-/* Counts the call; whether a [lost] function may go on. */
-static bool begin_always(struct vr_device *device) {
+/* Counts the call; whether a [lost] function may go on. Calls that were inside when the process began
+   to exit end here, before a driver that may be gone. */
+static bool begin_always(struct vr_device *device, const char *operation) {
     assert(vr_locks_held() == 0);
+    if (vr_exiting()) {
+        vr_error_set(VRAM_ERR_SHUTDOWN, device->info.backend, operation, 0,
+                     "the process is exiting");
+        return false;
+    }
     vr_fetch_add(&vr_device_of(device)->driver_calls, 1, VR_RELAXED);
     return true;
 }
 
-static bool begin(struct vr_device *device, const char *operation) {
-    if (vr_load(&device->lost, VR_RELAXED)) {
-        vr_error_set(VRAM_ERR_DEVICE_LOST, device->info.backend, operation, 0,
-                     "%s device %u was lost earlier; close it and open it again",
-                     device->info.backend, device->index);
-        return false;
+vram_status vr_check_lost(const struct vr_device *device, const char *operation) {
+    if (!vr_load(&device->lost, VR_RELAXED)) {
+        return VRAM_OK;
     }
-    return begin_always(device);
+    return vr_error_set(VRAM_ERR_DEVICE_LOST, device->info.backend, operation, 0,
+                        "%s device %u was lost earlier; close it and go on with another device",
+                        device->info.backend, device->index);
+}
+
+static bool begin(struct vr_device *device, const char *operation) {
+    return vr_check_lost(device, operation) == VRAM_OK && begin_always(device, operation);
 }
 
 /* Notices loss, and never lets a failure leave without a record of its own. */
@@ -47,10 +56,12 @@ static vram_status finish(struct vr_device *device, vram_status status, const ch
     return status;
 }
 
+/* What keeps a call from beginning has just been recorded. */
 #define CALL(device, operation, expression)                                                        \
-    (begin(device, operation) ? finish(device, expression, operation) : VRAM_ERR_DEVICE_LOST)
+    (begin(device, operation) ? finish(device, expression, operation) : vram_error_get()->status)
 #define CALL_LOST(device, operation, expression)                                                   \
-    (begin_always(device) ? finish(device, expression, operation) : VRAM_ERR_DEVICE_LOST)
+    (begin_always(device, operation) ? finish(device, expression, operation)                       \
+                                     : vram_error_get()->status)
 
 /* ------------------------------------------------------------------- device */
 
@@ -59,8 +70,9 @@ vram_status vr_device_open(struct vr_device *device) {
 }
 
 void vr_device_close(struct vr_device *device) {
-    begin_always(device);
-    device->ops->close(device);
+    if (begin_always(device, "device_close")) {
+        device->ops->close(device);
+    }
 }
 
 vram_status vr_memory_info(struct vr_device *device, vram_value *free, vram_value *total) {
@@ -86,8 +98,9 @@ vram_status vr_queue_adopt(struct vr_queue *queue) {
 }
 
 void vr_queue_destroy(struct vr_queue *queue) {
-    begin_always(queue->device);
-    queue->device->queue_ops->destroy(queue);
+    if (begin_always(queue->device, "queue_destroy")) {
+        queue->device->queue_ops->destroy(queue);
+    }
 }
 
 vram_status vr_queue_upload(struct vr_queue *queue, vram_addr to, const void *from,
@@ -203,8 +216,9 @@ vram_status vr_kernel_load(struct vr_device *device, const struct vram_kernel_so
 }
 
 void vr_kernel_unload(struct vr_device *device, void *kernel) {
-    begin_always(device);
-    device->kernel->unload(device, kernel);
+    if (begin_always(device, "kernel_unload")) {
+        device->kernel->unload(device, kernel);
+    }
 }
 
 vram_status vr_queue_launch(struct vr_queue *queue, void *kernel,

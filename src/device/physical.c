@@ -55,7 +55,7 @@ static vram_status physical_make(struct vr_device_object *device, uint64_t bytes
         physical->native = 0;
         goto fail;
     }
-    vr_held_add(device, bytes);
+    uint64_t held = vr_held_add(device, bytes);
     status = vr_handle_publish(VR_KIND_PHYSICAL, physical, physical_free, &physical->object.handle);
     if (status != VRAM_OK) {
         goto fail;
@@ -68,6 +68,7 @@ static vram_status physical_make(struct vr_device_object *device, uint64_t bytes
         }
         return status;
     }
+    vr_held_peak(device, held);
     *out = (vram_physical *)(uintptr_t)handle;
     return VRAM_OK;
 fail : {
@@ -98,6 +99,40 @@ vram_status vram_physical_create(vram_device *handle, uint64_t bytes, vram_physi
     return status;
 }
 
+/* Keeps everybody else from mapping the handle or giving it back. */
+static vram_status claim(struct vr_physical *physical) {
+    static const char operation[] = "vram_physical_destroy";
+    vram_status status = VRAM_OK;
+    vr_mutex_lock(&physical->device->lock);
+    if (physical->mapped) {
+        status = vr_fail(VRAM_ERR_BUSY, operation, "the memory is mapped; unmap it first");
+    } else if (physical->leaving || !vr_link_linked(&physical->link)) {
+        status = vr_fail(VRAM_ERR_STALE, operation, "the handle was destroyed meanwhile");
+    } else {
+        physical->leaving = true;
+    }
+    vr_mutex_unlock(&physical->device->lock);
+    return status;
+}
+
+/* Gives a claimed handle's memory to the driver. A driver that refuses leaves the handle as it was. */
+static vram_status give_back(struct vr_physical *physical) {
+    struct vr_device_object *device = physical->device;
+    vram_status status = vr_vmm_release(&device->base, physical->native, physical->bytes);
+    if (status == VRAM_OK) {
+        physical->native = 0;
+        vr_held_sub(device, physical->bytes);
+        vr_uncharge(device, physical->bytes);
+    }
+    vr_mutex_lock(&device->lock);
+    physical->leaving = status == VRAM_OK;
+    if (status == VRAM_OK) {
+        vr_link_remove(&physical->link);
+    }
+    vr_mutex_unlock(&device->lock);
+    return status;
+}
+
 vram_status vram_physical_destroy(vram_physical *handle) {
     static const char operation[] = "vram_physical_destroy";
     void *entered;
@@ -109,19 +144,12 @@ vram_status vram_physical_destroy(vram_physical *handle) {
         return status;
     }
     struct vr_physical *physical = entered;
-    vr_mutex_lock(&physical->device->lock);
-    bool busy = physical->mapped;
-    bool ours = !busy && vr_handle_retire(physical->object.handle);
-    if (ours) {
-        vr_link_remove(&physical->link);
-    }
-    vr_mutex_unlock(&physical->device->lock);
-    if (busy) {
-        status = vr_fail(VRAM_ERR_BUSY, operation, "the memory is mapped; unmap it first");
-    } else if (!ours) {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the handle was destroyed meanwhile");
-    } else {
-        vr_handle_unpin(physical->object.handle);
+    status = claim(physical);
+    if (status == VRAM_OK) {
+        status = give_back(physical);
+        if (status == VRAM_OK && vr_handle_retire(physical->object.handle)) {
+            vr_handle_unpin(physical->object.handle);
+        }
     }
     vr_leave(physical);
     return status;

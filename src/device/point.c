@@ -29,12 +29,12 @@
 #include "device/ops.h"
 
 /* Keeps (3): what was seen once stays seen, however the word moves. */
-static bool passed(struct vr_queue_object *queue, uint64_t value) {
+bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value) {
     uint64_t word = vr_load(queue->base.word, VR_ACQUIRE);
     if (word > vr_load(&queue->settled, VR_RELAXED)) {
         vr_atomic_max(&queue->settled, word);
     }
-    return vr_load(&queue->settled, VR_ACQUIRE) >= value || vr_load(&queue->idle, VR_ACQUIRE);
+    return vr_load(&queue->settled, VR_ACQUIRE) >= value;
 }
 
 /* Asks the driver. A queue without unfinished work has passed every number taken before it was asked;
@@ -43,12 +43,16 @@ static bool passed(struct vr_queue_object *queue, uint64_t value) {
 static vram_status ask(struct vr_queue_object *queue, uint64_t value) {
     struct vram_error error;
     uint64_t taken = vr_load(&queue->issued, VR_ACQUIRE);
+    if (!vr_queue_hold(queue)) {
+        return VRAM_OK; /* nothing is left of an adoption that was ended */
+    }
     vr_error_save(&error);
     vram_status status = vr_queue_poll(&queue->base);
+    vr_queue_release(queue);
     if (status == VRAM_OK) {
         vr_atomic_max(&queue->settled, taken);
     }
-    if (passed(queue, value)) {
+    if (vr_queue_passed(queue, value)) {
         vr_error_restore(&error);
         return VRAM_OK;
     }
@@ -64,6 +68,7 @@ vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
         if (status != VRAM_OK) {
             return status;
         }
+        vr_atomic_max(&queue->signalled, written);
     }
     *value = mine;
     return VRAM_OK;
@@ -82,7 +87,7 @@ static void rest(unsigned round) {
 
 vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
                                 const char *operation) {
-    if (passed(queue, value)) {
+    if (vr_queue_passed(queue, value)) {
         return VRAM_OK;
     }
     uint64_t deadline =
@@ -93,7 +98,7 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
         if (status != VRAM_ERR_NOT_READY) {
             return status;
         }
-        if (passed(queue, value)) {
+        if (vr_queue_passed(queue, value)) {
             return VRAM_OK;
         }
         if (vr_exiting()) {
@@ -107,10 +112,25 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
     }
 }
 
+vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
+                            const char *operation) {
+    uint64_t value;
+    vram_status status = vr_queue_mark(queue, &value);
+    if (status == VRAM_ERR_CAPTURE || status == VRAM_ERR_DEVICE_LOST ||
+        status == VRAM_ERR_SHUTDOWN) {
+        return status;
+    }
+    if (status != VRAM_OK) { /* keeps (4): the driver says when the queue is idle */
+        value = vr_load(&queue->issued, VR_ACQUIRE);
+    }
+    return vr_queue_wait_value(queue, value, vr_deadline_left(deadline), operation);
+}
+
 /* The queue of a point: VRAM_OK with *queue NULL when the point has passed because its queue is
    gone, or never was. */
 static vram_status point_enter(vram_point point, const char *operation,
                                struct vr_queue_object **queue) {
+    struct vram_error error;
     void *entered;
     *queue = NULL;
     if (!point.queue && !point.value) {
@@ -119,15 +139,17 @@ static vram_status point_enter(vram_point point, const char *operation,
     if (vr_handle_was(VR_KIND_QUEUE, point.queue)) {
         return VRAM_OK;
     }
+    vr_error_save(&error);
     vram_status status = vr_enter(VR_KIND_QUEUE, point.queue, operation, &entered);
     if (status == VRAM_ERR_STALE) {
+        vr_error_restore(&error);
         return VRAM_OK; /* destroyed between the two looks */
     }
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_queue_object *found = entered;
-    if (point.value > vr_load(&found->issued, VR_ACQUIRE)) {
+    if (point.value > vr_load(&found->signalled, VR_RELAXED)) {
         vr_leave(found);
         return vr_fail(VRAM_ERR_INVALID, operation, "the queue has not made such a point yet");
     }
@@ -144,10 +166,10 @@ vram_status vram_queue_mark(vram_queue *handle, vram_point *point) {
     if (!point) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
     }
-    vram_status status = vr_queue_enter(handle, operation, &queue);
+    vram_status status = vr_submit_enter(handle, operation, &queue);
     if (status == VRAM_OK) {
         status = vr_queue_mark(queue, &value);
-        vr_leave(queue);
+        vr_submit_leave(queue);
     }
     if (status == VRAM_OK) {
         *point = (vram_point){handle, value};
@@ -161,11 +183,13 @@ vram_status vram_point_poll(vram_point point) {
     if (status != VRAM_OK || !queue) {
         return status;
     }
-    if (!passed(queue, point.value)) {
+    if (!vr_queue_passed(queue, point.value)) {
         status = VRAM_ERR_NOT_READY;
         /* Most polls only read the word; every eighth that finds it short asks the driver, which
-           may need to be asked to make progress, and may be lost. */
-        if (vr_fetch_add(&queue->looks, 1, VR_RELAXED) % 8 == 0) {
+           may need to be asked to make progress, and may be lost. What is known to be lost is said
+           every time. */
+        if (vr_fetch_add(&queue->looks, 1, VR_RELAXED) % 8 == 0 ||
+            vr_load(&queue->base.device->lost, VR_RELAXED)) {
             status = ask(queue, point.value);
         }
     }
@@ -187,11 +211,12 @@ vram_status vram_queue_wait(vram_queue *handle, uint64_t timeout) {
     static const char operation[] = "vram_queue_wait";
     void *queue;
     uint64_t value;
-    vram_status status = vr_queue_enter(handle, operation, &queue);
+    vram_status status = vr_submit_enter(handle, operation, &queue);
     if (status != VRAM_OK) {
         return status;
     }
     status = vr_queue_mark(queue, &value);
+    vr_submit_end(queue); /* the queue may end under a wait for it */
     if (status == VRAM_OK) {
         status = vr_queue_wait_value(queue, value, timeout, operation);
     }
@@ -201,17 +226,17 @@ vram_status vram_queue_wait(vram_queue *handle, uint64_t timeout) {
 
 vram_status vram_queue_poll(vram_queue *handle) {
     void *queue;
-    vram_status status = vr_queue_enter(handle, "vram_queue_poll", &queue);
+    vram_status status = vr_submit_enter(handle, "vram_queue_poll", &queue);
     if (status == VRAM_OK) {
         status = vr_queue_poll(&((struct vr_queue_object *)queue)->base);
-        vr_leave(queue);
+        vr_submit_leave(queue);
     }
     return status;
 }
 
 /* A wait on another device's word needs that device for as long as the wait may be pending, that is
-   as long as the waiting queue lives: its reference is kept once per queue. */
-static vram_status follow(struct vr_queue_object *queue, uint64_t device) {
+   as long as the waiting queue lives: it is kept, once per queue. Its memory is not. */
+static vram_status follow(struct vr_queue_object *queue, struct vr_device_object *device) {
     vr_mutex_lock(&queue->device->lock);
     for (uint32_t i = 0; i < queue->followed_count; i++) {
         if (queue->followed[i] == device) {
@@ -219,12 +244,12 @@ static vram_status follow(struct vr_queue_object *queue, uint64_t device) {
             return VRAM_OK;
         }
     }
-    uint64_t *larger = vr_mem_resize(queue->followed, queue->followed_count + 1, sizeof *larger,
-                                     "vram_queue_after");
+    struct vr_device_object **larger = vr_mem_resize(queue->followed, queue->followed_count + 1,
+                                                     sizeof *larger, "vram_queue_after");
     if (larger) {
         queue->followed = larger;
         larger[queue->followed_count++] = device;
-        vr_handle_ref(device);
+        vr_device_keep(device);
     }
     vr_mutex_unlock(&queue->device->lock);
     return larger ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
@@ -232,28 +257,33 @@ static vram_status follow(struct vr_queue_object *queue, uint64_t device) {
 
 static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *other,
                          uint64_t value) {
-    if (queue == other || passed(other, value)) {
+    static const char operation[] = "vram_queue_after";
+    vram_status status = VRAM_OK;
+    if (queue == other || vr_queue_passed(other, value)) {
         return VRAM_OK; /* a queue is in order with itself */
     }
     if (queue->base.device->backend != other->base.device->backend) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_queue_after",
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
                        "a %s queue cannot wait for a %s queue; wait on the host",
                        queue->base.device->info.backend, other->base.device->info.backend);
     }
     if (queue->device != other->device) {
-        vram_status status = follow(queue, other->device->object.handle);
-        if (status != VRAM_OK) {
-            return status;
-        }
+        /* Nothing may be told to wait for what a lost device will never write. */
+        status = vr_check_lost(other->base.device, operation);
+        status = status == VRAM_OK ? follow(queue, other->device) : status;
     }
-    return vr_queue_after(&queue->base, &other->base, value);
+    if (status == VRAM_OK && vr_queue_hold(other)) {
+        status = vr_queue_after(&queue->base, &other->base, value);
+        vr_queue_release(other);
+    }
+    return status;
 }
 
 vram_status vram_queue_after(vram_queue *handle, vram_point point) {
     static const char operation[] = "vram_queue_after";
     struct vr_queue_object *other;
     void *queue;
-    vram_status status = vr_queue_enter(handle, operation, &queue);
+    vram_status status = vr_submit_enter(handle, operation, &queue);
     if (status != VRAM_OK) {
         return status;
     }
@@ -262,6 +292,6 @@ vram_status vram_queue_after(vram_queue *handle, vram_point point) {
         status = after(queue, other, point.value);
         vr_leave(other);
     }
-    vr_leave(queue);
+    vr_submit_leave(queue);
     return status;
 }

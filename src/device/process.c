@@ -16,7 +16,9 @@
 #include <string.h>
 
 static vr_atomic_bool exiting;
-static vr_atomic_bool watched;
+static vr_atomic_u32 watched; /* backends that our last handler was registered behind; WATCHED */
+
+#define WATCHED (UINT32_C(1) << 31) /* a handler was registered at all */
 
 static void raise_exit_flag(void) {
     vr_store(&exiting, true, VR_RELEASE);
@@ -27,15 +29,16 @@ bool vr_exiting(void) {
 }
 
 /* Handlers run in the reverse order of their registration, so registering after the drivers were
-   started makes ours run before theirs. Each context registers once more only until the first
-   success: drivers do not move once loaded. */
-vram_status vr_process_watch(void) {
-    if (vr_exchange(&watched, true, VR_ACQ_REL)) {
+   started makes ours run before theirs. A later context may start a driver that no earlier one did,
+   and then registers once more; raising the flag twice is harmless. */
+vram_status vr_process_watch(uint32_t started) {
+    uint32_t seen = vr_load(&watched, VR_ACQUIRE);
+    uint32_t wanted = started | WATCHED;
+    if ((wanted & ~seen) == 0) {
         return VRAM_OK;
     }
     vram_status status = vr_os_at_exit(raise_exit_flag);
-    if (status != VRAM_OK) {
-        vr_store(&watched, false, VR_RELEASE);
+    while (status == VRAM_OK && !vr_cas_weak(&watched, &seen, seen | wanted, VR_ACQ_REL)) {
     }
     return status;
 }
@@ -53,7 +56,9 @@ vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operatio
         return vr_handle_error(kind, handle, operation);
     }
     if (vr_forked(found)) {
-        /* The pin stays on purpose: no destructor of the parent's may ever run in the child. */
+        /* A live handle has its owner's reference, which nobody drops in the child: no destructor
+           of the parent's ever runs here. */
+        vr_leave(found);
         return vr_fail(VRAM_ERR_FORKED, operation,
                        "the context belongs to the parent process; create one in this process");
     }

@@ -2,10 +2,19 @@
 /*
  * queue.c: making, adopting and ending queues.
  *
- * A queue ends in two steps. First it is `ended`: every call but those on its points answers that
- * it is gone, and its submitted work is waited for. Then its handle is retired. A queue whose work
- * does not finish within the deadline stays in the first state, with its points still answering the
- * truth, until the device is closed and asks once more.
+ * A queue ends in steps:
+ *  (1) Its state is no longer OPEN: every call but those on its points answers that it is gone.
+ *  (2) Calls that were let in before, and may still give it work, leave. They are counted, and the
+ *      count is raised before the state is looked at, so none is overlooked.
+ *  (3) Its work is waited for.
+ *  (4) Its handle is retired; its points count as passed from then on.
+ *  (5) Its last reference goes, and the native queue with it.
+ * A queue whose work does not finish within the deadline, or that cannot be asked since it is being
+ * captured, stays before (4), its points still answering the truth, until the device is closed and
+ * asks once more. If that is in vain it is left alone for good.
+ *
+ * Ending an adoption promises that the native queue is not touched any more, so questions to the
+ * driver are counted in the same way: once the state is LEFT none begins.
  */
 #include "device/objects.h"
 
@@ -16,22 +25,39 @@
 #include "base/os/os.h"
 #include "device/ops.h"
 
-/* The destructor; also of a queue that was never published. A queue with unfinished work is left
-   as it is, with its device: taking memory away under running work would be worse than a leak. */
+#include <assert.h>
+
+static uint64_t deadline_of(const struct vr_queue_object *queue) {
+    return vr_deadline_in(queue->device->context->wait_ns);
+}
+
+/* The work is done and nobody else is inside. But several threads may have waited for it, each with a
+   mark, and the first of these to arrive lets all of them go: the others' signals may still be on
+   their way, with nothing before them. */
+static vram_status wait_for_signals(struct vr_queue_object *queue, uint64_t deadline) {
+    vram_status status;
+    while ((status = vr_queue_poll(&queue->base)) == VRAM_ERR_NOT_READY) {
+        if (vr_deadline_passed(deadline)) {
+            return vr_fail(VRAM_ERR_TIMEOUT, "vram_queue_destroy", "the last signal did not come");
+        }
+        vr_clock_sleep(20000);
+    }
+    return status;
+}
+
+/* The destructor; also of a queue that was never published. */
 static void queue_free(void *memory) {
     struct vr_queue_object *queue = memory;
     uint64_t device = queue->device->object.handle;
-    bool lost = vr_load(&queue->device->base.lost, VR_ACQUIRE);
-    if (queue->base.word && !lost && !vr_load(&queue->idle, VR_ACQUIRE)) {
-        vr_log(VRAM_LOG_ERROR, "a queue of %s device %u never finished; it and the device are kept",
-               queue->device->base.info.backend, queue->device->base.index);
-        return;
-    }
     if (queue->base.word) {
+        assert(vr_load(&queue->finished, VR_ACQUIRE));
+        if (queue->object.handle && vr_load(&queue->state, VR_RELAXED) != VR_QUEUE_LEFT) {
+            wait_for_signals(queue, deadline_of(queue));
+        }
         vr_queue_destroy(&queue->base);
     }
     for (uint32_t i = 0; i < queue->followed_count; i++) {
-        vr_handle_unpin(queue->followed[i]);
+        vr_device_drop(queue->followed[i]);
     }
     vr_mem_free(queue->followed);
     vr_mem_free(queue);
@@ -58,17 +84,19 @@ static struct vr_queue_object *queue_make(struct vr_device_object *device, const
 /* Gives a started queue its handle and its place; undoes it when that fails. */
 static vram_status queue_publish(struct vr_queue_object *queue, const char *operation,
                                  vram_queue **out) {
-    vr_store(&queue->issued, vr_load(queue->base.word, VR_ACQUIRE), VR_RELAXED);
+    uint64_t word = vr_load(queue->base.word, VR_ACQUIRE);
+    vr_store(&queue->issued, word, VR_RELAXED);
+    vr_store(&queue->signalled, word, VR_RELAXED);
     vram_status status = vr_handle_publish(VR_KIND_QUEUE, queue, queue_free, &queue->object.handle);
     if (status != VRAM_OK) {
-        vr_store(&queue->idle, true, VR_RELAXED);
+        vr_store(&queue->finished, true, VR_RELAXED);
         queue_free(queue);
         return status;
     }
     uint64_t handle = queue->object.handle;
     status = vr_device_list_child(queue->device, &queue->device->queues, &queue->link, operation);
     if (status != VRAM_OK) {
-        vr_queue_retire(queue);
+        vr_queue_retire(queue, vr_deadline_in(queue->device->context->wait_ns));
         return status;
     }
     *out = (vram_queue *)(uintptr_t)handle;
@@ -138,39 +166,36 @@ vram_status vram_queue_adopt(vram_device *handle, void *native, vram_queue **out
 
 /* ------------------------------------------------------------------- ending */
 
-/* Polls until the driver says that nothing is left. */
-static vram_status poll_until_idle(struct vr_queue_object *queue, uint64_t deadline) {
-    for (;;) {
-        vram_status status = vr_queue_poll(&queue->base);
-        if (status != VRAM_ERR_NOT_READY) {
-            return status;
-        }
+/* Waits until no call is inside any more, as a counter tells that is raised before they look at the
+   queue's state. On a lost device calls give no work any more; and a program may end everything right
+   where the log tells it of the loss, inside such a call. */
+static vram_status wait_for_calls(const struct vr_queue_object *queue, const vr_atomic_u32 *inside,
+                                  uint64_t deadline) {
+    while (vr_load(inside, VR_SEQ_CST) != 0 && !vr_load(&queue->base.device->lost, VR_ACQUIRE)) {
         if (vr_deadline_passed(deadline)) {
             return vr_fail(VRAM_ERR_TIMEOUT, "vram_queue_destroy",
-                           "the queue's work did not finish in time");
+                           "another thread did not leave the queue in time");
         }
         vr_clock_sleep(20000);
     }
+    return VRAM_OK;
 }
 
-/* Waits for all submitted work and notes that it is done. A driver that cannot tell, because the
-   marker and the question both fail, is taken at its word too: backend.h has destroy finish what is
-   left. */
-static vram_status drain(struct vr_queue_object *queue) {
-    uint64_t timeout = queue->device->context->wait_ns;
-    uint64_t value;
-    if (vr_load(&queue->idle, VR_ACQUIRE)) {
+/* Waits for all that was submitted, (2) and (3), and notes when it is done. A driver that cannot tell,
+   because the marker and the question both fail, is taken at its word too: backend.h has destroy finish
+   what is left. */
+static vram_status drain(struct vr_queue_object *queue, uint64_t deadline) {
+    if (!vr_queue_hold(queue)) {
         return VRAM_OK;
     }
-    vram_status status = vr_queue_mark(queue, &value);
+    vram_status status = wait_for_calls(queue, &queue->submitting, deadline);
     if (status == VRAM_OK) {
-        status = vr_queue_wait_value(queue, value, timeout, "vram_queue_destroy");
-    } else if (status != VRAM_ERR_CAPTURE && status != VRAM_ERR_DEVICE_LOST) {
-        status = poll_until_idle(queue, vr_deadline_in(timeout));
+        status = vr_queue_settle(queue, deadline, "vram_queue_destroy");
     }
     if (status != VRAM_ERR_TIMEOUT && status != VRAM_ERR_CAPTURE && status != VRAM_ERR_SHUTDOWN) {
-        vr_store(&queue->idle, true, VR_RELEASE);
+        vr_store(&queue->finished, true, VR_RELEASE);
     }
+    vr_queue_release(queue);
     return status;
 }
 
@@ -179,18 +204,25 @@ static void retire(struct vr_queue_object *queue) {
     uint64_t handle = queue->object.handle;
     unlist(queue);
     if (vr_handle_retire(handle)) {
+        vr_device_tell(queue->device, handle);
         vr_handle_unpin(handle);
     }
 }
 
-/* The device is closing: the queue ends now, finished or not. The caller holds a reference. */
-void vr_queue_retire(struct vr_queue_object *queue) {
+/* The device is closing. The caller holds a reference. */
+bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline) {
     struct vram_error error;
     vr_error_save(&error);
-    vr_store(&queue->ended, true, VR_RELEASE);
-    drain(queue);
+    vr_store(&queue->closed, true, VR_SEQ_CST);
+    drain(queue, deadline);
     vr_error_restore(&error);
+    if (!vr_load(&queue->finished, VR_ACQUIRE)) {
+        vr_log(VRAM_LOG_ERROR, "a queue of %s device %u never finished; it and the device are kept",
+               queue->device->base.info.backend, queue->device->base.index);
+        return false;
+    }
     retire(queue);
+    return true;
 }
 
 void vram_queue_destroy(vram_queue *handle) {
@@ -201,21 +233,45 @@ void vram_queue_destroy(vram_queue *handle) {
         return;
     }
     struct vr_queue_object *queue = entered;
+    uint32_t open = VR_QUEUE_OPEN;
     if (queue->base.adopted) {
         vr_fail(VRAM_ERR_INVALID, operation, "the queue was adopted; vram_queue_end ends it");
-    } else if (!vr_exchange(&queue->ended, true, VR_ACQ_REL)) {
+    } else if (vr_cas(&queue->state, &open, VR_QUEUE_ENDING, VR_SEQ_CST)) {
         struct vram_error error;
         vr_error_save(&error);
-        vram_status status = drain(queue);
+        drain(queue, deadline_of(queue));
         vr_error_restore(&error); /* destroying cannot fail: what happened is logged, if anything */
-        if (status == VRAM_ERR_TIMEOUT) {
+        if (vr_load(&queue->finished, VR_ACQUIRE)) {
+            retire(queue);
+        } else {
             vr_log(VRAM_LOG_WARN, "a queue was destroyed with unfinished work; it is kept aside "
                                   "until its device is closed");
-        } else {
-            retire(queue);
         }
     }
     vr_leave(queue);
+}
+
+/* Ends an adoption whose state is ENDING; on failure it is to go on. */
+static vram_status leave_native(struct vr_queue_object *queue) {
+    uint64_t deadline = deadline_of(queue);
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = drain(queue, deadline);
+    if (!vr_load(&queue->finished, VR_ACQUIRE)) {
+        return status;
+    }
+    vr_store(&queue->state, VR_QUEUE_LEFT, VR_SEQ_CST);
+    status = wait_for_calls(queue, &queue->asking, deadline);
+    if (status == VRAM_OK) {
+        status = wait_for_signals(queue, deadline);
+    }
+    if (status == VRAM_ERR_TIMEOUT || status == VRAM_ERR_SHUTDOWN) {
+        vr_store(&queue->finished, false, VR_RELEASE);
+        return status;
+    }
+    vr_error_restore(&error); /* a driver that cannot tell is taken at its word, as in drain */
+    retire(queue);
+    return VRAM_OK;
 }
 
 vram_status vram_queue_end(vram_queue *handle) {
@@ -226,19 +282,14 @@ vram_status vram_queue_end(vram_queue *handle) {
         return status;
     }
     struct vr_queue_object *queue = entered;
+    uint32_t open = VR_QUEUE_OPEN;
     if (!queue->base.adopted) {
         status = vr_fail(VRAM_ERR_INVALID, operation,
                          "the queue is the library's own; vram_queue_destroy ends it");
-    } else if (vr_exchange(&queue->ended, true, VR_ACQ_REL)) {
+    } else if (!vr_cas(&queue->state, &open, VR_QUEUE_ENDING, VR_SEQ_CST)) {
         status = vr_fail(VRAM_ERR_STALE, operation, "the queue is being ended already");
-    } else {
-        status = drain(queue);
-        if (vr_load(&queue->idle, VR_ACQUIRE)) {
-            retire(queue);
-            status = VRAM_OK;
-        } else {
-            vr_store(&queue->ended, false, VR_RELEASE); /* the adoption goes on */
-        }
+    } else if ((status = leave_native(queue)) != VRAM_OK) {
+        vr_store(&queue->state, VR_QUEUE_OPEN, VR_SEQ_CST);
     }
     vr_leave(queue);
     return status;
@@ -258,11 +309,55 @@ vram_status vram_queue_native(vram_queue *handle, void **native) {
     return status;
 }
 
+/* -------------------------------------------------------- entering, leaving */
+
+static bool is_open(const struct vr_queue_object *queue) {
+    return vr_load(&queue->state, VR_SEQ_CST) == VR_QUEUE_OPEN &&
+           !vr_load(&queue->closed, VR_SEQ_CST);
+}
+
+static vram_status refuse(struct vr_queue_object *queue, const char *operation) {
+    vr_leave(queue);
+    return vr_fail(VRAM_ERR_STALE, operation, "the queue was destroyed");
+}
+
 vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered) {
     vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, entered);
-    if (status == VRAM_OK && vr_load(&((struct vr_queue_object *)*entered)->ended, VR_ACQUIRE)) {
-        vr_leave(*entered);
-        status = vr_fail(VRAM_ERR_STALE, operation, "the queue was destroyed");
+    return status != VRAM_OK || is_open(*entered) ? status : refuse(*entered, operation);
+}
+
+vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered) {
+    vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, entered);
+    return status != VRAM_OK || vr_submit_begin(*entered) ? status : refuse(*entered, operation);
+}
+
+void vr_submit_leave(void *queue) {
+    vr_submit_end(queue);
+    vr_leave(queue);
+}
+
+bool vr_submit_begin(struct vr_queue_object *queue) {
+    vr_fetch_add(&queue->submitting, 1, VR_SEQ_CST); /* before the look: keeps (2) */
+    if (is_open(queue)) {
+        return true;
     }
-    return status;
+    vr_submit_end(queue);
+    return false;
+}
+
+void vr_submit_end(struct vr_queue_object *queue) {
+    vr_fetch_sub(&queue->submitting, 1, VR_SEQ_CST);
+}
+
+bool vr_queue_hold(struct vr_queue_object *queue) {
+    vr_fetch_add(&queue->asking, 1, VR_SEQ_CST);
+    if (vr_load(&queue->state, VR_SEQ_CST) != VR_QUEUE_LEFT) {
+        return true;
+    }
+    vr_queue_release(queue);
+    return false;
+}
+
+void vr_queue_release(struct vr_queue_object *queue) {
+    vr_fetch_sub(&queue->asking, 1, VR_SEQ_CST);
 }

@@ -49,11 +49,15 @@ static vram_status reserve(struct vr_device_object *device, uint64_t bytes,
                             "the driver reported success with the impossible address 0x%llx",
                             (unsigned long long)given);
     }
+    vr_record_list(device, record); /* first, as in coarse.c (4) */
     status = vr_record_publish(record, given, bytes, device->object.handle, VRAM_MEMORY_DEVICE,
                                true, operation);
     if (status == VRAM_OK) {
         *base = given;
-    } else if (status != VRAM_ERR_CORRUPT) {
+        return VRAM_OK;
+    }
+    vr_record_unlist(device, record);
+    if (status != VRAM_ERR_CORRUPT) {
         struct vram_error error;
         vr_error_save(&error);
         vr_vmm_unreserve(&device->base, given, bytes);
@@ -84,9 +88,6 @@ vram_status vram_range_create(vram_device *handle, uint64_t bytes, vram_addr *ba
         status = reserve(device, rounded, record, &given);
     }
     if (status == VRAM_OK) {
-        vr_mutex_lock(&device->lock);
-        vr_list_append(&device->records, &record->link);
-        vr_mutex_unlock(&device->lock);
         *base = given;
     } else if (record) {
         vr_record_give(record);
@@ -97,7 +98,7 @@ vram_status vram_range_create(vram_device *handle, uint64_t bytes, vram_addr *ba
 
 struct vr_record *vr_range_at(struct vr_device_object *device, vram_addr addr) {
     struct vr_place place;
-    bool found = vr_address_find(addr, &place) && place.is_range &&
+    bool found = vr_address_find(addr, &place) && place.is_range && !place.pool &&
                  place.device == device->object.handle && !place.record->freeing;
     return found ? place.record : NULL;
 }
@@ -141,9 +142,7 @@ vram_status vram_range_destroy(vram_device *handle, vram_addr base) {
         vr_record_withdraw(range);
         status = vr_vmm_unreserve(&device->base, base, bytes);
         if (status == VRAM_OK) {
-            vr_mutex_lock(&device->lock);
-            vr_link_remove(&range->link);
-            vr_mutex_unlock(&device->lock);
+            vr_record_unlist(device, range);
             vr_record_give(range);
         } else {
             struct vram_error error;
@@ -167,7 +166,7 @@ vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint6
     struct vr_place place;
     bool good = vr_address_find(addr, &place) && place.device == device->object.handle &&
                 place.kind != VRAM_MEMORY_PINNED && vr_inside(addr, bytes, place.base, place.bytes);
-    if (good && place.is_range) {
+    if (good && place.is_range && !place.pool) {
         vr_mutex_lock(&device->lock);
         struct vr_record *range = vr_range_at(device, addr);
         good = range && vr_mappings_cover(range, addr, bytes);
@@ -179,16 +178,19 @@ vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint6
                           (unsigned long long)addr, (unsigned long long)bytes);
 }
 
-vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_device_object **owner) {
-    struct vr_place place;
-    struct vr_device_object *device = NULL;
-    if (vr_address_find(addr, &place)) {
-        device = vr_handle_pin(VR_KIND_DEVICE, (void *)(uintptr_t)place.device);
+vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place *place,
+                          struct vr_device_object **owner) {
+    void *device;
+    vram_status status = VRAM_ERR_STALE;
+    if (vr_address_find(addr, place)) {
+        status = vr_enter(VR_KIND_DEVICE, (void *)(uintptr_t)place->device, operation, &device);
     }
-    if (!device) {
+    if (status == VRAM_ERR_STALE) { /* the device is closing: its memory is as good as gone */
         return vr_fail(VRAM_ERR_INVALID, operation, "no live memory of libvram is at 0x%llx",
                        (unsigned long long)addr);
     }
-    *owner = device;
-    return VRAM_OK;
+    if (status == VRAM_OK) {
+        *owner = device;
+    }
+    return status;
 }

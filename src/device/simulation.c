@@ -61,6 +61,17 @@ vram_status vram_sim_state_get(vram_context *handle, vram_sim_state *state) {
     return status;
 }
 
+vram_status vram_sim_clock_advance(vram_context *handle, uint64_t ns) {
+    struct vr_backend *sim;
+    void *context;
+    vram_status status = enter_sim(handle, "vram_sim_clock_advance", &context, &sim);
+    if (status == VRAM_OK) {
+        sim->ops->sim->advance(sim, ns);
+        vr_leave(context);
+    }
+    return status;
+}
+
 vram_status vram_sim_journal_get(vram_context *handle, uint64_t back, vram_sim_entry *entry) {
     static const char operation[] = "vram_sim_journal_get";
     struct vr_backend *sim;

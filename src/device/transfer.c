@@ -17,7 +17,7 @@ static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const
                                        struct vr_queue_object **entered) {
     void *queue;
     *entered = NULL;
-    vram_status status = vr_queue_enter(handle, operation, &queue);
+    vram_status status = vr_submit_enter(handle, operation, &queue);
     if (status != VRAM_OK) {
         return status;
     }
@@ -29,7 +29,7 @@ static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const
     if (status == VRAM_OK && bytes) {
         *entered = queue;
     } else {
-        vr_leave(queue);
+        vr_submit_leave(queue);
     }
     return status;
 }
@@ -39,7 +39,7 @@ vram_status vram_queue_upload(vram_queue *handle, vram_addr to, const void *from
     vram_status status = enter_host_transfer(handle, to, from, bytes, "vram_queue_upload", &queue);
     if (queue) {
         status = vr_queue_upload(&queue->base, to, from, bytes);
-        vr_leave(queue);
+        vr_submit_leave(queue);
     }
     return status;
 }
@@ -50,41 +50,43 @@ vram_status vram_queue_download(vram_queue *handle, void *to, vram_addr from, ui
         enter_host_transfer(handle, from, to, bytes, "vram_queue_download", &queue);
     if (queue) {
         status = vr_queue_download(&queue->base, to, from, bytes);
-        vr_leave(queue);
+        vr_submit_leave(queue);
     }
     return status;
 }
 
 /* ------------------------------------------------------------ device to device */
 
-static bool is_peer(struct vr_device_object *device, uint64_t handle) {
-    bool found = false;
-    vr_mutex_lock(&device->lock);
-    for (uint32_t i = 0; i < device->peer_count && !found; i++) {
-        found = device->peers[i] == handle;
-    }
-    vr_mutex_unlock(&device->lock);
-    return found;
-}
-
+/* The peer's memory stays until the copy is done: closing it waits for copies that were let in here
+   and then for the queue. */
 static vram_status copy_from_peer(struct vr_queue_object *queue, vram_addr to,
                                   struct vr_device_object *peer, vram_addr from, uint64_t bytes) {
     static const char operation[] = "vram_queue_copy";
-    if (!is_peer(queue->device, peer->object.handle)) {
+    if (!vr_device_reads(queue->device, peer->object.handle)) {
         return vr_fail(VRAM_ERR_INVALID, operation,
                        "0x%llx belongs to another device; vram_device_peer_enable comes first",
                        (unsigned long long)from);
     }
     vram_status status = vr_span_check(peer, from, bytes, operation);
-    return status == VRAM_OK ? vr_peer_copy(&queue->base, to, &peer->base, from, bytes) : status;
+    if (status != VRAM_OK || (status = vr_check_lost(&peer->base, operation)) != VRAM_OK) {
+        return status;
+    }
+    if (!vr_reader_begin(peer)) {
+        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device of 0x%llx is being closed",
+                       (unsigned long long)from);
+    }
+    status = vr_peer_copy(&queue->base, to, &peer->base, from, bytes);
+    vr_reader_end(peer);
+    return status;
 }
 
 static vram_status copy(struct vr_queue_object *queue, vram_addr to, vram_addr from,
                         uint64_t bytes) {
     static const char operation[] = "vram_queue_copy";
     struct vr_device_object *owner;
+    struct vr_place place;
     vram_status status = vr_span_check(queue->device, to, bytes, operation);
-    if (status != VRAM_OK || (status = vr_span_owner(from, operation, &owner)) != VRAM_OK) {
+    if (status != VRAM_OK || (status = vr_span_owner(from, operation, &place, &owner)) != VRAM_OK) {
         return status;
     }
     if (owner != queue->device) {
@@ -100,10 +102,10 @@ static vram_status copy(struct vr_queue_object *queue, vram_addr to, vram_addr f
 
 vram_status vram_queue_copy(vram_queue *handle, vram_addr to, vram_addr from, uint64_t bytes) {
     void *queue;
-    vram_status status = vr_queue_enter(handle, "vram_queue_copy", &queue);
+    vram_status status = vr_submit_enter(handle, "vram_queue_copy", &queue);
     if (status == VRAM_OK) {
         status = bytes ? copy(queue, to, from, bytes) : VRAM_OK;
-        vr_leave(queue);
+        vr_submit_leave(queue);
     }
     return status;
 }
@@ -114,7 +116,7 @@ vram_status vram_queue_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
                             uint32_t pattern_bytes, uint64_t bytes) {
     static const char operation[] = "vram_queue_fill";
     void *entered;
-    vram_status status = vr_queue_enter(handle, operation, &entered);
+    vram_status status = vr_submit_enter(handle, operation, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -129,7 +131,7 @@ vram_status vram_queue_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
     } else if (bytes && (status = vr_span_check(queue->device, to, bytes, operation)) == VRAM_OK) {
         status = vr_queue_fill(&queue->base, to, pattern, pattern_bytes, bytes);
     }
-    vr_leave(queue);
+    vr_submit_leave(queue);
     return status;
 }
 
@@ -139,7 +141,7 @@ vram_status vram_queue_prefetch(vram_queue *handle, vram_addr addr, uint64_t byt
     static const char operation[] = "vram_queue_prefetch";
     struct vr_place place;
     void *entered;
-    vram_status status = vr_queue_enter(handle, operation, &entered);
+    vram_status status = vr_submit_enter(handle, operation, &entered);
     if (status != VRAM_OK) {
         return status;
     }
@@ -154,6 +156,6 @@ vram_status vram_queue_prefetch(vram_queue *handle, vram_addr addr, uint64_t byt
     } else if ((status = vr_span_check(queue->device, addr, bytes, operation)) == VRAM_OK) {
         status = vr_managed_prefetch(&queue->base, addr, bytes, to_host);
     }
-    vr_leave(queue);
+    vr_submit_leave(queue);
     return status;
 }

@@ -40,7 +40,8 @@ def check_links(source, page, text):
 def check_words(source, page, text, declared):
     for word in re.findall(r"`([^`\n]+)`", text):
         if word.startswith(FOLDERS) and re.fullmatch(r"[\w./*-]+", word):
-            if not glob.glob(os.path.join(source, word)):
+            # A program is named without the .c of its source.
+            if not any(glob.glob(os.path.join(source, name)) for name in (word, word + ".c")):
                 yield f"{page}: {word}: no such file"
         match = re.fullmatch(r"(vram_\w+)(\(.*\))?", word)
         if match and match.group(1) not in declared:

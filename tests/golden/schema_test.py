@@ -34,6 +34,18 @@ RUNS = [
     ("tour", ["--backend", "sim"], {"VRAM_SIM": "profile=h200"}, 0),
     ("tour", ["--backend", "sim"], {"VRAM_SIM": "vmm=off"}, 0),
     ("tour", ["--backend", "sim"], {"VRAM_SIM": "fault=alloc:1:2:forever"}, 2),
+    ("bench", ["alloc", "--backend", "host", "--seconds", "0.1"], {}, 0),
+    ("bench", ["alloc", "--backend", "host", "--seconds", "0.1", "--size", "1M", "--live", "1000",
+               "--threads", "2"], {}, 0),
+    ("bench", ["alloc", "--backend", "sim", "--pattern", "mixed", "--seconds", "0.1"], {}, 0),
+    ("bench", ["alloc", "--backend", "sim", "--size", "16G", "--seconds", "0.1"], {}, 2),
+    ("replay", ["--backend", "sim", "--generate", "queues,steps=2,max=64K", "--policy", "caching",
+                "--policy", "naive", "--verify", "--repeat", "2"], {"VRAM_SIM": "profile=h200"}, 0),
+    ("replay", ["--backend", "host", "--generate", "threads,steps=2,max=64K"], {}, 0),
+    ("replay", ["--backend", "sim", "--generate", "steady,steps=1", "--policy", "caching",
+                "--memory", "64M"], {}, 1),
+    ("replay", ["--backend", "sim", "--generate", "steady,steps=1", "--policy", "naive"],
+     {"VRAM_SIM": "lose=50"}, 2),
     ("help", [], {}, 0),
     ("help", ["info"], {}, 0),
     ("completion", ["bash"], {}, 0),
@@ -92,11 +104,28 @@ def check_meaning(document):
         for result in ("passed", "failed", "skipped"):
             assert document[result] == results.count(result), f"{result} is not their number"
         assert len(results) > 0, "no case was run"
+    if document["schema"] == "vram.replay/1":
+        for one in document["passes"]:
+            calls = dict(one["driver_calls"])
+            assert calls.pop("total") == sum(calls.values()), "the calls do not add up"
+            assert (one["result"] == "done") == (one["reason"] is None), "no reason"
+            assert one["ratio"] is None or one["ratio"] >= 1, "less held than asked for"
     if document["schema"] == "vram.info/1":
         counts = sum(backend["device_count"] for backend in document["backends"])
         assert counts == len(document["devices"]), "device_count does not add up"
         for backend in document["backends"]:
             assert backend["present"] == (backend["reason"] is None), "absent without a reason"
+    if document["schema"] == "vram.bench/1":
+        peers = {peer["name"]: peer for peer in document["peers"]}
+        assert (document["ns_median"] is None) == (document["reason"] is not None), "no reason"
+        for figures in [document, *peers.values()]:
+            low, middle, high = (figures[f"ns_{key}"] for key in ("p10", "median", "p90"))
+            assert middle is None or low <= middle <= high, "percentiles are out of order"
+        if document["pattern"] == "pair":
+            assert document["driver_calls"] in (None, 0), "a hit calls the driver"
+        assert peers["malloc"]["found"], "the C library has malloc"
+        best = peers.get(document["ratio_peer"])
+        assert best is None or best["comparable"] and best["ratio"] == document["ratio"], "ratio"
 
 
 def check_run(binary, verb, arguments, settings, code):

@@ -22,6 +22,11 @@ TRIALS = [
     (["vram", "check", "-b", "h"], ["hip", "host"], ["cuda"]),
     (["vram", "info", "--color", "a"], ["auto", "always"], ["never"]),
     (["vram", "completion", ""], ["bash", "zsh", "fish"], ["info"]),
+    (["vram", "bench", "--pattern", ""], ["pair", "burst", "mixed", "handover"], ["--json"]),
+    (["vram", "bench", "a"], ["alloc"], ["pair"]),
+    (["vram", "replay", "--policy", ""], ["vram", "caching", "naive"], ["--json"]),
+    (["vram", "replay", "--generate", "s"], ["steady"], ["queues"]),
+    (["vram", "replay", "/etc/host"], ["hosts"], ["--json"]),
     (["vram", "help", "t"], ["tour"], ["info"]),
 ]
 
@@ -82,7 +87,8 @@ def try_shell(shell, offered, binary, folder):
     if complaint:
         yield f"{shell} does not read its script: {complaint}"
     for words, wanted, unwanted in TRIALS:
-        got = offered(script, words)
+        # Shells show files with or without their folder, and some mark what can be run.
+        got = [os.path.basename(word.rstrip("*")) or word for word in offered(script, words)]
         missing = [word for word in wanted if word not in got]
         extra = [word for word in unwanted if word in got]
         if missing or extra:

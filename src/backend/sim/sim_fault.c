@@ -9,6 +9,7 @@
 #include "backend/sim/sim_machine.h"
 
 #include "base/error.h"
+#include "base/size.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -212,6 +213,16 @@ static void read_state(struct vr_backend *backend, struct vram_sim_state *state)
     vr_mutex_unlock(&sim->lock);
 }
 
+static void pass_time(struct vr_backend *backend, uint64_t ns) {
+    struct vr_sim *sim = backend->impl;
+    vr_mutex_lock(&sim->lock);
+    if (!vr_add(sim->clock_ns, ns, &sim->clock_ns)) {
+        sim->clock_ns = UINT64_MAX;
+    }
+    vr_sim_advance(sim);
+    vr_mutex_unlock(&sim->lock);
+}
+
 static vram_status read_journal(struct vr_backend *backend, uint64_t back,
                                 struct vram_sim_entry *entry) {
     struct vr_sim *sim = backend->impl;
@@ -243,6 +254,7 @@ static vram_status read_violation(struct vr_backend *backend, uint64_t index, ch
 const struct vr_sim_ops vr_sim_control_ops = {
     .fault = plan_fault,
     .state = read_state,
+    .advance = pass_time,
     .journal = read_journal,
     .violation = read_violation,
 };

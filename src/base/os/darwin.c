@@ -93,6 +93,12 @@ vr_atomic_u64 *vr_os_fork_word(void) {
     return NULL;
 }
 
+bool vr_os_barrier_start(void) {
+    return false;
+}
+
+void vr_os_barrier(void) {}
+
 void vr_os_pages_keep(void *pages, uint64_t bytes) {
     (void)minherit(pages, (size_t)bytes, VM_INHERIT_NONE);
 }

@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +32,20 @@ vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes) {
         error = fallocate(fd, mode, (off_t)offset, (off_t)bytes) == 0 ? 0 : errno;
     }
     return error ? vr_os_error(error, "fallocate", bytes) : VRAM_OK;
+}
+
+/* ----------------------------------------------------------- os.h: threads */
+
+static long membarrier(int command) {
+    return syscall(SYS_membarrier, command, 0, 0);
+}
+
+bool vr_os_barrier_start(void) {
+    return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+}
+
+void vr_os_barrier(void) {
+    (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 /* ------------------------------------------------------- os.h: environment */

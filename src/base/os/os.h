@@ -67,6 +67,17 @@ void vr_os_thread_join(struct vr_thread *thread);
 void vr_os_yield(void);
 void vr_os_pause(void); /* the CPU's hint in a spin loop */
 
+/* Calls `end` with the value that a thread has set when that thread ends; false: it will not. At most
+   one such hook in the process. */
+bool vr_os_thread_end_start(void (*end)(void *value));
+void vr_os_thread_end_set(void *value);
+
+/* Makes vr_os_barrier work for this process; false where the system has no such thing. */
+bool vr_os_barrier_start(void);
+/* Every other thread of the process passes a full memory barrier before this returns: the far side
+   of an ordering whose near side is plain stores and loads. */
+void vr_os_barrier(void);
+
 /* --------------------------------------------------------------------- time */
 
 uint64_t vr_os_now(void); /* monotonic ns; 0 when the clock fails */

@@ -211,6 +211,20 @@ vram_status vr_os_file_map(int fd, uint64_t offset, void *pages, uint64_t bytes)
 
 /* ------------------------------------------------------------------ threads */
 
+static pthread_key_t end_key;
+static bool end_key_made;
+
+bool vr_os_thread_end_start(void (*end)(void *value)) {
+    end_key_made = pthread_key_create(&end_key, end) == 0;
+    return end_key_made;
+}
+
+void vr_os_thread_end_set(void *value) {
+    if (end_key_made) {
+        (void)pthread_setspecific(end_key, value);
+    }
+}
+
 static void *thread_main(void *argument) {
     struct vr_thread *thread = argument;
     vr_os_thread_name(thread->name);

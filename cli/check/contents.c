@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model.c: device memory with a model of its contents in host memory.
+ * contents.c: device memory with a model of its contents in host memory.
  *
  * (1) The model is changed when, and only when, the call that changes the device has succeeded.
  * (2) Only one queue writes a buffer, so the order of calls is the order of effects.

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * replay.c: `vram replay`: recorded or generated allocations played again on any device, by one or
+ * several policies side by side.
+ */
+#include "replay/generator.h"
+#include "replay/replay_report.h"
+#include "replay/trace_reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIM_TEXT_MAX = 320, POLICIES_MAX = 8, TRACES_MAX = OPERANDS_MAX + REPEATED_MAX };
+
+/* All that the command line asks for. */
+struct job {
+    struct invocation *invocation;
+    struct target target;
+    struct session_options options;
+    struct trace traces[TRACES_MAX];
+    size_t trace_count;
+    const struct policy *policies[POLICIES_MAX];
+    size_t policy_count;
+    uint64_t repeats;
+    char sim[SIM_TEXT_MAX];
+    struct replay_report report;
+    uint64_t done_ops, all_ops; /* of the progress bar */
+    uint64_t shown_parts;       /* of 200: it is drawn again only when it would look different */
+    char doing[TRACE_NAME_MAX + 32];
+};
+
+/* -------------------------------------------------------------------- traces */
+
+static int read_traces(struct job *job) {
+    char problem[TRACE_PROBLEM_MAX];
+    const char *specifications[REPEATED_MAX];
+    size_t count = flag_values(job->invocation, "generate", specifications);
+    for (size_t i = 0; i < job->invocation->operand_count; i++) {
+        if (!trace_read(job->invocation->operands[i], &job->traces[job->trace_count], problem)) {
+            say_error("%s", problem);
+            return EXIT_MISUSE;
+        }
+        job->trace_count++;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!generator_run(specifications[i], &job->traces[job->trace_count], problem)) {
+            say_error("%s", problem);
+            return EXIT_MISUSE;
+        }
+        job->trace_count++;
+    }
+    if (job->trace_count == 0) {
+        say_error("`vram replay` needs a trace: a CSV file, - for standard input, or --generate");
+        return EXIT_MISUSE;
+    }
+    return EXIT_YES;
+}
+
+/* --print: what is read or generated, as plain CSV. */
+static int print_trace(const struct job *job) {
+    if (job->trace_count != 1) {
+        say_error("--print writes one trace, and there are %zu", job->trace_count);
+        return EXIT_MISUSE;
+    }
+    if (!trace_write(&job->traces[0], stdout) && !ferror(stdout)) {
+        return say_failure("cannot write the trace", VRAM_ERR_HOST_MEMORY);
+    }
+    return EXIT_YES;
+}
+
+/* ------------------------------------------------------------------- settings */
+
+static int choose_policies(struct job *job) {
+    const char *names[REPEATED_MAX];
+    size_t count = flag_values(job->invocation, "policy", names);
+    if (count == 0) {
+        job->policies[job->policy_count++] = policy_table[0];
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct policy *policy = policy_find(names[i]);
+        bool again = false;
+        if (policy == NULL) {
+            say_error("--policy=%s: this build does not have it", names[i]);
+            return EXIT_MISUSE;
+        }
+        for (size_t k = 0; k < job->policy_count; k++) {
+            again = again || job->policies[k] == policy;
+        }
+        if (!again) {
+            job->policies[job->policy_count++] = policy;
+        }
+    }
+    return EXIT_YES;
+}
+
+static int read_memory(struct job *job) {
+    const char *text = flag_value(job->invocation, "memory");
+    if (text != NULL && (vram_size_parse(text, &job->report.memory_bytes) != VRAM_OK ||
+                         job->report.memory_bytes == 0)) {
+        say_error("--memory=%s: not a size; write 80G, 141GiB or bytes", text);
+        return EXIT_MISUSE;
+    }
+    return EXIT_YES;
+}
+
+/*
+ * What VRAM_SIM says, with the memory of --memory, or 80 GiB when neither names any: a card of the
+ * size that recorded programs come from.
+ */
+static int make_sim_text(struct job *job) {
+    char said[SIM_TEXT_MAX], *rest = NULL;
+    bool asked = job->report.memory_bytes > 0, named = false;
+    size_t used = 0;
+    vram_status status = vram_option_get("sim", said, sizeof said, NULL);
+    if (status != VRAM_OK) {
+        return say_failure("cannot read the option sim", status);
+    }
+    for (char *entry = strtok_r(said, ",", &rest); entry != NULL;
+         entry = strtok_r(NULL, ",", &rest)) {
+        bool memory = strncmp(entry, "memory=", strlen("memory=")) == 0;
+        named = named || memory;
+        if (!memory || !asked) {
+            used += (size_t)snprintf(job->sim + used, sizeof job->sim - used, "%s,", entry);
+        }
+    }
+    if (asked || !named) {
+        job->report.memory_bytes = asked ? job->report.memory_bytes : UINT64_C(80) << 30;
+        snprintf(job->sim + used, sizeof job->sim - used, "memory=%" PRIu64,
+                 job->report.memory_bytes);
+    } else {
+        job->sim[used - 1] = 0; /* the last comma */
+    }
+    job->options.sim = job->sim;
+    return EXIT_YES;
+}
+
+/* --memory makes a simulated device that large; of any other, no more than that is used. */
+static int set_memory(struct job *job) {
+    char text[32];
+    if (job->target.info.kind == VRAM_DEVICE_SIMULATED) {
+        return make_sim_text(job);
+    }
+    if (job->report.memory_bytes == 0) {
+        return EXIT_YES;
+    }
+    snprintf(text, sizeof text, "%" PRIu64, job->report.memory_bytes);
+    vram_status status = vram_option_set("device_limit", text);
+    return status == VRAM_OK ? EXIT_YES : say_failure("cannot limit the device's memory", status);
+}
+
+/* -------------------------------------------------------------------- playing */
+
+static void show_progress(void *user, size_t op_count) {
+    struct job *job = user;
+    uint64_t parts = job->all_ops > 0 ? (job->done_ops + op_count) * 200 / job->all_ops : 0;
+    if (parts != job->shown_parts) {
+        job->shown_parts = parts;
+        terminal_progress(&job->invocation->terminal, job->done_ops + op_count, job->all_ops,
+                          job->doing);
+    }
+}
+
+/* All passes of one trace with one policy, on one device. A pass that fails is the last. */
+static int play(struct job *job, const struct trace *trace, const struct policy *policy) {
+    struct session *session;
+    snprintf(job->doing, sizeof job->doing, "%s, %s", trace->name, policy->name);
+    vram_status status = session_open(&job->options, trace, policy, &session);
+    if (status != VRAM_OK) {
+        terminal_progress_end(&job->invocation->terminal);
+        return say_failure("cannot start the device", status);
+    }
+    bool good = true;
+    for (uint64_t i = 0; i < job->repeats && good; i++) {
+        struct pass *pass = &job->report.passes[job->report.pass_count++];
+        session_play(session, show_progress, job, pass);
+        good = pass->result == PASS_DONE;
+        job->done_ops += trace->op_count;
+    }
+    session_close(session);
+    return EXIT_YES;
+}
+
+static int play_all(struct job *job) {
+    size_t most = job->trace_count * job->policy_count * job->repeats;
+    job->report.passes = calloc(most, sizeof *job->report.passes);
+    if (job->report.passes == NULL) {
+        return say_failure("cannot keep the results", VRAM_ERR_HOST_MEMORY);
+    }
+    for (size_t i = 0; i < job->trace_count; i++) {
+        job->all_ops += job->traces[i].op_count * job->policy_count * job->repeats;
+    }
+    int code = EXIT_YES;
+    for (size_t i = 0; i < job->trace_count; i++) {
+        for (size_t k = 0; k < job->policy_count && code == EXIT_YES; k++) {
+            code = play(job, &job->traces[i], job->policies[k]);
+        }
+    }
+    terminal_progress_end(&job->invocation->terminal);
+    return code;
+}
+
+/* Failed is 2, does not fit or differs is 1. The failure is said on stderr too. */
+static int judge(const struct job *job) {
+    int code = EXIT_YES;
+    for (size_t i = 0; i < job->report.pass_count; i++) {
+        const struct pass *pass = &job->report.passes[i];
+        if (pass->result == PASS_FAILED) {
+            say_error("%s, %s: %s", pass->trace->name, pass->policy->name, pass->reason);
+            code = EXIT_MISUSE;
+        } else if ((pass->result == PASS_EXHAUSTED || pass->mismatched_bytes > 0) &&
+                   code == EXIT_YES) {
+            code = EXIT_NO;
+        }
+    }
+    return code;
+}
+
+/* ----------------------------------------------------------------------- verb */
+
+static int replay(struct job *job) {
+    job->options.backend = job->target.info.backend;
+    job->options.device = job->target.info.backend_index;
+    job->report.target = &job->target;
+    int code = set_memory(job);
+    if (code == EXIT_YES) {
+        code = play_all(job);
+    }
+    if (code != EXIT_YES) {
+        return code;
+    }
+    if (!job->invocation->json) {
+        replay_report_print(&job->report, &job->invocation->terminal);
+    } else if (!replay_report_write(&job->report)) {
+        return EXIT_MISUSE;
+    }
+    return judge(job);
+}
+
+/* Mistakes are told before any driver is started. */
+static int prepare(struct job *job) {
+    int code = choose_policies(job);
+    if (code == EXIT_YES && !flag_number(job->invocation, "repeat", 1, 1000, &job->repeats)) {
+        code = EXIT_MISUSE;
+    }
+    if (code == EXIT_YES) {
+        code = read_memory(job);
+    }
+    return code == EXIT_YES ? read_traces(job) : code;
+}
+
+static void forget(struct job *job) {
+    for (size_t i = 0; i < job->trace_count; i++) {
+        trace_free(&job->traces[i]);
+    }
+    free(job->report.passes);
+    free(job);
+}
+
+static int run(struct invocation *invocation) {
+    struct job *job = calloc(1, sizeof *job);
+    if (job == NULL) {
+        return say_failure("cannot start", VRAM_ERR_HOST_MEMORY);
+    }
+    job->invocation = invocation;
+    job->repeats = 1;
+    job->shown_parts = UINT64_MAX;
+    job->options.verify = job->report.verify = flag_given(invocation, "verify");
+    job->options.pace = flag_given(invocation, "pace");
+    int code = prepare(job);
+    job->report.repeats = (uint32_t)job->repeats;
+    if (code == EXIT_YES && flag_given(invocation, "print")) {
+        code = print_trace(job);
+    } else if (code == EXIT_YES) {
+        code = target_open(invocation, &job->target);
+        if (code == EXIT_YES) {
+            code = replay(job);
+            target_close(&job->target);
+        }
+    }
+    forget(job);
+    return code;
+}
+
+static const struct flag flags[] = {
+    FLAG_BACKEND,
+    FLAG_DEVICE,
+    {.name = "policy",
+     .letter = 'p',
+     .value = "NAME",
+     .help = "who serves the allocations: vram (the pool), caching (as PyTorch does by default) or "
+             "naive (the driver); give it several times to compare",
+     .choices = "vram caching naive",
+     .repeats = true},
+    {.name = "generate",
+     .letter = 'g',
+     .value = "SPEC",
+     .help =
+         "make up a trace: KIND[,key=value...], as in queues,steps=10,seed=2; kinds are steady, "
+         "varied, queues, ahead and threads",
+     .hints = GENERATOR_KINDS,
+     .repeats = true},
+    {.name = "memory",
+     .letter = 'm',
+     .value = "SIZE",
+     .help = "memory of a simulated device (80G), or most to use of another"},
+    {.name = "repeat",
+     .letter = 'r',
+     .value = "N",
+     .help = "play each trace N times in a row, on memory as the time before left it"},
+    {.name = "verify",
+     .letter = 'v',
+     .help = "fill and check every block; needs as much real memory as the trace asks for"},
+    {.name = "pace", .help = "keep to the times of the trace instead of running at full speed"},
+    {.name = "print", .help = "write the trace as CSV and play nothing"},
+    FLAG_END,
+};
+
+const struct verb verb_replay = {
+    .name = "replay",
+    .summary = "Play recorded allocations on a device or a simulated one, with several policies",
+    .usage = "TRACE...|- [OPTION]...",
+    .examples = "vram replay traces/gpt2_train_varlen.csv.gz --backend sim\n"
+                "vram replay t.csv -b sim -p vram -p caching    # side by side\n"
+                "vram replay t.csv -b sim --memory 24G          # would it fit in 24 GiB\n"
+                "zcat t.csv.gz | vram replay - --backend host --verify\n"
+                "vram replay --generate queues,seed=7 -b sim    # a made-up trace\n"
+                "vram replay --generate steady --print > t.csv  # the same as a file\n",
+    .flags = flags,
+    .run = run,
+    .operands = OPERANDS_FILES,
+};

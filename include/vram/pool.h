@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * vram/pool.h: allocation in nanoseconds, from memory that is kept within one per cent of what was
+ * asked for.
+ *
+ * A pool takes coarse memory from a device (or from a provider of the program's own) and hands out
+ * blocks. A hit in the calling thread's cache calls no driver and touches no cache line that another
+ * thread normally touches. Where the device has virtual memory management the pool lives in one
+ * reserved range and moves free physical memory to where it is needed before it grows.
+ *
+ * Blocks are freed in the time of a queue: memory freed on a queue is reused by later work of that
+ * queue at once, and by others when the queue has come that far. A free never waits for a device or
+ * a driver and never fails for want of memory. Any thread may free what any other allocated.
+ */
+#ifndef VRAM_POOL_H
+#define VRAM_POOL_H
+
+#include <vram/queue.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct vram_pool vram_pool;
+
+/* ---------------------------------------------------------------- providers */
+
+/**
+ * Coarse memory of the program's own, in the place of a device: the pool then runs on segments.
+ * Both functions may be called from any thread, never with a lock of the pool held.
+ */
+typedef struct vram_provider {
+    size_t size; /* sizeof(vram_provider) */
+    void *user;  /* handed to each call */
+    /** `bytes` (a multiple of granule) aligned to granule; an address no other live memory has. */
+    vram_status (*alloc)(void *user, uint64_t bytes, vram_addr *addr);
+    /** Gives back exactly what alloc gave. */
+    vram_status (*free)(void *user, vram_addr addr, uint64_t bytes);
+    uint64_t granule; /* a power of two, at least 4096; 0: 2 MiB */
+} vram_provider;
+
+/* -------------------------------------------------------------------- pools */
+
+typedef enum vram_pool_flag {
+    VRAM_POOL_DETERMINISTIC = 1 << 0, /* addresses depend on the order of requests alone */
+    VRAM_POOL_SEGMENTS = 1 << 1       /* segments even where the device could map memory */
+} vram_pool_flag;
+
+typedef struct vram_pool_options {
+    size_t size;                   /* sizeof(vram_pool_options) */
+    uint32_t flags;                /* of vram_pool_flag */
+    const vram_provider *provider; /* instead of the device's memory; copied */
+    uint64_t range_bytes;          /* addresses to reserve; 0: twice the device's memory */
+    uint64_t slack_bytes;          /* may be held beyond what is needed; 0: option pool_slack */
+    const char *name;              /* for reports; copied; at most 63 bytes */
+} vram_pool_options;
+
+/** Creates a pool on a device. No memory is taken from the driver before it is needed. */
+VRAM_API vram_status vram_pool_create(vram_device *device, const vram_pool_options *options,
+                                      vram_pool **pool);
+
+/**
+ * Destroys it with all its blocks. Waits for submitted work that may still use them, up to the option
+ * `wait_timeout`. NULL is allowed.
+ */
+VRAM_API void vram_pool_destroy(vram_pool *pool);
+
+/* --------------------------------------------------------------- allocation */
+
+/**
+ * `size` bytes, aligned to 512, ready for work submitted to `queue` from now on. Contents are
+ * undefined. 0 bytes give a distinct address that may be freed and not be touched.
+ */
+VRAM_API vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr);
+
+/**
+ * Gives a block back. Work submitted to `queue` so far may still use it. 0 is allowed. Foreign,
+ * interior and already freed addresses are VRAM_ERR_INVALID and change nothing, from any thread.
+ */
+VRAM_API vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue);
+
+typedef enum vram_alloc_flag {
+    VRAM_ALLOC_CACHED_ONLY = 1 << 0 /* from memory the pool holds already, or not at all */
+} vram_alloc_flag;
+
+typedef struct vram_alloc_options {
+    size_t size;        /* sizeof(vram_alloc_options) */
+    uint64_t alignment; /* a power of two from 256 to the device's granule; 0: 512 */
+    uint32_t flags;     /* of vram_alloc_flag */
+    const char *tag;    /* who asks, for reports; must outlive the pool; NULL: none */
+} vram_alloc_options;
+
+/** vram_alloc with wishes. */
+VRAM_API vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
+                                     const vram_alloc_options *options, vram_addr *addr);
+
+/**
+ * Says that work on another queue uses the block too: after it is freed it is not reused before that
+ * queue has come as far as it is now. Call it after submitting that work.
+ */
+VRAM_API vram_status vram_use(vram_addr addr, vram_queue *queue);
+
+/** Keeps the physical memory behind a block where it is (RDMA, captured graphs, sharing). Counts. */
+VRAM_API vram_status vram_pin(vram_addr addr);
+VRAM_API vram_status vram_unpin(vram_addr addr);
+
+/** What is known of a block. */
+typedef struct vram_block_info {
+    size_t size;              /* in: sizeof(vram_block_info) of the caller */
+    vram_pool *pool;          /* borrowed */
+    vram_addr addr;           /* its start */
+    uint64_t requested_bytes; /* as asked for */
+    uint64_t held_bytes;      /* after rounding */
+    const char *tag;
+} vram_block_info;
+
+/** Looks up the live block that starts at `addr`. Lock-free. */
+VRAM_API vram_status vram_block_info_get(vram_addr addr, vram_block_info *info);
+
+/* ------------------------------------------------------------ ahead of time */
+
+/**
+ * Prepares memory so that `count` blocks of `size` bytes can be live at once without a driver call.
+ * All or nothing.
+ */
+VRAM_API vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t count,
+                                    vram_queue *queue);
+
+/** Gives free memory back to the driver until at most `keep_bytes` are held, as far as possible. */
+VRAM_API vram_status vram_pool_trim(vram_pool *pool, uint64_t keep_bytes);
+
+/* ----------------------------------------------------------------- counters */
+
+/** Sums over all threads, taken while they run: each number is exact, the set is not one moment. */
+typedef struct vram_pool_stats {
+    size_t size;              /* in: sizeof(vram_pool_stats) of the caller */
+    uint64_t requested_bytes; /* live, as asked for */
+    uint64_t allocated_bytes; /* live, after rounding */
+    uint64_t cached_bytes;    /* free, in thread caches and depots */
+    uint64_t reserved_bytes;  /* taken from the driver: live + cached + holes + spares */
+    uint64_t peak_requested_bytes, peak_allocated_bytes, peak_reserved_bytes;
+    uint64_t live_blocks;
+    uint64_t allocs, frees;                       /* calls that succeeded */
+    uint64_t hits, misses;                        /* served by a thread cache, or not */
+    uint64_t returns;                             /* frees kept in a thread cache */
+    uint64_t moved_handles, moved_bytes, move_ns; /* physical memory taken from holes */
+    uint64_t spare_handles;                       /* mapped nowhere */
+    uint64_t driver_creates, driver_releases, driver_maps, driver_unmaps, driver_accesses;
+    uint64_t driver_allocs, driver_frees, driver_markers;
+    uint64_t metadata_bytes;     /* host memory of the pool's bookkeeping, thread caches apart */
+    uint64_t thread_cache_bytes; /* host memory of thread caches */
+} vram_pool_stats;
+
+VRAM_API vram_status vram_pool_stats_get(vram_pool *pool, vram_pool_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * block.h: one block of a pool, and the few rules that let it be handed around without locks.
+ *
+ * A block is a piece of the pool's addresses. It is in exactly one of these places:
+ *
+ *      space (free)  --take-->  LIVE in the program's hands  --free-->  cache of a thread
+ *           ^                          ^      |                              |
+ *           |                          +------+-----------<-- hit -----------+
+ *           +------ drained <---- depot <------ overflow ---------------------+
+ *
+ *  (1) Whoever moves `state` from LIVE to CACHED by compare-and-swap owns the block: of two frees of
+ *      one address one wins, from whatever threads they come.
+ *  (2) addr and bytes change only while the block is FREE, under the pool's lock. A reader without a
+ *      lock may look at any block at any time (type-stable memory) and must check addr and state.
+ *  (3) stamp tells when the memory is free of work: it is written by the owner before the block goes to
+ *      a place where others find it.
+ */
+#ifndef VR_BLOCK_H
+#define VR_BLOCK_H
+
+#include "base/atomic.h"
+#include "base/list.h"
+#include "vram/device.h"
+
+enum vr_block_state {
+    VR_BLOCK_FREE = 0,  /* in the space */
+    VR_BLOCK_LIVE = 1,  /* the program's */
+    VR_BLOCK_CACHED = 2 /* in a thread cache or depot */
+};
+
+/* Until when work may still touch memory: the point `value` of queue `queue`. Queue 0: no work. */
+struct vr_stamp {
+    uint64_t queue; /* handle number; never used twice */
+    uint64_t value;
+};
+
+/* What a record stands for in the space's order of addresses (span.h); the space's own. */
+enum vr_span_kind {
+    VR_SPAN_NONE = 0,  /* a record in stock */
+    VR_SPAN_BLOCK = 1, /* handed out */
+    VR_SPAN_HOLE = 2,  /* free, with memory behind it */
+    VR_SPAN_VOID = 3,  /* addresses only */
+    VR_SPAN_CLAIM = 4  /* part of an open plan, or lost to one that failed */
+};
+
+struct vr_span {
+    uint8_t kind, was;               /* enum vr_span_kind; what a claim was before */
+    bool lost;                       /* a claim that no plan will give back */
+    struct vr_block *before, *after; /* neighbours by address */
+    struct vr_block *left, *right;   /* free: in the tree by size */
+    struct vr_link age;              /* holes: in the list of pending or of idle ones */
+    struct vr_piece *segment;        /* the segment it lies in; NULL where memory is mapped */
+};
+
+/* What a hit writes lies in a line of its own, so that threads with neighbouring blocks do not meet. */
+struct vr_block {
+    _Alignas(64) void *free_link; /* vr_stable's */
+    vr_atomic_u32 state;          /* enum vr_block_state */
+    uint32_t pins;                /* vram_pin; under the pool's lock */
+    vr_atomic_u64 addr;           /* first address */
+    vr_atomic_u64 bytes;          /* after rounding */
+    uint64_t requested;           /* as asked for; the owner's */
+    const char *tag;              /* the owner's */
+    struct vr_stamp stamp;
+    struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
+    struct vr_block *next; /* in a list of cached blocks: depot, batches on the way */
+    struct vr_span span;   /* the space's, under the pool's lock */
+};
+
+#endif

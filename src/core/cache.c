@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cache.c: the slower half of cache.h: tables of caches, changes of bins, emptying.
+ *
+ *  (1) A thread's table is open addressing with at most half of its slots used; a cache is taken out by
+ *      making the table anew, which happens when a pool, a queue or a thread ends.
+ *  (2) The bytes of large blocks in exact bins are charged to the pool when they enter and given back
+ *      when the block leaves for good, not at every hit: a bin that keeps alternating between full and
+ *      empty with one size stays charged for it.
+ *  (3) A large block at a thread's hand is memory that cannot be merged. While the pool has to look for
+ *      memory (it drains the caches then) large blocks go straight back; a program that has settled
+ *      keeps its blocks at hand again after VR_SHY of them.
+ */
+#include "core/cache.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "core/pool_object.h"
+
+#include <string.h>
+
+/* -------------------------------------------------------------------- table */
+
+static uint32_t table_hash(uint64_t pool, uint64_t queue) {
+    uint64_t mixed = (pool ^ (queue << 17 | queue >> 47)) * UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)(mixed >> 32);
+}
+
+struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t pool, uint64_t queue) {
+    if (!thread->caches) {
+        return NULL;
+    }
+    for (uint32_t at = table_hash(pool, queue);; at++) {
+        struct vr_cache *cache = thread->caches[at & thread->cache_mask];
+        if (!cache) {
+            return NULL;
+        }
+        if (cache->pool_handle == pool && cache->queue_handle == queue) {
+            thread->recent = cache;
+            return cache;
+        }
+    }
+}
+
+static void table_put(struct vr_cache **table, uint32_t mask, struct vr_cache *cache) {
+    uint32_t at = table_hash(cache->pool_handle, cache->queue_handle);
+    while (table[at & mask]) {
+        at++;
+    }
+    table[at & mask] = cache;
+}
+
+/* A table for `count` caches with all present ones in it but `without`; NULL when memory is short. */
+static struct vr_cache **table_copy(const struct vr_thread_state *thread, uint32_t count,
+                                    const struct vr_cache *without, uint32_t *mask) {
+    uint32_t slots = 8;
+    while (slots < 2 * count) {
+        slots *= 2;
+    }
+    struct vr_cache **table = vr_mem_alloc(slots, sizeof *table, "vram_alloc");
+    *mask = slots - 1;
+    for (uint32_t i = 0; table && thread->caches && i <= thread->cache_mask; i++) {
+        if (thread->caches[i] && thread->caches[i] != without) {
+            table_put(table, *mask, thread->caches[i]);
+        }
+    }
+    return table;
+}
+
+/* The thread itself changes its table, busy, so that no revoker looks at a half-made one. */
+static void table_replace(struct vr_thread_state *thread, struct vr_cache **table, uint32_t mask,
+                          struct vr_cache *added) {
+    struct vr_cache **old;
+    while (!vr_thread_enter(thread)) {
+        vr_thread_rest(thread);
+    }
+    old = thread->caches;
+    table_put(table, mask, added);
+    thread->caches = table;
+    thread->cache_mask = mask;
+    thread->cache_count++;
+    thread->recent = added;
+    vr_thread_leave(thread);
+    vr_mem_free(old);
+}
+
+struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
+                               uint64_t pool_handle, uint64_t queue_handle) {
+    uint32_t mask;
+    struct vr_cache *cache = vr_mem_alloc(1, sizeof *cache, "vram_alloc");
+    struct vr_cache **table =
+        cache ? table_copy(thread, thread->cache_count + 1, NULL, &mask) : NULL;
+    if (!table) {
+        vr_mem_free(cache);
+        return NULL;
+    }
+    cache->pool_handle = pool_handle;
+    cache->queue_handle = queue_handle;
+    cache->pool = pool;
+    cache->thread = thread;
+    table_replace(thread, table, mask, cache);
+    return cache;
+}
+
+/* Without memory for a smaller table the slots are filled anew in place: nothing may fail here. */
+void vr_cache_drop(struct vr_cache *cache) {
+    struct vr_thread_state *thread = cache->thread;
+    for (uint32_t i = 0; i <= thread->cache_mask; i++) {
+        if (thread->caches[i] == cache) {
+            thread->caches[i] = NULL;
+            /* Entries behind it may have been pushed on by it: put the run in order again. */
+            for (uint32_t at = i + 1; thread->caches[at & thread->cache_mask]; at++) {
+                struct vr_cache *moved = thread->caches[at & thread->cache_mask];
+                thread->caches[at & thread->cache_mask] = NULL;
+                table_put(thread->caches, thread->cache_mask, moved);
+            }
+            break;
+        }
+    }
+    thread->recent = NULL;
+    if (--thread->cache_count == 0) {
+        vr_mem_free(thread->caches);
+        thread->caches = NULL;
+        thread->cache_mask = 0;
+    }
+    vr_mem_free(cache);
+}
+
+/* --------------------------------------------------------------------- bins */
+
+/* Whether a bin may serve `bytes`: it is empty, or has that size already. */
+static bool bin_adopts(struct vr_cache *cache, struct vr_exact_bin *bin, uint64_t bytes) {
+    if (bin->bytes == bytes) {
+        return true;
+    }
+    if (bin->count) {
+        return false;
+    }
+    if (bin->bytes > VR_LARGE_BYTES) { /* keeps (2) */
+        vr_pool_large_give(cache->pool, bin->bytes);
+        cache->large_bytes -= bin->bytes;
+    }
+    bin->bytes = 0;
+    if (bytes > VR_LARGE_BYTES) {
+        if (cache->shy > 0) { /* keeps (3) */
+            cache->shy--;
+            return false;
+        }
+        if (!vr_pool_large_take(cache->pool, bytes)) {
+            return false;
+        }
+        cache->large_bytes += bytes;
+    }
+    bin->bytes = bytes;
+    return true;
+}
+
+bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
+    uint32_t depth = bytes > VR_LARGE_BYTES ? 1 : VR_EXACT_DEPTH;
+    if (!bin_adopts(cache, bin, bytes) || bin->count >= depth) {
+        return false;
+    }
+    bin->blocks[bin->count++] = block;
+    vr_count(&cache->counts.cached_bytes, bytes);
+    return true;
+}
+
+static uint32_t empty_bin(struct vr_cache *cache, uint32_t *count, struct vr_block **from,
+                          struct vr_block **blocks, uint32_t room) {
+    uint32_t taken = 0;
+    while (*count && taken < room) {
+        blocks[taken] = from[--*count];
+        vr_uncount(&cache->counts.cached_bytes, vr_load(&blocks[taken]->bytes, VR_RELAXED));
+        taken++;
+    }
+    return taken;
+}
+
+uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32_t room) {
+    uint32_t taken = 0;
+    for (uint32_t i = 1; i <= VR_SMALL_UNITS; i++) {
+        struct vr_bin *bin = &cache->small[i];
+        taken += empty_bin(cache, &bin->count, bin->blocks, blocks + taken, room - taken);
+    }
+    for (uint32_t i = 0; i < VR_EXACT_BINS; i++) {
+        struct vr_exact_bin *bin = &cache->exact[i];
+        taken += empty_bin(cache, &bin->count, bin->blocks, blocks + taken, room - taken);
+        if (!bin->count && bin->bytes > VR_LARGE_BYTES) {
+            vr_pool_large_give(cache->pool, bin->bytes);
+            cache->large_bytes -= bin->bytes;
+            bin->bytes = 0;
+        }
+    }
+    return taken;
+}
+
+/* ------------------------------------------------------------- large blocks */
+
+bool vr_pool_large_take(struct vr_pool *pool, uint64_t bytes) {
+    uint64_t left = vr_load(&pool->large_left, VR_RELAXED);
+    while (left >= bytes) {
+        if (vr_cas_weak(&pool->large_left, &left, left - bytes, VR_RELAXED)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void vr_pool_large_give(struct vr_pool *pool, uint64_t bytes) {
+    vr_fetch_add(&pool->large_left, bytes, VR_RELAXED);
+}

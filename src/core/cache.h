@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cache.h: the blocks a thread keeps at hand, one cache per thread, pool and queue.
+ *
+ *      vr_cache
+ *      +-----------------+  blocks of 512, 1024, ... 32 KiB: one bin each, found by index
+ *      | small bins      |
+ *      +-----------------+  larger: bins found by a hash of the exact size; a bin changes its size
+ *      | exact bins      |  when another one needs its place
+ *      +-----------------+
+ *      | recent          |  address -> block for what was handed out last, so that a free finds its
+ *      +-----------------+  block without looking in the pool's table
+ *
+ * All blocks in a cache were last used on its queue, so a hit needs no word about time. Only the
+ * owning thread touches a cache, inside vr_thread_enter; others revoke first (thread.h). Counters are
+ * written by the owner and may be read by anybody.
+ */
+#ifndef VR_CACHE_H
+#define VR_CACHE_H
+
+#include "core/block.h"
+#include "core/thread.h"
+
+struct vr_pool;
+
+enum {
+    VR_UNIT = 512,             /* sizes are rounded up to this */
+    VR_SMALL_UNITS = 64,       /* largest small size in units: 32 KiB */
+    VR_SMALL_DEPTH = 16,       /* blocks in a small bin */
+    VR_EXACT_BINS = 64,        /* exact bins, a power of two */
+    VR_EXACT_DEPTH = 8,        /* blocks in one, up to VR_LARGE_BYTES */
+    VR_LARGE_BYTES = 64 << 10, /* above this a bin holds one block */
+    VR_SHY = 4096,   /* large blocks that pass by after a drain before one is kept again */
+    VR_RECENT = 1024 /* entries, a power of two */
+};
+
+struct vr_bin {
+    uint32_t count;
+    uint32_t depth; /* how many it may hold */
+    struct vr_block *blocks[VR_SMALL_DEPTH];
+};
+
+struct vr_exact_bin {
+    uint64_t bytes; /* the one size it holds; 0: none yet */
+    uint32_t count;
+    struct vr_block *blocks[VR_EXACT_DEPTH];
+};
+
+/* What a cache counts. Only rises; the owner's, read by anybody. */
+struct vr_cache_counts {
+    vr_atomic_u64 allocs, frees, hits, returns;
+    vr_atomic_u64 requested_in, requested_out; /* bytes as asked for, handed out and taken back */
+    vr_atomic_u64 held_in, held_out;           /* the same after rounding */
+    vr_atomic_u64 cached_bytes;                /* in the bins now */
+};
+
+struct vr_cache {
+    char apart_before[128];             /* from what another thread writes in the memory beside */
+    uint64_t pool_handle, queue_handle; /* the key */
+    struct vr_pool *pool;
+    struct vr_thread_state *thread;
+    uint32_t shy;         /* large blocks to let pass: the pool was short of memory just now */
+    uint64_t large_bytes; /* of large blocks in exact bins, charged to the pool's budget */
+    struct vr_cache_counts counts;
+    struct vr_bin small[VR_SMALL_UNITS + 1];
+    struct vr_exact_bin exact[VR_EXACT_BINS];
+    struct vr_block *recent[VR_RECENT];
+    char apart_behind[128];
+};
+
+/* Rounds a request to what its block holds; false when that overflows. 0 counts as 1. */
+static inline bool vr_block_bytes(uint64_t size, uint64_t *bytes) {
+    uint64_t rounded = (size + (VR_UNIT - 1)) & ~(uint64_t)(VR_UNIT - 1);
+    *bytes = rounded ? rounded : VR_UNIT;
+    return rounded >= size;
+}
+
+/* The calling thread's cache for that pool and queue; NULL when there is none. Inside enter. */
+struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t pool, uint64_t queue);
+
+static inline struct vr_cache *vr_cache_find(struct vr_thread_state *thread, uint64_t pool,
+                                             uint64_t queue) {
+    struct vr_cache *recent = thread->recent;
+    if (__builtin_expect(recent && recent->pool_handle == pool && recent->queue_handle == queue,
+                         1)) {
+        return recent;
+    }
+    return vr_cache_find_slow(thread, pool, queue);
+}
+
+static inline uint32_t vr_exact_index(uint64_t bytes) {
+    return (uint32_t)((bytes / VR_UNIT * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (VR_EXACT_BINS - 1);
+}
+
+static inline uint32_t vr_recent_index(vram_addr addr) {
+    return (uint32_t)(((addr >> 9) * UINT64_C(0x9E3779B97F4A7C15)) >> 40) & (VR_RECENT - 1);
+}
+
+/* Adds to a counter of one's own: no locked instruction. */
+static inline void vr_count(vr_atomic_u64 *counter, uint64_t value) {
+    vr_store(counter, vr_load(counter, VR_RELAXED) + value, VR_RELAXED);
+}
+
+static inline void vr_uncount(vr_atomic_u64 *counter, uint64_t value) {
+    vr_store(counter, vr_load(counter, VR_RELAXED) - value, VR_RELAXED);
+}
+
+/* A cached block of exactly `bytes`, or NULL. Inside enter. */
+static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t bytes) {
+    struct vr_block *block = NULL;
+    if (bytes <= (uint64_t)VR_SMALL_UNITS * VR_UNIT) {
+        struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
+        if (bin->count) {
+            block = bin->blocks[--bin->count];
+        }
+    } else {
+        struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
+        if (bin->bytes == bytes && bin->count) {
+            block = bin->blocks[--bin->count];
+        }
+    }
+    if (block) {
+        vr_uncount(&cache->counts.cached_bytes, bytes);
+    }
+    return block;
+}
+
+/* Keeps a block; false when there is no room for it. Inside enter. */
+bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
+
+static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    if (bytes <= (uint64_t)VR_SMALL_UNITS * VR_UNIT) {
+        struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
+        if (__builtin_expect(bin->count < VR_SMALL_DEPTH, 1)) {
+            bin->blocks[bin->count++] = block;
+            vr_count(&cache->counts.cached_bytes, bytes);
+            return true;
+        }
+        return false;
+    }
+    struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
+    if (__builtin_expect(bin->bytes == bytes && bin->count == 0, 1)) {
+        bin->blocks[bin->count++] = block;
+        vr_count(&cache->counts.cached_bytes, bytes);
+        return true;
+    }
+    return vr_cache_put_slow(cache, block, bytes);
+}
+
+/* Makes a cache and enters it in the thread's table. Not busy. NULL with the error set. */
+struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
+                               uint64_t pool_handle, uint64_t queue_handle);
+
+/* Takes up to `room` blocks of any size out of the cache. Inside enter, or revoked. */
+uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32_t room);
+
+/* Takes the cache out of its thread's table and frees it; it is empty. Revoked, or the owner's. */
+void vr_cache_drop(struct vr_cache *cache);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * executor.c: carries plans out with the driver or the program's provider. No lock of the pool is held.
+ *
+ *  (1) Steps run in order; the first that fails ends the plan, and what the space wants taken back is
+ *      done as far as the driver allows.
+ *  (2) Physical memory is charged to the device's limit before the driver is asked, and uncharged after
+ *      it was given back, so that the limit holds at every moment.
+ *  (3) A segment of a device is in the address map for as long as it exists; its record is the piece's
+ *      native name.
+ */
+#include "core/pool_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "device/ops.h"
+
+uint64_t vr_pool_now(const struct vr_pool *pool) {
+    const struct vr_backend *backend = pool->device->base.backend;
+    if (backend->ops->sim) {
+        struct vram_sim_state state = {.size = sizeof state};
+        backend->ops->sim->state(pool->device->base.backend, &state);
+        return state.clock_ns;
+    }
+    return vr_clock_now();
+}
+
+static void count(struct vr_pool *pool, enum vr_pool_call call) {
+    vr_fetch_add(&pool->calls[call], 1, VR_RELAXED);
+}
+
+/* ----------------------------------------------------------------- segments */
+
+static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *step) {
+    vram_addr addr = 0;
+    vram_status status = pool->provider.alloc(pool->provider.user, step->bytes, &addr);
+    if (status != VRAM_OK) {
+        return vr_fail(status, "vram_provider.alloc", "the provider refused %llu bytes: %s",
+                       (unsigned long long)step->bytes, vram_status_text(status));
+    }
+    if (!addr || addr % pool->granule) {
+        return vr_fail(VRAM_ERR_CORRUPT, "vram_provider.alloc",
+                       "the provider gave the impossible address 0x%llx", (unsigned long long)addr);
+    }
+    step->piece->addr = addr;
+    step->piece->native = addr;
+    return VRAM_OK;
+}
+
+static vram_status segment_from_device(struct vr_pool *pool, struct vr_step *step) {
+    static const char operation[] = "vram_alloc";
+    vram_addr addr = 0;
+    struct vr_record *record = vr_record_take(operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vr_memory_alloc(&pool->device->base, step->bytes, &addr);
+    if (status == VRAM_OK && (!addr || addr % pool->granule)) {
+        status = vr_fail(VRAM_ERR_CORRUPT, operation,
+                         "the driver reported success with the impossible address 0x%llx",
+                         (unsigned long long)addr);
+    } else if (status == VRAM_OK) {
+        vr_store(&record->pool, pool->object.handle, VR_RELAXED);
+        status = vr_record_publish(record, addr, step->bytes, pool->device->object.handle,
+                                   VRAM_MEMORY_DEVICE, false, operation);
+        if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
+            struct vram_error error;
+            vr_error_save(&error);
+            vr_memory_free(&pool->device->base, addr, step->bytes);
+            vr_error_restore(&error);
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_record_give(record);
+        return status;
+    }
+    step->piece->addr = addr;
+    step->piece->native = (uint64_t)(uintptr_t)record; /* keeps (3) */
+    return VRAM_OK;
+}
+
+static vram_status segment_release(struct vr_pool *pool, const struct vr_step *step) {
+    if (pool->provider.alloc) {
+        vram_status status =
+            pool->provider.free(pool->provider.user, step->piece->native, step->bytes);
+        return status == VRAM_OK ? status
+                                 : vr_fail(status, "vram_provider.free",
+                                           "the provider refused to take memory back");
+    }
+    struct vr_record *record = (struct vr_record *)(uintptr_t)step->piece->native;
+    uint64_t addr = vr_load(&record->base, VR_RELAXED);
+    vr_record_withdraw(record);
+    vram_status status = vr_memory_free(&pool->device->base, addr, step->bytes);
+    vr_record_give(record);
+    return status;
+}
+
+/* -------------------------------------------------------------------- steps */
+
+static vram_status create(struct vr_pool *pool, struct vr_step *step) {
+    if (pool->provider.alloc) {
+        count(pool, VR_CALL_ALLOC);
+        return segment_from_provider(pool, step);
+    }
+    vram_status status = vr_charge(pool->device, step->bytes, "vram_alloc"); /* keeps (2) */
+    if (status != VRAM_OK) {
+        return status;
+    }
+    count(pool, pool->range ? VR_CALL_CREATE : VR_CALL_ALLOC);
+    if (!pool->range) {
+        status = segment_from_device(pool, step);
+    } else {
+        status = vr_vmm_create(&pool->device->base, step->bytes, &step->piece->native);
+        if (status == VRAM_OK && !step->piece->native) {
+            status = vr_fail(VRAM_ERR_CORRUPT, "vram_alloc",
+                             "the driver reported success with the handle 0");
+        }
+    }
+    if (status == VRAM_OK) {
+        vr_held_add(pool->device, step->bytes);
+    } else {
+        vr_uncharge(pool->device, step->bytes);
+    }
+    return status;
+}
+
+static vram_status release(struct vr_pool *pool, const struct vr_step *step) {
+    vram_status status;
+    count(pool, pool->range ? VR_CALL_RELEASE : VR_CALL_FREE);
+    if (pool->range) {
+        status = vr_vmm_release(&pool->device->base, step->piece->native, step->bytes);
+    } else {
+        status = segment_release(pool, step);
+    }
+    if (status == VRAM_OK && !pool->provider.alloc) {
+        vr_held_sub(pool->device, step->bytes);
+        vr_uncharge(pool->device, step->bytes);
+    }
+    return status;
+}
+
+static vram_status run_step(struct vr_pool *pool, struct vr_step *step) {
+    struct vr_device *device = &pool->device->base;
+    switch (step->kind) {
+    case VR_STEP_CREATE:
+        return create(pool, step);
+    case VR_STEP_UNMAP:
+        count(pool, VR_CALL_UNMAP);
+        return vr_vmm_unmap(device, step->addr, step->bytes);
+    case VR_STEP_MAP:
+        count(pool, VR_CALL_MAP);
+        return vr_vmm_map(device, step->addr, step->piece->native, step->bytes);
+    case VR_STEP_ACCESS:
+        count(pool, VR_CALL_ACCESS);
+        return vr_vmm_access(device, step->addr, step->bytes);
+    case VR_STEP_RELEASE:
+        return release(pool, step);
+    }
+    return VRAM_ERR_INVALID;
+}
+
+/* Runs the steps of the plan until one fails; how many were done. */
+static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_status *status) {
+    uint64_t before = vr_pool_now(pool);
+    *status = VRAM_OK;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        *status = run_step(pool, &plan->steps[i]);
+        uint64_t after = vr_pool_now(pool);
+        plan->steps[i].ns = after - before;
+        before = after;
+        if (*status != VRAM_OK) {
+            return i;
+        }
+    }
+    return plan->count;
+}
+
+/* Takes back what cannot stay, as far as the driver lets it. */
+static void take_back(struct vr_pool *pool, struct vr_plan *plan) {
+    bool failed[64] = {false};
+    bool *flags =
+        plan->count <= 64 ? failed : vr_mem_alloc(plan->count, sizeof *flags, "vram_alloc");
+    for (uint32_t i = 0; i < plan->count; i++) {
+        bool refused = run_step(pool, &plan->steps[i]) != VRAM_OK;
+        if (flags) {
+            flags[i] = refused;
+        }
+    }
+    vr_mutex_lock(&pool->lock);
+    vr_space_abort(pool->space, plan, flags);
+    vr_mutex_unlock(&pool->lock);
+    if (flags != failed) {
+        vr_mem_free(flags);
+    }
+}
+
+vram_status vr_pool_execute(struct vr_pool *pool, struct vr_plan *plan, struct vr_block **block) {
+    vram_status status;
+    uint32_t done = run_steps(pool, plan, &status);
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&pool->lock);
+        *block = vr_space_commit(pool->space, plan);
+        vr_mutex_unlock(&pool->lock);
+        return VRAM_OK;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_mutex_lock(&pool->lock);
+    vr_space_undo(pool->space, plan, done);
+    vr_mutex_unlock(&pool->lock);
+    take_back(pool, plan);
+    vr_error_restore(&error);
+    return status;
+}
+
+/* -------------------------------------------------------------------- end */
+
+void vr_pool_release_all(struct vr_pool *pool) {
+    for (struct vr_piece *piece = vr_space_piece_next(pool->space, NULL); piece;
+         piece = vr_space_piece_next(pool->space, piece)) {
+        struct vr_step step = {.piece = piece, .addr = piece->addr, .bytes = piece->bytes};
+        bool mapped = pool->range && piece->addr != VR_NOWHERE;
+        step.kind = VR_STEP_UNMAP;
+        if (mapped && run_step(pool, &step) != VRAM_OK && run_step(pool, &step) != VRAM_OK) {
+            pool->range->stuck = true;
+            continue;
+        }
+        step.kind = VR_STEP_RELEASE;
+        if (run_step(pool, &step) != VRAM_OK && pool->range && run_step(pool, &step) != VRAM_OK) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
+                   (unsigned long long)piece->bytes);
+        }
+    }
+}

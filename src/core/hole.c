@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hole.c: a treap of free spans by (queue, bytes, addr), and their lists by age.
+ *
+ * The queue comes first in the key, so that the holes of one queue, the settled ones and the voids are
+ * each a run of the same tree: no table of queues has to be kept, or allocated for in a free.
+ */
+#include "core/hole.h"
+
+#include <assert.h>
+
+enum { UNPASSED_MOST = 64 }; /* stamps that have not passed, looked at in one vr_hole_settle */
+
+struct key {
+    uint64_t queue, bytes, addr;
+};
+
+static struct key key_of(const struct vr_block *span) {
+    bool is_void = span->span.kind == VR_SPAN_VOID;
+    return (struct key){is_void ? VR_QUEUE_VOID : span->stamp.queue, vr_span_bytes(span),
+                        vr_span_addr(span)};
+}
+
+static bool less(struct key a, struct key b) {
+    if (a.queue != b.queue) {
+        return a.queue < b.queue;
+    }
+    return a.bytes != b.bytes ? a.bytes < b.bytes : a.addr < b.addr;
+}
+
+bool vr_hole_less(const struct vr_block *a, const struct vr_block *b) {
+    return less(key_of(a), key_of(b));
+}
+
+/* --------------------------------------------------------------------- tree */
+
+/* A treap's priorities need no storage: they are a hash of the record's own address. */
+static uint64_t rank(const struct vr_block *span) {
+    uint64_t mixed = (uint64_t)(uintptr_t)span * UINT64_C(0x9E3779B97F4A7C15);
+    return mixed ^ mixed >> 32;
+}
+
+static void tree_insert(struct vr_block **at, struct vr_block *span) {
+    struct key key = key_of(span);
+    while (*at && rank(*at) >= rank(span)) {
+        at = less(key, key_of(*at)) ? &(*at)->span.left : &(*at)->span.right;
+    }
+    struct vr_block *rest = *at, **low = &span->span.left, **high = &span->span.right;
+    *at = span;
+    while (rest) { /* splits what was there around the key */
+        if (less(key_of(rest), key)) {
+            *low = rest;
+            low = &rest->span.right;
+            rest = *low;
+        } else {
+            *high = rest;
+            high = &rest->span.left;
+            rest = *high;
+        }
+    }
+    *low = *high = NULL;
+}
+
+static void tree_remove(struct vr_block **at, struct vr_block *span) {
+    struct key key = key_of(span);
+    while (*at != span) {
+        assert(*at);
+        at = less(key, key_of(*at)) ? &(*at)->span.left : &(*at)->span.right;
+    }
+    struct vr_block *low = span->span.left, *high = span->span.right;
+    while (low && high) { /* joins the two below it */
+        if (rank(low) > rank(high)) {
+            *at = low;
+            at = &low->span.right;
+            low = *at;
+        } else {
+            *at = high;
+            at = &high->span.left;
+            high = *at;
+        }
+    }
+    *at = low ? low : high;
+    span->span.left = span->span.right = NULL;
+}
+
+/* The first with a key of at least `key`. */
+static struct vr_block *tree_from(struct vr_block *at, struct key key) {
+    struct vr_block *best = NULL;
+    while (at) {
+        if (less(key_of(at), key)) {
+            at = at->span.right;
+        } else {
+            best = at;
+            at = at->span.left;
+        }
+    }
+    return best;
+}
+
+/* The last with a key below `key`. */
+static struct vr_block *tree_below(struct vr_block *at, struct key key) {
+    struct vr_block *best = NULL;
+    while (at) {
+        if (less(key_of(at), key)) {
+            best = at;
+            at = at->span.right;
+        } else {
+            at = at->span.left;
+        }
+    }
+    return best;
+}
+
+struct vr_block *vr_hole_least(const struct vr_space *space, uint64_t queue, uint64_t bytes) {
+    struct vr_block *found = tree_from(space->tree, (struct key){queue, bytes, 0});
+    return found && key_of(found).queue == queue ? found : NULL;
+}
+
+struct vr_block *vr_hole_smaller(const struct vr_space *space, uint64_t queue,
+                                 const struct vr_block *span) {
+    struct key key = span ? key_of(span) : (struct key){queue, UINT64_MAX, UINT64_MAX};
+    struct vr_block *found = tree_below(space->tree, key);
+    return found && key_of(found).queue == queue ? found : NULL;
+}
+
+uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue) {
+    struct vr_block *found = tree_from(space->tree, (struct key){queue + 1, 0, 0});
+    return found ? key_of(found).queue : VR_QUEUE_VOID;
+}
+
+/* -------------------------------------------------------------------- index */
+
+/* Which list keeps a hole, see (3); NULL: none. */
+static struct vr_list *list_of(struct vr_space *space, const struct vr_block *span) {
+    if (span->stamp.queue) {
+        return &space->pending;
+    }
+    return vr_span_bytes(span) >= space->config.granule ? &space->idle : NULL;
+}
+
+/* Into the tree and, behind `older` (NULL: as the youngest), into its list. */
+static void index_add(struct vr_space *space, struct vr_block *span, struct vr_link *older) {
+    tree_insert(&space->tree, span);
+    if (span->span.kind != VR_SPAN_HOLE) {
+        return;
+    }
+    struct vr_list *list = list_of(space, span);
+    if (list) {
+        struct vr_link *link = &span->span.age;
+        link->prev = older ? older : list->head.prev;
+        link->next = link->prev->next;
+        link->prev->next = link->next->prev = link;
+    }
+    space->stats.holes++;
+    space->stats.hole_bytes += vr_span_bytes(span);
+    space->stats.pending_bytes += span->stamp.queue ? vr_span_bytes(span) : 0;
+}
+
+static void index_remove(struct vr_space *space, struct vr_block *span) {
+    tree_remove(&space->tree, span);
+    if (span->span.kind != VR_SPAN_HOLE) {
+        return;
+    }
+    vr_link_remove(&span->span.age);
+    space->stats.holes--;
+    space->stats.hole_bytes -= vr_span_bytes(span);
+    space->stats.pending_bytes -= span->stamp.queue ? vr_span_bytes(span) : 0;
+}
+
+static bool passed(const struct vr_space *space, struct vr_stamp stamp) {
+    if (stamp.queue == 0) {
+        return true;
+    }
+    return !space->config.deterministic && space->config.passed(space->config.user, stamp);
+}
+
+/* Whether two neighbours become one, and the stamp they have then. */
+static bool merged_stamp(const struct vr_space *space, const struct vr_block *a,
+                         const struct vr_block *b, struct vr_stamp *stamp) {
+    if (a->span.kind != b->span.kind) {
+        return false;
+    }
+    if (a->span.kind == VR_SPAN_VOID) {
+        *stamp = (struct vr_stamp){0};
+    } else if (a->stamp.queue == b->stamp.queue) {
+        *stamp = a->stamp.value > b->stamp.value ? a->stamp : b->stamp;
+    } else if (passed(space, a->stamp)) {
+        *stamp = b->stamp;
+    } else if (passed(space, b->stamp)) {
+        *stamp = a->stamp;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Merges a span that is in no tree with its neighbours. One merger can make another possible: a hole
+   that has passed may have kept two of one queue apart. */
+static struct vr_block *merge(struct vr_space *space, struct vr_block *span) {
+    struct vr_stamp stamp = {0};
+    for (bool more = true; more;) {
+        struct vr_block *before = span->span.before, *after = span->span.after;
+        more = false;
+        if (after && merged_stamp(space, span, after, &stamp)) {
+            index_remove(space, after);
+            vr_span_absorb(space, span);
+            span->stamp = stamp;
+            more = true;
+        }
+        if (before && merged_stamp(space, before, span, &stamp)) {
+            index_remove(space, before);
+            vr_span_absorb(space, before);
+            before->stamp = stamp;
+            span = before;
+            more = true;
+        }
+    }
+    return span;
+}
+
+void vr_hole_add(struct vr_space *space, struct vr_block *span) {
+    index_add(space, merge(space, span), NULL);
+}
+
+void vr_hole_return(struct vr_space *space, struct vr_block *span) {
+    span = merge(space, span);
+    struct vr_list *list = list_of(space, span);
+    index_add(space, span, list ? &list->head : NULL);
+}
+
+struct vr_block *vr_hole_cut(struct vr_space *space, struct vr_block *span, uint64_t addr,
+                             uint64_t bytes) {
+    assert(vr_span_addr(span) <= addr && addr + bytes <= vr_span_end(span));
+    struct vr_list *list = list_of(space, span);
+    struct vr_link *older = span->span.age.prev;
+    index_remove(space, span);
+    if (addr + bytes < vr_span_end(span)) {
+        struct vr_block *upper = vr_span_cut(space, span, addr + bytes);
+        index_add(space, upper, list_of(space, upper) == list ? older : NULL);
+    }
+    if (vr_span_addr(span) < addr) {
+        struct vr_block *lower = span;
+        span = vr_span_cut(space, span, addr);
+        index_add(space, lower, list_of(space, lower) == list ? older : NULL);
+    }
+    return span;
+}
+
+bool vr_hole_settle(struct vr_space *space) {
+    bool any = false;
+    uint32_t left = UNPASSED_MOST;
+    if (space->config.deterministic) {
+        return false;
+    }
+    struct vr_link *link = vr_list_first(&space->pending), *next;
+    for (; link && left > 0; link = next) {
+        struct vr_block *span = VR_CONTAINER(link, struct vr_block, span.age);
+        next = vr_list_next(&space->pending, link);
+        if (!passed(space, span->stamp)) {
+            left--;
+            continue;
+        }
+        index_remove(space, span);
+        span->stamp = (struct vr_stamp){0};
+        /* A merger may take up the neighbour that was next in the list: start over then. */
+        uint64_t before = space->stats.holes;
+        vr_hole_add(space, span);
+        any = true;
+        next = space->stats.holes == before + 1 ? next : vr_list_first(&space->pending);
+    }
+    return any;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lane.c: see lane.h.
+ */
+#include "core/lane.h"
+
+#include "base/memory.h"
+
+static struct vr_lane **bucket(struct vr_lanes *lanes, uint64_t handle) {
+    return &lanes->buckets[(handle * UINT64_C(0x9E3779B97F4A7C15)) >> 58];
+}
+
+struct vr_lane *vr_lane_find(struct vr_lanes *lanes, uint64_t handle) {
+    struct vr_lane *lane = *bucket(lanes, handle);
+    while (lane && lane->handle != handle) {
+        lane = lane->next;
+    }
+    return lane;
+}
+
+struct vr_lane *vr_lane_add(struct vr_lanes *lanes, struct vr_queue_object *queue) {
+    struct vr_lane *lane = vr_mem_alloc(1, sizeof *lane, "vram_alloc");
+    if (lane) {
+        lane->handle = queue->object.handle;
+        lane->queue = queue;
+        vr_handle_ref(lane->handle);
+        lane->next = *bucket(lanes, lane->handle);
+        *bucket(lanes, lane->handle) = lane;
+    }
+    return lane;
+}
+
+struct vr_lane *vr_lane_take(struct vr_lanes *lanes, uint64_t handle) {
+    for (struct vr_lane **at = bucket(lanes, handle); *at; at = &(*at)->next) {
+        if ((*at)->handle == handle) {
+            struct vr_lane *lane = *at;
+            *at = lane->next;
+            return lane;
+        }
+    }
+    return NULL;
+}
+
+struct vr_lane *vr_lane_take_any(struct vr_lanes *lanes) {
+    for (int i = 0; i < VR_LANE_BUCKETS; i++) {
+        if (lanes->buckets[i]) {
+            return vr_lane_take(lanes, lanes->buckets[i]->handle);
+        }
+    }
+    return NULL;
+}
+
+void vr_lane_free(struct vr_lane *lane) {
+    if (lane) {
+        vr_handle_unpin(lane->handle);
+        vr_mem_free(lane);
+    }
+}
+
+uint64_t vr_lane_unmarked(struct vr_lanes *lanes, uint64_t last) {
+    uint64_t best = 0;
+    for (int i = 0; i < VR_LANE_BUCKETS; i++) {
+        for (struct vr_lane *lane = lanes->buckets[i]; lane; lane = lane->next) {
+            bool due = lane->stamped > vr_load(&lane->queue->issued, VR_ACQUIRE);
+            if (due && lane->handle > last && (!best || lane->handle < best)) {
+                best = lane->handle;
+            }
+        }
+    }
+    return best;
+}
+
+struct vr_stamp vr_lane_stamp(struct vr_lanes *lanes, uint64_t handle) {
+    struct vr_lane *lane = handle ? vr_lane_find(lanes, handle) : NULL;
+    if (!lane) {
+        return (struct vr_stamp){0, 0}; /* no queue, or one that has ended */
+    }
+    lane->stamped = vr_load(&lane->queue->issued, VR_ACQUIRE) + 1;
+    return (struct vr_stamp){handle, lane->stamped};
+}
+
+bool vr_lane_passed(struct vr_lanes *lanes, struct vr_stamp stamp) {
+    struct vr_lane *lane = stamp.queue ? vr_lane_find(lanes, stamp.queue) : NULL;
+    return !lane || vr_queue_passed(lane->queue, stamp.value);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * miss.c: where a block comes from when the thread's cache has none.
+ *
+ * In order, each step only if those before it found nothing:
+ *
+ *   1. the depot: what other threads freed on this queue, exactly this size;
+ *   2. a hole of the space that is mapped already;
+ *   3. everything that threads keep to themselves is drained into the space, and 2 again;
+ *   4. a plan: the space moves free memory to where it is needed or takes more from the driver, as its
+ *      policy says;
+ *   5. memory is short: what is free is moved whatever the time budget says;
+ *   6. memory that another queue has not finished with, after one wait on the device's side;
+ *   7. waiting, up to the deadline, for work that frees memory.
+ *
+ * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
+ */
+#include "core/pool_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle has this number */
+
+vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
+    if (!queue || vr_lane_find(&pool->lanes, queue->object.handle)) {
+        return VRAM_OK;
+    }
+    return vr_lane_add(&pool->lanes, queue) ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+}
+
+/* A block leaves the space for a cache or a program. Under the lock, with room in the table. */
+static void leave_space(struct vr_pool *pool, struct vr_block *block) {
+    block->uses = NULL;
+    block->pins = 0;
+    block->tag = NULL;
+    vr_store(&block->state, VR_BLOCK_CACHED, VR_RELAXED);
+    vr_block_table_insert(&pool->table, block); /* keeps pool_object.h (2) */
+}
+
+/* And back, where it came from. Under the lock. */
+static void enter_space(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp) {
+    block->stamp = stamp;
+    vr_block_table_remove(&pool->table, block);
+    vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
+    vr_space_free(pool->space, block);
+}
+
+/* One question to the space. On VRAM_OK the answer has a block, which has left the space, or a plan.
+   Under the lock. */
+static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                       struct vr_answer *answer) {
+    struct vr_want want = {.bytes = request->bytes,
+                           .align = request->align,
+                           .queue = request->queue ? request->queue : QUEUE_NONE,
+                           .now_ns = flags & VR_WANT_HELD ? 0 : vr_pool_now(pool),
+                           .idle_bytes = pool->depot.held_bytes,
+                           .flags = flags};
+    vram_status status = vr_block_table_reserve(&pool->table);
+    *answer = (struct vr_answer){.block = NULL};
+    if (status == VRAM_OK) {
+        status = vr_space_alloc(pool->space, &want, answer);
+    }
+    if (status == VRAM_OK && answer->block) {
+        leave_space(pool, answer->block);
+    }
+    return status;
+}
+
+/* Steps 1 and 2, with a few more of the same size for the thread's cache when they cost nothing. */
+static vram_status from_held(struct vr_pool *pool, const struct vr_request *request,
+                             struct vr_block **block, struct vr_block **more, uint32_t *extra) {
+    struct vr_answer answer;
+    uint32_t room = *extra, got = 0;
+    vr_mutex_lock(&pool->lock);
+    vr_pool_settle(pool);
+    vram_status status = vr_pool_know(pool, request->queue_object);
+    if (status == VRAM_OK && !request->align) {
+        *block = vr_depot_take(&pool->depot, request->queue, request->bytes);
+        while (*block && got < room &&
+               (more[got] = vr_depot_take(&pool->depot, request->queue, request->bytes))) {
+            got++;
+        }
+    }
+    if (status == VRAM_OK && !*block) {
+        status = ask(pool, request, VR_WANT_HELD, &answer);
+        *block = answer.block;
+        while (status == VRAM_OK && got < room &&
+               ask(pool, request, VR_WANT_HELD, &answer) == VRAM_OK) {
+            more[got++] = answer.block;
+        }
+    }
+    vr_mutex_unlock(&pool->lock);
+    *extra = got;
+    return status;
+}
+
+/* Step 4 or 5: asks with these flags and carries out what the space plans. */
+static vram_status from_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                             struct vr_block **block) {
+    struct vr_answer answer;
+    vr_mutex_lock(&pool->lock);
+    pool->plans++;
+    vram_status status = ask(pool, request, flags, &answer);
+    vr_mutex_unlock(&pool->lock);
+    *block = answer.block;
+    if (status != VRAM_OK || !answer.plan) {
+        return status;
+    }
+    status = vr_pool_execute(pool, answer.plan, block);
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&pool->lock);
+        status = vr_block_table_reserve(&pool->table);
+        if (status == VRAM_OK) {
+            leave_space(pool, *block);
+        } else {
+            (*block)->stamp = (struct vr_stamp){0, 0};
+            vr_space_free(pool->space, *block);
+            *block = NULL;
+        }
+        vr_mutex_unlock(&pool->lock);
+    }
+    return status;
+}
+
+/* Step 6: memory of another queue, after the device has been told to wait for it. */
+static vram_status from_other_queue(struct vr_pool *pool, const struct vr_request *request,
+                                    struct vr_block **block) {
+    struct vr_answer answer;
+    if (!request->queue) {
+        return VRAM_ERR_NOT_READY;
+    }
+    vr_mutex_lock(&pool->lock);
+    vram_status status = ask(pool, request, VR_WANT_HELD | VR_WANT_AFTER, &answer);
+    vr_mutex_unlock(&pool->lock);
+    if (status != VRAM_OK || !answer.after.queue) {
+        *block = answer.block;
+        return status;
+    }
+    vr_pool_mark(pool, answer.after.queue, false);
+    status = vram_queue_after(
+        (vram_queue *)(uintptr_t)request->queue,
+        (vram_point){(vram_queue *)(uintptr_t)answer.after.queue, answer.after.value});
+    if (status == VRAM_OK) {
+        *block = answer.block;
+    } else {
+        vr_mutex_lock(&pool->lock);
+        enter_space(pool, answer.block, answer.after);
+        vr_mutex_unlock(&pool->lock);
+        status = status == VRAM_ERR_INVALID ? VRAM_ERR_NOT_READY : status; /* not marked yet */
+    }
+    return status;
+}
+
+/* Step 7: waits for the oldest work that still holds memory; false when there is none. */
+static bool wait_for_memory(struct vr_pool *pool, uint64_t deadline) {
+    struct vr_stamp stamp;
+    vr_mutex_lock(&pool->lock);
+    bool pending = vr_space_pending(pool->space, &stamp);
+    vr_mutex_unlock(&pool->lock);
+    if (!pending || vr_deadline_passed(deadline)) {
+        return false;
+    }
+    vr_pool_mark(pool, stamp.queue, false);
+    vram_point point = {(vram_queue *)(uintptr_t)stamp.queue, stamp.value};
+    return vram_point_wait(point, vr_deadline_left(deadline)) == VRAM_OK;
+}
+
+static bool is_short(vram_status status) {
+    return (vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
+           status == VRAM_ERR_NOT_READY;
+}
+
+/* Steps 5 to 7, after growing was refused with `status`. */
+static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *request,
+                                 vram_status status, struct vr_block **block) {
+    uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
+    vram_status tried;
+    struct vram_error error;
+    vr_error_save(&error);
+    do {
+        tried = from_plan(pool, request, VR_WANT_NO_GROWTH, block);
+        if (is_short(tried)) {
+            tried = from_other_queue(pool, request, block);
+        }
+    } while (is_short(tried) && wait_for_memory(pool, deadline));
+    if (tried != VRAM_OK && !is_short(tried)) {
+        return tried; /* something else went wrong, and is in the record */
+    }
+    vr_error_restore(&error);
+    if (tried == VRAM_OK) {
+        return tried;
+    }
+    return status == VRAM_ERR_NOT_READY ? VRAM_ERR_DEVICE_MEMORY : status;
+}
+
+static vram_status explain(const struct vr_pool *pool, const struct vr_request *request,
+                           vram_status status) {
+    if (vram_error_get()->status == status) {
+        return status;
+    }
+    return vr_fail(status, "vram_alloc", "pool \"%s\" has no %llu bytes to give: %s", pool->name,
+                   (unsigned long long)request->bytes, vram_status_text(status));
+}
+
+/* Frees tables that were replaced, after every thread has been seen outside its caches. */
+static void reap(struct vr_pool *pool) {
+    vr_mutex_lock(&pool->lock);
+    struct vr_block_slots *retired = vr_block_table_retired(&pool->table);
+    vr_mutex_unlock(&pool->lock);
+    if (retired) {
+        vr_thread_quiesce();
+        vr_block_slots_free(retired);
+    }
+}
+
+static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *request,
+                                struct vr_block **block, struct vr_block **more, uint32_t *extra) {
+    uint32_t room = *extra;
+    vram_status status = from_held(pool, request, block, more, extra);
+    if (status == VRAM_OK || !is_short(status)) {
+        return status;
+    }
+    vr_pool_drain(pool);
+    *extra = room;
+    status = from_held(pool, request, block, more, extra);
+    if (status == VRAM_OK || !is_short(status)) {
+        return status;
+    }
+    *extra = 0;
+    if (request->flags & VRAM_ALLOC_CACHED_ONLY) {
+        return vr_fail(VRAM_ERR_LIMIT, "vram_alloc",
+                       "the pool holds no free run of %llu bytes, and only cached memory was asked "
+                       "for",
+                       (unsigned long long)request->bytes);
+    }
+    vr_pool_look(pool);
+    status = from_plan(pool, request, 0, block);
+    if (is_short(status)) {
+        status = from_shortage(pool, request, status, block);
+    }
+    return status;
+}
+
+vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
+                           struct vr_block **block, struct vr_block **more, uint32_t *extra) {
+    *block = NULL;
+    vr_fetch_add(&pool->misses, 1, VR_RELAXED);
+    vram_status status = find_or_make(pool, request, block, more, extra);
+    reap(pool);
+    return status == VRAM_OK ? status : explain(pool, request, status);
+}

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool.c: the hit paths, and making and ending pools.
+ *
+ * A hit is the whole point of this library: find the thread's cache by two numbers, take a block from a
+ * bin, write down who has it. No lock, no driver, no line that another thread normally writes; the one
+ * locked instruction of a pair is the compare-and-swap that makes a second free of the same address
+ * fail (block.h (1)).
+ */
+#include "core/pool_object.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/os/os.h"
+#include "base/size.h"
+#include "device/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ hit paths */
+
+/* A cached block becomes the program's. Inside enter. */
+static inline vram_addr hand_out(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                                 uint64_t bytes) {
+    vram_addr addr = vr_load(&block->addr, VR_RELAXED);
+    block->requested = size;
+    vr_store(&block->state, VR_BLOCK_LIVE, VR_RELEASE);
+    cache->recent[vr_recent_index(addr)] = block;
+    vr_count(&cache->counts.allocs, 1);
+    vr_count(&cache->counts.requested_in, size);
+    vr_count(&cache->counts.held_in, bytes);
+    return addr;
+}
+
+/* The block that starts at `addr`, from the thread's memory or the pool's table. Inside enter. */
+static inline struct vr_block *find_block(struct vr_cache *cache, vram_addr addr) {
+    struct vr_block *block = cache->recent[vr_recent_index(addr)];
+    if (__builtin_expect(!block || vr_load(&block->addr, VR_RELAXED) != addr, 0)) {
+        block = vr_block_table_find(&cache->pool->table, addr);
+    }
+    return block;
+}
+
+/* Makes a live block the caller's; false when it is not live: keeps block.h (1). */
+static inline bool claim(struct vr_block *block) {
+    uint32_t live = VR_BLOCK_LIVE;
+    return vr_cas(&block->state, &live, VR_BLOCK_CACHED, VR_ACQ_REL);
+}
+
+static inline void count_free(struct vr_cache *cache, const struct vr_block *block,
+                              uint64_t bytes) {
+    vr_count(&cache->counts.frees, 1);
+    vr_count(&cache->counts.requested_out, block->requested);
+    vr_count(&cache->counts.held_out, bytes);
+}
+
+vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
+    struct vr_thread_state *thread = vr_thread_current;
+    uint64_t bytes;
+    if (__builtin_expect(thread && addr && vr_block_bytes(size, &bytes) && vr_thread_enter(thread),
+                         1)) {
+        struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
+        struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
+        if (__builtin_expect(block != NULL, 1)) {
+            vr_count(&cache->counts.hits, 1);
+            *addr = hand_out(cache, block, size, bytes);
+            vr_thread_leave(thread);
+            return VRAM_OK;
+        }
+        vr_thread_leave(thread);
+    }
+    return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
+}
+
+static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
+static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
+
+vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
+    struct vr_thread_state *thread = vr_thread_current;
+    if (__builtin_expect(thread && addr && vr_thread_enter(thread), 1)) {
+        struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
+        struct vr_block *block = cache ? find_block(cache, addr) : NULL;
+        if (__builtin_expect(block && claim(block), 1)) {
+            uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+            count_free(cache, block, bytes);
+            if (__builtin_expect(!block->uses && !block->pins && vr_cache_put(cache, block, bytes),
+                                 1)) {
+                vr_count(&cache->counts.returns, 1);
+                vr_thread_leave(thread);
+            } else {
+                free_overflow(cache, block, bytes); /* leaves */
+            }
+            return VRAM_OK;
+        }
+        vr_thread_leave(thread);
+    }
+    return free_slow(pool, addr, queue);
+}
+
+/* ---------------------------------------------------------------- slow paths */
+
+/* A full bin gives half of itself away with the block that did not fit. The thread is inside. */
+static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    struct vr_block *blocks[VR_SMALL_DEPTH];
+    struct vr_pool *pool = cache->pool;
+    uint64_t queue = cache->queue_handle;
+    uint32_t count = 0, keep = VR_SMALL_DEPTH / 2;
+    blocks[count++] = block;
+    if (bytes <= (uint64_t)VR_SMALL_UNITS * VR_UNIT && !block->uses && !block->pins) {
+        struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
+        while (bin->count > keep && count < VR_SMALL_DEPTH) {
+            blocks[count++] = bin->blocks[--bin->count];
+            vr_uncount(&cache->counts.cached_bytes, bytes);
+        }
+    }
+    /* The reference keeps the pool once the thread is outside. A pool that is at its end already takes
+       these blocks with it. */
+    uint64_t handle = cache->pool_handle;
+    bool lives = vr_handle_try_ref(handle);
+    vr_thread_leave(cache->thread);
+    if (lives) {
+        vr_pool_return(pool, queue, blocks, count);
+        vr_handle_unpin(handle);
+    }
+}
+
+/* Enters pool and queue for a slow path; the queue may be NULL. */
+static vram_status enter_both(vram_pool *handle, vram_queue *queue_handle, const char *operation,
+                              struct vr_pool **pool, struct vr_queue_object **queue) {
+    void *entered, *queue_entered = NULL;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    *pool = entered;
+    if (queue_handle) {
+        status = vr_queue_enter(queue_handle, operation, &queue_entered);
+        if (status == VRAM_OK &&
+            ((struct vr_queue_object *)queue_entered)->device != (*pool)->device) {
+            vr_leave(queue_entered);
+            status = vr_fail(VRAM_ERR_INVALID, operation,
+                             "the queue belongs to another device than the pool");
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_leave(entered);
+        return status;
+    }
+    *queue = queue_entered;
+    return VRAM_OK;
+}
+
+static void leave_both(struct vr_pool *pool, struct vr_queue_object *queue) {
+    if (queue) {
+        vr_leave(queue);
+    }
+    vr_leave(pool);
+}
+
+/* The thread's cache for this pool and queue, made if need be; the thread is inside it on return.
+   NULL when there can be none: no memory, or the pool is ending. */
+static struct vr_cache *cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
+    uint64_t pool_handle = pool->object.handle, queue_handle = queue ? queue->object.handle : 0;
+    struct vr_thread_state *thread = vr_thread_get("vram_alloc");
+    if (!thread) {
+        return NULL;
+    }
+    for (;;) {
+        if (vr_load(&thread->busy, VR_RELAXED)) {
+            return NULL; /* a signal handler inside a call of its own thread */
+        }
+        while (!vr_thread_enter(thread)) {
+            vr_thread_rest(thread);
+        }
+        struct vr_cache *cache = vr_cache_find(thread, pool_handle, queue_handle);
+        if (cache) {
+            return cache;
+        }
+        vr_thread_leave(thread);
+        vr_mutex_lock(&pool->lock);
+        vram_status status = vr_pool_know(pool, queue);
+        vr_mutex_unlock(&pool->lock);
+        if (status != VRAM_OK || !vr_cache_make(thread, pool, pool_handle, queue_handle)) {
+            return NULL;
+        }
+    }
+}
+
+static vram_status read_options(const struct vr_pool *pool, const vram_alloc_options *options,
+                                struct vr_request *request) {
+    static const char operation[] = "vram_alloc_with";
+    struct vram_alloc_options taken;
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (taken.alignment && (!vr_is_power_of_two(taken.alignment) || taken.alignment < 256 ||
+                            taken.alignment > pool->granule)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the alignment is a power of two from 256 to %llu, not %llu",
+                       (unsigned long long)pool->granule, (unsigned long long)taken.alignment);
+    }
+    if (taken.flags & ~(uint32_t)VRAM_ALLOC_CACHED_ONLY) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken.flags);
+    }
+    request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;
+    request->flags = taken.flags;
+    request->tag = taken.tag;
+    return VRAM_OK;
+}
+
+/* Hands a supplied block out and keeps the further ones. */
+static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
+                         const struct vr_request *request, struct vr_block *block,
+                         struct vr_block **more, uint32_t extra) {
+    vram_addr addr = vr_load(&block->addr, VR_RELAXED);
+    struct vr_cache *cache = cache_enter(pool, queue);
+    block->tag = request->tag;
+    if (!cache) { /* without a cache the block is counted by the pool itself */
+        block->requested = request->size;
+        vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
+        vr_fetch_add(&pool->past.requested_in, request->size, VR_RELAXED);
+        vr_fetch_add(&pool->past.held_in, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
+        vr_store(&block->state, VR_BLOCK_LIVE, VR_RELEASE);
+        vr_pool_return(pool, request->queue, more, extra);
+        return addr;
+    }
+    hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED));
+    while (extra > 0 && vr_cache_put(cache, more[extra - 1], request->bytes)) {
+        extra--;
+    }
+    vr_thread_leave(cache->thread);
+    vr_pool_return(pool, request->queue, more, extra);
+    return addr;
+}
+
+vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue_handle,
+                               const vram_alloc_options *options, vram_addr *addr) {
+    static const char operation[] = "vram_alloc";
+    struct vr_request request = {.size = size, .queue = (uintptr_t)queue_handle};
+    struct vr_block *block, *more[VR_SMALL_DEPTH / 2];
+    struct vr_pool *pool;
+    struct vr_queue_object *queue;
+    if (!addr) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+    }
+    if (!vr_block_bytes(size, &request.bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+                       (unsigned long long)size);
+    }
+    vram_status status = enter_both(handle, queue_handle, operation, &pool, &queue);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    request.queue_object = queue;
+    status = options ? read_options(pool, options, &request) : VRAM_OK;
+    bool small = request.bytes <= (uint64_t)VR_SMALL_UNITS * VR_UNIT && !request.align;
+    uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
+    if (status == VRAM_OK) {
+        status = vr_pool_supply(pool, &request, &block, more, &extra);
+    }
+    if (status == VRAM_OK) {
+        *addr = deliver(pool, queue, &request, block, more, extra);
+    }
+    leave_both(pool, queue);
+    return status;
+}
+
+vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
+                            const vram_alloc_options *options, vram_addr *addr) {
+    return options ? vr_pool_alloc_slow(pool, size, queue, options, addr)
+                   : vram_alloc(pool, size, queue, addr);
+}
+
+/* Counts the free of a block that is ours now and gives it back. */
+static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struct vr_block *block) {
+    struct vr_cache *cache = cache_enter(pool, queue);
+    uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+    if (cache) {
+        count_free(cache, block, bytes);
+        vr_thread_leave(cache->thread);
+    } else {
+        vr_fetch_add(&pool->past.frees, 1, VR_RELAXED);
+        vr_fetch_add(&pool->past.requested_out, block->requested, VR_RELAXED);
+        vr_fetch_add(&pool->past.held_out, bytes, VR_RELAXED);
+    }
+    vr_pool_return(pool, queue ? queue->object.handle : 0, &block, 1);
+}
+
+/* A free without a cache at hand: the first one on this thread and queue, or a mistake. */
+static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
+    static const char operation[] = "vram_free";
+    struct vr_pool *pool;
+    struct vr_queue_object *queue;
+    if (vr_exiting()) {
+        return VRAM_OK;
+    }
+    vram_status status = enter_both(handle, queue_handle, operation, &pool, &queue);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (addr) {
+        vr_mutex_lock(&pool->lock);
+        status = vr_pool_know(pool, queue);
+        struct vr_block *block = status == VRAM_OK ? vr_block_table_find(&pool->table, addr) : NULL;
+        bool ours = block && claim(block);
+        vr_mutex_unlock(&pool->lock);
+        if (ours) {
+            take_back(pool, queue, block);
+        } else if (status == VRAM_OK) {
+            status = vr_fail(VRAM_ERR_INVALID, operation,
+                             "0x%llx is not the start of a live block of this pool",
+                             (unsigned long long)addr);
+        }
+    }
+    leave_both(pool, queue);
+    return status;
+}
+
+/* ----------------------------------------------------------- making and ending */
+
+static bool stamp_passed(void *user, struct vr_stamp stamp) {
+    struct vr_pool *pool = user;
+    return vr_lane_passed(&pool->lanes, stamp);
+}
+
+/* A queue of the device has ended: all its work is done. */
+static void queue_ended(struct vr_watcher *watcher, uint64_t queue) {
+    struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
+    vr_pool_drop_caches(pool, queue);
+    vr_mutex_lock(&pool->lock);
+    struct vr_lane *lane = vr_lane_take(&pool->lanes, queue);
+    vr_mutex_unlock(&pool->lock);
+    vr_lane_free(lane);
+}
+
+/* Takes the pool off its device; from then on no cache of it is made. */
+static void unwatch(struct vr_pool *pool) {
+    vr_mutex_lock(&pool->device->lock);
+    vr_link_remove(&pool->watcher.link);
+    vr_mutex_unlock(&pool->device->lock);
+}
+
+static void retire(struct vr_pool *pool) {
+    uint64_t handle = pool->object.handle;
+    if (vr_handle_retire(handle)) {
+        unwatch(pool);
+        vr_pool_drop_caches(pool, 0);
+        vr_handle_unpin(handle);
+    }
+}
+
+static void device_closing(struct vr_watcher *watcher) {
+    retire(VR_CONTAINER(watcher, struct vr_pool, watcher));
+}
+
+/* Waits for the work that may still use the pool's memory. */
+static void wait_for_lanes(struct vr_pool *pool) {
+    struct vr_lane *lane;
+    while ((lane = vr_lane_take_any(&pool->lanes))) {
+        vram_queue *queue = (vram_queue *)(uintptr_t)lane->handle;
+        if (vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) == VRAM_ERR_TIMEOUT) {
+            vr_log(VRAM_LOG_WARN, "pool \"%s\" ends while work on a queue is unfinished",
+                   pool->name);
+        }
+        vr_lane_free(lane);
+    }
+}
+
+static void free_deferred(struct vr_pool *pool) {
+    for (struct vr_block *block = pool->deferred; block; block = block->next) {
+        while (block->uses) {
+            struct vr_uses *use = block->uses;
+            block->uses = use->next;
+            vr_mem_free(use);
+        }
+    }
+}
+
+/* The destructor, also of a half-built pool. */
+static void pool_free(void *memory) {
+    struct vr_pool *pool = memory;
+    struct vram_error error;
+    uint64_t device = pool->device->object.handle;
+    vr_error_save(&error);
+    vr_pool_drop_caches(pool, 0);
+    wait_for_lanes(pool);
+    free_deferred(pool);
+    if (pool->space) {
+        vr_pool_release_all(pool);
+    }
+    if (pool->range) {
+        uint64_t base = vr_load(&pool->range->base, VR_RELAXED);
+        uint64_t bytes = vr_load(&pool->range->bytes, VR_RELAXED);
+        vr_record_withdraw(pool->range);
+        if (pool->range->stuck || (vr_vmm_unreserve(&pool->device->base, base, bytes) != VRAM_OK &&
+                                   vr_vmm_unreserve(&pool->device->base, base, bytes) != VRAM_OK)) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to take back a pool's addresses");
+        }
+        vr_record_give(pool->range);
+    }
+    vr_space_destroy(pool->space);
+    vr_block_table_free(&pool->table);
+    vr_mutex_destroy(&pool->lock);
+    vr_mem_free(pool);
+    vr_error_restore(&error);
+    vr_handle_unpin(device);
+}
+
+/* Reserves the pool's range and enters it in the address map. */
+static vram_status reserve_range(struct vr_pool *pool, uint64_t bytes) {
+    static const char operation[] = "vram_pool_create";
+    const struct vram_device_info *info = &pool->device->base.info;
+    uint64_t granule = pool->granule, end;
+    vram_addr base = 0;
+    if (!bytes) {
+        bytes = info->memory_bytes.known ? 2 * info->memory_bytes.value : UINT64_C(1) << 40;
+    }
+    if (!vr_round_up(bytes, granule, &bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "the range is too large");
+    }
+    struct vr_record *record = vr_record_take(operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vr_vmm_reserve(&pool->device->base, bytes, granule, &base);
+    if (status == VRAM_OK && (!base || base % granule || !vr_add(base, bytes, &end))) {
+        status = vr_fail(VRAM_ERR_CORRUPT, operation,
+                         "the driver reported success with the impossible address 0x%llx",
+                         (unsigned long long)base);
+    } else if (status == VRAM_OK) {
+        vr_store(&record->pool, pool->object.handle, VR_RELAXED);
+        status = vr_record_publish(record, base, bytes, pool->device->object.handle,
+                                   VRAM_MEMORY_DEVICE, true, operation);
+        if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
+            vr_vmm_unreserve(&pool->device->base, base, bytes);
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_record_give(record);
+        return status;
+    }
+    pool->range = record;
+    return VRAM_OK;
+}
+
+static vram_status make_space(struct vr_pool *pool, const struct vram_pool_options *options) {
+    struct vr_space_config config = {
+        .mode = pool->range ? VR_SPACE_VMM : VR_SPACE_SEGMENTS,
+        .deterministic = (options->flags & VRAM_POOL_DETERMINISTIC) != 0,
+        .base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) : 0,
+        .bytes = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) : 0,
+        .granule = pool->granule,
+        .slack_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_SLACK),
+        .share_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_MOVE_SHARE),
+        .credit_ns = vr_option_number(VR_OPTION_POOL_MOVE_CREDIT),
+        .passed = stamp_passed,
+        .user = pool,
+    };
+    return vr_space_create(&config, &pool->space);
+}
+
+static vram_status check_options(const struct vram_pool_options *options) {
+    static const char operation[] = "vram_pool_create";
+    if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS)) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x",
+                       options->flags);
+    }
+    const struct vram_provider *provider = options->provider;
+    if (provider && (provider->size != sizeof *provider || !provider->alloc || !provider->free ||
+                     (provider->granule &&
+                      (!vr_is_power_of_two(provider->granule) || provider->granule < 4096)))) {
+        return vr_fail(
+            VRAM_ERR_INVALID, operation,
+            "a provider needs its size, both functions, and a granule that is a power of "
+            "two from 4096 or 0");
+    }
+    return VRAM_OK;
+}
+
+static vram_status pool_build(struct vr_pool *pool, const struct vram_pool_options *options) {
+    const struct vram_device_info *info = &pool->device->base.info;
+    bool vmm =
+        pool->device->base.vmm && !options->provider && !(options->flags & VRAM_POOL_SEGMENTS);
+    if (options->provider) {
+        pool->provider = *options->provider;
+        pool->granule = pool->provider.granule ? pool->provider.granule : 2 * VR_MIB;
+    } else {
+        pool->granule = vmm ? info->vmm_granule.value : info->alloc_granule.value;
+    }
+    pool->flags = options->flags;
+    snprintf(pool->name, sizeof pool->name, "%s", options->name ? options->name : "pool");
+    vr_store(&pool->large_left,
+             info->memory_bytes.known ? info->memory_bytes.value / 200 : 64 * VR_MIB, VR_RELAXED);
+    vram_status status = vmm ? reserve_range(pool, options->range_bytes) : VRAM_OK;
+    return status == VRAM_OK ? make_space(pool, options) : status;
+}
+
+static struct vr_pool *pool_make(struct vr_device_object *device) {
+    struct vr_pool *pool = vr_mem_alloc(1, sizeof *pool, "vram_pool_create");
+    if (pool) {
+        pool->object.process = vr_os_process_generation();
+        pool->device = device;
+        pool->watcher.queue_ended = queue_ended;
+        pool->watcher.closing = device_closing;
+        vr_mutex_init(&pool->lock, VR_RANK_POOL);
+        vr_handle_ref(device->object.handle);
+        vr_thread_on_end(vr_pool_thread_ended);
+    }
+    return pool;
+}
+
+static vram_status pool_create(struct vr_device_object *device,
+                               const struct vram_pool_options *options, vram_pool **out) {
+    struct vr_pool *pool = pool_make(device);
+    if (!pool) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vr_handle_publish(VR_KIND_POOL, pool, pool_free, &pool->object.handle);
+    if (status != VRAM_OK) {
+        pool_free(pool);
+        return status;
+    }
+    pool->watcher.handle = pool->object.handle;
+    status = pool_build(pool, options);
+    if (status == VRAM_OK) {
+        status = vr_device_list_child(device, &device->watchers, &pool->watcher.link,
+                                      "vram_pool_create");
+    }
+    if (status != VRAM_OK) {
+        retire(pool);
+        return status;
+    }
+    *out = (vram_pool *)(uintptr_t)pool->object.handle;
+    return VRAM_OK;
+}
+
+vram_status vram_pool_create(vram_device *handle, const vram_pool_options *options,
+                             vram_pool **out) {
+    static const char operation[] = "vram_pool_create";
+    struct vram_pool_options taken;
+    void *device;
+    if (!out) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the pool is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK && (status = check_options(&taken)) == VRAM_OK) {
+        status = pool_create(device, &taken, out);
+    }
+    vr_leave(device);
+    return status;
+}
+
+void vram_pool_destroy(vram_pool *handle) {
+    struct vr_pool *pool;
+    if (!handle || vr_exiting()) {
+        return;
+    }
+    pool = vr_handle_pin(VR_KIND_POOL, handle);
+    if (!pool) {
+        vr_handle_error(VR_KIND_POOL, handle, "vram_pool_destroy");
+        return;
+    }
+    if (vr_forked(&pool->object)) {
+        vr_handle_retire(pool->object.handle);
+        return;
+    }
+    retire(pool);
+    vr_leave(pool);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool_info.c: counters, look-ups, uses by other queues, pins, and preparing ahead.
+ */
+#include "core/pool_object.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+/* The pool whose memory `addr` is, entered; NULL with the error set. */
+static struct vr_pool *enter_pool_of(vram_addr addr, const char *operation) {
+    struct vr_place place;
+    void *pool;
+    if (!vr_address_find(addr, &place) || !place.pool ||
+        vr_enter(VR_KIND_POOL, (void *)(uintptr_t)place.pool, operation, &pool) != VRAM_OK) {
+        vr_fail(VRAM_ERR_INVALID, operation, "no pool has memory at 0x%llx",
+                (unsigned long long)addr);
+        return NULL;
+    }
+    return pool;
+}
+
+/* The live block that starts at `addr`; NULL with the error set. Under the lock. */
+static struct vr_block *live_block(struct vr_pool *pool, vram_addr addr, const char *operation) {
+    struct vr_block *block = vr_block_table_find(&pool->table, addr);
+    if (!block || vr_load(&block->state, VR_ACQUIRE) != VR_BLOCK_LIVE) {
+        vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not the start of a live block",
+                (unsigned long long)addr);
+        return NULL;
+    }
+    return block;
+}
+
+vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
+    static const char operation[] = "vram_block_info_get";
+    struct vr_pool *pool = enter_pool_of(addr, operation);
+    struct vram_block_info full = {.size = sizeof full};
+    if (!pool) {
+        return VRAM_ERR_INVALID;
+    }
+    vr_mutex_lock(&pool->lock);
+    struct vr_block *block = live_block(pool, addr, operation);
+    if (block) {
+        full.pool = (vram_pool *)(uintptr_t)pool->object.handle;
+        full.addr = addr;
+        full.requested_bytes = block->requested;
+        full.held_bytes = vr_load(&block->bytes, VR_RELAXED);
+        full.tag = block->tag;
+    }
+    vr_mutex_unlock(&pool->lock);
+    vram_status status =
+        block ? vr_info_give(info, &full, sizeof full, sizeof full, operation) : VRAM_ERR_INVALID;
+    vr_leave(pool);
+    return status;
+}
+
+/* --------------------------------------------------------------- uses, pins */
+
+/* Notes on a live block that `queue` uses it until the point just marked. */
+static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue, vram_addr addr,
+                            vram_point point) {
+    static const char operation[] = "vram_use";
+    struct vr_uses *use = vr_mem_alloc(1, sizeof *use, operation);
+    if (!use) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_pool_know(pool, queue);
+    struct vr_block *block = status == VRAM_OK ? live_block(pool, addr, operation) : NULL;
+    for (struct vr_uses *old = block ? block->uses : NULL; old; old = old->next) {
+        if (old->stamp.queue == queue->object.handle) { /* one per queue: the latest counts */
+            old->stamp.value = point.value;
+            vr_mutex_unlock(&pool->lock);
+            vr_mem_free(use);
+            return VRAM_OK;
+        }
+    }
+    if (block) {
+        use->stamp = (struct vr_stamp){queue->object.handle, point.value};
+        use->next = block->uses;
+        block->uses = use;
+    } else {
+        status = status == VRAM_OK ? VRAM_ERR_INVALID : status;
+    }
+    vr_mutex_unlock(&pool->lock);
+    if (!block) {
+        vr_mem_free(use);
+    }
+    return status;
+}
+
+vram_status vram_use(vram_addr addr, vram_queue *handle) {
+    static const char operation[] = "vram_use";
+    void *queue;
+    vram_point point;
+    vram_status status = vr_queue_enter(handle, operation, &queue);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_pool *pool = enter_pool_of(addr, operation);
+    status = pool ? vram_queue_mark(handle, &point) : VRAM_ERR_INVALID;
+    if (pool && status == VRAM_OK) {
+        vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
+        status = note_use(pool, queue, addr, point);
+    }
+    if (pool) {
+        vr_leave(pool);
+    }
+    vr_leave(queue);
+    return status;
+}
+
+/* Adds to the pins of a live block, or of one that was freed while pinned. */
+static vram_status change_pins(vram_addr addr, bool add, const char *operation) {
+    struct vr_pool *pool = enter_pool_of(addr, operation);
+    vram_status status = VRAM_ERR_INVALID;
+    if (!pool) {
+        return status;
+    }
+    vr_mutex_lock(&pool->lock);
+    struct vr_block *block = vr_block_table_find(&pool->table, addr);
+    if (block && add && vr_load(&block->state, VR_ACQUIRE) == VR_BLOCK_LIVE) {
+        block->pins++;
+        status = VRAM_OK;
+    } else if (block && !add && block->pins) {
+        block->pins--;
+        vr_pool_settle(pool);
+        status = VRAM_OK;
+    }
+    vr_mutex_unlock(&pool->lock);
+    if (status != VRAM_OK) {
+        vr_fail(status, operation, "0x%llx is not the start of a %s block",
+                (unsigned long long)addr, add ? "live" : "pinned");
+    }
+    vr_leave(pool);
+    return status;
+}
+
+vram_status vram_pin(vram_addr addr) {
+    return change_pins(addr, true, "vram_pin");
+}
+
+vram_status vram_unpin(vram_addr addr) {
+    return change_pins(addr, false, "vram_unpin");
+}
+
+/* ------------------------------------------------------------ ahead of time */
+
+vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t count, vram_queue *queue) {
+    static const char operation[] = "vram_pool_warm";
+    vram_status status = VRAM_OK;
+    uint32_t made = 0;
+    vram_addr *addrs = count ? vr_mem_alloc(count, sizeof *addrs, operation) : NULL;
+    if (!addrs) {
+        return count ? VRAM_ERR_HOST_MEMORY
+                     : vr_fail(VRAM_ERR_INVALID, operation, "0 blocks were asked for");
+    }
+    while (made < count && (status = vram_alloc(pool, size, queue, &addrs[made])) == VRAM_OK) {
+        made++;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    while (made > 0) {
+        vram_free(pool, addrs[--made], queue);
+    }
+    vr_error_restore(&error);
+    vr_mem_free(addrs);
+    return status;
+}
+
+vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
+    static const char operation[] = "vram_pool_trim";
+    void *entered;
+    struct vr_plan *plan = NULL;
+    struct vr_block *none = NULL;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_pool *pool = entered;
+    vr_pool_drain(pool);
+    vr_pool_look(pool);
+    vr_mutex_lock(&pool->lock);
+    status = vr_space_trim(pool->space, keep_bytes, &plan);
+    vr_mutex_unlock(&pool->lock);
+    if (status == VRAM_OK && plan) {
+        status = vr_pool_execute(pool, plan, &none);
+    }
+    vr_leave(pool);
+    return status;
+}
+
+/* ----------------------------------------------------------------- counters */
+
+/* Sums as they are gathered over all threads. */
+struct sums {
+    const struct vr_pool *pool;
+    struct vram_pool_stats *stats;
+    uint64_t held_in, held_out, requested_in, requested_out;
+};
+
+static void add_counts(struct sums *sums, const struct vr_cache_counts *counts) {
+    sums->stats->allocs += vr_load(&counts->allocs, VR_RELAXED);
+    sums->stats->frees += vr_load(&counts->frees, VR_RELAXED);
+    sums->stats->hits += vr_load(&counts->hits, VR_RELAXED);
+    sums->stats->returns += vr_load(&counts->returns, VR_RELAXED);
+    sums->stats->cached_bytes += vr_load(&counts->cached_bytes, VR_RELAXED);
+    sums->held_in += vr_load(&counts->held_in, VR_RELAXED);
+    sums->held_out += vr_load(&counts->held_out, VR_RELAXED);
+    sums->requested_in += vr_load(&counts->requested_in, VR_RELAXED);
+    sums->requested_out += vr_load(&counts->requested_out, VR_RELAXED);
+}
+
+static void add_thread(struct vr_thread_state *thread, void *user) {
+    struct sums *sums = user;
+    for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
+        if (thread->caches[i] && thread->caches[i]->pool == sums->pool) {
+            add_counts(sums, &thread->caches[i]->counts);
+            sums->stats->thread_cache_bytes += sizeof *thread->caches[i];
+        }
+    }
+}
+
+static void add_space(struct vr_pool *pool, struct vram_pool_stats *stats) {
+    struct vr_space_stats space;
+    vr_mutex_lock(&pool->lock);
+    vr_space_stats_get(pool->space, &space);
+    stats->cached_bytes += pool->depot.held_bytes;
+    stats->metadata_bytes =
+        space.metadata_bytes + vr_block_table_bytes(&pool->table) + sizeof *pool;
+    vr_mutex_unlock(&pool->lock);
+    stats->reserved_bytes = space.reserved_bytes;
+    stats->peak_reserved_bytes = space.peak_reserved_bytes;
+    stats->peak_allocated_bytes = space.peak_need_bytes;
+    stats->moved_handles = space.moved_pieces;
+    stats->moved_bytes = space.moved_bytes;
+    stats->move_ns = space.move_ns;
+    stats->spare_handles = space.spares;
+}
+
+static void add_calls(const struct vr_pool *pool, struct vram_pool_stats *stats) {
+    stats->misses = vr_load(&pool->misses, VR_RELAXED);
+    stats->driver_creates = vr_load(&pool->calls[VR_CALL_CREATE], VR_RELAXED);
+    stats->driver_releases = vr_load(&pool->calls[VR_CALL_RELEASE], VR_RELAXED);
+    stats->driver_maps = vr_load(&pool->calls[VR_CALL_MAP], VR_RELAXED);
+    stats->driver_unmaps = vr_load(&pool->calls[VR_CALL_UNMAP], VR_RELAXED);
+    stats->driver_accesses = vr_load(&pool->calls[VR_CALL_ACCESS], VR_RELAXED);
+    stats->driver_allocs = vr_load(&pool->calls[VR_CALL_ALLOC], VR_RELAXED);
+    stats->driver_frees = vr_load(&pool->calls[VR_CALL_FREE], VR_RELAXED);
+    stats->driver_markers = vr_load(&pool->calls[VR_CALL_MARK], VR_RELAXED);
+}
+
+vram_status vram_pool_stats_get(vram_pool *handle, vram_pool_stats *stats) {
+    static const char operation[] = "vram_pool_stats_get";
+    struct vram_pool_stats full = {.size = sizeof full};
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_pool *pool = entered;
+    struct sums sums = {.pool = pool, .stats = &full};
+    vr_thread_visit_all(add_thread, &sums);
+    add_counts(&sums, &pool->past);
+    full.requested_bytes = sums.requested_in - sums.requested_out;
+    full.allocated_bytes = sums.held_in - sums.held_out;
+    full.live_blocks = full.allocs - full.frees;
+    add_space(pool, &full);
+    add_calls(pool, &full);
+    status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    vr_leave(pool);
+    return status;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool_object.h: what stands behind a vram_pool, and who does what to it.
+ *
+ *   pool.c       making and ending pools; the hit paths of vram_alloc and vram_free
+ *   miss.c       a miss: depot, space, a plan, and what to do when memory is short
+ *   executor.c   carries a plan out with the driver, or with the program's provider
+ *   drain.c      the way back: from caches and depot into the space
+ *   pool_info.c  counters, look-ups, uses and pins
+ *
+ *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
+ *      a driver call: what the space wants done comes as a plan (space.h).
+ *  (2) A block is in the table from the moment it leaves the space until it returns.
+ *  (3) The pool outlives its caches: a cache is dropped by its thread's end, its queue's end or the
+ *      pool's, each with the thread kept out.
+ *  (4) A freed block that other queues still use, or that is pinned, waits in `deferred`.
+ */
+#ifndef VR_POOL_OBJECT_H
+#define VR_POOL_OBJECT_H
+
+#include "core/block_table.h"
+#include "core/cache.h"
+#include "core/depot.h"
+#include "core/lane.h"
+#include "core/space.h"
+#include "device/address.h"
+#include "device/objects.h"
+#include "vram/pool.h"
+
+/* Driver calls that a pool counts. */
+enum vr_pool_call {
+    VR_CALL_CREATE,
+    VR_CALL_RELEASE,
+    VR_CALL_MAP,
+    VR_CALL_UNMAP,
+    VR_CALL_ACCESS,
+    VR_CALL_ALLOC,
+    VR_CALL_FREE,
+    VR_CALL_MARK,
+    VR_CALL_COUNT
+};
+
+/* Another queue that uses a block, and until when. */
+struct vr_uses {
+    struct vr_uses *next;
+    struct vr_stamp stamp;
+};
+
+struct vr_pool {
+    struct vr_object object;
+    struct vr_watcher watcher;
+    struct vr_device_object *device; /* pinned */
+    struct vram_provider provider;   /* alloc NULL: the device's own memory */
+    uint32_t flags;                  /* vram_pool_flag */
+    uint64_t granule;
+    char name[64];
+    struct vr_record *range;     /* the reserved addresses; NULL: segments */
+    struct vr_block_table table; /* read without the lock */
+    vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
+    vr_atomic_u64 calls[VR_CALL_COUNT];
+    vr_atomic_u64 misses;
+    struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
+
+    struct vr_mutex lock; /* guards the rest */
+    struct vr_space *space;
+    struct vr_lanes lanes;
+    struct vr_depot depot;
+    uint64_t plans;            /* times that held memory did not suffice */
+    struct vr_block *deferred; /* freed, waiting for other queues or pins; by `next` */
+};
+
+/* Bytes of large blocks that all caches of the pool may hold together: a budget; cache.c. */
+bool vr_pool_large_take(struct vr_pool *pool, uint64_t bytes);
+void vr_pool_large_give(struct vr_pool *pool, uint64_t bytes);
+
+/* Now, in the device's time: a simulated device has its own; executor.c. */
+uint64_t vr_pool_now(const struct vr_pool *pool);
+
+/* What one request is about. */
+struct vr_request {
+    uint64_t size;                        /* as asked for */
+    uint64_t bytes;                       /* rounded */
+    uint64_t align;                       /* 0: as all blocks are */
+    uint64_t queue;                       /* handle number; 0: none */
+    struct vr_queue_object *queue_object; /* pinned by the caller; NULL: none */
+    uint32_t flags;                       /* vram_alloc_flag */
+    const char *tag;
+};
+
+/* Sees to it that stamps of the queue can be asked for. The caller has it pinned. Under the lock;
+   miss.c. */
+vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue);
+
+/* A block for the request, out of the space or the depot, ready to be handed out (state CACHED), and up
+   to *extra further ones of the same size in `more`; miss.c. */
+vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
+                           struct vr_block **block, struct vr_block **more, uint32_t *extra);
+
+/* Carries a plan out, without the lock, and commits or undoes it. On VRAM_OK *block is the plan's
+   block, or NULL for a plan without one; executor.c. */
+vram_status vr_pool_execute(struct vr_pool *pool, struct vr_plan *plan, struct vr_block **block);
+/* Gives every piece back to the driver, when the pool ends; executor.c. */
+void vr_pool_release_all(struct vr_pool *pool);
+
+/* Gives owned blocks (state CACHED) that were freed on `queue` back, to the depot or the space;
+   drain.c. Never fails. */
+void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **blocks, uint32_t count);
+/* Takes all blocks out of all caches and the depot into the space. */
+void vr_pool_drain(struct vr_pool *pool);
+/* Drops all caches of the pool, or those of one queue (0: all). */
+void vr_pool_drop_caches(struct vr_pool *pool, uint64_t queue);
+/* What a thread that ends does with its caches. */
+void vr_pool_thread_ended(struct vr_thread_state *thread);
+/* Frees what of `deferred` has become free. Under the lock. */
+void vr_pool_settle(struct vr_pool *pool);
+/* Marks a queue so that its stamps can pass: the library's own, or any with `ours`. No lock held. */
+void vr_pool_mark(struct vr_pool *pool, uint64_t queue, bool ours);
+
+/* Lets stamps pass that can: marks what nobody can see the end of yet, asks each pending queue once how
+   far it is, and waits for none; drain.c. No lock held. */
+void vr_pool_look(struct vr_pool *pool);
+
+/* The slow halves of the public calls; pool.c. */
+vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue,
+                               const vram_alloc_options *options, vram_addr *addr);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * space.h: the block engine. It knows addresses, sizes and stamps, never a device.
+ *
+ * A space hands out blocks of the pool's addresses and takes them back. What the driver has to do for
+ * it (map physical memory, fetch a segment) it only writes down, as a plan: a list of steps that the
+ * pool executes in order, without its lock, and then commits or aborts.
+ *
+ *     vr_space_alloc --FOUND--> block                                      no driver needed
+ *          |
+ *          +---------PLAN---> pool runs the steps --all done--> vr_space_commit --> block
+ *                                   |
+ *                                   +--step k failed--> vr_space_undo (the steps that take back what
+ *                                                       cannot stay), run them, vr_space_abort
+ *
+ * Two modes. VMM: one reserved range; physical memory comes in handles of one or more granules, each
+ * mapped and unmapped whole, and free handles are moved to where they are needed. SEGMENTS: the
+ * provider gives whole segments; best fit, coalescing, empty segments returned.
+ *
+ * Rules for the caller:
+ *  (1) Every call is made under the pool's lock; nothing here locks, waits, or calls a driver. While
+ *      the steps of a plan run, the lock is open and other calls may be made: all that an open plan
+ *      touches is claimed and invisible to them. Any number of plans may be open.
+ *  (2) The steps of a plan and the fields of a piece that they use may be read without the lock while
+ *      the plan is open; the pool writes `native` of a piece in a CREATE step, and `ns` of each step.
+ *  (3) vr_space_free, _commit, _undo and _abort never fail and never allocate. vr_space_alloc and
+ *      vr_space_trim that return an error have changed nothing that can be seen from outside.
+ *  (4) A piece is unmapped or returned only when the stamps of all frees over it have passed. Pieces
+ *      under live blocks are never touched, so a pin of a live block needs no call here.
+ *  (5) `passed` is called under the lock, must be quick, and once true for a stamp must stay true. It
+ *      is never called in deterministic mode, where the space does not move memory and a queue finds
+ *      only what was freed on that queue, so that addresses follow from the order of calls alone.
+ */
+#ifndef VR_SPACE_H
+#define VR_SPACE_H
+
+#include "base/list.h"
+#include "core/block.h"
+
+struct vr_space;
+struct vr_plan_item;
+
+enum vr_space_mode { VR_SPACE_VMM = 0, VR_SPACE_SEGMENTS = 1 };
+
+struct vr_space_config {
+    enum vr_space_mode mode;
+    bool deterministic;
+    uint64_t base, bytes;    /* VMM: the reserved range, multiples of granule */
+    uint64_t granule;        /* a power of two >= 4096: unit of handles and of segments */
+    uint64_t limit_bytes;    /* physical memory the space may hold; 0: no limit */
+    uint64_t largest_handle; /* bytes; 0: 64 MiB; VMM */
+    uint32_t slack_ppm;      /* of the peak, may be held beyond need before memory is moved */
+    uint32_t share_ppm;      /* of elapsed time, may be spent on moving */
+    uint64_t credit_ns; /* of moving, in hand at the start, for when growth would be far too much */
+    bool (*passed)(void *user, struct vr_stamp stamp); /* whether the work is known to be over */
+    void *user;                                        /* handed to passed */
+};
+
+/* ------------------------------------------------------------------- plans */
+
+/* Physical memory: a handle that may be mapped (VMM), or a segment. */
+struct vr_piece {
+    uint64_t native; /* the pool's name for it; written by the pool in the CREATE step */
+    uint64_t
+        addr; /* where it is mapped; VR_NOWHERE: nowhere. A segment's is written by the pool. */
+    uint64_t bytes;
+    struct vr_link all, spare; /* the space's own */
+    struct vr_block *first;    /* the space's own: lowest span of a segment */
+};
+
+#define VR_NOWHERE UINT64_MAX
+
+enum vr_step_kind {
+    VR_STEP_CREATE = 0, /* VMM: physical memory of `bytes`; segments: a segment of `bytes`. The pool
+                            writes piece->native, and piece->addr of a segment. */
+    VR_STEP_UNMAP = 1,  /* the handle from [addr, addr + bytes) */
+    VR_STEP_MAP = 2,    /* the handle at [addr, addr + bytes) */
+    VR_STEP_ACCESS =
+        3, /* make [addr, addr + bytes) usable: whole handles mapped before it; no piece */
+    VR_STEP_RELEASE = 4 /* give the piece back: an unmapped handle, or a segment at addr */
+};
+
+struct vr_step {
+    enum vr_step_kind kind;
+    uint32_t handles;       /* ACCESS: handles in the range; else 1 */
+    struct vr_piece *piece; /* NULL for ACCESS */
+    uint64_t addr, bytes;
+    uint64_t ns;               /* what it took, written by the pool; 0: not measured */
+    struct vr_plan_item *item; /* the space's own: what it is done for; ACCESS: the first of them */
+};
+
+struct vr_plan {
+    struct vr_step *steps;
+    uint32_t count;
+    uint32_t moved_handles;   /* taken from elsewhere (UNMAP and MAP), or spares mapped */
+    uint32_t created_handles; /* new ones (CREATE) */
+    uint32_t released_handles;
+    uint64_t moved_bytes, created_bytes, released_bytes;
+    /* The space's own: what happens to which piece; the claimed window; the block to be. */
+    struct vr_plan_item *items;
+    uint32_t item_count, item_room;
+    struct vr_block *target; /* first claim of [from, to); NULL: no window */
+    struct vr_block *edges;  /* two records put aside for the commit */
+    uint64_t from, to;
+    uint64_t addr, bytes; /* of the block; bytes 0: none */
+    uint64_t run_end;     /* where the siblings of the block will end; 0: none are expected */
+    uint64_t price_ns;    /* charged to the budget in advance */
+};
+
+/* -------------------------------------------------------------- allocation */
+
+enum vr_want_flag {
+    VR_WANT_HELD = 1 << 0,  /* only memory that is mapped already: FOUND or an error, no plan */
+    VR_WANT_PROBE = 1 << 3, /* FOUND where the space would of its own accord, no plan otherwise */
+    VR_WANT_NO_GROWTH = 1 << 1, /* no CREATE: move what there is, whatever the time budget says */
+    VR_WANT_AFTER = 1 << 2      /* memory that another queue still uses will do: see answer.after */
+};
+
+struct vr_want {
+    uint64_t bytes;  /* > 0; the space rounds up to 512 */
+    uint64_t align;  /* a power of two up to the granule; 0: 512 */
+    uint64_t queue;  /* handle number, not 0: who uses it first */
+    uint64_t now_ns; /* a clock that never goes back, for the time budget */
+    uint64_t
+        idle_bytes; /* of blocks out of the space, how many lie in caches: not counted as need */
+    uint32_t flags; /* of vr_want_flag */
+};
+
+struct vr_answer {
+    struct vr_block *block; /* FOUND: the block, its state still VR_BLOCK_FREE; else NULL */
+    struct vr_plan *plan;   /* PLAN: to be run; else NULL */
+    struct vr_stamp after; /* FOUND with VR_WANT_AFTER: work to be waited for by the queue before it
+                               uses the block; queue 0: none */
+};
+
+vram_status vr_space_create(const struct vr_space_config *config, struct vr_space **space);
+
+/* Frees the bookkeeping, and with it all blocks' records; calls no driver. The pool walks the pieces
+   before it and gives them back. No plan may be open. NULL is allowed. */
+void vr_space_destroy(struct vr_space *space);
+
+/*
+ * Finds or plans a block.
+ * VRAM_ERR_LIMIT: growing would pass the limit (or VR_WANT_NO_GROWTH, _HELD, _PROBE forbid it).
+ * VRAM_ERR_FRAGMENTED: no run of addresses is long enough.
+ * VRAM_ERR_NOT_READY: enough would be there once stamps pass: see vr_space_pending.
+ * VRAM_ERR_HOST_MEMORY. Only the last is recorded as an error.
+ */
+vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *want,
+                           struct vr_answer *answer);
+
+/* Takes a block back. block->stamp says until when work may use it. The record is the space's from
+   here on. */
+void vr_space_free(struct vr_space *space, struct vr_block *block);
+
+/* All steps are done. The block of the plan, or NULL (trim). The plan is gone. */
+struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan);
+
+/* Step `done` failed, the `done` before it succeeded. Replaces the steps by those that take back what
+   cannot stay: handles mapped without access, memory created for nothing. May be none. */
+void vr_space_undo(struct vr_space *space, struct vr_plan *plan, uint32_t done);
+
+/* Ends a plan after vr_space_undo. failed[i]: undo step i failed (NULL: none did); a step whose piece
+   failed before in this list is not tried and has failed too. Handles that are mapped nowhere stay as
+   spares; one that could not be taken back is lost with its addresses, and counted. The plan is gone. */
+void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *failed);
+
+/* Plans to give free memory back until at most keep_bytes are held, as far as possible: *plan is NULL
+   when there is nothing to do. Commit returns NULL for it. */
+vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan);
+
+/* The work that must end next for more memory to be free to all: the stamp of the oldest free that
+   has not passed. False when there is none. */
+bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp);
+
+/* The pieces in no particular order: NULL gives the first, the last gives NULL. */
+struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *piece);
+
+/* ---------------------------------------------------------------- looking */
+
+struct vr_space_stats {
+    uint64_t reserved_bytes; /* physical memory: mapped, spare and lost */
+    uint64_t peak_reserved_bytes;
+    uint64_t out_bytes;          /* in blocks handed out (the program's, or in caches) */
+    uint64_t peak_need_bytes;    /* most of out_bytes - idle_bytes that was asked for */
+    uint64_t hole_bytes;         /* mapped and free */
+    uint64_t largest_hole_bytes; /* largest mapped free run under one stamp */
+    uint64_t pending_bytes;      /* of hole_bytes, under stamps not seen to have passed */
+    uint64_t spare_bytes;        /* created, mapped nowhere */
+    uint64_t lost_bytes;         /* could neither be used nor taken back after a failed step */
+    uint64_t blocks, holes, pieces, spares, lost;
+    uint64_t moved_pieces, moved_bytes, move_ns; /* since the start */
+    uint64_t forced_bytes;   /* grown past the aim because moving was not possible or too dear */
+    uint64_t metadata_bytes; /* host memory of all this */
+};
+
+void vr_space_stats_get(struct vr_space *space, struct vr_space_stats *stats);
+
+/* A number for the present layout: equal layouts have equal numbers. O(n). */
+uint64_t vr_space_hash(const struct vr_space *space);
+
+/* Checks every invariant; false with the first violation in `text`. O(n), for tests and debugging. */
+bool vr_space_check(const struct vr_space *space, char *text, size_t text_bytes);
+
+#endif

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * supply.c: where the memory for a block comes from.
+ *
+ * The aim is the highest need so far and a little slack. Up to it the pool simply grows: no call is
+ * cheaper than creating. Beyond it free pieces are taken from holes, the longest idle first, as far as
+ * the time budget goes; then the pool grows past its aim, if its limit lets it.
+ *
+ * What a driver charges for is the number of handles, not of bytes. So a piece that is much smaller
+ * than what would be created in its new place is not moved but released, together with others, and one
+ * new handle stands for them all; and a piece that is too large is released for one that fits.
+ */
+#include "core/plan.h"
+
+#include "base/memory.h"
+#include "base/size.h"
+
+#include <assert.h>
+
+enum {
+    GROW_PART = 4096,  /* a handle made by growth is this part of the peak, */
+    GROW_LEAST = 2,    /* at least so many granules; the largest is the configuration's */
+    MELT_PART = 32,    /* one made of released ones is this part of the window, */
+    MELT_LEAST = 8,    /* at least so many granules, */
+    MELT_MOST = 16,    /* at most so many */
+    SEGMENT_PART = 16, /* an ordinary segment is this part of what is held */
+    FAR_PERCENT = 8    /* growth this far past the peak is worth the reserve */
+};
+
+/* One planning: how much may still be done. */
+struct supply {
+    struct vr_space *space;
+    struct vr_plan *plan;
+    uint64_t aim_bytes;   /* to be held without moving anything */
+    uint64_t far_bytes;   /* to be held without touching the reserve */
+    uint64_t limit_bytes; /* to be held at all */
+    uint64_t window_bytes;
+    int64_t purse_ns, reserve_ns;
+    uint64_t released; /* by this plan */
+    uint64_t melted;   /* of it, not yet created anew */
+};
+
+static uint64_t held(const struct supply *supply) {
+    const struct vr_space *space = supply->space;
+    return space->stats.reserved_bytes + space->planned_bytes - supply->released;
+}
+
+static uint64_t room_below(uint64_t bytes, uint64_t held_bytes) {
+    return bytes > held_bytes ? bytes - held_bytes : 0;
+}
+
+static struct supply supply_begin(struct vr_space *space, const struct vr_want *want,
+                                  struct vr_plan *plan, uint64_t window_bytes) {
+    uint64_t need = space->stats.out_bytes + want->bytes;
+    need -= want->idle_bytes < need ? want->idle_bytes : need;
+    need = need > space->stats.peak_need_bytes ? need : space->stats.peak_need_bytes;
+    struct supply supply = {.space = space, .plan = plan, .window_bytes = window_bytes};
+    supply.aim_bytes = need + (uint64_t)((double)need * space->config.slack_ppm / 1e6);
+    supply.far_bytes = need + need / 100 * FAR_PERCENT;
+    supply.limit_bytes = space->config.limit_bytes ? space->config.limit_bytes : UINT64_MAX;
+    supply.purse_ns = space->purse_ns;
+    supply.reserve_ns = space->reserve_ns;
+    if (want->flags & VR_WANT_NO_GROWTH) {
+        uint64_t now = held(&supply);
+        supply.limit_bytes = now < supply.limit_bytes ? now : supply.limit_bytes;
+    }
+    return supply;
+}
+
+/* The plan stands: what it is expected to cost is spent. */
+static vram_status supply_end(struct supply *supply, vram_status status, struct vr_plan **out) {
+    struct vr_space *space = supply->space;
+    if (status == VRAM_OK) {
+        status = vr_plan_write(space, supply->plan);
+    }
+    if (status != VRAM_OK) {
+        vr_plan_cancel(space, supply->plan);
+        return status;
+    }
+    supply->plan->price_ns = (uint64_t)(space->purse_ns - supply->purse_ns) +
+                             (uint64_t)(space->reserve_ns - supply->reserve_ns);
+    space->purse_ns = supply->purse_ns;
+    space->reserve_ns = supply->reserve_ns;
+    *out = supply->plan;
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------------ taking */
+
+/* The lowest piece that lies wholly inside the hole, or NULL. */
+static struct vr_piece *inner_piece(const struct vr_space *space, const struct vr_block *hole) {
+    uint64_t addr = vr_granule_up(space, vr_span_addr(hole));
+    while (addr < vr_span_end(hole)) {
+        struct vr_piece *piece = vr_ground_get(&space->ground, addr);
+        assert(piece);
+        if (piece->addr >= vr_span_addr(hole) && piece->addr + piece->bytes <= vr_span_end(hole)) {
+            return piece;
+        }
+        addr = piece->addr + piece->bytes;
+    }
+    return NULL;
+}
+
+/* A segment that is one hole, or NULL. */
+static struct vr_piece *empty_segment(const struct vr_block *hole) {
+    return hole->span.before || hole->span.after ? NULL : hole->span.segment;
+}
+
+/* The longest idle piece and the hole it lies in. Holes that hold no whole piece leave the list: they
+   come back when they change. */
+static struct vr_piece *idle_piece(struct vr_space *space, struct vr_block **hole) {
+    struct vr_link *link;
+    while ((link = vr_list_first(&space->idle))) {
+        *hole = VR_CONTAINER(link, struct vr_block, span.age);
+        struct vr_piece *piece =
+            space->config.mode == VR_SPACE_VMM ? inner_piece(space, *hole) : empty_segment(*hole);
+        if (piece) {
+            return piece;
+        }
+        vr_link_remove(link);
+    }
+    return NULL;
+}
+
+/* Puts one more free piece into the plan: a spare, or the longest idle one. *taken is NULL when there
+   is none. */
+static vram_status take_one(struct supply *supply, struct vr_piece **taken) {
+    struct vr_space *space = supply->space;
+    struct vr_link *spare = vr_list_first(&space->spares);
+    struct vr_block *hole = NULL;
+    struct vr_piece *piece =
+        spare ? VR_CONTAINER(spare, struct vr_piece, spare) : idle_piece(space, &hole);
+    *taken = NULL;
+    if (!piece) {
+        return VRAM_OK;
+    }
+    if (vr_span_stock(space, 2) != VRAM_OK) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    struct vr_plan_item *item = vr_plan_add(supply->plan, piece);
+    if (!item) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    if (spare) {
+        vr_link_remove(spare);
+        space->stats.spares--;
+        space->stats.spare_bytes -= piece->bytes;
+    } else {
+        item->source = vr_hole_cut(space, hole, piece->addr, piece->bytes);
+        item->source->span.was = VR_SPAN_HOLE;
+        item->source->span.kind = VR_SPAN_CLAIM;
+    }
+    *taken = piece;
+    return VRAM_OK;
+}
+
+static int64_t move_price(const struct vr_space *space) {
+    return (int64_t)(space->prices[VR_STEP_UNMAP] + space->prices[VR_STEP_MAP] +
+                     space->prices[VR_STEP_ACCESS]);
+}
+
+/* Takes pieces until *need bytes are together, none is left, or the purse is empty (NULL: it never is);
+   *need is what is still missing. */
+static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns) {
+    while (*need && (!purse_ns || *purse_ns > 0)) {
+        struct vr_piece *piece;
+        vram_status status = take_one(supply, &piece);
+        if (status != VRAM_OK || !piece) {
+            return status;
+        }
+        *need -= piece->bytes < *need ? piece->bytes : *need;
+        *(purse_ns ? purse_ns : &supply->purse_ns) -= move_price(supply->space);
+    }
+    return VRAM_OK;
+}
+
+/* Takes what is to come from elsewhere when `bytes` are needed: from the purse what would pass the aim,
+   from the reserve what would pass it by far, at any price what would pass the limit. */
+static vram_status gather(struct supply *supply, uint64_t bytes) {
+    uint64_t past_aim = room_below(bytes, room_below(supply->aim_bytes, held(supply)));
+    uint64_t past_far = room_below(bytes, room_below(supply->far_bytes, held(supply)));
+    uint64_t past_limit = room_below(bytes, room_below(supply->limit_bytes, held(supply)));
+    uint64_t left = past_aim > past_limit ? past_aim : past_limit, all = left;
+    vram_status status = take(supply, &left, &supply->purse_ns);
+    uint64_t got = all - left;
+    if (status == VRAM_OK && past_far > got) {
+        left = all = past_far - got;
+        status = take(supply, &left, &supply->reserve_ns);
+        got += all - left;
+    }
+    if (status == VRAM_OK && past_limit > got) {
+        left = past_limit - got;
+        status = take(supply, &left, NULL);
+        if (status == VRAM_OK && left) {
+            return vr_list_first(&supply->space->pending) ? VRAM_ERR_NOT_READY : VRAM_ERR_LIMIT;
+        }
+    }
+    return status;
+}
+
+/* ----------------------------------------------------------------- filling */
+
+/* How large a handle is made where `room` bytes are to be filled: coarse when it stands for others that
+   were released, since those are moved again and again. */
+static uint64_t handle_bytes(const struct supply *supply, uint64_t room, bool melted) {
+    const struct vr_space *space = supply->space;
+    uint64_t granule = space->config.granule, most = space->config.largest_handle;
+    uint64_t bytes =
+        melted ? supply->window_bytes / MELT_PART : space->stats.peak_need_bytes / GROW_PART;
+    uint64_t least = (melted ? MELT_LEAST : GROW_LEAST) * granule;
+    most = melted && most > MELT_MOST * granule ? MELT_MOST * granule : most;
+    bytes = bytes > least ? bytes : least;
+    bytes = bytes > most ? most : bytes;
+    bytes = bytes > room ? room : bytes;
+    bytes = bytes > granule ? bytes : granule;
+    return UINT64_C(1) << vr_high_bit(bytes);
+}
+
+static vram_status create(struct supply *supply, struct vr_block *target, uint64_t to,
+                          uint64_t bytes, bool growth) {
+    struct vr_piece *piece = vr_mem_alloc(1, sizeof *piece, "vram_alloc");
+    struct vr_plan_item *item = piece ? vr_plan_add(supply->plan, piece) : NULL;
+    if (!item) {
+        vr_mem_free(piece);
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    piece->addr = VR_NOWHERE;
+    piece->bytes = bytes;
+    item->fresh = true;
+    item->growth = growth;
+    item->target = target;
+    item->to = to;
+    supply->space->planned_bytes += bytes;
+    return VRAM_OK;
+}
+
+/* Finds memory for one void of the window. Pieces of about the right size are moved, others melted. */
+static vram_status fill(struct supply *supply, struct vr_block *target) {
+    uint64_t at = vr_span_addr(target), end = vr_span_end(target);
+    uint32_t first = supply->plan->item_count;
+    vram_status status = gather(supply, end - at);
+    for (uint32_t i = first; status == VRAM_OK && i < supply->plan->item_count; i++) {
+        struct vr_plan_item *item = &supply->plan->items[i];
+        uint64_t bytes = item->piece->bytes;
+        if (bytes <= end - at && bytes * 2 >= handle_bytes(supply, end - at, true)) {
+            item->target = target;
+            item->to = at;
+            at += bytes;
+        } else {
+            supply->released += bytes;
+            supply->melted += bytes;
+        }
+    }
+    while (status == VRAM_OK && at < end) {
+        bool growth = supply->melted == 0;
+        uint64_t bytes = handle_bytes(supply, end - at, !growth);
+        if (!growth) {
+            bytes = bytes < supply->melted ? bytes : supply->melted;
+            supply->melted -= bytes;
+        }
+        status = create(supply, target, at, bytes, growth);
+        at += bytes;
+    }
+    return status;
+}
+
+/* Claims the window, span by span. */
+static vram_status claim(struct vr_space *space, struct vr_plan *plan,
+                         const struct vr_window *window) {
+    struct vr_block *span = window->first;
+    uint64_t end = window->addr + window->bytes;
+    while (span && vr_span_addr(span) < end) {
+        uint64_t low = vr_span_addr(span) > window->addr ? vr_span_addr(span) : window->addr;
+        uint64_t high = vr_span_end(span) < end ? vr_span_end(span) : end;
+        if (span->span.kind == VR_SPAN_VOID) {
+            low = vr_granule_down(space, low);
+            high = vr_granule_up(space, high);
+            if (vr_ground_prepare(&space->ground, low, high - low) != VRAM_OK) {
+                return VRAM_ERR_HOST_MEMORY;
+            }
+        }
+        if (vr_span_stock(space, 2) != VRAM_OK) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        span = vr_hole_cut(space, span, low, high - low);
+        span->span.was = span->span.kind;
+        span->span.kind = VR_SPAN_CLAIM;
+        plan->target = plan->target ? plan->target : span;
+        plan->to = high;
+        span = span->span.after;
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
+                           const struct vr_place *place, struct vr_plan **out) {
+    const struct vr_window *window = &place->window;
+    struct vr_plan *plan = vr_plan_new(space);
+    if (!plan) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    plan->addr = window->addr;
+    plan->bytes = want->bytes;
+    plan->run_end = place->run_end;
+    struct supply supply = supply_begin(space, want, plan, window->bytes);
+    vram_status status = claim(space, plan, window);
+    for (struct vr_block *span = plan->target;
+         status == VRAM_OK && span && vr_span_addr(span) < plan->to; span = span->span.after) {
+        if (span->span.was == VR_SPAN_VOID) {
+            status = fill(&supply, span);
+        }
+    }
+    return supply_end(&supply, status, out);
+}
+
+/* ---------------------------------------------------------------- segments */
+
+/* The more a space holds, the larger its next segment. */
+static uint64_t segment_bytes(const struct supply *supply, uint64_t bytes) {
+    const struct vr_space *space = supply->space;
+    uint64_t ordinary = space->stats.reserved_bytes / SEGMENT_PART + 2 * VR_MIB;
+    uint64_t most = space->config.largest_handle;
+    bytes = vr_granule_up(space, bytes);
+    ordinary = vr_granule_up(space, ordinary < most ? ordinary : most);
+    if (ordinary > room_below(supply->limit_bytes, held(supply))) {
+        ordinary = 0;
+    }
+    return ordinary > bytes ? ordinary : bytes;
+}
+
+vram_status vr_plan_segment(struct vr_space *space, const struct vr_want *want,
+                            struct vr_plan **out) {
+    struct vr_plan *plan = vr_plan_new(space);
+    if (!plan) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    plan->bytes = want->bytes;
+    struct supply supply = supply_begin(space, want, plan, want->bytes);
+    uint64_t bytes = segment_bytes(&supply, want->bytes);
+    vram_status status = gather(&supply, bytes);
+    if (status == VRAM_OK) {
+        status = create(&supply, NULL, VR_NOWHERE, bytes, plan->item_count == 0);
+    }
+    return supply_end(&supply, status, out);
+}
+
+/* -------------------------------------------------------------------- trim */
+
+vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **out) {
+    struct vr_plan *plan = vr_plan_new(space);
+    if (!plan) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    struct supply supply = {.space = space, .plan = plan};
+    uint64_t need = room_below(held(&supply), keep_bytes);
+    supply.purse_ns = space->purse_ns;
+    supply.reserve_ns = space->reserve_ns;
+    vram_status status = take(&supply, &need, NULL);
+    supply.purse_ns = space->purse_ns; /* giving back is nobody's moving time */
+    if (status == VRAM_OK && plan->item_count == 0) {
+        vr_plan_cancel(space, plan);
+        *out = NULL;
+        return VRAM_OK;
+    }
+    return supply_end(&supply, status, out);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * closing.c: how a device ends.
+ *
+ *  (1) A device takes no children any more, then its queues end, each after the last call that gives
+ *      it work and after that work.
+ *  (2) Queues of other devices may read its memory as a peer's. They are waited for, too; a copy that
+ *      is on its way to the driver is waited for before, and later ones are refused.
+ *  (3) Only then does anything go that work could use: kernels, mappings, physical memory. What has an
+ *      address of its own goes with the last reference, in the destructor.
+ *  (4) Work that does not finish until the deadline keeps all of that: the handles die, but the
+ *      references of what they stood for stay, which is a leak, logged, and better than memory that
+ *      is taken away under running work. Memory of peers, which such work may read, stays as well.
+ */
+#include "device/objects.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+
+/* -------------------------------------------------------------- looking about */
+
+/* The next device of the context, by handle, with a reference; NULL behind the last. */
+static struct vr_device_object *device_behind(struct vr_context *context, uint64_t last) {
+    struct vr_device_object *best = NULL;
+    vr_mutex_lock(&context->lock);
+    for (struct vr_link *link = vr_list_first(&context->devices); link;
+         link = vr_list_next(&context->devices, link)) {
+        struct vr_device_object *device = VR_CONTAINER(link, struct vr_device_object, link);
+        uint64_t handle = device->object.handle;
+        best = handle > last && (!best || handle < best->object.handle) ? device : best;
+    }
+    if (best) {
+        vr_handle_ref(best->object.handle); /* listed: its owner's reference is there */
+    }
+    vr_mutex_unlock(&context->lock);
+    return best;
+}
+
+/* The same for the queues of a device. */
+static struct vr_queue_object *queue_behind(struct vr_device_object *device, uint64_t last) {
+    struct vr_queue_object *best = NULL;
+    vr_mutex_lock(&device->lock);
+    for (struct vr_link *link = vr_list_first(&device->queues); link;
+         link = vr_list_next(&device->queues, link)) {
+        struct vr_queue_object *queue = VR_CONTAINER(link, struct vr_queue_object, link);
+        uint64_t handle = queue->object.handle;
+        best = handle > last && (!best || handle < best->object.handle) ? queue : best;
+    }
+    if (best) {
+        vr_handle_ref(best->object.handle);
+    }
+    vr_mutex_unlock(&device->lock);
+    return best;
+}
+
+/* --------------------------------------------------------- work without an end */
+
+static void set_unfinished(struct vr_device_object *device) {
+    vr_mutex_lock(&device->lock);
+    device->unfinished = true;
+    vr_mutex_unlock(&device->lock);
+}
+
+static bool is_unfinished(struct vr_device_object *device) {
+    vr_mutex_lock(&device->lock);
+    bool unfinished = device->unfinished;
+    vr_mutex_unlock(&device->lock);
+    return unfinished;
+}
+
+/* The device has a queue that never finished: keeps (4) for it and for what that queue may read. */
+static void keep_all(struct vr_device_object *device) {
+    uint64_t last = 0;
+    set_unfinished(device);
+    for (struct vr_device_object *other; (other = device_behind(device->context, last));) {
+        last = other->object.handle;
+        if (vr_device_reads(device, last)) {
+            set_unfinished(other);
+        }
+        vr_leave(other);
+    }
+}
+
+/* ------------------------------------------------------------------- queues */
+
+static void close_to_children(struct vr_device_object *device) {
+    vr_mutex_lock(&device->lock);
+    device->closing = true;
+    vr_mutex_unlock(&device->lock);
+}
+
+static void unlist_queue(struct vr_queue_object *queue) {
+    vr_mutex_lock(&queue->device->lock);
+    vr_link_remove(&queue->link);
+    vr_mutex_unlock(&queue->device->lock);
+}
+
+/* A queue is listed until it is done, or given up and everything marked that it may use: whoever
+   closes another device meanwhile finds the one or the other. */
+void vr_device_quiet(struct vr_device_object *device, uint64_t deadline) {
+    close_to_children(device);
+    for (struct vr_queue_object *queue; (queue = queue_behind(device, 0));) {
+        if (!vr_queue_retire(queue, deadline)) {
+            keep_all(device);
+            unlist_queue(queue);
+        }
+        vr_leave(queue);
+    }
+}
+
+/* ------------------------------------------------------------------ readers */
+
+bool vr_reader_begin(struct vr_device_object *device) {
+    vr_mutex_lock(&device->lock);
+    bool open = !device->closing;
+    device->readers += open;
+    vr_mutex_unlock(&device->lock);
+    return open;
+}
+
+void vr_reader_end(struct vr_device_object *device) {
+    vr_mutex_lock(&device->lock);
+    device->readers--;
+    vr_mutex_unlock(&device->lock);
+}
+
+/* Nothing of a lost device is read any more. */
+static bool is_lost(const struct vr_device_object *device) {
+    return vr_load(&device->base.lost, VR_ACQUIRE);
+}
+
+static bool has_readers(struct vr_device_object *device) {
+    vr_mutex_lock(&device->lock);
+    bool found = device->readers != 0;
+    vr_mutex_unlock(&device->lock);
+    return found;
+}
+
+/* Waits for all work of a device's queues; they stay as they are. */
+static bool settle_queues(struct vr_device_object *device, uint64_t deadline) {
+    bool settled = true;
+    uint64_t last = 0;
+    for (struct vr_queue_object *queue; (queue = queue_behind(device, last));) {
+        vram_status status = VRAM_OK;
+        last = queue->object.handle;
+        if (vr_queue_hold(queue)) {
+            status = vr_queue_settle(queue, deadline, "vram_device_close");
+            vr_queue_release(queue);
+        }
+        /* On a lost device nothing runs any more. */
+        settled = settled && (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST);
+        vr_leave(queue);
+    }
+    return settled;
+}
+
+/* Keeps (2). */
+static void wait_for_readers(struct vr_device_object *device, uint64_t deadline) {
+    uint64_t last = 0;
+    while (has_readers(device) && !is_lost(device) && !vr_deadline_passed(deadline)) {
+        vr_clock_sleep(20000);
+    }
+    bool settled = !has_readers(device) || is_lost(device);
+    for (struct vr_device_object *other; (other = device_behind(device->context, last));) {
+        last = other->object.handle;
+        if (other != device && vr_device_reads(other, device->object.handle)) {
+            settled = settle_queues(other, deadline) && settled;
+        }
+        vr_leave(other);
+    }
+    if (!settled) {
+        set_unfinished(device);
+    }
+}
+
+/* ------------------------------------------------------------------- ending */
+
+/* Takes the first child off a list; 0 when there is none left. A reference is added for the caller,
+   since the child's own may go at any moment. */
+static uint64_t take_child(struct vr_device_object *device, struct vr_list *list,
+                           size_t to_object) {
+    vr_mutex_lock(&device->lock);
+    struct vr_link *link = vr_list_first(list);
+    uint64_t handle = 0;
+    if (link) {
+        vr_link_remove(link);
+        handle = ((struct vr_object *)((char *)link - to_object))->handle;
+        vr_handle_ref(handle);
+    }
+    vr_mutex_unlock(&device->lock);
+    return handle;
+}
+
+/* Kills the handles of a list of children; with `finished` the children go, too. */
+static void end_children(struct vr_device_object *device, struct vr_list *list, size_t to_object,
+                         bool finished) {
+    uint64_t found;
+    while ((found = take_child(device, list, to_object))) {
+        if (vr_handle_retire(found) && finished) {
+            vr_handle_unpin(found);
+        }
+        vr_handle_unpin(found);
+    }
+}
+
+/* Unmaps everything; calls that are mapping meanwhile see to what they leave behind. */
+static void sweep(struct vr_device_object *device) {
+    vr_mutex_lock(&device->lock);
+    device->sweeping = true;
+    vr_mutex_unlock(&device->lock);
+    vr_ranges_unmap(device);
+}
+
+static void unlist_device(struct vr_device_object *device) {
+    vr_mutex_lock(&device->context->lock);
+    vr_link_remove(&device->link);
+    vr_mutex_unlock(&device->context->lock);
+}
+
+void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t deadline) {
+    struct vram_error error;
+    if (!vr_handle_retire(handle)) {
+        return;
+    }
+    vr_error_save(&error); /* ending cannot fail: what happens is logged, if anything */
+    vr_device_quiet(device, deadline);
+    wait_for_readers(device, deadline);
+    bool finished = !is_unfinished(device);
+    if (finished) {
+        vr_device_tell(device, 0);
+    } else {
+        vr_log(VRAM_LOG_ERROR, "work that uses %s device %u never finished; its memory is kept",
+               device->base.info.backend, device->base.index);
+    }
+    end_children(device, &device->kernels, offsetof(struct vr_kernel, link), finished);
+    if (finished) {
+        sweep(device);
+    }
+    end_children(device, &device->physicals, offsetof(struct vr_physical, link), finished);
+    unlist_device(device);
+    vr_error_restore(&error);
+    if (finished) {
+        vr_handle_unpin(handle); /* the owner's reference */
+    }
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * model.c: random operations on the block engine, against a naive model of memory (world.h).
+ *
+ *     build/tests/model --ops N --mode vmm|segments --seed S [--check K] [--json]
+ *
+ * Several queues allocate and free; stamps pass at random; several plans are open at once, their steps
+ * executed one by one between other operations, failing at random, undone with failures of their own;
+ * host memory runs out now and then; memory is trimmed. Every block handed out and every step is judged
+ * by the model, and the engine's own validator runs every K operations. Exit 0: nothing was wrong.
+ */
+#include "world.h"
+
+#include "base/memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIVE_MOST = 2048, PLANS_MOST = 4, UNDO_MOST = 65536 };
+
+struct live {
+    struct vr_block *block;
+    uint32_t owner;
+    uint64_t queue;
+};
+
+/* A plan on its way: the steps done, and of an undo which ones failed. */
+struct open_plan {
+    struct vr_plan *plan;
+    uint32_t done;
+    bool undoing;
+    struct vr_want want; /* bytes 0: a trim */
+    bool *failed;
+};
+
+struct counts {
+    uint64_t found, plans, commits, aborts, refused, frees, trims, host_failures, lost_most;
+};
+
+struct session {
+    struct world world;
+    struct vr_space *space;
+    struct vr_space_config config;
+    struct live live[LIVE_MOST];
+    uint32_t live_count, owners;
+    struct open_plan open[PLANS_MOST];
+    uint64_t random, now_ns;
+    uint64_t appetite; /* bytes the program wants live, changing slowly */
+    struct counts counts;
+};
+
+/* splitmix64 */
+static uint64_t random_next(struct session *session) {
+    uint64_t z = session->random += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
+    return z ^ z >> 31;
+}
+
+static uint64_t below(struct session *session, uint64_t bound) {
+    return random_next(session) % bound;
+}
+
+static bool segments(const struct session *session) {
+    return session->config.mode == VR_SPACE_SEGMENTS;
+}
+
+/* ------------------------------------------------------------------- blocks */
+
+static void hand_out(struct session *session, struct vr_block *block, uint64_t queue,
+                     struct vr_stamp after) {
+    struct live *live = &session->live[session->live_count++];
+    *live = (struct live){block, ++session->owners, queue};
+    vr_store(&block->state, VR_BLOCK_LIVE, VR_RELAXED);
+    world_give(&session->world, live->owner, vr_load(&block->addr, VR_RELAXED),
+               vr_load(&block->bytes, VR_RELAXED), queue, after);
+}
+
+/* Mostly on the queue it was allocated on; on another one after that has come past it, as a program
+   would that waits; now and then with no work at all. */
+static struct vr_stamp free_stamp(struct session *session, const struct live *live) {
+    struct world *world = &session->world;
+    uint64_t kind = below(session, 16), queue = live->queue;
+    if (kind == 0) {
+        queue = 1 + below(session, WORLD_QUEUES);
+    }
+    if (kind == 1 && world->passed[queue] == world->issued[queue]) {
+        return (struct vr_stamp){0};
+    }
+    return (struct vr_stamp){queue, ++world->issued[queue]};
+}
+
+static void free_one(struct session *session) {
+    if (session->live_count == 0) {
+        return;
+    }
+    uint32_t at = (uint32_t)below(session, session->live_count);
+    if (below(session, 4) == 0) {
+        at = session->live_count - 1; /* the latest, as scopes do */
+    }
+    struct live live = session->live[at];
+    session->live[at] = session->live[--session->live_count];
+    live.block->stamp = free_stamp(session, &live);
+    world_take(&session->world, live.owner, vr_load(&live.block->addr, VR_RELAXED),
+               vr_load(&live.block->bytes, VR_RELAXED), live.block->stamp);
+    vr_space_free(session->space, live.block);
+    session->counts.frees++;
+}
+
+static uint64_t random_bytes(struct session *session) {
+    static const uint64_t common[] = {512, 4096, 40000, 65536, 200000, 1 << 20, 3 << 20};
+    switch (below(session, 8)) {
+    case 0:
+        return 1 + below(session, 2048);
+    case 1:
+        return 1 + below(session, WORLD_GRANULE);
+    case 2:
+        return 1 + below(session, 16 * WORLD_GRANULE);
+    case 3:
+        return below(session, 64) == 0 ? 1 + below(session, 128 * WORLD_GRANULE)
+                                       : 1 + below(session, 40 * WORLD_GRANULE);
+    default: /* runs of a few sizes */
+        return common[session->owners / 8 % (sizeof common / sizeof common[0])];
+    }
+}
+
+static void check_answer(struct session *session, const struct vr_want *want,
+                         const struct vr_block *block) {
+    uint64_t addr = vr_load(&block->addr, VR_RELAXED), bytes = vr_load(&block->bytes, VR_RELAXED);
+    uint64_t rounded = (want->bytes + 511) / 512 * 512;
+    if (addr % (want->align ? want->align : 512) || bytes != rounded) {
+        world_blame(&session->world,
+                    "asked for %" PRIu64 " on a multiple of %" PRIu64 ", got %" PRIu64
+                    " at %" PRIx64,
+                    want->bytes, want->align, bytes, addr);
+    }
+}
+
+/* ------------------------------------------------------------------- plans */
+
+static struct open_plan *free_slot(struct session *session) {
+    for (int i = 0; i < PLANS_MOST; i++) {
+        if (!session->open[i].plan) {
+            return &session->open[i];
+        }
+    }
+    return NULL;
+}
+
+static void open_begin(struct session *session, struct open_plan *open, struct vr_plan *plan,
+                       const struct vr_want *want) {
+    if (plan->count > UNDO_MOST) {
+        world_blame(&session->world, "a plan of %u steps", plan->count);
+    }
+    bool *failed = open->failed;
+    *open = (struct open_plan){.plan = plan, .want = *want, .failed = failed};
+    session->counts.plans++;
+}
+
+static void open_end(struct session *session, struct open_plan *open) {
+    struct vr_plan *plan = open->plan;
+    open->plan = NULL;
+    if (open->undoing) {
+        vr_space_abort(session->space, plan, open->failed);
+        session->counts.aborts++;
+        return;
+    }
+    struct vr_block *block = vr_space_commit(session->space, plan);
+    session->counts.commits++;
+    if ((open->want.bytes != 0) != (block != NULL)) {
+        world_blame(&session->world, "a commit and no block, or one for a trim");
+    } else if (block) {
+        check_answer(session, &open->want, block);
+        hand_out(session, block, open->want.queue, (struct vr_stamp){0});
+    }
+}
+
+/* A step of an undo: fails now and then; what follows for the same piece is not tried. */
+static void undo_step(struct session *session, struct open_plan *open, uint64_t odds) {
+    struct vr_step *step = &open->plan->steps[open->done];
+    bool fails = odds && below(session, odds) == 0;
+    for (uint32_t i = 0; i < open->done; i++) {
+        fails |= open->failed[i] && open->plan->steps[i].piece == step->piece;
+    }
+    open->failed[open->done] = fails || !world_step(&session->world, step, segments(session));
+    open->done++;
+}
+
+/* One step of one plan; odds: 1 of how many fails, 0: none. */
+static void open_step(struct session *session, struct open_plan *open, uint64_t odds) {
+    if (open->done == open->plan->count) {
+        open_end(session, open);
+    } else if (open->undoing) {
+        undo_step(session, open, odds);
+    } else {
+        struct vr_step *step = &open->plan->steps[open->done];
+        bool fails = odds && below(session, odds) == 0;
+        step->ns = below(session, 2) ? below(session, 100000) : 0;
+        if (!fails && world_step(&session->world, step, segments(session))) {
+            open->done++;
+            return;
+        }
+        vr_space_undo(session->space, open->plan, open->done);
+        open->undoing = true;
+        open->done = 0;
+    }
+}
+
+static void run_plans(struct session *session, uint64_t steps) {
+    for (; steps > 0; steps--) {
+        struct open_plan *open = &session->open[below(session, PLANS_MOST)];
+        if (open->plan) {
+            /* Handles that are lost stay lost: few enough of them for the run to go on. */
+            struct vr_space_stats stats;
+            vr_space_stats_get(session->space, &stats);
+            uint64_t odds = open->undoing && stats.lost >= 8 ? 0 : open->undoing ? 16 : 40;
+            open_step(session, open, odds);
+        }
+    }
+}
+
+static void finish_plans(struct session *session) {
+    for (int i = 0; i < PLANS_MOST; i++) {
+        while (session->open[i].plan) {
+            open_step(session, &session->open[i], 0);
+        }
+    }
+}
+
+/* -------------------------------------------------------------- operations */
+
+static void alloc_one(struct session *session) {
+    struct open_plan *slot = free_slot(session);
+    if (session->live_count + PLANS_MOST >= LIVE_MOST || !slot) {
+        return;
+    }
+    struct vr_want want = {.bytes = random_bytes(session),
+                           .queue = 1 + below(session, WORLD_QUEUES),
+                           .now_ns = session->now_ns};
+    if (below(session, 8) == 0) {
+        want.align = UINT64_C(512) << below(session, 8);
+    }
+    want.flags = below(session, 4) ? 0 : (uint32_t)below(session, 8);
+    bool fail = below(session, 64) == 0;
+    if (fail) {
+        vr_mem_fail_at(1 + below(session, 4), false);
+    }
+    struct vr_answer answer;
+    vram_status status = vr_space_alloc(session->space, &want, &answer);
+    vr_mem_fail_at(0, false);
+    if (status == VRAM_OK && answer.block) {
+        check_answer(session, &want, answer.block);
+        hand_out(session, answer.block, want.queue, answer.after);
+        session->counts.found++;
+    } else if (status == VRAM_OK) {
+        if (want.flags & VR_WANT_HELD) {
+            world_blame(&session->world, "a plan for what had to be held");
+        }
+        open_begin(session, slot, answer.plan, &want);
+    } else if (status == VRAM_ERR_HOST_MEMORY && fail) {
+        session->counts.host_failures++;
+    } else if (status == VRAM_ERR_HOST_MEMORY || status == VRAM_ERR_INVALID) {
+        world_blame(&session->world, "an allocation failed with %d", status);
+    } else {
+        session->counts.refused++;
+    }
+}
+
+static void trim(struct session *session) {
+    struct open_plan *slot = free_slot(session);
+    struct vr_plan *plan = NULL;
+    if (slot &&
+        vr_space_trim(session->space, below(session, 64) * WORLD_GRANULE * 4, &plan) == VRAM_OK &&
+        plan) {
+        open_begin(session, slot, plan, &(struct vr_want){.bytes = 0});
+        session->counts.trims++;
+    }
+}
+
+/* A queue comes some way: never further than what was stamped on it. */
+static void pass_time(struct session *session) {
+    uint64_t queue = 1 + below(session, WORLD_QUEUES);
+    struct world *world = &session->world;
+    uint64_t way = world->issued[queue] - world->passed[queue];
+    world->passed[queue] += below(session, 2) ? way : below(session, way + 1);
+    session->now_ns += below(session, 1000000);
+}
+
+static void operate(struct session *session) {
+    struct vr_space_stats stats;
+    vr_space_stats_get(session->space, &stats);
+    bool hungry = stats.out_bytes < session->appetite;
+    uint64_t kind = below(session, 1024);
+    if (kind < 2) {
+        session->appetite = below(session, (uint64_t)WORLD_GRANULES * WORLD_GRANULE / 2);
+    } else if (kind < 4) {
+        trim(session);
+    } else if (kind < 100) {
+        pass_time(session);
+    } else if (kind < 100 + (hungry ? 600u : 300u)) {
+        alloc_one(session);
+    } else {
+        free_one(session);
+    }
+    run_plans(session, below(session, 16));
+}
+
+/* ---------------------------------------------------------------- judgement */
+
+static void judge(struct session *session) {
+    char text[200];
+    struct vr_space_stats stats;
+    if (!vr_space_check(session->space, text, sizeof text)) {
+        world_blame(&session->world, "%s", text);
+    }
+    vr_space_stats_get(session->space, &stats);
+    bool open = false;
+    for (int i = 0; i < PLANS_MOST; i++) {
+        open |= session->open[i].plan != NULL;
+    }
+    if (!open && stats.reserved_bytes != session->world.held_bytes) {
+        world_blame(&session->world, "the engine holds %" PRIu64 " bytes, the driver gave %" PRIu64,
+                    stats.reserved_bytes, session->world.held_bytes);
+    }
+    uint64_t limit = session->config.limit_bytes;
+    if (session->world.held_bytes > limit) {
+        world_blame(&session->world, "%" PRIu64 " bytes are held, the limit is %" PRIu64,
+                    session->world.held_bytes, limit);
+    }
+    session->counts.lost_most =
+        stats.lost > session->counts.lost_most ? stats.lost : session->counts.lost_most;
+}
+
+/* Everything goes back: nothing but what was lost may remain. */
+static void wind_up(struct session *session) {
+    struct vr_plan *plan = NULL;
+    struct vr_space_stats stats;
+    finish_plans(session);
+    while (session->live_count) {
+        free_one(session);
+    }
+    memcpy(session->world.passed, session->world.issued, sizeof session->world.passed);
+    judge(session);
+    vram_status status = vr_space_trim(session->space, 0, &plan);
+    if (status == VRAM_OK && plan) {
+        open_begin(session, free_slot(session), plan, &(struct vr_want){.bytes = 0});
+    }
+    finish_plans(session);
+    judge(session);
+    vr_space_stats_get(session->space, &stats);
+    if (stats.reserved_bytes != stats.lost_bytes || stats.hole_bytes || stats.blocks) {
+        world_blame(&session->world, "%" PRIu64 " bytes are left at the end, %" PRIu64 " lost",
+                    stats.reserved_bytes, stats.lost_bytes);
+    }
+}
+
+static bool session_begin(struct session *session, enum vr_space_mode mode, uint64_t seed) {
+    session->random = seed;
+    session->appetite = (uint64_t)WORLD_GRANULES * WORLD_GRANULE / 4;
+    session->config = (struct vr_space_config){
+        .mode = mode,
+        .base = WORLD_BASE,
+        .bytes = (uint64_t)WORLD_GRANULES * WORLD_GRANULE,
+        .granule = WORLD_GRANULE,
+        .limit_bytes = (uint64_t)WORLD_GRANULES * WORLD_GRANULE / (seed % 2 ? 2 : 4),
+        .largest_handle = 32 * WORLD_GRANULE,
+        .slack_ppm = 10000,
+        .share_ppm = seed % 3 ? 20000 : 1000000,
+        .credit_ns = 10000000,
+        .passed = world_passed,
+        .user = &session->world,
+    };
+    for (int i = 0; i < PLANS_MOST; i++) {
+        session->open[i].failed = calloc(UNDO_MOST, sizeof(bool));
+        if (!session->open[i].failed) {
+            return false;
+        }
+    }
+    return vr_space_create(&session->config, &session->space) == VRAM_OK;
+}
+
+static void session_end(struct session *session) {
+    vr_space_destroy(session->space);
+    for (int i = 0; i < PLANS_MOST; i++) {
+        free(session->open[i].failed);
+    }
+    if (vr_mem_live_blocks()) {
+        world_blame(&session->world, "%" PRIu64 " pieces of host memory leaked",
+                    vr_mem_live_blocks());
+    }
+}
+
+static void report(const struct session *session, const char *mode, uint64_t ops, uint64_t seed,
+                   bool json) {
+    const struct counts *counts = &session->counts;
+    const char *form =
+        json ? "{\"mode\": \"%s\", \"seed\": %" PRIu64 ", \"ops\": %" PRIu64 ", \"found\": %" PRIu64
+               ", \"plans\": %" PRIu64 ", \"commits\": %" PRIu64 ", \"aborts\": %" PRIu64
+               ", \"refused\": %" PRIu64 ", \"host_failures\": %" PRIu64 ", \"trims\": %" PRIu64
+               ", \"lost\": %" PRIu64 ", \"violations\": %" PRIu64 "}\n"
+             : "model %s, seed %" PRIu64 ": %" PRIu64 " operations; %" PRIu64 " found, %" PRIu64
+               " planned (%" PRIu64 " committed, %" PRIu64 " aborted), %" PRIu64
+               " refused, host memory failed %" PRIu64 ", %" PRIu64 " trims, %" PRIu64
+               " handles lost: %" PRIu64 " violations\n";
+    printf(form, mode, seed, ops, counts->found, counts->plans, counts->commits, counts->aborts,
+           counts->refused, counts->host_failures, counts->trims, counts->lost_most,
+           session->world.violations);
+}
+
+int main(int count, char **words) {
+    uint64_t ops = 200000, seed = 1, check = 64;
+    const char *mode = "vmm";
+    bool json = false;
+    for (int i = 1; i < count; i++) {
+        const char *value = i + 1 < count ? words[i + 1] : "";
+        if (strcmp(words[i], "--json") == 0) {
+            json = true;
+            continue;
+        }
+        if (strcmp(words[i], "--ops") == 0) {
+            ops = strtoull(value, NULL, 10);
+        } else if (strcmp(words[i], "--seed") == 0) {
+            seed = strtoull(value, NULL, 10);
+        } else if (strcmp(words[i], "--check") == 0) {
+            check = strtoull(value, NULL, 10);
+        } else if (strcmp(words[i], "--mode") == 0) {
+            mode = value;
+        } else {
+            ops = 0;
+        }
+        i++;
+    }
+    bool is_segments = strcmp(mode, "segments") == 0;
+    if (ops == 0 || check == 0 || (!is_segments && strcmp(mode, "vmm") != 0)) {
+        fprintf(stderr, "usage: model --ops N --mode vmm|segments --seed S [--check K] [--json]\n");
+        return 2;
+    }
+    struct session *session = calloc(1, sizeof *session);
+    if (!session || !session_begin(session, is_segments ? VR_SPACE_SEGMENTS : VR_SPACE_VMM, seed)) {
+        fprintf(stderr, "model: no memory\n");
+        return 2;
+    }
+    uint64_t done = 0;
+    for (; done < ops && !session->world.violations; done++) {
+        operate(session);
+        if (done % check == 0) {
+            judge(session);
+        }
+    }
+    if (!session->world.violations) {
+        wind_up(session);
+        session_end(session);
+    }
+    report(session, mode, done, seed, json);
+    if (session->world.violations) {
+        fprintf(stderr, "model: operation %" PRIu64 ": %s\n", done, session->world.first);
+    }
+    int result = session->world.violations != 0;
+    free(session);
+    return result;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * device_world.h: what the tests of bad moments and bad drivers share.
+ *
+ * A rig is a context with opened devices. A hook stands in the place of some operations of a device's
+ * tables: it runs what a second thread could do meanwhile, or answers what a driver could answer. The
+ * simulated driver is the judge: a breach of its protocol that it logs fails the test, as does
+ * whatever is left at the end.
+ */
+#ifndef TEST_DEVICE_WORLD_H
+#define TEST_DEVICE_WORLD_H
+
+#include "device/objects.h"
+#include "device/ops.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/os/os.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB             (UINT64_C(1) << 20)
+#define SECOND          UINT64_C(1000000000)
+#define assert_ok(call) assert_int_equal(call, VRAM_OK)
+
+/* A context with a device and a queue, or two of each on simulations with two devices. */
+struct rig {
+    vram_context *context;
+    vram_device *device, *other;
+    vram_queue *queue, *other_queue;
+};
+
+static inline struct rig rig_make(const char *backend, const char *sim) {
+    struct rig rig = {0};
+    vram_context_options options = {.size = sizeof options, .backends = backend, .sim = sim};
+    assert_ok(vram_context_create(&options, &rig.context));
+    assert_ok(vram_device_open(rig.context, 0, &rig.device));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
+    if (vram_device_count(rig.context) > 1) {
+        assert_ok(vram_device_open(rig.context, 1, &rig.other));
+        assert_ok(vram_queue_create(rig.other, NULL, &rig.other_queue));
+    }
+    return rig;
+}
+
+/* The simulated driver saw no breach so far. */
+static inline void expect_protocol(struct rig *rig) {
+    vram_sim_state state = {.size = sizeof state};
+    char text[200] = "";
+    assert_ok(vram_sim_state_get(rig->context, &state));
+    vram_sim_violation(rig->context, 0, text, sizeof text);
+    assert_string_equal(text, "");
+    assert_int_equal(state.violations, 0);
+}
+
+static inline vram_sim_state sim_state(struct rig *rig) {
+    vram_sim_state state = {.size = sizeof state};
+    assert_ok(vram_sim_state_get(rig->context, &state));
+    return state;
+}
+
+/* Nothing is held by the simulated driver, no breach was seen. */
+static inline void rig_end_clean(struct rig *rig) {
+    vram_device_close(rig->device);
+    vram_device_close(rig->other);
+    expect_protocol(rig);
+    assert_int_equal(sim_state(rig).live_bytes, 0);
+    assert_int_equal(sim_state(rig).live_handles, 0);
+    vram_context_destroy(rig->context);
+}
+
+static inline void fault(struct rig *rig, vram_sim_call call, uint64_t nth, bool for_ever,
+                         int32_t code) {
+    vram_sim_fault plan = {
+        .size = sizeof plan, .call = call, .nth = nth, .for_ever = for_ever, .code = code};
+    assert_ok(vram_sim_fault_set(rig->context, &plan));
+}
+
+/* Errors of the library and breaches of the simulated driver's protocol, also those that nobody can
+   ask for any more because the context is gone. That a device was lost is news, not a complaint. */
+static atomic_int complaints;
+static uint64_t bytes_before, handles_before; /* what a test that failed has left is not ours */
+
+static inline void on_log(void *user, vram_log_level level, const char *text) {
+    (void)user, (void)level;
+    if (!strstr(text, "was lost")) {
+        atomic_fetch_add(&complaints, 1);
+        print_error("logged: %s\n", text);
+    }
+}
+
+static inline int start(void **state) {
+    (void)state;
+    atomic_store(&complaints, 0);
+    vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+    vram_error_clear();
+    bytes_before = vr_mem_live_bytes();
+    handles_before = vr_handle_live(0);
+    return 0;
+}
+
+static inline int nothing_left(void **state) {
+    (void)state;
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    vr_option_reset();
+    int64_t bytes = (int64_t)(vr_mem_live_bytes() - bytes_before);
+    int64_t handles = (int64_t)(vr_handle_live(0) - handles_before);
+    if (bytes || handles || atomic_load(&complaints)) {
+        print_error("left: %lld bytes, %lld handles, %d complaints\n", (long long)bytes,
+                    (long long)handles, atomic_load(&complaints));
+        return -1;
+    }
+    return 0;
+}
+
+/* ----------------------------------------------------------------- the hook */
+
+/* Tables in the place of the device's own. */
+static struct {
+    const struct vr_queue_ops *queue;
+    const struct vr_vmm_ops *vmm;
+    const struct vr_peer_ops *peer;
+    const struct vr_device_ops *ops;
+    struct vr_device_ops ops_copy;
+    struct vr_queue_ops queue_copy;
+    struct vr_vmm_ops vmm_copy;
+    struct vr_peer_ops peer_copy;
+    void (*meanwhile)(void *argument);       /* what happens inside the next hooked call, once */
+    void (*alloc_meanwhile)(void *argument); /* the same inside the next allocation, ... */
+    void (*map_meanwhile)(void *argument);   /* ... and inside the next mapping */
+    void *argument;
+    vram_status signal_answer; /* not OK: what signals are answered with */
+    vram_status release_answer;
+} hook;
+
+static inline void hook_run(void) {
+    void (*meanwhile)(void *) = hook.meanwhile;
+    hook.meanwhile = NULL;
+    if (meanwhile) {
+        meanwhile(hook.argument);
+    }
+}
+
+static inline vram_status hooked_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
+    void (*meanwhile)(void *) = hook.alloc_meanwhile;
+    hook.alloc_meanwhile = NULL;
+    if (meanwhile) {
+        meanwhile(hook.argument);
+    }
+    return hook.ops->alloc(device, bytes, addr);
+}
+
+static inline vram_status hooked_upload(struct vr_queue *queue, vram_addr to, const void *from,
+                                        uint64_t bytes) {
+    hook_run();
+    return hook.queue->upload(queue, to, from, bytes);
+}
+
+static inline vram_status hooked_signal(struct vr_queue *queue, uint64_t value) {
+    if (hook.signal_answer != VRAM_OK) {
+        return vr_error_set(hook.signal_answer, "hook", "signal", 1, "refused");
+    }
+    return hook.queue->signal(queue, value);
+}
+
+static inline vram_status hooked_poll(struct vr_queue *queue) {
+    vram_status status = hook.queue->poll(queue);
+    hook_run();
+    return status;
+}
+
+static inline vram_status hooked_map(struct vr_device *device, vram_addr addr, uint64_t handle,
+                                     uint64_t bytes) {
+    void (*meanwhile)(void *) = hook.map_meanwhile;
+    hook.map_meanwhile = NULL;
+    if (meanwhile) {
+        meanwhile(hook.argument);
+    }
+    return hook.vmm->map(device, addr, handle, bytes);
+}
+
+static inline vram_status hooked_unmap(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    hook_run();
+    return hook.vmm->unmap(device, addr, bytes);
+}
+
+static inline vram_status hooked_release(struct vr_device *device, uint64_t handle,
+                                         uint64_t bytes) {
+    if (hook.release_answer != VRAM_OK) {
+        return vr_error_set(hook.release_answer, "hook", "release", 1, "refused");
+    }
+    return hook.vmm->release(device, handle, bytes);
+}
+
+static inline vram_status hooked_peer_copy(struct vr_queue *queue, vram_addr to,
+                                           struct vr_device *peer, vram_addr from, uint64_t bytes) {
+    hook_run();
+    return hook.peer->copy(queue, to, peer, from, bytes);
+}
+
+static inline void hook_set(vram_device *handle) {
+    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, handle);
+    assert_non_null(device);
+    memset(&hook, 0, sizeof hook);
+    hook.ops = device->base.ops;
+    hook.ops_copy = *hook.ops;
+    hook.ops_copy.alloc = hooked_alloc;
+    device->base.ops = &hook.ops_copy;
+    hook.queue = device->base.queue_ops;
+    hook.queue_copy = *hook.queue;
+    hook.queue_copy.upload = hooked_upload;
+    hook.queue_copy.signal = hooked_signal;
+    hook.queue_copy.poll = hooked_poll;
+    device->base.queue_ops = &hook.queue_copy;
+    hook.vmm = device->base.vmm;
+    hook.vmm_copy = *hook.vmm;
+    hook.vmm_copy.map = hooked_map;
+    hook.vmm_copy.unmap = hooked_unmap;
+    hook.vmm_copy.release = hooked_release;
+    device->base.vmm = &hook.vmm_copy;
+    if (device->base.peer) {
+        hook.peer = device->base.peer;
+        hook.peer_copy = *hook.peer;
+        hook.peer_copy.copy = hooked_peer_copy;
+        device->base.peer = &hook.peer_copy;
+    }
+    vr_leave(device);
+}
+
+#endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_ends.c: how queues, devices and contexts end when work, captures or drivers stand in the way,
+ * what points say meanwhile, and what is in the error record afterwards.
+ */
+#include "unit/child.h"
+#include "unit/device_world.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Leaves a child with the line number of what did not hold. */
+#define EXPECT(fact)                                                                               \
+    do {                                                                                           \
+        if (!(fact)) {                                                                             \
+            return __LINE__ % 250 + 1;                                                             \
+        }                                                                                          \
+    } while (0)
+
+/* ------------------------------------------------------------ work that never ends */
+
+static atomic_bool gate;
+static atomic_bool running;
+
+/* Writes until the gate opens; memory that is taken away meanwhile kills the process. */
+static void write_until_gate(const vram_kernel_call *call) {
+    volatile uint64_t *memory = (void *)*(uintptr_t *)call->arguments[0];
+    atomic_store(&running, true);
+    do {
+        *memory += 1;
+    } while (!atomic_load(&gate));
+}
+
+static int launch_endless(vram_device *device, vram_queue *queue, vram_addr addr) {
+    vram_kernel_source source = {.size = sizeof source,
+                                 .format = VRAM_KERNEL_C,
+                                 .code = (const void *)(uintptr_t)write_until_gate,
+                                 .entry = "write_until_gate"};
+    const void *arguments[] = {&addr};
+    const size_t sizes[] = {sizeof addr};
+    vram_launch launch = {.size = sizeof launch,
+                          .groups = {1, 1, 1},
+                          .group_size = {1, 1, 1},
+                          .argument_count = 1,
+                          .arguments = arguments,
+                          .argument_bytes = sizes};
+    vram_kernel *kernel;
+    EXPECT(vram_kernel_create(device, &source, &kernel) == VRAM_OK);
+    EXPECT(vram_queue_launch(queue, kernel, &launch) == VRAM_OK);
+    while (!atomic_load(&running)) {
+        usleep(100);
+    }
+    return 0;
+}
+
+/* A kernel that writes into `kind` of memory is left alone with it, whatever is ended around it. */
+enum scene { PLAIN, MAPPED };
+enum end { END_DEVICE, END_CONTEXT, END_QUEUE_FIRST };
+
+struct play {
+    enum scene scene;
+    enum end end;
+};
+
+static int get_memory(vram_device *device, enum scene scene, vram_addr *addr) {
+    vram_physical *physical;
+    if (scene == PLAIN) {
+        EXPECT(vram_device_alloc(device, MIB, VRAM_MEMORY_DEVICE, addr) == VRAM_OK);
+        return 0;
+    }
+    EXPECT(vram_range_create(device, 2 * MIB, addr) == VRAM_OK);
+    EXPECT(vram_physical_create(device, 2 * MIB, &physical) == VRAM_OK);
+    EXPECT(vram_range_map(device, *addr, &physical, 1) == VRAM_OK);
+    return 0;
+}
+
+static int play_endless(void *argument) {
+    const struct play *play = argument;
+    vram_context_options options = {.size = sizeof options, .backends = "host"};
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue;
+    vram_point point;
+    vram_addr addr;
+    EXPECT(vram_option_set("wait_timeout", "20ms") == VRAM_OK);
+    EXPECT(vram_context_create(&options, &context) == VRAM_OK);
+    EXPECT(vram_device_open(context, 0, &device) == VRAM_OK);
+    EXPECT(vram_queue_create(device, NULL, &queue) == VRAM_OK);
+    EXPECT(get_memory(device, play->scene, &addr) == 0);
+    EXPECT(launch_endless(device, queue, addr) == 0);
+    EXPECT(vram_queue_mark(queue, &point) == VRAM_OK);
+    if (play->end == END_QUEUE_FIRST) {
+        vram_queue_destroy(queue);
+    }
+    if (play->end == END_CONTEXT) {
+        vram_context_destroy(context);
+    } else {
+        vram_device_close(device);
+    }
+    usleep(20000); /* the kernel goes on writing */
+    EXPECT(vram_point_poll(point) == VRAM_ERR_NOT_READY);
+    EXPECT(vram_queue_wait(queue, 0) == VRAM_ERR_STALE);
+    EXPECT(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &addr) == VRAM_ERR_STALE);
+    atomic_store(&gate, true);
+    EXPECT(vram_point_wait(point, 10 * SECOND) == VRAM_OK);
+    vram_context_destroy(context);
+    return 0;
+}
+
+static void endless_work_keeps_its_memory(void **state) {
+    (void)state;
+    for (int scene = PLAIN; scene <= MAPPED; scene++) {
+        for (int end = END_DEVICE; end <= END_QUEUE_FIRST; end++) {
+            struct play play = {(enum scene)scene, (enum end)end};
+            assert_int_equal(in_child(play_endless, &play), 0);
+        }
+    }
+}
+
+/* All queues of a context share one deadline. */
+static int play_many_endless(void *argument) {
+    enum { QUEUES = 12 };
+    vram_context_options options = {.size = sizeof options, .backends = "host"};
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue;
+    vram_addr addr;
+    (void)argument;
+    EXPECT(vram_option_set("wait_timeout", "300ms") == VRAM_OK);
+    EXPECT(vram_context_create(&options, &context) == VRAM_OK);
+    EXPECT(vram_device_open(context, 0, &device) == VRAM_OK);
+    for (int i = 0; i < QUEUES; i++) {
+        EXPECT(vram_queue_create(device, NULL, &queue) == VRAM_OK);
+        EXPECT(get_memory(device, PLAIN, &addr) == 0);
+        EXPECT(launch_endless(device, queue, addr) == 0);
+    }
+    uint64_t before = vr_os_now();
+    vram_context_destroy(context);
+    EXPECT(vr_os_now() - before < 2 * SECOND);
+    atomic_store(&gate, true);
+    return 0;
+}
+
+static void a_deadline_is_for_all_queues_together(void **state) {
+    (void)state;
+    assert_int_equal(in_child(play_many_endless, NULL), 0);
+}
+
+/* ------------------------------------------------------------------------ captures */
+
+/* A queue that is captured when it is destroyed cannot be asked: it is kept like unfinished work, its
+   points tell the truth, and closing the device asks again. */
+static void a_captured_queue_is_kept_aside(void **state) {
+    vram_point point, late;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,lag=500,seed=2");
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, MIB));
+    assert_ok(vram_queue_mark(rig.queue, &point));
+    hook_set(rig.device);
+    hook.signal_answer = VRAM_ERR_CAPTURE;
+    vram_queue_destroy(rig.queue);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    assert_int_equal(vram_queue_mark(rig.queue, &late), VRAM_ERR_STALE);
+    assert_int_equal(vram_point_poll(point), VRAM_ERR_NOT_READY);
+    assert_ok(vram_point_wait(point, 5 * SECOND));
+    hook.signal_answer = VRAM_OK;
+    rig_end_clean(&rig);
+}
+
+static void a_captured_adoption_goes_on(void **state) {
+    int native;
+    vram_queue *queue;
+    vram_point point;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_queue_adopt(rig.device, &native, &queue));
+    hook_set(rig.device);
+    hook.signal_answer = VRAM_ERR_CAPTURE;
+    assert_int_equal(vram_queue_end(queue), VRAM_ERR_CAPTURE);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_CAPTURE);
+    hook.signal_answer = VRAM_OK;
+    assert_ok(vram_queue_mark(queue, &point));
+    assert_ok(vram_queue_end(queue));
+    rig_end_clean(&rig);
+}
+
+/* -------------------------------------------------------------------------- points */
+
+/* A number that was taken for a mark which the driver refused is no point: no device waits for it. */
+static void a_refused_mark_is_no_point(void **state) {
+    vram_point made, refused;
+    (void)state;
+    struct rig rig = rig_make("sim", "devices=2,memory=1G");
+    assert_ok(vram_queue_mark(rig.queue, &made));
+    fault(&rig, VRAM_SIM_SIGNAL, 1, false, 9999);
+    assert_int_equal(vram_queue_mark(rig.queue, &refused), VRAM_ERR_BACKEND);
+    refused = (vram_point){rig.queue, made.value + 1};
+    assert_int_equal(vram_queue_after(rig.other_queue, refused), VRAM_ERR_INVALID);
+    assert_int_equal(vram_point_wait(refused, 0), VRAM_ERR_INVALID);
+    expect_protocol(&rig);
+    rig_end_clean(&rig);
+}
+
+/* Once the device is known to be lost every look says so. */
+static void points_of_a_lost_device_say_so(void **state) {
+    vram_point point;
+    (void)state;
+    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=100");
+    assert_ok(vram_queue_mark(rig.queue, &point));
+    fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
+    assert_int_equal(vram_queue_poll(rig.queue), VRAM_ERR_DEVICE_LOST);
+    for (int i = 0; i < 20; i++) {
+        vram_error_clear();
+        assert_int_equal(vram_point_poll(point), VRAM_ERR_DEVICE_LOST);
+        assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_LOST);
+    }
+    /* A healthy device is not told to wait for what will never come. */
+    assert_int_equal(vram_queue_after(rig.other_queue, point), VRAM_ERR_DEVICE_LOST);
+    assert_ok(vram_queue_wait(rig.other_queue, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(vram_device_peer_enable(rig.device, rig.other), VRAM_ERR_DEVICE_LOST);
+    rig_end_clean(&rig);
+}
+
+static void a_lost_peer_is_not_copied_from(void **state) {
+    vram_addr to, from;
+    (void)state;
+    struct rig rig = rig_make("sim", "devices=2,memory=1G");
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &to));
+    assert_ok(vram_device_alloc(rig.other, MIB, VRAM_MEMORY_DEVICE, &from));
+    assert_ok(vram_device_peer_enable(rig.device, rig.other));
+    fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
+    assert_int_equal(vram_queue_poll(rig.other_queue), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_queue_copy(rig.queue, to, from, MIB), VRAM_ERR_DEVICE_LOST);
+    assert_ok(vram_queue_fill(rig.queue, to, 1, 1, MIB)); /* the healthy one is still so */
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    rig_end_clean(&rig);
+}
+
+/* A program may clean up right where the log tells it that a device is lost: inside a call on a queue of
+   that device. */
+static vram_context *doomed;
+
+static void destroy_on_loss(void *user, vram_log_level level, const char *text) {
+    (void)user, (void)level;
+    if (strstr(text, "was lost")) {
+        vram_context_destroy(doomed);
+    }
+}
+
+static void a_loss_may_be_cleaned_up_from_the_log(void **state) {
+    vram_addr addr;
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "30s"));
+    struct rig rig = rig_make("sim", "memory=1G");
+    doomed = rig.context;
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    vram_log_set(destroy_on_loss, NULL, VRAM_LOG_ERROR);
+    fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
+    uint64_t before = vr_os_now();
+    assert_int_equal(vram_queue_fill(rig.queue, addr, 1, 1, MIB), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_LOST);
+    assert_true(vr_os_now() - before < 5 * SECOND);
+    assert_int_equal(vram_queue_poll(rig.queue), VRAM_ERR_STALE);
+}
+
+/* ------------------------------------------------------------------ the error record */
+
+static void expect_no_record(void) {
+    assert_string_equal(vram_error_get()->text, "");
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+}
+
+/* Success leaves the record alone, though drivers were missing, lost or refused meanwhile. */
+static void success_leaves_no_record(void **state) {
+    vram_context *context;
+    vram_addr addr, base;
+    vram_physical *physical;
+    vram_memory_info info = {.size = sizeof info};
+    int native;
+    vram_queue *queue;
+    (void)state;
+    assert_ok(vram_option_set("cuda_library", "/nowhere/libcuda.so"));
+    vram_error_clear();
+    assert_ok(vram_context_create(NULL, &context));
+    expect_no_record();
+    vram_context_destroy(context);
+    expect_no_record();
+
+    struct rig rig = rig_make("sim", "memory=1G");
+    fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
+    assert_ok(vram_memory_info_get(rig.device, &info));
+    assert_true(info.lost);
+    expect_no_record();
+    vram_device_close(rig.device);
+    expect_no_record();
+    vram_context_destroy(rig.context);
+
+    rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_queue_adopt(rig.device, &native, &queue));
+    fault(&rig, VRAM_SIM_SIGNAL, 1, false, 9999); /* refused, but the queue is seen idle */
+    assert_ok(vram_queue_end(queue));
+    expect_no_record();
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_range_create(rig.device, 2 * MIB, &base));
+    assert_ok(vram_physical_create(rig.device, 2 * MIB, &physical));
+    assert_ok(vram_range_map(rig.device, base, &physical, 1));
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF); /* what follows is rightly complained of */
+    fault(&rig, VRAM_SIM_UNMAP, 1, true, 9999);
+    vram_device_close(rig.device);
+    expect_no_record();
+    vram_context_destroy(rig.context);
+    expect_no_record();
+}
+
+/* A call that fails is told by its own failure, though leaving it closes the device and the driver
+   refuses there. */
+static void close_meanwhile(void *argument) {
+    vram_device_close(argument);
+}
+
+static void the_record_is_of_the_call_that_failed(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_option_set("wait_timeout", "10ms"));
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    hook_set(rig.device);
+    hook.alloc_meanwhile = close_meanwhile;
+    hook.argument = rig.device;
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    fault(&rig, VRAM_SIM_FREE, 1, true, 9999);
+    assert_int_equal(vram_device_alloc(rig.device, 1024 * MIB, VRAM_MEMORY_DEVICE, &addr),
+                     VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_MEMORY);
+    vram_context_destroy(rig.context);
+}
+
+/* ------------------------------------------------------------------ the end of it all */
+
+static vram_context *watched_context;
+static vram_device *watched_device;
+
+/* Registered between two contexts: it must run after the flag is up, since the second one started a
+   driver whose own handlers might stand here. */
+static void late_handler(void) {
+    vram_context *context;
+    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, watched_device);
+    bool good = vram_context_create(NULL, &context) == VRAM_ERR_SHUTDOWN && device;
+    if (good) { /* calls that are inside still reach no driver */
+        uint64_t calls = vr_load(&device->driver_calls, VR_RELAXED);
+        vram_addr addr = 0;
+        good = vr_memory_alloc(&device->base, MIB, &addr) == VRAM_ERR_SHUTDOWN &&
+               vr_memory_free(&device->base, MIB, MIB) == VRAM_ERR_SHUTDOWN &&
+               vr_load(&device->driver_calls, VR_RELAXED) == calls;
+    }
+    _exit(good ? 0 : 1);
+}
+
+static int play_late_driver(void *argument) {
+    vram_context_options options = {.size = sizeof options, .backends = "host"};
+    (void)argument;
+    EXPECT(vram_context_create(&options, &watched_context) == VRAM_OK);
+    EXPECT(atexit(late_handler) == 0);
+    options.backends = "sim";
+    EXPECT(vram_context_create(&options, &watched_context) == VRAM_OK);
+    EXPECT(vram_device_open(watched_context, 0, &watched_device) == VRAM_OK);
+    exit(2);
+}
+
+static void a_driver_started_later_is_watched_too(void **state) {
+    (void)state;
+    assert_int_equal(in_child(play_late_driver, NULL), 0);
+}
+
+int main(int count, char **words) {
+    cmocka_set_test_filter(count > 1 ? words[1] : NULL);
+#define END(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+    const struct CMUnitTest tests[] = {
+        END(a_driver_started_later_is_watched_too), /* before this process starts any */
+        END(endless_work_keeps_its_memory),
+        END(a_deadline_is_for_all_queues_together),
+        END(a_captured_queue_is_kept_aside),
+        END(a_captured_adoption_goes_on),
+        END(a_refused_mark_is_no_point),
+        END(points_of_a_lost_device_say_so),
+        END(a_lost_peer_is_not_copied_from),
+        END(a_loss_may_be_cleaned_up_from_the_log),
+        END(success_leaves_no_record),
+        END(the_record_is_of_the_call_that_failed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_races.c: two calls that meet at the worst moment. Hooks make each meeting happen every time;
+ * where there is no place for one, threads try often.
+ */
+#include "unit/device_world.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ second threads */
+
+/* Runs `call` on a thread of its own and gives it time to get as far as it can: to its end, or to
+   where it waits for the call that we stand in. */
+struct errand {
+    void (*call)(struct rig *rig);
+    struct rig *rig;
+    pthread_t thread;
+    atomic_bool done;
+};
+
+static void *errand_run(void *argument) {
+    struct errand *errand = argument;
+    errand->call(errand->rig);
+    atomic_store(&errand->done, true);
+    return NULL;
+}
+
+static void errand_start(void *argument) {
+    struct errand *errand = argument;
+    assert_int_equal(pthread_create(&errand->thread, NULL, errand_run, errand), 0);
+    for (int i = 0; i < 100 && !atomic_load(&errand->done); i++) {
+        usleep(1000);
+    }
+}
+
+static void destroy_queue(struct rig *rig) {
+    vram_queue_destroy(rig->queue);
+}
+
+static void close_device(struct rig *rig) {
+    vram_device_close(rig->device);
+}
+
+static void close_other(struct rig *rig) {
+    vram_device_close(rig->other);
+}
+
+static void destroy_context(struct rig *rig) {
+    vram_context_destroy(rig->context);
+}
+
+/* ------------------------------------------------------- ends beside submissions */
+
+static unsigned char host[4096];
+
+/* An upload is on its way to the driver when its queue, device or context is ended by another thread:
+   it belongs to what is waited for. */
+static void submit_beside(void (*end)(struct rig *rig)) {
+    vram_addr addr;
+    struct rig rig = rig_make("sim", "memory=1G,lag=40");
+    struct errand errand = {.call = end, .rig = &rig};
+    assert_ok(vram_device_alloc(rig.device, sizeof host, VRAM_MEMORY_DEVICE, &addr));
+    hook_set(rig.device);
+    hook.meanwhile = errand_start;
+    hook.argument = &errand;
+    vram_status status = vram_queue_upload(rig.queue, addr, host, sizeof host);
+    assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
+    pthread_join(errand.thread, NULL);
+    vram_context_destroy(rig.context);
+}
+
+static void a_queue_is_not_destroyed_before_a_submission(void **state) {
+    (void)state;
+    submit_beside(destroy_queue);
+}
+
+static void a_device_is_not_closed_before_a_submission(void **state) {
+    (void)state;
+    submit_beside(close_device);
+}
+
+static void a_context_is_not_destroyed_before_a_submission(void **state) {
+    (void)state;
+    submit_beside(destroy_context);
+}
+
+/* After the end of an adoption nobody touches the native queue, though another thread was about to
+   ask it while it ended. */
+static vram_queue *adopted;
+
+static void end_adoption(struct rig *rig) {
+    (void)rig;
+    assert_ok(vram_queue_end(adopted));
+}
+
+static void *wait_for_point(void *point) {
+    assert_ok(vram_point_wait(*(vram_point *)point, 5 * SECOND));
+    return NULL;
+}
+
+static atomic_bool polled;
+static atomic_bool gate;
+
+static void stay_in_poll(void *argument) {
+    (void)argument;
+    atomic_store(&polled, true);
+    for (int i = 0; i < 200 && !atomic_load(&gate); i++) {
+        usleep(1000);
+    }
+    atomic_store(&polled, false);
+}
+
+static void an_ended_adoption_is_left_by_all(void **state) {
+    int native;
+    vram_point point;
+    pthread_t waiter;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,lag=20");
+    assert_ok(vram_queue_adopt(rig.device, &native, &adopted));
+    assert_ok(vram_queue_mark(adopted, &point));
+    atomic_store(&gate, false);
+    hook_set(rig.device);
+    hook.meanwhile = stay_in_poll;
+    assert_int_equal(pthread_create(&waiter, NULL, wait_for_point, &point), 0);
+    while (!atomic_load(&polled)) {
+        usleep(1000);
+    }
+    end_adoption(&rig);
+    assert_false(atomic_load(&polled)); /* else that thread still asks about the native queue */
+    atomic_store(&gate, true);
+    pthread_join(waiter, NULL);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------ peer memory */
+
+static void prepare_peers(struct rig *rig, vram_addr *to, vram_addr *from) {
+    assert_ok(vram_device_alloc(rig->device, MIB, VRAM_MEMORY_DEVICE, to));
+    assert_ok(vram_device_alloc(rig->other, MIB, VRAM_MEMORY_DEVICE, from));
+    assert_ok(vram_device_peer_enable(rig->device, rig->other));
+}
+
+/* Work of one device reads memory of another one that is closed, or ended with the context. */
+static void read_peer_beside(void (*end)(struct rig *rig)) {
+    vram_addr to, from;
+    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=300");
+    prepare_peers(&rig, &to, &from);
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_queue_copy(rig.queue, to, from, MIB));
+    }
+    end(&rig);
+    vram_context_destroy(rig.context);
+}
+
+static void closing_waits_for_readers_of_other_devices(void **state) {
+    (void)state;
+    read_peer_beside(close_other);
+    read_peer_beside(destroy_context);
+}
+
+/* The same from a mapped range, which goes earlier than plain memory. */
+static void closing_waits_for_readers_of_ranges(void **state) {
+    vram_addr to, from, base;
+    vram_physical *physical;
+    (void)state;
+    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=300");
+    prepare_peers(&rig, &to, &from);
+    assert_ok(vram_range_create(rig.other, 2 * MIB, &base));
+    assert_ok(vram_physical_create(rig.other, 2 * MIB, &physical));
+    assert_ok(vram_range_map(rig.other, base, &physical, 1));
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_queue_copy(rig.queue, to, base, MIB));
+    }
+    vram_device_close(rig.other);
+    rig.other = NULL;
+    rig_end_clean(&rig);
+}
+
+static void a_peer_is_not_closed_before_a_submission(void **state) {
+    vram_addr to, from;
+    (void)state;
+    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=40");
+    struct errand errand = {.call = close_other, .rig = &rig};
+    prepare_peers(&rig, &to, &from);
+    hook_set(rig.device);
+    hook.meanwhile = errand_start;
+    hook.argument = &errand;
+    vram_status status = vram_queue_copy(rig.queue, to, from, MIB);
+    assert_true(status == VRAM_OK || status == VRAM_ERR_SHUTDOWN);
+    pthread_join(errand.thread, NULL);
+    assert_int_equal(vram_queue_copy(rig.queue, to, from, MIB), VRAM_ERR_INVALID);
+    rig.other = NULL;
+    rig_end_clean(&rig);
+}
+
+/* Pinned memory of one device may be the source of another's upload. */
+static void a_context_waits_for_all_queues_first(void **state) {
+    vram_addr to, pinned;
+    (void)state;
+    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=300");
+    assert_ok(vram_device_alloc(rig.other, MIB, VRAM_MEMORY_DEVICE, &to));
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_PINNED, &pinned));
+    memset((void *)(uintptr_t)pinned, 1, MIB);
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_queue_fill(rig.other_queue, to, 1, 1, MIB));
+    }
+    assert_ok(vram_queue_upload(rig.other_queue, to, (void *)(uintptr_t)pinned, MIB));
+    vram_context_destroy(rig.context);
+}
+
+/* A queue that waited for another device's point needs that device's word, not its memory. */
+static void a_wait_keeps_no_memory_of_a_closed_device(void **state) {
+    vram_addr addr;
+    vram_point point;
+    (void)state;
+    struct rig rig = rig_make("sim", "devices=2,memory=1G,lag=300");
+    assert_ok(vram_device_alloc(rig.other, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_queue_fill(rig.other_queue, addr, 1, 1, MIB));
+    assert_ok(vram_queue_mark(rig.other_queue, &point));
+    assert_ok(vram_queue_after(rig.queue, point));
+    vram_device_close(rig.other);
+    assert_int_equal(sim_state(&rig).live_bytes, 0);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    rig.other = NULL;
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------ mapping, unmapping */
+
+enum { HANDLES = 3 };
+
+static void map_handles(struct rig *rig, vram_addr *base, vram_physical *handles[HANDLES]) {
+    assert_ok(vram_range_create(rig->device, 64 * MIB, base));
+    for (int i = 0; i < HANDLES; i++) {
+        assert_ok(vram_physical_create(rig->device, 2 * MIB, &handles[i]));
+    }
+    assert_ok(vram_range_map(rig->device, *base, handles, HANDLES));
+}
+
+struct middle {
+    vram_device *device;
+    vram_addr addr;
+};
+
+static void unmap_middle(void *argument) {
+    const struct middle *middle = argument;
+    assert_ok(vram_range_unmap(middle->device, middle->addr, 2 * MIB));
+}
+
+/* While the first of two handles is unmapped somebody else unmaps the second. What lies behind them
+   was not asked for. */
+static void unmapping_never_takes_a_neighbour(void **state) {
+    vram_addr base;
+    vram_physical *handles[HANDLES];
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    map_handles(&rig, &base, handles);
+    struct middle middle = {rig.device, base + 2 * MIB};
+    hook_set(rig.device);
+    hook.meanwhile = unmap_middle;
+    hook.argument = &middle;
+    assert_int_equal(vram_range_unmap(rig.device, base, 4 * MIB), VRAM_ERR_BUSY);
+    assert_ok(vram_queue_fill(rig.queue, base + 4 * MIB, 1, 1, 2 * MIB));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_range_unmap(rig.device, base + 4 * MIB, 2 * MIB));
+    rig_end_clean(&rig);
+}
+
+/* A list of two handles with a page's end between them. The second page cannot be read at first, and
+   who tries waits in a signal handler until another thread has come between. */
+static struct {
+    char *pages;
+    size_t page;
+    vram_physical **list;
+    atomic_bool sprung, over;
+    vram_status destroyed;
+    pthread_t thread;
+} trap;
+
+static void on_trap(int signal) {
+    (void)signal;
+    atomic_store(&trap.sprung, true);
+    while (!atomic_load(&trap.over)) {
+    }
+}
+
+static void *come_between(void *argument) {
+    (void)argument;
+    while (!atomic_load(&trap.sprung)) {
+        usleep(1000);
+    }
+    trap.destroyed = vram_physical_destroy(trap.list[0]);
+    mprotect(trap.pages, 2 * trap.page, PROT_READ | PROT_WRITE);
+    atomic_store(&trap.over, true);
+    return NULL;
+}
+
+static void trap_set(vram_physical *first, vram_physical *second) {
+    struct sigaction action = {.sa_handler = on_trap};
+    int access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    trap.page = (size_t)sysconf(_SC_PAGESIZE);
+    trap.pages = mmap(NULL, 2 * trap.page, access, flags, -1, 0);
+    assert_ptr_not_equal(trap.pages, MAP_FAILED);
+    trap.list = (vram_physical **)(void *)(trap.pages + trap.page) - 1;
+    trap.list[0] = first;
+    trap.list[1] = second;
+    assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
+    assert_int_equal(mprotect(trap.pages + trap.page, trap.page, PROT_NONE), 0);
+    assert_int_equal(pthread_create(&trap.thread, NULL, come_between, NULL), 0);
+}
+
+static void trap_end(void) {
+    pthread_join(trap.thread, NULL);
+    signal(SIGSEGV, SIG_DFL);
+    munmap(trap.pages, 2 * trap.page);
+}
+
+/* A handle is destroyed after a call that maps it has found it live: mapped or gone, never both. */
+static void a_destroyed_handle_is_not_mapped(void **state) {
+    vram_physical *handles[2];
+    vram_addr base;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_range_create(rig.device, 4 * MIB, &base));
+    assert_ok(vram_physical_create(rig.device, 2 * MIB, &handles[0]));
+    assert_ok(vram_physical_create(rig.device, 2 * MIB, &handles[1]));
+    trap_set(handles[0], handles[1]);
+    vram_status status = vram_range_map(rig.device, base, trap.list, 2);
+    trap_end();
+    assert_ok(trap.destroyed);
+    assert_int_equal(status, VRAM_ERR_STALE);
+    assert_ok(vram_physical_destroy(handles[1]));
+    assert_ok(vram_range_destroy(rig.device, base));
+    rig_end_clean(&rig);
+}
+
+/* A call is mapping when the device begins to close, and is done before the queue is. What it leaves is
+   taken down with all the rest, after the work that uses the rest. */
+struct late_map {
+    vram_device *device;
+    vram_addr at;
+    vram_physical *physical;
+    pthread_t thread;
+    atomic_bool inside, go, done;
+};
+
+static void stay_in_map(void *argument) {
+    struct late_map *late = argument;
+    atomic_store(&late->inside, true);
+    while (!atomic_load(&late->go)) {
+        usleep(1000);
+    }
+}
+
+static void *map_late(void *argument) {
+    struct late_map *late = argument;
+    vram_range_map(late->device, late->at, &late->physical, 1);
+    atomic_store(&late->done, true);
+    return NULL;
+}
+
+static void let_map_go(void *argument) {
+    struct late_map *late = argument;
+    atomic_store(&late->go, true);
+    for (int i = 0; i < 200 && !atomic_load(&late->done); i++) {
+        usleep(1000);
+    }
+}
+
+static void a_late_mapping_is_swept_after_the_work(void **state) {
+    vram_addr base;
+    vram_physical *handles[HANDLES];
+    static struct late_map late;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,lag=300");
+    map_handles(&rig, &base, handles);
+    late.device = rig.device;
+    late.at = base + 32 * MIB;
+    assert_ok(vram_physical_create(rig.device, 2 * MIB, &late.physical));
+    hook_set(rig.device);
+    hook.argument = &late;
+    hook.map_meanwhile = stay_in_map;
+    assert_int_equal(pthread_create(&late.thread, NULL, map_late, &late), 0);
+    while (!atomic_load(&late.inside)) {
+        usleep(1000);
+    }
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_queue_fill(rig.queue, base, 1, 1, 6 * MIB));
+    }
+    hook.meanwhile = let_map_go; /* inside the next poll */
+    vram_device_close(rig.device);
+    atomic_store(&late.go, true);
+    pthread_join(late.thread, NULL);
+    rig.device = NULL;
+    rig_end_clean(&rig);
+}
+
+/* A driver that will not take a handle back keeps it, and the caller may try again. */
+static void a_refused_release_leaves_the_handle(void **state) {
+    vram_physical *physical;
+    vram_memory_info info = {.size = sizeof info};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_physical_create(rig.device, 2 * MIB, &physical));
+    hook_set(rig.device);
+    hook.release_answer = VRAM_ERR_BACKEND;
+    assert_int_equal(vram_physical_destroy(physical), VRAM_ERR_BACKEND);
+    assert_int_equal(vram_physical_bytes(physical), 2 * MIB);
+    assert_ok(vram_memory_info_get(rig.device, &info));
+    assert_int_equal(info.held_bytes, 2 * MIB);
+    hook.release_answer = VRAM_OK;
+    assert_ok(vram_physical_destroy(physical));
+    assert_int_equal(vram_physical_destroy(physical), VRAM_ERR_STALE);
+    rig_end_clean(&rig);
+}
+
+/* --------------------------------------------------------- freeing while allocating */
+
+enum { LAST = 4, TURNS = 20000 };
+
+struct guess {
+    vram_device *device;
+    _Atomic(vram_addr) last[LAST]; /* addresses that were given out */
+    atomic_bool stop;
+};
+
+static void *free_what_was(void *argument) {
+    struct guess *guess = argument;
+    for (unsigned i = 0; !atomic_load(&guess->stop); i++) {
+        vram_device_free(guess->device, atomic_load(&guess->last[i % LAST]));
+    }
+    return NULL;
+}
+
+/* A program that frees twice meets the next allocation at the same address, perhaps before that call
+   has returned. It loses its memory, but the library keeps its books. */
+static void a_double_free_beside_an_allocation(void **state) {
+    static struct guess guess;
+    pthread_t thread;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    guess.device = rig.device;
+    atomic_store(&guess.stop, false);
+    assert_int_equal(pthread_create(&thread, NULL, free_what_was, &guess), 0);
+    for (unsigned i = 0; i < TURNS; i++) {
+        vram_addr addr;
+        assert_ok(vram_device_alloc(rig.device, 65536, VRAM_MEMORY_DEVICE, &addr));
+        atomic_store(&guess.last[i % LAST], addr);
+        vram_device_free(rig.device, addr);
+    }
+    atomic_store(&guess.stop, true);
+    pthread_join(thread, NULL);
+    vram_memory_info info = {.size = sizeof info};
+    assert_ok(vram_memory_info_get(rig.device, &info));
+    assert_int_equal(info.held_bytes, 0);
+    assert_int_equal(info.held_count, 0);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------------ limits */
+
+struct greed {
+    vram_device *device;
+    atomic_bool stop;
+};
+
+static void *ask_too_much(void *argument) {
+    struct greed *greed = argument;
+    vram_addr addr;
+    while (!atomic_load(&greed->stop)) {
+        assert_int_equal(
+            vram_device_alloc(greed->device, UINT64_C(1) << 62, VRAM_MEMORY_DEVICE, &addr),
+            VRAM_ERR_LIMIT);
+    }
+    return NULL;
+}
+
+/* Who asks for more than there can be does not take it away from others meanwhile. */
+static void a_refused_request_counts_for_nobody(void **state) {
+    struct greed greed;
+    pthread_t thread;
+    (void)state;
+    assert_ok(vram_option_set("device_limit", "8M"));
+    struct rig rig = rig_make("sim", "memory=1G");
+    greed.device = rig.device;
+    atomic_init(&greed.stop, false);
+    assert_int_equal(pthread_create(&thread, NULL, ask_too_much, &greed), 0);
+    for (unsigned i = 0; i < TURNS; i++) {
+        vram_addr addr = 0;
+        vram_status status = vram_device_alloc(rig.device, 65536, VRAM_MEMORY_DEVICE, &addr);
+        if (status != VRAM_OK || vram_device_free(rig.device, addr) != VRAM_OK) {
+            atomic_store(&greed.stop, true);
+        }
+        assert_ok(status);
+    }
+    atomic_store(&greed.stop, true);
+    pthread_join(thread, NULL);
+    rig_end_clean(&rig);
+}
+
+int main(int count, char **words) {
+    cmocka_set_test_filter(count > 1 ? words[1] : NULL);
+#define RACE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+    const struct CMUnitTest tests[] = {
+        RACE(a_queue_is_not_destroyed_before_a_submission),
+        RACE(a_device_is_not_closed_before_a_submission),
+        RACE(a_context_is_not_destroyed_before_a_submission),
+        RACE(an_ended_adoption_is_left_by_all),
+        RACE(closing_waits_for_readers_of_other_devices),
+        RACE(closing_waits_for_readers_of_ranges),
+        RACE(a_peer_is_not_closed_before_a_submission),
+        RACE(a_context_waits_for_all_queues_first),
+        RACE(a_wait_keeps_no_memory_of_a_closed_device),
+        RACE(unmapping_never_takes_a_neighbour),
+        RACE(a_destroyed_handle_is_not_mapped),
+        RACE(a_late_mapping_is_swept_after_the_work),
+        RACE(a_refused_release_leaves_the_handle),
+        RACE(a_double_free_beside_an_allocation),
+        RACE(a_refused_request_counts_for_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_space.c: the block engine: blocks found, planned, freed, merged; memory moved and limited. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "space_driver.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+    struct driver driver;
+    struct vr_space_config config;
+    struct vr_space *space;
+};
+
+static void assert_sound(const struct vr_space *space) {
+    char text[200] = "";
+    if (!vr_space_check(space, text, sizeof text)) {
+        fail_msg("%s", text);
+    }
+}
+
+static struct vr_space_stats stats_of(struct fixture *fixture) {
+    struct vr_space_stats stats;
+    vr_space_stats_get(fixture->space, &stats);
+    return stats;
+}
+
+static int begin(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    fixture->config = driver_config(&fixture->driver);
+    fixture->driver.passed[1] = UINT64_MAX;
+    assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
+    *state = fixture;
+    return 0;
+}
+
+static int end(void **state) {
+    struct fixture *fixture = *state;
+    assert_sound(fixture->space);
+    vr_space_destroy(fixture->space);
+    free(fixture);
+    assert_int_equal(vr_mem_live_blocks(), 0);
+    return 0;
+}
+
+/* Begins anew with another configuration. */
+static void restart(struct fixture *fixture) {
+    vr_space_destroy(fixture->space);
+    assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
+}
+
+static struct vr_block *get(struct fixture *fixture, uint64_t bytes) {
+    bool segments = fixture->config.mode == VR_SPACE_SEGMENTS;
+    struct vr_want want = {.bytes = bytes, .queue = 1, .now_ns = 1};
+    struct vr_block *block = driver_want(&fixture->driver, fixture->space, &want, segments);
+    assert_sound(fixture->space);
+    return block;
+}
+
+static void put(struct fixture *fixture, struct vr_block *block) {
+    driver_free(fixture->space, block, 1, 1);
+    assert_sound(fixture->space);
+}
+
+static void test_config(void **state) {
+    struct driver driver = {{0}, 0, 0, 0};
+    struct vr_space_config good = driver_config(&driver), bad;
+    struct vr_space *space = NULL;
+    (void)state;
+    bad = good;
+    bad.granule = 3 * VR_MIB;
+    assert_int_equal(vr_space_create(&bad, &space), VRAM_ERR_INVALID);
+    bad = good;
+    bad.base += 4096;
+    assert_int_equal(vr_space_create(&bad, &space), VRAM_ERR_INVALID);
+    bad = good;
+    bad.bytes = 0;
+    assert_int_equal(vr_space_create(&bad, &space), VRAM_ERR_INVALID);
+    bad = good;
+    bad.base = UINT64_MAX & ~(GRANULE - 1);
+    bad.bytes = 2 * GRANULE;
+    assert_int_equal(vr_space_create(&bad, &space), VRAM_ERR_INVALID);
+    bad = good;
+    bad.passed = NULL;
+    assert_int_equal(vr_space_create(&bad, &space), VRAM_ERR_INVALID);
+    assert_null(space);
+    vr_space_destroy(NULL);
+}
+
+/* The steps of a first block: one creation each, then mapped, then access to all of it. */
+static void test_first_plan(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_want want = {.bytes = 5 * VR_MIB, .queue = 1};
+    struct vr_answer answer;
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
+    assert_null(answer.block);
+    struct vr_plan *plan = answer.plan;
+    assert_int_equal(plan->created_bytes, 3 * GRANULE);
+    assert_int_equal(plan->moved_handles, 0);
+    assert_int_equal(plan->released_handles, 0);
+    uint32_t created = plan->created_handles;
+    assert_int_equal(plan->count, 2 * created + 1);
+    for (uint32_t i = 0; i < created; i++) {
+        assert_int_equal(plan->steps[i].kind, VR_STEP_CREATE);
+        assert_int_equal(plan->steps[created + i].kind, VR_STEP_MAP);
+        assert_int_equal(plan->steps[created + i].addr % GRANULE, 0);
+    }
+    assert_int_equal(plan->steps[2 * created].kind, VR_STEP_ACCESS);
+    assert_int_equal(plan->steps[2 * created].handles, created);
+    assert_int_equal(plan->steps[2 * created].bytes, 3 * GRANULE);
+    struct vr_block *block = driver_commit(&fixture->driver, fixture->space, plan, false);
+    assert_int_equal(vr_load(&block->bytes, VR_RELAXED), 5 * VR_MIB);
+    assert_int_equal(vr_load(&block->state, VR_RELAXED), VR_BLOCK_FREE);
+    assert_int_equal(stats_of(fixture).reserved_bytes, 3 * GRANULE);
+    assert_int_equal(stats_of(fixture).hole_bytes, VR_MIB);
+    put(fixture, block);
+    assert_int_equal(stats_of(fixture).largest_hole_bytes, 3 * GRANULE);
+}
+
+static void test_rounding(void **state) {
+    struct fixture *fixture = *state;
+    for (uint64_t bytes = 1; bytes < 5000; bytes += 37) {
+        struct vr_block *block = get(fixture, bytes);
+        assert_int_equal(vr_load(&block->bytes, VR_RELAXED), (bytes + 511) / 512 * 512);
+        assert_int_equal(addr_of(block) % 512, 0);
+    }
+    for (uint64_t align = 512; align <= GRANULE; align *= 2) {
+        struct vr_want want = {.bytes = 700, .align = align, .queue = 1};
+        struct vr_block *block = driver_want(&fixture->driver, fixture->space, &want, false);
+        assert_int_equal(addr_of(block) % align, 0);
+        assert_sound(fixture->space);
+    }
+}
+
+/* Whatever the order of frees, one hole is left. */
+static void test_merge(void **state) {
+    struct fixture *fixture = *state;
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (int i = 0; i < 6; i++) {
+        struct vr_block *blocks[3];
+        for (int j = 0; j < 3; j++) {
+            blocks[j] = get(fixture, 64 * VR_KIB);
+        }
+        for (int j = 0; j < 3; j++) {
+            put(fixture, blocks[orders[i][j]]);
+        }
+        assert_int_equal(stats_of(fixture).holes, 1);
+        assert_int_equal(stats_of(fixture).hole_bytes, stats_of(fixture).reserved_bytes);
+        assert_int_equal(stats_of(fixture).blocks, 0);
+    }
+}
+
+/* Holes of 3, 1 and 2 MiB between blocks: a block of 1 MiB goes into the one of 1 MiB. */
+static void test_best_fit(void **state) {
+    struct fixture *fixture = *state;
+    static const uint64_t sizes[] = {3, 5, 1, 6, 2, 7};
+    struct vr_block *blocks[6];
+    for (int i = 0; i < 6; i++) {
+        blocks[i] = get(fixture, sizes[i] * VR_MIB);
+    }
+    uint64_t one = addr_of(blocks[2]);
+    for (int i = 0; i < 6; i += 2) {
+        put(fixture, blocks[i]);
+    }
+    struct vr_block *again = get(fixture, VR_MIB);
+    assert_int_equal(addr_of(again), one);
+    put(fixture, again);
+    for (int i = 1; i < 6; i += 2) {
+        put(fixture, blocks[i]);
+    }
+    assert_int_equal(stats_of(fixture).blocks, 0);
+}
+
+/* Room for many small blocks, made at once: none of them needs a plan. */
+static void test_warm(void **state) {
+    struct fixture *fixture = *state;
+    put(fixture, get(fixture, 8 * VR_MIB));
+    struct vr_want held = {.bytes = 4096, .queue = 1, .flags = VR_WANT_HELD};
+    struct vr_want probe = {.bytes = 4096, .queue = 1, .flags = VR_WANT_PROBE};
+    struct vr_answer answer;
+    for (int i = 0; i < 2048; i++) {
+        assert_int_equal(vr_space_alloc(fixture->space, i % 2 ? &held : &probe, &answer), VRAM_OK);
+        assert_non_null(answer.block);
+    }
+    assert_int_equal(vr_space_alloc(fixture->space, &held, &answer), VRAM_ERR_LIMIT);
+    assert_int_equal(vr_space_alloc(fixture->space, &probe, &answer), VRAM_ERR_LIMIT);
+}
+
+static void test_refusals(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_answer answer;
+    struct vr_want want = {.bytes = UINT64_MAX, .queue = 1};
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_FRAGMENTED);
+    want.bytes = fixture->config.bytes + 512;
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_FRAGMENTED);
+    want = (struct vr_want){.bytes = 1, .queue = 1, .flags = VR_WANT_HELD};
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_LIMIT);
+    fixture->config.limit_bytes = 8 * GRANULE;
+    restart(fixture);
+    assert_non_null(get(fixture, 8 * GRANULE));
+    want = (struct vr_want){.bytes = GRANULE, .queue = 1};
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_LIMIT);
+    want.flags = VR_WANT_NO_GROWTH;
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_LIMIT);
+    assert_int_equal(stats_of(fixture).reserved_bytes, 8 * GRANULE);
+}
+
+/* Free memory in two holes of 8 MiB serves a block of 16 MiB: nothing new is created. */
+static void test_moving(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_block *blocks[4];
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = get(fixture, 8 * VR_MIB + (uint64_t)i * 512);
+    }
+    put(fixture, blocks[0]);
+    put(fixture, blocks[2]);
+    uint64_t reserved = stats_of(fixture).reserved_bytes;
+    assert_non_null(get(fixture, 12 * VR_MIB));
+    assert_true(stats_of(fixture).reserved_bytes <= reserved);
+    assert_true(stats_of(fixture).moved_pieces > 0);
+    assert_true(stats_of(fixture).move_ns > 0);
+    put(fixture, blocks[1]);
+    put(fixture, blocks[3]);
+}
+
+/* Of three holes the longest idle gives its memory first; what is left of it stays the oldest. */
+static void test_oldest_first(void **state) {
+    struct fixture *fixture = *state;
+    static const int order[] = {4, 0, 2};
+    struct vr_block *blocks[6];
+    uint64_t low[6], high[6];
+    for (int i = 0; i < 6; i++) {
+        blocks[i] = get(fixture, (uint64_t)(i % 2 ? 2 : 64) * VR_MIB + 512 * (uint64_t)i);
+        low[i] = addr_of(blocks[i]);
+        high[i] = low[i] + vr_load(&blocks[i]->bytes, VR_RELAXED);
+    }
+    for (int i = 0; i < 3; i++) {
+        put(fixture, blocks[order[i]]);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct vr_want want = {.bytes = 88 * VR_MIB, .queue = 1, .flags = VR_WANT_NO_GROWTH};
+        struct vr_answer answer;
+        assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
+        struct vr_plan *plan = answer.plan;
+        for (uint32_t j = 0; j < plan->count; j++) {
+            uint64_t addr = plan->steps[j].addr;
+            if (plan->steps[j].kind == VR_STEP_UNMAP) {
+                assert_false(addr >= low[2] && addr < high[2]); /* the youngest is spared */
+            }
+        }
+        if (i == 0) {
+            vr_space_undo(fixture->space, plan, 0);
+            vr_space_abort(fixture->space, plan, NULL);
+        } else {
+            driver_commit(&fixture->driver, fixture->space, plan, false);
+        }
+        assert_sound(fixture->space);
+    }
+}
+
+/* With no time to spend the pool grows; told not to grow it moves all the same. */
+static void test_budget(void **state) {
+    struct fixture *fixture = *state;
+    fixture->config.credit_ns = 0;
+    fixture->config.share_ppm = 0;
+    restart(fixture);
+    struct vr_block *blocks[4];
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = get(fixture, 8 * VR_MIB + (uint64_t)i * 512);
+    }
+    put(fixture, blocks[0]);
+    put(fixture, blocks[2]);
+    uint64_t reserved = stats_of(fixture).reserved_bytes;
+    struct vr_block *grown = get(fixture, 12 * VR_MIB);
+    assert_true(stats_of(fixture).reserved_bytes > reserved);
+    assert_int_equal(stats_of(fixture).moved_pieces, 0);
+    put(fixture, grown);
+    grown = get(fixture, stats_of(fixture).largest_hole_bytes); /* takes the large hole away */
+    struct vr_want want = {.bytes = 12 * VR_MIB, .queue = 1, .flags = VR_WANT_NO_GROWTH};
+    reserved = stats_of(fixture).reserved_bytes;
+    assert_non_null(driver_want(&fixture->driver, fixture->space, &want, false));
+    assert_true(stats_of(fixture).reserved_bytes <= reserved);
+    assert_true(stats_of(fixture).moved_pieces > 0);
+}
+
+/* Time that passes buys moves. */
+static void test_budget_grows(void **state) {
+    struct fixture *fixture = *state;
+    fixture->config.credit_ns = 0;
+    fixture->config.share_ppm = 10000;
+    restart(fixture);
+    struct vr_block *blocks[4];
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = get(fixture, 8 * VR_MIB + (uint64_t)i * 512);
+    }
+    put(fixture, blocks[0]);
+    put(fixture, blocks[2]);
+    struct vr_want want = {.bytes = 12 * VR_MIB, .queue = 1, .now_ns = UINT64_C(2000000000)};
+    assert_non_null(driver_want(&fixture->driver, fixture->space, &want, false));
+    assert_true(stats_of(fixture).moved_pieces > 0);
+}
+
+static void trim_to(struct fixture *fixture, uint64_t keep) {
+    struct vr_plan *plan = NULL;
+    assert_int_equal(vr_space_trim(fixture->space, keep, &plan), VRAM_OK);
+    if (plan) {
+        bool segments = fixture->config.mode == VR_SPACE_SEGMENTS;
+        assert_null(driver_commit(&fixture->driver, fixture->space, plan, segments));
+    }
+    assert_sound(fixture->space);
+}
+
+static void test_trim(void **state) {
+    struct fixture *fixture = *state;
+    for (int mode = 0; mode < 2; mode++) {
+        fixture->config.mode = mode ? VR_SPACE_SEGMENTS : VR_SPACE_VMM;
+        restart(fixture);
+        struct vr_block *one = get(fixture, 64 * VR_MIB), *two = get(fixture, 32 * VR_MIB);
+        trim_to(fixture, 0);
+        assert_true(stats_of(fixture).reserved_bytes >= 96 * VR_MIB);
+        put(fixture, one);
+        trim_to(fixture, 80 * VR_MIB);
+        assert_true(stats_of(fixture).reserved_bytes <= 80 * VR_MIB);
+        assert_true(stats_of(fixture).reserved_bytes >= 32 * VR_MIB);
+        put(fixture, two);
+        trim_to(fixture, 0);
+        assert_int_equal(stats_of(fixture).reserved_bytes, 0);
+        assert_int_equal(stats_of(fixture).pieces, 0);
+        assert_null(vr_space_piece_next(fixture->space, NULL));
+    }
+}
+
+/* Empty segments are returned before the space grows past its peak. */
+static void test_segments(void **state) {
+    struct fixture *fixture = *state;
+    fixture->config.mode = VR_SPACE_SEGMENTS;
+    restart(fixture);
+    struct vr_block *block = get(fixture, 100 * VR_MIB);
+    assert_int_equal(addr_of(block) % GRANULE, 0);
+    put(fixture, block);
+    assert_int_equal(stats_of(fixture).holes, 1);
+    struct vr_block *larger = get(fixture, 200 * VR_MIB);
+    assert_int_equal(stats_of(fixture).reserved_bytes, 200 * VR_MIB);
+    assert_int_equal(stats_of(fixture).pieces, 1);
+    struct vr_block *small = get(fixture, 100), *tiny = get(fixture, 100);
+    assert_int_equal(addr_of(tiny), addr_of(small) + 512);
+    put(fixture, larger);
+    put(fixture, tiny);
+    put(fixture, small);
+    assert_int_equal(stats_of(fixture).holes, stats_of(fixture).pieces);
+    int count = 0;
+    for (struct vr_piece *piece = NULL;
+         (piece = vr_space_piece_next(fixture->space, piece)) != NULL;) {
+        count++;
+    }
+    assert_int_equal(count, (int)stats_of(fixture).pieces);
+}
+
+/* Blocks of one size that come one after another lie side by side. */
+static void test_siblings(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_block *runs[6][8];
+    for (int i = 0; i < 6; i++) {
+        for (int j = 0; j < 8; j++) {
+            runs[i][j] = get(fixture, (uint64_t)(3 + i) * VR_MIB + 512 * 7);
+        }
+    }
+    for (int j = 1; j < 8; j++) {
+        assert_int_equal(addr_of(runs[5][j]),
+                         addr_of(runs[5][j - 1]) + vr_load(&runs[5][j]->bytes, VR_RELAXED));
+    }
+    for (int i = 0; i < 48; i++) {
+        put(fixture, runs[i / 8][i % 8]);
+    }
+}
+
+/* Host memory runs out at the first, second ... allocation: nothing has changed then. */
+static void test_host_memory(void **state) {
+    struct fixture *fixture = *state;
+    for (int mode = 0; mode < 2; mode++) {
+        fixture->config.mode = mode ? VR_SPACE_SEGMENTS : VR_SPACE_VMM;
+        restart(fixture);
+        struct vr_block *blocks[4];
+        for (int i = 0; i < 4; i++) {
+            blocks[i] = get(fixture, 40 * VR_MIB + (uint64_t)i * 512);
+        }
+        put(fixture, blocks[0]);
+        put(fixture, blocks[2]);
+        struct vr_stamp stamp;
+        vr_space_pending(fixture->space, &stamp); /* settles what has passed */
+        uint64_t hash = vr_space_hash(fixture->space), nth = 0;
+        struct vr_want want = {.bytes = 70 * VR_MIB, .queue = 1};
+        struct vr_answer answer;
+        vram_status status;
+        do {
+            vr_mem_fail_at(++nth, false);
+            status = vr_space_alloc(fixture->space, &want, &answer);
+            vr_mem_fail_at(0, false);
+            if (status != VRAM_OK) {
+                assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
+                assert_int_equal(vr_space_hash(fixture->space), hash);
+                assert_sound(fixture->space);
+            }
+        } while (status != VRAM_OK);
+        assert_true(nth > 2);
+        driver_commit(&fixture->driver, fixture->space, answer.plan, mode == 1);
+        struct vr_plan *plan = NULL;
+        put(fixture, blocks[1]);
+        vr_space_pending(fixture->space, &stamp);
+        hash = vr_space_hash(fixture->space);
+        for (nth = 1; plan == NULL; nth++) {
+            vr_mem_fail_at(nth, false);
+            status = vr_space_trim(fixture->space, 0, &plan);
+            vr_mem_fail_at(0, false);
+            assert_true(status == VRAM_OK || vr_space_hash(fixture->space) == hash);
+            assert_sound(fixture->space);
+        }
+        driver_commit(&fixture->driver, fixture->space, plan, mode == 1);
+    }
+}
+
+static void test_create_fails(void **state) {
+    struct fixture *fixture = *state;
+    uint64_t nth = 0;
+    vram_status status;
+    do {
+        struct vr_space *space = NULL;
+        vr_mem_fail_at(++nth, false);
+        status = vr_space_create(&fixture->config, &space);
+        vr_mem_fail_at(0, false);
+        assert_true((status == VRAM_OK) == (space != NULL));
+        vr_space_destroy(space);
+    } while (status != VRAM_OK);
+    assert_int_equal(nth, 3);
+}
+
+/* A hundred thousand blocks: sound, and as deep as a tree should be. */
+static void test_many(void **state) {
+    struct fixture *fixture = *state;
+    enum { COUNT = 100000 };
+    struct vr_block **blocks = calloc(COUNT, sizeof *blocks);
+    assert_non_null(blocks);
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] =
+            driver_alloc(&fixture->driver, fixture->space, (uint64_t)(i * 37 % 97 + 1) * 512, 1);
+        assert_non_null(blocks[i]);
+    }
+    for (int i = 0; i < COUNT; i += 2) {
+        driver_free(fixture->space, blocks[i], 1, 1);
+    }
+    assert_sound(fixture->space);
+    assert_int_equal(stats_of(fixture).blocks, COUNT / 2);
+    for (int i = 1; i < COUNT; i += 2) {
+        driver_free(fixture->space, blocks[i], 1, 1);
+    }
+    free(blocks);
+    assert_true(stats_of(fixture).metadata_bytes > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_config),
+        cmocka_unit_test_setup_teardown(test_first_plan, begin, end),
+        cmocka_unit_test_setup_teardown(test_rounding, begin, end),
+        cmocka_unit_test_setup_teardown(test_merge, begin, end),
+        cmocka_unit_test_setup_teardown(test_best_fit, begin, end),
+        cmocka_unit_test_setup_teardown(test_warm, begin, end),
+        cmocka_unit_test_setup_teardown(test_refusals, begin, end),
+        cmocka_unit_test_setup_teardown(test_moving, begin, end),
+        cmocka_unit_test_setup_teardown(test_oldest_first, begin, end),
+        cmocka_unit_test_setup_teardown(test_budget, begin, end),
+        cmocka_unit_test_setup_teardown(test_budget_grows, begin, end),
+        cmocka_unit_test_setup_teardown(test_trim, begin, end),
+        cmocka_unit_test_setup_teardown(test_segments, begin, end),
+        cmocka_unit_test_setup_teardown(test_siblings, begin, end),
+        cmocka_unit_test_setup_teardown(test_host_memory, begin, end),
+        cmocka_unit_test_setup_teardown(test_create_fails, begin, end),
+        cmocka_unit_test_setup_teardown(test_many, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

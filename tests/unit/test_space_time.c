@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_space_time.c: the block engine and the queues: who may reuse what, and when. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "space_driver.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture {
+    struct driver driver;
+    struct vr_space_config config;
+    struct vr_space *space;
+};
+
+static void assert_sound(const struct vr_space *space) {
+    char text[200] = "";
+    if (!vr_space_check(space, text, sizeof text)) {
+        fail_msg("%s", text);
+    }
+}
+
+static struct vr_space_stats stats_of(struct fixture *fixture) {
+    struct vr_space_stats stats;
+    vr_space_stats_get(fixture->space, &stats);
+    return stats;
+}
+
+static int begin(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    fixture->config = driver_config(&fixture->driver);
+    assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
+    *state = fixture;
+    return 0;
+}
+
+static int end(void **state) {
+    struct fixture *fixture = *state;
+    assert_sound(fixture->space);
+    vr_space_destroy(fixture->space);
+    free(fixture);
+    assert_int_equal(vr_mem_live_blocks(), 0);
+    return 0;
+}
+
+static struct vr_block *get(struct fixture *fixture, uint64_t bytes, uint64_t queue) {
+    struct vr_block *block = driver_alloc(&fixture->driver, fixture->space, bytes, queue);
+    assert_sound(fixture->space);
+    return block;
+}
+
+static void put(struct fixture *fixture, struct vr_block *block, uint64_t queue, uint64_t value) {
+    driver_free(fixture->space, block, queue, value);
+    assert_sound(fixture->space);
+}
+
+/* A block of memory that is held already, or NULL. */
+static struct vr_block *held(struct fixture *fixture, uint64_t bytes, uint64_t queue,
+                             uint32_t flags, struct vr_stamp *after) {
+    struct vr_want want = {.bytes = bytes, .queue = queue, .flags = VR_WANT_HELD | flags};
+    struct vr_answer answer;
+    if (vr_space_alloc(fixture->space, &want, &answer) != VRAM_OK) {
+        return NULL;
+    }
+    assert_sound(fixture->space);
+    *after = answer.after;
+    return answer.block;
+}
+
+static void test_same_queue(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_stamp after;
+    struct vr_block *block = get(fixture, 8 * VR_MIB, 1);
+    uint64_t addr = addr_of(block);
+    put(fixture, block, 1, 10);
+    block = held(fixture, 8 * VR_MIB, 1, 0, &after);
+    assert_non_null(block);
+    assert_int_equal(addr_of(block), addr);
+    assert_int_equal(after.queue, 0);
+}
+
+static void test_other_queue(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_stamp after, pending;
+    put(fixture, get(fixture, 8 * VR_MIB, 1), 1, 10);
+    assert_null(held(fixture, 8 * VR_MIB, 2, 0, &after));
+    assert_true(vr_space_pending(fixture->space, &pending));
+    assert_int_equal(pending.queue, 1);
+    assert_int_equal(pending.value, 10);
+    fixture->driver.passed[1] = 9;
+    assert_null(held(fixture, 8 * VR_MIB, 2, 0, &after));
+    fixture->driver.passed[1] = 10;
+    assert_non_null(held(fixture, 8 * VR_MIB, 2, 0, &after));
+    assert_int_equal(after.queue, 0);
+    assert_false(vr_space_pending(fixture->space, &pending));
+}
+
+/* Another queue's memory, and what to wait for. */
+static void test_after(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_stamp after = {0};
+    put(fixture, get(fixture, 8 * VR_MIB, 1), 1, 10);
+    put(fixture, get(fixture, 4 * VR_MIB, 3), 3, 7);
+    struct vr_block *block = held(fixture, 4 * VR_MIB, 2, VR_WANT_AFTER, &after);
+    assert_non_null(block);
+    assert_int_equal(after.queue, 3); /* the smaller of the two holes */
+    assert_int_equal(after.value, 7);
+    put(fixture, block, 2, 1);
+    block = held(fixture, 8 * VR_MIB, 2, VR_WANT_AFTER, &after);
+    assert_non_null(block);
+    assert_int_equal(after.queue, 1);
+    assert_int_equal(after.value, 10);
+}
+
+/* Neighbours of two queues stay apart until one of the stamps passes. */
+static void test_neighbours(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_stamp after;
+    struct vr_block *low = get(fixture, 2 * VR_MIB, 1), *high = get(fixture, 2 * VR_MIB, 1);
+    assert_int_equal(addr_of(high), addr_of(low) + 2 * VR_MIB);
+    put(fixture, low, 1, 10);
+    put(fixture, high, 2, 20);
+    assert_int_equal(stats_of(fixture).holes, 2);
+    assert_null(held(fixture, 4 * VR_MIB, 1, 0, &after));
+    assert_null(held(fixture, 4 * VR_MIB, 2, 0, &after));
+    fixture->driver.passed[1] = 10;
+    assert_null(held(fixture, 4 * VR_MIB, 1, 0, &after));
+    assert_int_equal(stats_of(fixture).holes, 1);
+    struct vr_block *both = held(fixture, 4 * VR_MIB, 2, 0, &after);
+    assert_non_null(both);
+    put(fixture, both, 0, 0);
+    assert_int_equal(stats_of(fixture).pending_bytes, 0);
+    assert_non_null(held(fixture, 4 * VR_MIB, 5, 0, &after));
+}
+
+/* [1][2 passed][1] becomes one hole of queue 1. */
+static void test_chain_of_mergers(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_block *blocks[3];
+    for (int i = 0; i < 3; i++) {
+        blocks[i] = get(fixture, 2 * VR_MIB, 1);
+    }
+    put(fixture, blocks[0], 1, 10);
+    put(fixture, blocks[1], 2, 20);
+    fixture->driver.passed[2] = 20;
+    put(fixture, blocks[2], 1, 11);
+    assert_int_equal(stats_of(fixture).holes, 1);
+    assert_int_equal(stats_of(fixture).largest_hole_bytes, 6 * VR_MIB);
+}
+
+/* Memory under unfinished work does not move, however much it is needed. */
+static void test_no_move_under_work(void **state) {
+    struct fixture *fixture = *state;
+    fixture->config.limit_bytes = 64 * VR_MIB;
+    vr_space_destroy(fixture->space);
+    assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
+    struct vr_block *low = get(fixture, 32 * VR_MIB, 1), *high = get(fixture, 32 * VR_MIB - 512, 1);
+    put(fixture, low, 1, 10);
+    struct vr_want want = {.bytes = 24 * VR_MIB, .queue = 2};
+    struct vr_answer answer;
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_NOT_READY);
+    want.flags = VR_WANT_NO_GROWTH;
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_NOT_READY);
+    struct vr_plan *plan = NULL;
+    assert_int_equal(vr_space_trim(fixture->space, 0, &plan), VRAM_OK);
+    assert_null(plan);
+    fixture->driver.passed[1] = 10;
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
+    assert_non_null(answer.block);
+    vr_space_free(fixture->space, answer.block);
+    put(fixture, high, 1, 11);
+}
+
+/* A thousand holes of as many queues: all of them settle in the end. */
+static void test_many_queues(void **state) {
+    struct fixture *fixture = *state;
+    enum { COUNT = 1000 };
+    struct vr_block *blocks[COUNT];
+    struct vr_stamp after;
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = get(fixture, 4096, 1);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        put(fixture, blocks[i], 8 + (uint64_t)i, 1); /* queues 8 .. 1007, all distinct */
+    }
+    assert_true(stats_of(fixture).holes >= COUNT);
+    assert_null(held(fixture, 8192, 1, 0, &after));
+    assert_non_null(held(fixture, 4096, 1, VR_WANT_AFTER, &after));
+    assert_true(after.queue >= 8);
+    for (int i = 0; i < 8; i++) {
+        fixture->driver.passed[i] = 1;
+    }
+    assert_non_null(held(fixture, 64 * 4096, 1, 0, &after));
+    assert_true(stats_of(fixture).holes <= 2);
+}
+
+/* One order of requests, one layout: time and what has passed have no part in it. */
+static uint64_t deterministic_run(uint64_t lag, uint64_t *questions) {
+    struct driver driver = {{0}, 0, 0, 0};
+    struct vr_space_config config = driver_config(&driver);
+    struct vr_space *space = NULL;
+    struct vr_block *blocks[64] = {NULL};
+    config.deterministic = true;
+    assert_int_equal(vr_space_create(&config, &space), VRAM_OK);
+    uint64_t random = 1;
+    for (uint64_t i = 0; i < 5000; i++) {
+        random = random * UINT64_C(6364136223846793005) + 1;
+        uint64_t slot = random >> 32 & 63, queue = 1 + (random >> 40) % 3;
+        driver.passed[queue] = i > lag ? i - lag : 0;
+        if (blocks[slot]) {
+            driver_free(space, blocks[slot], queue, i);
+            blocks[slot] = NULL;
+        } else {
+            struct vr_want want = {.bytes = 1 + (random >> 20) % (8 * VR_MIB),
+                                   .queue = queue,
+                                   .now_ns = i * lag * 1000};
+            blocks[slot] = driver_want(&driver, space, &want, false);
+            assert_non_null(blocks[slot]);
+        }
+    }
+    assert_sound(space);
+    uint64_t hash = vr_space_hash(space);
+    vr_space_destroy(space);
+    *questions = driver.questions;
+    return hash;
+}
+
+static void test_deterministic(void **state) {
+    uint64_t questions = 0;
+    (void)state;
+    uint64_t hash = deterministic_run(1, &questions);
+    assert_int_equal(questions, 0);
+    assert_int_equal(deterministic_run(4000, &questions), hash);
+    assert_int_equal(questions, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_same_queue, begin, end),
+        cmocka_unit_test_setup_teardown(test_other_queue, begin, end),
+        cmocka_unit_test_setup_teardown(test_after, begin, end),
+        cmocka_unit_test_setup_teardown(test_neighbours, begin, end),
+        cmocka_unit_test_setup_teardown(test_chain_of_mergers, begin, end),
+        cmocka_unit_test_setup_teardown(test_no_move_under_work, begin, end),
+        cmocka_unit_test_setup_teardown(test_many_queues, begin, end),
+        cmocka_unit_test(test_deterministic),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
