@@ -12,7 +12,7 @@
 
 #include "policy.h"
 
-enum { CHECKER_BUFFERS = 8, CHECKER_BUFFER_BYTES = 4 << 20 };
+enum { CHECKER_BUFFERS = 64, CHECKER_BUFFER_BYTES = 1 << 20 };
 
 /* A piece of a block on its way. */
 struct checker_piece {

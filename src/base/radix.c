@@ -31,6 +31,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/os/os.h"
 #include "base/size.h"
 
 #include <assert.h>
@@ -190,7 +191,17 @@ static void span_fill(struct vr_radix_node *node, unsigned level, struct span sp
     }
 }
 
+/* Forgets what a parent process has mapped. */
+static void root_renew(struct vr_radix *radix) {
+    uint64_t process = vr_os_process_generation();
+    if (radix->process != process) {
+        radix->process = process;
+        vr_store(&radix->root, NULL, VR_RELEASE);
+    }
+}
+
 static vram_status insert_locked(struct vr_radix *radix, struct span span, void *record) {
+    root_renew(radix);
     struct vr_radix_node *root = vr_load(&radix->root, VR_RELAXED);
     struct vr_radix_node *spares = NULL;
     unsigned needed = root ? 0 : 1;

@@ -11,6 +11,10 @@
  * been emptied and reused meanwhile but are always nodes. A record found must be checked by the
  * caller: it lies in type-stable memory too, and its own base, size and generation tell whether it
  * is the right one. Writers hold the tree's lock.
+ *
+ * What was mapped before a fork is the parent's: memory that a child does not inherit leaves addresses
+ * free, which the system gives to the child again. So a tree starts anew with the first insertion of a
+ * forked child; nodes of the parent's tree are left as they are.
  */
 #ifndef VR_RADIX_H
 #define VR_RADIX_H
@@ -27,6 +31,7 @@ struct vr_radix_node;
 struct vr_radix {
     struct vr_mutex lock;
     vr_atomic_ptr root; /* struct vr_radix_node *, made at the first insertion */
+    uint64_t process;   /* vr_os_process_generation of that insertion; the lock's */
 };
 
 /* For variables of static storage only, as VR_MUTEX_INIT is. */

@@ -128,7 +128,7 @@ void vr_block_slots_free(struct vr_block_slots *slots) {
 void vr_block_table_free(struct vr_block_table *table) {
     vr_block_slots_free(table->retired);
     vr_mem_free(slots_of(table));
-    *table = (struct vr_block_table){0};
+    *table = (struct vr_block_table){.used = 0};
 }
 
 uint64_t vr_block_table_bytes(struct vr_block_table *table) {

@@ -244,18 +244,29 @@ static void mark_all(struct vr_pool *pool) {
     }
 }
 
-void vr_pool_look(struct vr_pool *pool) {
+/* The next stamp that has not been seen to pass, other than `last`, which was asked about just now. */
+static bool next_pending(struct vr_pool *pool, struct vr_stamp *last) {
     struct vr_stamp stamp;
+    vr_mutex_lock(&pool->lock);
+    bool pending = vr_space_pending(pool->space, &stamp) &&
+                   (stamp.queue != last->queue || stamp.value != last->value);
+    vr_mutex_unlock(&pool->lock);
+    *last = pending ? stamp : *last;
+    return pending;
+}
+
+void vr_pool_look(struct vr_pool *pool) {
+    struct vr_stamp stamp = {0, 0};
     struct vram_error error;
     bool passed = true;
+    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
+        return; /* such a pool does not look at time */
+    }
     vr_error_save(&error);
     mark_all(pool);
-    while (passed) {
-        vr_mutex_lock(&pool->lock);
-        bool pending = vr_space_pending(pool->space, &stamp);
-        vr_mutex_unlock(&pool->lock);
+    while (passed && next_pending(pool, &stamp)) {
         vram_point point = {(vram_queue *)(uintptr_t)stamp.queue, stamp.value};
-        passed = pending && vram_point_wait(point, 0) == VRAM_OK;
+        passed = vram_point_wait(point, 0) == VRAM_OK;
     }
     vr_error_restore(&error);
 }

@@ -158,7 +158,7 @@ static bool wait_for_memory(struct vr_pool *pool, uint64_t deadline) {
     vr_mutex_lock(&pool->lock);
     bool pending = vr_space_pending(pool->space, &stamp);
     vr_mutex_unlock(&pool->lock);
-    if (!pending || vr_deadline_passed(deadline)) {
+    if (!pending || (pool->flags & VRAM_POOL_DETERMINISTIC) || vr_deadline_passed(deadline)) {
         return false;
     }
     vr_pool_mark(pool, stamp.queue, false);

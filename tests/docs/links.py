@@ -44,7 +44,8 @@ def check_words(source, page, text, declared):
             if not any(glob.glob(os.path.join(source, name)) for name in (word, word + ".c")):
                 yield f"{page}: {word}: no such file"
         match = re.fullmatch(r"(vram_\w+)(\(.*\))?", word)
-        if match and match.group(1) not in declared:
+        # Benchmarks name rows of their output, which are no calls.
+        if match and match.group(1) not in declared and page != "docs/benchmarks.md":
             yield f"{page}: {match.group(1)}: no public header declares it"
 
 

@@ -337,6 +337,51 @@ static void the_record_is_of_the_call_that_failed(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* ------------------------------------------------------------------------- forks */
+
+static vram_device *parents_device;
+static vram_addr parents_range;
+
+/* The child has addresses free that were mapped in the parent, and gets them first. */
+static int play_child(void *argument) {
+    vram_context_options options = {.size = sizeof options, .backends = argument};
+    vram_native_info info = {.size = sizeof info};
+    vram_context *context;
+    vram_device *device;
+    vram_addr addr;
+    options.sim = "memory=1G,real=on";
+    EXPECT(vram_native(parents_range, &info) == VRAM_ERR_FORKED);
+    EXPECT(vram_device_free(parents_device, parents_range) == VRAM_ERR_FORKED);
+    EXPECT(vram_context_create(&options, &context) == VRAM_OK);
+    EXPECT(vram_device_open(context, 0, &device) == VRAM_OK);
+    for (int i = 0; i < 64; i++) {
+        EXPECT(vram_device_alloc(device, 2 * MIB, VRAM_MEMORY_DEVICE, &addr) == VRAM_OK);
+        EXPECT(vram_native(addr, &info) == VRAM_OK && info.device == device);
+    }
+    vram_context_destroy(context);
+    EXPECT(vram_native(addr, &info) == VRAM_ERR_INVALID);
+    return 0;
+}
+
+static void a_child_gets_its_parents_addresses(void **state) {
+    static const char *const backends[] = {"host", "sim"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct rig rig = rig_make("sim", "memory=1G,real=on");
+        vram_physical *handles[4];
+        for (int k = 0; k < 4; k++) {
+            assert_ok(vram_physical_create(rig.device, 2 * MIB, &handles[k]));
+        }
+        assert_ok(vram_range_create(rig.device, 8 * MIB, &parents_range));
+        assert_ok(vram_range_map(rig.device, parents_range, handles, 4));
+        parents_device = rig.device;
+        assert_int_equal(in_child(play_child, (void *)(uintptr_t)backends[i]), 0);
+        assert_ok(vram_queue_fill(rig.queue, parents_range, 1, 1, 8 * MIB)); /* all is as it was */
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        rig_end_clean(&rig);
+    }
+}
+
 /* ------------------------------------------------------------------ the end of it all */
 
 static vram_context *watched_context;
@@ -389,6 +434,7 @@ int main(int count, char **words) {
         END(a_loss_may_be_cleaned_up_from_the_log),
         END(success_leaves_no_record),
         END(the_record_is_of_the_call_that_failed),
+        END(a_child_gets_its_parents_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

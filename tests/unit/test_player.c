@@ -259,6 +259,12 @@ static void finds_early_reuse(void **state) {
     assert_in_range(play(&options, &trace, &hasty, 1).mismatched_bytes, 900000, 1000000);
     assert_int_equal(play(&options, &trace, &policy_caching, 1).mismatched_bytes, 0);
     trace_free(&trace);
+
+    options.sim = "memory=8G,lag=1000"; /* and a generated trace, on a device that is late */
+    trace = generate("ahead");
+    assert_true(play(&options, &trace, &hasty, 1).mismatched_bytes > 0);
+    assert_int_equal(play(&options, &trace, &policy_caching, 1).mismatched_bytes, 0);
+    trace_free(&trace);
 }
 
 static void compares_every_byte(void **state) {

@@ -398,6 +398,7 @@ static void begin(const char *backends, const char *sim, bool hungry, uint64_t s
     storm.backends = backends;
     storm.sim = sim;
     storm.hungry = hungry;
+    storm.lossy = sim && strstr(sim, "lose=");
     storm.unique = sim && !strstr(sim, "real=on") && !strstr(backends, "host");
     storm.seed = seed;
     storm.deadline = vr_os_now() + STORM_NS;
@@ -480,6 +481,11 @@ static void on_slow_devices(void **state) {
     play("sim", "devices=3,memory=64G,granule=64K,lag=200,journal=0,seed=5", false, 13);
 }
 
+static void on_devices_that_are_lost(void **state) {
+    (void)state;
+    play("sim", "devices=2,memory=4G,granule=64K,lag=20,journal=0,lose=900:1", false, 15);
+}
+
 static void with_little_host_memory(void **state) {
     (void)state;
     play("sim,host", "devices=2,memory=4G,granule=64K,lag=10", true, 14);
@@ -490,6 +496,7 @@ int main(int count, char **words) {
         cmocka_unit_test(on_the_host),
         cmocka_unit_test(on_real_memory),
         cmocka_unit_test(on_slow_devices),
+        cmocka_unit_test(on_devices_that_are_lost),
         cmocka_unit_test(with_little_host_memory),
     };
     seed_from_user = count > 1 ? strtoull(words[1], NULL, 10) : 0;

@@ -213,9 +213,11 @@ static void read_state(struct vr_backend *backend, struct vram_sim_state *state)
     vr_mutex_unlock(&sim->lock);
 }
 
+/* Counts as a call for work that was submitted by the last one: it may be done now, in its turn. */
 static void pass_time(struct vr_backend *backend, uint64_t ns) {
     struct vr_sim *sim = backend->impl;
     vr_mutex_lock(&sim->lock);
+    sim->ticks++;
     if (!vr_add(sim->clock_ns, ns, &sim->clock_ns)) {
         sim->clock_ns = UINT64_MAX;
     }
