@@ -17,6 +17,10 @@
  *
  *  (3) A point that was seen to have passed stays so: `settled` keeps the highest number seen.
  *  (4) A signal that the driver refused is covered by the next one, or by the queue being seen idle.
+ *  (5) When it is the newest number again that the driver refuses, the word may stay below a point
+ *      that was given out. The host does not mind, by (4), but a device that waits for the word would
+ *      wait until the next mark. So the driver is asked several times, and then `behind` is set: the
+ *      number is written before any device is told to wait for it.
  *
  * docs/design/02-points-in-time.md has the argument at length.
  */
@@ -27,6 +31,8 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "device/ops.h"
+
+enum { REPEATS = 4 }; /* how often a driver is asked to write the newest number again */
 
 /* Keeps (3): what was seen once stays seen, however the word moves. */
 bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value) {
@@ -59,17 +65,40 @@ static vram_status ask(struct vr_queue_object *queue, uint64_t value) {
     return status == VRAM_OK ? VRAM_ERR_NOT_READY : status;
 }
 
+static vram_status signal(struct vr_queue_object *queue, uint64_t value) {
+    vram_status status = vr_queue_signal(&queue->base, value);
+    if (status == VRAM_OK) {
+        vr_atomic_max(&queue->signalled, value);
+    }
+    return status;
+}
+
+/* Has a number written that a late signal with a lower one may have overwritten; keeps (5). */
+static vram_status repeat(struct vr_queue_object *queue, uint64_t value) {
+    vram_status status = VRAM_ERR_NOT_READY;
+    for (int i = 0; i < REPEATS && status != VRAM_OK; i++) {
+        status = signal(queue, value);
+    }
+    if (status != VRAM_OK) {
+        vr_store(&queue->behind, true, VR_RELEASE);
+    }
+    return status;
+}
+
 vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
     uint64_t mine = vr_fetch_add(&queue->issued, 1, VR_ACQ_REL) + 1;
-    for (uint64_t newest = mine, written = 0; written != newest;
-         newest = vr_load(&queue->issued, VR_ACQUIRE)) {
-        written = newest; /* keeps (2) */
-        vram_status status = vr_queue_signal(&queue->base, written);
-        if (status != VRAM_OK) {
-            return status;
-        }
-        vr_atomic_max(&queue->signalled, written);
+    vram_status status = signal(queue, mine);
+    if (status != VRAM_OK) {
+        return status;
     }
+    struct vram_error error;
+    vr_error_save(&error);
+    for (uint64_t newest, written = mine; /* keeps (2) */
+         status == VRAM_OK && (newest = vr_load(&queue->issued, VR_ACQUIRE)) != written;
+         written = newest) {
+        status = repeat(queue, newest);
+    }
+    vr_error_restore(&error); /* this mark was made, whatever became of the others */
     *value = mine;
     return VRAM_OK;
 }
@@ -273,7 +302,12 @@ static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *
         status = status == VRAM_OK ? follow(queue, other->device) : status;
     }
     if (status == VRAM_OK && vr_queue_hold(other)) {
-        status = vr_queue_after(&queue->base, &other->base, value);
+        if (vr_exchange(&other->behind, false, VR_ACQ_REL)) { /* keeps (5) */
+            status = repeat(other, vr_load(&other->signalled, VR_ACQUIRE));
+        }
+        if (status == VRAM_OK) {
+            status = vr_queue_after(&queue->base, &other->base, value);
+        }
         vr_queue_release(other);
     }
     return status;

@@ -67,6 +67,11 @@ static inline vram_sim_state sim_state(struct rig *rig) {
     return state;
 }
 
+static inline void expect_no_record(void) {
+    assert_string_equal(vram_error_get()->text, "");
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+}
+
 /* Nothing is held by the simulated driver, no breach was seen. */
 static inline void rig_end_clean(struct rig *rig) {
     vram_device_close(rig->device);
@@ -137,7 +142,10 @@ static struct {
     void (*alloc_meanwhile)(void *argument); /* the same inside the next allocation, ... */
     void (*map_meanwhile)(void *argument);   /* ... and inside the next mapping */
     void *argument;
-    vram_status signal_answer; /* not OK: what signals are answered with */
+    vram_status signal_answer;                /* not OK: what signals are answered with */
+    void (*signal_meanwhile)(void *argument); /* inside the next signal, before it is submitted */
+    unsigned signals_left;                    /* signals until one is refused; 0: none is */
+    unsigned refusals;                        /* how many are refused then */
     vram_status release_answer;
 } hook;
 
@@ -165,8 +173,17 @@ static inline vram_status hooked_upload(struct vr_queue *queue, vram_addr to, co
 }
 
 static inline vram_status hooked_signal(struct vr_queue *queue, uint64_t value) {
-    if (hook.signal_answer != VRAM_OK) {
-        return vr_error_set(hook.signal_answer, "hook", "signal", 1, "refused");
+    void (*meanwhile)(void *) = hook.signal_meanwhile;
+    hook.signal_meanwhile = NULL;
+    if (meanwhile) {
+        meanwhile(hook.argument);
+    }
+    bool refuse = hook.signals_left == 1 && hook.refusals;
+    hook.refusals -= refuse;
+    hook.signals_left -= hook.signals_left > 1;
+    if (hook.signal_answer != VRAM_OK || refuse) {
+        vram_status answer = hook.signal_answer ? hook.signal_answer : VRAM_ERR_HOST_MEMORY;
+        return vr_error_set(answer, "hook", "signal", 1, "refused");
     }
     return hook.queue->signal(queue, value);
 }

@@ -267,11 +267,6 @@ static void a_loss_may_be_cleaned_up_from_the_log(void **state) {
 
 /* ------------------------------------------------------------------ the error record */
 
-static void expect_no_record(void) {
-    assert_string_equal(vram_error_get()->text, "");
-    assert_int_equal(vram_error_get()->status, VRAM_OK);
-}
-
 /* Success leaves the record alone, though drivers were missing, lost or refused meanwhile. */
 static void success_leaves_no_record(void **state) {
     vram_context *context;

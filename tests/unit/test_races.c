@@ -136,6 +136,43 @@ static void an_ended_adoption_is_left_by_all(void **state) {
     rig_end_clean(&rig);
 }
 
+/* ------------------------------------------------------------------------- marks */
+
+static vram_point overtaker;
+
+static void mark_meanwhile(void *queue) {
+    assert_ok(vram_queue_mark(queue, &overtaker));
+}
+
+/* Two marks reach the driver in the wrong order, and it refuses to write the higher number again. The
+   word then stays below a point that was given out: no device may be left waiting for it. */
+static void a_refused_repeat_blocks_no_queue(void **state) {
+    vram_queue *waiting;
+    vram_point point;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_queue_create(rig.device, NULL, &waiting));
+    hook_set(rig.device);
+    for (int rounds = 0; rounds < 2; rounds++) {
+        hook.signal_meanwhile = mark_meanwhile;
+        hook.argument = rig.queue;
+        hook.signals_left = 3;           /* the overtaker's, the late one's, its repetition ... */
+        hook.refusals = rounds ? 20 : 1; /* ... refused once, or until somebody needs it */
+        assert_ok(vram_queue_mark(rig.queue, &point));
+        assert_true(overtaker.value == point.value + 1);
+        expect_no_record();
+        while (vram_queue_poll(rig.queue) == VRAM_ERR_NOT_READY) {
+        }
+        if (rounds) {
+            assert_int_equal(vram_queue_after(waiting, overtaker), VRAM_ERR_HOST_MEMORY);
+            hook.refusals = 0;
+        }
+        assert_ok(vram_queue_after(waiting, overtaker));
+        assert_ok(vram_queue_wait(waiting, 5 * SECOND));
+    }
+    rig_end_clean(&rig);
+}
+
 /* ------------------------------------------------------------------ peer memory */
 
 static void prepare_peers(struct rig *rig, vram_addr *to, vram_addr *from) {
@@ -510,6 +547,7 @@ int main(int count, char **words) {
         RACE(a_device_is_not_closed_before_a_submission),
         RACE(a_context_is_not_destroyed_before_a_submission),
         RACE(an_ended_adoption_is_left_by_all),
+        RACE(a_refused_repeat_blocks_no_queue),
         RACE(closing_waits_for_readers_of_other_devices),
         RACE(closing_waits_for_readers_of_ranges),
         RACE(a_peer_is_not_closed_before_a_submission),
