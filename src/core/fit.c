@@ -15,18 +15,19 @@
 #include "base/size.h"
 
 enum {
-    CANDIDATES = 8,  /* holes beside a void that are looked at for a window */
-    GLANCES = 32,    /* holes passed over to find them */
-    STEPS = 64,      /* spans a window may reach over */
-    ALIGN_TRIES = 8, /* holes tried for a wide alignment before a size is taken that must do */
-    LARGE_PART = 32, /* a block of at least this part of the peak is large, */
-    GUARD = 2,       /* see guarded */
-    RUN_MOST = 64,   /* siblings expected at most */
-    RUN_PART = 16,   /* and of at most this part of the peak, all together */
-    RUN_GAP = 4, /* granules that may be mapped ahead though single blocks would fit elsewhere */
-    RUN_EXACT = 1000, /* a hole that fits within this part of the size is taken, run or not */
+    CANDIDATES = 16,  /* holes beside a void that are looked at for a window */
+    GLANCES = 128,    /* holes passed over to find them */
+    STEPS = 64,       /* spans a window may reach over */
+    ALIGN_TRIES = 8,  /* holes tried for a wide alignment before a size is taken that must do */
+    LARGE_PART = 32,  /* a block of at least this part of the peak is large, */
+    GUARD = 2,        /* see guarded */
+    RUN_MOST = 64,    /* siblings expected at most */
+    RUN_PART = 16,    /* and of at most this part of the peak, all together */
+    RUN_GAP = 2,      /* granules mapped ahead at most where a single block would fit elsewhere */
+    EXACT_PART = 1000 /* a hole fits exactly when no more than this part of the size is left */
 };
 
+#define SMALL_BYTES (16 * VR_MIB)  /* smaller blocks stay out of the topmost hole */
 #define LARGE_BYTES (256 * VR_MIB) /* if it has this many bytes at least */
 #define AHEAD_BYTES (64 * VR_MIB)  /* mapped ahead for siblings at most */
 
@@ -58,14 +59,37 @@ static struct vr_block *best_of_queue(const struct vr_space *space, uint64_t que
 }
 
 /* The smaller of what the queue has and what everybody may have. */
-static struct vr_block *best_fit(const struct vr_space *space, const struct vr_want *want,
-                                 uint64_t bytes) {
+static struct vr_block *smallest_fit(const struct vr_space *space, const struct vr_want *want,
+                                     uint64_t bytes) {
     struct vr_block *own = best_of_queue(space, want->queue, bytes, want->align);
     struct vr_block *any = best_of_queue(space, 0, bytes, want->align);
     if (!own || !any) {
         return own ? own : any;
     }
     return vr_span_bytes(any) < vr_span_bytes(own) ? any : own;
+}
+
+/* Whether next to nothing would be left of the hole. */
+static bool is_exact(const struct vr_block *hole, uint64_t bytes) {
+    return vr_span_bytes(hole) - bytes <= bytes / EXACT_PART;
+}
+
+/* Whether only void lies above the hole. */
+static bool is_topmost(const struct vr_block *hole) {
+    const struct vr_block *next = hole->span.after;
+    return vr_span_is(next, VR_SPAN_VOID) && !next->span.after;
+}
+
+/* The smallest hole that fits; but the topmost one grows at no cost, and is kept for large blocks as
+   long as small ones fit elsewhere. */
+static struct vr_block *best_fit(const struct vr_space *space, const struct vr_want *want,
+                                 uint64_t bytes) {
+    struct vr_block *hole = smallest_fit(space, want, bytes);
+    if (!hole || bytes >= SMALL_BYTES || !is_topmost(hole) || is_exact(hole, bytes)) {
+        return hole;
+    }
+    struct vr_block *other = smallest_fit(space, want, vr_span_bytes(hole) + VR_SPAN_UNIT);
+    return other ? other : hole;
 }
 
 static bool is_large(const struct vr_space *space, uint64_t bytes) {
@@ -205,20 +229,27 @@ static struct vr_window fewest_missing(const struct vr_space *space, const struc
 
 /* --------------------------------------------------------------------- runs */
 
-/* The run as it will be with one more block of this size. */
-static struct vr_run run_next(const struct vr_space *space, uint64_t bytes) {
-    struct vr_run run = space->run;
+static uint32_t run_slot(uint64_t queue) {
+    return (uint32_t)((queue * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % VR_RUNS_QUEUES;
+}
+
+/* The queue's run as it will be with one more block of this size. */
+static struct vr_run run_next(const struct vr_space *space, uint64_t queue, uint64_t bytes) {
+    struct vr_run run = space->runs[run_slot(queue)];
+    if (run.queue != queue) {
+        run = (struct vr_run){.queue = queue};
+    }
     if (run.bytes == bytes) {
         run.length++;
         return run;
     }
-    run.past[run.count++ % VR_RUNS] = run.length;
+    run.past[run.count++ % VR_RUNS_PAST] = run.length;
     run.bytes = bytes;
     run.length = 1;
     run.end = 0;
     run.last = NULL;
     run.expected = RUN_MOST;
-    for (int i = 0; i < VR_RUNS; i++) {
+    for (int i = 0; i < VR_RUNS_PAST; i++) {
         run.expected = run.past[i] < run.expected ? run.past[i] : run.expected;
     }
     while (run.expected > 1 && run.expected > space->stats.peak_need_bytes / RUN_PART / bytes) {
@@ -227,18 +258,19 @@ static struct vr_run run_next(const struct vr_space *space, uint64_t bytes) {
     return run;
 }
 
-void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t run_end) {
-    space->run = run_next(space, vr_span_bytes(block));
-    space->run.last = block;
+void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t queue, uint64_t run_end) {
+    struct vr_run *run = &space->runs[run_slot(queue)];
+    *run = run_next(space, queue, vr_span_bytes(block));
+    run->last = block;
+    run->end = run_end ? run_end : run->end;
     space->high_turn ^= vr_span_bytes(block) >= LARGE_BYTES;
-    if (run_end) {
-        space->run.end = run_end;
-    }
 }
 
 void vr_fit_forget(struct vr_space *space, const struct vr_block *block) {
-    if (space->run.last == block) {
-        space->run.last = NULL;
+    for (int i = 0; i < VR_RUNS_QUEUES; i++) {
+        if (space->runs[i].last == block) {
+            space->runs[i].last = NULL;
+        }
     }
 }
 
@@ -301,7 +333,7 @@ static struct vr_place find_in(struct vr_space *space, const struct vr_want *wan
                                const struct vr_run *run) {
     struct vr_block *hole = best_fit(space, want, want->bytes);
     uint32_t siblings = run->length < run->expected ? run->expected - run->length + 1 : 1;
-    bool exact = hole && vr_span_bytes(hole) - want->bytes <= want->bytes / RUN_EXACT;
+    bool exact = hole && is_exact(hole, want->bytes);
     struct vr_place place;
     if (!exact && room_for_run(space, want, siblings, hole, &place)) {
         return place;
@@ -314,7 +346,7 @@ static struct vr_place find_in(struct vr_space *space, const struct vr_want *wan
 }
 
 struct vr_place vr_fit_find(struct vr_space *space, const struct vr_want *want) {
-    struct vr_run run = run_next(space, want->bytes);
+    struct vr_run run = run_next(space, want->queue, want->bytes);
     struct vr_place place;
     if (beside_sibling(space, want, &run, &place)) {
         return place;

@@ -32,7 +32,7 @@ struct vr_place vr_fit_held(struct vr_space *space, const struct vr_want *want);
 struct vr_place vr_fit_after(struct vr_space *space, const struct vr_want *want);
 
 /* A block was handed out, or came back: keeps account of runs. */
-void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t run_end);
+void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t queue, uint64_t run_end);
 void vr_fit_forget(struct vr_space *space, const struct vr_block *block);
 
 #endif

@@ -40,6 +40,7 @@ static uint64_t rank(const struct vr_block *span) {
     return mixed ^ mixed >> 32;
 }
 
+/* Goes down to where the heap order ends, and hangs what was there below the new node. */
 static void tree_insert(struct vr_block **at, struct vr_block *span) {
     struct key key = key_of(span);
     while (*at && rank(*at) >= rank(span)) {
@@ -61,6 +62,7 @@ static void tree_insert(struct vr_block **at, struct vr_block *span) {
     *low = *high = NULL;
 }
 
+/* Keys are unique, since addresses are: the way down to a node is known without a link to its parent. */
 static void tree_remove(struct vr_block **at, struct vr_block *span) {
     struct key key = key_of(span);
     while (*at != span) {
@@ -167,6 +169,7 @@ static void index_remove(struct vr_space *space, struct vr_block *span) {
     space->stats.pending_bytes -= span->stamp.queue ? vr_span_bytes(span) : 0;
 }
 
+/* In deterministic mode nothing ever passes: what has happened on a device must not show. */
 static bool passed(const struct vr_space *space, struct vr_stamp stamp) {
     if (stamp.queue == 0) {
         return true;
@@ -231,6 +234,7 @@ void vr_hole_return(struct vr_space *space, struct vr_block *span) {
 struct vr_block *vr_hole_cut(struct vr_space *space, struct vr_block *span, uint64_t addr,
                              uint64_t bytes) {
     assert(vr_span_addr(span) <= addr && addr + bytes <= vr_span_end(span));
+    /* What is left takes the place of the whole in the list: cutting a hole does not make it young. */
     struct vr_list *list = list_of(space, span);
     struct vr_link *older = span->span.age.prev;
     index_remove(space, span);

@@ -18,6 +18,7 @@
 
 /* ------------------------------------------------------------------ making */
 
+/* Keeps (3): the records for the edges of the block are put aside before anything is claimed. */
 struct vr_plan *vr_plan_new(struct vr_space *space) {
     if (vr_span_stock(space, 4) != VRAM_OK) {
         return NULL;
@@ -60,6 +61,7 @@ static void push(struct vr_plan *plan, enum vr_step_kind kind, struct vr_plan_it
                                                   .item = item};
 }
 
+/* All steps of one kind, MAP and ACCESS apart. A segment is released where it lies: it is never mapped. */
 static void push_all(const struct vr_space *space, struct vr_plan *plan, enum vr_step_kind kind) {
     for (uint32_t i = 0; i < plan->item_count; i++) {
         struct vr_plan_item *item = &plan->items[i];
@@ -152,6 +154,8 @@ static uint64_t price_of(const struct vr_space *space, const struct vr_plan *pla
     return sum;
 }
 
+/* A running mean: drivers charge more while the device works, and the next plan is likely to meet what
+   the last one met. */
 static void learn_prices(struct vr_space *space, const struct vr_plan *plan, uint32_t done) {
     for (uint32_t i = 0; i < done; i++) {
         const struct vr_step *step = &plan->steps[i];
@@ -164,6 +168,7 @@ static void learn_prices(struct vr_space *space, const struct vr_plan *plan, uin
 
 /* ------------------------------------------------------------------ ending */
 
+/* Notes for each item which of its steps were done: keeps (2). */
 static void mark_done(struct vr_plan *plan, uint32_t done) {
     for (uint32_t i = 0; i < done; i++) {
         const struct vr_step *step = &plan->steps[i];
@@ -214,6 +219,8 @@ static void piece_leave(struct vr_space *space, struct vr_piece *piece) {
     vr_mem_free(piece);
 }
 
+/* The piece is where it was to go. If it got there without access and could not be taken back, nobody
+   can use those addresses again: the claim stays for ever, and the memory is counted as lost. */
 static void piece_settle_at(struct vr_space *space, struct vr_plan_item *item) {
     item->piece->addr = item->to;
     vr_ground_set(&space->ground, item->to, item->piece->bytes, item->piece);
@@ -307,6 +314,7 @@ static struct vr_block *end_segment(struct vr_space *space, struct vr_plan *plan
     return block;
 }
 
+/* What was charged in advance is corrected by what it really took. */
 static void charge(struct vr_space *space, const struct vr_plan *plan, uint64_t spent_ns) {
     space->purse_ns += (int64_t)plan->price_ns - (int64_t)spent_ns;
     space->stats.move_ns += spent_ns;
@@ -348,7 +356,7 @@ static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, b
         block->stamp = (struct vr_stamp){0};
         space->stats.blocks++;
         space->stats.out_bytes += plan->bytes;
-        vr_fit_note(space, block, plan->run_end);
+        vr_fit_note(space, block, plan->queue, plan->run_end);
     }
     space->open_plans--;
     vr_mem_free(plan->items);
@@ -368,6 +376,8 @@ struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan) {
     return conclude(space, plan, true);
 }
 
+/* Memory that has become usable in the window stays there, as a hole. What was unmapped and has not
+   arrived is not brought back: it becomes a spare, and the next plan takes spares first. */
 void vr_space_undo(struct vr_space *space, struct vr_plan *plan, uint32_t done) {
     assert(done < plan->count);
     learn_prices(space, plan, done);

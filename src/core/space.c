@@ -84,6 +84,7 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
     return VRAM_OK;
 }
 
+/* Blocks that were never freed go with the space: their records return to the store like all others. */
 static void chain_drop(struct vr_space *space, struct vr_block *span) {
     while (span) {
         struct vr_block *next = span->span.after;
@@ -112,13 +113,19 @@ void vr_space_destroy(struct vr_space *space) {
 
 /* -------------------------------------------------------------- allocation */
 
-/* Rounds the request; false when no space could hold it. */
-static bool want_round(const struct vr_space *space, struct vr_want *want) {
-    want->align = want->align > VR_SPAN_UNIT ? want->align : VR_SPAN_UNIT;
-    assert(vr_is_power_of_two(want->align) && want->align <= space->config.granule);
+/* Rounds the request. What no space could hold ends here, so that sums of addresses and sizes cannot
+   overflow further on. */
+static vram_status want_round(const struct vr_space *space, struct vr_want *want) {
     uint64_t most = space->config.mode == VR_SPACE_VMM ? space->config.bytes : UINT64_MAX / 4;
-    return vr_round_up(want->bytes ? want->bytes : 1, VR_SPAN_UNIT, &want->bytes) &&
-           want->bytes <= most;
+    want->align = want->align > VR_SPAN_UNIT ? want->align : VR_SPAN_UNIT;
+    if (!vr_is_power_of_two(want->align) || want->align > space->config.granule) {
+        return VRAM_ERR_INVALID;
+    }
+    if (!vr_round_up(want->bytes ? want->bytes : 1, VR_SPAN_UNIT, &want->bytes) ||
+        want->bytes > most) {
+        return VRAM_ERR_FRAGMENTED;
+    }
+    return VRAM_OK;
 }
 
 /* What has been earned is kept, but not without end: a pool that rested for a day must not stall for
@@ -137,9 +144,12 @@ static void budget_fill(struct vr_space *space, uint64_t now_ns) {
         purse_fill(&space->purse_ns, earned, saved);
         purse_fill(&space->reserve_ns, earned / RESERVE_PART, saved / RESERVE_PART + credit);
     }
+    space->start_ns = space->start_ns ? space->start_ns : now_ns;
     space->clock_ns = now_ns > space->clock_ns ? now_ns : space->clock_ns;
 }
 
+/* The highest need so far is what the space aims to hold. Blocks in caches are not needed by anybody:
+   they come back before the space grows. */
 static void need_note(struct vr_space *space, const struct vr_want *want) {
     uint64_t need = space->stats.out_bytes + want->bytes;
     need -= want->idle_bytes < need ? want->idle_bytes : need;
@@ -159,7 +169,7 @@ static void hand_out(struct vr_space *space, const struct vr_want *want,
     block->stamp = (struct vr_stamp){0};
     space->stats.blocks++;
     space->stats.out_bytes += want->bytes;
-    vr_fit_note(space, block, place->run_end);
+    vr_fit_note(space, block, want->queue, place->run_end);
     *answer = (struct vr_answer){.block = block, .after = after};
 }
 
@@ -180,6 +190,7 @@ static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
     return status;
 }
 
+/* With VR_WANT_HELD any hole is better than none; otherwise the policy may prefer to map more. */
 static struct vr_place look(struct vr_space *space, const struct vr_want *want) {
     return want->flags & VR_WANT_HELD ? vr_fit_held(space, want) : vr_fit_find(space, want);
 }
@@ -187,12 +198,14 @@ static struct vr_place look(struct vr_space *space, const struct vr_want *want) 
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
                            struct vr_answer *answer) {
     struct vr_want want = *asked;
-    if (!want_round(space, &want)) {
-        return VRAM_ERR_FRAGMENTED;
+    vram_status status = want_round(space, &want);
+    if (status == VRAM_OK) {
+        status = vr_span_stock(space, 2);
     }
-    if (vr_span_stock(space, 2) != VRAM_OK) {
-        return VRAM_ERR_HOST_MEMORY;
+    if (status != VRAM_OK) {
+        return status;
     }
+    /* Stamps are looked at only when what is known to be free does not do: a hit asks nobody. */
     struct vr_place place = look(space, &want);
     if (!place.hole && vr_hole_settle(space)) {
         place = look(space, &want);
@@ -217,7 +230,8 @@ void vr_space_free(struct vr_space *space, struct vr_block *block) {
     vr_fit_forget(space, block);
     space->stats.blocks--;
     space->stats.out_bytes -= vr_span_bytes(block);
-    vr_store(&block->state, VR_BLOCK_FREE, VR_RELAXED);
+    vr_store(&block->state, VR_BLOCK_FREE,
+             VR_RELAXED); /* for readers that still hold the address */
     block->span.kind = VR_SPAN_HOLE;
     vr_hole_add(space, block);
 }
@@ -244,6 +258,7 @@ struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *pi
     return link ? VR_CONTAINER(link, struct vr_piece, all) : NULL;
 }
 
+/* The holes of each queue are a run of the tree that ends with its largest. */
 static uint64_t largest_hole(const struct vr_space *space) {
     uint64_t most = 0;
     for (uint64_t queue = 0; queue != VR_QUEUE_VOID; queue = vr_hole_queue_next(space, queue)) {

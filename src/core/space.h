@@ -61,8 +61,7 @@ struct vr_space_config {
 /* Physical memory: a handle that may be mapped (VMM), or a segment. */
 struct vr_piece {
     uint64_t native; /* the pool's name for it; written by the pool in the CREATE step */
-    uint64_t
-        addr; /* where it is mapped; VR_NOWHERE: nowhere. A segment's is written by the pool. */
+    uint64_t addr;   /* where it is mapped, or VR_NOWHERE; a segment's is written by the pool */
     uint64_t bytes;
     struct vr_link all, spare; /* the space's own */
     struct vr_block *first;    /* the space's own: lowest span of a segment */
@@ -75,8 +74,7 @@ enum vr_step_kind {
                             writes piece->native, and piece->addr of a segment. */
     VR_STEP_UNMAP = 1,  /* the handle from [addr, addr + bytes) */
     VR_STEP_MAP = 2,    /* the handle at [addr, addr + bytes) */
-    VR_STEP_ACCESS =
-        3, /* make [addr, addr + bytes) usable: whole handles mapped before it; no piece */
+    VR_STEP_ACCESS = 3, /* make [addr, addr + bytes), all of it mapped before, usable; no piece */
     VR_STEP_RELEASE = 4 /* give the piece back: an unmapped handle, or a segment at addr */
 };
 
@@ -99,31 +97,31 @@ struct vr_plan {
     /* The space's own: what happens to which piece; the claimed window; the block to be. */
     struct vr_plan_item *items;
     uint32_t item_count, item_room;
-    struct vr_block *target; /* first claim of [from, to); NULL: no window */
+    struct vr_block *target; /* first claim of the window; NULL: none */
     struct vr_block *edges;  /* two records put aside for the commit */
-    uint64_t from, to;
-    uint64_t addr, bytes; /* of the block; bytes 0: none */
-    uint64_t run_end;     /* where the siblings of the block will end; 0: none are expected */
-    uint64_t price_ns;    /* charged to the budget in advance */
+    uint64_t to;             /* where the window ends */
+    uint64_t addr, bytes;    /* of the block; bytes 0: none */
+    uint64_t queue;          /* who asked */
+    uint64_t run_end;        /* where the siblings of the block will end; 0: none are expected */
+    uint64_t price_ns;       /* charged to the budget in advance */
 };
 
 /* -------------------------------------------------------------- allocation */
 
 enum vr_want_flag {
-    VR_WANT_HELD = 1 << 0,  /* only memory that is mapped already: FOUND or an error, no plan */
-    VR_WANT_PROBE = 1 << 3, /* FOUND where the space would of its own accord, no plan otherwise */
-    VR_WANT_NO_GROWTH = 1 << 1, /* no CREATE: move what there is, whatever the time budget says */
-    VR_WANT_AFTER = 1 << 2      /* memory that another queue still uses will do: see answer.after */
+    VR_WANT_HELD = 1 << 0,      /* only memory that is mapped already: FOUND or an error, no plan */
+    VR_WANT_NO_GROWTH = 1 << 1, /* hold no more than now: move, whatever the time budget says */
+    VR_WANT_AFTER = 1 << 2,     /* memory that another queue still uses will do: see answer.after */
+    VR_WANT_PROBE = 1 << 3      /* FOUND where the policy would have it so, otherwise no plan */
 };
 
 struct vr_want {
-    uint64_t bytes;  /* > 0; the space rounds up to 512 */
-    uint64_t align;  /* a power of two up to the granule; 0: 512 */
-    uint64_t queue;  /* handle number, not 0: who uses it first */
-    uint64_t now_ns; /* a clock that never goes back, for the time budget */
-    uint64_t
-        idle_bytes; /* of blocks out of the space, how many lie in caches: not counted as need */
-    uint32_t flags; /* of vr_want_flag */
+    uint64_t bytes;      /* > 0; the space rounds up to 512 */
+    uint64_t align;      /* a power of two up to the granule; 0: 512 */
+    uint64_t queue;      /* handle number, not 0: who uses it first */
+    uint64_t now_ns;     /* a clock that never goes back, for the time budget */
+    uint64_t idle_bytes; /* of what is out of the space, how much lies in caches and is no need */
+    uint32_t flags;      /* of vr_want_flag */
 };
 
 struct vr_answer {
@@ -144,7 +142,7 @@ void vr_space_destroy(struct vr_space *space);
  * VRAM_ERR_LIMIT: growing would pass the limit (or VR_WANT_NO_GROWTH, _HELD, _PROBE forbid it).
  * VRAM_ERR_FRAGMENTED: no run of addresses is long enough.
  * VRAM_ERR_NOT_READY: enough would be there once stamps pass: see vr_space_pending.
- * VRAM_ERR_HOST_MEMORY. Only the last is recorded as an error.
+ * VRAM_ERR_INVALID: the alignment. VRAM_ERR_HOST_MEMORY; only this one is recorded as an error.
  */
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *want,
                            struct vr_answer *answer);
@@ -190,8 +188,7 @@ struct vr_space_stats {
     uint64_t lost_bytes;         /* could neither be used nor taken back after a failed step */
     uint64_t blocks, holes, pieces, spares, lost;
     uint64_t moved_pieces, moved_bytes, move_ns; /* since the start */
-    uint64_t forced_bytes;   /* grown past the aim because moving was not possible or too dear */
-    uint64_t metadata_bytes; /* host memory of all this */
+    uint64_t metadata_bytes;                     /* host memory of all this */
 };
 
 void vr_space_stats_get(struct vr_space *space, struct vr_space_stats *stats);

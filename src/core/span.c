@@ -43,6 +43,7 @@ struct vr_block *vr_span_new(struct vr_space *space, uint64_t addr, uint64_t byt
     return span;
 }
 
+/* The record keeps its address and its state FREE, for readers that are too late (block.h (2)). */
 void vr_span_drop(struct vr_space *space, struct vr_block *span) {
     span->span = (struct vr_span){.after = space->stock};
     if (space->stock_count < STOCK_MOST) {
@@ -63,6 +64,7 @@ void vr_span_stock_free(struct vr_space *space) {
     space->stock_count = 0;
 }
 
+/* The lower part keeps the record: span.h (6). */
 struct vr_block *vr_span_cut(struct vr_space *space, struct vr_block *span, uint64_t addr) {
     uint64_t end = vr_span_end(span);
     assert(vr_span_addr(span) < addr && addr < end);

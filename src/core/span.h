@@ -28,20 +28,24 @@
 #include "core/ground.h"
 #include "core/space.h"
 
-enum { VR_RUNS = 4 }; /* past runs that are remembered */
+enum {
+    VR_RUNS_PAST = 4,  /* past runs that are remembered */
+    VR_RUNS_QUEUES = 8 /* queues whose runs are told apart */
+};
 
 #define VR_SPAN_UNIT  UINT64_C(512)
 #define VR_QUEUE_VOID UINT64_MAX /* stands for the queue of voids in the trees */
 
-/* Blocks that come one after another with one size: see fit.c. */
+/* Blocks that come one after another on a queue, with one size: see fit.c. */
 struct vr_run {
-    uint64_t bytes;         /* of each; 0: no run yet */
-    uint32_t length;        /* so far */
-    uint32_t expected;      /* how long it is likely to become */
-    uint32_t past[VR_RUNS]; /* lengths of the runs before */
-    uint32_t count;         /* of runs, for the place in past */
-    uint64_t end;           /* of the window foreseen for it; 0: none */
-    struct vr_block *last;  /* the latest of it, while it is out */
+    uint64_t queue;
+    uint64_t bytes;              /* of each; 0: no run yet */
+    uint32_t length;             /* so far */
+    uint32_t expected;           /* how long it is likely to become */
+    uint32_t past[VR_RUNS_PAST]; /* lengths of the runs before */
+    uint32_t count;              /* of runs, for the place in past */
+    uint64_t end;                /* of the window foreseen for it; 0: none */
+    struct vr_block *last;       /* the latest of it, while it is out */
 };
 
 struct vr_space {
@@ -53,11 +57,11 @@ struct vr_space {
     struct vr_list pieces, spares; /* all; those mapped nowhere */
     struct vr_block *stock;        /* records at hand, through span.after */
     uint32_t stock_count;
-    struct vr_run run;
-    bool high_turn;     /* the next large block goes to the high end of its hole */
-    int64_t purse_ns;   /* for moving; may fall below 0 */
-    int64_t reserve_ns; /* for moving when growth would be far too much */
-    uint64_t clock_ns;  /* when the two were filled last */
+    struct vr_run runs[VR_RUNS_QUEUES]; /* by a hash of the queue */
+    bool high_turn;                     /* the next large block goes to the high end of its hole */
+    int64_t purse_ns;                   /* for moving; may fall below 0 */
+    int64_t reserve_ns;                 /* for moving when growth would be far too much */
+    uint64_t start_ns, clock_ns;        /* when the two were filled first, and last */
     uint64_t prices[VR_STEP_RELEASE + 1]; /* ns a handle, as measured lately */
     uint64_t planned_bytes;               /* to be created by open plans */
     uint32_t open_plans;

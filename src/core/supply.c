@@ -22,10 +22,13 @@ enum {
     GROW_LEAST = 2,    /* at least so many granules; the largest is the configuration's */
     MELT_PART = 32,    /* one made of released ones is this part of the window, */
     MELT_LEAST = 8,    /* at least so many granules, */
+    MELT_FINE = 4,     /* or so many while moving costs next to nothing: see moving_is_cheap */
     MELT_MOST = 16,    /* at most so many */
     SEGMENT_PART = 16, /* an ordinary segment is this part of what is held */
     FAR_PERCENT = 8    /* growth this far past the peak is worth the reserve */
 };
+
+#define CHEAP 0.002
 
 /* One planning: how much may still be done. */
 struct supply {
@@ -200,6 +203,13 @@ static vram_status gather(struct supply *supply, uint64_t bytes) {
 
 /* ----------------------------------------------------------------- filling */
 
+/* Fine handles strand less memory at the edges of blocks and cost more to move, again and again. They
+   are made as long as less than CHEAP of the time so far went into moving. */
+static bool moving_is_cheap(const struct vr_space *space) {
+    double elapsed = (double)(space->clock_ns - space->start_ns);
+    return (double)space->stats.move_ns < elapsed * CHEAP;
+}
+
 /* How large a handle is made where `room` bytes are to be filled: coarse when it stands for others that
    were released, since those are moved again and again. */
 static uint64_t handle_bytes(const struct supply *supply, uint64_t room, bool melted) {
@@ -207,7 +217,8 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t room, bool me
     uint64_t granule = space->config.granule, most = space->config.largest_handle;
     uint64_t bytes =
         melted ? supply->window_bytes / MELT_PART : space->stats.peak_need_bytes / GROW_PART;
-    uint64_t least = (melted ? MELT_LEAST : GROW_LEAST) * granule;
+    uint64_t melt = moving_is_cheap(space) ? MELT_FINE : MELT_LEAST;
+    uint64_t least = (melted ? melt : GROW_LEAST) * granule;
     most = melted && most > MELT_MOST * granule ? MELT_MOST * granule : most;
     bytes = bytes > least ? bytes : least;
     bytes = bytes > most ? most : bytes;
@@ -301,6 +312,7 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
     }
     plan->addr = window->addr;
     plan->bytes = want->bytes;
+    plan->queue = want->queue;
     plan->run_end = place->run_end;
     struct supply supply = supply_begin(space, want, plan, window->bytes);
     vram_status status = claim(space, plan, window);
@@ -335,6 +347,7 @@ vram_status vr_plan_segment(struct vr_space *space, const struct vr_want *want,
         return VRAM_ERR_HOST_MEMORY;
     }
     plan->bytes = want->bytes;
+    plan->queue = want->queue;
     struct supply supply = supply_begin(space, want, plan, want->bytes);
     uint64_t bytes = segment_bytes(&supply, want->bytes);
     vram_status status = gather(&supply, bytes);

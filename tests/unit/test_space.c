@@ -160,27 +160,6 @@ static void test_merge(void **state) {
     }
 }
 
-/* Holes of 3, 1 and 2 MiB between blocks: a block of 1 MiB goes into the one of 1 MiB. */
-static void test_best_fit(void **state) {
-    struct fixture *fixture = *state;
-    static const uint64_t sizes[] = {3, 5, 1, 6, 2, 7};
-    struct vr_block *blocks[6];
-    for (int i = 0; i < 6; i++) {
-        blocks[i] = get(fixture, sizes[i] * VR_MIB);
-    }
-    uint64_t one = addr_of(blocks[2]);
-    for (int i = 0; i < 6; i += 2) {
-        put(fixture, blocks[i]);
-    }
-    struct vr_block *again = get(fixture, VR_MIB);
-    assert_int_equal(addr_of(again), one);
-    put(fixture, again);
-    for (int i = 1; i < 6; i += 2) {
-        put(fixture, blocks[i]);
-    }
-    assert_int_equal(stats_of(fixture).blocks, 0);
-}
-
 /* Room for many small blocks, made at once: none of them needs a plan. */
 static void test_warm(void **state) {
     struct fixture *fixture = *state;
@@ -231,41 +210,6 @@ static void test_moving(void **state) {
     assert_true(stats_of(fixture).move_ns > 0);
     put(fixture, blocks[1]);
     put(fixture, blocks[3]);
-}
-
-/* Of three holes the longest idle gives its memory first; what is left of it stays the oldest. */
-static void test_oldest_first(void **state) {
-    struct fixture *fixture = *state;
-    static const int order[] = {4, 0, 2};
-    struct vr_block *blocks[6];
-    uint64_t low[6], high[6];
-    for (int i = 0; i < 6; i++) {
-        blocks[i] = get(fixture, (uint64_t)(i % 2 ? 2 : 64) * VR_MIB + 512 * (uint64_t)i);
-        low[i] = addr_of(blocks[i]);
-        high[i] = low[i] + vr_load(&blocks[i]->bytes, VR_RELAXED);
-    }
-    for (int i = 0; i < 3; i++) {
-        put(fixture, blocks[order[i]]);
-    }
-    for (int i = 0; i < 2; i++) {
-        struct vr_want want = {.bytes = 88 * VR_MIB, .queue = 1, .flags = VR_WANT_NO_GROWTH};
-        struct vr_answer answer;
-        assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
-        struct vr_plan *plan = answer.plan;
-        for (uint32_t j = 0; j < plan->count; j++) {
-            uint64_t addr = plan->steps[j].addr;
-            if (plan->steps[j].kind == VR_STEP_UNMAP) {
-                assert_false(addr >= low[2] && addr < high[2]); /* the youngest is spared */
-            }
-        }
-        if (i == 0) {
-            vr_space_undo(fixture->space, plan, 0);
-            vr_space_abort(fixture->space, plan, NULL);
-        } else {
-            driver_commit(&fixture->driver, fixture->space, plan, false);
-        }
-        assert_sound(fixture->space);
-    }
 }
 
 /* With no time to spend the pool grows; told not to grow it moves all the same. */
@@ -366,24 +310,6 @@ static void test_segments(void **state) {
     assert_int_equal(count, (int)stats_of(fixture).pieces);
 }
 
-/* Blocks of one size that come one after another lie side by side. */
-static void test_siblings(void **state) {
-    struct fixture *fixture = *state;
-    struct vr_block *runs[6][8];
-    for (int i = 0; i < 6; i++) {
-        for (int j = 0; j < 8; j++) {
-            runs[i][j] = get(fixture, (uint64_t)(3 + i) * VR_MIB + 512 * 7);
-        }
-    }
-    for (int j = 1; j < 8; j++) {
-        assert_int_equal(addr_of(runs[5][j]),
-                         addr_of(runs[5][j - 1]) + vr_load(&runs[5][j]->bytes, VR_RELAXED));
-    }
-    for (int i = 0; i < 48; i++) {
-        put(fixture, runs[i / 8][i % 8]);
-    }
-}
-
 /* Host memory runs out at the first, second ... allocation: nothing has changed then. */
 static void test_host_memory(void **state) {
     struct fixture *fixture = *state;
@@ -473,16 +399,13 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_first_plan, begin, end),
         cmocka_unit_test_setup_teardown(test_rounding, begin, end),
         cmocka_unit_test_setup_teardown(test_merge, begin, end),
-        cmocka_unit_test_setup_teardown(test_best_fit, begin, end),
         cmocka_unit_test_setup_teardown(test_warm, begin, end),
         cmocka_unit_test_setup_teardown(test_refusals, begin, end),
         cmocka_unit_test_setup_teardown(test_moving, begin, end),
-        cmocka_unit_test_setup_teardown(test_oldest_first, begin, end),
         cmocka_unit_test_setup_teardown(test_budget, begin, end),
         cmocka_unit_test_setup_teardown(test_budget_grows, begin, end),
         cmocka_unit_test_setup_teardown(test_trim, begin, end),
         cmocka_unit_test_setup_teardown(test_segments, begin, end),
-        cmocka_unit_test_setup_teardown(test_siblings, begin, end),
         cmocka_unit_test_setup_teardown(test_host_memory, begin, end),
         cmocka_unit_test_setup_teardown(test_create_fails, begin, end),
         cmocka_unit_test_setup_teardown(test_many, begin, end),

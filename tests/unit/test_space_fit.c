@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_space_fit.c: the block engine: where blocks are put, and whose memory is taken for them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "space_driver.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+struct fixture {
+    struct driver driver;
+    struct vr_space *space;
+};
+
+static void assert_sound(const struct vr_space *space) {
+    char text[200] = "";
+    if (!vr_space_check(space, text, sizeof text)) {
+        fail_msg("%s", text);
+    }
+}
+
+static struct vr_space_stats stats_of(struct fixture *fixture) {
+    struct vr_space_stats stats;
+    vr_space_stats_get(fixture->space, &stats);
+    return stats;
+}
+
+static int begin(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    struct vr_space_config config = driver_config(&fixture->driver);
+    fixture->driver.passed[1] = UINT64_MAX;
+    assert_int_equal(vr_space_create(&config, &fixture->space), VRAM_OK);
+    *state = fixture;
+    return 0;
+}
+
+static int end(void **state) {
+    struct fixture *fixture = *state;
+    assert_sound(fixture->space);
+    vr_space_destroy(fixture->space);
+    free(fixture);
+    assert_int_equal(vr_mem_live_blocks(), 0);
+    return 0;
+}
+
+static struct vr_block *get(struct fixture *fixture, uint64_t bytes) {
+    struct vr_block *block = driver_alloc(&fixture->driver, fixture->space, bytes, 1);
+    assert_non_null(block);
+    assert_sound(fixture->space);
+    return block;
+}
+
+static void put(struct fixture *fixture, struct vr_block *block) {
+    driver_free(fixture->space, block, 1, 1);
+    assert_sound(fixture->space);
+}
+
+/* Holes of 3, 1 and 2 MiB between blocks: a block of 1 MiB goes into the one of 1 MiB. */
+static void test_best_fit(void **state) {
+    struct fixture *fixture = *state;
+    static const uint64_t sizes[] = {3, 5, 1, 6, 2, 7};
+    struct vr_block *blocks[6];
+    for (int i = 0; i < 6; i++) {
+        blocks[i] = get(fixture, sizes[i] * VR_MIB);
+    }
+    uint64_t one = addr_of(blocks[2]);
+    for (int i = 0; i < 6; i += 2) {
+        put(fixture, blocks[i]);
+    }
+    struct vr_block *again = get(fixture, VR_MIB);
+    assert_int_equal(addr_of(again), one);
+    put(fixture, again);
+    for (int i = 1; i < 6; i += 2) {
+        put(fixture, blocks[i]);
+    }
+    assert_int_equal(stats_of(fixture).blocks, 0);
+}
+
+/* Small blocks leave the topmost hole to large ones while they fit elsewhere. */
+static void test_topmost(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_block *low = get(fixture, 40 * VR_MIB), *wall = get(fixture, 3 * VR_MIB);
+    struct vr_block *top = get(fixture, 30 * VR_MIB);
+    uint64_t low_addr = addr_of(low), top_addr = addr_of(top);
+    put(fixture, low);
+    put(fixture, top);
+    struct vr_block *small = get(fixture, VR_MIB), *large = get(fixture, 20 * VR_MIB);
+    assert_int_equal(addr_of(small), low_addr);
+    assert_int_equal(addr_of(large), top_addr);
+    put(fixture, small);
+    put(fixture, large);
+    put(fixture, wall);
+}
+
+/* A large block with nothing to build on leaves void in front of it; the next one grows into that. */
+static void test_guard(void **state) {
+    struct fixture *fixture = *state;
+    get(fixture, VR_MIB);
+    struct vr_block *block = get(fixture, 300 * VR_MIB);
+    uint64_t addr = addr_of(block);
+    assert_true(addr >= BASE + 600 * VR_MIB);
+    put(fixture, block);
+    uint64_t reserved = stats_of(fixture).reserved_bytes;
+    block = get(fixture, 400 * VR_MIB);
+    assert_true(addr_of(block) <= addr);
+    assert_true(addr_of(block) + 400 * VR_MIB >= addr + 300 * VR_MIB);
+    assert_true(stats_of(fixture).reserved_bytes - reserved <= 104 * VR_MIB);
+    put(fixture, block);
+}
+
+/* Large blocks that find a hole take its two ends in turn. */
+static void test_turns(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_block *first = get(fixture, 1200 * VR_MIB);
+    uint64_t low = addr_of(first), high = low + 1200 * VR_MIB;
+    put(fixture, first);
+    struct vr_block *one = get(fixture, 300 * VR_MIB), *two = get(fixture, 310 * VR_MIB);
+    bool one_low = addr_of(one) == low;
+    assert_true(one_low || addr_of(one) + 300 * VR_MIB == high);
+    assert_true(one_low ? addr_of(two) + 310 * VR_MIB == high : addr_of(two) == low);
+    put(fixture, one);
+    put(fixture, two);
+}
+
+/* A run goes on in the window that was foreseen for it, although a hole elsewhere would do. */
+static void test_run_in_window(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_block *blocks[6][32];
+    for (int i = 0; i < 6; i++) {
+        for (int j = 0; j < 32; j++) {
+            blocks[i][j] = get(fixture, (uint64_t)(5 + i) * VR_MIB);
+        }
+    }
+    for (int j = 1; j < 32; j++) {
+        assert_int_equal(addr_of(blocks[5][j]), addr_of(blocks[5][j - 1]) + 10 * VR_MIB);
+    }
+    for (int i = 0; i < 6 * 32; i++) {
+        put(fixture, blocks[i / 32][i % 32]);
+    }
+}
+
+/* Blocks of one size that come one after another lie side by side. */
+static void test_siblings(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_block *runs[6][8];
+    for (int i = 0; i < 6; i++) {
+        for (int j = 0; j < 8; j++) {
+            runs[i][j] = get(fixture, (uint64_t)(3 + i) * VR_MIB + 512 * 7);
+        }
+    }
+    for (int j = 1; j < 8; j++) {
+        assert_int_equal(addr_of(runs[5][j]),
+                         addr_of(runs[5][j - 1]) + vr_load(&runs[5][j]->bytes, VR_RELAXED));
+    }
+    for (int i = 0; i < 48; i++) {
+        put(fixture, runs[i / 8][i % 8]);
+    }
+}
+
+/* Of three holes the longest idle gives its memory first; what is left of it stays the oldest. */
+static void test_oldest_first(void **state) {
+    struct fixture *fixture = *state;
+    static const int order[] = {4, 0, 2};
+    struct vr_block *blocks[6];
+    uint64_t low[6], high[6];
+    for (int i = 0; i < 6; i++) {
+        blocks[i] = get(fixture, (uint64_t)(i % 2 ? 2 : 64) * VR_MIB + 512 * (uint64_t)i);
+        low[i] = addr_of(blocks[i]);
+        high[i] = low[i] + vr_load(&blocks[i]->bytes, VR_RELAXED);
+    }
+    for (int i = 0; i < 3; i++) {
+        put(fixture, blocks[order[i]]);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct vr_want want = {.bytes = 88 * VR_MIB, .queue = 1, .flags = VR_WANT_NO_GROWTH};
+        struct vr_answer answer;
+        assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
+        struct vr_plan *plan = answer.plan;
+        for (uint32_t j = 0; j < plan->count; j++) {
+            uint64_t addr = plan->steps[j].addr;
+            if (plan->steps[j].kind == VR_STEP_UNMAP) {
+                assert_false(addr >= low[2] && addr < high[2]); /* the youngest is spared */
+            }
+        }
+        if (i == 0) {
+            vr_space_undo(fixture->space, plan, 0);
+            vr_space_abort(fixture->space, plan, NULL);
+        } else {
+            driver_commit(&fixture->driver, fixture->space, plan, false);
+        }
+        assert_sound(fixture->space);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_best_fit, begin, end),
+        cmocka_unit_test_setup_teardown(test_topmost, begin, end),
+        cmocka_unit_test_setup_teardown(test_guard, begin, end),
+        cmocka_unit_test_setup_teardown(test_turns, begin, end),
+        cmocka_unit_test_setup_teardown(test_siblings, begin, end),
+        cmocka_unit_test_setup_teardown(test_run_in_window, begin, end),
+        cmocka_unit_test_setup_teardown(test_oldest_first, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
