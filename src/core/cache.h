@@ -34,6 +34,8 @@ enum {
     VR_RECENT = 1024 /* entries, a power of two */
 };
 
+#define VR_SMALL_BYTES ((uint64_t)VR_SMALL_UNITS * VR_UNIT)
+
 struct vr_bin {
     uint32_t count;
     uint32_t depth; /* how many it may hold */
@@ -108,7 +110,7 @@ static inline void vr_uncount(vr_atomic_u64 *counter, uint64_t value) {
 /* A cached block of exactly `bytes`, or NULL. Inside enter. */
 static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t bytes) {
     struct vr_block *block = NULL;
-    if (bytes <= (uint64_t)VR_SMALL_UNITS * VR_UNIT) {
+    if (bytes <= VR_SMALL_BYTES) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         if (bin->count) {
             block = bin->blocks[--bin->count];
@@ -129,7 +131,7 @@ static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t by
 bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
 
 static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
-    if (bytes <= (uint64_t)VR_SMALL_UNITS * VR_UNIT) {
+    if (bytes <= VR_SMALL_BYTES) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         if (__builtin_expect(bin->count < VR_SMALL_DEPTH, 1)) {
             bin->blocks[bin->count++] = block;

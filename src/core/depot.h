@@ -13,7 +13,7 @@
 #include "core/block.h"
 
 enum { VR_DEPOT_BINS = 512 };
-#define VR_DEPOT_BIN_BYTES (UINT64_C(1) << 17) /* a bin holds at most so many bytes */
+#define VR_DEPOT_BIN_BYTES (UINT64_C(2) << 20) /* a bin holds at most so many bytes */
 
 struct vr_depot_bin {
     uint64_t queue, bytes; /* the key; bytes 0: none */

@@ -23,7 +23,7 @@ static void to_space(struct vr_pool *pool, struct vr_block *block, struct vr_sta
     block->stamp = stamp;
     vr_block_table_remove(&pool->table, block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
-    vr_space_free(pool->space, block);
+    vr_space_free(vr_pool_space(pool, vr_load(&block->bytes, VR_RELAXED)), block);
 }
 
 /* Gives a list of blocks of one queue to the space. Under the lock. */
@@ -67,7 +67,7 @@ static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *bl
         block->stamp = vr_lane_stamp(&pool->lanes, queue);
         block->next = pool->deferred;
         pool->deferred = block;
-    } else if (vr_load(&block->bytes, VR_RELAXED) > VR_DEPOT_BIN_BYTES / 2 ||
+    } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES ||
                (pool->flags & VRAM_POOL_DETERMINISTIC)) {
         to_space(pool, block, vr_lane_stamp(&pool->lanes, queue));
     } else {
@@ -244,29 +244,36 @@ static void mark_all(struct vr_pool *pool) {
     }
 }
 
-/* The next stamp that has not been seen to pass, other than `last`, which was asked about just now. */
-static bool next_pending(struct vr_pool *pool, struct vr_stamp *last) {
+/* The space's next stamp that has not been seen to pass, other than `last`, which was asked about just
+   now. */
+static bool next_pending(struct vr_pool *pool, struct vr_space *space, struct vr_stamp *last) {
     struct vr_stamp stamp;
     vr_mutex_lock(&pool->lock);
-    bool pending = vr_space_pending(pool->space, &stamp) &&
+    bool pending = vr_space_pending(space, &stamp) &&
                    (stamp.queue != last->queue || stamp.value != last->value);
     vr_mutex_unlock(&pool->lock);
     *last = pending ? stamp : *last;
     return pending;
 }
 
-void vr_pool_look(struct vr_pool *pool) {
+static void look(struct vr_pool *pool, struct vr_space *space) {
     struct vr_stamp stamp = {0, 0};
-    struct vram_error error;
     bool passed = true;
+    while (passed && next_pending(pool, space, &stamp)) {
+        vram_point point = {(vram_queue *)(uintptr_t)stamp.queue, stamp.value};
+        passed = vram_point_wait(point, 0) == VRAM_OK;
+    }
+}
+
+void vr_pool_look(struct vr_pool *pool) {
+    struct vram_error error;
     if (pool->flags & VRAM_POOL_DETERMINISTIC) {
         return; /* such a pool does not look at time */
     }
     vr_error_save(&error);
     mark_all(pool);
-    while (passed && next_pending(pool, &stamp)) {
-        vram_point point = {(vram_queue *)(uintptr_t)stamp.queue, stamp.value};
-        passed = vram_point_wait(point, 0) == VRAM_OK;
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        look(pool, pool->spaces[part]);
     }
     vr_error_restore(&error);
 }

@@ -178,7 +178,7 @@ static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_statu
 }
 
 /* Takes back what cannot stay, as far as the driver lets it. */
-static void take_back(struct vr_pool *pool, struct vr_plan *plan) {
+static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan) {
     bool failed[64] = {false};
     bool *flags =
         plan->count <= 64 ? failed : vr_mem_alloc(plan->count, sizeof *flags, "vram_alloc");
@@ -189,37 +189,58 @@ static void take_back(struct vr_pool *pool, struct vr_plan *plan) {
         }
     }
     vr_mutex_lock(&pool->lock);
-    vr_space_abort(pool->space, plan, flags);
+    vr_space_abort(space, plan, flags);
     vr_mutex_unlock(&pool->lock);
     if (flags != failed) {
         vr_mem_free(flags);
     }
 }
 
-vram_status vr_pool_execute(struct vr_pool *pool, struct vr_plan *plan, struct vr_block **block) {
+/* Under the lock. */
+static void note_peak(struct vr_pool *pool) {
+    uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                     vr_space_reserved(pool->spaces[VR_PART_LARGE]);
+    if (bytes > pool->peak_reserved_bytes) {
+        pool->peak_reserved_bytes = bytes;
+    }
+}
+
+vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan,
+                            struct vr_block **block) {
     vram_status status;
     uint32_t done = run_steps(pool, plan, &status);
     if (status == VRAM_OK) {
         vr_mutex_lock(&pool->lock);
-        *block = vr_space_commit(pool->space, plan);
+        *block = vr_space_commit(space, plan);
+        note_peak(pool);
         vr_mutex_unlock(&pool->lock);
         return VRAM_OK;
     }
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
-    vr_space_undo(pool->space, plan, done);
+    vr_space_undo(space, plan, done);
+    note_peak(pool);
     vr_mutex_unlock(&pool->lock);
-    take_back(pool, plan);
+    take_back(pool, space, plan);
     vr_error_restore(&error);
     return status;
 }
 
+vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_t keep_bytes) {
+    struct vr_plan *plan = NULL;
+    struct vr_block *none = NULL;
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_space_trim(space, keep_bytes, &plan);
+    vr_mutex_unlock(&pool->lock);
+    return status == VRAM_OK && plan ? vr_pool_execute(pool, space, plan, &none) : status;
+}
+
 /* -------------------------------------------------------------------- end */
 
-void vr_pool_release_all(struct vr_pool *pool) {
-    for (struct vr_piece *piece = vr_space_piece_next(pool->space, NULL); piece;
-         piece = vr_space_piece_next(pool->space, piece)) {
+static void release_space(struct vr_pool *pool, struct vr_space *space) {
+    for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
+         piece = vr_space_piece_next(space, piece)) {
         struct vr_step step = {.piece = piece, .addr = piece->addr, .bytes = piece->bytes};
         bool mapped = pool->range && piece->addr != VR_NOWHERE;
         step.kind = VR_STEP_UNMAP;
@@ -231,6 +252,14 @@ void vr_pool_release_all(struct vr_pool *pool) {
         if (run_step(pool, &step) != VRAM_OK && pool->range && run_step(pool, &step) != VRAM_OK) {
             vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
                    (unsigned long long)piece->bytes);
+        }
+    }
+}
+
+void vr_pool_release_all(struct vr_pool *pool) {
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        if (pool->spaces[part]) {
+            release_space(pool, pool->spaces[part]);
         }
     }
 }

@@ -9,9 +9,10 @@
  *   3. everything that threads keep to themselves is drained into the space, and 2 again;
  *   4. a plan: the space moves free memory to where it is needed or takes more from the driver, as its
  *      policy says;
- *   5. memory is short: what is free is moved whatever the time budget says;
- *   6. memory that another queue has not finished with, after one wait on the device's side;
- *   7. waiting, up to the deadline, for work that frees memory.
+ *   5. memory is short: what lies free in the pool's other space is given back to the driver, and 4 again;
+ *   6. what is free is moved whatever the time budget says;
+ *   7. memory that another queue has not finished with, after one wait on the device's side;
+ *   8. waiting, up to the deadline, for work that frees memory.
  *
  * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
  */
@@ -20,7 +21,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle has this number */
+enum {
+    QUEUE_NONE = 1,  /* for the space: no queue; no handle has this number */
+    GROWTH_LEAST = 2 /* granules by which a space grows at least: supply.c */
+};
 
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
     if (!queue || vr_lane_find(&pool->lanes, queue->object.handle)) {
@@ -43,23 +47,24 @@ static void enter_space(struct vr_pool *pool, struct vr_block *block, struct vr_
     block->stamp = stamp;
     vr_block_table_remove(&pool->table, block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
-    vr_space_free(pool->space, block);
+    vr_space_free(vr_pool_space(pool, vr_load(&block->bytes, VR_RELAXED)), block);
 }
 
 /* One question to the space. On VRAM_OK the answer has a block, which has left the space, or a plan.
    Under the lock. */
 static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                        struct vr_answer *answer) {
+    bool small = request->bytes <= VR_SMALL_BYTES; /* as all that is in the depot */
     struct vr_want want = {.bytes = request->bytes,
                            .align = request->align,
                            .queue = request->queue ? request->queue : QUEUE_NONE,
                            .now_ns = flags & VR_WANT_HELD ? 0 : vr_pool_now(pool),
-                           .idle_bytes = pool->depot.held_bytes,
+                           .idle_bytes = small ? pool->depot.held_bytes : 0,
                            .flags = flags};
     vram_status status = vr_block_table_reserve(&pool->table);
     *answer = (struct vr_answer){.block = NULL};
     if (status == VRAM_OK) {
-        status = vr_space_alloc(pool->space, &want, answer);
+        status = vr_space_alloc(vr_pool_space(pool, request->bytes), &want, answer);
     }
     if (status == VRAM_OK && answer->block) {
         leave_space(pool, answer->block);
@@ -95,9 +100,10 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* Step 4 or 5: asks with these flags and carries out what the space plans. */
+/* Step 4 or 6: asks with these flags and carries out what the space plans. */
 static vram_status from_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                              struct vr_block **block) {
+    struct vr_space *space = vr_pool_space(pool, request->bytes);
     struct vr_answer answer;
     vr_mutex_lock(&pool->lock);
     pool->plans++;
@@ -107,7 +113,7 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
     if (status != VRAM_OK || !answer.plan) {
         return status;
     }
-    status = vr_pool_execute(pool, answer.plan, block);
+    status = vr_pool_execute(pool, space, answer.plan, block);
     if (status == VRAM_OK) {
         vr_mutex_lock(&pool->lock);
         status = vr_block_table_reserve(&pool->table);
@@ -115,7 +121,7 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
             leave_space(pool, *block);
         } else {
             (*block)->stamp = (struct vr_stamp){0, 0};
-            vr_space_free(pool->space, *block);
+            vr_space_free(space, *block);
             *block = NULL;
         }
         vr_mutex_unlock(&pool->lock);
@@ -123,7 +129,26 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* Step 6: memory of another queue, after the device has been told to wait for it. */
+/* Step 5: gives back what the request needs, as far as the other space has it; whether it had any. */
+static bool free_elsewhere(struct vr_pool *pool, const struct vr_request *request) {
+    int part = request->bytes <= VR_SMALL_BYTES ? VR_PART_LARGE : VR_PART_SMALL;
+    struct vr_space *other = pool->spaces[part];
+    uint64_t least = GROWTH_LEAST * pool->granule;
+    uint64_t need = request->bytes > least ? request->bytes : least;
+    vr_mutex_lock(&pool->lock);
+    uint64_t before = vr_space_reserved(other);
+    vr_mutex_unlock(&pool->lock);
+    struct vram_error error;
+    vr_error_save(&error);
+    (void)vr_pool_shrink(pool, other, before > need ? before - need : 0);
+    vr_error_restore(&error);
+    vr_mutex_lock(&pool->lock);
+    uint64_t after = vr_space_reserved(other);
+    vr_mutex_unlock(&pool->lock);
+    return after < before;
+}
+
+/* Step 7: memory of another queue, after the device has been told to wait for it. */
 static vram_status from_other_queue(struct vr_pool *pool, const struct vr_request *request,
                                     struct vr_block **block) {
     struct vr_answer answer;
@@ -152,11 +177,11 @@ static vram_status from_other_queue(struct vr_pool *pool, const struct vr_reques
     return status;
 }
 
-/* Step 7: waits for the oldest work that still holds memory; false when there is none. */
-static bool wait_for_memory(struct vr_pool *pool, uint64_t deadline) {
+/* Step 8: waits for the oldest work that still holds memory; false when there is none. */
+static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64_t deadline) {
     struct vr_stamp stamp;
     vr_mutex_lock(&pool->lock);
-    bool pending = vr_space_pending(pool->space, &stamp);
+    bool pending = vr_space_pending(space, &stamp);
     vr_mutex_unlock(&pool->lock);
     if (!pending || (pool->flags & VRAM_POOL_DETERMINISTIC) || vr_deadline_passed(deadline)) {
         return false;
@@ -171,9 +196,10 @@ static bool is_short(vram_status status) {
            status == VRAM_ERR_NOT_READY;
 }
 
-/* Steps 5 to 7, after growing was refused with `status`. */
+/* Steps 6 to 8, after growing was refused with `status`. */
 static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *request,
                                  vram_status status, struct vr_block **block) {
+    struct vr_space *space = vr_pool_space(pool, request->bytes);
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
     vram_status tried;
     struct vram_error error;
@@ -183,7 +209,7 @@ static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *
         if (is_short(tried)) {
             tried = from_other_queue(pool, request, block);
         }
-    } while (is_short(tried) && wait_for_memory(pool, deadline));
+    } while (is_short(tried) && wait_for_memory(pool, space, deadline));
     if (tried != VRAM_OK && !is_short(tried)) {
         return tried; /* something else went wrong, and is in the record */
     }
@@ -236,6 +262,9 @@ static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *r
     }
     vr_pool_look(pool);
     status = from_plan(pool, request, 0, block);
+    if (is_short(status) && free_elsewhere(pool, request)) {
+        status = from_plan(pool, request, 0, block);
+    }
     if (is_short(status)) {
         status = from_shortage(pool, request, status, block);
     }

@@ -109,7 +109,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     uint64_t queue = cache->queue_handle;
     uint32_t count = 0, keep = VR_SMALL_DEPTH / 2;
     blocks[count++] = block;
-    if (bytes <= (uint64_t)VR_SMALL_UNITS * VR_UNIT && !block->uses && !block->pins) {
+    if (bytes <= VR_SMALL_BYTES && !block->uses && !block->pins) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         while (bin->count > keep && count < VR_SMALL_DEPTH) {
             blocks[count++] = bin->blocks[--bin->count];
@@ -257,7 +257,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     }
     request.queue_object = queue;
     status = options ? read_options(pool, options, &request) : VRAM_OK;
-    bool small = request.bytes <= (uint64_t)VR_SMALL_UNITS * VR_UNIT && !request.align;
+    bool small = request.bytes <= VR_SMALL_BYTES && !request.align;
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
     if (status == VRAM_OK) {
         status = vr_pool_supply(pool, &request, &block, more, &extra);
@@ -389,9 +389,7 @@ static void pool_free(void *memory) {
     vr_pool_drop_caches(pool, 0);
     wait_for_lanes(pool);
     free_deferred(pool);
-    if (pool->space) {
-        vr_pool_release_all(pool);
-    }
+    vr_pool_release_all(pool);
     if (pool->range) {
         uint64_t base = vr_load(&pool->range->base, VR_RELAXED);
         uint64_t bytes = vr_load(&pool->range->bytes, VR_RELAXED);
@@ -402,7 +400,8 @@ static void pool_free(void *memory) {
         }
         vr_record_give(pool->range);
     }
-    vr_space_destroy(pool->space);
+    vr_space_destroy(pool->spaces[VR_PART_SMALL]);
+    vr_space_destroy(pool->spaces[VR_PART_LARGE]);
     vr_block_table_free(&pool->table);
     vr_mutex_destroy(&pool->lock);
     vr_mem_free(pool);
@@ -419,7 +418,7 @@ static vram_status reserve_range(struct vr_pool *pool, uint64_t bytes) {
     if (!bytes) {
         bytes = info->memory_bytes.known ? 2 * info->memory_bytes.value : UINT64_C(1) << 40;
     }
-    if (!vr_round_up(bytes, granule, &bytes)) {
+    if (!vr_round_up(bytes, granule, &bytes) || !vr_mul(bytes, VR_PART_COUNT, &bytes)) {
         return vr_fail(VRAM_ERR_OVERFLOW, operation, "the range is too large");
     }
     struct vr_record *record = vr_record_take(operation);
@@ -447,12 +446,15 @@ static vram_status reserve_range(struct vr_pool *pool, uint64_t bytes) {
     return VRAM_OK;
 }
 
-static vram_status make_space(struct vr_pool *pool, const struct vram_pool_options *options) {
+/* Each space has one half of the range: addresses cost nothing. */
+static vram_status make_space(struct vr_pool *pool, const struct vram_pool_options *options,
+                              enum vr_pool_part part) {
+    uint64_t bytes = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) / VR_PART_COUNT : 0;
     struct vr_space_config config = {
         .mode = pool->range ? VR_SPACE_VMM : VR_SPACE_SEGMENTS,
         .deterministic = (options->flags & VRAM_POOL_DETERMINISTIC) != 0,
-        .base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) : 0,
-        .bytes = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) : 0,
+        .base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) + part * bytes : 0,
+        .bytes = bytes,
         .granule = pool->granule,
         .slack_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_SLACK),
         .share_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_MOVE_SHARE),
@@ -460,7 +462,7 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
         .passed = stamp_passed,
         .user = pool,
     };
-    return vr_space_create(&config, &pool->space);
+    return vr_space_create(&config, &pool->spaces[part]);
 }
 
 static vram_status check_options(const struct vram_pool_options *options) {
@@ -496,7 +498,10 @@ static vram_status pool_build(struct vr_pool *pool, const struct vram_pool_optio
     vr_store(&pool->large_left,
              info->memory_bytes.known ? info->memory_bytes.value / 200 : 64 * VR_MIB, VR_RELAXED);
     vram_status status = vmm ? reserve_range(pool, options->range_bytes) : VRAM_OK;
-    return status == VRAM_OK ? make_space(pool, options) : status;
+    for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
+        status = make_space(pool, options, (enum vr_pool_part)part);
+    }
+    return status;
 }
 
 static struct vr_pool *pool_make(struct vr_device_object *device) {

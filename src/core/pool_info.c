@@ -168,11 +168,17 @@ vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t count, vram_
     return status;
 }
 
+/* Leaves to one part what the other does not use up of `keep_bytes`. */
+static vram_status shrink(struct vr_pool *pool, int part, uint64_t keep_bytes) {
+    vr_mutex_lock(&pool->lock);
+    uint64_t other = vr_space_reserved(pool->spaces[!part]);
+    vr_mutex_unlock(&pool->lock);
+    return vr_pool_shrink(pool, pool->spaces[part], keep_bytes > other ? keep_bytes - other : 0);
+}
+
 vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
     static const char operation[] = "vram_pool_trim";
     void *entered;
-    struct vr_plan *plan = NULL;
-    struct vr_block *none = NULL;
     vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
     if (status != VRAM_OK) {
         return status;
@@ -180,11 +186,8 @@ vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
     struct vr_pool *pool = entered;
     vr_pool_drain(pool);
     vr_pool_look(pool);
-    vr_mutex_lock(&pool->lock);
-    status = vr_space_trim(pool->space, keep_bytes, &plan);
-    vr_mutex_unlock(&pool->lock);
-    if (status == VRAM_OK && plan) {
-        status = vr_pool_execute(pool, plan, &none);
+    for (int part = VR_PART_COUNT; part-- > 0 && status == VRAM_OK;) {
+        status = shrink(pool, part, keep_bytes);
     }
     vr_leave(pool);
     return status;
@@ -224,18 +227,20 @@ static void add_thread(struct vr_thread_state *thread, void *user) {
 static void add_space(struct vr_pool *pool, struct vram_pool_stats *stats) {
     struct vr_space_stats space;
     vr_mutex_lock(&pool->lock);
-    vr_space_stats_get(pool->space, &space);
     stats->cached_bytes += pool->depot.held_bytes;
-    stats->metadata_bytes =
-        space.metadata_bytes + vr_block_table_bytes(&pool->table) + sizeof *pool;
+    stats->metadata_bytes = vr_block_table_bytes(&pool->table) + sizeof *pool;
+    stats->peak_reserved_bytes = pool->peak_reserved_bytes;
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        vr_space_stats_get(pool->spaces[part], &space);
+        stats->metadata_bytes += space.metadata_bytes;
+        stats->reserved_bytes += space.reserved_bytes;
+        stats->peak_allocated_bytes += space.peak_need_bytes;
+        stats->moved_handles += space.moved_pieces;
+        stats->moved_bytes += space.moved_bytes;
+        stats->move_ns += space.move_ns;
+        stats->spare_handles += space.spares;
+    }
     vr_mutex_unlock(&pool->lock);
-    stats->reserved_bytes = space.reserved_bytes;
-    stats->peak_reserved_bytes = space.peak_reserved_bytes;
-    stats->peak_allocated_bytes = space.peak_need_bytes;
-    stats->moved_handles = space.moved_pieces;
-    stats->moved_bytes = space.moved_bytes;
-    stats->move_ns = space.move_ns;
-    stats->spare_handles = space.spares;
 }
 
 static void add_calls(const struct vr_pool *pool, struct vram_pool_stats *stats) {

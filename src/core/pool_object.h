@@ -14,6 +14,8 @@
  *  (3) The pool outlives its caches: a cache is dropped by its thread's end, its queue's end or the
  *      pool's, each with the thread kept out.
  *  (4) A freed block that other queues still use, or that is pinned, waits in `deferred`.
+ *  (5) Small blocks have a space of their own. Threads keep them at hand, scattered as they were freed;
+ *      among large blocks each would hold a whole handle and cut a hole in two.
  */
 #ifndef VR_POOL_OBJECT_H
 #define VR_POOL_OBJECT_H
@@ -46,6 +48,9 @@ struct vr_uses {
     struct vr_stamp stamp;
 };
 
+/* The two spaces of a pool: keeps (5). */
+enum vr_pool_part { VR_PART_SMALL, VR_PART_LARGE, VR_PART_COUNT };
+
 struct vr_pool {
     struct vr_object object;
     struct vr_watcher watcher;
@@ -62,12 +67,18 @@ struct vr_pool {
     struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
 
     struct vr_mutex lock; /* guards the rest */
-    struct vr_space *space;
+    struct vr_space *spaces[VR_PART_COUNT];
+    uint64_t peak_reserved_bytes; /* of both together */
     struct vr_lanes lanes;
     struct vr_depot depot;
     uint64_t plans;            /* times that held memory did not suffice */
     struct vr_block *deferred; /* freed, waiting for other queues or pins; by `next` */
 };
+
+/* The space where blocks of that size lie. */
+static inline struct vr_space *vr_pool_space(const struct vr_pool *pool, uint64_t bytes) {
+    return pool->spaces[bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE];
+}
 
 /* Bytes of large blocks that all caches of the pool may hold together: a budget; cache.c. */
 bool vr_pool_large_take(struct vr_pool *pool, uint64_t bytes);
@@ -96,9 +107,12 @@ vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue);
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra);
 
-/* Carries a plan out, without the lock, and commits or undoes it. On VRAM_OK *block is the plan's
+/* Carries a plan of that space out, without the lock, and commits or undoes it. On VRAM_OK *block is the plan's
    block, or NULL for a plan without one; executor.c. */
-vram_status vr_pool_execute(struct vr_pool *pool, struct vr_plan *plan, struct vr_block **block);
+vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan,
+                            struct vr_block **block);
+/* Gives free memory of a space back to the driver until it holds at most keep_bytes; executor.c. No lock held. */
+vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_t keep_bytes);
 /* Gives every piece back to the driver, when the pool ends; executor.c. */
 void vr_pool_release_all(struct vr_pool *pool);
 

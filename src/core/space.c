@@ -268,6 +268,10 @@ static uint64_t largest_hole(const struct vr_space *space) {
     return most;
 }
 
+uint64_t vr_space_reserved(const struct vr_space *space) {
+    return space->stats.reserved_bytes;
+}
+
 void vr_space_stats_get(struct vr_space *space, struct vr_space_stats *stats) {
     *stats = space->stats;
     stats->largest_hole_bytes = largest_hole(space);

@@ -191,6 +191,7 @@ struct vr_space_stats {
     uint64_t metadata_bytes;                     /* host memory of all this */
 };
 
+uint64_t vr_space_reserved(const struct vr_space *space);
 void vr_space_stats_get(struct vr_space *space, struct vr_space_stats *stats);
 
 /* A number for the present layout: equal layouts have equal numbers. O(n). */

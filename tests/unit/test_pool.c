@@ -104,6 +104,28 @@ static void blocks_are_distinct_and_aligned(void **state) {
     rig_end(&rig);
 }
 
+/* Small and large blocks have a space each; neither starves while the other holds memory for nothing. */
+static void free_memory_of_one_size_serves_another(void **state) {
+    enum { COUNT = 1000 };
+    static vram_addr addrs[COUNT];
+    vram_addr large;
+    (void)state;
+    for (int vmm = 0; vmm < 2; vmm++) {
+        struct rig rig = rig_make(vmm ? "memory=64M" : "memory=64M,vmm=off");
+        for (int round = 0; round < 3; round++) {
+            assert_int_equal(vram_alloc(rig.pool, 62 * MIB, rig.queue, &large), VRAM_OK);
+            assert_int_equal(vram_free(rig.pool, large, rig.queue), VRAM_OK);
+            for (int i = 0; i < COUNT; i++) {
+                assert_int_equal(vram_alloc(rig.pool, 32 * KIB, rig.queue, &addrs[i]), VRAM_OK);
+            }
+            for (int i = 0; i < COUNT; i++) {
+                assert_int_equal(vram_free(rig.pool, addrs[i], rig.queue), VRAM_OK);
+            }
+        }
+        rig_end(&rig);
+    }
+}
+
 static void a_second_round_makes_no_driver_call(void **state) {
     (void)state;
     struct rig rig = rig_make("memory=4G");
@@ -456,6 +478,7 @@ static void no_failing_call_leaks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(blocks_are_distinct_and_aligned, nothing_left),
+        cmocka_unit_test_teardown(free_memory_of_one_size_serves_another, nothing_left),
         cmocka_unit_test_teardown(a_second_round_makes_no_driver_call, nothing_left),
         cmocka_unit_test_teardown(a_hit_gives_the_same_block_again, nothing_left),
         cmocka_unit_test_teardown(mistakes_are_found_out, nothing_left),
