@@ -24,6 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SPINS = 64 }; /* looks at a mutex that is taken, a few microseconds together */
+
 /* ------------------------------------------------------------- order of locks */
 
 #ifdef VR_DEBUG
@@ -219,12 +221,26 @@ void vr_mutex_destroy(struct vr_mutex *mutex) {
     (void)pthread_mutex_destroy(&mutex->native);
 }
 
+/* What our mutexes guard takes less time than going to sleep and being woken, so that a thread looks
+   again for a while first. */
+static void wait_native(pthread_mutex_t *native) {
+    for (int i = 0; i < SPINS; i++) {
+        vr_os_pause();
+        if (pthread_mutex_trylock(native) == 0) {
+            return;
+        }
+    }
+    pthread_mutex_lock(native);
+}
+
 void vr_mutex_lock(struct vr_mutex *mutex) {
     if (vr_load(&mutex->at_fork, VR_RELAXED) == VR_MUTEX_NEW) {
         know(mutex);
     }
     check_order(mutex);
-    pthread_mutex_lock(&mutex->native);
+    if (pthread_mutex_trylock(&mutex->native) != 0) {
+        wait_native(&mutex->native);
+    }
     note_locked(mutex);
 }
 

@@ -61,11 +61,11 @@ struct vr_block {
     vr_atomic_u64 addr;           /* first address */
     vr_atomic_u64 bytes;          /* after rounding */
     uint64_t requested;           /* as asked for; the owner's */
-    const char *tag;              /* the owner's */
-    struct vr_stamp stamp;
     struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
     struct vr_block *next; /* in a list of cached blocks: depot, batches on the way */
-    struct vr_span span;   /* the space's, under the pool's lock */
+    const char *tag;       /* the owner's */
+    struct vr_stamp stamp;
+    struct vr_span span; /* the space's, under the pool's lock */
 };
 
 #endif
