@@ -201,19 +201,23 @@ static uint64_t take_turn(struct stage *stage, struct entry *entry, uint64_t pai
     return ns > 0 ? ns : 1;
 }
 
-/* Finds the number of pairs that makes a sample, and leaves the entry warm. Returns the sample's ns. */
+/* Finds the number of pairs that makes a sample, and leaves the entry warm. Returns the sample's ns. One
+   long turn says little, since anything may have interrupted it: several must be long in a row. */
 static uint64_t warm_up(struct stage *stage, struct entry *entry) {
     uint64_t goal = lane_count(stage->contest, entry) > 1 ? SAMPLE_TOGETHER_NS : SAMPLE_NS;
     uint64_t total = 0, ns = 0;
+    uint32_t in_a_row = 0;
     entry->pairs = stage->contest->plan.pattern == PATTERN_BURST ? BURST_BLOCKS : 1;
-    for (uint32_t turn = 0; turn < 3 || (total < WARM_NS && turn < 4096); turn++) {
+    for (uint32_t turn = 0; (in_a_row < 3 || total < WARM_NS) && turn < 4096; turn++) {
         ns = take_turn(stage, entry, entry->pairs);
         if (ns == 0) {
             return 0;
         }
         total += ns;
+        in_a_row++;
         if (ns < goal / 2) {
             entry->pairs *= 2;
+            in_a_row = 0;
         }
     }
     return ns;
