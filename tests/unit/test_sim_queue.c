@@ -332,6 +332,44 @@ static void destroyed_with_work(void **state) {
     close_world(&world, 1);
 }
 
+/* A late signal has lowered the word, and the higher number is not written again: a queue that waits for
+   it waits for ever. Nobody who ends something may be held up by that. */
+static void late_signals_hold_up_nobody(void **state) {
+    (void)state;
+    for (unsigned ending = 0; ending < 3; ending++) {
+        struct world world;
+        open_world(&world, "");
+        struct vr_device *device = &world.device;
+        struct vr_queue queue = create_queue(device), other = create_queue(device);
+        vram_addr addr = alloc(device, PAGE);
+        signal_queue(&queue, 8);
+        signal_queue(&queue, 7);
+        assert_int_equal(poll_queue(&queue), VRAM_OK);
+        assert_int_equal(word_of(&queue), 7);
+        assert_ok(device->queue_ops->after(&other, &queue, 8));
+        assert_ok(device->queue_ops->fill(&other, addr, 1, 1, PAGE));
+        assert_int_equal(poll_queue(&other), VRAM_ERR_NOT_READY);
+        if (ending == 0) { /* the work was never done: it goes with its queue */
+            device->queue_ops->destroy(&other);
+            expect_violation(&world, 1, "unfinished work");
+            assert_ok(device->ops->free(device, addr, PAGE));
+            destroy_queue(&queue);
+            close_world(&world, 1);
+        } else if (ending == 1) { /* a driver that waits, since a poll was refused, does not wait */
+            plan(&world, VRAM_SIM_POLL, 1, false, 99);
+            assert_int_equal(poll_queue(&queue), VRAM_ERR_BACKEND);
+            assert_int_equal(device->ops->free(device, addr, PAGE), VRAM_ERR_INVALID);
+            expect_violation(&world, 1, "in use by unfinished work");
+            destroy_queue(&queue); /* lets the other one go on */
+            destroy_queue(&other);
+            assert_ok(device->ops->free(device, addr, PAGE));
+            close_world(&world, 1);
+        } else { /* nothing was ended at all: the queues and the memory are three breaches */
+            close_world(&world, 3);
+        }
+    }
+}
+
 /* A library whose signals or polls fail cannot know what is done: then the driver waits. */
 static void unknown_progress_is_excused(void **state) {
     (void)state;
@@ -421,6 +459,7 @@ int main(void) {
         cmocka_unit_test(native_queues_are_shared),
         cmocka_unit_test(words_outlive_queues),
         cmocka_unit_test(destroyed_with_work),
+        cmocka_unit_test(late_signals_hold_up_nobody),
         cmocka_unit_test(unknown_progress_is_excused),
         cmocka_unit_test(threads),
     };

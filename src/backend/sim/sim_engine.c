@@ -216,30 +216,34 @@ bool vr_sim_step(struct vr_sim *sim) {
     return true;
 }
 
-/* Whether the calling thread is inside a kernel, and would wait for itself. */
-static bool is_runner(const struct vr_sim *sim) {
+/* Whether another thread runs a kernel, and the caller is not inside one, where it would wait for
+   itself. */
+static bool runs_elsewhere(const struct vr_sim *sim) {
+    bool found = false;
     for (struct vr_link *link = vr_list_first(&sim->streams); link;
          link = vr_list_next(&sim->streams, link)) {
-        if (VR_CONTAINER(link, struct vr_sim_stream, link)->runner == vram_error_get()) {
-            return true;
+        const void *runner = VR_CONTAINER(link, struct vr_sim_stream, link)->runner;
+        if (runner == vram_error_get()) {
+            return false;
         }
+        found = found || runner;
     }
-    return false;
+    return found;
 }
 
 void vr_sim_settle(struct vr_sim *sim) {
-    while (!vr_list_empty(&sim->streams)) {
+    for (;;) {
         struct vr_sim_work *work = next_work(sim, true);
         if (work) {
             uint64_t ns = done_ns(work);
             sim->clock_ns = ns > sim->clock_ns ? ns : sim->clock_ns;
             do_work(sim, work);
-        } else if (is_runner(sim)) {
-            return;
-        } else { /* another thread runs the kernel that all others wait for */
+        } else if (runs_elsewhere(sim)) { /* others may wait for what that kernel's stream does */
             vr_mutex_unlock(&sim->lock);
             vr_os_yield();
             vr_mutex_lock(&sim->lock);
+        } else {
+            return;
         }
     }
 }

@@ -312,7 +312,8 @@ void vr_sim_advance(struct vr_sim *sim);
 /* A wait's step: one tick on, and the clock at the next moment when work can be done. False: all
    there is waits for a kernel that runs. */
 bool vr_sim_step(struct vr_sim *sim);
-/* Finishes everything, however long it takes. */
+/* Finishes everything that can be, however long it takes. What is left waits for a kernel that the
+   caller is inside of, or for a value that nobody has signalled since a lower one came late. */
 void vr_sim_settle(struct vr_sim *sim);
 /* Drops all work of a stream but what is running. */
 void vr_sim_vanish(struct vr_sim *sim, struct vr_sim_stream *stream);

@@ -108,8 +108,10 @@ static void sweep(struct vr_sim_call *call) {
         vr_sim_settle(call->sim);
     }
     while ((link = vr_list_first(&open->queues))) {
+        struct vr_sim_queue *queue = VR_CONTAINER(link, struct vr_sim_queue, link);
         vr_sim_breach(call, "a queue was never destroyed");
-        vr_sim_queue_free(VR_CONTAINER(link, struct vr_sim_queue, link));
+        vr_sim_vanish(call->sim, queue->stream); /* what could not be finished */
+        vr_sim_queue_free(queue);
     }
     while ((link = vr_list_first(&open->kernels))) {
         vr_sim_breach(call, "a kernel was never unloaded");

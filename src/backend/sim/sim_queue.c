@@ -160,7 +160,7 @@ static void queue_destroy(struct vr_queue *queue) {
     if (has_work(made)) {
         vr_sim_breach(&call, "destroyed with unfinished work");
         vr_sim_settle(call.sim);
-        vr_sim_vanish(call.sim, made->stream); /* what is left waits for the caller's own kernel */
+        vr_sim_vanish(call.sim, made->stream); /* what is left cannot be finished */
     }
     vr_sim_queue_free(made);
     vr_sim_end_void(&call);
