@@ -61,9 +61,12 @@ VRAM_API vram_status vram_pool_create(vram_device *device, const vram_pool_optio
 
 /**
  * Destroys it with all its blocks. Waits for submitted work that may still use them, up to the option
- * `wait_timeout`. NULL is allowed.
+ * `wait_timeout`. Work that is unfinished then keeps the memory, since taking it away would be worse:
+ * the answer is VRAM_ERR_TIMEOUT (_CAPTURE for a queue in a capture, or what the driver said), the
+ * handle is gone all the same, and the memory is counted in vram_memory_info.held_bytes until the
+ * queues have ended or the device is closed; a provider has to last as long. NULL is allowed.
  */
-VRAM_API void vram_pool_destroy(vram_pool *pool);
+VRAM_API vram_status vram_pool_destroy(vram_pool *pool);
 
 /* --------------------------------------------------------------- allocation */
 

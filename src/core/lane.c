@@ -41,13 +41,14 @@ struct vr_lane *vr_lane_take(struct vr_lanes *lanes, uint64_t handle) {
     return NULL;
 }
 
-struct vr_lane *vr_lane_take_any(struct vr_lanes *lanes) {
+struct vr_lane *vr_lane_behind(struct vr_lanes *lanes, uint64_t last) {
+    struct vr_lane *best = NULL;
     for (int i = 0; i < VR_LANE_BUCKETS; i++) {
-        if (lanes->buckets[i]) {
-            return vr_lane_take(lanes, lanes->buckets[i]->handle);
+        for (struct vr_lane *lane = lanes->buckets[i]; lane; lane = lane->next) {
+            best = lane->handle > last && (!best || lane->handle < best->handle) ? lane : best;
         }
     }
-    return NULL;
+    return best;
 }
 
 void vr_lane_free(struct vr_lane *lane) {

@@ -37,8 +37,8 @@ struct vr_lane *vr_lane_find(struct vr_lanes *lanes, uint64_t handle);
 struct vr_lane *vr_lane_add(struct vr_lanes *lanes, struct vr_queue_object *queue);
 /* Takes the lane out; the caller frees it with vr_lane_free, without the lock. NULL: no such. */
 struct vr_lane *vr_lane_take(struct vr_lanes *lanes, uint64_t handle);
-/* Any lane, taken out; NULL when there is none left. */
-struct vr_lane *vr_lane_take_any(struct vr_lanes *lanes);
+/* The lane with the next higher handle; NULL behind the last. */
+struct vr_lane *vr_lane_behind(struct vr_lanes *lanes, uint64_t last);
 void vr_lane_free(struct vr_lane *lane);
 
 /* The next lane, in any order, whose newest stamps are not marked yet; 0: none. `last` is the handle that

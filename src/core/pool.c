@@ -10,7 +10,6 @@
 #include "core/pool_object.h"
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/os/os.h"
@@ -327,88 +326,6 @@ static bool stamp_passed(void *user, struct vr_stamp stamp) {
     return vr_lane_passed(&pool->lanes, stamp);
 }
 
-/* A queue of the device has ended: all its work is done. */
-static void queue_ended(struct vr_watcher *watcher, uint64_t queue) {
-    struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
-    vr_pool_drop_caches(pool, queue);
-    vr_mutex_lock(&pool->lock);
-    struct vr_lane *lane = vr_lane_take(&pool->lanes, queue);
-    vr_mutex_unlock(&pool->lock);
-    vr_lane_free(lane);
-}
-
-/* Takes the pool off its device; from then on no cache of it is made. */
-static void unwatch(struct vr_pool *pool) {
-    vr_mutex_lock(&pool->device->lock);
-    vr_link_remove(&pool->watcher.link);
-    vr_mutex_unlock(&pool->device->lock);
-}
-
-static void retire(struct vr_pool *pool) {
-    uint64_t handle = pool->object.handle;
-    if (vr_handle_retire(handle)) {
-        unwatch(pool);
-        vr_pool_drop_caches(pool, 0);
-        vr_handle_unpin(handle);
-    }
-}
-
-static void device_closing(struct vr_watcher *watcher) {
-    retire(VR_CONTAINER(watcher, struct vr_pool, watcher));
-}
-
-/* Waits for the work that may still use the pool's memory. */
-static void wait_for_lanes(struct vr_pool *pool) {
-    struct vr_lane *lane;
-    while ((lane = vr_lane_take_any(&pool->lanes))) {
-        vram_queue *queue = (vram_queue *)(uintptr_t)lane->handle;
-        if (vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) == VRAM_ERR_TIMEOUT) {
-            vr_log(VRAM_LOG_WARN, "pool \"%s\" ends while work on a queue is unfinished",
-                   pool->name);
-        }
-        vr_lane_free(lane);
-    }
-}
-
-static void free_deferred(struct vr_pool *pool) {
-    for (struct vr_block *block = pool->deferred; block; block = block->next) {
-        while (block->uses) {
-            struct vr_uses *use = block->uses;
-            block->uses = use->next;
-            vr_mem_free(use);
-        }
-    }
-}
-
-/* The destructor, also of a half-built pool. */
-static void pool_free(void *memory) {
-    struct vr_pool *pool = memory;
-    struct vram_error error;
-    uint64_t device = pool->device->object.handle;
-    vr_error_save(&error);
-    vr_pool_drop_caches(pool, 0);
-    wait_for_lanes(pool);
-    free_deferred(pool);
-    vr_pool_release_all(pool);
-    if (pool->range) {
-        uint64_t base = vr_load(&pool->range->base, VR_RELAXED);
-        uint64_t bytes = vr_load(&pool->range->bytes, VR_RELAXED);
-        vr_record_withdraw(pool->range);
-        if (pool->range->stuck || (vr_vmm_unreserve(&pool->device->base, base, bytes) != VRAM_OK &&
-                                   vr_vmm_unreserve(&pool->device->base, base, bytes) != VRAM_OK)) {
-            vr_log(VRAM_LOG_ERROR, "the driver refused to take back a pool's addresses");
-        }
-        vr_record_give(pool->range);
-    }
-    vr_space_destroy(pool->spaces[VR_PART_SMALL]);
-    vr_space_destroy(pool->spaces[VR_PART_LARGE]);
-    vr_block_table_free(&pool->table);
-    vr_mutex_destroy(&pool->lock);
-    vr_mem_free(pool);
-    vr_error_restore(&error);
-    vr_handle_unpin(device);
-}
-
 /* Reserves the pool's range and enters it in the address map. */
 static vram_status reserve_range(struct vr_pool *pool, uint64_t bytes) {
     static const char operation[] = "vram_pool_create";
@@ -509,8 +426,7 @@ static struct vr_pool *pool_make(struct vr_device_object *device) {
     if (pool) {
         pool->object.process = vr_os_process_generation();
         pool->device = device;
-        pool->watcher.queue_ended = queue_ended;
-        pool->watcher.closing = device_closing;
+        vr_pool_end_init(pool);
         vr_mutex_init(&pool->lock, VR_RANK_POOL);
         vr_handle_ref(device->object.handle);
         vr_thread_on_end(vr_pool_thread_ended);
@@ -524,9 +440,9 @@ static vram_status pool_create(struct vr_device_object *device,
     if (!pool) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = vr_handle_publish(VR_KIND_POOL, pool, pool_free, &pool->object.handle);
+    vram_status status = vr_handle_publish(VR_KIND_POOL, pool, vr_pool_free, &pool->object.handle);
     if (status != VRAM_OK) {
-        pool_free(pool);
+        vr_pool_free(pool);
         return status;
     }
     pool->watcher.handle = pool->object.handle;
@@ -536,7 +452,7 @@ static vram_status pool_create(struct vr_device_object *device,
                                       "vram_pool_create");
     }
     if (status != VRAM_OK) {
-        retire(pool);
+        vr_pool_end(pool);
         return status;
     }
     *out = (vram_pool *)(uintptr_t)pool->object.handle;
@@ -561,22 +477,4 @@ vram_status vram_pool_create(vram_device *handle, const vram_pool_options *optio
     }
     vr_leave(device);
     return status;
-}
-
-void vram_pool_destroy(vram_pool *handle) {
-    struct vr_pool *pool;
-    if (!handle || vr_exiting()) {
-        return;
-    }
-    pool = vr_handle_pin(VR_KIND_POOL, handle);
-    if (!pool) {
-        vr_handle_error(VR_KIND_POOL, handle, "vram_pool_destroy");
-        return;
-    }
-    if (vr_forked(&pool->object)) {
-        vr_handle_retire(pool->object.handle);
-        return;
-    }
-    retire(pool);
-    vr_leave(pool);
 }

@@ -2,7 +2,8 @@
 /*
  * pool_object.h: what stands behind a vram_pool, and who does what to it.
  *
- *   pool.c       making and ending pools; the hit paths of vram_alloc and vram_free
+ *   pool.c       making pools; the hit paths of vram_alloc and vram_free
+ *   pool_end.c   how they end
  *   miss.c       a miss: depot, space, a plan, and what to do when memory is short
  *   executor.c   carries a plan out with the driver, or with the program's provider
  *   drain.c      the way back: from caches and depot into the space
@@ -64,6 +65,7 @@ struct vr_pool {
     vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
     vr_atomic_u64 calls[VR_CALL_COUNT];
     vr_atomic_u64 misses;
+    vr_atomic_bool owned;        /* its owner's reference is there; pool_end.c (4) */
     struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
 
     struct vr_mutex lock; /* guards the rest */
@@ -73,6 +75,7 @@ struct vr_pool {
     struct vr_depot depot;
     uint64_t plans;            /* times that held memory did not suffice */
     struct vr_block *deferred; /* freed, waiting for other queues or pins; by `next` */
+    bool kept;                 /* destroyed, and only queues it has seen keep it; pool_end.c (2) */
 };
 
 /* The space where blocks of that size lie. */
@@ -133,6 +136,13 @@ void vr_pool_mark(struct vr_pool *pool, uint64_t queue, bool ours);
 /* Lets stamps pass that can: marks what nobody can see the end of yet, asks each pending queue once how
    far it is, and waits for none; drain.c. No lock held. */
 void vr_pool_look(struct vr_pool *pool);
+
+/* What a pool that is being made needs for its end; pool_end.c. */
+void vr_pool_end_init(struct vr_pool *pool);
+/* Ends a pool that is published, waiting for its work. Not OK: its memory is kept. */
+vram_status vr_pool_end(struct vr_pool *pool);
+/* The destructor, also of a half-built pool. */
+void vr_pool_free(void *memory);
 
 /* The slow halves of the public calls; pool.c. */
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue,

@@ -156,7 +156,7 @@ static bool settle_queues(struct vr_device_object *device, uint64_t deadline) {
 }
 
 /* Keeps (2). */
-static void wait_for_readers(struct vr_device_object *device, uint64_t deadline) {
+bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline) {
     uint64_t last = 0;
     while (has_readers(device) && !is_lost(device) && !vr_deadline_passed(deadline)) {
         vr_clock_sleep(20000);
@@ -169,9 +169,7 @@ static void wait_for_readers(struct vr_device_object *device, uint64_t deadline)
         }
         vr_leave(other);
     }
-    if (!settled) {
-        set_unfinished(device);
-    }
+    return settled && !is_unfinished(device);
 }
 
 /* ------------------------------------------------------------------- ending */
@@ -218,6 +216,13 @@ static void unlist_device(struct vr_device_object *device) {
     vr_mutex_unlock(&device->context->lock);
 }
 
+static void report_kept(struct vr_device_object *device) {
+    vr_log(VRAM_LOG_ERROR,
+           "work that uses %s device %u never finished; its memory, %llu bytes, is kept",
+           device->base.info.backend, device->base.index,
+           (unsigned long long)vr_load(&device->held_bytes, VR_RELAXED));
+}
+
 void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t deadline) {
     struct vram_error error;
     if (!vr_handle_retire(handle)) {
@@ -225,14 +230,12 @@ void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t
     }
     vr_error_save(&error); /* ending cannot fail: what happens is logged, if anything */
     vr_device_quiet(device, deadline);
-    wait_for_readers(device, deadline);
-    bool finished = !is_unfinished(device);
-    if (finished) {
-        vr_device_tell(device, 0);
-    } else {
-        vr_log(VRAM_LOG_ERROR, "work that uses %s device %u never finished; its memory is kept",
-               device->base.info.backend, device->base.index);
+    bool finished = vr_readers_wait(device, deadline);
+    if (!finished) {
+        set_unfinished(device);
+        report_kept(device);
     }
+    vr_device_tell(device, 0, finished);
     end_children(device, &device->kernels, offsetof(struct vr_kernel, link), finished);
     if (finished) {
         sweep(device);
@@ -242,5 +245,9 @@ void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t
     vr_error_restore(&error);
     if (finished) {
         vr_handle_unpin(handle); /* the owner's reference */
+    } else {
+        vr_fail(VRAM_ERR_TIMEOUT, "vram_device_close",
+                "work that uses %s device %u never finished; its memory is kept",
+                device->base.info.backend, device->base.index);
     }
 }

@@ -279,7 +279,7 @@ static void telling_end(struct vr_device_object *device, uint64_t telling) {
     vr_mutex_unlock(&device->lock);
 }
 
-void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue) {
+void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished) {
     uint64_t telling = telling_begin(device);
     struct vr_watcher *watcher;
     device->closing = device->closing || !ended_queue;
@@ -289,7 +289,7 @@ void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue) {
         if (ended_queue) {
             watcher->queue_ended(watcher, ended_queue);
         } else {
-            watcher->closing(watcher);
+            watcher->closing(watcher, finished);
         }
         vr_handle_unpin(handle);
         vr_mutex_lock(&device->lock);

@@ -70,14 +70,15 @@ struct vr_context {
 /*
  * What a higher tier hangs on a device (a pool). It is an object behind a handle itself and is told,
  * with no lock held and a reference to it taken, when a queue of the device has ended and when the
- * device closes; then it must end and take itself off the list.
+ * device closes; then it must end and take itself off the list. Unless all work of the device is
+ * `finished`, it gives none of its memory back.
  */
 struct vr_watcher {
     struct vr_link link; /* in device->watchers */
     uint64_t handle;     /* of the object it is part of */
     uint64_t told;       /* bits of the tellings under way that have reached it */
     void (*queue_ended)(struct vr_watcher *watcher, uint64_t queue);
-    void (*closing)(struct vr_watcher *watcher);
+    void (*closing)(struct vr_watcher *watcher, bool finished);
 };
 
 struct vr_device_object {
@@ -187,14 +188,18 @@ void vr_device_drop(struct vr_device_object *device);
 /* Around a call that has a queue of another device read `device`; false: it is closing; closing.c. */
 bool vr_reader_begin(struct vr_device_object *device);
 void vr_reader_end(struct vr_device_object *device);
+/* Waits for queues of other devices that may read `device`; false: not all has finished, or some never
+   did before; closing.c. */
+bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline);
 /* Whether `device` may read the memory of the device behind `peer`; device.c. */
 bool vr_device_reads(struct vr_device_object *device, uint64_t peer);
 /* Lists a child, or says VRAM_ERR_SHUTDOWN when the device is closing. */
 vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
                                  struct vr_link *link, const char *operation);
 
-/* Tells every watcher that a queue has ended, or with 0 that the device closes; device.c. */
-void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue);
+/* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all its work
+   is finished; device.c. */
+void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished);
 
 /* Limits and accounting; coarse.c. */
 vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation);

@@ -204,7 +204,7 @@ static void retire(struct vr_queue_object *queue) {
     uint64_t handle = queue->object.handle;
     unlist(queue);
     if (vr_handle_retire(handle)) {
-        vr_device_tell(queue->device, handle);
+        vr_device_tell(queue->device, handle, true);
         vr_handle_unpin(handle);
     }
 }

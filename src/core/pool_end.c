@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool_end.c: how a pool ends.
+ *
+ *  (1) Memory under unfinished work is never given back. A pool that is destroyed waits for the queues
+ *      it has seen, its lanes, and for peers that read its device, all until one deadline.
+ *  (2) What does not finish keeps the whole pool, although its handle is dead: its memory stays taken
+ *      from the driver, counted by the device and against its limit. The pool goes on watching the
+ *      device and goes when the last of these queues has ended, or when the device closes.
+ *  (3) A device that closes with unfinished work keeps its pools for good, like all it has:
+ *      device/closing.c (4).
+ *  (4) The owner's reference is dropped once, by whoever takes `owned` down.
+ */
+#include "core/pool_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "device/ops.h"
+
+/* ------------------------------------------------------------------- waiting */
+
+/* The queue of the next lane by handle, with a reference; NULL behind the last. */
+static struct vr_queue_object *queue_behind(struct vr_pool *pool, uint64_t last) {
+    vr_mutex_lock(&pool->lock);
+    struct vr_lane *lane = vr_lane_behind(&pool->lanes, last);
+    struct vr_queue_object *queue = lane ? lane->queue : NULL;
+    if (queue) {
+        vr_handle_ref(queue->object.handle);
+    }
+    vr_mutex_unlock(&pool->lock);
+    return queue;
+}
+
+static void forget_lane(struct vr_pool *pool, uint64_t queue) {
+    vr_mutex_lock(&pool->lock);
+    struct vr_lane *lane = vr_lane_take(&pool->lanes, queue);
+    vr_mutex_unlock(&pool->lock);
+    vr_lane_free(lane);
+}
+
+/* Whether all work of a queue is done. One that was destroyed with unfinished work can still be asked,
+   and on a lost device nothing runs any more. */
+static vram_status settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
+    vram_status status = VRAM_OK;
+    if (!vr_load(&queue->finished, VR_ACQUIRE) && vr_queue_hold(queue)) {
+        status = vr_queue_settle(queue, deadline, "vram_pool_destroy");
+        vr_queue_release(queue);
+    }
+    return status == VRAM_ERR_DEVICE_LOST ? VRAM_OK : status;
+}
+
+/* Waits for the lanes' queues, and forgets those that are done. The first answer that is not OK. */
+static vram_status settle_lanes(struct vr_pool *pool, uint64_t deadline) {
+    struct vr_queue_object *queue;
+    vram_status first = VRAM_OK;
+    for (uint64_t last = 0; (queue = queue_behind(pool, last));) {
+        last = queue->object.handle;
+        vram_status status = settle_queue(queue, deadline);
+        if (status == VRAM_OK) {
+            forget_lane(pool, last);
+        }
+        first = first == VRAM_OK ? status : first;
+        vr_leave(queue);
+    }
+    return first;
+}
+
+/* ------------------------------------------------------------------- keeping */
+
+/* Drops the owner's reference or, for good, forgets it; keeps (4). */
+static void disown(struct vr_pool *pool, bool for_good) {
+    if (vr_exchange(&pool->owned, false, VR_ACQ_REL)) {
+        vr_mutex_lock(&pool->device->lock);
+        vr_link_remove(&pool->watcher.link);
+        vr_mutex_unlock(&pool->device->lock);
+        if (!for_good) {
+            vr_handle_unpin(pool->object.handle);
+        }
+    }
+}
+
+/* Keeps (2), unless the last queue has ended while nobody looked. */
+static void keep(struct vr_pool *pool) {
+    vr_mutex_lock(&pool->lock);
+    bool busy = vr_lane_behind(&pool->lanes, 0) != NULL;
+    pool->kept = busy;
+    vr_mutex_unlock(&pool->lock);
+    if (!busy) {
+        disown(pool, false);
+    }
+}
+
+/* A queue of the device has ended: all its work is done. */
+static void queue_ended(struct vr_watcher *watcher, uint64_t queue) {
+    struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
+    vr_pool_drop_caches(pool, queue);
+    forget_lane(pool, queue);
+    vr_mutex_lock(&pool->lock);
+    bool free = pool->kept && !vr_lane_behind(&pool->lanes, 0);
+    vr_mutex_unlock(&pool->lock);
+    if (free) {
+        disown(pool, false);
+    }
+}
+
+/* Keeps (3). Another thread may be destroying the pool at this moment, and waits for nothing more. */
+static void device_closing(struct vr_watcher *watcher, bool finished) {
+    struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
+    (void)vr_handle_retire(pool->object.handle);
+    vr_pool_drop_caches(pool, 0);
+    disown(pool, !finished);
+}
+
+void vr_pool_end_init(struct vr_pool *pool) {
+    pool->watcher.queue_ended = queue_ended;
+    pool->watcher.closing = device_closing;
+    vr_store(&pool->owned, true, VR_RELAXED);
+}
+
+/* -------------------------------------------------------------------- ending */
+
+static uint64_t held_bytes(struct vr_pool *pool) {
+    uint64_t bytes = 0;
+    vr_mutex_lock(&pool->lock);
+    for (int part = 0; part < VR_PART_COUNT && pool->spaces[part]; part++) {
+        struct vr_space_stats stats;
+        vr_space_stats_get(pool->spaces[part], &stats);
+        bytes += stats.reserved_bytes;
+    }
+    vr_mutex_unlock(&pool->lock);
+    return bytes;
+}
+
+static vram_status report_kept(struct vr_pool *pool, vram_status status) {
+    unsigned long long bytes = held_bytes(pool);
+    vr_log(VRAM_LOG_WARN,
+           "pool \"%s\" was destroyed with unfinished work; its %llu bytes are kept aside",
+           pool->name, bytes);
+    return vr_fail(
+        status, "vram_pool_destroy",
+        "work that may use the pool is unfinished: %s; its %llu bytes are kept until the "
+        "queues end or the device is closed",
+        vram_status_text(status), bytes);
+}
+
+vram_status vr_pool_end(struct vr_pool *pool) {
+    struct vram_error error;
+    if (!vr_handle_retire(pool->object.handle)) {
+        return vr_fail(VRAM_ERR_STALE, "vram_pool_destroy", "the pool is being destroyed already");
+    }
+    uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
+    vr_error_save(&error);
+    vr_pool_drop_caches(pool, 0);
+    bool readers_done = vr_readers_wait(pool->device, deadline);
+    vram_status status = settle_lanes(pool, deadline); /* keeps (1) */
+    vr_error_restore(&error);
+    if (status != VRAM_OK) {
+        status = report_kept(pool, status);
+    } else if (!readers_done) {
+        status = report_kept(pool, VRAM_ERR_TIMEOUT);
+    }
+    if (status == VRAM_OK) {
+        disown(pool, false);
+    } else if (readers_done) {
+        keep(pool);
+    }
+    return status;
+}
+
+vram_status vram_pool_destroy(vram_pool *handle) {
+    struct vr_pool *pool;
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    pool = vr_handle_pin(VR_KIND_POOL, handle);
+    if (!pool) {
+        return vr_handle_error(VR_KIND_POOL, handle, "vram_pool_destroy");
+    }
+    if (vr_forked(&pool->object)) {
+        vr_handle_retire(pool->object.handle);
+        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
+    }
+    vram_status status = vr_pool_end(pool);
+    vr_leave(pool);
+    return status;
+}
+
+/* ---------------------------------------------------------------- destroying */
+
+static void free_deferred(struct vr_pool *pool) {
+    for (struct vr_block *block = pool->deferred; block; block = block->next) {
+        while (block->uses) {
+            struct vr_uses *use = block->uses;
+            block->uses = use->next;
+            vr_mem_free(use);
+        }
+    }
+}
+
+static void free_range(struct vr_pool *pool) {
+    struct vr_device *device = &pool->device->base;
+    uint64_t base = vr_load(&pool->range->base, VR_RELAXED);
+    uint64_t bytes = vr_load(&pool->range->bytes, VR_RELAXED);
+    vr_record_withdraw(pool->range);
+    if (pool->range->stuck || (vr_vmm_unreserve(device, base, bytes) != VRAM_OK &&
+                               vr_vmm_unreserve(device, base, bytes) != VRAM_OK)) {
+        vr_log(VRAM_LOG_ERROR, "the driver refused to take back a pool's addresses");
+    }
+    vr_record_give(pool->range);
+}
+
+/* Calls that were inside when the pool was destroyed may have added lanes since. What does not finish of
+   those is kept for good: there is nobody left to ask again. */
+void vr_pool_free(void *memory) {
+    struct vr_pool *pool = memory;
+    struct vram_error error;
+    uint64_t device = pool->device->object.handle;
+    vr_error_save(&error);
+    vr_pool_drop_caches(pool, 0);
+    if (settle_lanes(pool, vr_deadline_in(pool->device->context->wait_ns)) != VRAM_OK) {
+        vr_log(VRAM_LOG_ERROR, "work that uses pool \"%s\" never finished; its memory is kept",
+               pool->name);
+        vr_error_restore(&error);
+        return;
+    }
+    free_deferred(pool);
+    vr_pool_release_all(pool);
+    if (pool->range) {
+        free_range(pool);
+    }
+    vr_space_destroy(pool->spaces[VR_PART_SMALL]);
+    vr_space_destroy(pool->spaces[VR_PART_LARGE]);
+    vr_block_table_free(&pool->table);
+    vr_mutex_destroy(&pool->lock);
+    vr_mem_free(pool);
+    vr_error_restore(&error);
+    vr_handle_unpin(device);
+}
