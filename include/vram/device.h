@@ -196,12 +196,13 @@ typedef struct vram_native_info {
     uint64_t offset;           /* addr - base */
     void *handle;              /* cl_mem, VkBuffer, MTLBuffer; NULL where addresses are all */
     vram_value device_address; /* what a kernel would use for addr */
-    void *host_pointer;        /* for the host to dereference; NULL when it may not */
+    void *host_pointer;        /* for the host to dereference; NULL when it may not, and where
+                                  nothing is mapped */
 } vram_native_info;
 
 /**
- * Looks an address up, interior ones too, without taking a lock. VRAM_ERR_INVALID when no live
- * memory of libvram is there.
+ * Looks an address up, interior ones too. VRAM_ERR_INVALID when no live memory of libvram is there.
+ * No lock is taken, except for a range of a device with VRAM_CAP_HOST_ACCESS, to see what is mapped.
  */
 VRAM_API vram_status vram_native(vram_addr addr, vram_native_info *info);
 

@@ -113,9 +113,21 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     disown(pool, !finished);
 }
 
+static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+    struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
+    bool found = false;
+    vr_mutex_lock(&pool->lock);
+    for (int part = 0; part < VR_PART_COUNT && !found; part++) {
+        found = vr_space_covers(pool->spaces[part], addr, bytes);
+    }
+    vr_mutex_unlock(&pool->lock);
+    return found;
+}
+
 void vr_pool_end_init(struct vr_pool *pool) {
     pool->watcher.queue_ended = queue_ended;
     pool->watcher.closing = device_closing;
+    pool->watcher.covers = covers;
     vr_store(&pool->owned, true, VR_RELAXED);
 }
 

@@ -252,6 +252,21 @@ bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp) {
     return link != NULL;
 }
 
+bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes) {
+    const struct vr_ground *ground = &space->ground;
+    const struct vr_piece *piece = NULL;
+    if (!vr_inside(addr, bytes, ground->base, ground->bytes)) {
+        return false;
+    }
+    for (uint64_t at = addr; at - addr < bytes; at = piece->addr + piece->bytes) {
+        piece = vr_ground_get(ground, at);
+        if (!piece) {
+            return false;
+        }
+    }
+    return true;
+}
+
 struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *piece) {
     struct vr_link *link =
         piece ? vr_list_next(&space->pieces, &piece->all) : vr_list_first(&space->pieces);

@@ -171,6 +171,9 @@ vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr
    has not passed. False when there is none. */
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp);
 
+/* Whether memory is mapped throughout [addr, addr + bytes); VMM only. */
+bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes);
+
 /* The pieces in no particular order: NULL gives the first, the last gives NULL. */
 struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *piece);
 

@@ -328,7 +328,8 @@ vram_status vram_native(vram_addr addr, vram_native_info *info) {
         return status;
     }
     uint32_t caps = device->base.info.caps;
-    bool on_host = place.kind != VRAM_MEMORY_DEVICE || (caps & VRAM_CAP_HOST_ACCESS);
+    bool on_host = place.kind != VRAM_MEMORY_DEVICE ||
+                   ((caps & VRAM_CAP_HOST_ACCESS) && vr_place_covers(device, &place, addr, 1));
     struct vram_native_info full = {
         .size = sizeof full,
         .device = (vram_device *)(uintptr_t)place.device,

@@ -297,6 +297,27 @@ void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool 
     telling_end(device, telling);
 }
 
+bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
+                      uint64_t bytes) {
+    struct vr_watcher *found = NULL;
+    vr_mutex_lock(&device->lock);
+    for (struct vr_link *link = vr_list_first(&device->watchers); link && !found;
+         link = vr_list_next(&device->watchers, link)) {
+        struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
+        found = watcher->handle == handle ? watcher : NULL;
+    }
+    if (found) {
+        vr_handle_ref(handle); /* listed: its owner's reference is there */
+    }
+    vr_mutex_unlock(&device->lock);
+    if (!found) {
+        return false;
+    }
+    bool covers = found->covers(found, addr, bytes);
+    vr_handle_unpin(handle);
+    return covers;
+}
+
 void vram_device_close(vram_device *handle) {
     struct vr_device_object *device;
     if (!handle || vr_exiting()) {

@@ -79,6 +79,8 @@ struct vr_watcher {
     uint64_t told;       /* bits of the tellings under way that have reached it */
     void (*queue_ended)(struct vr_watcher *watcher, uint64_t queue);
     void (*closing)(struct vr_watcher *watcher, bool finished);
+    /* Whether its range has memory throughout [addr, addr + bytes), which lies in it. */
+    bool (*covers)(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes);
 };
 
 struct vr_device_object {
@@ -200,6 +202,9 @@ vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list
 /* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all its work
    is finished; device.c. */
 void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished);
+/* Asks the watcher that is part of the object `handle`; false when there is none; device.c. */
+bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
+                      uint64_t bytes);
 
 /* Limits and accounting; coarse.c. */
 vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation);
@@ -220,11 +225,15 @@ struct vr_record;
 void vr_record_list(struct vr_device_object *device, struct vr_record *record);
 void vr_record_unlist(struct vr_device_object *device, struct vr_record *record);
 
+/* Whether what was found at an address, and belongs to a range or a pool, has memory throughout [addr,
+   addr + bytes); range.c. */
+struct vr_place;
+bool vr_place_covers(struct vr_device_object *device, const struct vr_place *place, vram_addr addr,
+                     uint64_t bytes);
 /* Whether [addr, addr + bytes) is live memory of `device` that its queues may touch; range.c. */
 vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
                           const char *operation);
 /* The live memory at `addr` on any device of this process; *owner is pinned on success. */
-struct vr_place;
 vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place *place,
                           struct vr_device_object **owner);
 

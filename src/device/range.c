@@ -161,17 +161,30 @@ vram_status vram_range_destroy(vram_device *handle, vram_addr base) {
 
 /* ----------------------------------------------------------- checking spans */
 
+/* A pool that was destroyed may still keep its memory, but nobody else may use it. */
+bool vr_place_covers(struct vr_device_object *device, const struct vr_place *place, vram_addr addr,
+                     uint64_t bytes) {
+    if (place->pool) {
+        return !vr_handle_was(VR_KIND_POOL, (void *)(uintptr_t)place->pool) &&
+               (!place->is_range || vr_device_covers(device, place->pool, addr, bytes));
+    }
+    if (!place->is_range) {
+        return true;
+    }
+    vr_mutex_lock(&device->lock);
+    struct vr_record *range = vr_range_at(device, addr);
+    bool covers = range && vr_mappings_cover(range, addr, bytes);
+    vr_mutex_unlock(&device->lock);
+    return covers;
+}
+
 vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
                           const char *operation) {
     struct vr_place place;
     bool good = vr_address_find(addr, &place) && place.device == device->object.handle &&
-                place.kind != VRAM_MEMORY_PINNED && vr_inside(addr, bytes, place.base, place.bytes);
-    if (good && place.is_range && !place.pool) {
-        vr_mutex_lock(&device->lock);
-        struct vr_record *range = vr_range_at(device, addr);
-        good = range && vr_mappings_cover(range, addr, bytes);
-        vr_mutex_unlock(&device->lock);
-    }
+                place.kind != VRAM_MEMORY_PINNED &&
+                vr_inside(addr, bytes, place.base, place.bytes) &&
+                vr_place_covers(device, &place, addr, bytes);
     return good ? VRAM_OK
                 : vr_fail(VRAM_ERR_INVALID, operation,
                           "0x%llx + %llu bytes is not live memory of this device",

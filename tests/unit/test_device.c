@@ -6,6 +6,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "vram/pool.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
@@ -365,6 +366,67 @@ static void older_and_newer_structs_are_understood(void **state) {
     rig_end_clean(&rig);
 }
 
+static void *host_pointer(vram_addr addr) {
+    vram_native_info native = {.size = sizeof native};
+    assert_int_equal(vram_native(addr, &native), VRAM_OK);
+    assert_true(addr >= native.base && addr - native.base == native.offset);
+    return native.host_pointer;
+}
+
+/* Reserved addresses are the device's, but only where something is mapped may they be touched. */
+static void only_mapped_addresses_can_be_touched(void **state) {
+    static const char *const backends[] = {"host", "sim"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct rig rig = rig_make(backends[i], "real=on,memory=1G");
+        vram_device_info info = {.size = sizeof info};
+        assert_int_equal(vram_device_describe(rig.device, &info), VRAM_OK);
+        assert_true(info.caps & VRAM_CAP_HOST_ACCESS);
+        uint64_t granule = info.vmm_granule.value;
+        vram_physical *physical;
+        vram_addr base;
+        assert_int_equal(vram_range_create(rig.device, 3 * granule, &base), VRAM_OK);
+        assert_null(host_pointer(base + granule));
+        assert_int_equal(vram_physical_create(rig.device, granule, &physical), VRAM_OK);
+        assert_int_equal(vram_range_map(rig.device, base + granule, &physical, 1), VRAM_OK);
+        assert_null(host_pointer(base + granule - 1));
+        assert_ptr_equal(host_pointer(base + granule), (void *)(uintptr_t)(base + granule));
+        assert_ptr_equal(host_pointer(base + 2 * granule - 1),
+                         (void *)(uintptr_t)(base + 2 * granule - 1));
+        assert_null(host_pointer(base + 2 * granule));
+        assert_int_equal(vram_range_unmap(rig.device, base + granule, granule), VRAM_OK);
+        assert_null(host_pointer(base + granule));
+        vram_context_destroy(rig.context);
+    }
+}
+
+/* The same in the range of a pool, for the host and for copies: its holes are nobody's. */
+static void only_memory_of_pools_can_be_touched(void **state) {
+    static const char *const backends[] = {"host", "sim"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct rig rig = rig_make(backends[i], "real=on,memory=1G");
+        vram_native_info native = {.size = sizeof native};
+        vram_pool *pool;
+        vram_addr addr;
+        uint32_t word;
+        assert_int_equal(vram_pool_create(rig.device, NULL, &pool), VRAM_OK);
+        assert_int_equal(vram_alloc(pool, 4 * MIB, rig.queue, &addr), VRAM_OK);
+        assert_ptr_equal(host_pointer(addr + 77), (void *)(uintptr_t)(addr + 77));
+        assert_int_equal(vram_queue_fill(rig.queue, addr, 1, 4, 4 * MIB), VRAM_OK);
+        assert_int_equal(vram_native(addr, &native), VRAM_OK);
+        vram_addr last = native.base + native.bytes - MIB;
+        assert_null(host_pointer(last));
+        assert_int_equal(vram_queue_fill(rig.queue, last, 1, 4, 4), VRAM_ERR_INVALID);
+        assert_int_equal(vram_queue_download(rig.queue, &word, last, 4), VRAM_ERR_INVALID);
+        assert_int_equal(vram_queue_fill(rig.queue, addr, 1, 4, native.base + native.bytes - addr),
+                         VRAM_ERR_INVALID);
+        assert_int_equal(vram_queue_copy(rig.queue, addr, last, 4), VRAM_ERR_INVALID);
+        assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
+        vram_context_destroy(rig.context);
+    }
+}
+
 static void bad_contexts_are_refused_by_name(void **state) {
     vram_context *context;
     vram_context_options options = {.size = sizeof options, .backends = "host,cuba"};
@@ -392,6 +454,8 @@ int main(void) {
         cmocka_unit_test_teardown(adopted_queues_are_ended_not_destroyed, nothing_left),
         cmocka_unit_test_teardown(a_wait_outlives_the_other_device, nothing_left),
         cmocka_unit_test_teardown(older_and_newer_structs_are_understood, nothing_left),
+        cmocka_unit_test_teardown(only_mapped_addresses_can_be_touched, nothing_left),
+        cmocka_unit_test_teardown(only_memory_of_pools_can_be_touched, nothing_left),
         cmocka_unit_test_teardown(bad_contexts_are_refused_by_name, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
