@@ -65,6 +65,10 @@ vram_status checker_begin(struct checker *checker, struct place *place) {
     size_t bytes = (size_t)CHECKER_BUFFERS * CHECKER_BUFFER_BYTES;
     memset(checker, 0, sizeof *checker);
     checker->place = place;
+    checker->scanner = scanner_open(place);
+    if (checker->scanner != NULL) {
+        return VRAM_OK;
+    }
     /* Page-locked memory is several times as fast where there is any; plain memory always works. */
     if (vram_device_alloc(place->device, bytes, VRAM_MEMORY_PINNED, &checker->pinned) == VRAM_OK) {
         checker->memory = (uint8_t *)(uintptr_t)checker->pinned;
@@ -76,6 +80,7 @@ vram_status checker_begin(struct checker *checker, struct place *place) {
 }
 
 void checker_end(struct checker *checker) {
+    scanner_close(checker->scanner);
     if (checker->pinned != 0) {
         vram_device_free(checker->place->device, checker->pinned);
     } else {
@@ -105,6 +110,9 @@ static vram_status settle_piece(struct checker *checker, uint32_t index) {
 
 vram_status checker_settle(struct checker *checker) {
     vram_status status = VRAM_OK;
+    if (checker->scanner != NULL) {
+        return scanner_read(checker->scanner, &checker->mismatched_bytes);
+    }
     for (uint32_t i = 0; i < CHECKER_BUFFERS && status == VRAM_OK; i++) {
         status = settle_piece(checker, i);
     }
@@ -139,6 +147,10 @@ static vram_status fetch(struct checker *checker, const struct replay_block *blo
 
 vram_status checker_check(struct checker *checker, const struct replay_block *block) {
     vram_status status = VRAM_OK;
+    if (checker->scanner != NULL && block->addr != 0) {
+        return scanner_look(checker->scanner, block->queue, block->addr, block->bytes,
+                            body_of(block->bytes), pattern_of(block));
+    }
     for (uint64_t at = 0; block->addr != 0 && at < block->bytes && status == VRAM_OK;) {
         uint64_t left = block->bytes - at;
         uint64_t bytes = left < CHECKER_BUFFER_BYTES ? left : CHECKER_BUFFER_BYTES;

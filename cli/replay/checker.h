@@ -6,11 +6,13 @@
  * Nothing waits for the device until the buffers are used up: blocks are read in pieces into a ring
  * of them, and a piece is compared when its buffer is needed again. So a host that runs ahead still
  * does so under the eyes of the checker.
+ *
+ * Where the device can compare by itself (scanner.h) nothing is read back but the count.
  */
 #ifndef REPLAY_CHECKER_H
 #define REPLAY_CHECKER_H
 
-#include "policy.h"
+#include "scanner.h"
 
 enum { CHECKER_BUFFERS = 64, CHECKER_BUFFER_BYTES = 1 << 20 };
 
@@ -24,8 +26,9 @@ struct checker_piece {
 
 struct checker {
     struct place *place;
-    uint8_t *memory;  /* CHECKER_BUFFERS buffers one behind the other */
-    vram_addr pinned; /* the same when it is page-locked; 0: it is from malloc */
+    struct scanner *scanner; /* NULL: what follows is used instead */
+    uint8_t *memory;         /* CHECKER_BUFFERS buffers one behind the other */
+    vram_addr pinned;        /* the same when it is page-locked; 0: it is from malloc */
     struct checker_piece pieces[CHECKER_BUFFERS];
     uint32_t next; /* the buffer used longest ago */
     uint64_t mismatched_bytes;

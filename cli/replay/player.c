@@ -320,6 +320,7 @@ void session_play(struct session *session, session_progress_fn *progress, void *
     }
     note_violation(session, pass);
     pass->mismatched_bytes = session->checker.mismatched_bytes - mismatched;
+    pass->device_checked = session->checker.scanner != NULL;
 }
 
 /* -------------------------------------------------------------------- session */

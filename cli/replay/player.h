@@ -41,6 +41,7 @@ struct pass {
     struct policy_counts counts;  /* of this pass; the peak since the session began */
     uint64_t spent_ns;            /* inside the policy */
     uint64_t mismatched_bytes;    /* with verify */
+    bool device_checked;          /* by the device itself, not by reading everything back */
 };
 
 struct session;

@@ -149,12 +149,15 @@ static uint64_t largest_peak(const struct replay_report *report, const struct tr
 
 static void print_verdict(const struct replay_report *report, const struct terminal *terminal) {
     uint64_t wrong = 0;
+    bool on_device = false;
     for (size_t i = 0; i < report->pass_count; i++) {
         wrong += report->passes[i].mismatched_bytes;
+        on_device = on_device || report->passes[i].device_checked;
     }
     printf("\n");
     terminal_print(terminal, wrong == 0 ? STYLE_GOOD : STYLE_BAD,
-                   "every block was filled and checked: %" PRIu64 " bytes differ", wrong);
+                   "every block was filled and checked%s: %" PRIu64 " bytes differ",
+                   on_device ? " on the device" : "", wrong);
     printf("\n");
 }
 
@@ -219,6 +222,7 @@ static void write_pass(const struct replay_report *report, vram_json *json,
     write_calls(json, pass);
     write_figure(json, "ns_per_op", pass_ns_per_op(pass), pass->op_count > 0);
     if (report->verify) {
+        vram_json_text(json, "checked_on", pass->device_checked ? "device" : "host");
         vram_json_unsigned(json, "mismatched_bytes", pass->mismatched_bytes);
     }
     vram_json_object_end(json);
