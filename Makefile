@@ -4,6 +4,7 @@
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
+MAKEFLAGS += --no-print-directory
 
 .PHONY: all run test test-long coverage bench format docs install clean help
 
@@ -14,7 +15,7 @@ all: ## build the library, the command, the examples and the tests into build/
 run: ## build the command, show what is there and take a short tour on the best device
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE
-	@cmake --build build -j $(JOBS) --target vram_command -- --no-print-directory
+	@cmake --build build -j $(JOBS) --target vram_command
 	@build/vram info
 	@build/vram tour
 
@@ -33,12 +34,13 @@ coverage: ## lines and branches that the tests reach, per tier; fails under 90 %
 	@tools/run-tests coverage
 	@tools/coverage-report build-coverage --fail-under 90
 
-bench: ## measure this machine: what the drivers themselves cost, the base line for pools
+bench: ## measure this machine: what the drivers cost, and what a pool makes of it
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE
-	@cmake --build build -j $(JOBS) --target bench_baseline bench_prices -- --no-print-directory
+	@cmake --build build -j $(JOBS) --target bench_baseline bench_prices vram_command
 	@build/bench/baseline
 	@build/bench/prices
+	@build/vram bench alloc
 
 format: ## lay out all sources with clang-format 14
 	@tools/setup.sh format
@@ -49,8 +51,9 @@ docs: ## write the API reference and the file map anew, from the sources
 	@tools/file-map
 
 install: ## build and install: make install PREFIX=/usr/local
-	@cmake -S . -B build -DCMAKE_INSTALL_PREFIX=$(PREFIX)
-	@cmake --build build -j $(JOBS)
+	@tools/setup.sh run
+	@cmake -S . -B build --log-level=NOTICE -DCMAKE_INSTALL_PREFIX=$(abspath $(PREFIX))
+	@cmake --build build -j $(JOBS) --target vram vram_static vram_command
 	@cmake --install build
 
 clean: ## remove every build folder

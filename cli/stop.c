@@ -15,6 +15,9 @@ enum {
     BLOCK_BYTES = 16 << 20,      /* of each block, where the device has room */
     BLOCK_BYTES_LEAST = 4 << 10, /* of a very small device */
     MOVE_BYTES = 1 << 20,        /* moved by the VMM step, rounded up to the granule */
+    POOL_PAIRS = 10000,          /* blocks taken from a pool and given back, in turn of ... */
+    POOL_SIZES = 7,              /* ... so many sizes, each twice the one before ... */
+    POOL_BYTES_LEAST = 1 << 10,  /* ... from this one on */
     GROUP_ITEMS = 256            /* numbers that one group of the kernel works on */
 };
 
@@ -210,6 +213,68 @@ static enum stop_result move(struct tour *tour) {
     return status == VRAM_OK ? result : finish(tour, status);
 }
 
+/* -------------------------------------------------------------------- pools */
+
+static vram_status take_and_give(struct tour *tour, vram_pool *pool, int count) {
+    vram_status status = VRAM_OK;
+    for (int i = 0; i < count && status == VRAM_OK; i++) {
+        vram_addr addr;
+        uint64_t bytes = (uint64_t)POOL_BYTES_LEAST << i % POOL_SIZES;
+        status = vram_alloc(pool, bytes, tour->queues[0], &addr);
+        if (status == VRAM_OK) {
+            status = vram_free(pool, addr, tour->queues[0]);
+        }
+    }
+    return status;
+}
+
+/* What one block cost, where the clock is the wall's: a simulated one counts driver calls alone. */
+static void remark_pool(struct tour *tour, const vram_pool_stats *before,
+                        const vram_pool_stats *after) {
+    char price[64] = "";
+    if (tour->target->info.kind != VRAM_DEVICE_SIMULATED) {
+        snprintf(price, sizeof price, ", %.0f ns each",
+                 (double)(tour->stopped_ns - tour->started_ns) / POOL_PAIRS);
+    }
+    remark(tour, STOP_DONE, "%d blocks%s, %" PRIu64 " of them from that cache", POOL_PAIRS, price,
+           after->hits - before->hits);
+}
+
+/* The first round, which is not timed, has the driver give the memory. */
+static vram_status measure_pool(struct tour *tour, vram_pool *pool) {
+    vram_pool_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+    vram_status status = take_and_give(tour, pool, POOL_SIZES);
+    if (status == VRAM_OK) {
+        status = vram_pool_stats_get(pool, &before);
+    }
+    if (status == VRAM_OK) {
+        tour_clock_restart(tour);
+        status = take_and_give(tour, pool, POOL_PAIRS);
+        tour_clock_stop(tour);
+    }
+    if (status == VRAM_OK) {
+        status = vram_pool_stats_get(pool, &after);
+    }
+    if (status == VRAM_OK) {
+        remark_pool(tour, &before, &after);
+    }
+    return status;
+}
+
+/* As for the step before, a device that is too full is no reason to call the tour a failure. */
+static enum stop_result use_pool(struct tour *tour) {
+    vram_pool *pool = NULL;
+    vram_status status = vram_pool_create(tour->device, NULL, &pool);
+    if (status == VRAM_OK) {
+        status = measure_pool(tour, pool);
+    }
+    enum stop_result result = vram_status_is_exhausted(status)
+                                  ? remark(tour, STOP_SKIPPED, "%s", failure_text(status))
+                                  : finish(tour, status);
+    vram_pool_destroy(pool);
+    return result;
+}
+
 /* ------------------------------------------------------------------ kernels */
 
 /*
@@ -319,6 +384,10 @@ const struct stop stops[] = {
      "Map physical memory at one address, write through it, map it at another, and read there: "
      "moved, not copied.",
      move},
+    {"pool",
+     "Take blocks of seven sizes from a pool and give them back. After the first round they come "
+     "from a cache of this thread's own, without the driver.",
+     use_pool},
     {"launch", "Run a kernel that adds one to every number of the second block.", launch},
     {"free", "Give everything back to the driver.", give_back},
 };

@@ -220,7 +220,7 @@ static const struct flag flags[] = {FLAG_BACKEND, FLAG_DEVICE, FLAG_END};
 
 const struct verb verb_tour = {
     .name = "tour",
-    .summary = "Walk through allocation, copies, queues and moves on a device, with times",
+    .summary = "Walk through allocation, copies, queues, moves and pools, with times",
     .usage = "[OPTION]...",
     .examples = "vram tour                       # on the best device\n"
                 "vram tour --backend host        # on plain host memory, works everywhere\n"

@@ -36,9 +36,12 @@ endforeach()
 configure_file(cmake/libvram.pc.in ${PROJECT_BINARY_DIR}/libvram.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/libvram.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
-        PATTERN "*.json")
+# The same folders as in the sources, so that the links of the pages hold.
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md"
+        PATTERN "*.json" PATTERN "*.svg")
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.c"
+        PATTERN expected EXCLUDE)
 
 if(VRAM_BUILD_COMMAND)
     install(TARGETS vram_command DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -18,7 +18,7 @@ complete -c vram -n '__fish_seen_subcommand_from check' -l verbose -s v -d 'show
 complete -c vram -n '__fish_seen_subcommand_from check' -l json -s j -d 'print one JSON document, sizes in bytes'
 complete -c vram -n '__fish_seen_subcommand_from check' -l color -x -a 'auto always never' -d 'use colors: auto (the default), always or never'
 complete -c vram -n '__fish_seen_subcommand_from check' -l help -s h -d 'print this help and exit'
-complete -c vram -n __fish_use_subcommand -a tour -d 'Walk through allocation, copies, queues and moves on a device, with times'
+complete -c vram -n __fish_use_subcommand -a tour -d 'Walk through allocation, copies, queues, moves and pools, with times'
 complete -c vram -n '__fish_seen_subcommand_from tour' -l backend -s b -x -a 'cuda hip metal vulkan opencl sim host' -d 'use only this backend, or several joined by commas'
 complete -c vram -n '__fish_seen_subcommand_from tour' -l device -s d -x -a '' -d 'use device N as `vram info` numbers them, within --backend if given'
 complete -c vram -n '__fish_seen_subcommand_from tour' -l json -s j -d 'print one JSON document, sizes in bytes'

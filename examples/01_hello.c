@@ -16,6 +16,7 @@ int main(void) {
     vram_context *context;
     vram_device *device;
     vram_queue *queue;
+    vram_pool *pool;
     vram_device_info info = {.size = sizeof info};
     vram_addr addr;
     uint32_t best;
@@ -26,11 +27,12 @@ int main(void) {
     must(vram_device_open(context, best, &device));
     must(vram_device_describe(device, &info));
     must(vram_queue_create(device, NULL, &queue)); /* work on it runs in order */
-    must(vram_device_alloc(device, sizeof sent, VRAM_MEMORY_DEVICE, &addr));
+    must(vram_pool_create(device, NULL, &pool));   /* memory is taken from it */
+    must(vram_alloc(pool, sizeof sent, queue, &addr));
     must(vram_queue_upload(queue, addr, sent, sizeof sent));
     must(vram_queue_download(queue, received, addr, sizeof received));
+    must(vram_free(pool, addr, queue)); /* in the order of the queue: no need to wait */
     must(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
-    must(vram_device_free(device, addr));
     vram_context_destroy(context); /* and everything that was made in it */
 
     printf("sent to %s: %s\nreceived: %s\n", info.backend, sent, received);

@@ -108,9 +108,11 @@ static void print_figures(const struct terminal *terminal, const struct pass *pa
     } else {
         terminal_print(terminal, STYLE_DIM, "%*s", NUMBER_COLUMNS, "-");
     }
+    bool priceless = pass->spent_ns == 0 && all_calls(pass) > 0; /* simulated, without prices */
     printf("%*" PRIu64 "%*.2f %%%*" PRIu64 "%*s", NUMBER_COLUMNS, pass->counts.moved_handles,
            NUMBER_COLUMNS - 2, pass_move_share(pass) * 100, NUMBER_COLUMNS, all_calls(pass),
-           NUMBER_COLUMNS, duration_format((uint64_t)(pass_ns_per_op(pass) + 0.5), duration));
+           NUMBER_COLUMNS,
+           priceless ? "-" : duration_format((uint64_t)(pass_ns_per_op(pass) + 0.5), duration));
 }
 
 static void print_pass(const struct replay_report *report, const struct terminal *terminal,
