@@ -113,10 +113,6 @@ static vram_status create(struct vr_pool *pool, struct vr_step *step) {
         status = segment_from_device(pool, step);
     } else {
         status = vr_vmm_create(&pool->device->base, step->bytes, &step->piece->native);
-        if (status == VRAM_OK && !step->piece->native) {
-            status = vr_fail(VRAM_ERR_CORRUPT, "vram_alloc",
-                             "the driver reported success with the handle 0");
-        }
     }
     if (status == VRAM_OK) {
         vr_held_add(pool->device, step->bytes);

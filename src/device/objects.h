@@ -28,6 +28,7 @@
 #include "base/handle.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "device/handle_set.h"
 
 /* The head of every object behind a handle. */
 struct vr_object {
@@ -101,8 +102,9 @@ struct vr_device_object {
     struct vr_list physicals; /* vr_physical.link */
     struct vr_list records;   /* vr_record.link */
     struct vr_list watchers;  /* vr_watcher.link */
-    uint64_t tellings;        /* bits of the tellings under way */
-    uint64_t *peers;          /* handles of devices whose memory it may read */
+    struct vr_handle_set natives; /* the driver's handles of physical memory; ops.c */
+    uint64_t tellings;            /* bits of the tellings under way */
+    uint64_t *peers;              /* handles of devices whose memory it may read */
     uint32_t peer_count;
     vr_atomic_u64 held_bytes, held_peak_bytes, held_count;
     vr_atomic_u64 driver_calls;

@@ -156,12 +156,58 @@ vram_status vr_vmm_unreserve(struct vr_device *device, vram_addr addr, uint64_t 
     return CALL_LOST(device, "unreserve", device->vmm->unreserve(device, addr, bytes));
 }
 
-vram_status vr_vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
-    return CALL(device, "create", device->vmm->create(device, bytes, handle));
+/* A driver that says success must mean it: a handle is not 0, and nobody has it already. What it gave
+   cannot be trusted to be ours to give back, so it is left alone. */
+static vram_status check_native(struct vr_device *device, uint64_t native) {
+    struct vr_device_object *object = vr_device_of(device);
+    vr_mutex_lock(&object->lock);
+    bool good = native && vr_handle_set_add(&object->natives, native);
+    if (!native) {
+        vr_handle_set_cancel(&object->natives);
+    }
+    vr_mutex_unlock(&object->lock);
+    return good ? VRAM_OK
+                : vr_error_set(VRAM_ERR_CORRUPT, device->info.backend, "create", 0,
+                               "the driver reported success with the handle 0x%llx, which is %s",
+                               (unsigned long long)native, native ? "in use already" : "none");
 }
 
+vram_status vr_vmm_create(struct vr_device *device, uint64_t bytes, uint64_t *handle) {
+    struct vr_device_object *object = vr_device_of(device);
+    uint64_t native = 0;
+    vr_mutex_lock(&object->lock);
+    vram_status status = vr_handle_set_book(&object->natives, "create");
+    vr_mutex_unlock(&object->lock);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = CALL(device, "create", device->vmm->create(device, bytes, &native));
+    if (status == VRAM_OK) {
+        status = check_native(device, native);
+        *handle = status == VRAM_OK ? native : *handle;
+    } else {
+        vr_mutex_lock(&object->lock);
+        vr_handle_set_cancel(&object->natives);
+        vr_mutex_unlock(&object->lock);
+    }
+    return status;
+}
+
+/* Taken out first: the driver may give the same number to another thread at once. */
 vram_status vr_vmm_release(struct vr_device *device, uint64_t handle, uint64_t bytes) {
-    return CALL_LOST(device, "release", device->vmm->release(device, handle, bytes));
+    struct vr_device_object *object = vr_device_of(device);
+    vr_mutex_lock(&object->lock);
+    vr_handle_set_take(&object->natives, handle);
+    vr_mutex_unlock(&object->lock);
+    vram_status status = CALL_LOST(device, "release", device->vmm->release(device, handle, bytes));
+    vr_mutex_lock(&object->lock);
+    if (status == VRAM_OK) {
+        vr_handle_set_cancel(&object->natives);
+    } else {
+        (void)vr_handle_set_add(&object->natives, handle);
+    }
+    vr_mutex_unlock(&object->lock);
+    return status;
 }
 
 vram_status vr_vmm_map(struct vr_device *device, vram_addr addr, uint64_t handle, uint64_t bytes) {

@@ -46,13 +46,8 @@ static vram_status physical_make(struct vr_device_object *device, uint64_t bytes
         goto fail;
     }
     status = vr_vmm_create(&device->base, bytes, &physical->native);
-    if (status == VRAM_OK && !physical->native) {
-        status = vr_error_set(VRAM_ERR_CORRUPT, device->base.info.backend, operation, 0,
-                              "the driver reported success with the handle 0");
-    }
     if (status != VRAM_OK) {
         vr_uncharge(device, bytes);
-        physical->native = 0;
         goto fail;
     }
     uint64_t held = vr_held_add(device, bytes);

@@ -164,6 +164,41 @@ static void lies_are_found_out(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* Two owners of one handle would write to the same memory. */
+static void handles_given_twice_are_found_out(void **state) {
+    vram_physical *first, *second = NULL, *more[200];
+    vram_pool *pool;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_int_equal(vram_physical_create(rig.device, MIB, &first), VRAM_OK);
+    fault(&rig, VRAM_SIM_CREATE, 1, true, 0, VRAM_SIM_LIE_OVERLAP);
+    uint64_t held = memory(rig.device).held_bytes;
+    assert_int_equal(vram_physical_create(rig.device, MIB, &second), VRAM_ERR_CORRUPT);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_CORRUPT);
+    assert_non_null(strstr(vram_error_get()->text, "in use already"));
+    assert_null(second);
+    assert_int_equal(vram_pool_create(rig.device, NULL, &pool), VRAM_OK);
+    assert_int_equal(vram_alloc(pool, MIB, rig.queue, &addr), VRAM_ERR_CORRUPT);
+    assert_int_equal(memory(rig.device).held_bytes, held);
+    vram_sim_fault_set(rig.context, NULL);
+    /* A number that was given back may come again, and one that was refused stays known. */
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 200; i++) {
+            assert_int_equal(vram_physical_create(rig.device, MIB, &more[i]), VRAM_OK);
+        }
+        for (int i = 0; i < 200; i++) {
+            assert_int_equal(vram_physical_destroy(more[i * 7 % 200]), VRAM_OK);
+        }
+    }
+    fault(&rig, VRAM_SIM_RELEASE, 1, false, 9999, 0);
+    assert_int_equal(vram_physical_destroy(first), VRAM_ERR_BACKEND);
+    fault(&rig, VRAM_SIM_CREATE, 1, false, 0, VRAM_SIM_LIE_OVERLAP);
+    assert_int_equal(vram_physical_create(rig.device, MIB, &second), VRAM_ERR_CORRUPT);
+    assert_int_equal(vram_physical_destroy(first), VRAM_OK);
+    rig_end_clean(&rig);
+}
+
 /* --------------------------------------------------------- mapping half-way */
 
 enum { HANDLES = 3 };
@@ -446,6 +481,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_refused_free_leaves_the_memory_live, nothing_left),
         cmocka_unit_test_teardown(closing_gives_back_what_was_refused, nothing_left),
         cmocka_unit_test_teardown(lies_are_found_out, nothing_left),
+        cmocka_unit_test_teardown(handles_given_twice_are_found_out, nothing_left),
         cmocka_unit_test_teardown(mapping_is_all_or_nothing, nothing_left),
         cmocka_unit_test_teardown(what_is_stuck_can_be_unmapped_later, nothing_left),
         cmocka_unit_test_teardown(unmapping_half_way_keeps_the_rest, nothing_left),
