@@ -332,6 +332,14 @@ bool fake_implicit(const struct vr_cu_stream *stream) {
     return false;
 }
 
+bool fake_busy(const struct vr_cu_stream *stream) {
+    bool is_legacy = stream == legacy[stream->device->ordinal], busy = stream->head;
+    for (struct vr_cu_stream *other = streams; other && is_legacy && !busy; other = other->next) {
+        busy = other->blocking && other->context == stream->context && other->head;
+    }
+    return busy;
+}
+
 vr_cu_result fake_submit(struct vr_cu_stream *handle, const struct fake_op *op, bool wait) {
     struct vr_cu_stream *stream = fake_stream_of(handle);
     if (!stream || stream->context != fake_current_context()) {

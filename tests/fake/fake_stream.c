@@ -116,7 +116,7 @@ vr_cu_result cuStreamSynchronize(struct vr_cu_stream *handle) {
     FAKE_ENTER(cuStreamSynchronize, FAKE_NEEDS_SAFETY);
     struct vr_cu_stream *stream = fake_stream_of(handle);
     vr_cu_result code = stream ? spoil_own(stream) : VR_CU_INVALID_HANDLE;
-    while (code == VR_CU_SUCCESS && stream->head && !stream->device->sticky) {
+    while (code == VR_CU_SUCCESS && fake_busy(stream) && !stream->device->sticky) {
         pthread_cond_wait(&fake.changed, &fake.lock);
     }
     return fake_leave(code ? code : stream->device->sticky);
@@ -126,7 +126,7 @@ vr_cu_result cuStreamQuery(struct vr_cu_stream *handle) {
     FAKE_ENTER(cuStreamQuery, FAKE_NEEDS_SAFETY);
     struct vr_cu_stream *stream = fake_stream_of(handle);
     vr_cu_result code = stream ? spoil_own(stream) : VR_CU_INVALID_HANDLE;
-    return fake_leave(code ? code : stream->head ? VR_CU_NOT_READY : VR_CU_SUCCESS);
+    return fake_leave(code ? code : fake_busy(stream) ? VR_CU_NOT_READY : VR_CU_SUCCESS);
 }
 
 vr_cu_result cuStreamGetCtx(struct vr_cu_stream *handle, struct vr_cu_context **context) {

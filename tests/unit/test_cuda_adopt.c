@@ -166,11 +166,59 @@ static void the_per_thread_stream_belongs_to_its_thread(void **state) {
     give_memory(device, visitor.addr, GRANULE);
 }
 
+/* Asks from a thread that did not adopt the stream. */
+static void ask(void *argument) {
+    struct visitor *visitor = argument;
+    visitor->poll_before = visitor->queue->device->queue_ops->poll(visitor->queue);
+}
+
+static vram_status ask_elsewhere(struct vr_queue *queue) {
+    struct visitor visitor = {.queue = queue};
+    struct vr_thread thread;
+    assert_int_equal(vr_os_thread_start(&thread, "asker", ask, &visitor), VRAM_OK);
+    vr_os_thread_join(&thread);
+    return visitor.poll_before;
+}
+
+/* All signals of the stream have come, and yet it has work: other threads must not hear that it is
+   done, since memory would be given back under it. */
+static void work_behind_the_last_signal_counts_everywhere(void **state) {
+    struct world *world = *state;
+    struct vr_device *device = &world->device;
+    struct vr_queue queue;
+    vram_addr addr = take_memory(device, GRANULE);
+    assert_int_equal(adopt(device, (void *)(uintptr_t)VR_CU_STREAM_PER_THREAD, &queue), VRAM_OK);
+    settle(&queue);
+    assert_int_equal(ask_elsewhere(&queue), VRAM_OK);
+    fake->hold(true);
+    assert_int_equal(device->queue_ops->fill(&queue, addr, 1, 1, GRANULE), VRAM_OK);
+    assert_int_equal(device->queue_ops->poll(&queue), VRAM_ERR_NOT_READY);
+    assert_int_equal(ask_elsewhere(&queue), VRAM_ERR_NOT_READY);
+    fake->hold(false);
+    settle(&queue);
+    assert_int_equal(ask_elsewhere(&queue), VRAM_OK);
+    /* A capture elsewhere is neither spoiled nor taken for done. */
+    struct vr_cu_stream *stream = fake->stream_make(0, true, false);
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(ask_elsewhere(&queue), VRAM_ERR_NOT_READY);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    fake->refuse("cuStreamQuery", 1, VR_CU_UNKNOWN, false);
+    assert_int_equal(ask_elsewhere(&queue), VRAM_ERR_BACKEND);
+    end_queue(&queue);
+    fake->stream_end(stream);
+    give_memory(device, addr, GRANULE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        HERE(captures_are_left_alone),     HERE(captured_queues_cannot_be_marked),
-        HERE(relaxing_may_fail),           HERE(any_stream_can_be_adopted),
-        HERE(foreign_streams_are_refused), HERE(the_per_thread_stream_belongs_to_its_thread),
+        HERE(captures_are_left_alone),
+        HERE(captured_queues_cannot_be_marked),
+        HERE(relaxing_may_fail),
+        HERE(any_stream_can_be_adopted),
+        HERE(foreign_streams_are_refused),
+        HERE(the_per_thread_stream_belongs_to_its_thread),
+        HERE(work_behind_the_last_signal_counts_everywhere),
     };
     return cmocka_run_group_tests_name("cuda_adopt", tests, NULL, NULL);
 }

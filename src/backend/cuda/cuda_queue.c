@@ -11,6 +11,7 @@
  *
  * The per-thread default stream is one handle for as many streams as there are threads. It is
  * adopted for the calling thread: submissions by others are refused rather than put out of order.
+ * Whether its work is done others learn from the legacy stream, which is in order with it.
  *
  * Copies are handed to the driver as they are. It copies from and to pageable memory before the
  * call returns, waiting for earlier work of the stream; only pinned memory makes them asynchronous.
@@ -53,13 +54,20 @@ static vram_status submit_begin(const struct vr_queue *queue, struct vr_cuda_sco
     return status == VRAM_OK ? vr_cuda_enter(scope, cuda_of(queue), VR_CUDA_AS_IT_IS) : status;
 }
 
+/* The stream to ask whether the work of a queue is done. Here the handle of another thread's default
+   stream would mean our own. The legacy stream comes behind the work of all default streams, and of
+   other blocking ones, so it answers later at worst. */
+static struct vr_cu_stream *asked_stream(const struct vr_cuda_queue *impl) {
+    return foreign_thread(impl) ? (struct vr_cu_stream *)(uintptr_t)VR_CU_STREAM_LEGACY
+                                : impl->stream;
+}
+
 /* Whether the stream is part of a capture, a spoiled one included. The legacy stream answers with
    an error while any other stream that it would wait for is captured. The context is current. */
 static vram_status capture_ask(const struct vr_queue *queue, bool *captured) {
     const struct vr_cuda_device *cuda = cuda_of(queue);
-    const struct vr_cuda_queue *impl = queue->impl;
     enum vr_cu_capture_status found = VR_CU_CAPTURE_NONE;
-    vr_cu_result code = cuda->api->cuStreamIsCapturing(impl->stream, &found);
+    vr_cu_result code = cuda->api->cuStreamIsCapturing(asked_stream(queue->impl), &found);
     if (code == VR_CU_CAPTURE_IMPLICIT) {
         *captured = true;
         return VRAM_OK;
@@ -223,23 +231,11 @@ static vram_status queue_after(struct vr_queue *queue, struct vr_queue *other, u
     return status == VRAM_OK && !supported ? wait_for_event(queue, other) : status;
 }
 
-/* A thread that did not adopt the per-thread stream cannot ask for it; the word tells it enough. */
-static vram_status poll_word(const struct vr_queue *queue) {
-    const struct vr_cuda_queue *impl = queue->impl;
-    return vr_load(queue->word, VR_ACQUIRE) >= vr_load(&impl->signalled, VR_ACQUIRE)
-               ? VRAM_OK
-               : VRAM_ERR_NOT_READY;
-}
-
 /* Relaxed, since waits poll from any thread while others capture. */
 static vram_status queue_poll(struct vr_queue *queue) {
     const struct vr_cuda_device *cuda = cuda_of(queue);
-    const struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
     bool captured = false;
-    if (foreign_thread(impl)) {
-        return poll_word(queue);
-    }
     vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
     if (status != VRAM_OK) {
         return status;
@@ -248,7 +244,7 @@ static vram_status queue_poll(struct vr_queue *queue) {
     if (status == VRAM_OK && captured) {
         status = VRAM_ERR_NOT_READY; /* keeps (2); what was submitted before goes on */
     } else if (status == VRAM_OK) {
-        vr_cu_result code = cuda->api->cuStreamQuery(impl->stream);
+        vr_cu_result code = cuda->api->cuStreamQuery(asked_stream(queue->impl));
         status = code == VR_CU_NOT_READY
                      ? VRAM_ERR_NOT_READY
                      : vr_cuda_check(cuda->api, "cuStreamQuery", code, VRAM_ERR_DEVICE_MEMORY);
@@ -339,13 +335,19 @@ static vram_status queue_adopt(struct vr_queue *queue) {
     return queue_make(queue, 0);
 }
 
+/* Whether no write to the word is outstanding. Work behind the last signal does not matter here. */
+static bool signals_done(const struct vr_queue *queue) {
+    const struct vr_cuda_queue *impl = queue->impl;
+    return vr_load(queue->word, VR_ACQUIRE) >= vr_load(&impl->signalled, VR_ACQUIRE);
+}
+
 /* Finishes what is left of an adopted stream's signals, without touching a stream that has none
    left or that may not be touched. False when a write may still come. */
 static bool finish_adopted(const struct vr_queue *queue) {
     const struct vr_cuda_device *cuda = cuda_of(queue);
     const struct vr_cuda_queue *impl = queue->impl;
     bool captured = false;
-    if (poll_word(queue) == VRAM_OK) {
+    if (signals_done(queue)) {
         return true;
     }
     if (foreign_thread(impl) || capture_ask(queue, &captured) != VRAM_OK || captured) {
