@@ -166,6 +166,35 @@ static void the_per_thread_stream_belongs_to_its_thread(void **state) {
     give_memory(device, visitor.addr, GRANULE);
 }
 
+static void adopt_and_end(void *argument) {
+    struct visitor *visitor = argument;
+    visitor->signal =
+        adopt(visitor->queue->device, (void *)(uintptr_t)VR_CU_STREAM_PER_THREAD, visitor->queue);
+}
+
+static void submit(void *argument) {
+    struct visitor *visitor = argument;
+    visitor->upload =
+        visitor->queue->device->queue_ops->upload(visitor->queue, visitor->addr, "x", 1);
+}
+
+/* The thread has ended. Another that lies where it lay in memory is another all the same. */
+static void ended_threads_are_not_mistaken_for_others(void **state) {
+    struct world *world = *state;
+    struct vr_queue queue = {.device = &world->device};
+    struct visitor visitor = {.queue = &queue, .signal = VRAM_ERR_INVALID};
+    struct vr_thread thread;
+    visitor.addr = take_memory(&world->device, GRANULE);
+    assert_int_equal(vr_os_thread_start(&thread, "one", adopt_and_end, &visitor), VRAM_OK);
+    vr_os_thread_join(&thread);
+    assert_int_equal(visitor.signal, VRAM_OK);
+    assert_int_equal(vr_os_thread_start(&thread, "two", submit, &visitor), VRAM_OK);
+    vr_os_thread_join(&thread);
+    assert_int_equal(visitor.upload, VRAM_ERR_INVALID);
+    end_queue(&queue);
+    give_memory(&world->device, visitor.addr, GRANULE);
+}
+
 /* Asks from a thread that did not adopt the stream. */
 static void ask(void *argument) {
     struct visitor *visitor = argument;
@@ -218,6 +247,7 @@ int main(void) {
         HERE(any_stream_can_be_adopted),
         HERE(foreign_streams_are_refused),
         HERE(the_per_thread_stream_belongs_to_its_thread),
+        HERE(ended_threads_are_not_mistaken_for_others),
         HERE(work_behind_the_last_signal_counts_everywhere),
     };
     return cmocka_run_group_tests_name("cuda_adopt", tests, NULL, NULL);

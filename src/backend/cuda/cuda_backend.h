@@ -52,7 +52,7 @@ struct vr_cuda_device {
 /* vr_queue.impl */
 struct vr_cuda_queue {
     struct vr_cu_stream *stream;
-    const void *thread;      /* the only thread that may submit; NULL: any may */
+    uint64_t thread;         /* number of the only thread that may submit; 0: any may */
     vr_atomic_u64 signalled; /* highest value that any signal was asked to write */
 };
 

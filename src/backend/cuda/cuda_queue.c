@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 
 #include <limits.h>
 
@@ -29,13 +30,8 @@ static struct vr_cuda_device *cuda_of(const struct vr_queue *queue) {
 
 /* -------------------------------------------------------------- submissions */
 
-/* The error record is thread-local, so its address tells living threads apart. */
-static const void *this_thread(void) {
-    return vram_error_get();
-}
-
 static bool foreign_thread(const struct vr_cuda_queue *impl) {
-    return impl->thread && impl->thread != this_thread();
+    return impl->thread && impl->thread != vr_os_thread_number();
 }
 
 static vram_status refuse_foreign_thread(const struct vr_cuda_queue *impl, const char *operation) {
@@ -278,7 +274,7 @@ static vram_status stream_adopt(const struct vr_cuda_device *cuda, struct vr_cud
     uintptr_t number = (uintptr_t)native;
     impl->stream = native;
     if (number == VR_CU_STREAM_PER_THREAD) {
-        impl->thread = this_thread();
+        impl->thread = vr_os_thread_number();
     }
     if (number <= VR_CU_STREAM_PER_THREAD || !cuda->api->cuStreamGetCtx) {
         return VRAM_OK;

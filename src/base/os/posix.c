@@ -225,6 +225,16 @@ void vr_os_thread_end_set(void *value) {
     }
 }
 
+/* Neither addresses nor the system's own numbers will do: both are used again. */
+uint64_t vr_os_thread_number(void) {
+    static vr_atomic_u64 last;
+    static _Thread_local uint64_t own;
+    if (!own) {
+        own = vr_fetch_add(&last, 1, VR_RELAXED) + 1;
+    }
+    return own;
+}
+
 static void *thread_main(void *argument) {
     struct vr_thread *thread = argument;
     vr_os_thread_name(thread->name);
