@@ -3,57 +3,81 @@
 #
 # bench/h200.sh STAGE: what is run on a machine with an NVIDIA GPU, one stage at a time.
 #
-#   check    builds, `vram info`, the conformance suite on cuda, host and sim, the tour, and the
-#            suite once more under compute-sanitizer where that is installed
-#   bench    builds, measures what each call of the driver costs, and `vram bench alloc` with its
-#            peers, those in bench/peers too
-#   torch    builds the plug-in and runs bench/torch_run.py; PROGRAMS=a,b chooses programs and
-#            TORCH_FLAGS adds flags, since all six take longer than one call may last
-#   replay, faults   not part of this version
+#   check    `vram info`, the conformance suite on cuda, host and sim, the tour, a thousand short-lived
+#            threads on cuda, and the suite once more under compute-sanitizer where that is installed
+#   bench    `vram bench alloc` with its peers, those in bench/peers too, and what each call of the
+#            driver costs
+#   replay   the six traces with memory really mapped: in the traces' own time with every block filled
+#            and checked (REPEATS=3 times), in their time without that, and as fast as it goes, checked
+#   torch    bench/torch_run.py: six programs, three allocators; PROGRAMS=a,b chooses programs and
+#            TORCH_FLAGS adds flags (--quick, --repeats 3)
+#   handout  bench/handout_cuda: HANDOUTS=10000000 blocks from stream to stream under kernels that write
+#            to their last moment, and the proof that the test can fail
 #
-# Needs a C compiler and CMake, nothing else. Everything is written below ${OUT:-build-h200/out}; a
-# short table comes last. Each step has a time limit, all together stay under eight minutes.
+# Needs a C compiler and CMake; nvcc for handout and CUB, PyTorch for torch and its peer. What a step
+# prints is in ${OUT:-build-h200/out}/STAGE.log as soon as it has ended, all of it again, file by file,
+# in STAGE.tgz. A short table comes last. Each step has a time limit, and all together STAGE_SECONDS
+# (400, torch 560); a step that fails is said and the rest goes on.
 # Exit code 0 when every step passed, 1 when one failed, 2 for misuse.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
+stage=${1:-}
+case $#-$stage in
+1-check | 1-bench | 1-replay | 1-handout) seconds_in_all=${STAGE_SECONDS:-400} ;;
+1-torch) seconds_in_all=${STAGE_SECONDS:-560} ;;
+*)
+    echo "usage: bench/h200.sh check|bench|replay|torch|handout" >&2
+    exit 2
+    ;;
+esac
+
 build="build-h200"
+work=$PWD/$build/$stage
 out=${OUT:-$build/out}
+log=$out/$stage.log
 jobs=$(nproc 2>/dev/null || echo 2)
-seconds_in_all=460
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 rows=()
 failed=0
+quiet=0 # 1: steps that passed have no row of their own
 
 # row NAME RESULT SECONDS
 row() {
-    rows+=("$(printf '%-12s %-40s %5s s' "$1" "$2" "$3")")
+    rows+=("$(printf '%-24s %-46s %4s s' "$1" "$2" "$3")")
 }
 
-# step NAME SECONDS FILE COMMAND...: runs a command under a limit, its output appended to FILE.
-# Where the last line sums the output up, as the suite's counts do, the row shows it.
+# step NAME SECONDS FILE COMMAND...: runs a command under a limit. Its output is FILE, errors apart in
+# FILE.err when FILE is JSON; both go to the log. Where the last line sums the output up the row
+# shows it.
 step() {
-    local name=$1 limit=$2 file=$out/$3 start=$SECONDS left code said
+    local name=$1 limit=$2 file=$work/$3 start=$SECONDS left code said
     shift 3
     left=$((seconds_in_all - SECONDS))
     if [ "$left" -lt 5 ]; then
-        row "$name" "not run: no time left" 0
+        row "$name" "FAILED: not run, no time left" 0
         failed=1
         return 1
     fi
     [ "$limit" -lt "$left" ] || limit=$left
-    echo "== $name: $*"
-    timeout -k 5 "$limit" "$@" >>"$file" 2>&1
+    echo "== $name: $*" | tee -a "$log"
+    case $file in
+    *.json) timeout -k 5 "$limit" "$@" >"$file" 2>"$file.err" </dev/null ;;
+    *) timeout -k 5 "$limit" "$@" >"$file" 2>&1 </dev/null ;;
+    esac
     code=$?
-    said=$(tail -n 1 "$file" | tr -d '\r' | cut -c 1-40)
-    case $code-${file##*/} in
-    0-check.txt | 0-memcheck.txt | 0-tour.txt) row "$name" "$said" $((SECONDS - start)) ;;
-    0-*) row "$name" "done" $((SECONDS - start)) ;;
-    124-* | 137-*) row "$name" "FAILED: ran past $limit s" $((SECONDS - start)) ;;
-    *) row "$name" "FAILED ($code): ${said:0:27}" $((SECONDS - start)) ;;
+    cat "$file.err" "$file" >>"$log" 2>/dev/null
+    said=$(tail -n 1 "$file" | tr -d '\r' | cut -c 1-46)
+    case $quiet$code-$file in
+    10-*) ;;
+    ?0-*.json) row "$name" "done" $((SECONDS - start)) ;;
+    ?0-*) row "$name" "${said:-done}" $((SECONDS - start)) ;;
+    ?124-* | ?137-*) row "$name" "FAILED: ran past $limit s" $((SECONDS - start)) ;;
+    *) row "$name" "FAILED: exit code $code" $((SECONDS - start)) ;;
     esac
     if [ "$code" -ne 0 ]; then
         failed=1
-        tail -n 25 "$file"
+        tail -n 12 "$file" "$file.err" 2>/dev/null
         return 1
     fi
 }
@@ -65,9 +89,9 @@ build_targets() {
         generator=(-G Ninja)
     fi
     [ -f "$build/CMakeCache.txt" ] ||
-        step configure 60 build.log cmake -B "$build" "${generator[@]}" -DVRAM_DEPS=OFF \
+        step configure 60 configure.txt cmake -B "$build" "${generator[@]}" -DVRAM_DEPS=OFF \
             -DCMAKE_BUILD_TYPE=Release || return 1
-    step build 180 build.log cmake --build "$build" -j "$jobs" --target "$@"
+    step build 180 build.txt cmake --build "$build" -j "$jobs" --target "$@"
 }
 
 heading() {
@@ -83,20 +107,27 @@ heading() {
 
 finish() {
     {
+        echo
         heading
         printf '%s\n' "${rows[@]}"
+        python3 bench/h200_table.py "$stage" "$work" || failed=1
         if [ "$failed" -eq 0 ]; then echo "all passed"; else echo "FAILED"; fi
-    } | tee "$out/summary.txt"
+    } >"$work/summary.txt" 2>&1
+    tee -a "$log" <"$work/summary.txt"
+    tar -C "$build" -czf "$out/$stage.tgz" "$stage"
     exit "$failed"
 }
 
+find_tool() {
+    command -v "$1" || find /usr/local/cuda*/bin/ -name "$1" 2>/dev/null | head -n 1
+}
+
+# ------------------------------------------------------------------------------ stages
+
 # The sanitizer counts memory errors alone: the suite provokes refusals of the driver on purpose.
 memcheck() {
-    local tool found
-    tool=$(command -v compute-sanitizer)
-    for found in /usr/local/cuda*/bin/compute-sanitizer; do
-        [ -n "$tool" ] || [ ! -x "$found" ] || tool=$found
-    done
+    local tool
+    tool=$(find_tool compute-sanitizer)
     if [ -z "$tool" ]; then
         row memcheck "not run: no compute-sanitizer" 0
         return
@@ -106,81 +137,125 @@ memcheck() {
 }
 
 stage_check() {
-    build_targets vram_command || finish
+    build_targets vram_command threads || finish
     step info 60 info.txt "$build/vram" info
     step info.json 60 info.json "$build/vram" info --json
-    step cuda 120 check.txt "$build/vram" check --backend cuda --verbose
-    step cuda.json 120 check-cuda.json "$build/vram" check --backend cuda --json
-    step host 60 check.txt "$build/vram" check --backend host
-    step sim 60 check.txt "$build/vram" check --backend sim
+    step check-cuda 120 check-cuda.txt "$build/vram" check --backend cuda --verbose
+    step check-cuda.json 120 check-cuda.json "$build/vram" check --backend cuda --json
+    step check-host 60 check-host.txt "$build/vram" check --backend host
+    step check-sim 60 check-sim.txt "$build/vram" check --backend sim
     step tour 60 tour.txt "$build/vram" tour
+    step threads-cuda 90 threads.json "$build/tests/threads" --count 1000 --backend cuda --json
     memcheck
     finish
 }
 
-# contest NAME FLAG...: one run for people and one for programs
+# contest NAME FLAG...
 contest() {
     local name=$1
     shift
-    step "$name" 30 bench.txt "$build/vram" bench alloc --backend cuda "$@" &&
-        step "$name.json" 30 "bench-$name.json" "$build/vram" bench alloc --backend cuda --json "$@"
+    step "$name" 30 "bench-$name.json" "$build/vram" bench alloc --backend cuda --json \
+        --seconds 3 "$@"
 }
 
 stage_bench() {
     build_targets vram_command bench_baseline bench_prices || finish
-    step info 60 info.txt "$build/vram" info
     contest pair-1K --size 1K
     contest pair-1M --size 1M
     contest pair-64M --size 64M
-    contest pair-16 --size 1K --threads 16
-    contest live --size 1K --live 100000
+    contest pair-1K-16-threads --size 1K --threads 16
+    contest pair-1K-live --size 1K --live 100000
     contest burst --pattern burst
     contest mixed --pattern mixed
     contest handover --pattern handover
-    local size
-    for size in 1024 1048576 67108864; do
-        step "peers-$size" 90 "peers-$size.json" bench/peers/run.sh --size "$size"
-    done
-    step peers-16 60 peers-16.json bench/peers/run.sh --size 1024 --threads 16
+    step peers-1K 120 peers-1K.json bench/peers/run.sh --size 1024
+    step peers-1M 40 peers-1M.json bench/peers/run.sh --size 1048576
+    step peers-64M 40 peers-64M.json bench/peers/run.sh --size 67108864
+    step peers-16 40 peers-1K-16-threads.json bench/peers/run.sh --size 1024 --threads 16
     step baseline 60 baseline.txt "$build/bench/baseline"
     step prices 60 prices.txt "$build/bench/prices" cuda
-    cat "$out/bench.txt" "$out"/peers-*.json "$out/baseline.txt" "$out/prices.txt" 2>/dev/null
+    finish
+}
+
+unpack() {
+    local trace
+    mkdir -p build-traces
+    for trace in traces/*.csv.gz; do
+        [ -s "build-traces/$(basename "$trace" .gz)" ] ||
+            gzip -dc "$trace" >"build-traces/$(basename "$trace" .gz)" || return 1
+    done
+}
+
+# play NAME SECONDS TRACE FLAG...
+play() {
+    local name=$1 limit=$2 trace=$3
+    shift 3
+    step "$name $trace" "$limit" "replay-$name-$trace.json" "$build/vram" replay \
+        "build-traces/$trace.csv" --backend cuda --policy vram --json "$@"
+}
+
+# Small traces first: whatever time is left goes to the large ones.
+stage_replay() {
+    local trace turn traces="resnet50_multires serve_kv_cache bert_dynpad sage_subgraphs
+        llama1b_train_ckpt gpt2_train_varlen"
+    build_targets vram_command || finish
+    unpack || row unpack "FAILED: the traces cannot be unpacked" 0
+    step probe 30 probe.json "$build/vram" replay --generate queues,steps=2 --backend cuda \
+        --policy vram --verify --json
+    quiet=1
+    if grep -q '"checked_on": "device"' "$work/probe.json"; then
+        for ((turn = 1; turn <= ${REPEATS:-3}; turn++)); do
+            for trace in $traces; do
+                play "checked-$turn" 40 "$trace" --pace --verify
+            done
+        done
+    else
+        row checked "FAILED: the device does not compare by itself" 0
+        failed=1
+    fi
+    for trace in $traces; do
+        play paced 40 "$trace" --pace
+    done
+    for trace in $traces; do
+        play full-speed 60 "$trace" --verify
+    done
     finish
 }
 
 stage_torch() {
-    seconds_in_all=570
+    local choice=() left
     build_targets vram_torch || finish
-    local choice=()
     [ -z "${PROGRAMS:-}" ] || choice=(--programs "$PROGRAMS")
-    # shellcheck disable=SC2086 # a list of words
-    step torch 540 torch.txt python3 bench/torch_run.py --plugin "$build/bench/libvram_torch.so" \
-        --json "$out/torch.json" "${choice[@]}" ${TORCH_FLAGS:-}
-    cat "$out/torch.txt" 2>/dev/null
+    left=$((seconds_in_all - SECONDS - 25))
+    # shellcheck disable=SC2016,SC2086 # for the inner shell; a list of words
+    step torch "$((left + 15))" torch.txt bash -c 'exec "$@" 2>"$0"' "$work/torch.err" \
+        python3 bench/torch_run.py --budget-seconds "$left" \
+        --plugin "$build/bench/libvram_torch.so" --json "$work/torch.json" \
+        "${choice[@]}" ${TORCH_FLAGS:-}
+    tail -n 40 "$work/torch.err" >>"$log"
     finish
 }
 
-later() {
-    echo "h200.sh: $1 is not part of this version: it comes with $2" >&2
-    exit 2
+stage_handout() {
+    local nvcc
+    nvcc=$(find_tool nvcc)
+    build_targets vram_static || finish
+    if [ -z "$nvcc" ]; then
+        row handout "FAILED: no nvcc" 0
+        failed=1
+        finish
+    fi
+    step nvcc 120 nvcc.txt "$nvcc" -O2 -std=c++17 -arch="${CUDA_ARCH:-native}" -Iinclude \
+        -o "$work/handout_cuda" bench/handout_cuda.cu "$build/libvram.a" -lpthread -ldl || finish
+    export CUDA_DEVICE_MAX_CONNECTIONS=32 # as many streams side by side as the device has channels
+    step broken 60 broken.json "$work/handout_cuda" --broken --handouts 200000 --seconds 20
+    step short 60 short.json "$work/handout_cuda" --handouts 200000 --seconds 30 --seed 2
+    step handout 240 handout.json "$work/handout_cuda" --handouts "${HANDOUTS:-10000000}" \
+        --seconds "${HANDOUT_SECONDS:-170}"
+    rm -f "$work/handout_cuda"
+    finish
 }
 
-case ${1:-} in
-check | bench | torch) ;;
-replay) later replay "the pools and \`vram replay\`" ;;
-faults) later faults "the fault shim over the real driver" ;;
-*)
-    echo "usage: bench/h200.sh check|bench|replay|torch|faults" >&2
-    exit 2
-    ;;
-esac
-if [ $# -ne 1 ]; then
-    echo "usage: bench/h200.sh check|bench|replay|torch|faults" >&2
-    exit 2
-fi
-
-mkdir -p "$out" || exit 2
-rm -f "$out"/{build.log,info.txt,info.json,check.txt,check-cuda.json,tour.txt,memcheck.txt} \
-    "$out"/{baseline.txt,prices.txt,summary.txt,bench.txt,torch.txt,torch.json} \
-    "$out"/bench-*.json "$out"/peers-*.json
-"stage_$1"
+mkdir -p "$out" && rm -rf "$work" && mkdir -p "$work" || exit 2
+: >"$log"
+"stage_$stage"

@@ -212,10 +212,25 @@ void vram_torch_record_stream(void *ptr, void *stream) {
     }
 }
 
+/* Has the streams come as far as all frees: on streams of the program a pool makes no marks when it is
+   asked to trim, and here it is the program that asks. A stream that is being captured is left out. */
+static void settle_streams(struct device *device) {
+    uint32_t count = atomic_load_explicit(&device->stream_count, memory_order_acquire);
+    for (uint32_t i = 0; i < count; i++) {
+        vram_point point;
+        if (vram_queue_mark(device->streams[i].queue, &point) == VRAM_OK) {
+            vram_point_wait(point, VRAM_TIMEOUT_DEFAULT);
+        }
+    }
+}
+
+/* The first trim takes blocks out of the caches of threads, and tells when they are free. */
 void vram_torch_empty_cache(void) {
     for (int i = 0; i < DEVICES_MAX; i++) {
         vram_pool *pool = atomic_load(&devices[i].pool);
         if (pool != NULL) {
+            vram_pool_trim(pool, 0);
+            settle_streams(&devices[i]);
             vram_pool_trim(pool, 0);
         }
     }

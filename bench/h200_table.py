@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""h200_table.py STAGE FOLDER: the table at the end of a stage of h200.sh, from the JSON it left.
+
+Exit code 0 when every goal is met, 1 when one is missed.
+"""
+import glob
+import json
+import os
+import statistics
+import sys
+
+PAIR_GOALS_NS = {"pair-1K": 25, "pair-1M": 25, "pair-64M": 40}
+TOGETHER_GOAL = 300e6  # pairs per second of 16 threads
+RATIO_GOALS = {"serve_kv_cache": 1.02}
+SHARE_GOALS = {"sage_subgraphs": 0.03, "serve_kv_cache": 0.05}
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return json.load(stream)
+    except (OSError, ValueError):
+        return None
+
+
+def documents(folder, pattern):
+    """(what the star stands for, document) of each readable file, in the order of their names."""
+    before, after = pattern.split("*")
+    for path in sorted(glob.glob(os.path.join(folder, pattern))):
+        document = read(path)
+        if document is not None:
+            yield os.path.basename(path)[len(before):-len(after)], document
+
+
+def verdict(good):
+    return "" if good else "  MISSED"
+
+
+def bench_table(folder):
+    good = True
+    print(f"\n{'':22} {'vram':>9}   p10..p90        goal     peers in the same run, ns")
+    for name, one in documents(folder, "bench-*.json"):
+        others = {peer["name"]: peer.get("ns_median") for peer in one["peers"]}
+        for peer in (read(os.path.join(folder, "peers-" + name.removeprefix("pair-") + ".json"))
+                     or {"peers": []})["peers"]:
+            others[peer["name"]] = peer.get("ns_median")
+        text = ", ".join(f"{key} {value:.0f}" if value is not None else f"{key} -"
+                         for key, value in others.items())
+        if one["ns_median"] is None:
+            print(f"{name:22} failed: {one['reason']}")
+            good = False
+        elif one["threads"] > 1:
+            met = one["pairs_per_s"] >= TOGETHER_GOAL
+            good = good and met
+            print(f"{name:22} {one['pairs_per_s'] / 1e6:7.0f} M/s of {one['threads']} threads, goal "
+                  f"{TOGETHER_GOAL / 1e6:.0f}   {text}{verdict(met)}")
+        else:
+            goal = PAIR_GOALS_NS.get(name)
+            met = goal is None or one["ns_median"] <= goal
+            good = good and met
+            spread = f"{one['ns_p10']:.1f}..{one['ns_p90']:.1f}"
+            print(f"{name:22} {one['ns_median']:6.1f} ns   {spread:15} {goal or '-':>4}     "
+                  f"{text}{verdict(met)}")
+    return good
+
+
+def pass_row(name, runs):
+    """One trace in one way of playing it; the medians, and every wrong byte."""
+    ratio = statistics.median(run["ratio"] or float("inf") for run in runs)
+    share = statistics.median(run["move_share"] for run in runs)
+    wrong = [run["mismatched_bytes"] for run in runs if "mismatched_bytes" in run]
+    places = {run["checked_on"] for run in runs if "checked_on" in run}
+    good = all(run["result"] == "done" for run in runs) and sum(wrong) == 0
+    goals = (RATIO_GOALS.get(name, 1.01), SHARE_GOALS.get(name, 0.01))
+    checked = f"{sum(wrong)} on the {'/'.join(sorted(places))}" if wrong else "not checked"
+    ratios = " ".join(f"{run['ratio']:.4f}" for run in runs if run["ratio"])
+    print(f"  {name:20} {ratio:7.4f} {share * 100:6.2f} % {runs[0]['moved_handles']:7} "
+          f"{runs[0]['trace_ns'] / 1e9:6.2f} s  {statistics.median(r['ns_per_op'] for r in runs):8.0f}"
+          f"  {checked:20} {ratios}", end="")
+    return good, ratio <= goals[0], share <= goals[1]
+
+
+def replay_table(folder):
+    ways = {}
+    for name, document in documents(folder, "replay-*.json"):
+        for run in document["passes"]:
+            trace = os.path.basename(run["trace"]).split(".")[0]
+            way = name[:-len(trace) - 1]
+            ways.setdefault(way.rsplit("-", 1)[0] if way[-1].isdigit() else way,
+                            {}).setdefault(trace, []).append(run)
+    good = True
+    for way, traces in sorted(ways.items()):
+        print(f"\n{way + ':':22} {'ratio':>7} {'moving':>8} {'moved':>7} {'trace':>8} {'ns per op':>10}"
+              f"  {'wrong bytes':20} ratio of each run")
+        for trace, runs in sorted(traces.items()):
+            right, tight, cheap = pass_row(trace, runs)
+            # At full speed moving earns no time, so only the contents count.
+            met = right and (way == "full-speed" or (tight and cheap))
+            good = good and met
+            print(verdict(met))
+    return good
+
+
+def handout_table(folder):
+    good = True
+    print(f"\n{'':10} {'from stream to stream':>21} {'hand-outs':>10} {'freed running':>13} "
+          f"{'early reuse':>11} {'seconds':>8}")
+    for name in ("broken", "short", "handout"):
+        one = read(os.path.join(folder, name + ".json"))
+        if one is None:
+            print(f"{name:10} no result")
+            good = False
+            continue
+        good = good and one["passed"]
+        print(f"{name:10} {one['to_another_stream']:21} {one['handouts']:10} "
+              f"{one['freed_while_running']:13} {one['early_reuse']:11} {one['seconds']:8.1f}"
+              f"{verdict(one['passed'])}")
+    return good
+
+
+def torch_table(folder):
+    try:
+        with open(os.path.join(folder, "torch.txt"), encoding="utf-8") as stream:
+            print(stream.read())
+    except OSError:
+        return False
+    return True  # its exit code has told
+
+
+def main():
+    if len(sys.argv) != 3:
+        print("usage: h200_table.py STAGE FOLDER", file=sys.stderr)
+        return 2
+    tables = {"bench": bench_table, "replay": replay_table, "handout": handout_table,
+              "torch": torch_table}
+    return 0 if tables.get(sys.argv[1], lambda folder: True)(sys.argv[2]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
