@@ -46,9 +46,12 @@ format: ## lay out all sources with clang-format 14
 	@tools/setup.sh format
 	@tools/format
 
-docs: ## write the API reference and the file map anew, from the sources
+docs: ## write anew what is made: API reference, file map, the picture of ratios
 	@tools/api-reference
 	@tools/file-map
+	@cmake -S . -B build --log-level=NOTICE
+	@cmake --build build -j $(JOBS) --target vram_command
+	@tools/ratio-picture build/vram
 
 install: ## build and install: make install PREFIX=/usr/local
 	@tools/setup.sh run

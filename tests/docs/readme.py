@@ -19,6 +19,19 @@ def block(text, after, language):
     return match.group(1) if match else None
 
 
+def try_commands(readme, source, build):
+    """Every line of the README that calls build/vram, run as it stands there."""
+    lines = [line for shell in re.findall(r"^```sh\n(.*?)^```", readme, re.S | re.M)
+             for line in shell.split("\n") if "build/vram" in line]
+    found = [] if lines else ["README.md calls build/vram nowhere"]
+    for line in lines:
+        said = subprocess.run(line.replace("build/vram", os.path.join(build, "vram")), shell=True,
+                              cwd=source, capture_output=True, text=True, check=False)
+        if said.returncode != 0 or not said.stdout:
+            found.append(f"README.md: {line}: exit code {said.returncode}: {said.stderr}")
+    return found
+
+
 def check(source, build):
     found = []
     readme = read(source, "README.md")
@@ -40,9 +53,12 @@ def check(source, build):
 
     helped = subprocess.run([os.path.join(build, "vram"), "--help"], capture_output=True, text=True,
                             check=False).stdout
-    for verb in re.findall(r"\bvram ([a-z]+)\b", " ".join(re.findall(r"`([^`\n]+)`", readme))):
-        if not re.search(rf"^\s+{verb}\b", helped, re.M):
-            found.append(f"README.md speaks of `vram {verb}`, which is not a verb")
+    for words in re.findall(r"`([^`\n]+)`", readme):
+        verb = re.match(r"vram ([a-z]+)", words)
+        if verb and not re.search(rf"^\s+{verb.group(1)}\b", helped, re.M):
+            found.append(f"README.md speaks of `{words}`, which is not a verb")
+
+    found += try_commands(readme, source, build)
 
     versions = re.findall(r"#define VRAM_VERSION_\w+ (\d+)\n", read(source, "include/vram/base.h"))
     if f"## {'.'.join(versions)}" not in read(source, "CHANGELOG.md"):
