@@ -271,8 +271,8 @@ static enum stop_result use_pool(struct tour *tour) {
     enum stop_result result = vram_status_is_exhausted(status)
                                   ? remark(tour, STOP_SKIPPED, "%s", failure_text(status))
                                   : finish(tour, status);
-    vram_pool_destroy(pool);
-    return result;
+    status = vram_pool_destroy(pool);
+    return result == STOP_DONE ? finish(tour, status) : result;
 }
 
 /* ------------------------------------------------------------------ kernels */

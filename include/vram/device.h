@@ -43,8 +43,9 @@ VRAM_API vram_status vram_context_create(const vram_context_options *options,
                                          vram_context **context);
 
 /**
- * Ends the context with all devices, queues and memory below it. Waits for submitted work up to
- * the option `wait_timeout`. NULL is allowed. After a fork, in the child, it only forgets.
+ * Ends the context with all devices, queues, pools and memory below it, all queues before any memory.
+ * Waits for submitted work up to the option `wait_timeout`; unfinished work keeps the memory it may
+ * use, as vram_device_close says. NULL is allowed. After a fork, in the child, it only forgets.
  */
 VRAM_API void vram_context_destroy(vram_context *context);
 
@@ -134,7 +135,12 @@ VRAM_API vram_status vram_device_best(vram_context *context, uint32_t *index);
  */
 VRAM_API vram_status vram_device_open(vram_context *context, uint32_t index, vram_device **device);
 
-/** Closes it with its queues and memory, as vram_context_destroy does. NULL is allowed. */
+/**
+ * Closes it with its queues, pools and memory, after their work and that of devices which read its
+ * memory as a peer's. When that is not done within the option `wait_timeout` the handle is gone all
+ * the same, but the memory is kept, since taking it away under running work would be worse: the log
+ * and the calling thread's error record (VRAM_ERR_TIMEOUT) say so. NULL is allowed.
+ */
 VRAM_API void vram_device_close(vram_device *device);
 
 /** The same as vram_device_info_get, of an opened device. */

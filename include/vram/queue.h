@@ -34,9 +34,11 @@ VRAM_API vram_status vram_queue_create(vram_device *device, const vram_queue_opt
                                        vram_queue **queue);
 
 /**
- * Destroys a queue made by vram_queue_create, after its submitted work is done or the deadline
- * `wait_timeout` has passed (then the native queue is kept aside until the device is closed).
- * Its points all count as passed from then on. NULL is allowed.
+ * Destroys a queue made by vram_queue_create, after calls that are giving it work have left and that
+ * work is done; its points all count as passed from then on. It takes no new work meanwhile
+ * (VRAM_ERR_STALE). When the option `wait_timeout` ends first, or the queue is being captured, the
+ * native queue is kept aside and its points go on telling the truth until the device is closed, which
+ * asks once more. NULL is allowed; an adopted queue is left alone (vram_queue_end ends that).
  */
 VRAM_API void vram_queue_destroy(vram_queue *queue);
 

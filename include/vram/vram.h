@@ -6,12 +6,14 @@
  *   vram_context_create(NULL, &context);        finds every backend and device there is
  *   vram_device_open(context, 0, &device);      the devices come best first
  *   vram_queue_create(device, NULL, &queue);    work runs in order on a queue
- *   vram_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
+ *   vram_pool_create(device, NULL, &pool);      memory comes from a pool
+ *   vram_alloc(pool, bytes, queue, &addr);
  *   vram_queue_upload(queue, addr, data, bytes);
+ *   vram_free(pool, addr, queue);               in the order of the queue: no need to wait
  *   vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
  *   vram_context_destroy(context);              ends everything below it
  *
- * Ownership is a tree: context > device > queue and memory. Destroying a parent destroys what
+ * Ownership is a tree: context > device > queue, pool and memory. Destroying a parent destroys what
  * hangs below it; docs/ownership.md draws it.
  */
 #ifndef VRAM_VRAM_H
