@@ -240,10 +240,10 @@ static void remark_pool(struct tour *tour, const vram_pool_stats *before,
            after->hits - before->hits);
 }
 
-/* The first round, which is not timed, has the driver give the memory. */
+/* The first rounds, which are not timed, have the driver give the memory and fill the cache. */
 static vram_status measure_pool(struct tour *tour, vram_pool *pool) {
     vram_pool_stats before = {.size = sizeof before}, after = {.size = sizeof after};
-    vram_status status = take_and_give(tour, pool, POOL_SIZES);
+    vram_status status = take_and_give(tour, pool, 2 * POOL_SIZES);
     if (status == VRAM_OK) {
         status = vram_pool_stats_get(pool, &before);
     }
@@ -385,7 +385,7 @@ const struct stop stops[] = {
      "moved, not copied.",
      move},
     {"pool",
-     "Take blocks of seven sizes from a pool and give them back. After the first round they come "
+     "Take blocks of seven sizes from a pool and give them back. After the first rounds they come "
      "from a cache of this thread's own, without the driver.",
      use_pool},
     {"launch", "Run a kernel that adds one to every number of the second block.", launch},
