@@ -77,3 +77,9 @@ uint64_t check_round_up(uint64_t bytes, uint64_t step) {
 uint64_t check_granule(const struct check_device *device) {
     return device->info.alloc_granule.known ? device->info.alloc_granule.value : 4096;
 }
+
+uint64_t check_pool_granule(const struct check_device *device, bool segments) {
+    bool mapped = !segments && (device->info.caps & device->info.caps_known & VRAM_CAP_VMM) != 0;
+    return mapped && device->info.vmm_granule.known ? device->info.vmm_granule.value
+                                                    : check_granule(device);
+}

@@ -170,6 +170,10 @@ bool check_wait_at(struct check *check, vram_queue *queue, struct check_place pl
 #define CHECK_WAIT(check, queue)                                                                   \
     CHECK_TRY(check_wait_at(check, queue, CHECK_AT("vram_queue_wait(" #queue ")")))
 
+/* Whether the simulated driver has been made to fail: what it would not take back is then still held.
+   False on other devices. */
+bool check_driver_failed(const struct check *check);
+
 /* ------------------------------------------------------------ host and time */
 
 /* Frees all of it; the runner's. */
@@ -190,6 +194,8 @@ void check_sleep(uint64_t ns);
 uint64_t check_round_up(uint64_t bytes, uint64_t step);
 /* The device's granule, 4096 when it does not tell. */
 uint64_t check_granule(const struct check_device *device);
+/* The granule of a pool on the device, mapped or on segments. */
+uint64_t check_pool_granule(const struct check_device *device, bool segments);
 
 /* ----------------------------------------------------------------- threads */
 
@@ -242,6 +248,73 @@ bool check_same_at(struct check *check, const uint8_t *found, const uint8_t *exp
                    uint64_t bytes, struct check_place place);
 #define CHECK_SAME(check, found, expected, bytes)                                                  \
     CHECK_TRY(check_same_at(check, found, expected, bytes, CHECK_AT("contents of " #found)))
+
+/* ------------------------------------------------------- pools with a model */
+
+enum { CHECK_STOCK_MAX = 160 };
+
+/* A live block of a pool, and what it must contain. */
+struct check_block {
+    vram_addr addr;
+    uint64_t size;     /* as asked for */
+    vram_queue *queue; /* writes and reads it */
+    uint32_t mark;     /* repeated at its beginning and its end */
+};
+
+/* A pool, and what must be in it by the case's own calls. */
+struct check_stock {
+    struct check_device *device;
+    vram_pool *pool;
+    bool foreign; /* its memory is not the device's: held by a provider */
+    struct check_block blocks[CHECK_STOCK_MAX];
+    uint32_t count;
+    uint64_t requested_bytes; /* the sum of their sizes */
+    uint32_t last_mark;
+};
+
+/* Makes a pool. Its device is compared with the pools' own sums from here on, not with the ledger. */
+bool check_stock_at(struct check *check, struct check_device *device,
+                    const vram_pool_options *options, struct check_stock *stock,
+                    struct check_place place);
+#define CHECK_STOCK(check, device, options, stock)                                                 \
+    CHECK_TRY(check_stock_at(check, device, options, stock, CHECK_AT("vram_pool_create")))
+/* Takes a block and writes its mark. NULL options: vram_alloc. */
+bool check_take_at(struct check *check, struct check_stock *stock, uint64_t size, vram_queue *queue,
+                   const vram_alloc_options *options, vram_addr *addr, struct check_place place);
+#define CHECK_TAKE(check, stock, size, queue, addr)                                                \
+    CHECK_TRY(                                                                                     \
+        check_take_at(check, stock, size, queue, NULL, addr, CHECK_AT("vram_alloc(" #size ")")))
+#define CHECK_TAKE_WITH(check, stock, size, queue, options, addr)                                  \
+    CHECK_TRY(check_take_at(check, stock, size, queue, options, addr,                              \
+                            CHECK_AT("vram_alloc_with(" #size ")")))
+/* Gives a block back, on any queue. Its mark is not looked at. */
+bool check_give_at(struct check *check, struct check_stock *stock, vram_addr addr,
+                   vram_queue *queue, struct check_place place);
+#define CHECK_GIVE(check, stock, addr, queue)                                                      \
+    CHECK_TRY(check_give_at(check, stock, addr, queue, CHECK_AT("vram_free(" #addr ")")))
+/* Everything must be as the model has it: counters, what is known of each block, contents. */
+bool check_stock_verify_at(struct check *check, struct check_stock *stock,
+                           struct check_place place);
+#define CHECK_STOCK_VERIFY(check, stock)                                                           \
+    CHECK_TRY(check_stock_verify_at(check, stock, CHECK_AT("pool")))
+/* For calls on a stock that must fail and change nothing. */
+#define CHECK_STOCK_REFUSES(check, stock, call, status)                                            \
+    do {                                                                                           \
+        CHECK_STATUS(check, call, status);                                                         \
+        CHECK_STOCK_VERIFY(check, stock);                                                          \
+    } while (0)
+/* The pool's counters. */
+bool check_stats(struct check *check, vram_pool *pool, vram_pool_stats *stats);
+/* After a call on the stock's pool failed that takes or gives no block: returns false, and has compared
+   everything as far as the device still answers. */
+bool check_stock_failed(struct check *check, struct check_stock *stock, struct check_place place);
+/* A call that must succeed and takes or gives no block; a failure must have changed nothing. */
+#define CHECK_STOCK_OK(check, stock, call)                                                         \
+    do {                                                                                           \
+        if (!check_ok(check, call, CHECK_AT(#call))) {                                             \
+            return check_stock_failed(check, stock, CHECK_AT(#call));                              \
+        }                                                                                          \
+    } while (0)
 
 /* ------------------------------------------------------------------- a gate */
 

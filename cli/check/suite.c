@@ -32,6 +32,10 @@
     X(mapping)                                                                                     \
     X(peer)                                                                                        \
     X(kernel)                                                                                      \
+    X(pool)                                                                                        \
+    X(reuse)                                                                                       \
+    X(shortage)                                                                                    \
+    X(provider)                                                                                    \
     X(sim)                                                                                         \
     X(error)                                                                                       \
     X(handle)                                                                                      \
@@ -153,6 +157,10 @@ static vram_sim_state sim_state(const struct check *check) {
         vram_error_clear();
     }
     return state;
+}
+
+bool check_driver_failed(const struct check *check) {
+    return sim_state(check).faults > 0;
 }
 
 /* A breach of protocol is the library's mistake, faults or not. Leaks are only judged without. */

@@ -63,6 +63,7 @@ struct vr_block {
     uint64_t requested;           /* as asked for; the owner's */
     struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
     struct vr_block *next; /* in a list of cached blocks: depot, batches on the way */
+    bool owed;             /* deferred, on a queue that no lane could be made for; pool's lock */
     const char *tag;       /* the owner's */
     struct vr_stamp stamp;
     struct vr_span span; /* the space's, under the pool's lock */

@@ -111,6 +111,17 @@ struct vr_block *vr_block_table_find(struct vr_block_table *table, vram_addr add
     return NULL;
 }
 
+struct vr_block *vr_block_table_next(struct vr_block_table *table, uint64_t *at) {
+    struct vr_block_slots *slots = slots_of(table);
+    while (slots && *at <= slots->mask) {
+        struct vr_block *block = vr_load(&slots->entries[(*at)++], VR_RELAXED);
+        if (block && block != &tombstone) {
+            return block;
+        }
+    }
+    return NULL;
+}
+
 struct vr_block_slots *vr_block_table_retired(struct vr_block_table *table) {
     struct vr_block_slots *retired = table->retired;
     table->retired = NULL;

@@ -34,6 +34,9 @@ struct vr_block_slots *vr_block_table_retired(struct vr_block_table *table);
 void vr_block_slots_free(struct vr_block_slots *slots);
 uint64_t vr_block_table_bytes(struct vr_block_table *table);
 
+/* The entries in no particular order: *at is 0 at the start, NULL is the end. For writers. */
+struct vr_block *vr_block_table_next(struct vr_block_table *table, uint64_t *at);
+
 /* The block that starts at `addr`, or NULL. Lock-free. */
 struct vr_block *vr_block_table_find(struct vr_block_table *table, vram_addr addr);
 

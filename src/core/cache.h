@@ -64,6 +64,9 @@ struct vr_cache {
     uint32_t shy;         /* large blocks to let pass: the pool was short of memory just now */
     uint64_t large_bytes; /* of large blocks in exact bins, charged to the pool's budget */
     struct vr_cache_counts counts;
+    int64_t
+        high_bytes; /* most of requested_in - requested_out since it was last told to the pool */
+    int64_t told_bytes; /* what that was then */
     struct vr_bin small[VR_SMALL_UNITS + 1];
     struct vr_exact_bin exact[VR_EXACT_BINS];
     struct vr_block *recent[VR_RECENT];
@@ -105,6 +108,13 @@ static inline void vr_count(vr_atomic_u64 *counter, uint64_t value) {
 
 static inline void vr_uncount(vr_atomic_u64 *counter, uint64_t value) {
     vr_store(counter, vr_load(counter, VR_RELAXED) - value, VR_RELAXED);
+}
+
+/* Bytes that were handed out through this cache and not taken back through it; below 0 when others'
+   blocks were. Inside enter. */
+static inline int64_t vr_cache_live(const struct vr_cache *cache) {
+    return (int64_t)(vr_load(&cache->counts.requested_in, VR_RELAXED) -
+                     vr_load(&cache->counts.requested_out, VR_RELAXED));
 }
 
 /* A cached block of exactly `bytes`, or NULL. Inside enter. */

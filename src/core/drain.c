@@ -39,6 +39,9 @@ static void list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t 
 /* ----------------------------------------------------------------- deferred */
 
 static bool is_used(struct vr_pool *pool, struct vr_block *block) {
+    if (block->owed) {
+        return true;
+    }
     while (block->uses && vr_lane_passed(&pool->lanes, block->uses->stamp)) {
         struct vr_uses *use = block->uses;
         block->uses = use->next;
@@ -105,9 +108,101 @@ void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **bloc
     if (full) {
         struct vram_error error;
         vr_error_save(&error);
-        vr_pool_mark(pool, queue, true); /* the freeing thread may, on adopted queues too */
+        /* The freeing thread may, on adopted queues too. */
+        vr_pool_mark(pool, (struct vr_stamp){queue, 0}, true);
         vr_error_restore(&error);
     }
+}
+
+/* -------------------------------------------------------------- lanes owed */
+
+/* The block waits although its queue has no lane: it remembers the queue's next point itself. */
+static void owe(struct vr_pool *pool, const struct vr_queue_object *queue, struct vr_block *block) {
+    block->stamp = (struct vr_stamp){queue->object.handle, vr_load(&queue->issued, VR_ACQUIRE) + 1};
+    block->owed = true;
+    block->next = pool->deferred;
+    pool->deferred = block;
+    pool->owed++;
+}
+
+void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
+                        struct vr_block *block) {
+    uint64_t handle = queue ? queue->object.handle : 0;
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_mutex_lock(&pool->lock);
+    bool none = vr_pool_know(pool, queue) == VRAM_ERR_HOST_MEMORY;
+    if (none) {
+        owe(pool, queue, block);
+    }
+    vr_mutex_unlock(&pool->lock);
+    vr_error_restore(&error); /* the free succeeds */
+    if (!none) {
+        vr_pool_return(pool, handle, &block, 1);
+    }
+}
+
+/* The first owed block whose queue's handle lies above `last`; 0: none. Under the lock. */
+static uint64_t owed_queue(const struct vr_pool *pool, uint64_t last) {
+    uint64_t best = 0;
+    for (const struct vr_block *block = pool->deferred; block; block = block->next) {
+        uint64_t queue = block->stamp.queue;
+        best = block->owed && queue > last && (!best || queue < best) ? queue : best;
+    }
+    return best;
+}
+
+uint64_t vr_pool_owed_behind(struct vr_pool *pool, uint64_t last) {
+    vr_mutex_lock(&pool->lock);
+    uint64_t queue = owed_queue(pool, last);
+    vr_mutex_unlock(&pool->lock);
+    return queue;
+}
+
+/* Settles what is owed to a queue that has a lane now, has come that far, or has ended (NULL). Under the
+   lock. */
+static void settle_owed(struct vr_pool *pool, uint64_t handle, struct vr_queue_object *queue) {
+    struct vr_lane *lane = vr_lane_find(&pool->lanes, handle);
+    for (struct vr_block *block = pool->deferred; block; block = block->next) {
+        bool passed = !queue || vr_queue_passed(queue, block->stamp.value);
+        if (block->owed && block->stamp.queue == handle && (lane || passed)) {
+            block->owed = false;
+            pool->owed--;
+            if (!passed && block->stamp.value > lane->stamped) {
+                lane->stamped = block->stamp.value; /* so that it is marked */
+            }
+        }
+    }
+}
+
+void vr_pool_repay(struct vr_pool *pool) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_mutex_lock(&pool->lock);
+    for (uint64_t handle = 0; pool->owed && (handle = owed_queue(pool, handle));) {
+        vr_mutex_unlock(&pool->lock);
+        /* Pinned without the lock: whoever drops a queue's last reference calls the driver. */
+        struct vr_queue_object *queue =
+            vr_handle_pin(VR_KIND_QUEUE, (const void *)(uintptr_t)handle);
+        vr_mutex_lock(&pool->lock);
+        bool ended = !queue || vr_pool_know(pool, queue) == VRAM_ERR_STALE;
+        settle_owed(pool, handle, ended ? NULL : queue);
+        if (queue) {
+            vr_mutex_unlock(&pool->lock);
+            vr_leave(queue);
+            vr_mutex_lock(&pool->lock);
+        }
+    }
+    vr_mutex_unlock(&pool->lock);
+    vr_error_restore(&error);
+}
+
+void vr_pool_forget_queue(struct vr_pool *pool, uint64_t queue) {
+    vr_mutex_lock(&pool->lock);
+    struct vr_lane *lane = vr_lane_take(&pool->lanes, queue);
+    settle_owed(pool, queue, NULL);
+    vr_mutex_unlock(&pool->lock);
+    vr_lane_free(lane);
 }
 
 /* ----------------------------------------------------------------- draining */
@@ -115,6 +210,7 @@ void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **bloc
 /* Empties a cache into the space. Its thread is kept out. */
 static void drain_cache(struct vr_cache *cache) {
     struct vr_pool *pool = cache->pool;
+    vr_pool_tell(cache);
     struct vr_block *blocks[BATCH];
     uint32_t count;
     vr_mutex_lock(&pool->lock);
@@ -149,6 +245,7 @@ static void drain_depot(struct vr_pool *pool, uint64_t only) {
 }
 
 void vr_pool_drain(struct vr_pool *pool) {
+    vr_pool_repay(pool);
     vr_thread_visit_all(drain_thread, pool);
     drain_depot(pool, 0);
 }
@@ -217,30 +314,61 @@ void vr_pool_thread_ended(struct vr_thread_state *thread) {
 
 /* ------------------------------------------------------------------ marking */
 
-void vr_pool_mark(struct vr_pool *pool, uint64_t queue, bool ours) {
+void vr_pool_mark(struct vr_pool *pool, struct vr_stamp stamp, bool ours) {
     vram_point point;
     void *entered;
-    if (vr_queue_enter((vram_queue *)(uintptr_t)queue, "vram_alloc", &entered) != VRAM_OK) {
+    vram_queue *handle = (vram_queue *)(uintptr_t)stamp.queue;
+    if (vr_queue_enter(handle, "vram_alloc", &entered) != VRAM_OK) {
         return; /* it has ended: all its stamps have passed */
     }
-    bool adopted = ((struct vr_queue_object *)entered)->base.adopted;
-    vr_leave(entered);
-    if (!adopted || ours) {
+    struct vr_queue_object *queue = entered;
+    if (!queue->base.adopted || ours) {
         vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
-        (void)vram_queue_mark((vram_queue *)(uintptr_t)queue, &point);
+        (void)vram_queue_mark(handle, &point);
+    } else {
+        vr_queue_look(queue, stamp.value);
+    }
+    vr_leave(queue);
+}
+
+static void ask_whether_idle(struct vr_stamp stamp) {
+    void *queue;
+    if (vr_queue_enter((vram_queue *)(uintptr_t)stamp.queue, "vram_alloc", &queue) == VRAM_OK) {
+        vr_queue_look(queue, stamp.value);
+        vr_leave(queue);
     }
 }
 
-static void mark_all(struct vr_pool *pool) {
-    uint64_t queue = 0;
+bool vr_pool_await(struct vr_stamp stamp, uint64_t timeout) {
+    void *entered;
+    vram_status status =
+        vr_enter(VR_KIND_QUEUE, (const void *)(uintptr_t)stamp.queue, "vram_alloc", &entered);
+    if (status != VRAM_OK) {
+        return status == VRAM_ERR_STALE;
+    }
+    struct vr_queue_object *queue = entered;
+    bool passed = vr_load(&queue->finished, VR_ACQUIRE) ||
+                  (stamp.value <= vr_load(&queue->issued, VR_ACQUIRE) &&
+                   vr_queue_wait_value(queue, stamp.value, timeout, "vram_alloc") == VRAM_OK);
+    vr_leave(queue);
+    return passed;
+}
+
+/* Marks all queues that need it, or only asks them. */
+static void mark_all(struct vr_pool *pool, bool ask) {
+    struct vr_stamp stamp = {0, 0};
     for (;;) {
         vr_mutex_lock(&pool->lock);
-        queue = vr_lane_unmarked(&pool->lanes, queue);
+        stamp = vr_lane_unmarked(&pool->lanes, stamp.queue);
         vr_mutex_unlock(&pool->lock);
-        if (!queue) {
+        if (!stamp.queue) {
             return;
         }
-        vr_pool_mark(pool, queue, false);
+        if (ask) {
+            ask_whether_idle(stamp);
+        } else {
+            vr_pool_mark(pool, stamp, false);
+        }
     }
 }
 
@@ -260,18 +388,20 @@ static void look(struct vr_pool *pool, struct vr_space *space) {
     struct vr_stamp stamp = {0, 0};
     bool passed = true;
     while (passed && next_pending(pool, space, &stamp)) {
-        vram_point point = {(vram_queue *)(uintptr_t)stamp.queue, stamp.value};
-        passed = vram_point_wait(point, 0) == VRAM_OK;
+        passed = vr_pool_await(stamp, 0);
     }
 }
 
-void vr_pool_look(struct vr_pool *pool) {
+void vr_pool_look(struct vr_pool *pool, bool idle) {
     struct vram_error error;
     if (pool->flags & VRAM_POOL_DETERMINISTIC) {
         return; /* such a pool does not look at time */
     }
     vr_error_save(&error);
-    mark_all(pool);
+    if (idle) {
+        mark_all(pool, true);
+    }
+    mark_all(pool, false);
     for (int part = 0; part < VR_PART_COUNT; part++) {
         look(pool, pool->spaces[part]);
     }

@@ -6,8 +6,8 @@
  *      done as far as the driver allows.
  *  (2) Physical memory is charged to the device's limit before the driver is asked, and uncharged after
  *      it was given back, so that the limit holds at every moment.
- *  (3) A segment of a device is in the address map for as long as it exists; its record is the piece's
- *      native name.
+ *  (3) A segment is in the address map for as long as it exists, whoever gave it; its record is the
+ *      piece's native name.
  */
 #include "core/pool_object.h"
 
@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "device/ops.h"
 
 uint64_t vr_pool_now(const struct vr_pool *pool) {
@@ -34,18 +35,38 @@ static void count(struct vr_pool *pool, enum vr_pool_call call) {
 /* ----------------------------------------------------------------- segments */
 
 static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *step) {
+    static const char operation[] = "vram_provider.alloc";
     vram_addr addr = 0;
+    uint64_t end;
+    struct vr_record *record = vr_record_take(operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
     vram_status status = pool->provider.alloc(pool->provider.user, step->bytes, &addr);
     if (status != VRAM_OK) {
-        return vr_fail(status, "vram_provider.alloc", "the provider refused %llu bytes: %s",
+        vr_record_give(record);
+        return vr_fail(status, operation, "the provider refused %llu bytes: %s",
                        (unsigned long long)step->bytes, vram_status_text(status));
     }
-    if (!addr || addr % pool->granule) {
-        return vr_fail(VRAM_ERR_CORRUPT, "vram_provider.alloc",
+    if (!addr || addr % pool->granule || !vr_add(addr, step->bytes, &end)) {
+        vr_record_give(record);
+        return vr_fail(VRAM_ERR_CORRUPT, operation,
                        "the provider gave the impossible address 0x%llx", (unsigned long long)addr);
     }
+    vr_store(&record->pool, pool->object.handle, VR_RELAXED);
+    status = vr_record_publish_provided(record, addr, step->bytes, pool->device->object.handle);
+    if (status != VRAM_OK) {
+        struct vram_error error;
+        vr_error_save(&error);
+        if (status != VRAM_ERR_CORRUPT) {
+            (void)pool->provider.free(pool->provider.user, addr, step->bytes);
+        }
+        vr_error_restore(&error);
+        vr_record_give(record);
+        return status;
+    }
     step->piece->addr = addr;
-    step->piece->native = addr;
+    step->piece->native = (uint64_t)(uintptr_t)record; /* keeps (3) */
     return VRAM_OK;
 }
 
@@ -81,19 +102,48 @@ static vram_status segment_from_device(struct vr_pool *pool, struct vr_step *ste
     return VRAM_OK;
 }
 
-static vram_status segment_release(struct vr_pool *pool, const struct vr_step *step) {
-    if (pool->provider.alloc) {
-        vram_status status =
-            pool->provider.free(pool->provider.user, step->piece->native, step->bytes);
-        return status == VRAM_OK ? status
-                                 : vr_fail(status, "vram_provider.free",
-                                           "the provider refused to take memory back");
+static vram_status provider_release(struct vr_pool *pool, vram_addr addr, uint64_t bytes) {
+    vram_status status = pool->provider.free(pool->provider.user, addr, bytes);
+    return status == VRAM_OK
+               ? status
+               : vr_fail(status, "vram_provider.free",
+                         "the provider refused to take memory back: %s", vram_status_text(status));
+}
+
+/* It was refused: the segment goes on. Should the map have no room for it, it is not found by its
+   address, and tried again at the end. */
+static void segment_restore(struct vr_pool *pool, struct vr_record *record, vram_addr addr,
+                            uint64_t bytes) {
+    struct vram_error error;
+    vr_error_save(&error);
+    (void)vr_record_publish(record, addr, bytes, pool->device->object.handle, VRAM_MEMORY_DEVICE,
+                            false, "vram_pool_trim");
+    vr_error_restore(&error);
+}
+
+/* The pool ends and its segment stays, which nobody will ask for any more. */
+static void segment_forget(struct vr_piece *piece) {
+    struct vr_record *record = (struct vr_record *)(uintptr_t)piece->native;
+    if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
+        vr_record_withdraw(record);
     }
+    vr_record_give(record);
+}
+
+static vram_status segment_release(struct vr_pool *pool, const struct vr_step *step) {
     struct vr_record *record = (struct vr_record *)(uintptr_t)step->piece->native;
     uint64_t addr = vr_load(&record->base, VR_RELAXED);
-    vr_record_withdraw(record);
-    vram_status status = vr_memory_free(&pool->device->base, addr, step->bytes);
-    vr_record_give(record);
+    if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
+        vr_record_withdraw(record);
+    }
+    vram_status status = pool->provider.alloc
+                             ? provider_release(pool, addr, step->bytes)
+                             : vr_memory_free(&pool->device->base, addr, step->bytes);
+    if (status == VRAM_OK) {
+        vr_record_give(record);
+    } else {
+        segment_restore(pool, record, addr, step->bytes);
+    }
     return status;
 }
 
@@ -173,6 +223,15 @@ static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_statu
     return plan->count;
 }
 
+/* Under the lock. */
+static void note_peak(struct vr_pool *pool) {
+    uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                     vr_space_reserved(pool->spaces[VR_PART_LARGE]);
+    if (bytes > pool->peak_reserved_bytes) {
+        pool->peak_reserved_bytes = bytes;
+    }
+}
+
 /* Takes back what cannot stay, as far as the driver lets it. */
 static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan) {
     bool failed[64] = {false};
@@ -186,37 +245,39 @@ static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_pl
     }
     vr_mutex_lock(&pool->lock);
     vr_space_abort(space, plan, flags);
+    note_peak(pool); /* what could not be taken back is held */
     vr_mutex_unlock(&pool->lock);
     if (flags != failed) {
         vr_mem_free(flags);
     }
 }
 
-/* Under the lock. */
-static void note_peak(struct vr_pool *pool) {
-    uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
-                     vr_space_reserved(pool->spaces[VR_PART_LARGE]);
-    if (bytes > pool->peak_reserved_bytes) {
-        pool->peak_reserved_bytes = bytes;
+/* What the first `done` steps of a plan took from the driver. */
+static uint64_t created_bytes(const struct vr_plan *plan, uint32_t done) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < done; i++) {
+        bytes += plan->steps[i].kind == VR_STEP_CREATE ? plan->steps[i].bytes : 0;
     }
+    return bytes;
 }
 
 vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan,
-                            struct vr_block **block) {
+                            struct vr_block **block, uint64_t *grown) {
     vram_status status;
     uint32_t done = run_steps(pool, plan, &status);
+    *grown = created_bytes(plan, done);
     if (status == VRAM_OK) {
         vr_mutex_lock(&pool->lock);
         *block = vr_space_commit(space, plan);
         note_peak(pool);
         vr_mutex_unlock(&pool->lock);
+        vr_held_peak(pool->device, vr_load(&pool->device->held_bytes, VR_RELAXED));
         return VRAM_OK;
     }
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
     vr_space_undo(space, plan, done);
-    note_peak(pool);
     vr_mutex_unlock(&pool->lock);
     take_back(pool, space, plan);
     vr_error_restore(&error);
@@ -226,10 +287,11 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
 vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_t keep_bytes) {
     struct vr_plan *plan = NULL;
     struct vr_block *none = NULL;
+    uint64_t grown;
     vr_mutex_lock(&pool->lock);
     vram_status status = vr_space_trim(space, keep_bytes, &plan);
     vr_mutex_unlock(&pool->lock);
-    return status == VRAM_OK && plan ? vr_pool_execute(pool, space, plan, &none) : status;
+    return status == VRAM_OK && plan ? vr_pool_execute(pool, space, plan, &none, &grown) : status;
 }
 
 /* -------------------------------------------------------------------- end */
@@ -245,9 +307,12 @@ static void release_space(struct vr_pool *pool, struct vr_space *space) {
             continue;
         }
         step.kind = VR_STEP_RELEASE;
-        if (run_step(pool, &step) != VRAM_OK && pool->range && run_step(pool, &step) != VRAM_OK) {
+        if (run_step(pool, &step) != VRAM_OK && run_step(pool, &step) != VRAM_OK) {
             vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
                    (unsigned long long)piece->bytes);
+            if (!pool->range) {
+                segment_forget(piece);
+            }
         }
     }
 }

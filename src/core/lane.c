@@ -18,16 +18,25 @@ struct vr_lane *vr_lane_find(struct vr_lanes *lanes, uint64_t handle) {
     return lane;
 }
 
-struct vr_lane *vr_lane_add(struct vr_lanes *lanes, struct vr_queue_object *queue) {
-    struct vr_lane *lane = vr_mem_alloc(1, sizeof *lane, "vram_alloc");
-    if (lane) {
-        lane->handle = queue->object.handle;
-        lane->queue = queue;
-        vr_handle_ref(lane->handle);
-        lane->next = *bucket(lanes, lane->handle);
-        *bucket(lanes, lane->handle) = lane;
+/* A queue is finished before its pools are told that it ends, and that takes the pool's lock: a lane that
+   is made here, under the lock, is found there. */
+vram_status vr_lane_know(struct vr_lanes *lanes, struct vr_queue_object *queue) {
+    if (vr_lane_find(lanes, queue->object.handle)) {
+        return VRAM_OK;
     }
-    return lane;
+    if (vr_load(&queue->finished, VR_ACQUIRE)) {
+        return VRAM_ERR_STALE;
+    }
+    struct vr_lane *lane = vr_mem_alloc(1, sizeof *lane, "vram_alloc");
+    if (!lane) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    lane->handle = queue->object.handle;
+    lane->queue = queue;
+    vr_handle_ref(lane->handle);
+    lane->next = *bucket(lanes, lane->handle);
+    *bucket(lanes, lane->handle) = lane;
+    return VRAM_OK;
 }
 
 struct vr_lane *vr_lane_take(struct vr_lanes *lanes, uint64_t handle) {
@@ -58,13 +67,13 @@ void vr_lane_free(struct vr_lane *lane) {
     }
 }
 
-uint64_t vr_lane_unmarked(struct vr_lanes *lanes, uint64_t last) {
-    uint64_t best = 0;
+struct vr_stamp vr_lane_unmarked(struct vr_lanes *lanes, uint64_t last) {
+    struct vr_stamp best = {0, 0};
     for (int i = 0; i < VR_LANE_BUCKETS; i++) {
         for (struct vr_lane *lane = lanes->buckets[i]; lane; lane = lane->next) {
             bool due = lane->stamped > vr_load(&lane->queue->issued, VR_ACQUIRE);
-            if (due && lane->handle > last && (!best || lane->handle < best)) {
-                best = lane->handle;
+            if (due && lane->handle > last && (!best.queue || lane->handle < best.queue)) {
+                best = (struct vr_stamp){lane->handle, lane->stamped};
             }
         }
     }
@@ -82,5 +91,6 @@ struct vr_stamp vr_lane_stamp(struct vr_lanes *lanes, uint64_t handle) {
 
 bool vr_lane_passed(struct vr_lanes *lanes, struct vr_stamp stamp) {
     struct vr_lane *lane = stamp.queue ? vr_lane_find(lanes, stamp.queue) : NULL;
-    return !lane || vr_queue_passed(lane->queue, stamp.value);
+    return !lane || vr_load(&lane->queue->finished, VR_ACQUIRE) ||
+           vr_queue_passed(lane->queue, stamp.value);
 }

@@ -4,7 +4,7 @@
  *
  * A lane keeps its queue's object alive, so that asking "has this passed?" under the pool's lock is one
  * look at a word. It goes when the queue ends: then all its work is done, and a stamp whose lane is
- * gone has passed.
+ * gone has passed. No lane is made of a queue whose work has ended already, or it would never go.
  *
  * A stamp names the next point of its queue, which need not be marked yet. Whoever needs to know marks
  * the queues that the library owns; on adopted queues the freeing thread does so at the end of a batch
@@ -33,17 +33,18 @@ struct vr_lanes {
 
 /* All under the pool's lock. */
 struct vr_lane *vr_lane_find(struct vr_lanes *lanes, uint64_t handle);
-/* Makes the lane of a queue that the caller has pinned; NULL with the error set. */
-struct vr_lane *vr_lane_add(struct vr_lanes *lanes, struct vr_queue_object *queue);
+/* Sees to it that a queue, which the caller has pinned, has a lane. VRAM_ERR_HOST_MEMORY with the error
+   set; VRAM_ERR_STALE, without, when the queue has come to its end: all its stamps have passed. */
+vram_status vr_lane_know(struct vr_lanes *lanes, struct vr_queue_object *queue);
 /* Takes the lane out; the caller frees it with vr_lane_free, without the lock. NULL: no such. */
 struct vr_lane *vr_lane_take(struct vr_lanes *lanes, uint64_t handle);
 /* The lane with the next higher handle; NULL behind the last. */
 struct vr_lane *vr_lane_behind(struct vr_lanes *lanes, uint64_t last);
 void vr_lane_free(struct vr_lane *lane);
 
-/* The next lane, in any order, whose newest stamps are not marked yet; 0: none. `last` is the handle that
-   was answered before, 0 at the start. */
-uint64_t vr_lane_unmarked(struct vr_lanes *lanes, uint64_t last);
+/* The newest stamp of the next lane, in any order, whose newest stamps are not marked yet; queue 0: none.
+   `last` is the handle that was answered before, 0 at the start. */
+struct vr_stamp vr_lane_unmarked(struct vr_lanes *lanes, uint64_t last);
 
 /* The stamp of memory that was freed on this queue up to now; queue 0 when there is no queue. */
 struct vr_stamp vr_lane_stamp(struct vr_lanes *lanes, uint64_t handle);

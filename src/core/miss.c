@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/size.h"
 
 enum {
     QUEUE_NONE = 1,  /* for the space: no queue; no handle has this number */
@@ -27,16 +28,14 @@ enum {
 };
 
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
-    if (!queue || vr_lane_find(&pool->lanes, queue->object.handle)) {
-        return VRAM_OK;
-    }
-    return vr_lane_add(&pool->lanes, queue) ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    return queue ? vr_lane_know(&pool->lanes, queue) : VRAM_OK;
 }
 
 /* A block leaves the space for a cache or a program. Under the lock, with room in the table. */
 static void leave_space(struct vr_pool *pool, struct vr_block *block) {
     block->uses = NULL;
     block->pins = 0;
+    block->owed = false;
     block->tag = NULL;
     vr_store(&block->state, VR_BLOCK_CACHED, VR_RELAXED);
     vr_block_table_insert(&pool->table, block); /* keeps pool_object.h (2) */
@@ -53,13 +52,14 @@ static void enter_space(struct vr_pool *pool, struct vr_block *block, struct vr_
 /* One question to the space. On VRAM_OK the answer has a block, which has left the space, or a plan.
    Under the lock. */
 static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                       struct vr_answer *answer) {
+                       uint64_t grow_bytes, struct vr_answer *answer) {
     bool small = request->bytes <= VR_SMALL_BYTES; /* as all that is in the depot */
     struct vr_want want = {.bytes = request->bytes,
                            .align = request->align,
                            .queue = request->queue ? request->queue : QUEUE_NONE,
                            .now_ns = flags & VR_WANT_HELD ? 0 : vr_pool_now(pool),
                            .idle_bytes = small ? pool->depot.held_bytes : 0,
+                           .grow_bytes = grow_bytes,
                            .flags = flags};
     vram_status status = vr_block_table_reserve(&pool->table);
     *answer = (struct vr_answer){.block = NULL};
@@ -77,6 +77,7 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
                              struct vr_block **block, struct vr_block **more, uint32_t *extra) {
     struct vr_answer answer;
     uint32_t room = *extra, got = 0;
+    vr_pool_repay(pool);
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
     vram_status status = vr_pool_know(pool, request->queue_object);
@@ -88,32 +89,35 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
         }
     }
     if (status == VRAM_OK && !*block) {
-        status = ask(pool, request, VR_WANT_HELD, &answer);
+        status = ask(pool, request, VR_WANT_HELD, 0, &answer);
         *block = answer.block;
         while (status == VRAM_OK && got < room &&
-               ask(pool, request, VR_WANT_HELD, &answer) == VRAM_OK) {
+               ask(pool, request, VR_WANT_HELD, 0, &answer) == VRAM_OK) {
             more[got++] = answer.block;
         }
     }
     vr_mutex_unlock(&pool->lock);
     *extra = got;
-    return status;
+    return status != VRAM_ERR_STALE ? status
+                                    : vr_fail(status, "vram_alloc", "the queue was destroyed");
 }
 
-/* Step 4 or 6: asks with these flags and carries out what the space plans. */
+/* Step 4 or 6: asks with these flags and carries out what the space plans. *grown: what the space may
+   take from the driver with VR_WANT_NO_GROWTH, and what the driver gave in the end. */
 static vram_status from_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                             struct vr_block **block) {
+                             uint64_t *grown, struct vr_block **block) {
     struct vr_space *space = vr_pool_space(pool, request->bytes);
     struct vr_answer answer;
     vr_mutex_lock(&pool->lock);
     pool->plans++;
-    vram_status status = ask(pool, request, flags, &answer);
+    vram_status status = ask(pool, request, flags, *grown, &answer);
     vr_mutex_unlock(&pool->lock);
+    *grown = 0;
     *block = answer.block;
     if (status != VRAM_OK || !answer.plan) {
         return status;
     }
-    status = vr_pool_execute(pool, space, answer.plan, block);
+    status = vr_pool_execute(pool, space, answer.plan, block, grown);
     if (status == VRAM_OK) {
         vr_mutex_lock(&pool->lock);
         status = vr_block_table_reserve(&pool->table);
@@ -129,8 +133,9 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* Step 5: gives back what the request needs, as far as the other space has it; whether it had any. */
-static bool free_elsewhere(struct vr_pool *pool, const struct vr_request *request) {
+/* Step 5: gives back what the request needs, as far as the other space has it. VRAM_ERR_LIMIT: it has
+   nothing. */
+static vram_status free_elsewhere(struct vr_pool *pool, const struct vr_request *request) {
     int part = request->bytes <= VR_SMALL_BYTES ? VR_PART_LARGE : VR_PART_SMALL;
     struct vr_space *other = pool->spaces[part];
     uint64_t least = GROWTH_LEAST * pool->granule;
@@ -138,14 +143,11 @@ static bool free_elsewhere(struct vr_pool *pool, const struct vr_request *reques
     vr_mutex_lock(&pool->lock);
     uint64_t before = vr_space_reserved(other);
     vr_mutex_unlock(&pool->lock);
-    struct vram_error error;
-    vr_error_save(&error);
-    (void)vr_pool_shrink(pool, other, before > need ? before - need : 0);
-    vr_error_restore(&error);
+    vram_status status = vr_pool_shrink(pool, other, before > need ? before - need : 0);
     vr_mutex_lock(&pool->lock);
     uint64_t after = vr_space_reserved(other);
     vr_mutex_unlock(&pool->lock);
-    return after < before;
+    return status != VRAM_OK || after < before ? status : VRAM_ERR_LIMIT;
 }
 
 /* Step 7: memory of another queue, after the device has been told to wait for it. */
@@ -156,13 +158,13 @@ static vram_status from_other_queue(struct vr_pool *pool, const struct vr_reques
         return VRAM_ERR_NOT_READY;
     }
     vr_mutex_lock(&pool->lock);
-    vram_status status = ask(pool, request, VR_WANT_HELD | VR_WANT_AFTER, &answer);
+    vram_status status = ask(pool, request, VR_WANT_HELD | VR_WANT_AFTER, 0, &answer);
     vr_mutex_unlock(&pool->lock);
     if (status != VRAM_OK || !answer.after.queue) {
         *block = answer.block;
         return status;
     }
-    vr_pool_mark(pool, answer.after.queue, false);
+    vr_pool_mark(pool, answer.after, false);
     status = vram_queue_after(
         (vram_queue *)(uintptr_t)request->queue,
         (vram_point){(vram_queue *)(uintptr_t)answer.after.queue, answer.after.value});
@@ -186,9 +188,8 @@ static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64
     if (!pending || (pool->flags & VRAM_POOL_DETERMINISTIC) || vr_deadline_passed(deadline)) {
         return false;
     }
-    vr_pool_mark(pool, stamp.queue, false);
-    vram_point point = {(vram_queue *)(uintptr_t)stamp.queue, stamp.value};
-    return vram_point_wait(point, vr_deadline_left(deadline)) == VRAM_OK;
+    vr_pool_mark(pool, stamp, false);
+    return vr_pool_await(stamp, vr_deadline_left(deadline));
 }
 
 static bool is_short(vram_status status) {
@@ -196,16 +197,42 @@ static bool is_short(vram_status status) {
            status == VRAM_ERR_NOT_READY;
 }
 
-/* Steps 6 to 8, after growing was refused with `status`. */
+/* Step 6. What the driver gave of a larger plan it will give again; a segment comes whole, so the
+   smallest that will do is tried. Then without the driver's help. */
+static vram_status from_free(struct vr_pool *pool, const struct vr_request *request,
+                             uint64_t *grown, struct vr_block **block) {
+    vram_status status = VRAM_ERR_LIMIT;
+    if (!pool->range && !vr_round_up(request->bytes, pool->granule, grown)) {
+        *grown = 0;
+    }
+    if (*grown) {
+        status = from_plan(pool, request, VR_WANT_NO_GROWTH, grown, block);
+    }
+    if (is_short(status)) {
+        *grown = 0;
+        status = from_plan(pool, request, VR_WANT_NO_GROWTH, grown, block);
+    }
+    return status;
+}
+
+/* Steps 5 to 8, after growing was refused with `status` when the driver had given `grown` bytes. */
 static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *request,
-                                 vram_status status, struct vr_block **block) {
+                                 vram_status status, uint64_t grown, struct vr_block **block) {
     struct vr_space *space = vr_pool_space(pool, request->bytes);
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
     vram_status tried;
     struct vram_error error;
     vr_error_save(&error);
+    tried = free_elsewhere(pool, request);
+    if (tried == VRAM_OK) {
+        grown = 0;
+        tried = from_plan(pool, request, 0, &grown, block);
+    }
+    if (!is_short(tried)) {
+        return tried;
+    }
     do {
-        tried = from_plan(pool, request, VR_WANT_NO_GROWTH, block);
+        tried = from_free(pool, request, &grown, block);
         if (is_short(tried)) {
             tried = from_other_queue(pool, request, block);
         }
@@ -213,10 +240,10 @@ static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *
     if (tried != VRAM_OK && !is_short(tried)) {
         return tried; /* something else went wrong, and is in the record */
     }
-    vr_error_restore(&error);
     if (tried == VRAM_OK) {
         return tried;
     }
+    vr_error_restore(&error);
     return status == VRAM_ERR_NOT_READY ? VRAM_ERR_DEVICE_MEMORY : status;
 }
 
@@ -260,22 +287,27 @@ static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *r
                        "for",
                        (unsigned long long)request->bytes);
     }
-    vr_pool_look(pool);
-    status = from_plan(pool, request, 0, block);
-    if (is_short(status) && free_elsewhere(pool, request)) {
-        status = from_plan(pool, request, 0, block);
+    vr_pool_look(pool, false);
+    uint64_t grown = 0;
+    status = from_plan(pool, request, 0, &grown, block);
+    if (!is_short(status) || (pool->flags & VRAM_POOL_DETERMINISTIC)) {
+        return status; /* what a driver refuses is no part of the order of requests */
     }
-    if (is_short(status)) {
-        status = from_shortage(pool, request, status, block);
-    }
-    return status;
+    return from_shortage(pool, request, status, grown, block);
 }
 
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_error_clear(); /* for explain: what is there then is of this call */
     *block = NULL;
     vr_fetch_add(&pool->misses, 1, VR_RELAXED);
     vram_status status = find_or_make(pool, request, block, more, extra);
     reap(pool);
-    return status == VRAM_OK ? status : explain(pool, request, status);
+    if (status != VRAM_OK) {
+        return explain(pool, request, status);
+    }
+    vr_error_restore(&error); /* what was tried in vain is nobody's business */
+    return status;
 }

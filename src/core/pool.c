@@ -11,13 +11,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/option.h"
 #include "base/os/os.h"
 #include "base/size.h"
 #include "device/ops.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* ------------------------------------------------------------------ hit paths */
 
@@ -31,6 +27,10 @@ static inline vram_addr hand_out(struct vr_cache *cache, struct vr_block *block,
     vr_count(&cache->counts.allocs, 1);
     vr_count(&cache->counts.requested_in, size);
     vr_count(&cache->counts.held_in, bytes);
+    int64_t live = vr_cache_live(cache);
+    if (__builtin_expect(live > cache->high_bytes, 0)) {
+        cache->high_bytes = live;
+    }
     return addr;
 }
 
@@ -117,6 +117,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     }
     /* The reference keeps the pool once the thread is outside. A pool that is at its end already takes
        these blocks with it. */
+    vr_pool_tell(cache);
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);
     vr_thread_leave(cache->thread);
@@ -160,8 +161,8 @@ static void leave_both(struct vr_pool *pool, struct vr_queue_object *queue) {
 }
 
 /* The thread's cache for this pool and queue, made if need be; the thread is inside it on return.
-   NULL when there can be none: no memory, or the pool is ending. */
-static struct vr_cache *cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
+   NULL when there can be none: no memory, or the queue is ending. */
+static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *queue) {
     uint64_t pool_handle = pool->object.handle, queue_handle = queue ? queue->object.handle : 0;
     struct vr_thread_state *thread = vr_thread_get("vram_alloc");
     if (!thread) {
@@ -186,6 +187,20 @@ static struct vr_cache *cache_enter(struct vr_pool *pool, struct vr_queue_object
             return NULL;
         }
     }
+}
+
+/* A thread without a cache is slower and nothing worse: the error record does not tell. */
+static struct vr_cache *cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
+    struct vram_error error;
+    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
+        return NULL; /* addresses must not depend on which thread asks */
+    }
+    vr_error_save(&error);
+    struct vr_cache *cache = cache_try(pool, queue);
+    if (!cache) {
+        vr_error_restore(&error);
+    }
+    return cache;
 }
 
 static vram_status read_options(const struct vr_pool *pool, const vram_alloc_options *options,
@@ -223,11 +238,13 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
         vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
         vr_fetch_add(&pool->past.requested_in, request->size, VR_RELAXED);
         vr_fetch_add(&pool->past.held_in, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
+        vr_pool_tell_bytes(pool, (int64_t)request->size, (int64_t)request->size);
         vr_store(&block->state, VR_BLOCK_LIVE, VR_RELEASE);
         vr_pool_return(pool, request->queue, more, extra);
         return addr;
     }
     hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED));
+    vr_pool_tell(cache);
     while (extra > 0 && vr_cache_put(cache, more[extra - 1], request->bytes)) {
         extra--;
     }
@@ -256,7 +273,8 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     }
     request.queue_object = queue;
     status = options ? read_options(pool, options, &request) : VRAM_OK;
-    bool small = request.bytes <= VR_SMALL_BYTES && !request.align;
+    bool small = request.bytes <= VR_SMALL_BYTES && !request.align &&
+                 !(pool->flags & VRAM_POOL_DETERMINISTIC);
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
     if (status == VRAM_OK) {
         status = vr_pool_supply(pool, &request, &block, more, &extra);
@@ -280,13 +298,15 @@ static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     if (cache) {
         count_free(cache, block, bytes);
+        vr_pool_tell(cache);
         vr_thread_leave(cache->thread);
     } else {
         vr_fetch_add(&pool->past.frees, 1, VR_RELAXED);
         vr_fetch_add(&pool->past.requested_out, block->requested, VR_RELAXED);
         vr_fetch_add(&pool->past.held_out, bytes, VR_RELAXED);
+        vr_pool_tell_bytes(pool, 0, -(int64_t)block->requested);
     }
-    vr_pool_return(pool, queue ? queue->object.handle : 0, &block, 1);
+    vr_pool_return_new(pool, queue, block);
 }
 
 /* A free without a cache at hand: the first one on this thread and queue, or a mistake. */
@@ -303,13 +323,12 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
     }
     if (addr) {
         vr_mutex_lock(&pool->lock);
-        status = vr_pool_know(pool, queue);
-        struct vr_block *block = status == VRAM_OK ? vr_block_table_find(&pool->table, addr) : NULL;
+        struct vr_block *block = vr_block_table_find(&pool->table, addr);
         bool ours = block && claim(block);
         vr_mutex_unlock(&pool->lock);
         if (ours) {
             take_back(pool, queue, block);
-        } else if (status == VRAM_OK) {
+        } else {
             status = vr_fail(VRAM_ERR_INVALID, operation,
                              "0x%llx is not the start of a live block of this pool",
                              (unsigned long long)addr);
@@ -320,106 +339,6 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
 }
 
 /* ----------------------------------------------------------- making and ending */
-
-static bool stamp_passed(void *user, struct vr_stamp stamp) {
-    struct vr_pool *pool = user;
-    return vr_lane_passed(&pool->lanes, stamp);
-}
-
-/* Reserves the pool's range and enters it in the address map. */
-static vram_status reserve_range(struct vr_pool *pool, uint64_t bytes) {
-    static const char operation[] = "vram_pool_create";
-    const struct vram_device_info *info = &pool->device->base.info;
-    uint64_t granule = pool->granule, end;
-    vram_addr base = 0;
-    if (!bytes) {
-        bytes = info->memory_bytes.known ? 2 * info->memory_bytes.value : UINT64_C(1) << 40;
-    }
-    if (!vr_round_up(bytes, granule, &bytes) || !vr_mul(bytes, VR_PART_COUNT, &bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "the range is too large");
-    }
-    struct vr_record *record = vr_record_take(operation);
-    if (!record) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
-    vram_status status = vr_vmm_reserve(&pool->device->base, bytes, granule, &base);
-    if (status == VRAM_OK && (!base || base % granule || !vr_add(base, bytes, &end))) {
-        status = vr_fail(VRAM_ERR_CORRUPT, operation,
-                         "the driver reported success with the impossible address 0x%llx",
-                         (unsigned long long)base);
-    } else if (status == VRAM_OK) {
-        vr_store(&record->pool, pool->object.handle, VR_RELAXED);
-        status = vr_record_publish(record, base, bytes, pool->device->object.handle,
-                                   VRAM_MEMORY_DEVICE, true, operation);
-        if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
-            vr_vmm_unreserve(&pool->device->base, base, bytes);
-        }
-    }
-    if (status != VRAM_OK) {
-        vr_record_give(record);
-        return status;
-    }
-    pool->range = record;
-    return VRAM_OK;
-}
-
-/* Each space has one half of the range: addresses cost nothing. */
-static vram_status make_space(struct vr_pool *pool, const struct vram_pool_options *options,
-                              enum vr_pool_part part) {
-    uint64_t bytes = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) / VR_PART_COUNT : 0;
-    struct vr_space_config config = {
-        .mode = pool->range ? VR_SPACE_VMM : VR_SPACE_SEGMENTS,
-        .deterministic = (options->flags & VRAM_POOL_DETERMINISTIC) != 0,
-        .base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) + part * bytes : 0,
-        .bytes = bytes,
-        .granule = pool->granule,
-        .slack_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_SLACK),
-        .share_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_MOVE_SHARE),
-        .credit_ns = vr_option_number(VR_OPTION_POOL_MOVE_CREDIT),
-        .passed = stamp_passed,
-        .user = pool,
-    };
-    return vr_space_create(&config, &pool->spaces[part]);
-}
-
-static vram_status check_options(const struct vram_pool_options *options) {
-    static const char operation[] = "vram_pool_create";
-    if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x",
-                       options->flags);
-    }
-    const struct vram_provider *provider = options->provider;
-    if (provider && (provider->size != sizeof *provider || !provider->alloc || !provider->free ||
-                     (provider->granule &&
-                      (!vr_is_power_of_two(provider->granule) || provider->granule < 4096)))) {
-        return vr_fail(
-            VRAM_ERR_INVALID, operation,
-            "a provider needs its size, both functions, and a granule that is a power of "
-            "two from 4096 or 0");
-    }
-    return VRAM_OK;
-}
-
-static vram_status pool_build(struct vr_pool *pool, const struct vram_pool_options *options) {
-    const struct vram_device_info *info = &pool->device->base.info;
-    bool vmm =
-        pool->device->base.vmm && !options->provider && !(options->flags & VRAM_POOL_SEGMENTS);
-    if (options->provider) {
-        pool->provider = *options->provider;
-        pool->granule = pool->provider.granule ? pool->provider.granule : 2 * VR_MIB;
-    } else {
-        pool->granule = vmm ? info->vmm_granule.value : info->alloc_granule.value;
-    }
-    pool->flags = options->flags;
-    snprintf(pool->name, sizeof pool->name, "%s", options->name ? options->name : "pool");
-    vr_store(&pool->large_left,
-             info->memory_bytes.known ? info->memory_bytes.value / 200 : 64 * VR_MIB, VR_RELAXED);
-    vram_status status = vmm ? reserve_range(pool, options->range_bytes) : VRAM_OK;
-    for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
-        status = make_space(pool, options, (enum vr_pool_part)part);
-    }
-    return status;
-}
 
 static struct vr_pool *pool_make(struct vr_device_object *device) {
     struct vr_pool *pool = vr_mem_alloc(1, sizeof *pool, "vram_pool_create");
@@ -446,7 +365,7 @@ static vram_status pool_create(struct vr_device_object *device,
         return status;
     }
     pool->watcher.handle = pool->object.handle;
-    status = pool_build(pool, options);
+    status = vr_pool_build(pool, options);
     if (status == VRAM_OK) {
         status = vr_device_list_child(device, &device->watchers, &pool->watcher.link,
                                       "vram_pool_create");
@@ -472,7 +391,7 @@ vram_status vram_pool_create(vram_device *handle, const vram_pool_options *optio
         return status;
     }
     status = vr_options_take(&taken, sizeof taken, options, operation);
-    if (status == VRAM_OK && (status = check_options(&taken)) == VRAM_OK) {
+    if (status == VRAM_OK && (status = vr_pool_check_options(&taken)) == VRAM_OK) {
         status = pool_create(device, &taken, out);
     }
     vr_leave(device);

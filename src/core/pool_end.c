@@ -33,13 +33,6 @@ static struct vr_queue_object *queue_behind(struct vr_pool *pool, uint64_t last)
     return queue;
 }
 
-static void forget_lane(struct vr_pool *pool, uint64_t queue) {
-    vr_mutex_lock(&pool->lock);
-    struct vr_lane *lane = vr_lane_take(&pool->lanes, queue);
-    vr_mutex_unlock(&pool->lock);
-    vr_lane_free(lane);
-}
-
 /* Whether all work of a queue is done. One that was destroyed with unfinished work can still be asked,
    and on a lost device nothing runs any more. */
 static vram_status settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
@@ -59,12 +52,39 @@ static vram_status settle_lanes(struct vr_pool *pool, uint64_t deadline) {
         last = queue->object.handle;
         vram_status status = settle_queue(queue, deadline);
         if (status == VRAM_OK) {
-            forget_lane(pool, last);
+            vr_pool_forget_queue(pool, last);
         }
         first = first == VRAM_OK ? status : first;
         vr_leave(queue);
     }
     return first;
+}
+
+/* The same for queues without a lane, for want of memory. */
+static vram_status settle_owed(struct vr_pool *pool, uint64_t deadline) {
+    vram_status first = VRAM_OK;
+    for (uint64_t last = 0; (last = vr_pool_owed_behind(pool, last));) {
+        struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, (void *)(uintptr_t)last);
+        vram_status status = queue ? settle_queue(queue, deadline) : VRAM_OK;
+        if (status == VRAM_OK) {
+            vr_pool_forget_queue(pool, last);
+        }
+        first = first == VRAM_OK ? status : first;
+        if (queue) {
+            vr_leave(queue);
+        }
+    }
+    return first;
+}
+
+static vram_status settle_all(struct vr_pool *pool, uint64_t deadline) {
+    vram_status owed = settle_owed(pool, deadline), lanes = settle_lanes(pool, deadline);
+    return lanes != VRAM_OK ? lanes : owed;
+}
+
+/* Whether a queue may still use the pool's memory. Under the lock. */
+static bool is_busy(struct vr_pool *pool) {
+    return vr_lane_behind(&pool->lanes, 0) || pool->owed;
 }
 
 /* ------------------------------------------------------------------- keeping */
@@ -84,7 +104,7 @@ static void disown(struct vr_pool *pool, bool for_good) {
 /* Keeps (2), unless the last queue has ended while nobody looked. */
 static void keep(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
-    bool busy = vr_lane_behind(&pool->lanes, 0) != NULL;
+    bool busy = is_busy(pool);
     pool->kept = busy;
     vr_mutex_unlock(&pool->lock);
     if (!busy) {
@@ -96,9 +116,9 @@ static void keep(struct vr_pool *pool) {
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     vr_pool_drop_caches(pool, queue);
-    forget_lane(pool, queue);
+    vr_pool_forget_queue(pool, queue);
     vr_mutex_lock(&pool->lock);
-    bool free = pool->kept && !vr_lane_behind(&pool->lanes, 0);
+    bool free = pool->kept && !is_busy(pool);
     vr_mutex_unlock(&pool->lock);
     if (free) {
         disown(pool, false);
@@ -166,7 +186,7 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     vr_error_save(&error);
     vr_pool_drop_caches(pool, 0);
     bool readers_done = vr_readers_wait(pool->device, deadline);
-    vram_status status = settle_lanes(pool, deadline); /* keeps (1) */
+    vram_status status = settle_all(pool, deadline); /* keeps (1) */
     vr_error_restore(&error);
     if (status != VRAM_OK) {
         status = report_kept(pool, status);
@@ -201,8 +221,10 @@ vram_status vram_pool_destroy(vram_pool *handle) {
 
 /* ---------------------------------------------------------------- destroying */
 
-static void free_deferred(struct vr_pool *pool) {
-    for (struct vr_block *block = pool->deferred; block; block = block->next) {
+/* Of blocks that wait, and of those that the program still had. */
+static void free_uses(struct vr_pool *pool) {
+    uint64_t at = 0;
+    for (struct vr_block *block; (block = vr_block_table_next(&pool->table, &at));) {
         while (block->uses) {
             struct vr_uses *use = block->uses;
             block->uses = use->next;
@@ -231,13 +253,13 @@ void vr_pool_free(void *memory) {
     uint64_t device = pool->device->object.handle;
     vr_error_save(&error);
     vr_pool_drop_caches(pool, 0);
-    if (settle_lanes(pool, vr_deadline_in(pool->device->context->wait_ns)) != VRAM_OK) {
+    if (settle_all(pool, vr_deadline_in(pool->device->context->wait_ns)) != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "work that uses pool \"%s\" never finished; its memory is kept",
                pool->name);
         vr_error_restore(&error);
         return;
     }
-    free_deferred(pool);
+    free_uses(pool);
     vr_pool_release_all(pool);
     if (pool->range) {
         free_range(pool);

@@ -9,10 +9,9 @@
 
 /* The pool whose memory `addr` is, entered; NULL with the error set. */
 static struct vr_pool *enter_pool_of(vram_addr addr, const char *operation) {
-    struct vr_place place;
+    uint64_t handle = vr_address_pool(addr);
     void *pool;
-    if (!vr_address_find(addr, &place) || !place.pool ||
-        vr_enter(VR_KIND_POOL, (void *)(uintptr_t)place.pool, operation, &pool) != VRAM_OK) {
+    if (!handle || vr_enter(VR_KIND_POOL, (void *)(uintptr_t)handle, operation, &pool) != VRAM_OK) {
         vr_fail(VRAM_ERR_INVALID, operation, "no pool has memory at 0x%llx",
                 (unsigned long long)addr);
         return NULL;
@@ -66,7 +65,13 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
     }
     vr_mutex_lock(&pool->lock);
     vram_status status = vr_pool_know(pool, queue);
-    struct vr_block *block = status == VRAM_OK ? live_block(pool, addr, operation) : NULL;
+    bool ended = status == VRAM_ERR_STALE; /* meanwhile: nothing is left to wait for */
+    struct vr_block *block = status == VRAM_OK || ended ? live_block(pool, addr, operation) : NULL;
+    if (block && ended) {
+        vr_mutex_unlock(&pool->lock);
+        vr_mem_free(use);
+        return VRAM_OK;
+    }
     for (struct vr_uses *old = block ? block->uses : NULL; old; old = old->next) {
         if (old->stamp.queue == queue->object.handle) { /* one per queue: the latest counts */
             old->stamp.value = point.value;
@@ -80,7 +85,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
         use->next = block->uses;
         block->uses = use;
     } else {
-        status = status == VRAM_OK ? VRAM_ERR_INVALID : status;
+        status = status == VRAM_OK || ended ? VRAM_ERR_INVALID : status;
     }
     vr_mutex_unlock(&pool->lock);
     if (!block) {
@@ -146,6 +151,21 @@ vram_status vram_unpin(vram_addr addr) {
 
 /* ------------------------------------------------------------ ahead of time */
 
+/* What the pool holds; 0 for a handle that is none. */
+static uint64_t reserved_of(vram_pool *handle) {
+    void *entered;
+    if (vr_enter(VR_KIND_POOL, handle, "vram_pool_warm", &entered) != VRAM_OK) {
+        return 0;
+    }
+    struct vr_pool *pool = entered;
+    vr_mutex_lock(&pool->lock);
+    uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                     vr_space_reserved(pool->spaces[VR_PART_LARGE]);
+    vr_mutex_unlock(&pool->lock);
+    vr_leave(pool);
+    return bytes;
+}
+
 vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t count, vram_queue *queue) {
     static const char operation[] = "vram_pool_warm";
     vram_status status = VRAM_OK;
@@ -155,6 +175,7 @@ vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t count, vram_
         return count ? VRAM_ERR_HOST_MEMORY
                      : vr_fail(VRAM_ERR_INVALID, operation, "0 blocks were asked for");
     }
+    uint64_t before = reserved_of(pool);
     while (made < count && (status = vram_alloc(pool, size, queue, &addrs[made])) == VRAM_OK) {
         made++;
     }
@@ -162,6 +183,9 @@ vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t count, vram_
     vr_error_save(&error);
     while (made > 0) {
         vram_free(pool, addrs[--made], queue);
+    }
+    if (status != VRAM_OK) {
+        (void)vram_pool_trim(pool, before); /* all or nothing */
     }
     vr_error_restore(&error);
     vr_mem_free(addrs);
@@ -185,12 +209,36 @@ vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
     }
     struct vr_pool *pool = entered;
     vr_pool_drain(pool);
-    vr_pool_look(pool);
+    vr_pool_look(pool, true);
     for (int part = VR_PART_COUNT; part-- > 0 && status == VRAM_OK;) {
         status = shrink(pool, part, keep_bytes);
     }
     vr_leave(pool);
     return status;
+}
+
+/* -------------------------------------------------------------------- peaks */
+
+/*
+ * The peak of what is live is a matter of all threads, and a hit tells nobody. So each cache remembers
+ * the highest it stood since it last told the pool, and the pool takes the peak to be what all have told
+ * plus that. One thread's peak is exact. With several it may be off by what their caches have handed
+ * out or taken back without a word, and that is never more than the caches can hold: whoever wants more
+ * has a miss, whoever gives more an overflow, and both tell.
+ */
+void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change) {
+    int64_t before = (int64_t)vr_fetch_add(&pool->requested_now, (uint64_t)change, VR_RELAXED);
+    if (before + high > 0) {
+        vr_atomic_max(&pool->requested_peak, (uint64_t)(before + high));
+    }
+}
+
+void vr_pool_tell(struct vr_cache *cache) {
+    int64_t live = vr_cache_live(cache), told = cache->told_bytes;
+    if (live != told || cache->high_bytes != told) {
+        vr_pool_tell_bytes(cache->pool, cache->high_bytes - told, live - told);
+        cache->high_bytes = cache->told_bytes = live;
+    }
 }
 
 /* ----------------------------------------------------------------- counters */
@@ -218,6 +266,7 @@ static void add_thread(struct vr_thread_state *thread, void *user) {
     struct sums *sums = user;
     for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
         if (thread->caches[i] && thread->caches[i]->pool == sums->pool) {
+            vr_pool_tell(thread->caches[i]);
             add_counts(sums, &thread->caches[i]->counts);
             sums->stats->thread_cache_bytes += sizeof *thread->caches[i];
         }
@@ -268,6 +317,7 @@ vram_status vram_pool_stats_get(vram_pool *handle, vram_pool_stats *stats) {
     vr_thread_visit_all(add_thread, &sums);
     add_counts(&sums, &pool->past);
     full.requested_bytes = sums.requested_in - sums.requested_out;
+    full.peak_requested_bytes = vr_load(&pool->requested_peak, VR_RELAXED);
     full.allocated_bytes = sums.held_in - sums.held_out;
     full.live_blocks = full.allocs - full.frees;
     add_space(pool, &full);

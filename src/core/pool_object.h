@@ -3,6 +3,7 @@
  * pool_object.h: what stands behind a vram_pool, and who does what to it.
  *
  *   pool.c       making pools; the hit paths of vram_alloc and vram_free
+ *   foundation.c what a pool is built on: options, addresses, spaces
  *   pool_end.c   how they end
  *   miss.c       a miss: depot, space, a plan, and what to do when memory is short
  *   executor.c   carries a plan out with the driver, or with the program's provider
@@ -14,7 +15,8 @@
  *  (2) A block is in the table from the moment it leaves the space until it returns.
  *  (3) The pool outlives its caches: a cache is dropped by its thread's end, its queue's end or the
  *      pool's, each with the thread kept out.
- *  (4) A freed block that other queues still use, or that is pinned, waits in `deferred`.
+ *  (4) A freed block that other queues still use, or that is pinned, waits in `deferred`. So does one
+ *      whose queue is new to the pool when host memory is out: a free never fails for want of memory.
  *  (5) Small blocks have a space of their own. Threads keep them at hand, scattered as they were freed;
  *      among large blocks each would hold a whole handle and cut a hole in two.
  */
@@ -67,6 +69,9 @@ struct vr_pool {
     vr_atomic_u64 misses;
     vr_atomic_bool owned;        /* its owner's reference is there; pool_end.c (4) */
     struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
+    vr_atomic_u64
+        requested_now; /* bytes asked for and live, as far as caches have told; may be below 0 */
+    vr_atomic_u64 requested_peak; /* most that this was, with what the teller knew of its own */
 
     struct vr_mutex lock; /* guards the rest */
     struct vr_space *spaces[VR_PART_COUNT];
@@ -76,6 +81,7 @@ struct vr_pool {
     uint64_t plans;            /* times that held memory did not suffice */
     struct vr_block *deferred; /* freed, waiting for other queues or pins; by `next` */
     bool kept;                 /* destroyed, and only queues it has seen keep it; pool_end.c (2) */
+    uint64_t owed;             /* of `deferred`, those without a lane */
 };
 
 /* The space where blocks of that size lie. */
@@ -86,6 +92,11 @@ static inline struct vr_space *vr_pool_space(const struct vr_pool *pool, uint64_
 /* Bytes of large blocks that all caches of the pool may hold together: a budget; cache.c. */
 bool vr_pool_large_take(struct vr_pool *pool, uint64_t bytes);
 void vr_pool_large_give(struct vr_pool *pool, uint64_t bytes);
+
+/* A cache tells the pool what has become of the bytes handed out through it: at every miss, overflow and
+   drain. Inside enter, or revoked. The second is for blocks that go past all caches; pool_info.c. */
+void vr_pool_tell(struct vr_cache *cache);
+void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change);
 
 /* Now, in the device's time: a simulated device has its own; executor.c. */
 uint64_t vr_pool_now(const struct vr_pool *pool);
@@ -101,8 +112,8 @@ struct vr_request {
     const char *tag;
 };
 
-/* Sees to it that stamps of the queue can be asked for. The caller has it pinned. Under the lock;
-   miss.c. */
+/* Sees to it that stamps of the queue can be asked for. The caller has it pinned; NULL: no queue.
+   VRAM_ERR_STALE: it has come to its end. Under the lock; miss.c. */
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue);
 
 /* A block for the request, out of the space or the depot, ready to be handed out (state CACHED), and up
@@ -110,10 +121,11 @@ vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue);
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra);
 
-/* Carries a plan of that space out, without the lock, and commits or undoes it. On VRAM_OK *block is the plan's
-   block, or NULL for a plan without one; executor.c. */
+/* Carries a plan of that space out, without the lock, and commits or undoes it. On VRAM_OK *block is the
+   plan's block, or NULL for a plan without one. *grown is what the driver gave before the plan was done or
+   refused; executor.c. */
 vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan,
-                            struct vr_block **block);
+                            struct vr_block **block, uint64_t *grown);
 /* Gives free memory of a space back to the driver until it holds at most keep_bytes; executor.c. No lock held. */
 vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_t keep_bytes);
 /* Gives every piece back to the driver, when the pool ends; executor.c. */
@@ -122,6 +134,15 @@ void vr_pool_release_all(struct vr_pool *pool);
 /* Gives owned blocks (state CACHED) that were freed on `queue` back, to the depot or the space;
    drain.c. Never fails. */
 void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **blocks, uint32_t count);
+/* The same for one block, by a thread that has pinned the queue (NULL: none), which may be new. */
+void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
+                        struct vr_block *block);
+/* Makes up for lanes that could not be made. No lock held. */
+void vr_pool_repay(struct vr_pool *pool);
+/* The next queue by handle that blocks wait for without a lane; 0 behind the last. No lock held. */
+uint64_t vr_pool_owed_behind(struct vr_pool *pool, uint64_t last);
+/* A queue has ended: forgets its lane and what is owed to it. No lock held. */
+void vr_pool_forget_queue(struct vr_pool *pool, uint64_t queue);
 /* Takes all blocks out of all caches and the depot into the space. */
 void vr_pool_drain(struct vr_pool *pool);
 /* Drops all caches of the pool, or those of one queue (0: all). */
@@ -130,12 +151,16 @@ void vr_pool_drop_caches(struct vr_pool *pool, uint64_t queue);
 void vr_pool_thread_ended(struct vr_thread_state *thread);
 /* Frees what of `deferred` has become free. Under the lock. */
 void vr_pool_settle(struct vr_pool *pool);
-/* Marks a queue so that its stamps can pass: the library's own, or any with `ours`. No lock held. */
-void vr_pool_mark(struct vr_pool *pool, uint64_t queue, bool ours);
+/* Marks the stamp's queue so that its stamps can pass: the library's own, or any with `ours`. Other
+   queues are not marked but asked whether they are idle. No lock held. */
+void vr_pool_mark(struct vr_pool *pool, struct vr_stamp stamp, bool ours);
+/* Waits until a stamp has passed, as far as that can be known; 0: looks once. No lock held. */
+bool vr_pool_await(struct vr_stamp stamp, uint64_t timeout);
 
 /* Lets stamps pass that can: marks what nobody can see the end of yet, asks each pending queue once how
-   far it is, and waits for none; drain.c. No lock held. */
-void vr_pool_look(struct vr_pool *pool);
+   far it is, and waits for none; drain.c. `idle`: queues that have nothing to do are found out before
+   they are marked, which would keep them busy for a moment. No lock held. */
+void vr_pool_look(struct vr_pool *pool, bool idle);
 
 /* What a pool that is being made needs for its end; pool_end.c. */
 void vr_pool_end_init(struct vr_pool *pool);
@@ -143,6 +168,10 @@ void vr_pool_end_init(struct vr_pool *pool);
 vram_status vr_pool_end(struct vr_pool *pool);
 /* The destructor, also of a half-built pool. */
 void vr_pool_free(void *memory);
+/* Refuses options that make no sense; gives a new pool its range and its spaces. What it has when that
+   fails is its destructor's; foundation.c. */
+vram_status vr_pool_check_options(const struct vram_pool_options *options);
+vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options);
 
 /* The slow halves of the public calls; pool.c. */
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue,

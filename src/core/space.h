@@ -110,7 +110,8 @@ struct vr_plan {
 
 enum vr_want_flag {
     VR_WANT_HELD = 1 << 0,      /* only memory that is mapped already: FOUND or an error, no plan */
-    VR_WANT_NO_GROWTH = 1 << 1, /* hold no more than now: move, whatever the time budget says */
+    VR_WANT_NO_GROWTH = 1 << 1, /* hold at most grow_bytes more than now: move, whatever the time
+                                   budget says */
     VR_WANT_AFTER = 1 << 2,     /* memory that another queue still uses will do: see answer.after */
     VR_WANT_PROBE = 1 << 3      /* FOUND where the policy would have it so, otherwise no plan */
 };
@@ -121,6 +122,7 @@ struct vr_want {
     uint64_t queue;      /* handle number, not 0: who uses it first */
     uint64_t now_ns;     /* a clock that never goes back, for the time budget */
     uint64_t idle_bytes; /* of what is out of the space, how much lies in caches and is no need */
+    uint64_t grow_bytes; /* with VR_WANT_NO_GROWTH: what the driver may still have */
     uint32_t flags;      /* of vr_want_flag */
 };
 

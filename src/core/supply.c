@@ -64,8 +64,9 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     supply.purse_ns = space->purse_ns;
     supply.reserve_ns = space->reserve_ns;
     if (want->flags & VR_WANT_NO_GROWTH) {
-        uint64_t now = held(&supply);
-        supply.limit_bytes = now < supply.limit_bytes ? now : supply.limit_bytes;
+        uint64_t most = held(&supply);
+        most += want->grow_bytes < UINT64_MAX - most ? want->grow_bytes : UINT64_MAX - most;
+        supply.limit_bytes = most < supply.limit_bytes ? most : supply.limit_bytes;
     }
     return supply;
 }

@@ -22,6 +22,7 @@
 #include <string.h>
 
 static struct vr_radix address_map = VR_RADIX_INIT;
+static struct vr_radix passed_map = VR_RADIX_INIT; /* provided to pools out of the former */
 static struct vr_stable record_memory = VR_STABLE_INIT(struct vr_record);
 
 struct vr_record *vr_record_take(const char *operation) {
@@ -34,7 +35,7 @@ struct vr_record *vr_record_take(const char *operation) {
     }
     vr_store(&record->pool, 0, VR_RELAXED);
     record->link = (struct vr_link){NULL, NULL};
-    record->freeing = record->stuck = false;
+    record->freeing = record->stuck = record->passed_on = false;
     record->mappings = NULL;
     record->mapping_count = record->mapping_room = 0;
     return record;
@@ -47,6 +48,10 @@ void vr_record_give(struct vr_record *record) {
     vr_stable_give(&record_memory, record);
 }
 
+static struct vr_radix *map_of(const struct vr_record *record) {
+    return record->passed_on ? &passed_map : &address_map;
+}
+
 vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t bytes,
                               uint64_t device, vram_memory_kind kind, bool is_range,
                               const char *operation) {
@@ -56,7 +61,7 @@ vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t
     vr_store(&record->kind, (uint32_t)kind, VR_RELEASE);
     vr_store(&record->is_range, is_range, VR_RELEASE);
     vr_fetch_add(&record->sequence, 1, VR_RELEASE); /* keeps (1) */
-    vram_status status = vr_radix_insert(&address_map, base, bytes, record);
+    vram_status status = vr_radix_insert(map_of(record), base, bytes, record);
     if (status != VRAM_OK) {
         vr_fetch_add(&record->sequence, 1, VR_ACQ_REL);
     }
@@ -68,17 +73,27 @@ vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t
     return status;
 }
 
+vram_status vr_record_publish_provided(struct vr_record *record, vram_addr base, uint64_t bytes,
+                                       uint64_t device) {
+    struct vr_place place;
+    record->passed_on = vr_address_find(base, &place) && place.device == device && !place.pool &&
+                        place.kind == VRAM_MEMORY_DEVICE &&
+                        vr_inside(base, bytes, place.base, place.bytes);
+    return vr_record_publish(record, base, bytes, device, VRAM_MEMORY_DEVICE, false,
+                             "vram_provider.alloc");
+}
+
 void vr_record_withdraw(struct vr_record *record) {
     uint64_t base = vr_load(&record->base, VR_RELAXED);
     uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
     vr_fetch_add(&record->sequence, 1, VR_ACQ_REL); /* odd first: keeps (2) */
-    vram_status status = vr_radix_remove(&address_map, base, bytes, record);
+    vram_status status = vr_radix_remove(map_of(record), base, bytes, record);
     assert(status == VRAM_OK);
     (void)status;
 }
 
-bool vr_address_find(vram_addr addr, struct vr_place *place) {
-    struct vr_record *record = vr_radix_find(&address_map, addr);
+static bool find_in(struct vr_radix *map, vram_addr addr, struct vr_place *place) {
+    struct vr_record *record = vr_radix_find(map, addr);
     if (!record) {
         return false;
     }
@@ -92,4 +107,16 @@ bool vr_address_find(vram_addr addr, struct vr_place *place) {
     place->pool = vr_load(&record->pool, VR_ACQUIRE);
     uint64_t after = vr_load(&record->sequence, VR_ACQUIRE); /* (3) */
     return before == after && before % 2 == 0 && vr_inside(addr, 1, place->base, place->bytes);
+}
+
+bool vr_address_find(vram_addr addr, struct vr_place *place) {
+    return find_in(&address_map, addr, place);
+}
+
+uint64_t vr_address_pool(vram_addr addr) {
+    struct vr_place place;
+    if (find_in(&address_map, addr, &place) && place.pool) {
+        return place.pool;
+    }
+    return find_in(&passed_map, addr, &place) ? place.pool : 0;
 }

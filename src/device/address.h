@@ -33,6 +33,7 @@ struct vr_record {
     vr_atomic_u32 kind;        /* vram_memory_kind */
     vr_atomic_bool is_range;   /* reserved addresses; memory by mapping */
     vr_atomic_u64 pool;        /* handle of the pool whose memory it is; 0: none */
+    bool passed_on;            /* in the map of memory that was in the other one before */
 
     /* The rest belongs to the device's lock. */
     struct vr_link link;
@@ -62,10 +63,16 @@ void vr_record_give(struct vr_record *record);
 vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t bytes,
                               uint64_t device, vram_memory_kind kind, bool is_range,
                               const char *operation);
+/* The same for memory that a pool's provider gave, record->pool being set. It may be memory of that
+   device that is in the map already: then only vr_address_pool finds the new record. */
+vram_status vr_record_publish_provided(struct vr_record *record, vram_addr base, uint64_t bytes,
+                                       uint64_t device);
 /* Takes it out; never fails. */
 void vr_record_withdraw(struct vr_record *record);
 
 /* The place of an address; false when no live memory is there. Lock-free. */
 bool vr_address_find(vram_addr addr, struct vr_place *place);
+/* The handle of the pool whose memory is there; 0: none. Lock-free. */
+uint64_t vr_address_pool(vram_addr addr);
 
 #endif

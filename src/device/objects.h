@@ -256,6 +256,9 @@ void vr_queue_release(struct vr_queue_object *queue);
 /* Points; point.c. Whether a number of the queue has passed: a look at its word, no driver call. */
 bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value);
 vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value);
+/* For queues that only the program submits to: has the driver say whether the queue is idle, and if so
+   lets the number pass, which need not be marked. */
+void vr_queue_look(struct vr_queue_object *queue, uint64_t value);
 vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
                                 const char *operation);
 /* Waits until all work that the queue was given is done, whether or not it can be marked. */

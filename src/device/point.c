@@ -103,6 +103,15 @@ vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
     return VRAM_OK;
 }
 
+/* A number that is taken and not written is like one whose write was refused: (4). */
+void vr_queue_look(struct vr_queue_object *queue, uint64_t value) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_atomic_max(&queue->issued, value);
+    (void)ask(queue, value);
+    vr_error_restore(&error);
+}
+
 /* Rests a little longer each time: spinning first, since most waits are short. */
 static void rest(unsigned round) {
     if (round < 64) {

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * foundation.c: what a pool is built on: its options, its range of addresses, its spaces.
+ */
+#include "core/pool_object.h"
+
+#include "base/error.h"
+#include "base/option.h"
+#include "base/size.h"
+#include "device/ops.h"
+
+#include <stdio.h>
+
+/* Reserves the pool's range and enters it in the address map. */
+static vram_status reserve_range(struct vr_pool *pool, uint64_t bytes) {
+    static const char operation[] = "vram_pool_create";
+    const struct vram_device_info *info = &pool->device->base.info;
+    uint64_t granule = pool->granule, end;
+    vram_addr base = 0;
+    if (!bytes) {
+        bytes = info->memory_bytes.known ? 2 * info->memory_bytes.value : UINT64_C(1) << 40;
+    }
+    if (!vr_round_up(bytes, granule, &bytes) || !vr_mul(bytes, VR_PART_COUNT, &bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "the range is too large");
+    }
+    struct vr_record *record = vr_record_take(operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vr_vmm_reserve(&pool->device->base, bytes, granule, &base);
+    if (status == VRAM_OK && (!base || base % granule || !vr_add(base, bytes, &end))) {
+        status = vr_fail(VRAM_ERR_CORRUPT, operation,
+                         "the driver reported success with the impossible address 0x%llx",
+                         (unsigned long long)base);
+    } else if (status == VRAM_OK) {
+        vr_store(&record->pool, pool->object.handle, VR_RELAXED);
+        status = vr_record_publish(record, base, bytes, pool->device->object.handle,
+                                   VRAM_MEMORY_DEVICE, true, operation);
+        if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
+            vr_vmm_unreserve(&pool->device->base, base, bytes);
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_record_give(record);
+        return status;
+    }
+    pool->range = record;
+    return VRAM_OK;
+}
+
+static bool stamp_passed(void *user, struct vr_stamp stamp) {
+    struct vr_pool *pool = user;
+    return vr_lane_passed(&pool->lanes, stamp);
+}
+
+/* Each space has one half of the range: addresses cost nothing. */
+static vram_status make_space(struct vr_pool *pool, const struct vram_pool_options *options,
+                              enum vr_pool_part part) {
+    uint64_t bytes = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) / VR_PART_COUNT : 0;
+    struct vr_space_config config = {
+        .mode = pool->range ? VR_SPACE_VMM : VR_SPACE_SEGMENTS,
+        .deterministic = (options->flags & VRAM_POOL_DETERMINISTIC) != 0,
+        .base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) + part * bytes : 0,
+        .bytes = bytes,
+        .granule = pool->granule,
+        .slack_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_SLACK),
+        .share_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_MOVE_SHARE),
+        .credit_ns = vr_option_number(VR_OPTION_POOL_MOVE_CREDIT),
+        .passed = stamp_passed,
+        .user = pool,
+    };
+    return vr_space_create(&config, &pool->spaces[part]);
+}
+
+vram_status vr_pool_check_options(const struct vram_pool_options *options) {
+    static const char operation[] = "vram_pool_create";
+    if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS)) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x",
+                       options->flags);
+    }
+    const struct vram_provider *provider = options->provider;
+    if (provider && (provider->size != sizeof *provider || !provider->alloc || !provider->free ||
+                     (provider->granule &&
+                      (!vr_is_power_of_two(provider->granule) || provider->granule < 4096)))) {
+        return vr_fail(
+            VRAM_ERR_INVALID, operation,
+            "a provider needs its size, both functions, and a granule that is a power of "
+            "two from 4096 or 0");
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options) {
+    const struct vram_device_info *info = &pool->device->base.info;
+    bool vmm =
+        pool->device->base.vmm && !options->provider && !(options->flags & VRAM_POOL_SEGMENTS);
+    if (options->provider) {
+        pool->provider = *options->provider;
+        pool->granule = pool->provider.granule ? pool->provider.granule : 2 * VR_MIB;
+    } else {
+        pool->granule = vmm ? info->vmm_granule.value : info->alloc_granule.value;
+    }
+    pool->flags = options->flags;
+    snprintf(pool->name, sizeof pool->name, "%s", options->name ? options->name : "pool");
+    vr_store(&pool->large_left,
+             info->memory_bytes.known ? info->memory_bytes.value / 200 : 64 * VR_MIB, VR_RELAXED);
+    vram_status status = vmm ? reserve_range(pool, options->range_bytes) : VRAM_OK;
+    for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
+        status = make_space(pool, options, (enum vr_pool_part)part);
+    }
+    return status;
+}
