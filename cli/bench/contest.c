@@ -18,6 +18,7 @@ enum {
     SAMPLE_TOGETHER_NS = 300000, /* the same with several threads, whose starts differ */
     WARM_NS = 20000000,          /* an entry runs at least so long before it counts */
     TURN_NS = 50000,             /* what waking the threads for a sample costs, roughly */
+    PAIRS_MOST = 1 << 24,        /* in a sample */
     SAMPLES_MIN = 5,
     PRELUDE_PART = 16 /* of a sample runs before the clock starts */
 };
@@ -201,24 +202,36 @@ static uint64_t take_turn(struct stage *stage, struct entry *entry, uint64_t pai
     return ns > 0 ? ns : 1;
 }
 
-/* Finds the number of pairs that makes a sample, and leaves the entry warm. Returns the sample's ns. One
-   long turn says little, since anything may have interrupted it: several must be long in a row. */
-static uint64_t warm_up(struct stage *stage, struct entry *entry) {
-    uint64_t goal = lane_count(stage->contest, entry) > 1 ? SAMPLE_TOGETHER_NS : SAMPLE_NS;
-    uint64_t total = 0, ns = 0;
-    uint32_t in_a_row = 0;
-    entry->pairs = stage->contest->plan.pattern == PATTERN_BURST ? BURST_BLOCKS : 1;
-    for (uint32_t turn = 0; (in_a_row < 3 || total < WARM_NS) && turn < 4096; turn++) {
-        ns = take_turn(stage, entry, entry->pairs);
+/* The quickest of a few turns: whatever else ran on the machine meanwhile only made them longer. */
+static uint64_t quickest_turn(struct stage *stage, struct entry *entry, uint64_t *total) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        uint64_t ns = take_turn(stage, entry, entry->pairs);
         if (ns == 0) {
             return 0;
         }
-        total += ns;
-        in_a_row++;
-        if (ns < goal / 2) {
-            entry->pairs *= 2;
-            in_a_row = 0;
-        }
+        *total += ns;
+        least = ns < least ? ns : least;
+    }
+    return least;
+}
+
+/* Finds the number of pairs that makes a sample, and leaves the entry warm. Returns the sample's ns.
+   The first turns tell what starting costs (threads must be woken): it does not count. */
+static uint64_t warm_up(struct stage *stage, struct entry *entry) {
+    uint64_t goal = lane_count(stage->contest, entry) > 1 ? SAMPLE_TOGETHER_NS : SAMPLE_NS;
+    uint64_t total = 0, pairs = stage->contest->plan.pattern == PATTERN_BURST ? BURST_BLOCKS : 1;
+    entry->pairs = pairs;
+    uint64_t start = quickest_turn(stage, entry, &total), ns = start;
+    while (ns > 0 && entry->pairs < PAIRS_MOST && ns < start + goal / 2) {
+        entry->pairs *= 2;
+        ns = quickest_turn(stage, entry, &total);
+    }
+    if (ns > 0 && entry->pairs == 2 * pairs && start >= goal / 2) {
+        entry->pairs = pairs; /* one pair is a sample already */
+    }
+    while (ns > 0 && total < WARM_NS) {
+        ns = quickest_turn(stage, entry, &total);
     }
     return ns;
 }

@@ -162,17 +162,14 @@ bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t 
         return false;
     }
     bin->blocks[bin->count++] = block;
-    vr_count(&cache->counts.cached_bytes, bytes);
     return true;
 }
 
-static uint32_t empty_bin(struct vr_cache *cache, uint32_t *count, struct vr_block **from,
-                          struct vr_block **blocks, uint32_t room) {
+static uint32_t empty_bin(uint32_t *count, struct vr_block **from, struct vr_block **blocks,
+                          uint32_t room) {
     uint32_t taken = 0;
     while (*count && taken < room) {
-        blocks[taken] = from[--*count];
-        vr_uncount(&cache->counts.cached_bytes, vr_load(&blocks[taken]->bytes, VR_RELAXED));
-        taken++;
+        blocks[taken++] = from[--*count];
     }
     return taken;
 }
@@ -181,11 +178,11 @@ uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32
     uint32_t taken = 0;
     for (uint32_t i = 1; i <= VR_SMALL_UNITS; i++) {
         struct vr_bin *bin = &cache->small[i];
-        taken += empty_bin(cache, &bin->count, bin->blocks, blocks + taken, room - taken);
+        taken += empty_bin(&bin->count, bin->blocks, blocks + taken, room - taken);
     }
     for (uint32_t i = 0; i < VR_EXACT_BINS; i++) {
         struct vr_exact_bin *bin = &cache->exact[i];
-        taken += empty_bin(cache, &bin->count, bin->blocks, blocks + taken, room - taken);
+        taken += empty_bin(&bin->count, bin->blocks, blocks + taken, room - taken);
         if (!bin->count && bin->bytes > VR_LARGE_BYTES) {
             vr_pool_large_give(cache->pool, bin->bytes);
             cache->large_bytes -= bin->bytes;
@@ -193,6 +190,17 @@ uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32
         }
     }
     return taken;
+}
+
+uint64_t vr_cache_bytes(const struct vr_cache *cache) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 1; i <= VR_SMALL_UNITS; i++) {
+        bytes += (uint64_t)cache->small[i].count * i * VR_UNIT;
+    }
+    for (uint32_t i = 0; i < VR_EXACT_BINS; i++) {
+        bytes += cache->exact[i].count * cache->exact[i].bytes;
+    }
+    return bytes;
 }
 
 /* ------------------------------------------------------------- large blocks */

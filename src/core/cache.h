@@ -48,12 +48,13 @@ struct vr_exact_bin {
     struct vr_block *blocks[VR_EXACT_DEPTH];
 };
 
-/* What a cache counts. Only rises; the owner's, read by anybody. */
+/* What a cache counts: written by the owner, read by anybody. A hit writes four of them, no more: hits
+   are the allocations without the misses, and what lies in the bins is summed when somebody asks. */
 struct vr_cache_counts {
-    vr_atomic_u64 allocs, frees, hits, returns;
-    vr_atomic_u64 requested_in, requested_out; /* bytes as asked for, handed out and taken back */
-    vr_atomic_u64 held_in, held_out;           /* the same after rounding */
-    vr_atomic_u64 cached_bytes;                /* in the bins now */
+    vr_atomic_u64 allocs, misses;   /* all, and those that no bin could serve */
+    vr_atomic_u64 frees, overflows; /* all, and those that no bin could keep */
+    vr_atomic_u64 requested; /* bytes as asked for: handed out minus taken back, modulo 2^64 */
+    vr_atomic_u64 held;      /* the same after rounding */
 };
 
 struct vr_cache {
@@ -64,8 +65,7 @@ struct vr_cache {
     uint32_t shy;         /* large blocks to let pass: the pool was short of memory just now */
     uint64_t large_bytes; /* of large blocks in exact bins, charged to the pool's budget */
     struct vr_cache_counts counts;
-    int64_t
-        high_bytes; /* most of requested_in - requested_out since it was last told to the pool */
+    int64_t high_bytes; /* most of counts.requested since it was last told to the pool */
     int64_t told_bytes; /* what that was then */
     struct vr_bin small[VR_SMALL_UNITS + 1];
     struct vr_exact_bin exact[VR_EXACT_BINS];
@@ -113,8 +113,7 @@ static inline void vr_uncount(vr_atomic_u64 *counter, uint64_t value) {
 /* Bytes that were handed out through this cache and not taken back through it; below 0 when others'
    blocks were. Inside enter. */
 static inline int64_t vr_cache_live(const struct vr_cache *cache) {
-    return (int64_t)(vr_load(&cache->counts.requested_in, VR_RELAXED) -
-                     vr_load(&cache->counts.requested_out, VR_RELAXED));
+    return (int64_t)vr_load(&cache->counts.requested, VR_RELAXED);
 }
 
 /* A cached block of exactly `bytes`, or NULL. Inside enter. */
@@ -131,9 +130,6 @@ static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t by
             block = bin->blocks[--bin->count];
         }
     }
-    if (block) {
-        vr_uncount(&cache->counts.cached_bytes, bytes);
-    }
     return block;
 }
 
@@ -145,7 +141,6 @@ static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, 
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         if (__builtin_expect(bin->count < VR_SMALL_DEPTH, 1)) {
             bin->blocks[bin->count++] = block;
-            vr_count(&cache->counts.cached_bytes, bytes);
             return true;
         }
         return false;
@@ -153,7 +148,6 @@ static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, 
     struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
     if (__builtin_expect(bin->bytes == bytes && bin->count == 0, 1)) {
         bin->blocks[bin->count++] = block;
-        vr_count(&cache->counts.cached_bytes, bytes);
         return true;
     }
     return vr_cache_put_slow(cache, block, bytes);
@@ -162,6 +156,9 @@ static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, 
 /* Makes a cache and enters it in the thread's table. Not busy. NULL with the error set. */
 struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
                                uint64_t pool_handle, uint64_t queue_handle);
+
+/* Bytes of the blocks in all bins. The thread is kept out. */
+uint64_t vr_cache_bytes(const struct vr_cache *cache);
 
 /* Takes up to `room` blocks of any size out of the cache. Inside enter, or revoked. */
 uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32_t room);

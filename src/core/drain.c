@@ -255,14 +255,11 @@ void vr_pool_drain(struct vr_pool *pool) {
 /* Adds a dying cache's counts to the pool's. */
 static void keep_counts(struct vr_pool *pool, const struct vr_cache_counts *counts) {
     vr_fetch_add(&pool->past.allocs, vr_load(&counts->allocs, VR_RELAXED), VR_RELAXED);
+    vr_fetch_add(&pool->past.misses, vr_load(&counts->misses, VR_RELAXED), VR_RELAXED);
     vr_fetch_add(&pool->past.frees, vr_load(&counts->frees, VR_RELAXED), VR_RELAXED);
-    vr_fetch_add(&pool->past.hits, vr_load(&counts->hits, VR_RELAXED), VR_RELAXED);
-    vr_fetch_add(&pool->past.returns, vr_load(&counts->returns, VR_RELAXED), VR_RELAXED);
-    vr_fetch_add(&pool->past.requested_in, vr_load(&counts->requested_in, VR_RELAXED), VR_RELAXED);
-    vr_fetch_add(&pool->past.requested_out, vr_load(&counts->requested_out, VR_RELAXED),
-                 VR_RELAXED);
-    vr_fetch_add(&pool->past.held_in, vr_load(&counts->held_in, VR_RELAXED), VR_RELAXED);
-    vr_fetch_add(&pool->past.held_out, vr_load(&counts->held_out, VR_RELAXED), VR_RELAXED);
+    vr_fetch_add(&pool->past.overflows, vr_load(&counts->overflows, VR_RELAXED), VR_RELAXED);
+    vr_fetch_add(&pool->past.requested, vr_load(&counts->requested, VR_RELAXED), VR_RELAXED);
+    vr_fetch_add(&pool->past.held, vr_load(&counts->held, VR_RELAXED), VR_RELAXED);
 }
 
 static void drop(struct vr_cache *cache) {

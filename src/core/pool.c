@@ -25,8 +25,8 @@ static inline vram_addr hand_out(struct vr_cache *cache, struct vr_block *block,
     vr_store(&block->state, VR_BLOCK_LIVE, VR_RELEASE);
     cache->recent[vr_recent_index(addr)] = block;
     vr_count(&cache->counts.allocs, 1);
-    vr_count(&cache->counts.requested_in, size);
-    vr_count(&cache->counts.held_in, bytes);
+    vr_count(&cache->counts.requested, size);
+    vr_count(&cache->counts.held, bytes);
     int64_t live = vr_cache_live(cache);
     if (__builtin_expect(live > cache->high_bytes, 0)) {
         cache->high_bytes = live;
@@ -52,8 +52,8 @@ static inline bool claim(struct vr_block *block) {
 static inline void count_free(struct vr_cache *cache, const struct vr_block *block,
                               uint64_t bytes) {
     vr_count(&cache->counts.frees, 1);
-    vr_count(&cache->counts.requested_out, block->requested);
-    vr_count(&cache->counts.held_out, bytes);
+    vr_uncount(&cache->counts.requested, block->requested);
+    vr_uncount(&cache->counts.held, bytes);
 }
 
 vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
@@ -64,7 +64,6 @@ vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_a
         struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
         struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
         if (__builtin_expect(block != NULL, 1)) {
-            vr_count(&cache->counts.hits, 1);
             *addr = hand_out(cache, block, size, bytes);
             vr_thread_leave(thread);
             return VRAM_OK;
@@ -74,8 +73,11 @@ vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_a
     return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
 }
 
-static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
-static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
+/* Kept out of line: what they put on the stack would have to be guarded in every hit. */
+__attribute__((noinline)) static vram_status free_slow(vram_pool *handle, vram_addr addr,
+                                                       vram_queue *queue);
+__attribute__((noinline)) static void free_overflow(struct vr_cache *cache, struct vr_block *block,
+                                                    uint64_t bytes);
 
 vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     struct vr_thread_state *thread = vr_thread_current;
@@ -87,7 +89,6 @@ vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
             count_free(cache, block, bytes);
             if (__builtin_expect(!block->uses && !block->pins && vr_cache_put(cache, block, bytes),
                                  1)) {
-                vr_count(&cache->counts.returns, 1);
                 vr_thread_leave(thread);
             } else {
                 free_overflow(cache, block, bytes); /* leaves */
@@ -108,11 +109,11 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     uint64_t queue = cache->queue_handle;
     uint32_t count = 0, keep = VR_SMALL_DEPTH / 2;
     blocks[count++] = block;
+    vr_count(&cache->counts.overflows, 1);
     if (bytes <= VR_SMALL_BYTES && !block->uses && !block->pins) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         while (bin->count > keep && count < VR_SMALL_DEPTH) {
             blocks[count++] = bin->blocks[--bin->count];
-            vr_uncount(&cache->counts.cached_bytes, bytes);
         }
     }
     /* The reference keeps the pool once the thread is outside. A pool that is at its end already takes
@@ -236,14 +237,16 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
     if (!cache) { /* without a cache the block is counted by the pool itself */
         block->requested = request->size;
         vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
-        vr_fetch_add(&pool->past.requested_in, request->size, VR_RELAXED);
-        vr_fetch_add(&pool->past.held_in, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
+        vr_fetch_add(&pool->past.misses, 1, VR_RELAXED);
+        vr_fetch_add(&pool->past.requested, request->size, VR_RELAXED);
+        vr_fetch_add(&pool->past.held, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
         vr_pool_tell_bytes(pool, (int64_t)request->size, (int64_t)request->size);
         vr_store(&block->state, VR_BLOCK_LIVE, VR_RELEASE);
         vr_pool_return(pool, request->queue, more, extra);
         return addr;
     }
     hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED));
+    vr_count(&cache->counts.misses, 1);
     vr_pool_tell(cache);
     while (extra > 0 && vr_cache_put(cache, more[extra - 1], request->bytes)) {
         extra--;
@@ -298,12 +301,14 @@ static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     if (cache) {
         count_free(cache, block, bytes);
+        vr_count(&cache->counts.overflows, 1);
         vr_pool_tell(cache);
         vr_thread_leave(cache->thread);
     } else {
         vr_fetch_add(&pool->past.frees, 1, VR_RELAXED);
-        vr_fetch_add(&pool->past.requested_out, block->requested, VR_RELAXED);
-        vr_fetch_add(&pool->past.held_out, bytes, VR_RELAXED);
+        vr_fetch_add(&pool->past.overflows, 1, VR_RELAXED);
+        vr_fetch_sub(&pool->past.requested, block->requested, VR_RELAXED);
+        vr_fetch_sub(&pool->past.held, bytes, VR_RELAXED);
         vr_pool_tell_bytes(pool, 0, -(int64_t)block->requested);
     }
     vr_pool_return_new(pool, queue, block);

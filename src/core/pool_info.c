@@ -247,19 +247,16 @@ void vr_pool_tell(struct vr_cache *cache) {
 struct sums {
     const struct vr_pool *pool;
     struct vram_pool_stats *stats;
-    uint64_t held_in, held_out, requested_in, requested_out;
+    uint64_t misses, overflows;
 };
 
 static void add_counts(struct sums *sums, const struct vr_cache_counts *counts) {
     sums->stats->allocs += vr_load(&counts->allocs, VR_RELAXED);
     sums->stats->frees += vr_load(&counts->frees, VR_RELAXED);
-    sums->stats->hits += vr_load(&counts->hits, VR_RELAXED);
-    sums->stats->returns += vr_load(&counts->returns, VR_RELAXED);
-    sums->stats->cached_bytes += vr_load(&counts->cached_bytes, VR_RELAXED);
-    sums->held_in += vr_load(&counts->held_in, VR_RELAXED);
-    sums->held_out += vr_load(&counts->held_out, VR_RELAXED);
-    sums->requested_in += vr_load(&counts->requested_in, VR_RELAXED);
-    sums->requested_out += vr_load(&counts->requested_out, VR_RELAXED);
+    sums->stats->requested_bytes += vr_load(&counts->requested, VR_RELAXED);
+    sums->stats->allocated_bytes += vr_load(&counts->held, VR_RELAXED);
+    sums->misses += vr_load(&counts->misses, VR_RELAXED);
+    sums->overflows += vr_load(&counts->overflows, VR_RELAXED);
 }
 
 static void add_thread(struct vr_thread_state *thread, void *user) {
@@ -268,6 +265,7 @@ static void add_thread(struct vr_thread_state *thread, void *user) {
         if (thread->caches[i] && thread->caches[i]->pool == sums->pool) {
             vr_pool_tell(thread->caches[i]);
             add_counts(sums, &thread->caches[i]->counts);
+            sums->stats->cached_bytes += vr_cache_bytes(thread->caches[i]);
             sums->stats->thread_cache_bytes += sizeof *thread->caches[i];
         }
     }
@@ -316,9 +314,9 @@ vram_status vram_pool_stats_get(vram_pool *handle, vram_pool_stats *stats) {
     struct sums sums = {.pool = pool, .stats = &full};
     vr_thread_visit_all(add_thread, &sums);
     add_counts(&sums, &pool->past);
-    full.requested_bytes = sums.requested_in - sums.requested_out;
     full.peak_requested_bytes = vr_load(&pool->requested_peak, VR_RELAXED);
-    full.allocated_bytes = sums.held_in - sums.held_out;
+    full.hits = full.allocs - sums.misses;
+    full.returns = full.frees - sums.overflows;
     full.live_blocks = full.allocs - full.frees;
     add_space(pool, &full);
     add_calls(pool, &full);
