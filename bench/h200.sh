@@ -248,8 +248,11 @@ stage_handout() {
     step nvcc 120 nvcc.txt "$nvcc" -O2 -std=c++17 -arch="${CUDA_ARCH:-native}" -Iinclude \
         -o "$work/handout_cuda" bench/handout_cuda.cu "$build/libvram.a" -lpthread -ldl || finish
     export CUDA_DEVICE_MAX_CONNECTIONS=32 # as many streams side by side as the device has channels
-    step broken 60 broken.json "$work/handout_cuda" --broken --handouts 200000 --seconds 20
-    step short 60 short.json "$work/handout_cuda" --handouts 200000 --seconds 30 --seed 2
+    # Kernels of 10 ms: whatever a pool does meanwhile, memory that it hands out early is still written.
+    step broken 60 broken.json "$work/handout_cuda" --broken --ticks 20000000 --handouts 200000 \
+        --seconds 20
+    step slow 60 slow.json "$work/handout_cuda" --ticks 20000000 --handouts 200000 --seconds 30 \
+        --seed 2
     step handout 240 handout.json "$work/handout_cuda" --handouts "${HANDOUTS:-10000000}" \
         --seconds "${HANDOUT_SECONDS:-170}"
     rm -f "$work/handout_cuda"

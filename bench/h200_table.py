@@ -106,7 +106,7 @@ def handout_table(folder):
     good = True
     print(f"\n{'':10} {'from stream to stream':>21} {'hand-outs':>10} {'freed running':>13} "
           f"{'early reuse':>11} {'seconds':>8}")
-    for name in ("broken", "short", "handout"):
+    for name in ("broken", "slow", "handout"):
         one = read(os.path.join(folder, name + ".json"))
         if one is None:
             print(f"{name:10} no result")

@@ -36,7 +36,7 @@ struct open_plan {
 };
 
 struct counts {
-    uint64_t found, plans, commits, aborts, refused, frees, trims, host_failures, lost_most;
+    uint64_t found, plans, commits, aborts, refused, frees, trims, sweeps, host_failures, lost_most;
 };
 
 struct session {
@@ -268,6 +268,15 @@ static void alloc_one(struct session *session) {
     }
 }
 
+static void sweep(struct session *session) {
+    struct open_plan *slot = free_slot(session);
+    struct vr_plan *plan = NULL;
+    if (slot && vr_space_sweep(session->space, &plan) == VRAM_OK && plan) {
+        open_begin(session, slot, plan, &(struct vr_want){.bytes = 0});
+        session->counts.sweeps++;
+    }
+}
+
 static void trim(struct session *session) {
     struct open_plan *slot = free_slot(session);
     struct vr_plan *plan = NULL;
@@ -297,6 +306,8 @@ static void operate(struct session *session) {
         session->appetite = below(session, (uint64_t)WORLD_GRANULES * WORLD_GRANULE / 2);
     } else if (kind < 4) {
         trim(session);
+    } else if (kind < 20) {
+        sweep(session);
     } else if (kind < 100) {
         pass_time(session);
     } else if (kind < 100 + (hungry ? 600u : 300u)) {
@@ -343,6 +354,8 @@ static void wind_up(struct session *session) {
     }
     memcpy(session->world.passed, session->world.issued, sizeof session->world.passed);
     judge(session);
+    sweep(session);
+    finish_plans(session);
     vram_status status = vr_space_trim(session->space, 0, &plan);
     if (status == VRAM_OK && plan) {
         open_begin(session, free_slot(session), plan, &(struct vr_want){.bytes = 0});
@@ -361,6 +374,7 @@ static bool session_begin(struct session *session, enum vr_space_mode mode, uint
     session->appetite = (uint64_t)WORLD_GRANULES * WORLD_GRANULE / 4;
     session->config = (struct vr_space_config){
         .mode = mode,
+        .alias = mode == VR_SPACE_VMM && seed % 4 < 2,
         .base = WORLD_BASE,
         .bytes = (uint64_t)WORLD_GRANULES * WORLD_GRANULE,
         .granule = WORLD_GRANULE,
@@ -372,6 +386,7 @@ static bool session_begin(struct session *session, enum vr_space_mode mode, uint
         .passed = world_passed,
         .user = &session->world,
     };
+    session->world.alias = session->config.alias;
     for (int i = 0; i < PLANS_MOST; i++) {
         session->open[i].failed = calloc(UNDO_MOST, sizeof(bool));
         if (!session->open[i].failed) {
@@ -399,13 +414,13 @@ static void report(const struct session *session, const char *mode, uint64_t ops
         json ? "{\"mode\": \"%s\", \"seed\": %" PRIu64 ", \"ops\": %" PRIu64 ", \"found\": %" PRIu64
                ", \"plans\": %" PRIu64 ", \"commits\": %" PRIu64 ", \"aborts\": %" PRIu64
                ", \"refused\": %" PRIu64 ", \"host_failures\": %" PRIu64 ", \"trims\": %" PRIu64
-               ", \"lost\": %" PRIu64 ", \"violations\": %" PRIu64 "}\n"
+               ", \"sweeps\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"violations\": %" PRIu64 "}\n"
              : "model %s, seed %" PRIu64 ": %" PRIu64 " operations; %" PRIu64 " found, %" PRIu64
                " planned (%" PRIu64 " committed, %" PRIu64 " aborted), %" PRIu64
                " refused, host memory failed %" PRIu64 ", %" PRIu64 " trims, %" PRIu64
-               " handles lost: %" PRIu64 " violations\n";
+               " sweeps, %" PRIu64 " handles lost: %" PRIu64 " violations\n";
     printf(form, mode, seed, ops, counts->found, counts->plans, counts->commits, counts->aborts,
-           counts->refused, counts->host_failures, counts->trims, counts->lost_most,
+           counts->refused, counts->host_failures, counts->trims, counts->sweeps, counts->lost_most,
            session->world.violations);
 }
 

@@ -91,6 +91,56 @@ static void set_mapped(struct world *world, uint64_t addr, uint64_t bytes, uint6
         }
         world->mapped[i] = to;
         world->accessible[i] = false;
+        world->twin[i] = 0;
+    }
+}
+
+/* The row of a handle; of native 0: a free one. There are no more handles than granules. */
+static struct world_handle *handle_row(struct world *world, uint64_t native) {
+    for (uint64_t i = 0; i < WORLD_GRANULES; i++) {
+        if (world->handles[i].native == native) {
+            return &world->handles[i];
+        }
+    }
+    world_blame(world, "there is no handle %llu", hex(native));
+    return &world->handles[0];
+}
+
+static void map_handle(struct world *world, const struct vr_step *step) {
+    struct world_handle *row = handle_row(world, step->piece->native);
+    set_mapped(world, step->addr, step->bytes, 0, row->native);
+    uint64_t at = index_at(world, step->addr, step->bytes, WORLD_GRANULE);
+    for (uint64_t i = 0; row->place && i < step->bytes / WORLD_GRANULE; i++) {
+        world->twin[at + i] = row->place + i;
+    }
+    row->place = at + 1;
+}
+
+static void unmap_handle(struct world *world, const struct vr_step *step) {
+    struct world_handle *row = handle_row(world, step->piece->native);
+    uint64_t at = index_at(world, step->addr, step->bytes, WORLD_GRANULE);
+    if (row->place == at + 1) {
+        row->place = world->twin[at];
+    }
+    for (uint64_t i = 0; i < WORLD_GRANULES; i++) {
+        uint64_t twin = world->twin[i];
+        if (twin > at && twin <= at + step->bytes / WORLD_GRANULE) {
+            world->twin[i] = world->twin[twin - 1];
+        }
+    }
+    set_mapped(world, step->addr, step->bytes, row->native, 0);
+}
+
+/* What work may still do to a twin it does to this one too. */
+static void inherit(struct world *world, uint64_t granule) {
+    uint64_t units = WORLD_GRANULE / 512, twin = world->twin[granule] - 1;
+    for (uint64_t i = 0; i < units; i++) {
+        const struct world_unit *unit = &world->units[twin * units + i];
+        if (unit->owner) {
+            world_blame(world, "granule %llu has the memory of block %u", hex(granule),
+                        unit->owner);
+        }
+        world->units[granule * units + i].freed = unit->freed;
     }
 }
 
@@ -109,6 +159,9 @@ static void allow(struct world *world, uint64_t addr, uint64_t bytes) {
     for (uint64_t i = at; i < at + bytes / WORLD_GRANULE; i++) {
         if (!world->mapped[i]) {
             world_blame(world, "access to granule %llu, which has nothing", hex(i));
+        }
+        if (world->twin[i] && !world->accessible[i]) {
+            inherit(world, i);
         }
         world->accessible[i] = true;
     }
@@ -150,16 +203,21 @@ bool world_step(struct world *world, struct vr_step *step, bool segments) {
             return false;
         }
         piece->native = ++world->natives;
+        *handle_row(world, 0) = (struct world_handle){.native = piece->native};
         world->held_bytes += step->bytes;
         break;
     case VR_STEP_UNMAP:
         expect_idle(world, step->addr, step->bytes);
-        set_mapped(world, step->addr, step->bytes, piece->native, 0);
-        expect_nowhere(world, piece->native);
+        unmap_handle(world, step);
+        if (!world->alias) {
+            expect_nowhere(world, piece->native);
+        }
         break;
     case VR_STEP_MAP:
-        expect_nowhere(world, piece->native);
-        set_mapped(world, step->addr, step->bytes, 0, piece->native);
+        if (!world->alias) {
+            expect_nowhere(world, piece->native);
+        }
+        map_handle(world, step);
         break;
     case VR_STEP_ACCESS:
         allow(world, step->addr, step->bytes);
@@ -170,6 +228,7 @@ bool world_step(struct world *world, struct vr_step *step, bool segments) {
             set_mapped(world, step->addr, step->bytes, piece->native, 0);
         }
         expect_nowhere(world, piece->native);
+        *handle_row(world, piece->native) = (struct world_handle){0};
         world->held_bytes -= step->bytes;
         break;
     }

@@ -25,14 +25,22 @@ struct world_unit {
     struct vr_stamp freed; /* of the last free */
 };
 
+/* A handle, and the first granule + 1 of the place where it was mapped last; 0: nowhere. */
+struct world_handle {
+    uint64_t native, place;
+};
+
 struct world {
     struct world_unit units[WORLD_UNITS];
     uint64_t mapped[WORLD_GRANULES]; /* native number of what is mapped; 0: nothing */
     bool accessible[WORLD_GRANULES];
+    uint64_t twin[WORLD_GRANULES];     /* granule + 1 that had the same memory before; 0: none */
+    bool alias;                        /* a handle may be mapped at several places */
     uint64_t issued[WORLD_QUEUES + 1]; /* highest value stamped, by queue number */
     uint64_t passed[WORLD_QUEUES + 1]; /* how far each queue has come */
     uint64_t natives;                  /* numbers given out */
-    uint64_t held_bytes;               /* created and not released */
+    struct world_handle handles[WORLD_GRANULES]; /* those there are; native 0: a free row */
+    uint64_t held_bytes;                         /* created and not released */
     uint64_t violations;
     char first[256]; /* the first violation */
 };

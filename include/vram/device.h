@@ -80,7 +80,8 @@ VRAM_API vram_status vram_backend_info_get(vram_context *context, uint32_t index
     X(HOST_ACCESS, 6, "host_access", "the host may dereference device memory")                     \
     X(MEMORY_INFO, 7, "memory_info", "the driver says how much memory is free")                    \
     X(ADOPT, 8, "adopt", "takes queues that the program made itself")                              \
-    X(SIMULATED, 9, "simulated", "no hardware behind it; times are those of a model")
+    X(SIMULATED, 9, "simulated", "no hardware behind it; times are those of a model")              \
+    X(ALIAS, 10, "alias", "maps one handle of physical memory at several addresses")
 
 typedef enum vram_cap {
 #define VRAM_CAP_ENUM(NAME, bit, name, text) VRAM_CAP_##NAME = 1 << (bit),

@@ -11,6 +11,7 @@
  *   vmm=on|off    virtual memory management (on)          info=on|off   tells free memory (on)
  *   seed=N        of lag and order (1)                    journal=N     calls remembered (1024)
  *   lag=N         work is done up to N calls late (0; 0 to 10000)
+ *   alias=on|off  one handle may be mapped at several addresses (on)
  *   real=on|off   addresses that the host may dereference, and kernels (off)
  *   lose=N[:D]    every device, or only device D, is lost at its n-th call
  *   fault=CALL:N[:CODE[:forever]]  as vram_sim_fault. CALL is a name of VRAM_SIM_CALL_MAP; CODE a

@@ -194,12 +194,14 @@ typedef vram_status vr_vmm_unreserve_fn(struct vr_device *device, vram_addr addr
 typedef vram_status vr_vmm_create_fn(struct vr_device *device, uint64_t bytes, uint64_t *handle);
 /* Gives it back; it is mapped nowhere. [lost] */
 typedef vram_status vr_vmm_release_fn(struct vr_device *device, uint64_t handle, uint64_t bytes);
-/* Maps one whole handle at `addr`, not yet accessible. */
+/* Maps one whole handle at `addr`, not yet accessible. It is mapped nowhere else, except with
+   VRAM_CAP_ALIAS: then what work of a queue writes at one address later work of the same queue reads
+   at the other, and each place is made accessible and unmapped by itself. */
 typedef vram_status vr_vmm_map_fn(struct vr_device *device, vram_addr addr, uint64_t handle,
                                   uint64_t bytes);
 /* Makes whole mapped handles in [addr, addr + bytes) readable and writable by this device. */
 typedef vram_status vr_vmm_access_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
-/* Unmaps the one whole handle mapped at `addr`. No submitted work uses it any more. [lost] */
+/* Unmaps the one whole handle mapped at `addr`. No submitted work uses it there any more. [lost] */
 typedef vram_status vr_vmm_unmap_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
 
 struct vr_vmm_ops {

@@ -41,7 +41,8 @@ enum vr_span_kind {
     VR_SPAN_BLOCK = 1, /* handed out */
     VR_SPAN_HOLE = 2,  /* free, with memory behind it */
     VR_SPAN_VOID = 3,  /* addresses only */
-    VR_SPAN_CLAIM = 4  /* part of an open plan, or lost to one that failed */
+    VR_SPAN_CLAIM = 4, /* part of an open plan, or lost to one that failed */
+    VR_SPAN_GHOST = 5  /* where a piece was mapped, and still is until work has ended */
 };
 
 struct vr_span {
@@ -49,8 +50,8 @@ struct vr_span {
     bool lost;                       /* a claim that no plan will give back */
     struct vr_block *before, *after; /* neighbours by address */
     struct vr_block *left, *right;   /* free: in the tree by size */
-    struct vr_link age;              /* holes: in the list of pending or of idle ones */
-    struct vr_piece *segment;        /* the segment it lies in; NULL where memory is mapped */
+    struct vr_link age;              /* in the list of pending or idle holes, or of ghosts */
+    struct vr_piece *segment;        /* the segment it lies in, or a ghost's piece; else NULL */
 };
 
 /* What a hit writes lies in a line of its own, so that threads with neighbouring blocks do not meet. */

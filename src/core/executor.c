@@ -284,10 +284,26 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
     return status;
 }
 
+void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space) {
+    struct vr_plan *plan = NULL;
+    struct vr_block *none = NULL;
+    struct vram_error error;
+    uint64_t grown;
+    vr_error_save(&error);
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_space_sweep(space, &plan);
+    vr_mutex_unlock(&pool->lock);
+    if (status == VRAM_OK && plan) {
+        (void)vr_pool_execute(pool, space, plan, &none, &grown);
+    }
+    vr_error_restore(&error);
+}
+
 vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_t keep_bytes) {
     struct vr_plan *plan = NULL;
     struct vr_block *none = NULL;
     uint64_t grown;
+    vr_pool_sweep(pool, space);
     vr_mutex_lock(&pool->lock);
     vram_status status = vr_space_trim(space, keep_bytes, &plan);
     vr_mutex_unlock(&pool->lock);
@@ -296,13 +312,32 @@ vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_
 
 /* -------------------------------------------------------------------- end */
 
+/* Unmaps the further places of pieces; a piece keeps those that the driver refuses to unmap. */
+static void unmap_ghosts(struct vr_pool *pool, struct vr_space *space) {
+    for (struct vr_block *ghost = vr_space_ghost_next(space, NULL); ghost;
+         ghost = vr_space_ghost_next(space, ghost)) {
+        struct vr_piece *piece = ghost->span.segment;
+        struct vr_step step = {.kind = VR_STEP_UNMAP,
+                               .piece = piece,
+                               .addr = vr_load(&ghost->addr, VR_RELAXED),
+                               .bytes = piece->bytes};
+        if (run_step(pool, &step) == VRAM_OK || run_step(pool, &step) == VRAM_OK) {
+            piece->ghosts--;
+        }
+    }
+}
+
 static void release_space(struct vr_pool *pool, struct vr_space *space) {
+    unmap_ghosts(pool, space);
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
         struct vr_step step = {.piece = piece, .addr = piece->addr, .bytes = piece->bytes};
         bool mapped = pool->range && piece->addr != VR_NOWHERE;
         step.kind = VR_STEP_UNMAP;
         if (mapped && run_step(pool, &step) != VRAM_OK && run_step(pool, &step) != VRAM_OK) {
+            piece->ghosts++; /* it stays mapped */
+        }
+        if (piece->ghosts) {
             pool->range->stuck = true;
             continue;
         }

@@ -56,10 +56,13 @@ static bool stamp_passed(void *user, struct vr_stamp stamp) {
 /* Each space has one half of the range: addresses cost nothing. */
 static vram_status make_space(struct vr_pool *pool, const struct vram_pool_options *options,
                               enum vr_pool_part part) {
+    const struct vram_device_info *info = &pool->device->base.info;
     uint64_t bytes = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) / VR_PART_COUNT : 0;
     struct vr_space_config config = {
         .mode = pool->range ? VR_SPACE_VMM : VR_SPACE_SEGMENTS,
         .deterministic = (options->flags & VRAM_POOL_DETERMINISTIC) != 0,
+        .alias = (info->caps & info->caps_known & VRAM_CAP_ALIAS) != 0 &&
+                 !(options->flags & VRAM_POOL_DETERMINISTIC),
         .base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) + part * bytes : 0,
         .bytes = bytes,
         .granule = pool->granule,

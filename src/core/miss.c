@@ -108,6 +108,7 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
                              uint64_t *grown, struct vr_block **block) {
     struct vr_space *space = vr_pool_space(pool, request->bytes);
     struct vr_answer answer;
+    vr_pool_sweep(pool, space);
     vr_mutex_lock(&pool->lock);
     pool->plans++;
     vram_status status = ask(pool, request, flags, *grown, &answer);

@@ -61,15 +61,20 @@ static void push(struct vr_plan *plan, enum vr_step_kind kind, struct vr_plan_it
                                                   .item = item};
 }
 
+static bool is_released(const struct vr_plan *plan, const struct vr_plan_item *item) {
+    return !item->fresh && !item->target && !plan->sweep;
+}
+
 /* All steps of one kind, MAP and ACCESS apart. A segment is released where it lies: it is never mapped. */
 static void push_all(const struct vr_space *space, struct vr_plan *plan, enum vr_step_kind kind) {
     for (uint32_t i = 0; i < plan->item_count; i++) {
         struct vr_plan_item *item = &plan->items[i];
+        bool mapped = item->source && space->config.mode == VR_SPACE_VMM;
         bool due = kind == VR_STEP_CREATE    ? item->fresh
-                   : kind == VR_STEP_RELEASE ? !item->fresh && !item->target
-                                             : item->source && space->config.mode == VR_SPACE_VMM;
+                   : kind == VR_STEP_RELEASE ? is_released(plan, item)
+                                             : mapped && !item->alias;
         if (due) {
-            push(plan, kind, item, item->piece->addr);
+            push(plan, kind, item, mapped ? vr_span_addr(item->source) : item->piece->addr);
         }
     }
 }
@@ -103,13 +108,14 @@ static void push_maps(struct vr_plan *plan) {
 static void count_items(struct vr_plan *plan) {
     for (uint32_t i = 0; i < plan->item_count; i++) {
         const struct vr_plan_item *item = &plan->items[i];
-        bool released = !item->fresh && !item->target;
+        bool released = is_released(plan, item);
+        bool moved = !item->fresh && item->target;
         plan->created_handles += item->fresh;
         plan->created_bytes += item->fresh ? item->piece->bytes : 0;
         plan->released_handles += released;
         plan->released_bytes += released ? item->piece->bytes : 0;
-        plan->moved_handles += !item->fresh && !released;
-        plan->moved_bytes += !item->fresh && !released ? item->piece->bytes : 0;
+        plan->moved_handles += moved;
+        plan->moved_bytes += moved ? item->piece->bytes : 0;
     }
 }
 
@@ -185,6 +191,32 @@ static void mark_done(struct vr_plan *plan, uint32_t done) {
     }
 }
 
+/* Nothing is mapped there any more, and no work can come. */
+static void void_add(struct vr_space *space, struct vr_block *span) {
+    span->span.kind = VR_SPAN_VOID;
+    span->stamp = (struct vr_stamp){0};
+    vr_hole_add(space, span);
+}
+
+/* The place becomes a ghost of the piece. */
+static void ghost_add(struct vr_space *space, struct vr_block *source, struct vr_piece *piece) {
+    source->span.kind = VR_SPAN_GHOST;
+    source->span.segment = piece;
+    vr_list_append(&space->ghosts, &source->span.age);
+    space->stats.ghosts++;
+}
+
+/* A ghost was swept, or not. Its piece is elsewhere and has nothing to do with it. */
+static void end_ghost(struct vr_space *space, struct vr_plan_item *item) {
+    if (item->done & VR_DONE_UNMAP) {
+        item->piece->ghosts--;
+        item->source->span.segment = NULL;
+        void_add(space, item->source);
+    } else {
+        ghost_add(space, item->source, item->piece);
+    }
+}
+
 /* What becomes of the place an item was taken from. */
 static void end_source(struct vr_space *space, struct vr_plan_item *item) {
     struct vr_block *source = item->source;
@@ -192,11 +224,14 @@ static void end_source(struct vr_space *space, struct vr_plan_item *item) {
         vr_span_drop(space, source);
         return;
     }
-    if (item->done & VR_DONE_UNMAP) {
-        source->span.kind = VR_SPAN_VOID;
+    if (item->alias && item->done & (VR_DONE_ACCESS | VR_DONE_STUCK)) {
+        vr_ground_set(&space->ground, item->piece->addr, item->piece->bytes, NULL);
+        item->piece->ghosts++;
+        ghost_add(space, source, item->piece);
+    } else if (item->done & VR_DONE_UNMAP) {
         vr_ground_set(&space->ground, item->piece->addr, item->piece->bytes, NULL);
         item->piece->addr = VR_NOWHERE;
-        vr_hole_add(space, source);
+        void_add(space, source);
     } else {
         source->span.kind = VR_SPAN_HOLE;
         vr_hole_return(space, source);
@@ -222,6 +257,9 @@ static void piece_leave(struct vr_space *space, struct vr_piece *piece) {
 /* The piece is where it was to go. If it got there without access and could not be taken back, nobody
    can use those addresses again: the claim stays for ever, and the memory is counted as lost. */
 static void piece_settle_at(struct vr_space *space, struct vr_plan_item *item) {
+    if (item->alias && item->source->stamp.value > item->target->stamp.value) {
+        item->target->stamp = item->source->stamp; /* of one queue: what no block covers is its */
+    }
     item->piece->addr = item->to;
     vr_ground_set(&space->ground, item->to, item->piece->bytes, item->piece);
     if (item->done & VR_DONE_STUCK) {
@@ -314,6 +352,11 @@ static struct vr_block *end_segment(struct vr_space *space, struct vr_plan *plan
     return block;
 }
 
+/* Giving memory back is nobody's moving time. */
+static bool is_moving(const struct vr_plan *plan) {
+    return plan->bytes || plan->sweep;
+}
+
 /* What was charged in advance is corrected by what it really took. */
 static void charge(struct vr_space *space, const struct vr_plan *plan, uint64_t spent_ns) {
     space->purse_ns += (int64_t)plan->price_ns - (int64_t)spent_ns;
@@ -341,6 +384,10 @@ static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, b
     }
     for (uint32_t i = 0; i < plan->item_count; i++) {
         struct vr_plan_item *item = &plan->items[i];
+        if (plan->sweep) {
+            end_ghost(space, item);
+            continue;
+        }
         if (item->source) {
             end_source(space, item);
         }
@@ -372,7 +419,7 @@ void vr_plan_cancel(struct vr_space *space, struct vr_plan *plan) {
 struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan) {
     learn_prices(space, plan, plan->count);
     mark_done(plan, plan->count);
-    charge(space, plan, plan->bytes ? price_of(space, plan) : 0);
+    charge(space, plan, is_moving(plan) ? price_of(space, plan) : 0);
     return conclude(space, plan, true);
 }
 
@@ -383,7 +430,7 @@ void vr_space_undo(struct vr_space *space, struct vr_plan *plan, uint32_t done) 
     learn_prices(space, plan, done);
     mark_done(plan, done);
     plan->count = done;
-    charge(space, plan, plan->bytes ? price_of(space, plan) : 0);
+    charge(space, plan, is_moving(plan) ? price_of(space, plan) : 0);
     plan->count = 0;
     for (uint32_t i = 0; i < plan->item_count; i++) {
         struct vr_plan_item *item = &plan->items[i];

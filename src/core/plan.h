@@ -6,9 +6,11 @@
  * from. Each item is one piece and its way:
  *
  *     source --UNMAP--> --MAP--> target        moved
+ *     source          --MAP--> target          moved under work of its queue: source becomes a ghost
  *     spare           --MAP--> target          a spare used
  *     CREATE          --MAP--> target          grown
  *     source --UNMAP--> RELEASE                given back, to trim or to make room for a better size
+ *     ghost  --UNMAP-->                        swept
  */
 #ifndef VR_PLAN_H
 #define VR_PLAN_H
@@ -30,6 +32,7 @@ struct vr_plan_item {
     struct vr_block *target; /* the claim it goes to; NULL: it is released */
     uint64_t to;             /* address in the target */
     bool fresh;              /* to be created */
+    bool alias;              /* mapped at the target while the source stays mapped */
     bool growth;             /* and in the place of nothing that was released: not moving */
     uint32_t done;           /* of vr_plan_done */
 };
@@ -44,6 +47,9 @@ vram_status vr_plan_segment(struct vr_space *space, const struct vr_want *want,
 
 /* Plans to release what is free; see vr_space_trim. */
 vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan);
+
+/* Plans to unmap ghosts; see vr_space_sweep. */
+vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **plan);
 
 /* ------------------------------------------------ between the files of plans */
 

@@ -126,6 +126,8 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
    refused; executor.c. */
 vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan,
                             struct vr_block **block, uint64_t *grown);
+/* Unmaps what no work can reach any more, as far as the driver lets it; executor.c. No lock held. */
+void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space);
 /* Gives free memory of a space back to the driver until it holds at most keep_bytes; executor.c. No lock held. */
 vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_t keep_bytes);
 /* Gives every piece back to the driver, when the pool ends; executor.c. */

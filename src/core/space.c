@@ -71,6 +71,7 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
     space->high_turn = true;
     vr_list_init(&space->pending);
     vr_list_init(&space->idle);
+    vr_list_init(&space->ghosts);
     vr_list_init(&space->pieces);
     vr_list_init(&space->spares);
     for (size_t i = 0; i < sizeof first_prices / sizeof first_prices[0]; i++) {
@@ -241,6 +242,10 @@ vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr
     return vr_plan_trim(space, keep_bytes, plan);
 }
 
+vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan) {
+    return vr_plan_sweep(space, plan);
+}
+
 /* ----------------------------------------------------------------- looking */
 
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp) {
@@ -271,6 +276,12 @@ struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *pi
     struct vr_link *link =
         piece ? vr_list_next(&space->pieces, &piece->all) : vr_list_first(&space->pieces);
     return link ? VR_CONTAINER(link, struct vr_piece, all) : NULL;
+}
+
+struct vr_block *vr_space_ghost_next(struct vr_space *space, struct vr_block *ghost) {
+    struct vr_link *link =
+        ghost ? vr_list_next(&space->ghosts, &ghost->span.age) : vr_list_first(&space->ghosts);
+    return link ? VR_CONTAINER(link, struct vr_block, span.age) : NULL;
 }
 
 /* The holes of each queue are a run of the tree that ends with its largest. */

@@ -25,8 +25,10 @@
  *      the plan is open; the pool writes `native` of a piece in a CREATE step, and `ns` of each step.
  *  (3) vr_space_free, _commit, _undo and _abort never fail and never allocate. vr_space_alloc and
  *      vr_space_trim that return an error have changed nothing that can be seen from outside.
- *  (4) A piece is unmapped or returned only when the stamps of all frees over it have passed. Pieces
- *      under live blocks are never touched, so a pin of a live block needs no call here.
+ *  (4) A piece is unmapped or returned only when the stamps of all frees over it have passed. With
+ *      `alias` a piece whose work is unfinished may be mapped at a second place for a block of the same
+ *      queue, whose order keeps the two apart; the first place is unmapped by vr_space_sweep when that
+ *      work has ended. Pieces under live blocks are never touched, so a pin of one needs no call here.
  *  (5) `passed` is called under the lock, must be quick, and once true for a stamp must stay true. It
  *      is never called in deterministic mode, where the space does not move memory and a queue finds
  *      only what was freed on that queue, so that addresses follow from the order of calls alone.
@@ -45,6 +47,7 @@ enum vr_space_mode { VR_SPACE_VMM = 0, VR_SPACE_SEGMENTS = 1 };
 struct vr_space_config {
     enum vr_space_mode mode;
     bool deterministic;
+    bool alias;              /* a handle may be mapped at several places */
     uint64_t base, bytes;    /* VMM: the reserved range, multiples of granule */
     uint64_t granule;        /* a power of two >= 4096: unit of handles and of segments */
     uint64_t limit_bytes;    /* physical memory the space may hold; 0: no limit */
@@ -64,6 +67,7 @@ struct vr_piece {
     uint64_t addr;   /* where it is mapped, or VR_NOWHERE; a segment's is written by the pool */
     uint64_t bytes;
     struct vr_link all, spare; /* the space's own */
+    uint32_t ghosts;           /* the space's own: further places where it is still mapped */
     struct vr_block *first;    /* the space's own: lowest span of a segment */
 };
 
@@ -90,6 +94,7 @@ struct vr_step {
 struct vr_plan {
     struct vr_step *steps;
     uint32_t count;
+    bool sweep;               /* only unmaps ghosts */
     uint32_t moved_handles;   /* taken from elsewhere (UNMAP and MAP), or spares mapped */
     uint32_t created_handles; /* new ones (CREATE) */
     uint32_t released_handles;
@@ -169,6 +174,10 @@ void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *fa
    when there is nothing to do. Commit returns NULL for it. */
 vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan);
 
+/* Plans to unmap the ghosts that no work can reach any more: *plan is NULL when there are none. Commit
+   returns NULL for it. */
+vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
+
 /* The work that must end next for more memory to be free to all: the stamp of the oldest free that
    has not passed. False when there is none. */
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp);
@@ -178,6 +187,10 @@ bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes
 
 /* The pieces in no particular order: NULL gives the first, the last gives NULL. */
 struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *piece);
+
+/* The ghosts likewise: a place, with its piece in span.segment. For the end of a pool, which unmaps them
+   itself. */
+struct vr_block *vr_space_ghost_next(struct vr_space *space, struct vr_block *ghost);
 
 /* ---------------------------------------------------------------- looking */
 
@@ -191,7 +204,7 @@ struct vr_space_stats {
     uint64_t pending_bytes;      /* of hole_bytes, under stamps not seen to have passed */
     uint64_t spare_bytes;        /* created, mapped nowhere */
     uint64_t lost_bytes;         /* could neither be used nor taken back after a failed step */
-    uint64_t blocks, holes, pieces, spares, lost;
+    uint64_t blocks, holes, pieces, spares, lost, ghosts;
     uint64_t moved_pieces, moved_bytes, move_ns; /* since the start */
     uint64_t metadata_bytes;                     /* host memory of all this */
 };

@@ -12,6 +12,7 @@ struct tally {
     struct vr_space_stats sum;
     uint64_t free_spans; /* holes and voids */
     uint64_t listed;     /* holes in the list of pending or of idle ones */
+    uint64_t haunting;   /* ghosts that pieces say they have */
 };
 
 #define CHECK(condition, ...)                                                                      \
@@ -23,7 +24,7 @@ struct tally {
     } while (0)
 
 static const char *kind_name(const struct vr_block *span) {
-    static const char *const names[] = {"nothing", "block", "hole", "void", "claim"};
+    static const char *const names[] = {"nothing", "block", "hole", "void", "claim", "ghost"};
     return span->span.kind < sizeof names / sizeof names[0] ? names[span->span.kind] : "garbage";
 }
 
@@ -71,7 +72,18 @@ static bool check_void(struct tally *tally, const struct vr_block *span) {
     CHECK(vr_granule_down(space, vr_span_addr(span)) == vr_span_addr(span) &&
               vr_granule_down(space, vr_span_end(span)) == vr_span_end(span),
           "the void at %llx is not of whole granules", hex(vr_span_addr(span)));
+    CHECK(span->stamp.queue == 0, "work is said to use the void at %llx", hex(vr_span_addr(span)));
     CHECK(!vr_span_is(next, VR_SPAN_VOID), "two voids meet at %llx", hex(vr_span_end(span)));
+    return check_memory(tally, span, false);
+}
+
+static bool check_ghost(struct tally *tally, const struct vr_block *span) {
+    const struct vr_piece *piece = span->span.segment;
+    CHECK(piece && piece->ghosts && piece->bytes == vr_span_bytes(span) && span->stamp.queue,
+          "the ghost at %llx is nobody's", hex(vr_span_addr(span)));
+    CHECK(vr_link_linked(&span->span.age), "the ghost at %llx is in no list",
+          hex(vr_span_addr(span)));
+    tally->sum.ghosts++;
     return check_memory(tally, span, false);
 }
 
@@ -82,7 +94,7 @@ static bool check_span(struct tally *tally, const struct vr_block *span) {
     CHECK(vr_span_bytes(span) > 0, "an empty span at %llx", hex(vr_span_addr(span)));
     CHECK(!next || (next->span.before == span && vr_span_addr(next) == vr_span_end(span)),
           "the chain breaks behind %llx", hex(vr_span_addr(span)));
-    CHECK(kind >= VR_SPAN_BLOCK && kind <= VR_SPAN_CLAIM, "a span of no kind at %llx",
+    CHECK(kind >= VR_SPAN_BLOCK && kind <= VR_SPAN_GHOST, "a span of no kind at %llx",
           hex(vr_span_addr(span)));
     if (kind == VR_SPAN_HOLE || kind == VR_SPAN_VOID) {
         tally->free_spans++;
@@ -98,6 +110,9 @@ static bool check_span(struct tally *tally, const struct vr_block *span) {
     }
     if (kind == VR_SPAN_VOID) {
         return check_void(tally, span);
+    }
+    if (kind == VR_SPAN_GHOST) {
+        return check_ghost(tally, span);
     }
     if (space->config.mode == VR_SPACE_VMM && !check_memory(tally, span, true)) {
         return false;
@@ -121,6 +136,7 @@ static bool check_chain(struct tally *tally, const struct vr_block *span, uint64
 static bool check_piece(struct tally *tally, const struct vr_piece *piece) {
     const struct vr_space *space = tally->space;
     tally->sum.pieces++;
+    tally->haunting += piece->ghosts;
     tally->sum.reserved_bytes += piece->bytes;
     CHECK(piece->bytes && piece->bytes % space->config.granule == 0, "a piece of %llu bytes",
           hex(piece->bytes));
@@ -216,6 +232,10 @@ static bool check_sums(struct tally *tally) {
           hex(stats->reserved_bytes), hex(sum->pieces), hex(sum->reserved_bytes));
     CHECK(sum->spares == stats->spares && sum->spare_bytes == stats->spare_bytes,
           "%llu spares counted, %llu there", hex(stats->spares), hex(sum->spares));
+    CHECK(sum->ghosts == stats->ghosts &&
+              (tally->haunting == sum->ghosts || tally->space->open_plans),
+          "%llu ghosts counted, %llu there, %llu of pieces", hex(stats->ghosts), hex(sum->ghosts),
+          hex(tally->haunting));
     CHECK(stats->reserved_bytes <= stats->peak_reserved_bytes, "the peak was passed unnoticed");
     return true;
 }

@@ -64,7 +64,7 @@ void vr_span_stock_free(struct vr_space *space) {
     space->stock_count = 0;
 }
 
-/* The lower part keeps the record: span.h (6). */
+/* The lower part keeps the record: span.h (7). */
 struct vr_block *vr_span_cut(struct vr_space *space, struct vr_block *span, uint64_t addr) {
     uint64_t end = vr_span_end(span);
     assert(vr_span_addr(span) < addr && addr < end);

@@ -2,11 +2,11 @@
 /*
  * span.h: the state of a space, and its spans: every address belongs to exactly one.
  *
- *     +-------+------+---------------+-------+------+--------------------- - -
- *     | BLOCK | HOLE |     VOID      | CLAIM | HOLE |        VOID
- *     +-------+------+---------------+-------+------+--------------------- - -
- *      out     free,  addresses only  an open free
- *              mapped                 plan's
+ *     +-------+------+---------------+-------+------+-------+------------- - -
+ *     | BLOCK | HOLE |     VOID      | CLAIM | HOLE | GHOST |    VOID
+ *     +-------+------+---------------+-------+------+-------+------------- - -
+ *      out     free,  addresses only  an open free   mapped,
+ *              mapped                 plan's         but the memory is another's
  *
  * A reserved range is one chain of spans; a segment is a chain of its own.
  *
@@ -19,7 +19,9 @@
  *  (4) Free spans, and only they, are in the tree, by queue, size and address; voids under
  *      VR_QUEUE_VOID.
  *  (5) A claim belongs to one open plan, or is lost for ever.
- *  (6) The record of the lowest span of a chain stays the same as long as the chain: merging keeps the
+ *  (6) A ghost is one place of one piece that is in use elsewhere: work that its queue was given before
+ *      its stamp may still reach it. It is unmapped, and a void, when that has passed.
+ *  (7) The record of the lowest span of a chain stays the same as long as the chain: merging keeps the
  *      lower record, cutting leaves it to the lower part.
  */
 #ifndef VR_SPAN_H
@@ -54,6 +56,7 @@ struct vr_space {
     struct vr_block *first;        /* VMM: lowest span of the range */
     struct vr_block *tree;         /* free spans by size */
     struct vr_list pending, idle;  /* holes, see (3) */
+    struct vr_list ghosts;         /* see (6); oldest first */
     struct vr_list pieces, spares; /* all; those mapped nowhere */
     struct vr_block *stock;        /* records at hand, through span.after */
     uint32_t stock_count;

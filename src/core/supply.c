@@ -6,6 +6,11 @@
  * cheaper than creating. Beyond it free pieces are taken from holes, the longest idle first, as far as
  * the time budget goes; then the pool grows past its aim, if its limit lets it.
  *
+ * Memory that work of the request's own queue may still use is no obstacle where a handle can be mapped
+ * at several places: the queue's order keeps its old and its new user apart. So where a program runs far
+ * ahead of its device, and nearly all that is free is free only once work has ended, there is something
+ * to take all the same. Such pieces go as they are, after all others.
+ *
  * What a driver charges for is the number of handles, not of bytes. So a piece that is much smaller
  * than what would be created in its new place is not moved but released, together with others, and one
  * new handle stands for them all; and a piece that is too large is released for one that fits.
@@ -18,14 +23,16 @@
 #include <assert.h>
 
 enum {
-    GROW_PART = 4096,  /* a handle made by growth is this part of the peak, */
-    GROW_LEAST = 2,    /* at least so many granules; the largest is the configuration's */
-    MELT_PART = 32,    /* one made of released ones is this part of the window, */
-    MELT_LEAST = 8,    /* at least so many granules, */
-    MELT_FINE = 4,     /* or so many while moving costs next to nothing: see moving_is_cheap */
-    MELT_MOST = 16,    /* at most so many */
-    SEGMENT_PART = 16, /* an ordinary segment is this part of what is held */
-    FAR_PERCENT = 8    /* growth this far past the peak is worth the reserve */
+    GROW_PART = 4096,   /* a handle made by growth is this part of the peak, */
+    GROW_LEAST = 2,     /* at least so many granules; the largest is the configuration's */
+    MELT_PART = 32,     /* one made of released ones is this part of the window, */
+    MELT_LEAST = 8,     /* at least so many granules, */
+    MELT_FINE = 4,      /* or so many while moving costs next to nothing: see moving_is_cheap */
+    MELT_MOST = 16,     /* at most so many */
+    SWEEP_MOST = 512,   /* ghosts unmapped by one plan, and */
+    UNPASSED_MOST = 64, /* ghosts passed over that are not ready */
+    SEGMENT_PART = 16,  /* an ordinary segment is this part of what is held */
+    FAR_PERCENT = 8     /* growth this far past the peak is worth the reserve */
 };
 
 #define CHEAP 0.002
@@ -38,6 +45,8 @@ struct supply {
     uint64_t far_bytes;   /* to be held without touching the reserve */
     uint64_t limit_bytes; /* to be held at all */
     uint64_t window_bytes;
+    uint64_t queue;       /* whose unfinished memory may be taken; 0: none's */
+    struct vr_link *seen; /* the last pending hole that has nothing to take; NULL: none yet */
     int64_t purse_ns, reserve_ns;
     uint64_t released; /* by this plan */
     uint64_t melted;   /* of it, not yet created anew */
@@ -63,6 +72,7 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     supply.limit_bytes = space->config.limit_bytes ? space->config.limit_bytes : UINT64_MAX;
     supply.purse_ns = space->purse_ns;
     supply.reserve_ns = space->reserve_ns;
+    supply.queue = space->config.alias ? want->queue : 0;
     if (want->flags & VR_WANT_NO_GROWTH) {
         uint64_t most = held(&supply);
         most += want->grow_bytes < UINT64_MAX - most ? want->grow_bytes : UINT64_MAX - most;
@@ -91,13 +101,16 @@ static vram_status supply_end(struct supply *supply, vram_status status, struct 
 
 /* ------------------------------------------------------------------ taking */
 
-/* The lowest piece that lies wholly inside the hole, or NULL. */
-static struct vr_piece *inner_piece(const struct vr_space *space, const struct vr_block *hole) {
+/* The lowest piece of at most `most` bytes that lies wholly inside the hole, or NULL. One that has ghosts
+   may only be moved under work again, not unmapped or given back. */
+static struct vr_piece *inner_piece(const struct vr_space *space, const struct vr_block *hole,
+                                    uint64_t most) {
     uint64_t addr = vr_granule_up(space, vr_span_addr(hole));
     while (addr < vr_span_end(hole)) {
         struct vr_piece *piece = vr_ground_get(&space->ground, addr);
         assert(piece);
-        if (piece->addr >= vr_span_addr(hole) && piece->addr + piece->bytes <= vr_span_end(hole)) {
+        if (piece->addr >= vr_span_addr(hole) && piece->addr + piece->bytes <= vr_span_end(hole) &&
+            piece->bytes <= most && (!piece->ghosts || hole->stamp.queue)) {
             return piece;
         }
         addr = piece->addr + piece->bytes;
@@ -116,8 +129,9 @@ static struct vr_piece *idle_piece(struct vr_space *space, struct vr_block **hol
     struct vr_link *link;
     while ((link = vr_list_first(&space->idle))) {
         *hole = VR_CONTAINER(link, struct vr_block, span.age);
-        struct vr_piece *piece =
-            space->config.mode == VR_SPACE_VMM ? inner_piece(space, *hole) : empty_segment(*hole);
+        struct vr_piece *piece = space->config.mode == VR_SPACE_VMM
+                                     ? inner_piece(space, *hole, UINT64_MAX)
+                                     : empty_segment(*hole);
         if (piece) {
             return piece;
         }
@@ -126,14 +140,34 @@ static struct vr_piece *idle_piece(struct vr_space *space, struct vr_block **hol
     return NULL;
 }
 
-/* Puts one more free piece into the plan: a spare, or the longest idle one. *taken is NULL when there
-   is none. */
-static vram_status take_one(struct supply *supply, struct vr_piece **taken) {
+/* The oldest piece of at most `most` bytes that only work of the request's queue may still use, and its
+   hole. What is left of a hole that is cut takes its place in the list: behind `seen`. */
+static struct vr_piece *pending_piece(struct supply *supply, uint64_t most,
+                                      struct vr_block **hole) {
+    struct vr_space *space = supply->space;
+    struct vr_link *link;
+    while (supply->queue && (link = supply->seen ? vr_list_next(&space->pending, supply->seen)
+                                                 : vr_list_first(&space->pending))) {
+        *hole = VR_CONTAINER(link, struct vr_block, span.age);
+        bool own = (*hole)->stamp.queue == supply->queue;
+        struct vr_piece *piece = own ? inner_piece(space, *hole, most) : NULL;
+        if (piece) {
+            return piece;
+        }
+        supply->seen = link;
+    }
+    return NULL;
+}
+
+/* Puts one more free piece into the plan: a spare, the longest idle one, or one of at most `most` bytes
+   that stays mapped where it is. *taken is NULL when there is none. */
+static vram_status take_one(struct supply *supply, uint64_t most, struct vr_piece **taken) {
     struct vr_space *space = supply->space;
     struct vr_link *spare = vr_list_first(&space->spares);
     struct vr_block *hole = NULL;
     struct vr_piece *piece =
         spare ? VR_CONTAINER(spare, struct vr_piece, spare) : idle_piece(space, &hole);
+    piece = piece ? piece : pending_piece(supply, most, &hole);
     *taken = NULL;
     if (!piece) {
         return VRAM_OK;
@@ -150,6 +184,7 @@ static vram_status take_one(struct supply *supply, struct vr_piece **taken) {
         space->stats.spares--;
         space->stats.spare_bytes -= piece->bytes;
     } else {
+        item->alias = hole->stamp.queue != 0;
         item->source = vr_hole_cut(space, hole, piece->addr, piece->bytes);
         item->source->span.was = VR_SPAN_HOLE;
         item->source->span.kind = VR_SPAN_CLAIM;
@@ -166,9 +201,10 @@ static int64_t move_price(const struct vr_space *space) {
 /* Takes pieces until *need bytes are together, none is left, or the purse is empty (NULL: it never is);
    *need is what is still missing. */
 static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns) {
+    supply->seen = NULL; /* what was too large for less may do now */
     while (*need && (!purse_ns || *purse_ns > 0)) {
         struct vr_piece *piece;
-        vram_status status = take_one(supply, &piece);
+        vram_status status = take_one(supply, *need, &piece);
         if (status != VRAM_OK || !piece) {
             return status;
         }
@@ -254,7 +290,9 @@ static vram_status fill(struct supply *supply, struct vr_block *target) {
     for (uint32_t i = first; status == VRAM_OK && i < supply->plan->item_count; i++) {
         struct vr_plan_item *item = &supply->plan->items[i];
         uint64_t bytes = item->piece->bytes;
-        if (bytes <= end - at && bytes * 2 >= handle_bytes(supply, end - at, true)) {
+        if (item->alias ||
+            (bytes <= end - at && bytes * 2 >= handle_bytes(supply, end - at, true))) {
+            assert(bytes <= end - at);
             item->target = target;
             item->to = at;
             at += bytes;
@@ -377,4 +415,51 @@ vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_
         return VRAM_OK;
     }
     return supply_end(&supply, status, out);
+}
+
+/* ------------------------------------------------------------------- sweep */
+
+/* Puts the ghosts that have passed into the plan. */
+static vram_status sweep(struct vr_space *space, struct vr_plan *plan) {
+    uint32_t unpassed = UNPASSED_MOST;
+    struct vr_link *link = vr_list_first(&space->ghosts), *next;
+    for (; link && unpassed > 0 && plan->item_count < SWEEP_MOST; link = next) {
+        struct vr_block *ghost = VR_CONTAINER(link, struct vr_block, span.age);
+        next = vr_list_next(&space->ghosts, link);
+        if (!space->config.passed(space->config.user, ghost->stamp)) {
+            unpassed--;
+            continue;
+        }
+        struct vr_plan_item *item = vr_plan_add(plan, ghost->span.segment);
+        if (!item) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        vr_link_remove(link);
+        space->stats.ghosts--;
+        ghost->span.kind = VR_SPAN_CLAIM;
+        item->source = ghost;
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **out) {
+    *out = NULL;
+    if (vr_list_empty(&space->ghosts)) {
+        return VRAM_OK;
+    }
+    struct vr_plan *plan = vr_plan_new(space);
+    if (!plan) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    plan->sweep = true;
+    vram_status status = sweep(space, plan);
+    if (status == VRAM_OK && plan->item_count) {
+        status = vr_plan_write(space, plan);
+    }
+    if (status != VRAM_OK || !plan->item_count) {
+        vr_plan_cancel(space, plan);
+        return status;
+    }
+    *out = plan;
+    return VRAM_OK;
 }

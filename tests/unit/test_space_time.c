@@ -242,6 +242,151 @@ static void test_deterministic(void **state) {
     assert_int_equal(questions, 0);
 }
 
+/* ----------------------------------------------------------------- aliases */
+
+static int begin_alias(void **state) {
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    assert_non_null(fixture);
+    fixture->config = driver_config(&fixture->driver);
+    fixture->config.alias = true;
+    assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
+    *state = fixture;
+    return 0;
+}
+
+/* Two blocks apart, freed under work of queue 1; together they are as large as `wish`. */
+static void leave_two_holes(struct fixture *fixture, uint64_t wish) {
+    struct vr_block *low = get(fixture, wish / 2, 1), *wall = get(fixture, GRANULE, 1);
+    struct vr_block *high = get(fixture, wish / 2, 1), *top = get(fixture, GRANULE, 1);
+    assert_non_null(wall);
+    assert_non_null(top);
+    put(fixture, low, 1, 10);
+    put(fixture, high, 1, 11);
+}
+
+static struct vr_plan *plan_of(struct fixture *fixture, uint64_t bytes, uint64_t queue, bool grow) {
+    struct vr_want want = {
+        .bytes = bytes, .queue = queue, .now_ns = 1, .flags = grow ? 0 : VR_WANT_NO_GROWTH};
+    struct vr_answer answer = {0};
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
+    assert_non_null(answer.plan);
+    return answer.plan;
+}
+
+static uint32_t steps_of(const struct vr_plan *plan, enum vr_step_kind kind) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        count += plan->steps[i].kind == kind;
+    }
+    return count;
+}
+
+static struct vr_plan *sweep_of(struct fixture *fixture) {
+    struct vr_plan *plan = NULL;
+    assert_int_equal(vr_space_sweep(fixture->space, &plan), VRAM_OK);
+    assert_sound(fixture->space);
+    return plan;
+}
+
+/* The queue's own unfinished memory is mapped where it is needed; the old places go after the work. */
+static void test_moved_under_work(void **state) {
+    struct fixture *fixture = *state;
+    uint64_t wish = 64 * VR_MIB;
+    leave_two_holes(fixture, wish);
+    uint64_t held_bytes = stats_of(fixture).reserved_bytes;
+    struct vr_plan *plan = plan_of(fixture, wish, 1, false);
+    assert_int_equal(plan->created_bytes, 0);
+    assert_int_equal(steps_of(plan, VR_STEP_UNMAP), 0);
+    assert_true(plan->moved_handles > 0);
+    struct vr_block *block = driver_commit(&fixture->driver, fixture->space, plan, false);
+    assert_sound(fixture->space);
+    assert_int_equal(stats_of(fixture).reserved_bytes, held_bytes);
+    uint64_t ghosts = stats_of(fixture).ghosts;
+    assert_true(ghosts > 0);
+    assert_true(vr_space_covers(fixture->space, addr_of(block), wish));
+    assert_null(sweep_of(fixture)); /* the work is not over */
+    fixture->driver.passed[1] = 11;
+    plan = sweep_of(fixture);
+    assert_non_null(plan);
+    assert_int_equal(steps_of(plan, VR_STEP_UNMAP), ghosts);
+    assert_int_equal(plan->count, ghosts);
+    assert_null(driver_commit(&fixture->driver, fixture->space, plan, false));
+    assert_sound(fixture->space);
+    assert_int_equal(stats_of(fixture).ghosts, 0);
+    assert_true(vr_space_covers(fixture->space, addr_of(block), wish));
+    assert_null(sweep_of(fixture));
+}
+
+/* Another queue's unfinished memory stays where it is. */
+static void test_not_of_others(void **state) {
+    struct fixture *fixture = *state;
+    leave_two_holes(fixture, 64 * VR_MIB);
+    struct vr_plan *plan = plan_of(fixture, 64 * VR_MIB, 2, true);
+    assert_int_equal(plan->moved_handles, 0);
+    assert_int_equal(plan->created_bytes, 64 * VR_MIB);
+    driver_commit(&fixture->driver, fixture->space, plan, false);
+    assert_sound(fixture->space);
+    assert_int_equal(stats_of(fixture).ghosts, 0);
+}
+
+/* What the block leaves of its window is the queue's, not everybody's. */
+static void test_rest_is_pending(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_stamp after;
+    leave_two_holes(fixture, 64 * VR_MIB);
+    struct vr_plan *plan = plan_of(fixture, 64 * VR_MIB - 4096, 1, false);
+    struct vr_block *block = driver_commit(&fixture->driver, fixture->space, plan, false);
+    assert_sound(fixture->space);
+    assert_true(stats_of(fixture).ghosts > 0);
+    assert_null(held(fixture, 4096, 2, 0, &after));
+    struct vr_block *rest = held(fixture, 4096, 1, 0, &after);
+    assert_non_null(rest);
+    assert_int_equal(addr_of(rest), addr_of(block) + 64 * VR_MIB - 4096);
+}
+
+/* A driver that fails half-way leaves everything as it was, under its stamps. */
+static void test_alias_undone(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_stamp after;
+    leave_two_holes(fixture, 64 * VR_MIB);
+    struct vr_space_stats before = stats_of(fixture);
+    struct vr_plan *plan = plan_of(fixture, 64 * VR_MIB, 1, false);
+    uint32_t maps = steps_of(plan, VR_STEP_MAP);
+    vr_space_undo(fixture->space, plan, maps); /* the access failed */
+    assert_int_equal(plan->count, maps);
+    assert_int_equal(steps_of(plan, VR_STEP_UNMAP), maps);
+    vr_space_abort(fixture->space, plan, NULL);
+    assert_sound(fixture->space);
+    assert_int_equal(stats_of(fixture).ghosts, 0);
+    assert_int_equal(stats_of(fixture).pending_bytes, before.pending_bytes);
+    assert_int_equal(stats_of(fixture).reserved_bytes, before.reserved_bytes);
+    assert_null(held(fixture, 32 * VR_MIB, 2, 0, &after));
+    assert_non_null(held(fixture, 32 * VR_MIB, 1, 0, &after));
+}
+
+/* Memory with a ghost is not given back, and a sweep that fails leaves the ghost. */
+static void test_ghosts_hold(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_plan *plan;
+    leave_two_holes(fixture, 64 * VR_MIB);
+    struct vr_block *block = driver_commit(&fixture->driver, fixture->space,
+                                           plan_of(fixture, 64 * VR_MIB, 1, false), false);
+    uint64_t ghosts = stats_of(fixture).ghosts;
+    put(fixture, block, 0, 0); /* free at once */
+    assert_int_equal(vr_space_trim(fixture->space, 0, &plan), VRAM_OK);
+    assert_null(plan);
+    fixture->driver.passed[1] = 11;
+    plan = sweep_of(fixture);
+    vr_space_undo(fixture->space, plan, 1);
+    assert_int_equal(plan->count, 0);
+    vr_space_abort(fixture->space, plan, NULL);
+    assert_sound(fixture->space);
+    assert_int_equal(stats_of(fixture).ghosts, ghosts - 1);
+    driver_commit(&fixture->driver, fixture->space, sweep_of(fixture), false);
+    assert_int_equal(stats_of(fixture).ghosts, 0);
+    put(fixture, get(fixture, 512, 1), 0, 0); /* a hole that changes is looked at again */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_same_queue, begin, end),
@@ -252,6 +397,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_no_move_under_work, begin, end),
         cmocka_unit_test_setup_teardown(test_many_queues, begin, end),
         cmocka_unit_test(test_deterministic),
+        cmocka_unit_test_setup_teardown(test_moved_under_work, begin_alias, end),
+        cmocka_unit_test_setup_teardown(test_not_of_others, begin_alias, end),
+        cmocka_unit_test_setup_teardown(test_rest_is_pending, begin_alias, end),
+        cmocka_unit_test_setup_teardown(test_alias_undone, begin_alias, end),
+        cmocka_unit_test_setup_teardown(test_ghosts_hold, begin_alias, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -197,7 +197,7 @@ static void describe_vmm(const struct vr_cuda_api *api, vr_cu_device device,
         return;
     }
     if (!attribute(api, VR_CU_ATTRIBUTE_VMM, device, &supported)) {
-        info->caps_known &= ~(uint32_t)VRAM_CAP_VMM;
+        info->caps_known &= ~(uint32_t)(VRAM_CAP_VMM | VRAM_CAP_ALIAS);
         return;
     }
     if (!supported) {
@@ -205,10 +205,10 @@ static void describe_vmm(const struct vr_cuda_api *api, vr_cu_device device,
     }
     if (api->cuMemGetAllocationGranularity(&granule, &prop, VR_CU_GRANULARITY_MINIMUM) ||
         granule < VR_KIB * 4 || !vr_is_power_of_two(granule)) {
-        info->caps_known &= ~(uint32_t)VRAM_CAP_VMM;
+        info->caps_known &= ~(uint32_t)(VRAM_CAP_VMM | VRAM_CAP_ALIAS);
         return;
     }
-    info->caps |= VRAM_CAP_VMM;
+    info->caps |= VRAM_CAP_VMM | VRAM_CAP_ALIAS;
     info->vmm_granule = (vram_value){granule, true};
 }
 

@@ -143,7 +143,7 @@ static uint32_t caps_of(const struct vr_host *host) {
     uint32_t caps = VRAM_CAP_MANAGED | VRAM_CAP_KERNELS | VRAM_CAP_TRUE_ADDRESS |
                     VRAM_CAP_HOST_ACCESS | VRAM_CAP_MEMORY_INFO;
     caps |= host->pinned ? VRAM_CAP_PINNED : 0;
-    caps |= host->vmm ? VRAM_CAP_VMM : 0;
+    caps |= host->vmm ? VRAM_CAP_VMM | VRAM_CAP_ALIAS : 0;
     return caps;
 }
 

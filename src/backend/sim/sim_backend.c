@@ -118,6 +118,7 @@ static uint32_t count(struct vr_backend *backend) {
 static uint32_t caps_of(const struct vr_sim_config *config) {
     uint32_t caps = VRAM_CAP_PINNED | VRAM_CAP_MANAGED | VRAM_CAP_ADOPT | VRAM_CAP_SIMULATED;
     caps |= config->vmm ? VRAM_CAP_VMM : 0;
+    caps |= config->vmm && config->alias ? VRAM_CAP_ALIAS : 0;
     caps |= config->info ? VRAM_CAP_MEMORY_INFO : 0;
     caps |= config->devices > 1 ? VRAM_CAP_PEERS : 0;
     if (config->real) {

@@ -4,7 +4,8 @@
  *
  *   kind       memory of the device   contents          addresses
  *   ALLOC      yes                    vr_sim.file       synthetic, or real pages of the file
- *   PHYSICAL   yes                    vr_sim.file       those of the range it is mapped in
+ *   PHYSICAL   yes                    vr_sim.file       -
+ *   MAPPING    no                     its physical's    those of the range it lies in
  *   RANGE      no                     -                 synthetic, or reserved pages
  *   PINNED     no                     host pages        the pages'
  *   MANAGED    no                     host pages        the pages'
@@ -209,29 +210,41 @@ fail:
 
 /* ---------------------------------------------------------------------- ending */
 
-bool vr_sim_block_map(struct vr_sim_block *block, struct vr_sim_block *range, uint64_t addr) {
-    if (!vr_sim_map_insert(&block->open->sim->mappings, addr, block)) {
-        return false;
+struct vr_sim_block *vr_sim_block_map(struct vr_sim_block *memory, struct vr_sim_block *range,
+                                      uint64_t addr) {
+    struct vr_sim_block *mapping = vr_mem_alloc(1, sizeof *mapping, "map");
+    if (!mapping || !vr_sim_map_insert(&memory->open->sim->mappings, addr, mapping)) {
+        vr_mem_free(mapping);
+        return NULL;
     }
-    block->addr = addr;
-    block->range = range;
+    mapping->open = memory->open;
+    mapping->kind = VR_SIM_KIND_MAPPING;
+    mapping->addr = addr;
+    mapping->bytes = memory->bytes;
+    mapping->memory = memory;
+    mapping->range = range;
+    memory->mappings++;
     range->mappings++;
-    return true;
+    vr_list_append(&memory->open->blocks, &mapping->link);
+    return mapping;
 }
 
-vram_status vr_sim_block_unmap(struct vr_sim_block *block) {
-    struct vr_sim *sim = block->open->sim;
-    if (sim->config.real) {
-        vram_status status = vr_os_pages_unmap((void *)(uintptr_t)block->addr, block->bytes);
+void vr_sim_mapping_forget(struct vr_sim_block *mapping) {
+    vr_sim_map_remove(&mapping->open->sim->mappings, mapping->addr);
+    mapping->memory->mappings--;
+    mapping->range->mappings--;
+    vr_link_remove(&mapping->link);
+    vr_mem_free(mapping);
+}
+
+vram_status vr_sim_block_unmap(struct vr_sim_block *mapping) {
+    if (mapping->open->sim->config.real) {
+        vram_status status = vr_os_pages_unmap((void *)(uintptr_t)mapping->addr, mapping->bytes);
         if (status != VRAM_OK) {
             return status;
         }
     }
-    vr_sim_map_remove(&sim->mappings, block->addr);
-    block->range->mappings--;
-    block->range = NULL;
-    block->addr = 0;
-    block->accessible = false;
+    vr_sim_mapping_forget(mapping);
     return VRAM_OK;
 }
 

@@ -189,6 +189,10 @@ static bool read_profile(const char *text, struct vr_sim_config *config) {
     return config->profile != NULL;
 }
 
+static bool read_alias(const char *text, struct vr_sim_config *config) {
+    return read_switch(text, &config->alias);
+}
+
 static bool read_vmm(const char *text, struct vr_sim_config *config) {
     return read_switch(text, &config->vmm);
 }
@@ -241,6 +245,7 @@ static const struct {
     {"granule", "a power of two from the page to 1G", read_granule},
     {"profile", "none or h200", read_profile},
     {"vmm", "on or off", read_vmm},
+    {"alias", "on or off", read_alias},
     {"real", "on or off", read_real},
     {"seed", "a whole number", read_seed},
     {"lag", "0 to 10000", read_lag},
@@ -269,7 +274,7 @@ static vram_status read_entry(const struct vr_conf_entry *entry, uint32_t *given
     }
     if (i == KEY_COUNT) {
         return bad_text("simulation: no key \"%.*s\"; accepted are devices, memory, granule, "
-                        "profile, vmm, real, seed, lag, lose, info, journal and fault",
+                        "profile, vmm, alias, real, seed, lag, lose, info, journal and fault",
                         SHOWN(entry, key));
     }
     if (entry->problem) {
@@ -295,6 +300,7 @@ vram_status vr_sim_config_read(const char *text, struct vr_sim_config *config) {
                                  .granule = 2 * VR_MIB,
                                  .profile = vr_sim_profile_find("none", 4),
                                  .vmm = true,
+                                 .alias = true,
                                  .info = true,
                                  .seed = 1,
                                  .lose_device = VR_SIM_DEVICES_MAX,

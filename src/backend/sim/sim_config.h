@@ -53,7 +53,7 @@ struct vr_sim_config {
     uint64_t memory_bytes; /* of each device, a multiple of the page */
     uint64_t granule;      /* of VMM, a power of two; bytes */
     const struct vr_sim_profile *profile;
-    bool vmm, info, real;
+    bool vmm, alias, info, real;
     uint64_t seed;
     uint32_t lag;                /* work is done up to so many calls late */
     uint64_t lose;               /* the call of a device at which it is lost; 0: never */

@@ -42,6 +42,11 @@ void vr_sim_touch(struct vr_sim *sim, uint64_t addr, uint64_t bytes, int change)
 
 /* ------------------------------------------------------------------------ spans */
 
+/* The block that the contents belong to. */
+static struct vr_sim_block *memory_of(const struct vr_sim_span *span) {
+    return span->block->memory ? span->block->memory : span->block;
+}
+
 static bool in_host_pages(const struct vr_sim_block *block) {
     return block->kind == VR_SIM_KIND_PINNED || block->kind == VR_SIM_KIND_MANAGED;
 }
@@ -61,7 +66,7 @@ vram_status vr_sim_file_reach(struct vr_sim *sim, uint64_t offset, uint64_t byte
    end, wherever in the block they begin. */
 static vram_status write_span(struct vr_sim *sim, const struct vr_sim_span *span,
                               const void *from) {
-    struct vr_sim_block *block = span->block;
+    struct vr_sim_block *block = memory_of(span);
     if (in_host_pages(block)) {
         memcpy((char *)block->pages + span->at, from, span->bytes);
         return VRAM_OK;
@@ -75,7 +80,7 @@ static vram_status write_span(struct vr_sim *sim, const struct vr_sim_span *span
 }
 
 static vram_status read_span(struct vr_sim *sim, const struct vr_sim_span *span, void *to) {
-    const struct vr_sim_block *block = span->block;
+    const struct vr_sim_block *block = memory_of(span);
     if (in_host_pages(block)) {
         memcpy(to, (const char *)block->pages + span->at, span->bytes);
         return VRAM_OK;
@@ -89,7 +94,7 @@ static vram_status read_span(struct vr_sim *sim, const struct vr_sim_span *span,
 
 /* Whether it reads as zeros because nothing was ever written. */
 static bool is_blank(const struct vr_sim_span *span) {
-    return !in_host_pages(span->block) && !span->block->written;
+    return !in_host_pages(span->block) && !memory_of(span)->written;
 }
 
 /* -------------------------------------------------------------------- transfers */

@@ -44,25 +44,27 @@ enum vr_sim_kind {
     VR_SIM_KIND_PINNED = 1,   /* host pages */
     VR_SIM_KIND_MANAGED = 2,  /* host pages that the device may use as its own */
     VR_SIM_KIND_RANGE = 3,    /* addresses without memory */
-    VR_SIM_KIND_PHYSICAL = 4, /* memory without an address, until it is mapped */
-    VR_SIM_KIND_QUEUE = 5,    /* only as kinds of tickets */
-    VR_SIM_KIND_KERNEL = 6
+    VR_SIM_KIND_PHYSICAL = 4, /* memory without an address */
+    VR_SIM_KIND_MAPPING = 5,  /* such memory at addresses of a range */
+    VR_SIM_KIND_QUEUE = 6,    /* only as kinds of tickets */
+    VR_SIM_KIND_KERNEL = 7
 };
 
 struct vr_sim_block {
     struct vr_link link; /* in vr_sim_open.blocks */
     struct vr_sim_open *open;
     enum vr_sim_kind kind;
-    uint64_t addr;              /* first address; of a physical handle while it is mapped, else 0 */
-    uint64_t bytes;             /* size */
-    uint64_t offset;            /* of its contents in vr_sim.file; not for host pages and ranges */
-    uint64_t ticket;            /* handle of a physical */
-    uint32_t busy;              /* how often submitted work touches it */
-    uint32_t mappings;          /* handles mapped in a range */
-    struct vr_sim_block *range; /* the range that a handle is mapped in; NULL when it is not */
-    bool accessible;            /* a mapped handle that may be used */
-    bool written;               /* the file holds something; untouched memory reads as zeros */
-    bool refused;               /* giving it back met a planned fault: no leak of the library's */
+    uint64_t addr;               /* first address; 0 for a physical */
+    uint64_t bytes;              /* size */
+    uint64_t offset;             /* of its contents in vr_sim.file, where it has any */
+    uint64_t ticket;             /* handle of a physical */
+    uint32_t busy;               /* how often submitted work touches it */
+    uint32_t mappings;           /* in a range; of a physical */
+    struct vr_sim_block *range;  /* that a mapping lies in */
+    struct vr_sim_block *memory; /* the physical of a mapping */
+    bool accessible;             /* a mapping that may be used */
+    bool written;                /* the file holds something; untouched memory reads as zeros */
+    bool refused;                /* giving it back met a planned fault: no leak of the library's */
     void *pages; /* host pages behind it, or the real addresses; NULL when synthetic */
 };
 
@@ -278,17 +280,20 @@ void vr_sim_ticket_give(struct vr_sim *sim, uint64_t ticket);
    addresses. NULL, the call failing, when it is not to be had. */
 struct vr_sim_block *vr_sim_block_make(struct vr_sim_call *call, enum vr_sim_kind kind,
                                        uint64_t bytes, uint64_t align);
-/* Ends it and all it holds. A mapped handle must be unmapped. VRAM_OK, or the system's failure with
+/* Ends it and all it holds. Nothing is mapped of it, or in it. VRAM_OK, or the system's failure with
    the block as it was. */
 vram_status vr_sim_block_end(struct vr_sim_block *block);
 /* The block that has an address of its own and contains `addr`; NULL when there is none. */
 struct vr_sim_block *vr_sim_range_at(struct vr_sim *sim, uint64_t addr);
-/* The handle whose mapping contains `addr`, or NULL. */
+/* The mapping that contains `addr`, or NULL. */
 struct vr_sim_block *vr_sim_mapping_at(struct vr_sim *sim, uint64_t addr);
-/* Puts a handle, which is nowhere, at a free place of a range; false without host memory. */
-bool vr_sim_block_map(struct vr_sim_block *block, struct vr_sim_block *range, uint64_t addr);
-/* Takes a handle off its place. */
-vram_status vr_sim_block_unmap(struct vr_sim_block *block);
+/* Puts a physical at a free place of a range; NULL without host memory. */
+struct vr_sim_block *vr_sim_block_map(struct vr_sim_block *memory, struct vr_sim_block *range,
+                                      uint64_t addr);
+/* Ends a mapping. VRAM_OK, or the system's failure with all as it was. */
+vram_status vr_sim_block_unmap(struct vr_sim_block *mapping);
+/* Ends a mapping's record without asking the system. */
+void vr_sim_mapping_forget(struct vr_sim_block *mapping);
 
 /* -------------------------------------------------------------- sim_contents.c */
 

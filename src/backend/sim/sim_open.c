@@ -68,30 +68,36 @@ vram_status vr_sim_memory_info(struct vr_device *device, vram_value *free, vram_
 
 /* ----------------------------------------------------------------------- closing */
 
-/* What a block is, in a report of a leak. */
+/* What a block is, in a report of a leak; a mapping is its handle's. */
 static const char *kind_text(enum vr_sim_kind kind) {
     static const char *const texts[] = {"memory", "pinned memory", "managed memory",
                                         "a reserved range", "a physical handle"};
     return texts[kind];
 }
 
-/* Ends all blocks that the library left, handles first so that no range has mappings. A leak is a
-   breach, unless a planned fault kept the library from giving it back. */
-static void sweep_blocks(struct vr_sim_call *call, bool handles) {
+/* What the system refuses to unmap it keeps; our record goes all the same. */
+static void sweep_mappings(struct vr_sim_open *open) {
+    struct vr_link *link = vr_list_first(&open->blocks);
+    while (link) {
+        struct vr_sim_block *block = VR_CONTAINER(link, struct vr_sim_block, link);
+        link = vr_list_next(&open->blocks, link);
+        if (block->kind == VR_SIM_KIND_MAPPING && vr_sim_block_unmap(block) != VRAM_OK) {
+            vr_sim_mapping_forget(block);
+        }
+    }
+}
+
+/* Ends all blocks that the library left. A leak is a breach, unless a planned fault kept the library
+   from giving it back. */
+static void sweep_blocks(struct vr_sim_call *call) {
     struct vr_list *blocks = &call->open->blocks;
     struct vr_link *link = vr_list_first(blocks);
     while (link) {
         struct vr_sim_block *block = VR_CONTAINER(link, struct vr_sim_block, link);
         link = vr_list_next(blocks, link);
-        if ((block->kind == VR_SIM_KIND_PHYSICAL) != handles) {
-            continue;
-        }
         if (!block->refused) {
             vr_sim_breach(call, "%s of %llu bytes was never given back", kind_text(block->kind),
                           (unsigned long long)block->bytes);
-        }
-        if (handles && block->addr) {
-            (void)vr_sim_block_unmap(block);
         }
         if (vr_sim_block_end(block) != VRAM_OK) {
             block->pages = NULL; /* the system keeps the pages; our record goes all the same */
@@ -117,8 +123,8 @@ static void sweep(struct vr_sim_call *call) {
         vr_sim_breach(call, "a kernel was never unloaded");
         vr_sim_kernel_free(VR_CONTAINER(link, struct vr_sim_kernel, link));
     }
-    sweep_blocks(call, true);
-    sweep_blocks(call, false);
+    sweep_mappings(open);
+    sweep_blocks(call);
 }
 
 static void free_open(struct vr_sim_open *open) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sim_vmm.c: virtual memory management, as strict as the strictest driver: a handle is mapped and
- * unmapped whole and at one place, and nothing is undone while something depends on it.
+ * unmapped whole, at one place unless `alias` is on, and nothing is undone while something depends
+ * on it.
  */
 #include "backend/sim/sim_machine.h"
 
@@ -61,19 +62,17 @@ static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t
     return vr_sim_end(&call);
 }
 
-/* A live handle of this device that is mapped nowhere. Hardware can map one handle twice; the contract
-   of backend.h does not use that, since not every driver can. */
-static struct vr_sim_block *check_handle(struct vr_sim_call *call, uint64_t handle,
-                                         uint64_t bytes) {
+/* A live handle of this device; unless `mapped` is allowed, mapped nowhere. */
+static struct vr_sim_block *check_handle(struct vr_sim_call *call, uint64_t handle, uint64_t bytes,
+                                         bool mapped) {
     struct vr_sim_block *block = vr_sim_ticket_find(call->sim, VR_SIM_KIND_PHYSICAL, handle);
     if (!block) {
         vr_sim_breach(call, "0x%llx is no handle, or was released before",
                       (unsigned long long)handle);
         return NULL;
     }
-    if (block->addr) {
-        vr_sim_breach(call, "handle 0x%llx is mapped at 0x%llx", (unsigned long long)handle,
-                      (unsigned long long)block->addr);
+    if (block->mappings && !mapped) {
+        vr_sim_breach(call, "handle 0x%llx is mapped", (unsigned long long)handle);
         return NULL;
     }
     return vr_sim_check_block(call, block, bytes) ? block : NULL;
@@ -89,7 +88,7 @@ static vram_status vmm_release(struct vr_device *device, uint64_t handle, uint64
         }
         return vr_sim_end(&call);
     }
-    block = check_handle(&call, handle, bytes);
+    block = check_handle(&call, handle, bytes, false);
     if (block) {
         (void)vr_sim_block_end(block); /* has no pages of its own, so it cannot fail */
     }
@@ -122,23 +121,25 @@ static struct vr_sim_block *check_place(struct vr_sim_call *call, uint64_t addr,
 static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t handle,
                            uint64_t bytes) {
     struct vr_sim_call call;
-    struct vr_sim_block *block, *range;
+    struct vr_sim_block *memory, *range, *mapping;
     if (!vr_sim_begin(&call, device, VRAM_SIM_MAP, addr, bytes) ||
-        !check_sizes(&call, addr, bytes) || !(block = check_handle(&call, handle, bytes)) ||
+        !check_sizes(&call, addr, bytes) ||
+        !(memory = check_handle(&call, handle, bytes, call.sim->config.alias)) ||
         !(range = check_place(&call, addr, bytes))) {
         return vr_sim_end(&call);
     }
-    if (!vr_sim_block_map(block, range, addr)) {
+    mapping = vr_sim_block_map(memory, range, addr);
+    if (!mapping) {
         vr_sim_system(&call, VRAM_ERR_HOST_MEMORY);
     } else if (call.sim->config.real &&
-               !vr_sim_system(&call, vr_os_file_map(call.sim->file, block->offset,
+               !vr_sim_system(&call, vr_os_file_map(call.sim->file, memory->offset,
                                                     (void *)(uintptr_t)addr, bytes))) {
-        (void)vr_sim_block_unmap(block);
+        (void)vr_sim_block_unmap(mapping);
     }
     return vr_sim_end(&call);
 }
 
-/* The handle mapped at exactly `addr`. */
+/* The mapping at exactly `addr`. */
 static struct vr_sim_block *check_mapping(struct vr_sim_call *call, uint64_t addr) {
     struct vr_sim_block *block = vr_sim_mapping_at(call->sim, addr);
     if (!block || block->addr != addr || block->open != call->open) {
@@ -198,7 +199,7 @@ static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t
 static void note_refused(struct vr_sim *sim, uint64_t addr) {
     struct vr_sim_block *block = vr_sim_mapping_at(sim, addr);
     if (block) {
-        block->refused = block->range->refused = true;
+        block->memory->refused = block->range->refused = true;
     }
 }
 
