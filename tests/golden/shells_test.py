@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-# words typed so far (the last one is being completed), what must be offered, what must not be
+# words typed so far (the last one is being completed), what must be offered, what must not be;
+# FOLDER holds the two files that are offered there
 TRIALS = [
     (["vram", ""], ["info", "check", "tour", "completion", "help"], ["bash"]),
     (["vram", "in"], ["info"], ["check"]),
@@ -26,7 +27,7 @@ TRIALS = [
     (["vram", "bench", "a"], ["alloc"], ["pair"]),
     (["vram", "replay", "--policy", ""], ["vram", "caching", "naive"], ["--json"]),
     (["vram", "replay", "--generate", "s"], ["steady"], ["queues"]),
-    (["vram", "replay", "/etc/host"], ["hosts"], ["--json"]),
+    (["vram", "replay", "FOLDER/trace_"], ["trace_one.csv", "trace_two.csv"], ["--json"]),
     (["vram", "help", "t"], ["tour"], ["info"]),
 ]
 
@@ -86,7 +87,8 @@ def try_shell(shell, offered, binary, folder):
     complaint = output([shell, "-n", script])
     if complaint:
         yield f"{shell} does not read its script: {complaint}"
-    for words, wanted, unwanted in TRIALS:
+    for typed, wanted, unwanted in TRIALS:
+        words = [word.replace("FOLDER", folder) for word in typed]
         # Shells show files with or without their folder, and some mark what can be run.
         got = [os.path.basename(word.rstrip("*")) or word for word in offered(script, words)]
         missing = [word for word in wanted if word not in got]
@@ -100,6 +102,8 @@ def main(binary):
     found = {shell: offered for shell, offered in shells.items() if shutil.which(shell)}
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
+        for name in ("trace_one.csv", "trace_two.csv"):
+            open(os.path.join(folder, name), "w", encoding="utf-8").close()
         for shell, offered in found.items():
             wrong += try_shell(shell, offered, binary, folder)
     for shell in sorted(set(shells) - set(found)):
