@@ -72,9 +72,9 @@ struct vr_queue {
     /*
      * The word that tells how far the queue has come: signals write rising values into it, in queue
      * order. Host memory the device writes to, set by create and adopt. It may start at any value,
-     * from which src/device goes on counting; a word that is used again for a later queue must keep
-     * its last value, since another queue may still be told to wait for it. It stays readable
-     * until the device is closed.
+     * from which src/device goes on counting. src/device reads it until it calls destroy; a wait
+     * that `after` submitted may look at it even later, and must then find its value or a higher
+     * one. So a word is never set back, not even for the next queue that it serves.
      */
     vr_atomic_u64 *word;
 };
@@ -88,7 +88,8 @@ typedef vram_status vr_backend_start_fn(struct vr_backend *backend,
 /* Ends it; all devices are closed. [lost] */
 typedef void vr_backend_stop_fn(struct vr_backend *backend);
 typedef uint32_t vr_backend_count_fn(struct vr_backend *backend);
-/* Fills all of `info` but `size`, `backend` and `backend_index`. */
+/* Fills all of `info` but `size`, `backend` and `backend_index`. alloc_granule is always known; it,
+   and vmm_granule with VRAM_CAP_VMM, are powers of two of at least 4096. */
 typedef vram_status vr_backend_describe_fn(struct vr_backend *backend, uint32_t index,
                                            struct vram_device_info *info);
 /* Opens device->index: sets impl and the tables. device->info is filled already. */
@@ -109,7 +110,7 @@ struct vr_backend_ops {
 
 /* Closes it; queues, kernels and memory are gone already. [lost] */
 typedef void vr_device_close_fn(struct vr_device *device);
-/* Free and total bytes now. */
+/* Free and total bytes now. Only called, and so only needed, with VRAM_CAP_MEMORY_INFO. */
 typedef vram_status vr_memory_info_fn(struct vr_device *device, vram_value *free,
                                       vram_value *total);
 /* `bytes` of device memory, a multiple of info.alloc_granule and aligned to it. */
@@ -126,13 +127,14 @@ struct vr_device_ops {
 
 /* -------------------------------------------------------------------- queue */
 
-/* Sets queue->impl, native and word. */
+/* Sets queue->impl, native and word. There is no limit on queues: where the driver has only so many,
+   several share one. */
 typedef vram_status vr_queue_create_fn(struct vr_queue *queue,
                                        const struct vram_queue_options *options);
-/* The same for queue->native, which the program made. UNSUPPORTED without VRAM_CAP_ADOPT. */
+/* The same for queue->native, which the program made. Only called with VRAM_CAP_ADOPT. */
 typedef vram_status vr_queue_adopt_fn(struct vr_queue *queue);
 /* Ends it. The wrapper has seen its work done, or the driver refused to tell; work that is left is
-   then finished, not dropped. The word keeps its value. [lost] [waits] */
+   then finished, not dropped. The word is not set back. [lost] [waits] */
 typedef void vr_queue_destroy_fn(struct vr_queue *queue);
 /* Submits a copy from host to device memory, ... */
 typedef vram_status vr_queue_upload_fn(struct vr_queue *queue, vram_addr to, const void *from,

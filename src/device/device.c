@@ -105,8 +105,9 @@ vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list
 }
 
 /* What the backend set up must be what it described: a group is there exactly when its capability
-   is. */
-static vram_status check_groups(const struct vr_device *device) {
+   is, and a single call at least then. */
+static bool bears_out(const struct vr_device *device) {
+    uint32_t caps = device->info.caps;
     const struct {
         uint32_t cap;
         const void *group;
@@ -116,11 +117,19 @@ static vram_status check_groups(const struct vr_device *device) {
         {VRAM_CAP_KERNELS, device->kernel},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        if (((device->info.caps & groups[i].cap) != 0) != (groups[i].group != NULL)) {
-            return vr_error_set(VRAM_ERR_CORRUPT, device->info.backend, "device_open", 0,
-                                "%s device %u has capabilities that its tables do not bear out",
-                                device->info.backend, device->index);
+        if (((caps & groups[i].cap) != 0) != (groups[i].group != NULL)) {
+            return false;
         }
+    }
+    return (!(caps & VRAM_CAP_ADOPT) || device->queue_ops->adopt) &&
+           (!(caps & VRAM_CAP_MEMORY_INFO) || device->ops->memory_info);
+}
+
+static vram_status check_groups(const struct vr_device *device) {
+    if (!bears_out(device)) {
+        return vr_error_set(VRAM_ERR_CORRUPT, device->info.backend, "device_open", 0,
+                            "%s device %u has capabilities that its tables do not bear out",
+                            device->info.backend, device->index);
     }
     return VRAM_OK;
 }

@@ -155,14 +155,6 @@ static void a_risen_word_means_no_bookkeeping_left(void **state) {
     world->device.queue_ops->destroy(&other);
 }
 
-static void adoption_is_not_supported(void **state) {
-    struct world *world = *state;
-    struct vr_queue queue = {.device = &world->device, .adopted = true};
-    assert_int_equal(world->device.queue_ops->adopt(&queue), VRAM_ERR_UNSUPPORTED);
-    assert_host_error(VRAM_ERR_UNSUPPORTED, "adopt");
-    assert_null(queue.impl);
-}
-
 /* ---------------------------------------------------- waits between queues */
 
 static void work_after_another_queue_waits(void **state) {
@@ -417,7 +409,6 @@ int main(void) {
         HERE(queues_run_beside_each_other),
         HERE(words_never_fall),
         HERE(a_risen_word_means_no_bookkeeping_left),
-        HERE(adoption_is_not_supported),
         HERE(work_after_another_queue_waits),
         HERE(waiting_for_oneself_is_no_deadlock),
         HERE(no_wake_up_is_lost),

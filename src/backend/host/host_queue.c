@@ -156,12 +156,6 @@ static vram_status queue_create(struct vr_queue *queue, const struct vram_queue_
     return VRAM_OK;
 }
 
-static vram_status queue_adopt(struct vr_queue *queue) {
-    (void)queue;
-    return vr_error_set(VRAM_ERR_UNSUPPORTED, "host", "adopt", 0,
-                        "the host has no queues but those of vram_queue_create");
-}
-
 static void give_up(struct vr_host_worker *worker) {
     vr_store(&worker->given_up, true, VR_RELEASE);
     vr_host_wake(worker->host); /* it may be inside a wait for another queue */
@@ -222,7 +216,6 @@ static vram_status queue_poll(struct vr_queue *queue) {
 
 const struct vr_queue_ops vr_host_queue = {
     .create = queue_create,
-    .adopt = queue_adopt,
     .destroy = queue_destroy,
     .upload = vr_host_upload,
     .download = vr_host_download,
