@@ -82,8 +82,17 @@ static void refused_in_child(void) {
     vram_context_destroy(context);
 }
 
+/* What the child may start. The stack of its first thread is that of a thread which its parent had, and
+   ThreadSanitizer, whose table still has that one, ends the process ("dup thread with used id"). The
+   simulation has no threads. */
+#ifdef __SANITIZE_THREAD__
+#define FRESH "sim"
+#else
+#define FRESH "host"
+#endif
+
 static void own_context_in_child(void) {
-    open_all("host");
+    open_all(FRESH);
     round_trip(7);
     vram_context_destroy(context);
 }
@@ -117,7 +126,7 @@ static void clone_scene(const char *backend) {
     fork_scene_by(backend, bare_fork);
 }
 
-__attribute__((unused)) static void a_forked_child_is_refused(void **state) {
+static void a_forked_child_is_refused(void **state) {
     (void)state;
     play(fork_scene, "host");
     play(fork_scene, "sim");
@@ -157,9 +166,7 @@ static void frees_after_exit_are_harmless(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#ifndef __SANITIZE_THREAD__ /* it does not let a forked child start threads, as a new context does */
         cmocka_unit_test(a_forked_child_is_refused),
-#endif
         cmocka_unit_test(frees_after_exit_are_harmless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
