@@ -10,6 +10,7 @@
 #include "device/ops.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Reserves the pool's range and enters it in the address map. */
 static vram_status reserve_range(struct vr_pool *pool, uint64_t bytes) {
@@ -66,6 +67,7 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
         .base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) + part * bytes : 0,
         .bytes = bytes,
         .granule = pool->granule,
+        .slack_bytes = options->slack_bytes / VR_PART_COUNT + options->slack_bytes % VR_PART_COUNT,
         .slack_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_SLACK),
         .share_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_MOVE_SHARE),
         .credit_ns = vr_option_number(VR_OPTION_POOL_MOVE_CREDIT),
@@ -80,6 +82,10 @@ vram_status vr_pool_check_options(const struct vram_pool_options *options) {
     if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS)) {
         return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x",
                        options->flags);
+    }
+    if (options->name && strnlen(options->name, VR_POOL_NAME_MAX) == VR_POOL_NAME_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "a pool's name has at most %d bytes",
+                       VR_POOL_NAME_MAX - 1);
     }
     const struct vram_provider *provider = options->provider;
     if (provider && (provider->size != sizeof *provider || !provider->alloc || !provider->free ||

@@ -51,6 +51,8 @@ struct vr_uses {
     struct vr_stamp stamp;
 };
 
+enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
+
 /* The two spaces of a pool: keeps (5). */
 enum vr_pool_part { VR_PART_SMALL, VR_PART_LARGE, VR_PART_COUNT };
 
@@ -61,7 +63,7 @@ struct vr_pool {
     struct vram_provider provider;   /* alloc NULL: the device's own memory */
     uint32_t flags;                  /* vram_pool_flag */
     uint64_t granule;
-    char name[64];
+    char name[VR_POOL_NAME_MAX];
     struct vr_record *range;     /* the reserved addresses; NULL: segments */
     struct vr_block_table table; /* read without the lock */
     vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */

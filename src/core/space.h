@@ -52,7 +52,8 @@ struct vr_space_config {
     uint64_t granule;        /* a power of two >= 4096: unit of handles and of segments */
     uint64_t limit_bytes;    /* physical memory the space may hold; 0: no limit */
     uint64_t largest_handle; /* bytes; 0: 64 MiB; VMM */
-    uint32_t slack_ppm;      /* of the peak, may be held beyond need before memory is moved */
+    uint64_t slack_bytes;    /* may be held beyond need before memory is moved; 0: the next */
+    uint32_t slack_ppm;      /* the same as a part of the peak */
     uint32_t share_ppm;      /* of elapsed time, may be spent on moving */
     uint64_t credit_ns; /* of moving, in hand at the start, for when growth would be far too much */
     bool (*passed)(void *user, struct vr_stamp stamp); /* whether the work is known to be over */

@@ -67,8 +67,12 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     need -= want->idle_bytes < need ? want->idle_bytes : need;
     need = need > space->stats.peak_need_bytes ? need : space->stats.peak_need_bytes;
     struct supply supply = {.space = space, .plan = plan, .window_bytes = window_bytes};
-    supply.aim_bytes = need + (uint64_t)((double)need * space->config.slack_ppm / 1e6);
+    uint64_t slack = space->config.slack_bytes
+                         ? space->config.slack_bytes
+                         : (uint64_t)((double)need * space->config.slack_ppm / 1e6);
+    supply.aim_bytes = slack < UINT64_MAX - need ? need + slack : UINT64_MAX;
     supply.far_bytes = need + need / 100 * FAR_PERCENT;
+    supply.far_bytes = supply.far_bytes > supply.aim_bytes ? supply.far_bytes : supply.aim_bytes;
     supply.limit_bytes = space->config.limit_bytes ? space->config.limit_bytes : UINT64_MAX;
     supply.purse_ns = space->purse_ns;
     supply.reserve_ns = space->reserve_ns;

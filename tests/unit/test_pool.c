@@ -427,6 +427,32 @@ static void warm_pools_have_what_was_asked(void **state) {
     rig_end(&rig);
 }
 
+/* Up to the slack a pool grows; past it free memory is moved to where it is needed. */
+static void slack_is_the_users_choice(void **state) {
+    enum { COUNT = 16 };
+    (void)state;
+    assert_int_equal(vram_option_set("move_credit", "1s"), VRAM_OK);
+    for (uint64_t slack = 0; slack <= 64 * MIB; slack += 64 * MIB) {
+        vram_pool_options options = {.size = sizeof options, .slack_bytes = slack};
+        struct rig rig = rig_make_with("sim", "memory=4G", &options);
+        vram_addr addrs[COUNT], large;
+        for (int i = 0; i < COUNT; i++) {
+            assert_int_equal(vram_alloc(rig.pool, 2 * MIB, rig.queue, &addrs[i]), VRAM_OK);
+        }
+        for (int i = 0; i < COUNT; i += 2) {
+            assert_int_equal(vram_free(rig.pool, addrs[i], rig.queue), VRAM_OK);
+        }
+        assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
+        uint64_t reserved = stats_of(rig.pool).reserved_bytes;
+        assert_int_equal(vram_alloc(rig.pool, 12 * MIB, rig.queue, &large), VRAM_OK);
+        vram_pool_stats stats = stats_of(rig.pool);
+        assert_true(slack ? stats.moved_handles == 0 : stats.moved_handles > 0);
+        assert_true(slack ? stats.reserved_bytes > reserved + 8 * MIB
+                          : stats.reserved_bytes < reserved + 8 * MIB);
+        rig_end(&rig);
+    }
+}
+
 /* --------------------------------------------------------------------- faults */
 
 /* One life of a pool; stops at the first failure. */
@@ -491,6 +517,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_provider_stands_in_for_the_device, nothing_left),
         cmocka_unit_test_teardown(deterministic_pools_repeat_themselves, nothing_left),
         cmocka_unit_test_teardown(warm_pools_have_what_was_asked, nothing_left),
+        cmocka_unit_test_teardown(slack_is_the_users_choice, nothing_left),
         cmocka_unit_test_teardown(no_failing_call_leaks, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
