@@ -248,11 +248,27 @@ static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *
     return status == VRAM_ERR_NOT_READY ? VRAM_ERR_DEVICE_MEMORY : status;
 }
 
+/* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces: what is too large for the device or
+   the range as a whole is told apart from it. */
+static vram_status judge(const struct vr_pool *pool, const struct vr_request *request,
+                         vram_status status) {
+    const struct vram_value memory = pool->device->base.info.memory_bytes;
+    if (status != VRAM_ERR_FRAGMENTED) {
+        return status;
+    }
+    if (!pool->provider.alloc && memory.known && request->bytes > memory.value) {
+        return VRAM_ERR_DEVICE_MEMORY;
+    }
+    uint64_t most = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) / VR_PART_COUNT : 0;
+    return pool->range && request->bytes > most ? VRAM_ERR_LIMIT : status;
+}
+
 static vram_status explain(const struct vr_pool *pool, const struct vr_request *request,
                            vram_status status) {
     if (vram_error_get()->status == status) {
         return status;
     }
+    status = judge(pool, request, status);
     return vr_fail(status, "vram_alloc", "pool \"%s\" has no %llu bytes to give: %s", pool->name,
                    (unsigned long long)request->bytes, vram_status_text(status));
 }

@@ -6,17 +6,23 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/size.h"
 
-/* The pool whose memory `addr` is, entered; NULL with the error set. */
-static struct vr_pool *enter_pool_of(vram_addr addr, const char *operation) {
+/* Enters the pool whose memory `addr` is. One that ended meanwhile has none there any more. */
+static vram_status enter_pool_of(vram_addr addr, const char *operation, struct vr_pool **pool) {
     uint64_t handle = vr_address_pool(addr);
-    void *pool;
-    if (!handle || vr_enter(VR_KIND_POOL, (void *)(uintptr_t)handle, operation, &pool) != VRAM_OK) {
-        vr_fail(VRAM_ERR_INVALID, operation, "no pool has memory at 0x%llx",
-                (unsigned long long)addr);
-        return NULL;
+    void *entered;
+    vram_status status =
+        handle ? vr_enter(VR_KIND_POOL, (void *)(uintptr_t)handle, operation, &entered)
+               : VRAM_ERR_STALE;
+    if (status == VRAM_ERR_STALE) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "no pool has memory at 0x%llx",
+                       (unsigned long long)addr);
     }
-    return pool;
+    if (status == VRAM_OK) {
+        *pool = entered;
+    }
+    return status;
 }
 
 /* The live block that starts at `addr`; NULL with the error set. Under the lock. */
@@ -32,10 +38,11 @@ static struct vr_block *live_block(struct vr_pool *pool, vram_addr addr, const c
 
 vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
     static const char operation[] = "vram_block_info_get";
-    struct vr_pool *pool = enter_pool_of(addr, operation);
     struct vram_block_info full = {.size = sizeof full};
-    if (!pool) {
-        return VRAM_ERR_INVALID;
+    struct vr_pool *pool;
+    vram_status status = enter_pool_of(addr, operation, &pool);
+    if (status != VRAM_OK) {
+        return status;
     }
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = live_block(pool, addr, operation);
@@ -47,7 +54,7 @@ vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
         full.tag = block->tag;
     }
     vr_mutex_unlock(&pool->lock);
-    vram_status status =
+    status =
         block ? vr_info_give(info, &full, sizeof full, sizeof full, operation) : VRAM_ERR_INVALID;
     vr_leave(pool);
     return status;
@@ -102,13 +109,14 @@ vram_status vram_use(vram_addr addr, vram_queue *handle) {
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_pool *pool = enter_pool_of(addr, operation);
-    status = pool ? vram_queue_mark(handle, &point) : VRAM_ERR_INVALID;
-    if (pool && status == VRAM_OK) {
-        vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
-        status = note_use(pool, queue, addr, point);
-    }
-    if (pool) {
+    struct vr_pool *pool;
+    status = enter_pool_of(addr, operation, &pool);
+    if (status == VRAM_OK) {
+        status = vram_queue_mark(handle, &point);
+        if (status == VRAM_OK) {
+            vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
+            status = note_use(pool, queue, addr, point);
+        }
         vr_leave(pool);
     }
     vr_leave(queue);
@@ -117,11 +125,12 @@ vram_status vram_use(vram_addr addr, vram_queue *handle) {
 
 /* Adds to the pins of a live block, or of one that was freed while pinned. */
 static vram_status change_pins(vram_addr addr, bool add, const char *operation) {
-    struct vr_pool *pool = enter_pool_of(addr, operation);
-    vram_status status = VRAM_ERR_INVALID;
-    if (!pool) {
+    struct vr_pool *pool;
+    vram_status status = enter_pool_of(addr, operation, &pool);
+    if (status != VRAM_OK) {
         return status;
     }
+    status = VRAM_ERR_INVALID;
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = vr_block_table_find(&pool->table, addr);
     if (block && add && vr_load(&block->state, VR_ACQUIRE) == VR_BLOCK_LIVE) {
@@ -151,33 +160,68 @@ vram_status vram_unpin(vram_addr addr) {
 
 /* ------------------------------------------------------------ ahead of time */
 
-/* What the pool holds; 0 for a handle that is none. */
-static uint64_t reserved_of(vram_pool *handle) {
+/* Whether all blocks together could ever be live on the pool's device. */
+static vram_status could_hold(const struct vr_pool *pool, uint64_t size, uint32_t count,
+                              const char *operation) {
+    const struct vram_value memory = pool->device->base.info.memory_bytes;
+    uint64_t bytes, all;
+    if (!vr_block_bytes(size, &bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+                       (unsigned long long)size);
+    }
+    if (!pool->provider.alloc && memory.known &&
+        (!vr_mul(bytes, count, &all) || all > memory.value)) {
+        return vr_fail(VRAM_ERR_DEVICE_MEMORY, operation,
+                       "%u blocks of %llu bytes are more than the device's %llu bytes", count,
+                       (unsigned long long)bytes, (unsigned long long)memory.value);
+    }
+    return VRAM_OK;
+}
+
+/* Refuses what cannot be before anything is taken, and tells what the pool holds. */
+static vram_status look_ahead(vram_pool *handle, uint64_t size, uint32_t count,
+                              const char *operation, uint64_t *reserved) {
     void *entered;
-    if (vr_enter(VR_KIND_POOL, handle, "vram_pool_warm", &entered) != VRAM_OK) {
-        return 0;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
     }
     struct vr_pool *pool = entered;
+    status = could_hold(pool, size, count, operation);
     vr_mutex_lock(&pool->lock);
-    uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
-                     vr_space_reserved(pool->spaces[VR_PART_LARGE]);
+    *reserved = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                vr_space_reserved(pool->spaces[VR_PART_LARGE]);
     vr_mutex_unlock(&pool->lock);
     vr_leave(pool);
-    return bytes;
+    return status;
 }
+
+enum { WARM_FIRST = 256 }; /* addresses that the list of warm blocks begins with room for */
 
 vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t count, vram_queue *queue) {
     static const char operation[] = "vram_pool_warm";
-    vram_status status = VRAM_OK;
-    uint32_t made = 0;
-    vram_addr *addrs = count ? vr_mem_alloc(count, sizeof *addrs, operation) : NULL;
-    if (!addrs) {
-        return count ? VRAM_ERR_HOST_MEMORY
-                     : vr_fail(VRAM_ERR_INVALID, operation, "0 blocks were asked for");
+    uint64_t before;
+    if (!count) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "0 blocks were asked for");
     }
-    uint64_t before = reserved_of(pool);
-    while (made < count && (status = vram_alloc(pool, size, queue, &addrs[made])) == VRAM_OK) {
-        made++;
+    vram_status status = look_ahead(pool, size, count, operation, &before);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    /* The list grows with the blocks: a count that is never reached costs no host memory. */
+    vram_addr *addrs = NULL;
+    uint64_t made = 0, room = 0;
+    while (made < count && status == VRAM_OK) {
+        if (made == room) {
+            room = room ? 2 * room : WARM_FIRST;
+            vram_addr *more = vr_mem_resize(addrs, room, sizeof *addrs, operation);
+            addrs = more ? more : addrs;
+            status = more ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+        }
+        if (status == VRAM_OK) {
+            status = vram_alloc(pool, size, queue, &addrs[made]);
+            made += status == VRAM_OK;
+        }
     }
     struct vram_error error;
     vr_error_save(&error);

@@ -29,6 +29,8 @@ static vram_context *context;
 static vram_device *device;
 static vram_queue *queue;
 static vram_addr addr;
+static vram_pool *pool;
+static vram_addr block;
 static unsigned char host[4096];
 
 static void open_all(const char *backend) {
@@ -38,6 +40,10 @@ static void open_all(const char *backend) {
     EXPECT(vram_device_open(context, 0, &device) == VRAM_OK);
     EXPECT(vram_queue_create(device, NULL, &queue) == VRAM_OK);
     EXPECT(vram_device_alloc(device, sizeof host, VRAM_MEMORY_DEVICE, &addr) == VRAM_OK);
+    EXPECT(vram_pool_create(device, NULL, &pool) == VRAM_OK);
+    EXPECT(vram_alloc(pool, 5000, queue, &block) == VRAM_OK);
+    EXPECT(vram_free(pool, block, queue) == VRAM_OK); /* now the thread has some at hand */
+    EXPECT(vram_alloc(pool, 5000, queue, &block) == VRAM_OK);
 }
 
 static void round_trip(unsigned char byte) {
@@ -66,7 +72,30 @@ static void play(void (*scene)(const char *), const char *backend) {
 
 /* --------------------------------------------------------------------- fork */
 
-static void refused_in_child(void) {
+/* What the parent's thread had at hand is none of the child's. After a bare clone nobody has told the
+   child's thread, and a hit asks nobody: then only what misses is refused. */
+static void pool_refused_in_child(bool told) {
+    vram_pool *other;
+    vram_addr more = 0;
+    vram_pool_stats stats = {.size = sizeof stats};
+    vram_block_info info = {.size = sizeof info};
+    EXPECT(vram_pool_create(device, NULL, &other) == VRAM_ERR_FORKED);
+    EXPECT(vram_alloc(pool, 5000, queue, &more) == VRAM_ERR_FORKED);
+    EXPECT(vram_alloc(pool, 5000, NULL, &more) == VRAM_ERR_FORKED);
+    EXPECT(!told || vram_free(pool, block, queue) == VRAM_ERR_FORKED);
+    EXPECT(vram_use(block, queue) == VRAM_ERR_FORKED);
+    EXPECT(vram_pin(block) == VRAM_ERR_FORKED);
+    EXPECT(vram_unpin(block) == VRAM_ERR_FORKED);
+    EXPECT(vram_block_info_get(block, &info) == VRAM_ERR_FORKED);
+    EXPECT(vram_pool_warm(pool, 1, 1, queue) == VRAM_ERR_FORKED);
+    EXPECT(vram_pool_trim(pool, 0) == VRAM_ERR_FORKED);
+    EXPECT(vram_pool_stats_get(pool, &stats) == VRAM_ERR_FORKED);
+    EXPECT(vram_error_get()->status == VRAM_ERR_FORKED);
+    EXPECT(more == 0);
+    EXPECT(vram_pool_destroy(pool) == VRAM_OK); /* only forgets */
+}
+
+static void refused_in_child(bool told) {
     vram_memory_info info = {.size = sizeof info};
     vram_queue *other;
     vram_point point;
@@ -77,6 +106,7 @@ static void refused_in_child(void) {
     EXPECT(vram_device_count(context) == 0);
     EXPECT(vram_error_get()->status == VRAM_ERR_FORKED);
     EXPECT(strstr(vram_error_get()->text, "create one"));
+    pool_refused_in_child(told);
     vram_queue_destroy(queue);
     vram_device_close(device);
     vram_context_destroy(context);
@@ -104,13 +134,15 @@ static void fork_scene_by(const char *backend, pid_t (*make)(void)) {
     round_trip(1);
     pid_t child = make();
     if (child == 0) {
-        refused_in_child();
+        refused_in_child(make == fork);
         own_context_in_child();
         _exit(0);
     }
     EXPECT(child > 0 && waitpid(child, &result, 0) == child);
     EXPECT(WIFEXITED(result) && WEXITSTATUS(result) == 0);
     round_trip(2); /* the parent never noticed */
+    EXPECT(vram_free(pool, block, queue) == VRAM_OK);
+    EXPECT(vram_alloc(pool, 5000, queue, &block) == VRAM_OK);
     vram_context_destroy(context);
     EXPECT(vram_host_bytes() == 0);
 }
@@ -145,6 +177,12 @@ static void late_destructor(void) {
     EXPECT(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &more) == VRAM_ERR_SHUTDOWN);
     EXPECT(vram_queue_wait(queue, 0) == VRAM_ERR_SHUTDOWN);
     EXPECT(vram_context_create(NULL, &another) == VRAM_ERR_SHUTDOWN);
+    EXPECT(vram_free(pool, block, queue) == VRAM_OK);
+    EXPECT(vram_alloc(pool, 1 << 20, queue, &more) == VRAM_ERR_SHUTDOWN);
+    EXPECT(vram_use(block, queue) == VRAM_ERR_SHUTDOWN);
+    EXPECT(vram_pin(block) == VRAM_ERR_SHUTDOWN);
+    EXPECT(vram_pool_trim(pool, 0) == VRAM_ERR_SHUTDOWN);
+    EXPECT(vram_pool_destroy(pool) == VRAM_OK);
     vram_queue_destroy(queue);
     vram_device_close(device);
     vram_context_destroy(context);
