@@ -31,6 +31,7 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_sim_state_get(context, &(vram_sim_state){.size = sizeof(vram_sim_state)}));
     REFUSES(vram_sim_journal_get(context, 0, &(vram_sim_entry){0}));
     REFUSES(vram_sim_violation(context, 0, (char[8]){0}, 8));
+    REFUSES(vram_sim_clock_advance(context, 1));
     CHECK_EQUAL(check, vram_device_count(context), 0);
     CHECK_EQUAL(check, vram_backend_count(context), 0);
     return true;
@@ -42,6 +43,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_queue *queue;
     vram_physical *physical;
     vram_kernel *kernel;
+    vram_pool *pool;
     vram_device_info info = {.size = sizeof info};
     vram_memory_info memory = {.size = sizeof memory};
     vram_kernel_source source = {.size = sizeof source, .code = &source, .entry = "none"};
@@ -58,6 +60,8 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_range_map(device, 4096, &physical, 1));
     REFUSES(vram_range_unmap(device, 4096, 4096));
     REFUSES(vram_kernel_create(device, &source, &kernel));
+    REFUSES(vram_device_peer_enable(device, device));
+    REFUSES(vram_pool_create(device, NULL, &pool));
     return true;
 }
 
@@ -78,6 +82,28 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_queue_copy(queue, 4096, 8192, 1));
     REFUSES(vram_queue_fill(queue, 4096, 0, 1, 1));
     REFUSES(vram_queue_prefetch(queue, 4096, 1, false));
+    REFUSES(vram_use(4096, queue));
+    return true;
+}
+
+static bool as_pool(struct check *check, void *bad, vram_status want) {
+    vram_pool *pool = bad;
+    vram_addr addr = CHECK_CANARY;
+    vram_pool_stats stats = {.size = sizeof stats};
+
+    REFUSES(vram_alloc(pool, 1, NULL, &addr));
+    REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
+    REFUSES(vram_alloc_with(pool, 1, NULL, &(vram_alloc_options){.size = sizeof(size_t)}, &addr));
+    REFUSES(vram_free(pool, 4096, NULL));
+    REFUSES(vram_free(pool, 0, NULL)); /* nothing to free, but no pool either */
+    REFUSES(vram_pool_warm(pool, 1, 1, NULL));
+    REFUSES(vram_pool_warm(pool, 1, UINT32_MAX, NULL));
+    REFUSES(vram_pool_trim(pool, 0));
+    REFUSES(vram_pool_stats_get(pool, &stats));
+    if (pool != NULL) {
+        REFUSES(vram_pool_destroy(pool));
+    }
+    CHECK_EQUAL(check, addr, CHECK_CANARY);
     return true;
 }
 
@@ -96,6 +122,7 @@ static void destroy_as_all(void *bad) {
     vram_device_close(bad);
     vram_queue_destroy(bad);
     vram_kernel_destroy(bad);
+    (void)vram_pool_destroy(bad);
 }
 
 static bool as_all(struct check *check, void *bad, vram_status want) {
@@ -103,6 +130,7 @@ static bool as_all(struct check *check, void *bad, vram_status want) {
     CHECK_TRY(as_device(check, bad, want));
     CHECK_TRY(as_queue(check, bad, want));
     CHECK_TRY(as_physical(check, bad, want));
+    CHECK_TRY(as_pool(check, bad, want));
     destroy_as_all(bad);
     return true;
 }
@@ -118,12 +146,16 @@ static bool null(struct check *check) {
 static bool stale(struct check *check) {
     vram_context *context;
     struct check_device *device;
+    struct check_stock stock;
     vram_queue *queue;
     vram_physical *physical = NULL;
 
     CHECK_CONTEXT(check, NULL, NULL, &context);
     CHECK_OPEN_OF(check, context, check->target->device, &device);
     CHECK_QUEUE(check, device, &queue);
+    CHECK_STOCK(check, device, NULL, &stock);
+    CHECK_OK(check, vram_pool_destroy(stock.pool));
+    CHECK_TRY(as_pool(check, stock.pool, VRAM_ERR_STALE));
     if ((device->info.caps & VRAM_CAP_VMM) != 0) {
         CHECK_PHYSICAL(check, device, 1, &physical);
         CHECK_PHYSICAL_END(check, device, physical);
@@ -139,6 +171,7 @@ static bool stale(struct check *check) {
     CHECK_TRY(as_context(check, context, VRAM_ERR_STALE));
     CHECK_TRY(as_device(check, closed, VRAM_ERR_STALE));
     CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
+    CHECK_TRY(as_pool(check, stock.pool, VRAM_ERR_STALE));
     return true;
 }
 
@@ -146,12 +179,16 @@ static bool stale(struct check *check) {
 static bool orphans(struct check *check) {
     vram_context *context;
     struct check_device *device;
+    struct check_stock stock;
     vram_queue *queue;
+    vram_addr addr;
     vram_physical *physical = NULL;
 
     CHECK_CONTEXT(check, NULL, NULL, &context);
     CHECK_OPEN_OF(check, context, check->target->device, &device);
     CHECK_QUEUE(check, device, &queue);
+    CHECK_STOCK(check, device, NULL, &stock);
+    CHECK_TAKE(check, &stock, 5000, queue, &addr);
     if ((device->info.caps & VRAM_CAP_VMM) != 0) {
         CHECK_PHYSICAL(check, device, 1, &physical);
     }
@@ -160,11 +197,15 @@ static bool orphans(struct check *check) {
     check_context_end(check, context);
     CHECK_TRY(as_device(check, orphan, VRAM_ERR_STALE));
     CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
+    CHECK_TRY(as_pool(check, stock.pool, VRAM_ERR_STALE));
+    CHECK_STATUS(check, vram_free(stock.pool, addr, queue), VRAM_ERR_STALE);
+    CHECK_STATUS(check, vram_pin(addr), VRAM_ERR_INVALID);
     if (physical != NULL) {
         CHECK_TRY(as_physical(check, physical, VRAM_ERR_STALE));
     }
     destroy_as_all(orphan);
     destroy_as_all(queue);
+    destroy_as_all(stock.pool);
     return true;
 }
 
@@ -188,11 +229,13 @@ static bool made_up(struct check *check) {
 static bool wrong_kind(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
-    struct check_buffer buffer;
+    struct check_stock stock;
+    vram_addr addr;
 
     CHECK_OPEN(check, &device);
     CHECK_QUEUE(check, device, &queue);
-    CHECK_BUFFER(check, device, queue, 2000, &buffer);
+    CHECK_STOCK(check, device, NULL, &stock);
+    CHECK_TAKE(check, &stock, 2000, queue, &addr);
     CHECK_TRY(as_context(check, device->device, VRAM_OK));
     CHECK_TRY(as_context(check, queue, VRAM_OK));
     CHECK_TRY(as_device(check, check->context, VRAM_OK));
@@ -200,10 +243,16 @@ static bool wrong_kind(struct check *check) {
     CHECK_TRY(as_queue(check, check->context, VRAM_OK));
     CHECK_TRY(as_queue(check, device->device, VRAM_OK));
     CHECK_TRY(as_physical(check, queue, VRAM_OK));
+    CHECK_TRY(as_pool(check, queue, VRAM_OK));
+    CHECK_TRY(as_pool(check, device->device, VRAM_OK));
+    CHECK_TRY(as_device(check, stock.pool, VRAM_OK));
+    CHECK_TRY(as_queue(check, stock.pool, VRAM_OK));
+    CHECK_REFUSED(check, vram_free(stock.pool, addr, (vram_queue *)(void *)stock.pool));
+    vram_queue_destroy((vram_queue *)(void *)stock.pool);
     vram_kernel_destroy((vram_kernel *)(void *)queue);
     vram_queue_destroy((vram_queue *)(void *)device->device);
     vram_device_close((vram_device *)(void *)queue);
-    CHECK_VERIFY(check, &buffer); /* everything is still there */
+    CHECK_STOCK_VERIFY(check, &stock); /* everything is still there */
     return true;
 }
 

@@ -55,6 +55,7 @@ static vram_status judge(vram_status status, const char *call) {
 
 #define TRY(call)     (vram_error_clear(), judge(call, #call))
 #define REFUSED(call) assert_int_not_equal(TRY(call), VRAM_OK)
+#define INVALID(call) assert_int_equal(TRY(call), VRAM_ERR_INVALID)
 
 /* --------------------------------------------------------------------- a device */
 
@@ -475,6 +476,46 @@ static void made_up_handles(void **state) {
     }
 }
 
+/* Wherever a result is to be put, and wherever host memory is read. */
+static void null_pointers(void **state) {
+    (void)state;
+    FOR_PLACES(world) {
+        vram_context_options nothing = {.size = sizeof nothing};
+        INVALID(vram_context_create(&nothing, NULL));
+        INVALID(vram_backend_info_get(world.context, 0, NULL));
+        INVALID(vram_device_info_get(world.context, 0, NULL));
+        INVALID(vram_device_best(world.context, NULL));
+        INVALID(vram_device_open(world.context, 0, NULL));
+        INVALID(vram_device_describe(world.device, NULL));
+        INVALID(vram_memory_info_get(world.device, NULL));
+        INVALID(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, NULL));
+        INVALID(vram_native(world.addr, NULL));
+        INVALID(vram_queue_create(world.device, NULL, NULL));
+        INVALID(vram_queue_adopt(world.device, NULL, NULL));
+        INVALID(vram_queue_native(world.queue, NULL));
+        INVALID(vram_queue_mark(world.queue, NULL));
+        INVALID(vram_queue_upload(world.queue, world.addr, NULL, 1));
+        INVALID(vram_queue_download(world.queue, NULL, world.addr, 1));
+        INVALID(vram_queue_launch(world.queue, NULL, NULL));
+        INVALID(vram_range_create(world.device, 1, NULL));
+        INVALID(vram_physical_create(world.device, 1, NULL));
+        INVALID(vram_range_map(world.device, 4096, NULL, 1));
+        INVALID(vram_pool_create(world.device, NULL, NULL));
+        INVALID(vram_size_parse("1", NULL));
+        INVALID(vram_size_parse(NULL, &(uint64_t){0}));
+        INVALID(vram_option_set(NULL, "1"));
+        INVALID(vram_option_get(NULL, NULL, 0, NULL));
+        if (place > 0) {
+            INVALID(vram_sim_state_get(world.context, NULL));
+            INVALID(vram_sim_journal_get(world.context, 0, NULL));
+            INVALID(vram_sim_violation(world.context, 0, NULL, 8));
+            assert_ok(TRY(vram_sim_clock_advance(world.context, UINT64_MAX)));
+        }
+        assert_ok(TRY(vram_option_get("wait_timeout", NULL, 0, NULL)));
+        assert_int_equal(vram_option_problem(0, NULL, 0), 0);
+    }
+}
+
 static void simulations(void **state) {
     (void)state;
     struct world world = world_make("sim", "memory=1G,journal=16");
@@ -511,6 +552,7 @@ int main(int count, char **words) {
         cmocka_unit_test(sizes_of_structs),
         cmocka_unit_test(kernels),
         cmocka_unit_test(made_up_handles),
+        cmocka_unit_test(null_pointers),
         cmocka_unit_test(simulations),
     };
     make_values();
