@@ -31,8 +31,8 @@ test-long: ## the same, longer: every fault, more seeds, and a fresh Debian in a
 
 coverage: ## lines and branches that the tests reach, per tier; fails under 90 % of src
 	@tools/setup.sh coverage
-	@tools/run-tests coverage
-	@tools/coverage-report build-coverage --fail-under 90
+	@tools/run-tests coverage; tests=$$?; \
+	    tools/coverage-report build-coverage --fail-under 90 && exit $$tests
 
 bench: ## measure this machine: what the drivers cost, and what a pool makes of it
 	@tools/setup.sh run

@@ -58,6 +58,14 @@ static bool is_absence(vram_status status) {
            status != VRAM_ERR_OVERFLOW;
 }
 
+/* What the backend recorded is the reason; one that recorded nothing has its status at least. */
+static void note_absence(struct vr_backend_state *state, vram_status status) {
+    const struct vram_error *error = vram_error_get();
+    snprintf(state->reason, sizeof state->reason, "%s",
+             error->status == status ? error->text : vram_status_text(status));
+    vr_log(VRAM_LOG_INFO, "backend %s is absent: %s", state->base.ops->name, state->reason);
+}
+
 static vram_status start_backend(struct vr_backend_state *state, const char *list,
                                  const struct vram_context_options *options) {
     const struct vr_backend_ops *ops = state->base.ops;
@@ -79,10 +87,7 @@ static vram_status start_backend(struct vr_backend_state *state, const char *lis
     if (!is_absence(status)) {
         return status;
     }
-    const struct vram_error *error = vram_error_get();
-    snprintf(state->reason, sizeof state->reason, "%s",
-             error->status == status ? error->text : vram_status_text(status));
-    vr_log(VRAM_LOG_INFO, "backend %s is absent: %s", ops->name, state->reason);
+    note_absence(state, status);
     return VRAM_OK;
 }
 
@@ -125,7 +130,7 @@ static vram_status list_devices(struct vr_context *context, struct vr_backend_st
         if (!is_absence(status)) {
             return status;
         }
-        snprintf(state->reason, sizeof state->reason, "%s", vram_error_get()->text);
+        note_absence(state, status);
         memset(&context->slots[first], 0, (i + 1) * sizeof context->slots[0]);
         context->slot_count = first;
         state->base.ops->stop(&state->base);

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_context.c: backends that break their contract. The registry of this program is its own: the host,
+ * and beside it a backend that is the host in all but what a test says. Whatever such a backend tells of
+ * its devices, it is taken out with a reason or refused, and the others serve.
+ */
+#include "backend/registry.h"
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/memory.h"
+#include "vram/vram.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define assert_ok(call) assert_int_equal(call, VRAM_OK)
+
+extern const struct vr_backend_ops vr_host_backend;
+
+enum { ODD_DEVICES = 3 };
+
+/* How the odd backend behaves. */
+static struct {
+    vram_status start;    /* what start answers */
+    vram_status describe; /* what describe answers for device `which` */
+    bool silent;          /* and records nothing */
+    uint32_t which;
+    void (*spoil)(struct vram_device_info *info);
+    void (*open)(struct vr_device *device);
+    int started; /* and not yet stopped */
+    int opened;  /* and not yet closed */
+} odd;
+
+static vram_status refuse(vram_status status) {
+    return odd.silent ? status : vr_error_set(status, "odd", "oddCall", 5, "an odd reason");
+}
+
+static vram_status odd_start(struct vr_backend *backend,
+                             const struct vram_context_options *options) {
+    if (odd.start != VRAM_OK) {
+        return refuse(odd.start);
+    }
+    odd.started++;
+    return vr_host_backend.start(backend, options);
+}
+
+static void odd_stop(struct vr_backend *backend) {
+    odd.started--;
+    vr_host_backend.stop(backend);
+}
+
+static uint32_t odd_count(struct vr_backend *backend) {
+    (void)backend;
+    return ODD_DEVICES;
+}
+
+static vram_status odd_describe(struct vr_backend *backend, uint32_t index,
+                                struct vram_device_info *info) {
+    vram_status status = vr_host_backend.describe(backend, 0, info);
+    if (status == VRAM_OK && index == odd.which) {
+        if (odd.describe != VRAM_OK) {
+            return refuse(odd.describe);
+        }
+        if (odd.spoil) {
+            odd.spoil(info);
+        }
+    }
+    return status;
+}
+
+static const struct vr_device_ops *true_ops;
+
+static void odd_close(struct vr_device *device) {
+    odd.opened--;
+    true_ops->close(device);
+}
+
+static vram_status odd_open(struct vr_device *device) {
+    static struct vr_device_ops ops;
+    vram_status status = vr_host_backend.device_open(device);
+    if (status == VRAM_OK) {
+        true_ops = device->ops;
+        ops = *true_ops;
+        ops.close = odd_close;
+        device->ops = &ops;
+        odd.opened++;
+        if (odd.open) {
+            odd.open(device);
+        }
+    }
+    return status;
+}
+
+static const struct vr_backend_ops odd_backend = {.name = "odd",
+                                                  .start = odd_start,
+                                                  .stop = odd_stop,
+                                                  .count = odd_count,
+                                                  .describe = odd_describe,
+                                                  .device_open = odd_open};
+
+static const struct vr_backend_ops *const rows[] = {&odd_backend, &vr_host_backend};
+
+uint32_t vr_registry_count(void) {
+    return 2;
+}
+
+const struct vr_backend_ops *vr_registry_at(uint32_t index) {
+    return index < 2 ? rows[index] : NULL;
+}
+
+const struct vr_backend_ops *vr_registry_find(const char *name, size_t bytes) {
+    for (int i = 0; i < 2; i++) {
+        if (strlen(rows[i]->name) == bytes && memcmp(rows[i]->name, name, bytes) == 0) {
+            return rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------- a context */
+
+static vram_context *context;
+
+static int begin(void **state) {
+    (void)state;
+    memset(&odd, 0, sizeof odd);
+    vram_error_clear();
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    return odd.started == 0 && odd.opened == 0 && vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0
+               ? 0
+               : -1;
+}
+
+/* The odd backend is out, its reason has `text` in it, and the host serves as if it had never been. */
+static void expect_absent(const char *text) {
+    vram_backend_info info = {.size = sizeof info};
+    vram_device_info device = {.size = sizeof device};
+    vram_device *opened;
+    vram_error_clear();
+    assert_ok(vram_context_create(NULL, &context));
+    assert_int_equal(vram_error_get()->status, VRAM_OK); /* absence is no failure */
+    assert_ok(vram_backend_info_get(context, 0, &info));
+    assert_string_equal(info.name, "odd");
+    assert_false(info.present);
+    assert_int_equal(info.device_count, 0);
+    assert_non_null(strstr(info.reason, text));
+    assert_int_equal(odd.started, 0);
+    assert_int_equal(vram_device_count(context), 1);
+    assert_ok(vram_device_info_get(context, 0, &device));
+    assert_string_equal(device.backend, "host");
+    assert_ok(vram_device_open(context, 0, &opened));
+    vram_context_destroy(context);
+}
+
+static void a_sound_one_is_listed(void **state) {
+    vram_device *device;
+    (void)state;
+    assert_ok(vram_context_create(NULL, &context));
+    assert_int_equal(vram_device_count(context), ODD_DEVICES + 1);
+    assert_ok(vram_device_open(context, ODD_DEVICES - 1, &device));
+    assert_int_equal(odd.opened, 1);
+    vram_device_close(device);
+    assert_int_equal(odd.opened, 0);
+    vram_context_destroy(context);
+}
+
+/* --------------------------------------------------------------- descriptions */
+
+/* With the backend's own words, or for want of them those of the status. */
+static void what_cannot_start_is_absent(void **state) {
+    (void)state;
+    odd.start = VRAM_ERR_NO_DRIVER;
+    expect_absent("an odd reason");
+    odd.silent = true;
+    expect_absent(vram_status_text(VRAM_ERR_NO_DRIVER));
+}
+
+static void what_cannot_be_described_is_absent(void **state) {
+    (void)state;
+    odd.describe = VRAM_ERR_BACKEND;
+    for (odd.which = 0; odd.which < ODD_DEVICES; odd.which++) {
+        odd.silent = false;
+        expect_absent("an odd reason");
+        odd.silent = true;
+        expect_absent(vram_status_text(VRAM_ERR_BACKEND));
+    }
+}
+
+static void no_granule(struct vram_device_info *info) {
+    info->alloc_granule = (vram_value){0, false};
+}
+static void zero_granule(struct vram_device_info *info) {
+    info->alloc_granule = (vram_value){0, true};
+}
+static void odd_granule(struct vram_device_info *info) {
+    info->alloc_granule = (vram_value){12288, true};
+}
+static void small_granule(struct vram_device_info *info) {
+    info->alloc_granule = (vram_value){512, true};
+}
+static void no_vmm_granule(struct vram_device_info *info) {
+    info->vmm_granule = (vram_value){0, false};
+}
+static void odd_vmm_granule(struct vram_device_info *info) {
+    info->vmm_granule = (vram_value){3 << 20, true};
+}
+static void small_vmm_granule(struct vram_device_info *info) {
+    info->vmm_granule = (vram_value){1024, true};
+}
+static void unknown_caps(struct vram_device_info *info) {
+    info->caps |= 1u << 30;
+}
+
+static void impossible_descriptions_are_found_out(void **state) {
+    static void (*const spoilers[])(struct vram_device_info *) = {
+        no_granule,     zero_granule,    odd_granule,       small_granule,
+        no_vmm_granule, odd_vmm_granule, small_vmm_granule, unknown_caps,
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof spoilers / sizeof spoilers[0]; i++) {
+        odd.spoil = spoilers[i];
+        odd.which = (uint32_t)i % ODD_DEVICES;
+        expect_absent("granules or capabilities that cannot be");
+    }
+}
+
+/* Our own want of memory is nobody's absence: the call fails, and leaves nothing running. */
+static void want_of_host_memory_fails_the_call(void **state) {
+    (void)state;
+    vram_context *canary = (vram_context *)(uintptr_t)77;
+    context = canary;
+    odd.start = VRAM_ERR_HOST_MEMORY;
+    assert_int_equal(vram_context_create(NULL, &context), VRAM_ERR_HOST_MEMORY);
+    odd.start = VRAM_OK;
+    odd.describe = VRAM_ERR_HOST_MEMORY;
+    for (odd.which = 0; odd.which < ODD_DEVICES; odd.which++) {
+        assert_int_equal(vram_context_create(NULL, &context), VRAM_ERR_HOST_MEMORY);
+        assert_int_equal(odd.started, 0);
+    }
+    assert_ptr_equal(context, canary);
+}
+
+/* --------------------------------------------------------------------- tables */
+
+static void no_pinned(struct vr_device *device) {
+    device->pinned = NULL;
+}
+static void no_vmm(struct vr_device *device) {
+    device->vmm = NULL;
+}
+static void no_kernels(struct vr_device *device) {
+    device->kernel = NULL;
+}
+static void peers_from_nowhere(struct vr_device *device) {
+    static const struct vr_peer_ops peers = {0};
+    device->peer = device->peer ? NULL : &peers;
+}
+
+/* A group is there exactly when its capability is; a device that differs is closed again. */
+static void tables_must_bear_out_the_capabilities(void **state) {
+    static void (*const openers[])(struct vr_device *) = {no_pinned, no_vmm, no_kernels,
+                                                          peers_from_nowhere};
+    vram_device *canary = (vram_device *)(uintptr_t)77, *device = canary;
+    (void)state;
+    assert_ok(vram_context_create(NULL, &context));
+    for (size_t i = 0; i < sizeof openers / sizeof openers[0]; i++) {
+        odd.open = openers[i];
+        vram_error_clear();
+        assert_int_equal(vram_device_open(context, 0, &device), VRAM_ERR_CORRUPT);
+        assert_string_equal(vram_error_get()->backend, "odd");
+        assert_string_equal(vram_error_get()->operation, "device_open");
+        assert_int_equal(odd.opened, 0);
+        assert_ptr_equal(device, canary);
+    }
+    odd.open = NULL;
+    assert_ok(vram_device_open(context, 0, &device));
+    vram_context_destroy(context);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(a_sound_one_is_listed),
+        HERE(what_cannot_start_is_absent),
+        HERE(what_cannot_be_described_is_absent),
+        HERE(impossible_descriptions_are_found_out),
+        HERE(want_of_host_memory_fails_the_call),
+        HERE(tables_must_bear_out_the_capabilities),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
