@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_pool.c: what a pool promises its users: distinct and aligned blocks, mistakes found out, memory
- * reused in the time of queues, nothing left at the end, whatever fails.
+ * reused in the time of queues, nothing left at the end.
  */
 #include "base/handle.h"
 #include "base/memory.h"
@@ -453,54 +453,6 @@ static void slack_is_the_users_choice(void **state) {
     }
 }
 
-/* --------------------------------------------------------------------- faults */
-
-/* One life of a pool; stops at the first failure. */
-static void live(struct rig *rig) {
-    vram_addr a, b;
-    if (vram_pool_create(rig->device, NULL, &rig->pool) != VRAM_OK) {
-        return;
-    }
-    if (vram_alloc(rig->pool, 3 * MIB, rig->queue, &a) == VRAM_OK) {
-        if (vram_alloc(rig->pool, 100 * KIB, rig->other, &b) == VRAM_OK) {
-            (void)vram_use(b, rig->queue);
-            (void)vram_free(rig->pool, b, rig->other);
-        }
-        (void)vram_free(rig->pool, a, rig->queue);
-    }
-    (void)vram_alloc(rig->pool, 9 * MIB, rig->other, &b);
-    (void)vram_pool_trim(rig->pool, 0);
-    vram_pool_destroy(rig->pool);
-}
-
-static void no_failing_call_leaks(void **state) {
-    (void)state;
-    for (int source = 0; source < 2; source++) {
-        for (uint64_t nth = 1;; nth++) {
-            struct rig rig = rig_make("memory=64M");
-            vram_pool_destroy(rig.pool);
-            vram_sim_fault fault = {.size = sizeof fault, .nth = nth, .code = 2};
-            if (source == 0) {
-                vr_mem_fail_at(nth, false);
-            } else {
-                assert_int_equal(vram_sim_fault_set(rig.context, &fault), VRAM_OK);
-            }
-            live(&rig);
-            uint64_t struck = vr_mem_failed();
-            vr_mem_fail_at(0, false);
-            vram_sim_state now = {.size = sizeof now};
-            assert_int_equal(vram_sim_state_get(rig.context, &now), VRAM_OK);
-            struck += now.faults;
-            vram_sim_fault_set(rig.context, NULL);
-            rig_end(&rig);
-            if (!struck) {
-                break;
-            }
-            assert_int_equal(vr_mem_live_bytes(), 0);
-        }
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(blocks_are_distinct_and_aligned, nothing_left),
@@ -518,7 +470,6 @@ int main(void) {
         cmocka_unit_test_teardown(deterministic_pools_repeat_themselves, nothing_left),
         cmocka_unit_test_teardown(warm_pools_have_what_was_asked, nothing_left),
         cmocka_unit_test_teardown(slack_is_the_users_choice, nothing_left),
-        cmocka_unit_test_teardown(no_failing_call_leaks, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,6 +182,10 @@ static void test_refusals(void **state) {
     assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_FRAGMENTED);
     want.bytes = fixture->config.bytes + 512;
     assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_FRAGMENTED);
+    want = (struct vr_want){.bytes = 1, .queue = 1, .align = 3000};
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_INVALID);
+    want.align = 2 * GRANULE;
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_INVALID);
     want = (struct vr_want){.bytes = 1, .queue = 1, .flags = VR_WANT_HELD};
     assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_LIMIT);
     fixture->config.limit_bytes = 8 * GRANULE;
