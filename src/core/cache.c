@@ -50,46 +50,54 @@ static void table_put(struct vr_cache **table, uint32_t mask, struct vr_cache *c
     table[at & mask] = cache;
 }
 
-/* A table for `count` caches with all present ones in it but `without`; NULL when memory is short. */
-static struct vr_cache **table_copy(const struct vr_thread_state *thread, uint32_t count,
-                                    const struct vr_cache *without, uint32_t *mask) {
+/* An empty table for `count` caches; NULL when memory is short. */
+static struct vr_cache **table_make(uint32_t count, uint32_t *mask) {
     uint32_t slots = 8;
     while (slots < 2 * count) {
         slots *= 2;
     }
-    struct vr_cache **table = vr_mem_alloc(slots, sizeof *table, "vram_alloc");
     *mask = slots - 1;
-    for (uint32_t i = 0; table && thread->caches && i <= thread->cache_mask; i++) {
-        if (thread->caches[i] && thread->caches[i] != without) {
-            table_put(table, *mask, thread->caches[i]);
-        }
-    }
-    return table;
+    return vr_mem_alloc(slots, sizeof(struct vr_cache *), "vram_alloc");
 }
 
-/* The thread itself changes its table, busy, so that no revoker looks at a half-made one. */
-static void table_replace(struct vr_thread_state *thread, struct vr_cache **table, uint32_t mask,
-                          struct vr_cache *added) {
-    struct vr_cache **old;
+/* The thread goes into its own table and keeps out everybody who would drop caches meanwhile. */
+static void go_inside(struct vr_thread_state *thread) {
     while (!vr_thread_enter(thread)) {
         vr_thread_rest(thread);
     }
-    old = thread->caches;
+}
+
+/* Moves all present caches and `added` into a new table. Inside enter; the old one is the caller's. */
+static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr_cache **table,
+                                       uint32_t mask, struct vr_cache *added) {
+    struct vr_cache **old = thread->caches;
+    for (uint32_t i = 0; old && i <= thread->cache_mask; i++) {
+        if (old[i]) {
+            table_put(table, mask, old[i]);
+        }
+    }
     table_put(table, mask, added);
     thread->caches = table;
     thread->cache_mask = mask;
     thread->cache_count++;
     thread->recent = added;
-    vr_thread_leave(thread);
-    vr_mem_free(old);
+    return old;
 }
 
+/* Others may drop caches of this thread whenever it is outside, so the table is counted inside, made
+   outside, where memory may be asked for, and filled inside again: there may be fewer by then, not
+   more. */
 struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
                                uint64_t pool_handle, uint64_t queue_handle) {
     uint32_t mask;
     struct vr_cache *cache = vr_mem_alloc(1, sizeof *cache, "vram_alloc");
-    struct vr_cache **table =
-        cache ? table_copy(thread, thread->cache_count + 1, NULL, &mask) : NULL;
+    if (!cache) {
+        return NULL;
+    }
+    go_inside(thread);
+    uint32_t count = thread->cache_count + 1;
+    vr_thread_leave(thread);
+    struct vr_cache **table = table_make(count, &mask);
     if (!table) {
         vr_mem_free(cache);
         return NULL;
@@ -98,7 +106,10 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     cache->queue_handle = queue_handle;
     cache->pool = pool;
     cache->thread = thread;
-    table_replace(thread, table, mask, cache);
+    go_inside(thread);
+    struct vr_cache **old = table_replace(thread, table, mask, cache);
+    vr_thread_leave(thread);
+    vr_mem_free(old);
     return cache;
 }
 
