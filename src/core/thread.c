@@ -38,7 +38,7 @@ static struct vr_once once = VR_ONCE_INIT;
 static struct vr_mutex list_lock = VR_MUTEX_INIT(VR_RANK_THREAD);
 static struct vr_list list;
 static struct vr_stable states = VR_STABLE_INIT(struct vr_thread_state);
-static void (*on_end)(struct vr_thread_state *thread);
+static void (*on_end)(struct vr_thread_state *thread); /* under the list's lock */
 
 /* The thread ends: its caches go back to their pools, its state to the next thread. */
 static void thread_ended(void *memory) {
@@ -91,7 +91,9 @@ struct vr_thread_state *vr_thread_get(const char *operation) {
 }
 
 void vr_thread_on_end(void (*end)(struct vr_thread_state *thread)) {
+    vr_mutex_lock(&list_lock); /* pools are made on any thread while others end */
     on_end = end;
+    vr_mutex_unlock(&list_lock);
 }
 
 /* ----------------------------------------------------------------- revoking */
