@@ -11,10 +11,14 @@
  *
  *  (1) Whoever moves `state` from LIVE to CACHED by compare-and-swap owns the block: of two frees of
  *      one address one wins, from whatever threads they come.
- *  (2) addr and bytes change only while the block is FREE, under the pool's lock. A reader without a
- *      lock may look at any block at any time (type-stable memory) and must check addr and state.
+ *  (2) pool, addr and bytes change only while the block is FREE, under the pool's lock. A reader without
+ *      a lock may look at any block at any time (type-stable memory, for all pools) and must check pool,
+ *      addr and state.
  *  (3) stamp tells when the memory is free of work: it is written by the owner before the block goes to
  *      a place where others find it.
+ *  (4) Every time a block leaves the space it has another turn, which is part of its state. So who has
+ *      seen it LIVE, then looked at pool and address, and moves it from exactly that state by (1), has
+ *      the block that was looked at, and not what a record used again stands for meanwhile.
  */
 #ifndef VR_BLOCK_H
 #define VR_BLOCK_H
@@ -24,9 +28,11 @@
 #include "vram/device.h"
 
 enum vr_block_state {
-    VR_BLOCK_FREE = 0,  /* in the space */
-    VR_BLOCK_LIVE = 1,  /* the program's */
-    VR_BLOCK_CACHED = 2 /* in a thread cache or depot */
+    VR_BLOCK_FREE = 0,   /* in the space */
+    VR_BLOCK_LIVE = 1,   /* the program's */
+    VR_BLOCK_CACHED = 2, /* in a thread cache or depot */
+    VR_BLOCK_STATES =
+        3 /* mask: the bits above it are the turn of a block that is not FREE; see (4) */
 };
 
 /* Until when work may still touch memory: the point `value` of queue `queue`. Queue 0: no work. */
@@ -57,17 +63,30 @@ struct vr_span {
 /* What a hit writes lies in a line of its own, so that threads with neighbouring blocks do not meet. */
 struct vr_block {
     _Alignas(64) void *free_link; /* vr_stable's */
-    vr_atomic_u32 state;          /* enum vr_block_state */
-    uint32_t pins;                /* vram_pin; under the pool's lock */
+    vr_atomic_u32 state;          /* enum vr_block_state, and the turn */
+    vr_atomic_bool held;          /* there are pins or uses, for who frees it without the lock */
     vr_atomic_u64 addr;           /* first address */
     vr_atomic_u64 bytes;          /* after rounding */
-    uint64_t requested;           /* as asked for; the owner's */
-    struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
+    vr_atomic_u64 pool;           /* handle of the pool it is a block of */
+    vr_atomic_u64 requested;      /* as asked for; the owner's */
+    _Atomic(const char *) tag;    /* the owner's */
+
     struct vr_block *next; /* in a list of cached blocks: depot, batches on the way */
-    bool owed;             /* deferred, on a queue that no lane could be made for; pool's lock */
-    const char *tag;       /* the owner's */
+    struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
+    uint32_t pins;         /* vram_pin; under the pool's lock */
+    uint32_t turn; /* its last, in the place of the turn in `state`; under the pool's lock */
+    bool owed;     /* deferred, on a queue that no lane could be made for; pool's lock */
     struct vr_stamp stamp;
     struct vr_span span; /* the space's, under the pool's lock */
 };
+
+/* After a change of its pins or uses. Under the pool's lock. */
+static inline void vr_block_note_held(struct vr_block *block) {
+    vr_store(&block->held, block->pins || block->uses, VR_RELAXED);
+}
+
+static inline bool vr_block_is_live(const struct vr_block *block) {
+    return (vr_load(&block->state, VR_ACQUIRE) & VR_BLOCK_STATES) == VR_BLOCK_LIVE;
+}
 
 #endif

@@ -18,8 +18,19 @@ enum {
     BATCH_BYTES = 16 << 20 /* so much freed on a queue is worth a mark, which costs a microsecond */
 };
 
-/* Gives one block to the space. Under the lock. */
-static void to_space(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp) {
+/* Forgets a use of a block. Under the lock. */
+static void drop_use(struct vr_block *block) {
+    struct vr_uses *use = block->uses;
+    block->uses = use->next;
+    vr_mem_free(use);
+    vr_block_note_held(block);
+}
+
+/* Uses are left where a program says that a queue uses a block while it frees it: too late. */
+void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp) {
+    while (block->uses) {
+        drop_use(block);
+    }
     block->stamp = stamp;
     vr_block_table_remove(&pool->table, block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
@@ -31,7 +42,7 @@ static void list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t 
     struct vr_stamp stamp = vr_lane_stamp(&pool->lanes, queue); /* keeps (1) */
     while (list) {
         struct vr_block *next = list->next;
-        to_space(pool, list, stamp);
+        vr_pool_to_space(pool, list, stamp);
         list = next;
     }
 }
@@ -43,9 +54,7 @@ static bool is_used(struct vr_pool *pool, struct vr_block *block) {
         return true;
     }
     while (block->uses && vr_lane_passed(&pool->lanes, block->uses->stamp)) {
-        struct vr_uses *use = block->uses;
-        block->uses = use->next;
-        vr_mem_free(use);
+        drop_use(block);
     }
     return block->uses || block->pins;
 }
@@ -57,7 +66,7 @@ void vr_pool_settle(struct vr_pool *pool) {
             at = &block->next;
         } else {
             *at = block->next;
-            to_space(pool, block, block->stamp);
+            vr_pool_to_space(pool, block, block->stamp);
         }
     }
 }
@@ -72,7 +81,7 @@ static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *bl
         pool->deferred = block;
     } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES ||
                (pool->flags & VRAM_POOL_DETERMINISTIC)) {
-        to_space(pool, block, vr_lane_stamp(&pool->lanes, queue));
+        vr_pool_to_space(pool, block, vr_lane_stamp(&pool->lanes, queue));
     } else {
         struct vr_block *out = vr_depot_put(&pool->depot, queue, block, &from);
         list_to_space(pool, out, from);
@@ -217,7 +226,7 @@ static void drain_cache(struct vr_cache *cache) {
     struct vr_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue_handle);
     while ((count = vr_cache_empty(cache, blocks, BATCH))) {
         for (uint32_t i = 0; i < count; i++) {
-            to_space(pool, blocks[i], stamp);
+            vr_pool_to_space(pool, blocks[i], stamp);
         }
     }
     vr_mutex_unlock(&pool->lock);

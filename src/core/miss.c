@@ -36,17 +36,11 @@ static void leave_space(struct vr_pool *pool, struct vr_block *block) {
     block->uses = NULL;
     block->pins = 0;
     block->owed = false;
-    block->tag = NULL;
-    vr_store(&block->state, VR_BLOCK_CACHED, VR_RELAXED);
+    block->turn += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
+    vr_store(&block->held, false, VR_RELAXED);
+    vr_store(&block->pool, pool->object.handle, VR_RELAXED);
+    vr_store(&block->state, block->turn | VR_BLOCK_CACHED, VR_RELEASE);
     vr_block_table_insert(&pool->table, block); /* keeps pool_object.h (2) */
-}
-
-/* And back, where it came from. Under the lock. */
-static void enter_space(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp) {
-    block->stamp = stamp;
-    vr_block_table_remove(&pool->table, block);
-    vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
-    vr_space_free(vr_pool_space(pool, vr_load(&block->bytes, VR_RELAXED)), block);
 }
 
 /* One question to the space. On VRAM_OK the answer has a block, which has left the space, or a plan.
@@ -173,7 +167,7 @@ static vram_status from_other_queue(struct vr_pool *pool, const struct vr_reques
         *block = answer.block;
     } else {
         vr_mutex_lock(&pool->lock);
-        enter_space(pool, answer.block, answer.after);
+        vr_pool_to_space(pool, answer.block, answer.after);
         vr_mutex_unlock(&pool->lock);
         status = status == VRAM_ERR_INVALID ? VRAM_ERR_NOT_READY : status; /* not marked yet */
     }

@@ -17,12 +17,19 @@
 
 /* ------------------------------------------------------------------ hit paths */
 
-/* A cached block becomes the program's. Inside enter. */
+/* A cached block, which is the caller's, becomes the program's. */
+static inline void become_live(struct vr_block *block, uint64_t size, const char *tag) {
+    uint32_t cached = vr_load(&block->state, VR_RELAXED);
+    vr_store(&block->requested, size, VR_RELAXED);
+    vr_store(&block->tag, tag, VR_RELAXED);
+    vr_store(&block->state, cached ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_RELEASE);
+}
+
+/* The same through a cache, which counts it. Inside enter. */
 static inline vram_addr hand_out(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                                 uint64_t bytes) {
+                                 uint64_t bytes, const char *tag) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
-    block->requested = size;
-    vr_store(&block->state, VR_BLOCK_LIVE, VR_RELEASE);
+    become_live(block, size, tag);
     cache->recent[vr_recent_index(addr)] = block;
     vr_count(&cache->counts.allocs, 1);
     vr_count(&cache->counts.requested, size);
@@ -34,25 +41,33 @@ static inline vram_addr hand_out(struct vr_cache *cache, struct vr_block *block,
     return addr;
 }
 
-/* The block that starts at `addr`, from the thread's memory or the pool's table. Inside enter. */
-static inline struct vr_block *find_block(struct vr_cache *cache, vram_addr addr) {
-    struct vr_block *block = cache->recent[vr_recent_index(addr)];
-    if (__builtin_expect(!block || vr_load(&block->addr, VR_RELAXED) != addr, 0)) {
-        block = vr_block_table_find(&cache->pool->table, addr);
-    }
-    return block;
+/* Makes a block the caller's if it is live, of that pool, and starts there: keeps block.h (1), (4). */
+static inline bool claim(struct vr_block *block, uint64_t pool, vram_addr addr) {
+    uint32_t seen = vr_load(&block->state, VR_ACQUIRE);
+    return (seen & VR_BLOCK_STATES) == VR_BLOCK_LIVE && vr_load(&block->addr, VR_RELAXED) == addr &&
+           vr_load(&block->pool, VR_RELAXED) == pool &&
+           vr_cas(&block->state, &seen, seen ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_ACQ_REL);
 }
 
-/* Makes a live block the caller's; false when it is not live: keeps block.h (1). */
-static inline bool claim(struct vr_block *block) {
-    uint32_t live = VR_BLOCK_LIVE;
-    return vr_cas(&block->state, &live, VR_BLOCK_CACHED, VR_ACQ_REL);
+/* The live block that starts at `addr`, which is the caller's now, found by what the thread remembers or
+   in the pool's table; NULL when there is none. Inside enter. */
+static inline struct vr_block *claim_at(struct vr_cache *cache, vram_addr addr) {
+    struct vr_block *block = cache->recent[vr_recent_index(addr)];
+    if (__builtin_expect(block && claim(block, cache->pool_handle, addr), 1)) {
+        return block;
+    }
+    block = vr_block_table_find(&cache->pool->table, addr);
+    return block && claim(block, cache->pool_handle, addr) ? block : NULL;
+}
+
+static inline bool is_held(const struct vr_block *block) {
+    return vr_load(&block->held, VR_RELAXED);
 }
 
 static inline void count_free(struct vr_cache *cache, const struct vr_block *block,
                               uint64_t bytes) {
     vr_count(&cache->counts.frees, 1);
-    vr_uncount(&cache->counts.requested, block->requested);
+    vr_uncount(&cache->counts.requested, vr_load(&block->requested, VR_RELAXED));
     vr_uncount(&cache->counts.held, bytes);
 }
 
@@ -64,7 +79,7 @@ vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_a
         struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
         struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
         if (__builtin_expect(block != NULL, 1)) {
-            *addr = hand_out(cache, block, size, bytes);
+            *addr = hand_out(cache, block, size, bytes, NULL);
             vr_thread_leave(thread);
             return VRAM_OK;
         }
@@ -83,12 +98,11 @@ vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     struct vr_thread_state *thread = vr_thread_current;
     if (__builtin_expect(thread && addr && vr_thread_enter(thread), 1)) {
         struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
-        struct vr_block *block = cache ? find_block(cache, addr) : NULL;
-        if (__builtin_expect(block && claim(block), 1)) {
+        struct vr_block *block = cache ? claim_at(cache, addr) : NULL;
+        if (__builtin_expect(block != NULL, 1)) {
             uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
             count_free(cache, block, bytes);
-            if (__builtin_expect(!block->uses && !block->pins && vr_cache_put(cache, block, bytes),
-                                 1)) {
+            if (__builtin_expect(!is_held(block) && vr_cache_put(cache, block, bytes), 1)) {
                 vr_thread_leave(thread);
             } else {
                 free_overflow(cache, block, bytes); /* leaves */
@@ -110,7 +124,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     uint32_t count = 0, keep = VR_SMALL_DEPTH / 2;
     blocks[count++] = block;
     vr_count(&cache->counts.overflows, 1);
-    if (bytes <= VR_SMALL_BYTES && !block->uses && !block->pins) {
+    if (bytes <= VR_SMALL_BYTES && !is_held(block)) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         while (bin->count > keep && count < VR_SMALL_DEPTH) {
             blocks[count++] = bin->blocks[--bin->count];
@@ -233,19 +247,17 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
                          struct vr_block **more, uint32_t extra) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
     struct vr_cache *cache = cache_enter(pool, queue);
-    block->tag = request->tag;
     if (!cache) { /* without a cache the block is counted by the pool itself */
-        block->requested = request->size;
         vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
         vr_fetch_add(&pool->past.misses, 1, VR_RELAXED);
         vr_fetch_add(&pool->past.requested, request->size, VR_RELAXED);
         vr_fetch_add(&pool->past.held, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
         vr_pool_tell_bytes(pool, (int64_t)request->size, (int64_t)request->size);
-        vr_store(&block->state, VR_BLOCK_LIVE, VR_RELEASE);
+        become_live(block, request->size, request->tag);
         vr_pool_return(pool, request->queue, more, extra);
         return addr;
     }
-    hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED));
+    hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED), request->tag);
     vr_count(&cache->counts.misses, 1);
     vr_pool_tell(cache);
     while (extra > 0 && vr_cache_put(cache, more[extra - 1], request->bytes)) {
@@ -299,6 +311,7 @@ vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
 static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struct vr_block *block) {
     struct vr_cache *cache = cache_enter(pool, queue);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+    uint64_t requested = vr_load(&block->requested, VR_RELAXED);
     if (cache) {
         count_free(cache, block, bytes);
         vr_count(&cache->counts.overflows, 1);
@@ -307,9 +320,9 @@ static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
     } else {
         vr_fetch_add(&pool->past.frees, 1, VR_RELAXED);
         vr_fetch_add(&pool->past.overflows, 1, VR_RELAXED);
-        vr_fetch_sub(&pool->past.requested, block->requested, VR_RELAXED);
+        vr_fetch_sub(&pool->past.requested, requested, VR_RELAXED);
         vr_fetch_sub(&pool->past.held, bytes, VR_RELAXED);
-        vr_pool_tell_bytes(pool, 0, -(int64_t)block->requested);
+        vr_pool_tell_bytes(pool, 0, -(int64_t)requested);
     }
     vr_pool_return_new(pool, queue, block);
 }
@@ -329,7 +342,7 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
     if (addr) {
         vr_mutex_lock(&pool->lock);
         struct vr_block *block = vr_block_table_find(&pool->table, addr);
-        bool ours = block && claim(block);
+        bool ours = block && claim(block, pool->object.handle, addr);
         vr_mutex_unlock(&pool->lock);
         if (ours) {
             take_back(pool, queue, block);

@@ -28,7 +28,7 @@ static vram_status enter_pool_of(vram_addr addr, const char *operation, struct v
 /* The live block that starts at `addr`; NULL with the error set. Under the lock. */
 static struct vr_block *live_block(struct vr_pool *pool, vram_addr addr, const char *operation) {
     struct vr_block *block = vr_block_table_find(&pool->table, addr);
-    if (!block || vr_load(&block->state, VR_ACQUIRE) != VR_BLOCK_LIVE) {
+    if (!block || !vr_block_is_live(block)) {
         vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not the start of a live block",
                 (unsigned long long)addr);
         return NULL;
@@ -49,9 +49,9 @@ vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
     if (block) {
         full.pool = (vram_pool *)(uintptr_t)pool->object.handle;
         full.addr = addr;
-        full.requested_bytes = block->requested;
+        full.requested_bytes = vr_load(&block->requested, VR_RELAXED);
         full.held_bytes = vr_load(&block->bytes, VR_RELAXED);
-        full.tag = block->tag;
+        full.tag = vr_load(&block->tag, VR_RELAXED);
     }
     vr_mutex_unlock(&pool->lock);
     status =
@@ -91,6 +91,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
         use->stamp = (struct vr_stamp){queue->object.handle, point.value};
         use->next = block->uses;
         block->uses = use;
+        vr_block_note_held(block);
     } else {
         status = status == VRAM_OK || ended ? VRAM_ERR_INVALID : status;
     }
@@ -133,11 +134,13 @@ static vram_status change_pins(vram_addr addr, bool add, const char *operation) 
     status = VRAM_ERR_INVALID;
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = vr_block_table_find(&pool->table, addr);
-    if (block && add && vr_load(&block->state, VR_ACQUIRE) == VR_BLOCK_LIVE) {
+    if (block && add && vr_block_is_live(block)) {
         block->pins++;
+        vr_block_note_held(block);
         status = VRAM_OK;
     } else if (block && !add && block->pins) {
         block->pins--;
+        vr_block_note_held(block);
         vr_pool_settle(pool);
         status = VRAM_OK;
     }

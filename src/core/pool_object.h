@@ -135,6 +135,9 @@ vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_
 /* Gives every piece back to the driver, when the pool ends; executor.c. */
 void vr_pool_release_all(struct vr_pool *pool);
 
+/* Gives an owned block (state CACHED) to its space, to be used when the stamp has passed. Under the lock;
+   drain.c. */
+void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp);
 /* Gives owned blocks (state CACHED) that were freed on `queue` back, to the depot or the space;
    drain.c. Never fails. */
 void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **blocks, uint32_t count);

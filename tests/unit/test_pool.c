@@ -199,6 +199,54 @@ static void mistakes_are_found_out(void **state) {
     rig_end(&rig);
 }
 
+/* Records of blocks go from pool to pool. What a thread remembers of one pool's blocks must not be taken
+   for another's. */
+static void foreign_blocks_are_left_alone(void **state) {
+    (void)state;
+    enum { COUNT = 2000 };
+    static vram_addr ours[COUNT], foreign[COUNT];
+    struct rig rig = rig_make("memory=1G,granule=64K");
+    vram_pool *other;
+    assert_int_equal(vram_pool_create(rig.device, NULL, &other), VRAM_OK);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(vram_alloc(rig.pool, 512 * (1 + i % 3), rig.queue, &ours[i]), VRAM_OK);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(vram_free(rig.pool, ours[i], rig.queue), VRAM_OK);
+    }
+    assert_int_equal(vram_pool_trim(rig.pool, 0), VRAM_OK);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(vram_alloc(other, 512 * (1 + i % 3), rig.queue, &foreign[i]), VRAM_OK);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(vram_free(rig.pool, foreign[i], rig.queue), VRAM_ERR_INVALID);
+    }
+    assert_int_equal(stats_of(other).live_blocks, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(vram_free(other, foreign[i], rig.queue), VRAM_OK);
+    }
+    rig_end(&rig);
+}
+
+/* A block keeps nothing of who had it before. */
+static void a_tag_goes_with_its_block(void **state) {
+    (void)state;
+    struct rig rig = rig_make(NULL);
+    vram_alloc_options options = {.size = sizeof options, .tag = "weights"};
+    vram_block_info info = {.size = sizeof info};
+    vram_addr tagged, plain;
+    assert_int_equal(vram_alloc_with(rig.pool, 4096, rig.queue, &options, &tagged), VRAM_OK);
+    assert_int_equal(vram_block_info_get(tagged, &info), VRAM_OK);
+    assert_string_equal(info.tag, "weights");
+    assert_int_equal(vram_free(rig.pool, tagged, rig.queue), VRAM_OK);
+    assert_int_equal(vram_alloc(rig.pool, 4096, rig.queue, &plain), VRAM_OK);
+    assert_int_equal(plain, tagged);
+    assert_int_equal(vram_block_info_get(plain, &info), VRAM_OK);
+    assert_null(info.tag);
+    assert_int_equal(vram_free(rig.pool, plain, rig.queue), VRAM_OK);
+    rig_end(&rig);
+}
+
 static void alignment_is_kept(void **state) {
     (void)state;
     struct rig rig = rig_make("memory=4G");
@@ -460,6 +508,8 @@ int main(void) {
         cmocka_unit_test_teardown(a_second_round_makes_no_driver_call, nothing_left),
         cmocka_unit_test_teardown(a_hit_gives_the_same_block_again, nothing_left),
         cmocka_unit_test_teardown(mistakes_are_found_out, nothing_left),
+        cmocka_unit_test_teardown(foreign_blocks_are_left_alone, nothing_left),
+        cmocka_unit_test_teardown(a_tag_goes_with_its_block, nothing_left),
         cmocka_unit_test_teardown(alignment_is_kept, nothing_left),
         cmocka_unit_test_teardown(another_queue_waits_for_the_work, nothing_left),
         cmocka_unit_test_teardown(used_blocks_wait_for_their_users, nothing_left),

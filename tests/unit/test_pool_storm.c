@@ -39,6 +39,7 @@ struct block {
     vram_queue *queue; /* it was allocated on */
     vram_addr addr;    /* 0: none */
     uint64_t bytes;
+    bool worked; /* work on its queue has touched it */
 };
 
 static struct {
@@ -51,7 +52,8 @@ static struct {
     _Atomic(vram_device *) device;
     _Atomic(vram_queue *) queues[QUEUES];
     _Atomic(vram_pool *) pools[POOLS];
-    pthread_mutex_t lock; /* guards the rest */
+    pthread_rwlock_t life; /* taken by who submits work on blocks, and by who ends their pool */
+    pthread_mutex_t lock;  /* guards the rest */
     struct block blocks[BLOCKS];
     struct block live[LIVE]; /* of all pools, to find two that meet */
     atomic_int failures;
@@ -135,7 +137,7 @@ static void forget(vram_pool *pool, vram_addr addr) {
     for (int i = 0; i < LIVE; i++) {
         struct block *other = &storm.live[i];
         if (other->pool == pool && (!addr || other->addr == addr)) {
-            *other = (struct block){NULL, NULL, 0, 0};
+            *other = (struct block){NULL, NULL, 0, 0, false};
         }
     }
     pthread_mutex_unlock(&storm.lock);
@@ -160,10 +162,11 @@ static void give(struct sailor *self, struct block block) {
     if (!block.addr) {
         return;
     }
-    vram_queue *queue = draw(self, 4) ? block.queue : ANY(self, storm.queues);
+    vram_queue *queue = block.worked || draw(self, 4) ? block.queue : ANY(self, storm.queues);
     forget(block.pool, block.addr);
     vram_status status = TRY(vram_free(block.pool, block.addr, queue));
-    if (status == VRAM_ERR_STALE) { /* of the queue, perhaps: then the block is still there */
+    /* Of the queue, perhaps: then the block is still there, and its pool's if there was work on it. */
+    if (status == VRAM_ERR_STALE && !block.worked) {
         TRY(vram_free(block.pool, block.addr, NULL));
     }
 }
@@ -206,14 +209,22 @@ static void hit(struct sailor *self) {
 }
 
 static void release(struct sailor *self) {
-    give(self, exchange(self, (struct block){NULL, NULL, 0, 0}));
+    give(self, exchange(self, (struct block){NULL, NULL, 0, 0, false}));
 }
 
+/* Not where others may free the block under it: that is the program's own mistake. */
 static void fill(struct sailor *self) {
-    struct block block = look(self);
-    if (block.addr && block.bytes > 1 && storm.wild) {
-        TRY(vram_queue_fill(ANY(self, storm.queues), block.addr, 0x5a, 1, block.bytes));
+    if (storm.wild) {
+        return;
     }
+    struct block block = exchange(self, (struct block){NULL, NULL, 0, 0, false});
+    if (block.addr) {
+        pthread_rwlock_rdlock(&storm.life);
+        block.worked = true;
+        TRY(vram_queue_fill(block.queue, block.addr, 0x5a, 1, block.bytes));
+        pthread_rwlock_unlock(&storm.life);
+    }
+    give(self, exchange(self, block));
 }
 
 static void inspect(struct sailor *self) {
@@ -288,7 +299,9 @@ static void renew_pool(struct sailor *self) {
     if (TRY(vram_pool_create(atomic_load(&storm.device), &options, &pool)) == VRAM_OK) {
         pool = atomic_exchange(&storm.pools[draw(self, POOLS)], pool);
         forget(pool, 0);
+        pthread_rwlock_wrlock(&storm.life);
         TRY(vram_pool_destroy(pool));
+        pthread_rwlock_unlock(&storm.life);
     }
 }
 
@@ -296,7 +309,9 @@ static void renew_device(struct sailor *self) {
     vram_device *device = NULL;
     if (draw(self, 20) == 0 &&
         TRY(vram_device_open(atomic_load(&storm.context), 0, &device)) == VRAM_OK) {
+        pthread_rwlock_wrlock(&storm.life);
         vram_device_close(atomic_exchange(&storm.device, device));
+        pthread_rwlock_unlock(&storm.life);
     }
 }
 
@@ -305,7 +320,9 @@ static void renew_context(struct sailor *self) {
         .size = sizeof options, .backends = storm.backends, .sim = storm.sim};
     vram_context *context = NULL;
     if (draw(self, 60) == 0 && TRY(vram_context_create(&options, &context)) == VRAM_OK) {
+        pthread_rwlock_wrlock(&storm.life);
         vram_context_destroy(atomic_exchange(&storm.context, context));
+        pthread_rwlock_unlock(&storm.life);
     }
 }
 
@@ -372,6 +389,7 @@ static void begin(void) {
     vram_device *device;
     struct sailor self = {.random = 1};
     pthread_mutex_init(&storm.lock, NULL);
+    pthread_rwlock_init(&storm.life, NULL);
     storm.deadline = vr_os_now() + STORM_NS;
     vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
     assert_int_equal(vram_context_create(&options, &context), VRAM_OK);
