@@ -112,10 +112,14 @@ static void keep(struct vr_pool *pool) {
     }
 }
 
-/* A queue of the device has ended: all its work is done. */
-static void queue_ended(struct vr_watcher *watcher, uint64_t queue) {
+/* A queue of the device has ended: nothing is allocated or freed on it any more, not even from a cache.
+   When all its work is done, too, nothing of it is left. */
+static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     vr_pool_drop_caches(pool, queue);
+    if (!finished) {
+        return;
+    }
     vr_pool_forget_queue(pool, queue);
     vr_mutex_lock(&pool->lock);
     bool free = pool->kept && !is_busy(pool);

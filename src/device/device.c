@@ -297,7 +297,7 @@ void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool 
         uint64_t handle = watcher->handle;
         vr_mutex_unlock(&device->lock);
         if (ended_queue) {
-            watcher->queue_ended(watcher, ended_queue);
+            watcher->queue_ended(watcher, ended_queue, finished);
         } else {
             watcher->closing(watcher, finished);
         }

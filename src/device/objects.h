@@ -71,14 +71,15 @@ struct vr_context {
 /*
  * What a higher tier hangs on a device (a pool). It is an object behind a handle itself and is told,
  * with no lock held and a reference to it taken, when a queue of the device has ended and when the
- * device closes; then it must end and take itself off the list. Unless all work of the device is
- * `finished`, it gives none of its memory back.
+ * device closes; then it must end and take itself off the list. Unless all work is `finished`, it gives
+ * none of the memory back that this work may use. A queue that was destroyed before its work was done
+ * is told of twice.
  */
 struct vr_watcher {
     struct vr_link link; /* in device->watchers */
     uint64_t handle;     /* of the object it is part of */
     uint64_t told;       /* bits of the tellings under way that have reached it */
-    void (*queue_ended)(struct vr_watcher *watcher, uint64_t queue);
+    void (*queue_ended)(struct vr_watcher *watcher, uint64_t queue, bool finished);
     void (*closing)(struct vr_watcher *watcher, bool finished);
     /* Whether its range has memory throughout [addr, addr + bytes), which lies in it. */
     bool (*covers)(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes);
@@ -201,8 +202,8 @@ bool vr_device_reads(struct vr_device_object *device, uint64_t peer);
 vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
                                  struct vr_link *link, const char *operation);
 
-/* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all its work
-   is finished; device.c. */
+/* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all work of
+   the one or the other is finished; device.c. */
 void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished);
 /* Asks the watcher that is part of the object `handle`; false when there is none; device.c. */
 bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,

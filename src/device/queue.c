@@ -244,6 +244,7 @@ void vram_queue_destroy(vram_queue *handle) {
         if (vr_load(&queue->finished, VR_ACQUIRE)) {
             retire(queue);
         } else {
+            vr_device_tell(queue->device, queue->object.handle, false);
             vr_log(VRAM_LOG_WARN, "a queue was destroyed with unfinished work; it is kept aside "
                                   "until its device is closed");
         }

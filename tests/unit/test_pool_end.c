@@ -249,6 +249,25 @@ static void endless_work_keeps_pools(void **state) {
     }
 }
 
+/* What threads keep at hand for a queue is not handed out on it once it is destroyed, whatever its work
+   does. */
+static void destroyed_queues_have_no_hits(void **state) {
+    (void)state;
+    struct scene scene = scene_make(SLOW, 0, NULL);
+    vram_addr addr, kept;
+    assert_ok(vram_alloc(scene.pool, 512, scene.rig.queue, &addr));
+    assert_ok(vram_alloc(scene.pool, 512, scene.rig.queue, &kept));
+    assert_ok(vram_free(scene.pool, addr, scene.rig.queue));
+    vram_queue_destroy(scene.rig.queue);
+    assert_int_equal(vram_alloc(scene.pool, 512, scene.rig.queue, &addr), VRAM_ERR_STALE);
+    assert_int_equal(vram_free(scene.pool, kept, scene.rig.queue), VRAM_ERR_STALE);
+    assert_ok(vram_free(scene.pool, kept, NULL));
+    hook.poll_answer = VRAM_OK;
+    assert_ok(vram_pool_destroy(scene.pool));
+    vram_error_clear();
+    rig_end_clean(&scene.rig);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, clock_start, clock_end)
 
 int main(void) {
@@ -256,6 +275,7 @@ int main(void) {
         HERE(work_keeps_the_memory),
         HERE(the_last_queue_counts),
         HERE(destroyed_queues_count),
+        HERE(destroyed_queues_have_no_hits),
         HERE(queues_that_cannot_be_asked_count),
         HERE(lost_devices_keep_nothing),
         HERE(peers_keep_the_memory),
