@@ -175,6 +175,24 @@ static void leave_both(struct vr_pool *pool, struct vr_queue_object *queue) {
     vr_leave(pool);
 }
 
+/* Makes the thread's cache for this pool and queue; false when there can be none. */
+static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
+                       struct vr_queue_object *queue) {
+    uint64_t handle = queue ? queue->object.handle : 0;
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_pool_know(pool, queue);
+    vr_mutex_unlock(&pool->lock);
+    if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, handle)) {
+        return false;
+    }
+    if (queue && !vr_queue_is_open(queue)) {
+        /* It has ended meanwhile. Who drops its caches then may have come before this one was made. */
+        vr_pool_drop_caches(pool, handle);
+        return false;
+    }
+    return true;
+}
+
 /* The thread's cache for this pool and queue, made if need be; the thread is inside it on return.
    NULL when there can be none: no memory, or the queue is ending. */
 static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *queue) {
@@ -195,10 +213,7 @@ static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *
             return cache;
         }
         vr_thread_leave(thread);
-        vr_mutex_lock(&pool->lock);
-        vram_status status = vr_pool_know(pool, queue);
-        vr_mutex_unlock(&pool->lock);
-        if (status != VRAM_OK || !vr_cache_make(thread, pool, pool_handle, queue_handle)) {
+        if (!make_cache(thread, pool, queue)) {
             return NULL;
         }
     }

@@ -10,7 +10,8 @@
  *          thread:   busy = 1;    B;  if (revoked) keep out
  *          revoker:  revoked = 1; B;  while (busy) rest
  *      Whatever the order, at least one of them sees the other.
- *  (4) After a fork only the calling thread exists. The others' states are dropped, not visited.
+ *  (4) After a fork only the calling thread exists. The others' states are dropped, not visited. Where a
+ *      fork would go by unnoticed there are no states, hence no caches: a child must not hit in them.
  */
 #include "core/thread.h"
 
@@ -38,6 +39,7 @@ static struct vr_once once = VR_ONCE_INIT;
 static struct vr_mutex list_lock = VR_MUTEX_INIT(VR_RANK_THREAD);
 static struct vr_list list;
 static struct vr_stable states = VR_STABLE_INIT(struct vr_thread_state);
+static bool forks_are_noticed;                         /* set once, as vr_thread_biased is */
 static void (*on_end)(struct vr_thread_state *thread); /* under the list's lock */
 
 /* The thread ends: its caches go back to their pools, its state to the next thread. */
@@ -68,7 +70,7 @@ static void start(void) {
     vr_thread_biased = BARRIER_IS_UNDERSTOOD && vr_os_barrier_start();
     /* Without it the caches stay until their pools end; nothing is lost, only kept longer. */
     (void)vr_os_thread_end_start(thread_ended);
-    (void)vr_os_at_fork(NULL, NULL, forget_others);
+    forks_are_noticed = vr_os_at_fork(NULL, NULL, forget_others) == VRAM_OK;
 }
 
 struct vr_thread_state *vr_thread_get(const char *operation) {
@@ -77,7 +79,7 @@ struct vr_thread_state *vr_thread_get(const char *operation) {
         return thread;
     }
     vr_once(&once, start);
-    thread = vr_stable_take(&states, operation);
+    thread = forks_are_noticed ? vr_stable_take(&states, operation) : NULL;
     if (!thread) {
         return NULL;
     }
@@ -104,19 +106,29 @@ static void barrier(void) {
     }
 }
 
+/* A thread that was interrupted in the middle needs a processor, which yielding does not give it where
+   the caller has the higher priority: then only sleeping does. */
 static void wait_until_idle(const struct vr_thread_state *thread) {
     for (unsigned round = 0; vr_load(&thread->busy, VR_SEQ_CST); round++) {
         if (round < 64) {
             vr_os_pause();
+        } else if (round < 128) {
+            vr_os_yield();
         } else {
-            vr_os_yield(); /* it was interrupted in the middle */
+            vr_os_sleep(50000);
         }
     }
 }
 
+/* The revoker holds the list's lock; for the same reason it is slept for, at its lock. */
 void vr_thread_rest(struct vr_thread_state *thread) {
-    while (vr_load(&thread->revoked, VR_ACQUIRE)) {
-        vr_os_yield();
+    for (unsigned round = 0; vr_load(&thread->revoked, VR_ACQUIRE); round++) {
+        if (round < 64) {
+            vr_os_yield();
+        } else {
+            vr_mutex_lock(&list_lock);
+            vr_mutex_unlock(&list_lock);
+        }
     }
 }
 

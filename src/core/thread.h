@@ -38,7 +38,7 @@ extern _Thread_local struct vr_thread_state *vr_thread_current
 /* Set once before any thread state exists: whether plain stores suffice. */
 extern bool vr_thread_biased;
 
-/* The calling thread's state, made on first use; NULL with the error set. */
+/* The calling thread's state, made on first use; NULL when there can be none. */
 struct vr_thread_state *vr_thread_get(const char *operation);
 
 /* Waits until the revoker is done; then the caller tries again. */

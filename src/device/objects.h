@@ -240,6 +240,8 @@ vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint6
 vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place *place,
                           struct vr_device_object **owner);
 
+/* Whether the queue takes calls: it was neither destroyed nor is its device closing; queue.c. */
+bool vr_queue_is_open(const struct vr_queue_object *queue);
 /* vr_enter for a queue; VRAM_ERR_STALE once it has ended; queue.c. */
 vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered);
 /* The same for a call that may give the queue work or a signal. The queue does not end before that call

@@ -312,7 +312,7 @@ vram_status vram_queue_native(vram_queue *handle, void **native) {
 
 /* -------------------------------------------------------- entering, leaving */
 
-static bool is_open(const struct vr_queue_object *queue) {
+bool vr_queue_is_open(const struct vr_queue_object *queue) {
     return vr_load(&queue->state, VR_SEQ_CST) == VR_QUEUE_OPEN &&
            !vr_load(&queue->closed, VR_SEQ_CST);
 }
@@ -324,7 +324,7 @@ static vram_status refuse(struct vr_queue_object *queue, const char *operation) 
 
 vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered) {
     vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, entered);
-    return status != VRAM_OK || is_open(*entered) ? status : refuse(*entered, operation);
+    return status != VRAM_OK || vr_queue_is_open(*entered) ? status : refuse(*entered, operation);
 }
 
 vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered) {
@@ -339,7 +339,7 @@ void vr_submit_leave(void *queue) {
 
 bool vr_submit_begin(struct vr_queue_object *queue) {
     vr_fetch_add(&queue->submitting, 1, VR_SEQ_CST); /* before the look: keeps (2) */
-    if (is_open(queue)) {
+    if (vr_queue_is_open(queue)) {
         return true;
     }
     vr_submit_end(queue);

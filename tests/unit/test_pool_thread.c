@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_pool_thread.c: what pools keep for each thread, in bad moments: a queue ends while a thread makes
+ * its cache for it, threads of high priority need what one of low priority is inside of, processes fork.
+ */
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "vram/vram.h"
+
+#include "unit/child.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define assert_ok(call) assert_int_equal(call, VRAM_OK)
+#define SECOND          UINT64_C(1000000000)
+
+static struct {
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue;
+    vram_pool *pool;
+} rig;
+
+static void rig_make(void) {
+    vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = "memory=1G"};
+    assert_ok(vram_context_create(&options, &rig.context));
+    assert_ok(vram_device_open(rig.context, 0, &rig.device));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
+    assert_ok(vram_pool_create(rig.device, NULL, &rig.pool));
+}
+
+static void rig_end(void) {
+    assert_ok(vram_pool_destroy(rig.pool));
+    vram_device_close(rig.device);
+    vram_context_destroy(rig.context);
+}
+
+static vram_pool_stats stats_get(void) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(rig.pool, &stats));
+    return stats;
+}
+
+static int nothing_left(void **state) {
+    (void)state;
+    return vr_mem_live_bytes() || vr_handle_live(0) ? -1 : 0;
+}
+
+/* ------------------------------------------------------------------- queues */
+
+static atomic_bool armed;
+
+static void *destroy_queue(void *argument) {
+    vram_queue_destroy(rig.queue);
+    return argument;
+}
+
+/* Nothing else that a pool asks for is as large as a cache and not larger. */
+static void *alloc_meanwhile(void *user, size_t bytes) {
+    (void)user;
+    if (bytes > 20000 && bytes < 60000 && atomic_exchange(&armed, false)) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, destroy_queue, NULL), 0);
+        pthread_join(thread, NULL);
+    }
+    return malloc(bytes);
+}
+
+static void *resize(void *user, void *memory, size_t bytes) {
+    (void)user;
+    return realloc(memory, bytes);
+}
+
+static void release(void *user, void *memory) {
+    (void)user;
+    free(memory);
+}
+
+/* Whoever drops the caches of a queue that ends comes too early for this one. */
+static void no_cache_is_left_of_an_ended_queue(void **state) {
+    (void)state;
+    vram_host_allocator allocator = {NULL, alloc_meanwhile, resize, release};
+    vram_addr addr;
+    assert_ok(vram_host_allocator_set(&allocator));
+    rig_make();
+    atomic_store(&armed, true);
+    assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &addr));
+    assert_false(atomic_load(&armed)); /* it happened */
+    assert_int_equal(stats_get().thread_cache_bytes, 0);
+    assert_int_equal(stats_get().live_blocks, 1);
+    assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_STALE);
+    assert_ok(vram_free(rig.pool, addr, NULL));
+    rig_end();
+    assert_ok(vram_host_allocator_set(NULL));
+}
+
+/* --------------------------------------------------------------- priorities */
+
+static atomic_bool stop;
+
+static void *hit_all_the_time(void *argument) {
+    vram_addr addr;
+    while (!atomic_load(&stop)) {
+        assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &addr));
+        assert_ok(vram_free(rig.pool, addr, rig.queue));
+    }
+    return argument;
+}
+
+static bool on_one_processor(pthread_t thread) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(0, &set);
+    return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
+}
+
+/* Looks into the other thread's caches, which it never leaves by itself while this one is running. */
+static void *look_urgently(void *argument) {
+    uint64_t *longest = argument;
+    for (int i = 0; i < 40; i++) {
+        uint64_t begin = vr_os_now();
+        (void)stats_get();
+        uint64_t took = vr_os_now() - begin;
+        *longest = took > *longest ? took : *longest;
+        vr_os_sleep(3000000);
+    }
+    return NULL;
+}
+
+/* A system that leaves nothing to ordinary threads for a second at a time would do this in minutes. */
+static void urgent_threads_wait_for_others(void **state) {
+    (void)state;
+    pthread_t ordinary, urgent;
+    pthread_attr_t attributes;
+    struct sched_param priority = {.sched_priority = 1};
+    uint64_t longest = 0;
+    rig_make();
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_create(&ordinary, NULL, hit_all_the_time, NULL), 0);
+    pthread_attr_init(&attributes);
+    pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);
+    pthread_attr_setschedparam(&attributes, &priority);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(0, &set);
+    bool pinned = on_one_processor(ordinary) &&
+                  pthread_attr_setaffinity_np(&attributes, sizeof set, &set) == 0;
+    bool allowed = pinned && pthread_create(&urgent, &attributes, look_urgently, &longest) == 0;
+    if (allowed) {
+        pthread_join(urgent, NULL);
+    }
+    pthread_attr_destroy(&attributes);
+    atomic_store(&stop, true);
+    pthread_join(ordinary, NULL);
+    rig_end();
+    if (!allowed) {
+        skip(); /* priorities are for the privileged */
+    }
+    assert_true(longest < SECOND / 4);
+}
+
+/* ------------------------------------------------------------------ forking */
+
+static int hit_in_child(void *argument) {
+    (void)argument;
+    vram_addr addr;
+    return vram_alloc(rig.pool, 1000, rig.queue, &addr) == VRAM_ERR_FORKED ? 0 : 1;
+}
+
+static void a_child_does_not_hit(void **state) {
+    (void)state;
+    vram_addr addr;
+    rig_make();
+    assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &addr));
+    assert_ok(vram_free(rig.pool, addr, rig.queue));
+    assert_int_equal(in_child(hit_in_child, NULL), 0);
+    rig_end();
+}
+
+static void nothing(void) {}
+
+/* The system has no room for one more handler of forks. */
+static int without_handlers(void *argument) {
+    (void)argument;
+    vram_addr addr;
+    while (vr_os_at_fork(nothing, nothing, nothing) == VRAM_OK) {
+    }
+    rig_make();
+    if (vram_alloc(rig.pool, 1000, rig.queue, &addr) != VRAM_OK ||
+        vram_free(rig.pool, addr, rig.queue) != VRAM_OK) {
+        return 2;
+    }
+    int answer = in_child(hit_in_child, NULL);
+    rig_end();
+    return answer;
+}
+
+static void a_child_does_not_hit_without_handlers_either(void **state) {
+    (void)state;
+    assert_int_equal(in_child(without_handlers, NULL), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        /* First, before a thread has got what it keeps. */
+        cmocka_unit_test_teardown(a_child_does_not_hit_without_handlers_either, nothing_left),
+        cmocka_unit_test_teardown(no_cache_is_left_of_an_ended_queue, nothing_left),
+        cmocka_unit_test_teardown(urgent_threads_wait_for_others, nothing_left),
+        cmocka_unit_test_teardown(a_child_does_not_hit, nothing_left),
+    };
+    return cmocka_run_group_tests_name("pool_thread", tests, NULL, NULL);
+}
