@@ -53,7 +53,7 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
         return vr_fail(VRAM_ERR_CORRUPT, operation,
                        "the provider gave the impossible address 0x%llx", (unsigned long long)addr);
     }
-    vr_store(&record->pool, pool->object.handle, VR_RELAXED);
+    vr_store(&record->pool, pool->object.handle, VR_RELEASE);
     status = vr_record_publish_provided(record, addr, step->bytes, pool->device->object.handle);
     if (status != VRAM_OK) {
         struct vram_error error;
@@ -83,7 +83,7 @@ static vram_status segment_from_device(struct vr_pool *pool, struct vr_step *ste
                          "the driver reported success with the impossible address 0x%llx",
                          (unsigned long long)addr);
     } else if (status == VRAM_OK) {
-        vr_store(&record->pool, pool->object.handle, VR_RELAXED);
+        vr_store(&record->pool, pool->object.handle, VR_RELEASE);
         status = vr_record_publish(record, addr, step->bytes, pool->device->object.handle,
                                    VRAM_MEMORY_DEVICE, false, operation);
         if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {

@@ -34,7 +34,7 @@ static vram_status reserve_range(struct vr_pool *pool, uint64_t bytes) {
                          "the driver reported success with the impossible address 0x%llx",
                          (unsigned long long)base);
     } else if (status == VRAM_OK) {
-        vr_store(&record->pool, pool->object.handle, VR_RELAXED);
+        vr_store(&record->pool, pool->object.handle, VR_RELEASE);
         status = vr_record_publish(record, base, bytes, pool->device->object.handle,
                                    VRAM_MEMORY_DEVICE, true, operation);
         if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {

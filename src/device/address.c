@@ -2,7 +2,7 @@
 /*
  * address.c: the process-wide address map.
  *
- *  (1) base, bytes, device, kind and is_range change only while sequence is odd.
+ *  (1) base, bytes, device, kind, is_range and pool change only while sequence is odd.
  *  (2) A record is in the radix only while its sequence is even, but for the moments of publish
  *      (inserted last) and withdraw (odd first).
  *  (3) A reader trusts what it copied when the sequence was the same even number before and after,
@@ -33,7 +33,7 @@ struct vr_record *vr_record_take(const char *operation) {
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
         vr_store(&record->sequence, 1, VR_RELAXED); /* fresh from the system: all zero */
     }
-    vr_store(&record->pool, 0, VR_RELAXED);
+    vr_store(&record->pool, 0, VR_RELEASE);
     record->link = (struct vr_link){NULL, NULL};
     record->freeing = record->stuck = record->passed_on = false;
     record->mappings = NULL;
