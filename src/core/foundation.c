@@ -62,8 +62,7 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
     struct vr_space_config config = {
         .mode = pool->range ? VR_SPACE_VMM : VR_SPACE_SEGMENTS,
         .deterministic = (options->flags & VRAM_POOL_DETERMINISTIC) != 0,
-        .alias = (info->caps & info->caps_known & VRAM_CAP_ALIAS) != 0 &&
-                 !(options->flags & VRAM_POOL_DETERMINISTIC),
+        .alias = (info->caps & info->caps_known & VRAM_CAP_ALIAS) != 0,
         .base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) + part * bytes : 0,
         .bytes = bytes,
         .granule = pool->granule,

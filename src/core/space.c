@@ -64,6 +64,7 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
         return VRAM_ERR_HOST_MEMORY;
     }
     space->config = *config;
+    space->config.alias = config->alias && config->mode == VR_SPACE_VMM && !config->deterministic;
     if (!space->config.largest_handle) {
         space->config.largest_handle = 64 * VR_MIB;
     }

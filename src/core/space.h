@@ -47,7 +47,7 @@ enum vr_space_mode { VR_SPACE_VMM = 0, VR_SPACE_SEGMENTS = 1 };
 struct vr_space_config {
     enum vr_space_mode mode;
     bool deterministic;
-    bool alias;              /* a handle may be mapped at several places */
+    bool alias;              /* VMM: a handle may be mapped at several places */
     uint64_t base, bytes;    /* VMM: the reserved range, multiples of granule */
     uint64_t granule;        /* a power of two >= 4096: unit of handles and of segments */
     uint64_t limit_bytes;    /* physical memory the space may hold; 0: no limit */
