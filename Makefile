@@ -17,6 +17,7 @@ run: ## build the command, show what is there and take a short tour on the best 
 	@cmake -S . -B build --log-level=NOTICE
 	@cmake --build build -j $(JOBS) --target vram_command
 	@build/vram info
+	@echo
 	@build/vram tour
 
 test: ## all tests: release, debug, ASan + UBSan and TSan builds (minutes)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/pool.h: allocation in nanoseconds, from memory that is kept within one per cent of what was
- * asked for.
+ * vram/pool.h: allocation in nanoseconds, from memory that is kept close to what was asked for.
  *
  * A pool takes coarse memory from a device (or from a provider of the program's own) and hands out
  * blocks. A hit in the calling thread's cache calls no driver and touches no cache line that another

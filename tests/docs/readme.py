@@ -29,7 +29,17 @@ def try_commands(readme, source, build):
                               cwd=source, capture_output=True, text=True, check=False)
         if said.returncode != 0 or not said.stdout:
             found.append(f"README.md: {line}: exit code {said.returncode}: {said.stderr}")
+        elif "replay" in line:
+            found += compare_with_picture(said.stdout, read(source, "docs", "ratio.svg"))
     return found
+
+
+def compare_with_picture(said, picture):
+    """The replay's ratios are those of the first pair of bars, as the text says."""
+    bars = re.findall(r"<title>\w+ (\w+) ([\d.]+)</title>", picture)[:2]
+    rows = dict(re.findall(r"^ +(\w+) +\S+ +[\d.]+ \w+ +([\d.]+) ", said, re.M))
+    return [f"README.md: the replay says {rows.get(policy)} for {policy}, the picture {ratio}"
+            for policy, ratio in bars if abs(float(rows.get(policy, 0)) - float(ratio)) > 0.02]
 
 
 def check(source, build):
