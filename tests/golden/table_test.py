@@ -82,6 +82,22 @@ def check_backends(info, script):
         yield f"completion: backend {name} is {'missing' if name in real else 'unknown'}"
 
 
+def sim_keys(binary):
+    """The keys of VRAM_SIM, as the library lists them to somebody who wrote a wrong one."""
+    said = subprocess.run([binary, "info"], capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, "VRAM_SIM": "unheard_of=1"}).stderr
+    return re.search(r"accepted are (.*) \(VRAM_ERR_INVALID\)", said).group(1)
+
+
+def check_sim(keys, page, header):
+    listed = re.search(r"^Keys are ([^;]+);", man_sections(page)["ENVIRONMENT"], re.M).group(1)
+    if " ".join(listed.split()) != keys:
+        yield f"man page, VRAM_SIM: keys are {keys}"
+    for key in re.findall(r"\w+", keys.replace(" and ", " ")):
+        if not re.search(rf"^ \*.*\b{key}=", header, re.M):
+            yield f"vram/sim.h: the key {key} is missing"
+
+
 def check_examples(helps):
     """Examples name only what exists."""
     for verb in helps["verbs"]:
@@ -101,13 +117,15 @@ def main(binary):
     helps, info = ask(binary, "help"), ask(binary, "info")
     page = read("man", "vram.1")
     wrong = [*check_man(helps, page), *check_options(info, page),
-             *check_backends(info, read("completions", "vram.bash")), *check_examples(helps)]
+             *check_backends(info, read("completions", "vram.bash")), *check_examples(helps),
+             *check_sim(sim_keys(binary), page, read("include", "vram", "sim.h"))]
     # The checks themselves must be able to fail.
     helps["verbs"][0]["flags"].insert(0, {"name": "unheard-of", "letter": None, "value": None})
     info["options"].append({"name": "unheard_of"})
     info["backends"].append({"name": "unheard_of"})
     if not (list(check_man(helps, page)) and list(check_options(info, page))
-            and list(check_backends(info, read("completions", "vram.bash")))):
+            and list(check_backends(info, read("completions", "vram.bash")))
+            and len(list(check_sim("unheard_of", page, ""))) == 2):
         wrong.append("a check accepts what is not documented")
     print("\n".join(dict.fromkeys(wrong)) if wrong else "man page and completions are complete")
     return 1 if wrong else 0
