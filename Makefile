@@ -24,10 +24,11 @@ test: ## all tests: release, debug, ASan + UBSan and TSan builds (minutes)
 	@tools/setup.sh test
 	@tools/run-tests release dev asan tsan
 
-test-long: ## the same, longer: every fault, more seeds, and a fresh Debian in a folder (needs root)
+test-long: ## the same, longer: every fault, more seeds, fuzzing, and a fresh Debian in a folder (needs root)
 	@tools/setup.sh test
 	@tools/setup.sh fresh
 	@VRAM_TEST_LONG=1 tools/run-tests release dev asan tsan
+	@tools/fuzz 300
 	@tools/fresh-check
 
 coverage: ## lines and branches that the tests reach, per tier; fails under 90 % of src
