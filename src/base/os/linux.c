@@ -66,7 +66,9 @@ vr_atomic_u64 *vr_os_fork_word(void) {
     if (page == MAP_FAILED) {
         return NULL;
     }
-    if (madvise(page, bytes, MADV_WIPEONFORK) != 0) {
+    /* Some emulators accept whatever advice they are given and follow none: who takes one that does not
+       exist cannot be believed about the one that does. */
+    if (madvise(page, bytes, -1) == 0 || madvise(page, bytes, MADV_WIPEONFORK) != 0) {
         (void)munmap(page, bytes);
         return NULL;
     }
