@@ -9,7 +9,8 @@
  *      empty with one size stays charged for it.
  *  (3) A large block at a thread's hand is memory that cannot be merged. While the pool has to look for
  *      memory (it drains the caches then) large blocks go straight back; a program that has settled
- *      keeps its blocks at hand again after VR_SHY of them.
+ *      keeps its blocks at hand again after some thousands of them, and later each time that this
+ *      turns out to have been too early.
  */
 #include "core/cache.h"
 

@@ -30,8 +30,9 @@ enum {
     VR_EXACT_BINS = 64,        /* exact bins, a power of two */
     VR_EXACT_DEPTH = 8,        /* blocks in one, up to VR_LARGE_BYTES */
     VR_LARGE_BYTES = 64 << 10, /* above this a bin holds one block */
-    VR_SHY = 4096,   /* large blocks that pass by after a drain before one is kept again */
-    VR_RECENT = 1024 /* entries, a power of two */
+    VR_SHY_LEAST = 16384,  /* large blocks that pass by after a drain before one is kept again, */
+    VR_SHY_MOST = 1 << 20, /* at most: twice as many whenever that was too early */
+    VR_RECENT = 1024       /* entries, a power of two */
 };
 
 #define VR_SMALL_BYTES ((uint64_t)VR_SMALL_UNITS * VR_UNIT)
@@ -63,6 +64,7 @@ struct vr_cache {
     struct vr_pool *pool;
     struct vr_thread_state *thread;
     uint32_t shy;         /* large blocks to let pass: the pool was short of memory just now */
+    uint32_t shyness;     /* how many that will be the next time; 0: VR_SHY_LEAST */
     uint64_t large_bytes; /* of large blocks in exact bins, charged to the pool's budget */
     struct vr_cache_counts counts;
     int64_t high_bytes; /* most of counts.requested since it was last told to the pool */

@@ -232,11 +232,20 @@ static void drain_cache(struct vr_cache *cache) {
     vr_mutex_unlock(&pool->lock);
 }
 
+/* The pool has to look for memory: keeps cache.c (3). */
+static void be_shy(struct vr_cache *cache) {
+    uint32_t shyness = cache->shyness ? cache->shyness : VR_SHY_LEAST;
+    if (cache->large_bytes && shyness < VR_SHY_MOST) {
+        shyness *= 2;
+    }
+    cache->shyness = cache->shy = shyness;
+}
+
 static void drain_thread(struct vr_thread_state *thread, void *user) {
     for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
         struct vr_cache *cache = thread->caches[i];
         if (cache && cache->pool == user) {
-            cache->shy = VR_SHY;
+            be_shy(cache);
             drain_cache(cache);
         }
     }

@@ -23,7 +23,7 @@ enum {
     GUARD = 2,        /* see guarded */
     RUN_MOST = 64,    /* siblings expected at most */
     RUN_PART = 16,    /* and of at most this part of the peak, all together */
-    RUN_GAP = 2,      /* granules mapped ahead at most where a single block would fit elsewhere */
+    RUN_GAP = 8,      /* granules mapped ahead at most where a single block would fit elsewhere */
     EXACT_PART = 1000 /* a hole fits exactly when no more than this part of the size is left */
 };
 

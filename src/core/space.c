@@ -146,7 +146,6 @@ static void budget_fill(struct vr_space *space, uint64_t now_ns) {
         purse_fill(&space->purse_ns, earned, saved);
         purse_fill(&space->reserve_ns, earned / RESERVE_PART, saved / RESERVE_PART + credit);
     }
-    space->start_ns = space->start_ns ? space->start_ns : now_ns;
     space->clock_ns = now_ns > space->clock_ns ? now_ns : space->clock_ns;
 }
 

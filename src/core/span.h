@@ -64,7 +64,7 @@ struct vr_space {
     bool high_turn;                     /* the next large block goes to the high end of its hole */
     int64_t purse_ns;                   /* for moving; may fall below 0 */
     int64_t reserve_ns;                 /* for moving when growth would be far too much */
-    uint64_t start_ns, clock_ns;        /* when the two were filled first, and last */
+    uint64_t clock_ns;                  /* when the two were filled last */
     uint64_t prices[VR_STEP_RELEASE + 1]; /* ns a handle, as measured lately */
     uint64_t planned_bytes;               /* to be created by open plans */
     uint32_t open_plans;

@@ -23,24 +23,23 @@
 #include <assert.h>
 
 enum {
-    GROW_PART = 4096,   /* a handle made by growth is this part of the peak, */
-    GROW_LEAST = 2,     /* at least so many granules; the largest is the configuration's */
-    MELT_PART = 32,     /* one made of released ones is this part of the window, */
-    MELT_LEAST = 8,     /* at least so many granules, */
-    MELT_FINE = 4,      /* or so many while moving costs next to nothing: see moving_is_cheap */
-    MELT_MOST = 16,     /* at most so many */
+    GROW_PART = 4096, /* a handle made by growth is this part of the peak, */
+    GROW_LEAST = 2,   /* at least so many granules; the largest is the configuration's */
+    MELT_PART = 2,  /* one made of released ones is this part of its way to an end of the window, */
+    MELT_LEAST = 2, /* at least so many granules, */
+    MELT_MOST = 16, /* at most so many */
     SWEEP_MOST = 512,   /* ghosts unmapped by one plan, and */
     UNPASSED_MOST = 64, /* ghosts passed over that are not ready */
     SEGMENT_PART = 16,  /* an ordinary segment is this part of what is held */
-    FAR_PERCENT = 8     /* growth this far past the peak is worth the reserve */
+    FAR_PERCENT = 8,    /* growth this far past the peak is worth the reserve, */
+    GIANT_PART = 50     /* and so is growth by this part of the peak for one block */
 };
-
-#define CHEAP 0.002
 
 /* One planning: how much may still be done. */
 struct supply {
     struct vr_space *space;
     struct vr_plan *plan;
+    uint64_t need_bytes;  /* the highest so far, with the block */
     uint64_t aim_bytes;   /* to be held without moving anything */
     uint64_t far_bytes;   /* to be held without touching the reserve */
     uint64_t limit_bytes; /* to be held at all */
@@ -66,7 +65,8 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     uint64_t need = space->stats.out_bytes + want->bytes;
     need -= want->idle_bytes < need ? want->idle_bytes : need;
     need = need > space->stats.peak_need_bytes ? need : space->stats.peak_need_bytes;
-    struct supply supply = {.space = space, .plan = plan, .window_bytes = window_bytes};
+    struct supply supply = {
+        .space = space, .plan = plan, .window_bytes = window_bytes, .need_bytes = need};
     uint64_t slack = space->config.slack_bytes
                          ? space->config.slack_bytes
                          : (uint64_t)((double)need * space->config.slack_ppm / 1e6);
@@ -219,10 +219,12 @@ static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns
 }
 
 /* Takes what is to come from elsewhere when `bytes` are needed: from the purse what would pass the aim,
-   from the reserve what would pass it by far, at any price what would pass the limit. */
+   from the reserve what would pass it by far, or by much at once, at any price what would pass the
+   limit. Growing costs memory for ever, moving costs time once. */
 static vram_status gather(struct supply *supply, uint64_t bytes) {
     uint64_t past_aim = room_below(bytes, room_below(supply->aim_bytes, held(supply)));
     uint64_t past_far = room_below(bytes, room_below(supply->far_bytes, held(supply)));
+    past_far = past_aim > supply->need_bytes / GIANT_PART ? past_aim : past_far;
     uint64_t past_limit = room_below(bytes, room_below(supply->limit_bytes, held(supply)));
     uint64_t left = past_aim > past_limit ? past_aim : past_limit, all = left;
     vram_status status = take(supply, &left, &supply->purse_ns);
@@ -244,23 +246,22 @@ static vram_status gather(struct supply *supply, uint64_t bytes) {
 
 /* ----------------------------------------------------------------- filling */
 
-/* Fine handles strand less memory at the edges of blocks and cost more to move, again and again. They
-   are made as long as less than CHEAP of the time so far went into moving. */
-static bool moving_is_cheap(const struct vr_space *space) {
-    double elapsed = (double)(space->clock_ns - space->start_ns);
-    return (double)space->stats.move_ns < elapsed * CHEAP;
-}
-
-/* How large a handle is made where `room` bytes are to be filled: coarse when it stands for others that
-   were released, since those are moved again and again. */
-static uint64_t handle_bytes(const struct supply *supply, uint64_t room, bool melted) {
+/*
+ * How large a handle is made at `at`, where `room` bytes are to be filled. One that stands for others is
+ * coarse, since those are moved again and again; but near the ends of the window it is fine: when the
+ * block is gone, others are put there, and what they leave of the handles they touch is stuck.
+ */
+static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t room, bool melted) {
     const struct vr_space *space = supply->space;
     uint64_t granule = space->config.granule, most = space->config.largest_handle;
-    uint64_t bytes =
-        melted ? supply->window_bytes / MELT_PART : space->stats.peak_need_bytes / GROW_PART;
-    uint64_t melt = moving_is_cheap(space) ? MELT_FINE : MELT_LEAST;
-    uint64_t least = (melted ? melt : GROW_LEAST) * granule;
-    most = melted && most > MELT_MOST * granule ? MELT_MOST * granule : most;
+    uint64_t bytes = space->stats.peak_need_bytes / GROW_PART, least = GROW_LEAST * granule;
+    if (melted) {
+        uint64_t start = supply->plan->addr, end = start + supply->window_bytes;
+        uint64_t below = room_below(at, start), above = room_below(end, at);
+        bytes = (below < above ? below : above) / MELT_PART;
+        least = MELT_LEAST * granule;
+        most = most > MELT_MOST * granule ? MELT_MOST * granule : most;
+    }
     bytes = bytes > least ? bytes : least;
     bytes = bytes > most ? most : bytes;
     bytes = bytes > room ? room : bytes;
@@ -295,7 +296,7 @@ static vram_status fill(struct supply *supply, struct vr_block *target) {
         struct vr_plan_item *item = &supply->plan->items[i];
         uint64_t bytes = item->piece->bytes;
         if (item->alias ||
-            (bytes <= end - at && bytes * 2 >= handle_bytes(supply, end - at, true))) {
+            (bytes <= end - at && bytes * 2 >= handle_bytes(supply, at, end - at, true))) {
             assert(bytes <= end - at);
             item->target = target;
             item->to = at;
@@ -307,7 +308,7 @@ static vram_status fill(struct supply *supply, struct vr_block *target) {
     }
     while (status == VRAM_OK && at < end) {
         bool growth = supply->melted == 0;
-        uint64_t bytes = handle_bytes(supply, end - at, !growth);
+        uint64_t bytes = handle_bytes(supply, at, end - at, !growth);
         if (!growth) {
             bytes = bytes < supply->melted ? bytes : supply->melted;
             supply->melted -= bytes;
