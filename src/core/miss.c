@@ -9,10 +9,11 @@
  *   3. everything that threads keep to themselves is drained into the space, and 2 again;
  *   4. a plan: the space moves free memory to where it is needed or takes more from the driver, as its
  *      policy says;
- *   5. memory is short: what lies free in the pool's other space is given back to the driver, and 4 again;
+ *   5. memory is short: what lies free in the pool's other space, or in segments of this one, is given
+ *      back to the driver, and 4 again;
  *   6. what is free is moved whatever the time budget says;
  *   7. memory that another queue has not finished with, after one wait on the device's side;
- *   8. waiting, up to the deadline, for work that frees memory.
+ *   8. waiting, up to the deadline, for work that frees memory, and all from 4 on again.
  *
  * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
  */
@@ -128,19 +129,17 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* Step 5: gives back what the request needs, as far as the other space has it. VRAM_ERR_LIMIT: it has
-   nothing. */
-static vram_status free_elsewhere(struct vr_pool *pool, const struct vr_request *request) {
-    int part = request->bytes <= VR_SMALL_BYTES ? VR_PART_LARGE : VR_PART_SMALL;
-    struct vr_space *other = pool->spaces[part];
+/* Gives back what the request needs, as far as the part has it free. VRAM_ERR_LIMIT: it has nothing. */
+static vram_status give_back(struct vr_pool *pool, int part, const struct vr_request *request) {
+    struct vr_space *space = pool->spaces[part];
     uint64_t least = GROWTH_LEAST * pool->granule;
     uint64_t need = request->bytes > least ? request->bytes : least;
     vr_mutex_lock(&pool->lock);
-    uint64_t before = vr_space_reserved(other);
+    uint64_t before = vr_space_reserved(space);
     vr_mutex_unlock(&pool->lock);
-    vram_status status = vr_pool_shrink(pool, other, before > need ? before - need : 0);
+    vram_status status = vr_pool_shrink(pool, space, before > need ? before - need : 0);
     vr_mutex_lock(&pool->lock);
-    uint64_t after = vr_space_reserved(other);
+    uint64_t after = vr_space_reserved(space);
     vr_mutex_unlock(&pool->lock);
     return status != VRAM_OK || after < before ? status : VRAM_ERR_LIMIT;
 }
@@ -174,22 +173,25 @@ static vram_status from_other_queue(struct vr_pool *pool, const struct vr_reques
     return status;
 }
 
-/* Step 8: waits for the oldest work that still holds memory; false when there is none. */
-static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64_t deadline) {
-    struct vr_stamp stamp;
-    vr_mutex_lock(&pool->lock);
-    bool pending = vr_space_pending(space, &stamp);
-    vr_mutex_unlock(&pool->lock);
-    if (!pending || (pool->flags & VRAM_POOL_DETERMINISTIC) || vr_deadline_passed(deadline)) {
-        return false;
-    }
-    vr_pool_mark(pool, stamp, false);
-    return vr_pool_await(stamp, vr_deadline_left(deadline));
-}
-
 static bool is_short(vram_status status) {
     return (vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
            status == VRAM_ERR_NOT_READY;
+}
+
+/* Step 5: what the other space has free is given back, and of segments, which come whole, also what this
+   one has. */
+static vram_status from_given_back(struct vr_pool *pool, const struct vr_request *request,
+                                   uint64_t *grown, struct vr_block **block) {
+    int own = request->bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE;
+    vram_status status = VRAM_ERR_LIMIT;
+    for (int i = 0; i < (pool->range ? 1 : VR_PART_COUNT) && is_short(status); i++) {
+        status = give_back(pool, i ? own : !own, request);
+        if (status == VRAM_OK) {
+            *grown = 0;
+            status = from_plan(pool, request, 0, grown, block);
+        }
+    }
+    return status;
 }
 
 /* Step 6. What the driver gave of a larger plan it will give again; a segment comes whole, so the
@@ -210,33 +212,47 @@ static vram_status from_free(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* Steps 5 to 8, after growing was refused with `status` when the driver had given `grown` bytes. */
+/* Step 8: waits for the oldest work that still holds memory, of either space; false when there is none. */
+static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64_t deadline) {
+    struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
+    struct vr_stamp stamp;
+    vr_mutex_lock(&pool->lock);
+    bool pending =
+        vr_space_pending(space, &stamp) || vr_space_pending(space == small ? large : small, &stamp);
+    vr_mutex_unlock(&pool->lock);
+    if (!pending || vr_deadline_passed(deadline)) {
+        return false;
+    }
+    vr_pool_mark(pool, stamp, false);
+    return vr_pool_await(stamp, vr_deadline_left(deadline));
+}
+
+/* Steps 5 to 8, after growing was refused with `status` when the driver had given `grown` bytes. Once
+   work has ended everything is tried again, growing too: it may lack less now. */
 static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *request,
                                  vram_status status, uint64_t grown, struct vr_block **block) {
     struct vr_space *space = vr_pool_space(pool, request->bytes);
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
-    vram_status tried;
+    vram_status tried = status;
     struct vram_error error;
     vr_error_save(&error);
-    tried = free_elsewhere(pool, request);
-    if (tried == VRAM_OK) {
-        grown = 0;
-        tried = from_plan(pool, request, 0, &grown, block);
-    }
-    if (!is_short(tried)) {
-        return tried;
-    }
-    do {
-        tried = from_free(pool, request, &grown, block);
+    for (bool again = true; again;) {
+        tried = from_given_back(pool, request, &grown, block);
+        if (is_short(tried)) {
+            tried = from_free(pool, request, &grown, block);
+        }
         if (is_short(tried)) {
             tried = from_other_queue(pool, request, block);
         }
-    } while (is_short(tried) && wait_for_memory(pool, space, deadline));
-    if (tried != VRAM_OK && !is_short(tried)) {
-        return tried; /* something else went wrong, and is in the record */
+        again = is_short(tried) && wait_for_memory(pool, space, deadline);
+        if (again) {
+            grown = 0;
+            tried = from_plan(pool, request, 0, &grown, block);
+            again = is_short(tried);
+        }
     }
-    if (tried == VRAM_OK) {
-        return tried;
+    if (!is_short(tried)) {
+        return tried; /* done, or something else went wrong and is in the record */
     }
     vr_error_restore(&error);
     return status == VRAM_ERR_NOT_READY ? VRAM_ERR_DEVICE_MEMORY : status;

@@ -302,6 +302,33 @@ static void no_queue_waits_for_memory(void **state) {
     rig_end(&rig, true);
 }
 
+/* Free memory and memory that the driver still has are enough together, once the work is over: for a
+   block of the same queue or another, of the other space, on mapped memory or segments, which are given
+   back whole. */
+static void all_memory_is_found(void **state) {
+    static const char *const sims[] = {"memory=64M,lag=1000,seed=5",
+                                       "memory=64M,lag=1000,seed=5,alias=off",
+                                       "memory=64M,lag=1000,seed=5,vmm=off"};
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        struct rig rig = rig_with_pool(sims[i % 3], 0);
+        vram_queue *queue = i / 3 % 2 ? rig.queue : rig.other;
+        vram_addr addr, next;
+        assert_ok(vram_alloc(rig.pool, 30 * MIB, rig.queue, &addr));
+        assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, 30 * MIB));
+        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        if (i < 6) {
+            assert_ok(vram_alloc(rig.pool, 50 * MIB, queue, &next));
+        } else { /* as many small ones */
+            for (int k = 0; k < 50 * 32; k++) {
+                assert_ok(vram_alloc(rig.pool, 32 * KIB, queue, &next));
+            }
+        }
+        assert_int_equal(sim_state(&rig).violations, 0);
+        rig_end(&rig, true);
+    }
+}
+
 /* The device cannot be told to wait: the failure is the caller's to see, the memory stays the other
    queue's, and the next attempt gets it. */
 static void a_refused_wait_changes_nothing(void **state) {
@@ -442,6 +469,7 @@ int main(int count, char **words) {
         cmocka_unit_test_teardown(a_free_needs_no_memory, nothing_left),
         cmocka_unit_test_teardown(pools_end_after_what_they_owe, nothing_left),
         cmocka_unit_test_teardown(no_queue_waits_for_memory, nothing_left),
+        cmocka_unit_test_teardown(all_memory_is_found, nothing_left),
         cmocka_unit_test_teardown(a_refused_wait_changes_nothing, nothing_left),
         cmocka_unit_test_teardown(stubborn_drivers_are_told_of, nothing_left),
         cmocka_unit_test_teardown(a_busy_thread_goes_round_its_caches, nothing_left),
