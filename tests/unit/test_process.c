@@ -3,8 +3,10 @@
  * test_process.c: fork and exit. Each scene plays in a child process, whose exit code is the verdict:
  * 0, or the line of the first expectation that did not hold.
  */
+#include "base/atomic.h"
 #include "vram/vram.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -170,11 +172,49 @@ static void a_forked_child_is_refused(void **state) {
 
 /* --------------------------------------------------------------------- exit */
 
+/* A call that is inside when the process begins to exit: it waits for work that does not end. */
+static vr_atomic_bool gate_open;
+static pthread_t waiter;
+static vram_status waited;
+
+static void pass_gate(const vram_kernel_call *call) {
+    (void)call;
+    while (!vr_load(&gate_open, VR_ACQUIRE)) {
+        usleep(1000);
+    }
+}
+
+static void *wait_inside(void *argument) {
+    (void)argument;
+    waited = vram_queue_wait(queue, UINT64_C(15000000000));
+    return NULL;
+}
+
+static void begin_waiting(void) {
+    vram_kernel_source source = {
+        .size = sizeof source, .code = (const void *)(uintptr_t)pass_gate, .entry = "pass_gate"};
+    vram_launch launch = {.size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
+    vram_kernel *kernel;
+    vram_memory_info before = {.size = sizeof before}, now = {.size = sizeof now};
+    EXPECT(vram_kernel_create(device, &source, &kernel) == VRAM_OK);
+    EXPECT(vram_queue_launch(queue, kernel, &launch) == VRAM_OK);
+    EXPECT(vram_memory_info_get(device, &before) == VRAM_OK);
+    EXPECT(pthread_create(&waiter, NULL, wait_inside, NULL) == 0);
+    do { /* until it asks the driver */
+        EXPECT(vram_memory_info_get(device, &now) == VRAM_OK);
+    } while (now.driver_calls < before.driver_calls + 100);
+}
+
 /* Registered before the library knows of any driver, so it runs after the library's own handler: the
    place where static destructors of programs stand. */
 static void late_destructor(void) {
     vram_addr more = 0;
     vram_context *another;
+    if (waiter) {
+        EXPECT(pthread_join(waiter, NULL) == 0);
+        EXPECT(waited == VRAM_ERR_SHUTDOWN);
+        vr_store(&gate_open, true, VR_RELEASE);
+    }
     EXPECT(vram_device_free(device, addr) == VRAM_OK);
     EXPECT(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &more) == VRAM_ERR_SHUTDOWN);
     EXPECT(vram_queue_wait(queue, 0) == VRAM_ERR_SHUTDOWN);
@@ -197,6 +237,9 @@ static void exit_scene(const char *backend) {
     EXPECT(atexit(late_destructor) == 0);
     open_all(backend);
     round_trip(3);
+    if (strcmp(backend, "host") == 0) {
+        begin_waiting();
+    }
     exit(__gcov_init ? 0 : 251); /* late_destructor must get to say otherwise */
 }
 

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_device_faults.c: one life of a device, from context to end, while host memory, the system or the
+ * driver fails at call 1, 2, 3 ... until none is left. Whatever failed has a record and gave nothing;
+ * what was given can be given back; nothing is left at the end.
+ */
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/os/os.h"
+#include "vram/vram.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define assert_ok(call) assert_int_equal(call, VRAM_OK)
+
+enum { SPREAD = 6 };
+
+static unsigned char host[4096];
+
+/* How calls fail. */
+struct plan {
+    enum { MEMORY, SYSTEM, DRIVER } source;
+    bool for_ever;
+    int32_t code; /* errno, or the simulated driver's */
+    vram_sim_lie lie;
+};
+
+static bool good(vram_status status) {
+    if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
+        assert_int_equal(vram_error_get()->status, status);
+        assert_true(vram_error_get()->text[0] != 0);
+    }
+    return status == VRAM_OK;
+}
+
+/* ------------------------------------------------------------------------ one life */
+
+/* Memory of every kind, each at an address of its own, so that the address map grows. */
+static void live_memory(vram_device *device, vram_queue *queue) {
+    vram_addr addrs[SPREAD] = {0};
+    for (int i = 0; i < SPREAD; i++) {
+        (void)good(vram_device_alloc(device, (uint64_t)(i + 1) << 20, (vram_memory_kind)(i % 3),
+                                     &addrs[i]));
+    }
+    bool idle = true;
+    if (addrs[0] && queue && good(vram_queue_upload(queue, addrs[0], host, sizeof host))) {
+        (void)good(vram_queue_fill(queue, addrs[0], 5, 1, sizeof host));
+        idle = good(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
+    }
+    for (int i = idle ? 0 : 1; i < SPREAD; i++) {
+        (void)good(vram_device_free(device, addrs[i])); /* what fails is freed with the device */
+    }
+}
+
+static void live_mapping(vram_device *device) {
+    enum { HANDLES = 12 };
+    vram_physical *physicals[HANDLES] = {NULL};
+    vram_device_info info = {.size = sizeof info};
+    vram_addr base = 0;
+    uint32_t made = 0;
+    assert_ok(vram_device_describe(device, &info));
+    uint64_t granule = info.vmm_granule.value;
+    while (made < HANDLES && good(vram_physical_create(device, granule, &physicals[made]))) {
+        made++;
+    }
+    if (good(vram_range_create(device, HANDLES * granule, &base)) && made == HANDLES &&
+        good(vram_range_map(device, base, physicals, HANDLES))) {
+        (void)good(vram_range_unmap(device, base, HANDLES * granule));
+    }
+    if (base) {
+        (void)good(vram_range_destroy(device, base));
+    }
+    for (uint32_t i = 0; i < made; i++) {
+        (void)good(vram_physical_destroy(physicals[i]));
+    }
+}
+
+static void nothing(const vram_kernel_call *call) {
+    (void)call;
+}
+
+static void live_kernel(vram_device *device, vram_queue *queue) {
+    vram_kernel_source source = {
+        .size = sizeof source, .code = (const void *)(uintptr_t)nothing, .entry = "nothing"};
+    vram_launch launch = {.size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
+    vram_kernel *kernel;
+    if (good(vram_kernel_create(device, &source, &kernel))) {
+        if (!queue || !good(vram_queue_launch(queue, kernel, &launch)) ||
+            good(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT))) {
+            vram_kernel_destroy(kernel);
+        }
+    }
+}
+
+static void live(vram_device *device) {
+    vram_queue *queue = NULL, *other = NULL;
+    vram_point point = {NULL, 0};
+    (void)good(vram_queue_create(device, NULL, &queue));
+    (void)good(vram_queue_create(device, NULL, &other));
+    live_memory(device, queue);
+    live_mapping(device);
+    live_kernel(device, queue);
+    if (queue && other && good(vram_queue_mark(queue, &point))) {
+        (void)good(vram_queue_after(other, point));
+        (void)good(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT));
+    }
+    vram_queue_destroy(queue);
+    vram_queue_destroy(other);
+}
+
+/* ---------------------------------------------------------------------- over and over */
+
+static uint64_t struck_so_far(vram_context *context) {
+    vram_sim_state state = {.size = sizeof state};
+    uint64_t faults = vr_mem_failed() + vr_os_failed();
+    return context && vram_sim_state_get(context, &state) == VRAM_OK ? faults + state.faults
+                                                                     : faults;
+}
+
+/* What the driver refused to take back for ever may remain, and nothing else. */
+static void expect_clean(vram_context *context, bool complete) {
+    vram_sim_state state = {.size = sizeof state};
+    if (vram_sim_state_get(context, &state) == VRAM_OK) {
+        assert_int_equal(state.violations, 0);
+        if (complete) {
+            assert_int_equal(state.live_bytes, 0);
+            assert_int_equal(state.live_handles, 0);
+        }
+    }
+}
+
+/* Whether the fault struck. */
+static bool try_life(const char *backend, const struct plan *plan, uint64_t nth) {
+    vram_context_options options = {
+        .size = sizeof options, .backends = backend, .sim = "memory=1G,real=on,lag=3"};
+    vram_sim_fault fault = {.size = sizeof fault,
+                            .nth = nth,
+                            .for_ever = plan->for_ever,
+                            .code = plan->code,
+                            .lie = plan->lie};
+    vram_context *context = NULL;
+    vram_device *device = NULL;
+    if (plan->source == MEMORY) {
+        vr_mem_fail_at(nth, plan->for_ever);
+    } else if (plan->source == SYSTEM) {
+        vr_os_fail_at(nth, plan->for_ever, plan->code);
+    }
+    if (good(vram_context_create(&options, &context))) {
+        if (plan->source == DRIVER) {
+            assert_ok(vram_sim_fault_set(context, &fault));
+        }
+        if (vram_device_count(context) > 0 && good(vram_device_open(context, 0, &device))) {
+            live(device);
+        }
+    }
+    uint64_t struck = struck_so_far(context);
+    vr_mem_fail_at(0, false);
+    vr_os_fail_at(0, false, 0);
+    if (context) {
+        vram_device_close(device);
+        expect_clean(context, plan->source != DRIVER || !plan->for_ever);
+        vram_context_destroy(context);
+    }
+    assert_int_equal(vr_mem_live_bytes(), 0);
+    assert_int_equal(vr_handle_live(0), 0);
+    return struck > 0;
+}
+
+static void try_all(const char *backend, const struct plan *plans, size_t count) {
+    assert_ok(vram_option_set("wait_timeout", "2s"));
+    assert_ok(vram_option_set("host_memory", "1G"));
+    for (size_t i = 0; i < count; i++) {
+        uint64_t struck = 0, nth = 1;
+        for (bool more = true; more || nth < 8; nth++) {
+            more = try_life(backend, &plans[i], nth);
+            struck += more;
+        }
+        assert_true(struck > 0);
+    }
+    vr_option_reset();
+}
+
+/* First, since the map of addresses keeps the nodes that it was given. */
+static void no_host_memory(void **state) {
+    static const struct plan plans[] = {{.source = MEMORY}, {.source = MEMORY, .for_ever = true}};
+    (void)state;
+    try_all("sim", plans, 2);
+    try_all("host", plans, 2);
+}
+
+static void no_system(void **state) {
+    static const struct plan plans[] = {
+        {.source = SYSTEM, .code = ENOMEM},
+        {.source = SYSTEM, .code = EIO},
+    };
+    (void)state;
+    try_all("sim", plans, 2);
+    try_all("host", plans, 2);
+}
+
+static void no_driver(void **state) {
+    static const struct plan plans[] = {
+        {.source = DRIVER, .code = VRAM_SIM_OUT_OF_MEMORY},
+        {.source = DRIVER, .code = 9999},
+        {.source = DRIVER, .code = VRAM_SIM_DEVICE_LOST},
+        {.source = DRIVER, .code = VRAM_SIM_OUT_OF_MEMORY, .for_ever = true},
+        {.source = DRIVER, .lie = VRAM_SIM_LIE_NULL},
+        {.source = DRIVER, .lie = VRAM_SIM_LIE_MISALIGNED},
+        {.source = DRIVER, .lie = VRAM_SIM_LIE_OVERLAP},
+    };
+    (void)state;
+    try_all("sim", plans, sizeof plans / sizeof plans[0]);
+}
+
+/* --------------------------------------------------------------------------- sums */
+
+/* One handle many times over: the sum of the sizes is looked at before anything else. */
+static void handles_beyond_all_addresses(void **state) {
+    enum { COUNT = 16385 };
+    vram_context_options options = {
+        .size = sizeof options, .backends = "sim", .sim = "memory=1024T,granule=2M"};
+    vram_context *context;
+    vram_device *device;
+    vram_physical *physical, **list = calloc(COUNT, sizeof *list);
+    vram_addr base;
+    (void)state;
+    assert_non_null(list);
+    assert_ok(vram_context_create(&options, &context));
+    assert_ok(vram_device_open(context, 0, &device));
+    assert_ok(vram_physical_create(device, UINT64_C(1) << 50, &physical));
+    assert_ok(vram_range_create(device, UINT64_C(1) << 50, &base));
+    for (int i = 0; i < COUNT; i++) {
+        list[i] = physical;
+    }
+    assert_int_equal(vram_range_map(device, base, list, COUNT), VRAM_ERR_OVERFLOW);
+    assert_ok(vram_range_map(device, base, list, 1));
+    assert_ok(vram_range_unmap(device, base, UINT64_C(1) << 50));
+    vram_context_destroy(context);
+    free(list);
+    assert_int_equal(vr_mem_live_bytes(), 0);
+}
+
+int main(int count, char **words) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_host_memory),
+        cmocka_unit_test(no_system),
+        cmocka_unit_test(no_driver),
+        cmocka_unit_test(handles_beyond_all_addresses),
+    };
+    cmocka_set_test_filter(count > 1 ? words[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
