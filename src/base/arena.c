@@ -128,6 +128,9 @@ static vram_status grow(struct vr_stable *stable, const char *operation) {
         return vr_error_set(VRAM_ERR_HOST_MEMORY, "os", operation, why.native_code,
                             "no pages for bookkeeping: %s", why.text);
     }
+    if (stable->wiped) {
+        vr_os_pages_wipe(block, bytes);
+    }
     memcpy((char *)block + bytes - sizeof(void *), &stable->blocks, sizeof(void *));
     stable->blocks = block;
     stable->fresh = block;

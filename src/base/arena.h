@@ -40,11 +40,15 @@ struct vr_stable {
     size_t fresh_count;  /* how many of them are left */
     void *blocks;        /* newest; each block's last word links to the one before */
     uint64_t page_bytes; /* bytes taken from the OS */
+    bool wiped;          /* its pages are zeros in a forked child */
 };
 
 /* For variables of static storage only, as VR_MUTEX_INIT is. */
 #define VR_STABLE_INIT(type)                                                                       \
     { .lock = VR_MUTEX_INIT(VR_RANK_STABLE), .object_bytes = sizeof(type) }
+/* The same for what a child must not believe in: os.h, vr_os_pages_wipe. */
+#define VR_STABLE_INIT_WIPED(type)                                                                 \
+    { .lock = VR_MUTEX_INIT(VR_RANK_STABLE), .object_bytes = sizeof(type), .wiped = true }
 
 /* An object; NOT zeroed beyond what the last user left, except when fresh from the OS (all zero).
    The first 8 bytes are undefined, also for a reader of an object that was given back: keep what

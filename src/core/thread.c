@@ -12,6 +12,8 @@
  *      Whatever the order, at least one of them sees the other.
  *  (4) After a fork only the calling thread exists. The others' states are dropped, not visited. Where a
  *      fork would go by unnoticed there are no states, hence no caches: a child must not hit in them.
+ *      States are wiped in a child, so that it does not either where clone has made it behind the C
+ *      library's back and no handler of ours has run.
  */
 #include "core/thread.h"
 
@@ -38,8 +40,9 @@ bool vr_thread_biased;
 static struct vr_once once = VR_ONCE_INIT;
 static struct vr_mutex list_lock = VR_MUTEX_INIT(VR_RANK_THREAD);
 static struct vr_list list;
-static struct vr_stable states = VR_STABLE_INIT(struct vr_thread_state);
-static bool forks_are_noticed;                         /* set once, as vr_thread_biased is */
+static struct vr_stable states = VR_STABLE_INIT_WIPED(struct vr_thread_state);
+static uint64_t process;       /* whose threads are in the list; its lock's */
+static bool forks_are_noticed; /* set once, as vr_thread_biased is */
 static void (*on_end)(struct vr_thread_state *thread); /* under the list's lock */
 
 /* The thread ends: its caches go back to their pools, its state to the next thread. */
@@ -58,15 +61,26 @@ static void thread_ended(void *memory) {
 /* Keeps (4): the lock is held across the fork by lock.c, so the list is whole. */
 static void forget_others(void) {
     vr_list_init(&list);
+    process = vr_os_process_generation();
     if (vr_thread_current) {
         /* The parent's caches are forgotten: their pools belong to the parent. */
         memset(vr_thread_current, 0, sizeof *vr_thread_current);
         vr_list_append(&list, &vr_thread_current->link);
+        vr_thread_current->listed = true;
+    }
+}
+
+/* Locks the list, which after a clone without handlers is still the parent's. */
+static void list_enter(void) {
+    vr_mutex_lock(&list_lock);
+    if (process != vr_os_process_generation()) {
+        forget_others();
     }
 }
 
 static void start(void) {
     vr_list_init(&list);
+    process = vr_os_process_generation();
     vr_thread_biased = BARRIER_IS_UNDERSTOOD && vr_os_barrier_start();
     /* Without it the caches stay until their pools end; nothing is lost, only kept longer. */
     (void)vr_os_thread_end_start(thread_ended);
@@ -75,18 +89,24 @@ static void start(void) {
 
 struct vr_thread_state *vr_thread_get(const char *operation) {
     struct vr_thread_state *thread = vr_thread_current;
-    if (thread) {
+    if (thread && thread->listed) {
         return thread;
     }
     vr_once(&once, start);
+    if (thread) { /* wiped */
+        list_enter();
+        vr_mutex_unlock(&list_lock);
+        return thread;
+    }
     thread = forks_are_noticed ? vr_stable_take(&states, operation) : NULL;
     if (!thread) {
         return NULL;
     }
     memset(thread, 0, sizeof *thread);
     vr_os_thread_end_set(thread);
-    vr_mutex_lock(&list_lock);
+    list_enter();
     vr_list_append(&list, &thread->link);
+    thread->listed = true;
     vr_mutex_unlock(&list_lock);
     vr_thread_current = thread;
     return thread;
@@ -134,7 +154,7 @@ void vr_thread_rest(struct vr_thread_state *thread) {
 
 void vr_thread_visit_all(void (*visit)(struct vr_thread_state *thread, void *user), void *user) {
     vr_once(&once, start);
-    vr_mutex_lock(&list_lock);
+    list_enter();
     for (struct vr_link *link = vr_list_first(&list); link; link = vr_list_next(&list, link)) {
         vr_store(&VR_CONTAINER(link, struct vr_thread_state, link)->revoked, 1, VR_SEQ_CST);
     }

@@ -99,6 +99,10 @@ bool vr_os_barrier_start(void) {
 
 void vr_os_barrier(void) {}
 
+void vr_os_pages_wipe(void *pages, uint64_t bytes) {
+    (void)pages, (void)bytes; /* fork is the one way to make a child, and its handlers run */
+}
+
 void vr_os_pages_keep(void *pages, uint64_t bytes) {
     (void)minherit(pages, (size_t)bytes, VM_INHERIT_NONE);
 }

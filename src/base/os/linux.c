@@ -75,6 +75,10 @@ vr_atomic_u64 *vr_os_fork_word(void) {
     return page;
 }
 
+void vr_os_pages_wipe(void *pages, uint64_t bytes) {
+    (void)madvise(pages, (size_t)bytes, MADV_WIPEONFORK);
+}
+
 void vr_os_pages_keep(void *pages, uint64_t bytes) {
     (void)madvise(pages, (size_t)bytes, MADV_DONTFORK);
 }

@@ -22,6 +22,9 @@ void vr_os_memory(vram_value *total, vram_value *available);
 
 /* Fresh zeroed readable and writable pages; `bytes` a multiple of the page. */
 vram_status vr_os_pages_alloc(uint64_t bytes, void **pages);
+/* A child finds zeros in these pages, whether fork made it or clone behind the C library's back. Where
+   the system has no such thing nothing happens. */
+void vr_os_pages_wipe(void *pages, uint64_t bytes);
 /* Addresses without memory or access, aligned to `align` (a power of two >= page). */
 vram_status vr_os_pages_reserve(uint64_t bytes, uint64_t align, void **pages);
 /* Gives back what alloc or reserve gave, whole. */
