@@ -114,10 +114,13 @@ static void plan_from_environment(void) {
     }
 }
 
+/* In a child that was forked while another thread was inside, the lock is held for ever. */
 static void on_exit_begins(void) {
-    pthread_mutex_lock(&fake.lock);
-    fake.exiting = true;
-    pthread_mutex_unlock(&fake.lock);
+    if (fake.process == (int)getpid()) {
+        pthread_mutex_lock(&fake.lock);
+        fake.exiting = true;
+        pthread_mutex_unlock(&fake.lock);
+    }
 }
 
 void fake_wake_up(void) {
