@@ -35,7 +35,7 @@
 #endif
 
 _Thread_local struct vr_thread_state *vr_thread_current __attribute__((tls_model("initial-exec")));
-bool vr_thread_biased;
+vr_atomic_bool vr_thread_biased;
 
 static struct vr_once once = VR_ONCE_INIT;
 static struct vr_mutex list_lock = VR_MUTEX_INIT(VR_RANK_THREAD);
@@ -81,7 +81,7 @@ static void list_enter(void) {
 static void start(void) {
     vr_list_init(&list);
     process = vr_os_process_generation();
-    vr_thread_biased = BARRIER_IS_UNDERSTOOD && vr_os_barrier_start();
+    vr_store(&vr_thread_biased, BARRIER_IS_UNDERSTOOD && vr_os_barrier_start(), VR_RELAXED);
     /* Without it the caches stay until their pools end; nothing is lost, only kept longer. */
     (void)vr_os_thread_end_start(thread_ended);
     forks_are_noticed = vr_os_at_fork(NULL, NULL, forget_others) == VRAM_OK;
@@ -120,9 +120,16 @@ void vr_thread_on_end(void (*end)(struct vr_thread_state *thread)) {
 
 /* ----------------------------------------------------------------- revoking */
 
+/*
+ * The system may refuse what it granted at the start: programs forbid themselves system calls when they
+ * are under way. From then on both sides use sequentially consistent stores and loads. A thread that
+ * goes inside by the old rule at this very moment has its store out, or does not run and has it out for
+ * that reason, long before the sleep is over.
+ */
 static void barrier(void) {
-    if (vr_thread_biased) {
-        vr_os_barrier();
+    if (vr_load(&vr_thread_biased, VR_RELAXED) && !vr_os_barrier()) {
+        vr_store(&vr_thread_biased, false, VR_RELAXED);
+        vr_os_sleep(10000000);
     }
 }
 

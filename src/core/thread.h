@@ -8,8 +8,8 @@
  * visible at once (membarrier on Linux), and waits until the thread is not busy, which takes
  * nanoseconds, since nobody is busy across a lock, a driver call or user code.
  *
- * Where the system has no such barrier, and under ThreadSanitizer, which does not know it, both sides
- * use sequentially consistent stores and loads instead.
+ * Where the system has no such barrier or refuses it later, and under ThreadSanitizer, which does not
+ * know it, both sides use sequentially consistent stores and loads instead.
  */
 #ifndef VR_THREAD_H
 #define VR_THREAD_H
@@ -36,8 +36,8 @@ struct vr_thread_state {
 extern _Thread_local struct vr_thread_state *vr_thread_current
     __attribute__((tls_model("initial-exec")));
 
-/* Set once before any thread state exists: whether plain stores suffice. */
-extern bool vr_thread_biased;
+/* Whether plain stores suffice. Set before any thread state exists; it can only become false. */
+extern vr_atomic_bool vr_thread_biased;
 
 /* The calling thread's state, made on first use; NULL when there can be none. */
 struct vr_thread_state *vr_thread_get(const char *operation);
@@ -51,7 +51,7 @@ static inline bool vr_thread_enter(struct vr_thread_state *thread) {
     if (__builtin_expect(vr_load(&thread->busy, VR_RELAXED) != 0, 0)) {
         return false;
     }
-    if (__builtin_expect(vr_thread_biased, 1)) {
+    if (__builtin_expect(vr_load(&vr_thread_biased, VR_RELAXED), 1)) {
         vr_store(&thread->busy, 1, VR_RELAXED);
         atomic_signal_fence(memory_order_seq_cst);
     } else {

@@ -6,6 +6,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "core/thread.h"
 #include "vram/vram.h"
 
 #include "unit/child.h"
@@ -14,6 +15,14 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+#ifdef __linux__
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
 
 #define assert_ok(call) assert_int_equal(call, VRAM_OK)
 #define SECOND          UINT64_C(1000000000)
@@ -164,6 +173,55 @@ static void urgent_threads_wait_for_others(void **state) {
     assert_true(longest < SECOND / 4);
 }
 
+/* ----------------------------------------------------------------- barriers */
+
+#ifdef __linux__
+
+/* From now on no thread of the process may ask for barriers. */
+static bool forbid_barriers(void) {
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof steps / sizeof steps[0], steps};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+}
+
+enum { FORBIDDEN = 77 };
+
+/* Programs lock themselves in when they have started, and the library's barrier may be locked out. */
+static int without_barriers(void *argument) {
+    (void)argument;
+    vram_addr addr;
+    vram_pool_stats stats = {.size = sizeof stats};
+    rig_make();
+    if (vram_alloc(rig.pool, 1000, rig.queue, &addr) != VRAM_OK || !forbid_barriers()) {
+        return FORBIDDEN;
+    }
+    /* Looking into other threads' caches needs one. */
+    if (vram_pool_stats_get(rig.pool, &stats) != VRAM_OK || stats.live_blocks != 1) {
+        return 1;
+    }
+    if (vr_load(&vr_thread_biased, VR_RELAXED)) {
+        return 2; /* both sides go on as if the other one's stores were seen */
+    }
+    return vram_free(rig.pool, addr, rig.queue) == VRAM_OK ? 0 : 3;
+}
+
+static void barriers_may_be_forbidden_later(void **state) {
+    (void)state;
+    int answer = in_child(without_barriers, NULL);
+    if (answer == FORBIDDEN) {
+        skip();
+    }
+    assert_int_equal(answer, 0);
+}
+
+#endif
+
 /* ------------------------------------------------------------------ forking */
 
 static int hit_in_child(void *argument) {
@@ -211,6 +269,9 @@ int main(void) {
         cmocka_unit_test_teardown(a_child_does_not_hit_without_handlers_either, nothing_left),
         cmocka_unit_test_teardown(no_cache_is_left_of_an_ended_queue, nothing_left),
         cmocka_unit_test_teardown(urgent_threads_wait_for_others, nothing_left),
+#ifdef __linux__
+        cmocka_unit_test_teardown(barriers_may_be_forbidden_later, nothing_left),
+#endif
         cmocka_unit_test_teardown(a_child_does_not_hit, nothing_left),
     };
     return cmocka_run_group_tests_name("pool_thread", tests, NULL, NULL);

@@ -97,7 +97,9 @@ bool vr_os_barrier_start(void) {
     return false;
 }
 
-void vr_os_barrier(void) {}
+bool vr_os_barrier(void) {
+    return false;
+}
 
 void vr_os_pages_wipe(void *pages, uint64_t bytes) {
     (void)pages, (void)bytes; /* fork is the one way to make a child, and its handlers run */

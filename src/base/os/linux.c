@@ -44,8 +44,8 @@ bool vr_os_barrier_start(void) {
     return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
-void vr_os_barrier(void) {
-    (void)membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+bool vr_os_barrier(void) {
+    return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
 /* ------------------------------------------------------- os.h: environment */

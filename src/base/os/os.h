@@ -80,8 +80,8 @@ void vr_os_thread_end_set(void *value);
 /* Makes vr_os_barrier work for this process; false where the system has no such thing. */
 bool vr_os_barrier_start(void);
 /* Every other thread of the process passes a full memory barrier before this returns: the far side
-   of an ordering whose near side is plain stores and loads. */
-void vr_os_barrier(void);
+   of an ordering whose near side is plain stores and loads. False: the system refuses it meanwhile. */
+bool vr_os_barrier(void);
 
 /* --------------------------------------------------------------------- time */
 
