@@ -16,6 +16,7 @@
  *    are never followed as pointers.
  *  - Any call may be made from any thread at any time. Destroying an object while another thread
  *    is inside a call on it is defined: that call finishes or fails, the object goes afterwards.
+ *    Only a signal handler may make none: it may have interrupted a call that holds a lock.
  *  - The library never aborts, never exits and writes nothing unless a log callback or VRAM_LOG
  *    asks for it.
  */
