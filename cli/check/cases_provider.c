@@ -18,6 +18,7 @@ struct source {
     uint64_t granule;
     uint64_t left_bytes; /* it gives no more than this */
     vram_addr lie;       /* answered in the place of an address, unless 0 */
+    int nonsense;        /* answered in the place of a status, unless 0 */
     bool stubborn;       /* takes nothing back */
     uint32_t count;
     struct {
@@ -35,6 +36,9 @@ static vram_status give(void *user, uint64_t bytes, vram_addr *addr) {
     }
     if (bytes > source->left_bytes) {
         return VRAM_ERR_LIMIT;
+    }
+    if (source->nonsense != 0) {
+        return (vram_status)source->nonsense;
     }
     if (source->lie != 0) {
         *addr = source->lie;
@@ -192,6 +196,13 @@ static bool refuses(struct check *check) {
     CHECK_STOCK_REFUSES(check, &stock, vram_alloc(stock.pool, GRANULE, queue, &none),
                         VRAM_ERR_CORRUPT);
     source->lie = 0;
+    for (int i = 0; i < 3; i++) {
+        static const int numbers[] = {1, 12345, -12345};
+        source->nonsense = numbers[i];
+        CHECK_STOCK_REFUSES(check, &stock, vram_alloc(stock.pool, GRANULE, queue, &none),
+                            VRAM_ERR_CORRUPT);
+    }
+    source->nonsense = 0;
     CHECK_EQUAL(check, none, CHECK_CANARY);
     CHECK_GIVE(check, &stock, addr, queue);
     CHECK_WAIT(check, queue);

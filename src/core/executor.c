@@ -34,6 +34,17 @@ static void count(struct vr_pool *pool, enum vr_pool_call call) {
 
 /* ----------------------------------------------------------------- segments */
 
+/* A provider may answer with any number: what is no status of ours must not become a call's answer. */
+static vram_status provided(vram_status status) {
+    switch (status) {
+#define STATUS(name, value, text) case VRAM_##name:
+        VRAM_STATUS_MAP(STATUS)
+#undef STATUS
+        return status;
+    }
+    return VRAM_ERR_CORRUPT;
+}
+
 static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *step) {
     static const char operation[] = "vram_provider.alloc";
     vram_addr addr = 0;
@@ -42,7 +53,7 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = pool->provider.alloc(pool->provider.user, step->bytes, &addr);
+    vram_status status = provided(pool->provider.alloc(pool->provider.user, step->bytes, &addr));
     if (status != VRAM_OK) {
         vr_record_give(record);
         return vr_fail(status, operation, "the provider refused %llu bytes: %s",
@@ -103,7 +114,7 @@ static vram_status segment_from_device(struct vr_pool *pool, struct vr_step *ste
 }
 
 static vram_status provider_release(struct vr_pool *pool, vram_addr addr, uint64_t bytes) {
-    vram_status status = pool->provider.free(pool->provider.user, addr, bytes);
+    vram_status status = provided(pool->provider.free(pool->provider.user, addr, bytes));
     return status == VRAM_OK
                ? status
                : vr_fail(status, "vram_provider.free",

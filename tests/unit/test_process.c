@@ -76,9 +76,8 @@ static void play(void (*scene)(const char *), const char *backend) {
 
 /* --------------------------------------------------------------------- fork */
 
-/* What the parent's thread had at hand is none of the child's. After a bare clone nobody has told the
-   child's thread, and a hit asks nobody: then only what misses is refused. */
-static void pool_refused_in_child(bool told) {
+/* What the parent's thread had at hand is none of the child's, after a bare clone either. */
+static void pool_refused_in_child(void) {
     vram_pool *other;
     vram_addr more = 0;
     vram_pool_stats stats = {.size = sizeof stats};
@@ -86,7 +85,7 @@ static void pool_refused_in_child(bool told) {
     EXPECT(vram_pool_create(device, NULL, &other) == VRAM_ERR_FORKED);
     EXPECT(vram_alloc(pool, 5000, queue, &more) == VRAM_ERR_FORKED);
     EXPECT(vram_alloc(pool, 5000, NULL, &more) == VRAM_ERR_FORKED);
-    EXPECT(!told || vram_free(pool, block, queue) == VRAM_ERR_FORKED);
+    EXPECT(vram_free(pool, block, queue) == VRAM_ERR_FORKED);
     EXPECT(vram_use(block, queue) == VRAM_ERR_FORKED);
     EXPECT(vram_pin(block) == VRAM_ERR_FORKED);
     EXPECT(vram_unpin(block) == VRAM_ERR_FORKED);
@@ -99,7 +98,7 @@ static void pool_refused_in_child(bool told) {
     EXPECT(vram_pool_destroy(pool) == VRAM_OK); /* only forgets */
 }
 
-static void refused_in_child(bool told) {
+static void refused_in_child(void) {
     vram_memory_info info = {.size = sizeof info};
     vram_queue *other;
     vram_point point;
@@ -110,7 +109,7 @@ static void refused_in_child(bool told) {
     EXPECT(vram_device_count(context) == 0);
     EXPECT(vram_error_get()->status == VRAM_ERR_FORKED);
     EXPECT(strstr(vram_error_get()->text, "create one"));
-    pool_refused_in_child(told);
+    pool_refused_in_child();
     vram_queue_destroy(queue);
     vram_device_close(device);
     vram_context_destroy(context);
@@ -138,7 +137,7 @@ static void fork_scene_by(const char *backend, pid_t (*make)(void)) {
     round_trip(1);
     pid_t child = make();
     if (child == 0) {
-        refused_in_child(make == fork);
+        refused_in_child();
         own_context_in_child();
         child_leave(0);
     }
