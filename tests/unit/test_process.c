@@ -199,9 +199,12 @@ static void begin_waiting(void) {
     EXPECT(vram_queue_launch(queue, kernel, &launch) == VRAM_OK);
     EXPECT(vram_memory_info_get(device, &before) == VRAM_OK);
     EXPECT(pthread_create(&waiter, NULL, wait_inside, NULL) == 0);
-    do { /* until it asks the driver */
+    uint64_t own = 0;
+    do { /* until it has asked the driver, too */
+        usleep(1000);
+        own++;
         EXPECT(vram_memory_info_get(device, &now) == VRAM_OK);
-    } while (now.driver_calls < before.driver_calls + 100);
+    } while (now.driver_calls < before.driver_calls + own + 5);
 }
 
 /* Registered before the library knows of any driver, so it runs after the library's own handler: the
