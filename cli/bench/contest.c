@@ -16,7 +16,9 @@
 enum {
     SAMPLE_NS = 100000, /* goal for a sample; far above the clock's grain, below a time slice */
     SAMPLE_TOGETHER_NS = 300000, /* the same with several threads, whose starts differ */
-    WARM_NS = 20000000,          /* an entry runs at least so long before it counts */
+    WARM_NS = 20000000,          /* an entry runs at least so long before it counts, */
+    WARM_PAIRS = 8192,           /* and so many pairs at once, */
+    WARM_MOST_NS = 1000000000,   /* as far as they take no longer than this */
     TURN_NS = 50000,             /* what waking the threads for a sample costs, roughly */
     PAIRS_MOST = 1 << 24,        /* in a sample */
     SAMPLES_MIN = 5,
@@ -216,6 +218,14 @@ static uint64_t quickest_turn(struct stage *stage, struct entry *entry, uint64_t
     return least;
 }
 
+/* A cache that had to give its blocks away lets thousands pass before it keeps one again, however long
+   they take: on a busy machine a warm-up by the clock alone ends too early. False when it failed. */
+static bool run_long(struct stage *stage, struct entry *entry, uint64_t sample_ns) {
+    uint64_t goal = WARM_PAIRS / entry->pairs + 1, most = WARM_MOST_NS / sample_ns;
+    uint64_t samples = goal < most ? goal : most;
+    return samples == 0 || take_turn(stage, entry, samples * entry->pairs) > 0;
+}
+
 /* Finds the number of pairs that makes a sample, and leaves the entry warm. Returns the sample's ns.
    The first turns tell what starting costs (threads must be woken): it does not count. */
 static uint64_t warm_up(struct stage *stage, struct entry *entry) {
@@ -233,7 +243,7 @@ static uint64_t warm_up(struct stage *stage, struct entry *entry) {
     while (ns > 0 && total < WARM_NS) {
         ns = quickest_turn(stage, entry, &total);
     }
-    return ns;
+    return ns > 0 && run_long(stage, entry, ns) ? ns : 0;
 }
 
 static bool begin_entry(struct stage *stage, struct entry *entry) {
