@@ -114,13 +114,14 @@ static void plan_from_environment(void) {
     }
 }
 
-/* In a child that was forked while another thread was inside, the lock is held for ever. */
+/* In a forked child the lock may be one that a thread of the parent held; nobody there looks. */
 static void on_exit_begins(void) {
-    if (fake.process == (int)getpid()) {
-        pthread_mutex_lock(&fake.lock);
-        fake.exiting = true;
-        pthread_mutex_unlock(&fake.lock);
+    if (fake.process != (int)getpid()) {
+        return;
     }
+    pthread_mutex_lock(&fake.lock);
+    fake.exiting = true;
+    pthread_mutex_unlock(&fake.lock);
 }
 
 void fake_wake_up(void) {

@@ -147,6 +147,7 @@ static int fork_with_everything_alive(void *argument) {
     }
     pid_t child = fork();
     if (child == 0) {
+        alarm(CHILD_SECONDS);
         exit(use_the_parents(&alive));
     }
     int code = child_end(child);

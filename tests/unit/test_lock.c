@@ -93,7 +93,7 @@ static void a_wait_ends_in_time(void **state) {
         }
         uint64_t waited = vr_os_now() - start;
         assert_true(waited >= times[i]);
-        assert_true(waited < times[i] + UINT64_C(5000000000));
+        assert_true(waited < times[i] + UINT64_C(60000000000)); /* machines may be busy */
     }
     vr_mutex_unlock(&counter.lock);
     vr_cond_destroy(&counter.changed);

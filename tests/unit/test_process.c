@@ -56,7 +56,7 @@ static void round_trip(unsigned char byte) {
     memset(back, 0, sizeof back);
     EXPECT(vram_queue_upload(queue, addr, host, sizeof host) == VRAM_OK);
     EXPECT(vram_queue_download(queue, back, addr, sizeof back) == VRAM_OK);
-    EXPECT(vram_queue_wait(queue, UINT64_C(5000000000)) == VRAM_OK);
+    EXPECT(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) == VRAM_OK);
     EXPECT(memcmp(host, back, sizeof host) == 0);
 }
 
