@@ -25,7 +25,9 @@
 enum {
     GROW_PART = 4096, /* a handle made by growth is this part of the peak, */
     GROW_LEAST = 2,   /* at least so many granules; the largest is the configuration's */
-    MELT_PART = 2,  /* one made of released ones is this part of its way to an end of the window, */
+    RUN_LEAST = 4,    /* or so many where a run of blocks is to lie, */
+    RUN_WINDOW = 8,   /* if the window has so many at least */
+    MELT_PART = 2,  /* one made of released ones is this part of the way to an end of the window, */
     MELT_LEAST = 2, /* at least so many granules, */
     MELT_MOST = 16, /* at most so many */
     SWEEP_MOST = 512,   /* ghosts unmapped by one plan, and */
@@ -105,21 +107,52 @@ static vram_status supply_end(struct supply *supply, vram_status status, struct 
 
 /* ------------------------------------------------------------------ taking */
 
-/* The lowest piece of at most `most` bytes that lies wholly inside the hole, or NULL. One that has ghosts
+/* Whether a piece under the hole lies wholly inside it and has at most `most` bytes. One that has ghosts
    may only be moved under work again, not unmapped or given back. */
-static struct vr_piece *inner_piece(const struct vr_space *space, const struct vr_block *hole,
-                                    uint64_t most) {
+static bool takeable(const struct vr_block *hole, const struct vr_piece *piece, uint64_t most) {
+    return piece->addr >= vr_span_addr(hole) && piece->addr + piece->bytes <= vr_span_end(hole) &&
+           piece->bytes <= most && (!piece->ghosts || hole->stamp.queue);
+}
+
+static struct vr_piece *lowest_piece(const struct vr_space *space, const struct vr_block *hole,
+                                     uint64_t most) {
     uint64_t addr = vr_granule_up(space, vr_span_addr(hole));
     while (addr < vr_span_end(hole)) {
         struct vr_piece *piece = vr_ground_get(&space->ground, addr);
         assert(piece);
-        if (piece->addr >= vr_span_addr(hole) && piece->addr + piece->bytes <= vr_span_end(hole) &&
-            piece->bytes <= most && (!piece->ghosts || hole->stamp.queue)) {
+        if (takeable(hole, piece, most)) {
             return piece;
         }
         addr = piece->addr + piece->bytes;
     }
     return NULL;
+}
+
+static struct vr_piece *highest_piece(const struct vr_space *space, const struct vr_block *hole,
+                                      uint64_t most) {
+    uint64_t addr = vr_granule_down(space, vr_span_end(hole));
+    while (addr > vr_span_addr(hole)) {
+        struct vr_piece *piece = vr_ground_get(&space->ground, addr - 1);
+        assert(piece);
+        if (takeable(hole, piece, most)) {
+            return piece;
+        }
+        addr = piece->addr;
+    }
+    return NULL;
+}
+
+/* Whether nothing is mapped there, or nothing will be once the plan is done. */
+static bool is_bare(const struct vr_block *span) {
+    return vr_span_is(span, VR_SPAN_VOID) || vr_span_is(span, VR_SPAN_CLAIM);
+}
+
+/* A piece of the hole that may be taken, or NULL. Where nothing is mapped beside one end of the hole it
+   is the one next to it, so that the hole becomes smaller and not two. */
+static struct vr_piece *inner_piece(const struct vr_space *space, const struct vr_block *hole,
+                                    uint64_t most) {
+    bool from_above = is_bare(hole->span.after) && !is_bare(hole->span.before);
+    return from_above ? highest_piece(space, hole, most) : lowest_piece(space, hole, most);
 }
 
 /* A segment that is one hole, or NULL. */
@@ -249,7 +282,8 @@ static vram_status gather(struct supply *supply, uint64_t bytes) {
 /*
  * How large a handle is made at `at`, where `room` bytes are to be filled. One that stands for others is
  * coarse, since those are moved again and again; but near the ends of the window it is fine: when the
- * block is gone, others are put there, and what they leave of the handles they touch is stuck.
+ * block is gone, others are put there, and what they leave of the handles they touch is stuck. Blocks of
+ * a run come and go together, and leave less.
  */
 static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t room, bool melted) {
     const struct vr_space *space = supply->space;
@@ -261,6 +295,9 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
         bytes = (below < above ? below : above) / MELT_PART;
         least = MELT_LEAST * granule;
         most = most > MELT_MOST * granule ? MELT_MOST * granule : most;
+    }
+    if (supply->plan->run_end && supply->window_bytes >= RUN_WINDOW * granule) {
+        least = RUN_LEAST * granule;
     }
     bytes = bytes > least ? bytes : least;
     bytes = bytes > most ? most : bytes;
