@@ -24,9 +24,9 @@
       "memory of the host device; 0: what the machine has")                                        \
     X(POOL_SLACK, "pool_slack", INTEGER, "8000", 0, 1000000, false, "",                            \
       "what a pool may hold beyond its peak need before it moves memory, in millionths of it")     \
-    X(POOL_MOVE_SHARE, "move_share", INTEGER, "70000", 0, 1000000, false, "",                      \
+    X(POOL_MOVE_SHARE, "move_share", INTEGER, "80000", 0, 1000000, false, "",                      \
       "share of the time a pool may spend on moving memory, in millionths; then it grows instead") \
-    X(POOL_MOVE_CREDIT, "move_credit", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",   \
+    X(POOL_MOVE_CREDIT, "move_credit", DURATION, "250ms", 0, UINT64_C(3600000000000), false, "",   \
       "time for moving memory that a pool has in hand at its start")                               \
     X(WAIT_TIMEOUT, "wait_timeout", DURATION, "60s", 1, UINT64_C(3600000000000), false, "",        \
       "longest wait of a call that was given no deadline of its own")                              \

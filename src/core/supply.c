@@ -30,12 +30,15 @@ enum {
     MELT_PART = 2,  /* one made of released ones is this part of the way to an end of the window, */
     MELT_LEAST = 2, /* at least so many granules, */
     MELT_MOST = 16, /* at most so many */
+    IDLE_MOST = 64, /* idle holes looked at for a piece */
     SWEEP_MOST = 512,   /* ghosts unmapped by one plan, and */
     UNPASSED_MOST = 64, /* ghosts passed over that are not ready */
     SEGMENT_PART = 16,  /* an ordinary segment is this part of what is held */
     FAR_PERCENT = 8,    /* growth this far past the peak is worth the reserve, */
     GIANT_PART = 50     /* and so is growth by this part of the peak for one block */
 };
+
+#define ISLAND_BYTES (256 * VR_MIB) /* larger holes are no islands: see worth */
 
 /* One planning: how much may still be done. */
 struct supply {
@@ -160,21 +163,38 @@ static struct vr_piece *empty_segment(const struct vr_block *hole) {
     return hole->span.before || hole->span.after ? NULL : hole->span.segment;
 }
 
-/* The longest idle piece and the hole it lies in. Holes that hold no whole piece leave the list: they
-   come back when they change. */
+/* How much a hole is worth keeping: a small one between bare addresses is an island that few blocks fit,
+   and goes without leaving edges behind. */
+static int worth(const struct vr_block *hole) {
+    return vr_span_bytes(hole) > ISLAND_BYTES
+               ? 2
+               : 2 - is_bare(hole->span.before) - is_bare(hole->span.after);
+}
+
+/* A piece of the hole that is worth least, among those idle for longest, and that hole. Holes that hold
+   no whole piece leave the list: they come back when they change. */
 static struct vr_piece *idle_piece(struct vr_space *space, struct vr_block **hole) {
-    struct vr_link *link;
-    while ((link = vr_list_first(&space->idle))) {
-        *hole = VR_CONTAINER(link, struct vr_block, span.age);
-        struct vr_piece *piece = space->config.mode == VR_SPACE_VMM
-                                     ? inner_piece(space, *hole, UINT64_MAX)
-                                     : empty_segment(*hole);
-        if (piece) {
-            return piece;
+    struct vr_piece *best = NULL;
+    struct vr_link *link = vr_list_first(&space->idle), *next;
+    for (int left = IDLE_MOST; link && left > 0 && (!best || worth(*hole) > 0); link = next) {
+        next = vr_list_next(&space->idle, link);
+        struct vr_block *here = VR_CONTAINER(link, struct vr_block, span.age);
+        left--;
+        if (best && worth(here) >= worth(*hole)) {
+            continue;
         }
-        vr_link_remove(link);
+        struct vr_piece *piece = space->config.mode == VR_SPACE_VMM
+                                     ? inner_piece(space, here, UINT64_MAX)
+                                     : empty_segment(here);
+        if (piece) {
+            best = piece;
+            *hole = here;
+        } else {
+            vr_link_remove(link);
+            left++;
+        }
     }
-    return NULL;
+    return best;
 }
 
 /* The oldest piece of at most `most` bytes that only work of the request's queue may still use, and its
