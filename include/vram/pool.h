@@ -40,8 +40,14 @@ typedef struct vram_provider {
 
 /* -------------------------------------------------------------------- pools */
 
+/**
+ * In a deterministic pool addresses (relative to the first one, where the device can map memory) depend
+ * on the order of the calls alone, whatever threads make them and however fast the device is. A queue
+ * then finds only what was freed on it, or on queues that have ended since; no memory is moved, and
+ * nothing is kept per thread. The price is speed, and memory where several queues take turns.
+ */
 typedef enum vram_pool_flag {
-    VRAM_POOL_DETERMINISTIC = 1 << 0, /* addresses depend on the order of requests alone */
+    VRAM_POOL_DETERMINISTIC = 1 << 0, /* addresses depend on the order of calls alone */
     VRAM_POOL_SEGMENTS = 1 << 1       /* segments even where the device could map memory */
 } vram_pool_flag;
 
@@ -49,9 +55,10 @@ typedef struct vram_pool_options {
     size_t size;                   /* sizeof(vram_pool_options) */
     uint32_t flags;                /* of vram_pool_flag */
     const vram_provider *provider; /* instead of the device's memory; copied */
-    uint64_t range_bytes;          /* addresses to reserve; 0: twice the device's memory */
-    uint64_t slack_bytes;          /* may be held beyond what is needed; 0: option pool_slack */
-    const char *name;              /* for reports; copied; at most 63 bytes */
+    uint64_t range_bytes; /* addresses to reserve, for small and for large blocks each; 0: twice the
+                             device's memory, or less where the system has less */
+    uint64_t slack_bytes; /* may be held beyond what is needed; 0: option pool_slack */
+    const char *name;     /* for reports; copied; at most 63 bytes */
 } vram_pool_options;
 
 /** Creates a pool on a device. No memory is taken from the driver before it is needed. */
@@ -71,13 +78,15 @@ VRAM_API vram_status vram_pool_destroy(vram_pool *pool);
 
 /**
  * `size` bytes, aligned to 512, ready for work submitted to `queue` from now on. Contents are
- * undefined. 0 bytes give a distinct address that may be freed and not be touched.
+ * undefined. 0 bytes give a distinct address that may be freed and not be touched. Without a queue
+ * (NULL) the memory is ready for any.
  */
 VRAM_API vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr);
 
 /**
- * Gives a block back. Work submitted to `queue` so far may still use it. 0 is allowed. Foreign,
- * interior and already freed addresses are VRAM_ERR_INVALID and change nothing, from any thread.
+ * Gives a block back. Work submitted to `queue` so far may still use it; without a queue (NULL) none
+ * does. 0 is allowed. Foreign, interior and already freed addresses are VRAM_ERR_INVALID and change
+ * nothing, from any thread.
  */
 VRAM_API vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue);
 
@@ -98,11 +107,16 @@ VRAM_API vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue 
 
 /**
  * Says that work on another queue uses the block too: after it is freed it is not reused before that
- * queue has come as far as it is now. Call it after submitting that work.
+ * queue has come as far as it is now. Call it after submitting that work. While that queue is captured
+ * into a graph the block waits for the first point behind the capture; what a graph uses whenever it is
+ * launched is kept by vram_pin.
  */
 VRAM_API vram_status vram_use(vram_addr addr, vram_queue *queue);
 
-/** Keeps the physical memory behind a block where it is (RDMA, captured graphs, sharing). Counts. */
+/**
+ * Keeps the physical memory behind a block where it is, and the block from being handed out again when it
+ * is freed, until the last pin goes (RDMA, captured graphs, sharing). Counts.
+ */
 VRAM_API vram_status vram_pin(vram_addr addr);
 VRAM_API vram_status vram_unpin(vram_addr addr);
 
@@ -116,31 +130,43 @@ typedef struct vram_block_info {
     const char *tag;
 } vram_block_info;
 
-/** Looks up the live block that starts at `addr`. Lock-free. */
+/**
+ * Looks up the live block that starts at `addr`. Takes no lock on a thread that has used a pool before.
+ */
 VRAM_API vram_status vram_block_info_get(vram_addr addr, vram_block_info *info);
 
 /* ------------------------------------------------------------ ahead of time */
 
 /**
  * Prepares memory so that `count` blocks of `size` bytes can be live at once without a driver call.
- * All or nothing.
+ * All or nothing. Counts as no allocation.
  */
 VRAM_API vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t count,
                                     vram_queue *queue);
 
-/** Gives free memory back to the driver until at most `keep_bytes` are held, as far as possible. */
+/**
+ * Gives free memory back to the driver until at most `keep_bytes` are held, as far as possible. Takes
+ * what threads keep at hand; does not wait for work, except in a deterministic pool, where it waits for
+ * all of it up to the option `wait_timeout`.
+ */
 VRAM_API vram_status vram_pool_trim(vram_pool *pool, uint64_t keep_bytes);
 
 /* ----------------------------------------------------------------- counters */
 
-/** Sums over all threads, taken while they run: each number is exact, the set is not one moment. */
+/**
+ * Sums over all threads, taken while they run: each number is exact, the set is not one moment. Only
+ * peak_requested_bytes is less than exact, with several threads: a thread tells of what it does when it
+ * goes past its cache, so the peak may be off by what caches hold.
+ */
 typedef struct vram_pool_stats {
-    size_t size;              /* in: sizeof(vram_pool_stats) of the caller */
-    uint64_t requested_bytes; /* live, as asked for */
-    uint64_t allocated_bytes; /* live, after rounding */
-    uint64_t cached_bytes;    /* free, in thread caches and depots */
-    uint64_t reserved_bytes;  /* taken from the driver: live + cached + holes + spares */
-    uint64_t peak_requested_bytes, peak_allocated_bytes, peak_reserved_bytes;
+    size_t size;                   /* in: sizeof(vram_pool_stats) of the caller */
+    uint64_t requested_bytes;      /* live, as asked for */
+    uint64_t allocated_bytes;      /* live, after rounding */
+    uint64_t cached_bytes;         /* free, in thread caches and depots */
+    uint64_t reserved_bytes;       /* taken from the driver: live + cached + holes + spares */
+    uint64_t peak_requested_bytes; /* most of requested_bytes */
+    uint64_t peak_allocated_bytes; /* most of allocated_bytes + cached_bytes: what was at hand */
+    uint64_t peak_reserved_bytes;  /* most of reserved_bytes */
     uint64_t live_blocks;
     uint64_t allocs, frees;                       /* calls that succeeded */
     uint64_t hits, misses;                        /* served by a thread cache, or not */

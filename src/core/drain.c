@@ -31,7 +31,9 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_st
     while (block->uses) {
         drop_use(block);
     }
+    stamp.queue = vr_pool_queue_name(pool, stamp.queue);
     block->stamp = stamp;
+    vr_pool_in(pool, block);
     vr_block_table_remove(&pool->table, block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
     vr_space_free(vr_pool_space(pool, vr_load(&block->bytes, VR_RELAXED)), block);
@@ -210,6 +212,9 @@ void vr_pool_forget_queue(struct vr_pool *pool, uint64_t queue) {
     vr_mutex_lock(&pool->lock);
     struct vr_lane *lane = vr_lane_take(&pool->lanes, queue);
     settle_owed(pool, queue, NULL);
+    if (lane) {
+        vr_pool_forget_lane(pool, lane);
+    }
     vr_mutex_unlock(&pool->lock);
     vr_lane_free(lane);
 }
@@ -387,23 +392,29 @@ static void mark_all(struct vr_pool *pool, bool ask) {
     }
 }
 
-/* The space's next stamp that has not been seen to pass, other than `last`, which was asked about just
-   now. */
-static bool next_pending(struct vr_pool *pool, struct vr_space *space, struct vr_stamp *last) {
+/* Whether memory waits for work in either space. */
+static bool is_pending(struct vr_pool *pool) {
     struct vr_stamp stamp;
+    bool pending = false;
     vr_mutex_lock(&pool->lock);
-    bool pending = vr_space_pending(space, &stamp) &&
-                   (stamp.queue != last->queue || stamp.value != last->value);
+    for (int part = 0; part < VR_PART_COUNT && !pending; part++) {
+        pending = vr_space_pending(pool->spaces[part], &stamp);
+    }
     vr_mutex_unlock(&pool->lock);
-    *last = pending ? stamp : *last;
     return pending;
 }
 
-static void look(struct vr_pool *pool, struct vr_space *space) {
+/* Asks every queue with stamps that have not been seen to pass, once. */
+static void ask_all(struct vr_pool *pool) {
     struct vr_stamp stamp = {0, 0};
-    bool passed = true;
-    while (passed && next_pending(pool, space, &stamp)) {
-        passed = vr_pool_await(stamp, 0);
+    while (is_pending(pool)) {
+        vr_mutex_lock(&pool->lock);
+        stamp = vr_lane_unpassed(&pool->lanes, stamp.queue);
+        vr_mutex_unlock(&pool->lock);
+        if (!stamp.queue) {
+            return;
+        }
+        (void)vr_pool_await(stamp, 0);
     }
 }
 
@@ -417,8 +428,6 @@ void vr_pool_look(struct vr_pool *pool, bool idle) {
         mark_all(pool, true);
     }
     mark_all(pool, false);
-    for (int part = 0; part < VR_PART_COUNT; part++) {
-        look(pool, pool->spaces[part]);
-    }
+    ask_all(pool);
     vr_error_restore(&error);
 }

@@ -12,23 +12,60 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reserves the pool's range and enters it in the address map. */
-static vram_status reserve_range(struct vr_pool *pool, uint64_t bytes) {
+/* Addresses for both spaces: `wanted` for each or, when that is 0, what a device of this size can make use
+   of and less where there is less: addresses are finite, and some systems are tight with them. */
+static vram_status find_addresses(struct vr_pool *pool, uint64_t wanted, vram_addr *base,
+                                  uint64_t *bytes) {
     static const char operation[] = "vram_pool_create";
     const struct vram_device_info *info = &pool->device->base.info;
-    uint64_t granule = pool->granule, end;
+    uint64_t least = wanted, each = wanted;
+    struct vram_error error;
+    vr_error_save(&error);
+    if (!wanted) {
+        each = UINT64_C(1) << 40;
+        least = pool->granule;
+        if (info->memory_bytes.known && !vr_mul(info->memory_bytes.value, 2, &each)) {
+            each = info->memory_bytes.value;
+        }
+    }
+    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
+        least =
+            each; /* where small and large blocks lie must not depend on what a system has left */
+    }
+    for (;;) {
+        if (!vr_round_up(each, pool->granule, bytes) || !vr_mul(*bytes, VR_PART_COUNT, bytes)) {
+            return vr_fail(VRAM_ERR_OVERFLOW, operation,
+                           "a range of %llu bytes is too large; set range_bytes to less",
+                           (unsigned long long)each);
+        }
+        vram_status status = vr_vmm_reserve(&pool->device->base, *bytes, pool->granule, base);
+        if (!vram_status_is_exhausted(status)) {
+            if (status == VRAM_OK) {
+                vr_error_restore(&error); /* that there was less is no error */
+            }
+            return status;
+        }
+        if (each / 2 < least) {
+            return vr_fail(
+                status, operation,
+                "no %llu bytes of addresses can be reserved; set range_bytes to less, or "
+                "VRAM_POOL_SEGMENTS",
+                (unsigned long long)*bytes);
+        }
+        each /= 2;
+    }
+}
+
+/* Reserves the pool's range and enters it in the address map. */
+static vram_status reserve_range(struct vr_pool *pool, uint64_t wanted) {
+    static const char operation[] = "vram_pool_create";
+    uint64_t granule = pool->granule, bytes = 0, end;
     vram_addr base = 0;
-    if (!bytes) {
-        bytes = info->memory_bytes.known ? 2 * info->memory_bytes.value : UINT64_C(1) << 40;
-    }
-    if (!vr_round_up(bytes, granule, &bytes) || !vr_mul(bytes, VR_PART_COUNT, &bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "the range is too large");
-    }
     struct vr_record *record = vr_record_take(operation);
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = vr_vmm_reserve(&pool->device->base, bytes, granule, &base);
+    vram_status status = find_addresses(pool, wanted, &base, &bytes);
     if (status == VRAM_OK && (!base || base % granule || !vr_add(base, bytes, &end))) {
         status = vr_fail(VRAM_ERR_CORRUPT, operation,
                          "the driver reported success with the impossible address 0x%llx",

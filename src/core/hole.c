@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-enum { UNPASSED_MOST = 64 }; /* stamps that have not passed, looked at in one vr_hole_settle */
+enum { UNPASSED_MOST = 64 }; /* stamps that have not passed, looked at while memory is plentiful */
 
 struct key {
     uint64_t queue, bytes, addr;
@@ -250,9 +250,18 @@ struct vr_block *vr_hole_cut(struct vr_space *space, struct vr_block *span, uint
     return span;
 }
 
-bool vr_hole_settle(struct vr_space *space) {
+void vr_hole_forget(struct vr_space *space, uint64_t queue) {
+    struct vr_block *hole;
+    while ((hole = vr_hole_smaller(space, queue, NULL))) {
+        index_remove(space, hole);
+        hole->stamp = (struct vr_stamp){0};
+        vr_hole_add(space, hole);
+    }
+}
+
+bool vr_hole_settle(struct vr_space *space, bool all) {
     bool any = false;
-    uint32_t left = UNPASSED_MOST;
+    uint32_t left = all ? UINT32_MAX : UNPASSED_MOST;
     if (space->config.deterministic) {
         return false;
     }

@@ -34,8 +34,12 @@ uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue);
 /* The order of the trees. */
 bool vr_hole_less(const struct vr_block *a, const struct vr_block *b);
 
+/* Settles all holes of a queue, whatever their stamps. */
+void vr_hole_forget(struct vr_space *space, uint64_t queue);
+
 /* Looks which stamps have passed, oldest first, and settles those holes. True when there were any.
-   Looks at a bounded number of those that have not. */
-bool vr_hole_settle(struct vr_space *space);
+   Looks at a bounded number of those that have not, unless `all`: a queue that does not come on hides
+   the others' holes behind its own, which matters when memory is short. */
+bool vr_hole_settle(struct vr_space *space, bool all);
 
 #endif

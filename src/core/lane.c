@@ -33,6 +33,7 @@ vram_status vr_lane_know(struct vr_lanes *lanes, struct vr_queue_object *queue) 
     }
     lane->handle = queue->object.handle;
     lane->queue = queue;
+    lane->number = lanes->made++ + 2;
     vr_handle_ref(lane->handle);
     lane->next = *bucket(lanes, lane->handle);
     *bucket(lanes, lane->handle) = lane;
@@ -67,17 +68,36 @@ void vr_lane_free(struct vr_lane *lane) {
     }
 }
 
-struct vr_stamp vr_lane_unmarked(struct vr_lanes *lanes, uint64_t last) {
-    struct vr_stamp best = {0, 0};
-    for (int i = 0; i < VR_LANE_BUCKETS; i++) {
-        for (struct vr_lane *lane = lanes->buckets[i]; lane; lane = lane->next) {
-            bool due = lane->stamped > vr_load(&lane->queue->issued, VR_ACQUIRE);
-            if (due && lane->handle > last && (!best.queue || lane->handle < best.queue)) {
-                best = (struct vr_stamp){lane->handle, lane->stamped};
-            }
+struct vr_lane *vr_lane_next(struct vr_lanes *lanes, uint64_t last) {
+    struct vr_lane **from = last ? bucket(lanes, last) : lanes->buckets;
+    for (struct vr_lane **at = from; at < lanes->buckets + VR_LANE_BUCKETS; at++) {
+        struct vr_lane *best = NULL;
+        for (struct vr_lane *lane = *at; lane; lane = lane->next) {
+            bool behind = at != from || lane->handle > last;
+            best = behind && (!best || lane->handle < best->handle) ? lane : best;
+        }
+        if (best) {
+            return best;
         }
     }
-    return best;
+    return NULL;
+}
+
+struct vr_stamp vr_lane_unmarked(struct vr_lanes *lanes, uint64_t last) {
+    struct vr_lane *lane = vr_lane_next(lanes, last);
+    while (lane && lane->stamped <= vr_load(&lane->queue->issued, VR_ACQUIRE)) {
+        lane = vr_lane_next(lanes, lane->handle);
+    }
+    return lane ? (struct vr_stamp){lane->handle, lane->stamped} : (struct vr_stamp){0, 0};
+}
+
+struct vr_stamp vr_lane_unpassed(struct vr_lanes *lanes, uint64_t last) {
+    struct vr_lane *lane = vr_lane_next(lanes, last);
+    while (lane && (vr_load(&lane->queue->finished, VR_ACQUIRE) ||
+                    vr_queue_passed(lane->queue, lane->stamped))) {
+        lane = vr_lane_next(lanes, lane->handle);
+    }
+    return lane ? (struct vr_stamp){lane->handle, lane->stamped} : (struct vr_stamp){0, 0};
 }
 
 struct vr_stamp vr_lane_stamp(struct vr_lanes *lanes, uint64_t handle) {

@@ -25,10 +25,12 @@ struct vr_lane {
     uint64_t stamped;              /* highest value a stamp of this lane has */
     uint64_t unmarked_bytes;       /* freed on it since the last mark by a freeing thread */
     uint64_t plans_marked;         /* the pool's number of plans at that mark */
+    uint64_t number;               /* in the order in which the pool has seen them; from 2 on */
 };
 
 struct vr_lanes {
     struct vr_lane *buckets[VR_LANE_BUCKETS];
+    uint64_t made; /* since the start */
 };
 
 /* All under the pool's lock. */
@@ -40,11 +42,15 @@ vram_status vr_lane_know(struct vr_lanes *lanes, struct vr_queue_object *queue);
 struct vr_lane *vr_lane_take(struct vr_lanes *lanes, uint64_t handle);
 /* The lane with the next higher handle; NULL behind the last. */
 struct vr_lane *vr_lane_behind(struct vr_lanes *lanes, uint64_t last);
+/* The lane behind the one with handle `last`, 0: the first, in an order of their own that stays the same
+   while lanes come and go; NULL behind the last. */
+struct vr_lane *vr_lane_next(struct vr_lanes *lanes, uint64_t last);
 void vr_lane_free(struct vr_lane *lane);
 
-/* The newest stamp of the next lane, in any order, whose newest stamps are not marked yet; queue 0: none.
-   `last` is the handle that was answered before, 0 at the start. */
+/* The newest stamp of the next lane, in the order of vr_lane_next, whose newest stamps are not marked yet,
+   or have not passed; queue 0: none. `last` is the handle that was answered before, 0 at the start. */
 struct vr_stamp vr_lane_unmarked(struct vr_lanes *lanes, uint64_t last);
+struct vr_stamp vr_lane_unpassed(struct vr_lanes *lanes, uint64_t last);
 
 /* The stamp of memory that was freed on this queue up to now; queue 0 when there is no queue. */
 struct vr_stamp vr_lane_stamp(struct vr_lanes *lanes, uint64_t handle);

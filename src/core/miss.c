@@ -24,8 +24,10 @@
 #include "base/size.h"
 
 enum {
-    QUEUE_NONE = 1,  /* for the space: no queue; no handle has this number */
-    GROWTH_LEAST = 2 /* granules by which a space grows at least: supply.c */
+    QUEUE_NONE = 1,   /* for the space: no queue; no handle and no lane has this number */
+    GROWTH_LEAST = 2, /* granules by which a space grows at least: supply.c */
+    WAIT_NS = 50000,  /* the first wait for memory; the next ones are twice as long, */
+    WAIT_DOUBLES = 6  /* so many times */
 };
 
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
@@ -42,6 +44,7 @@ static void leave_space(struct vr_pool *pool, struct vr_block *block) {
     vr_store(&block->pool, pool->object.handle, VR_RELAXED);
     vr_store(&block->state, block->turn | VR_BLOCK_CACHED, VR_RELEASE);
     vr_block_table_insert(&pool->table, block); /* keeps pool_object.h (2) */
+    vr_pool_out(pool, block);
 }
 
 /* One question to the space. On VRAM_OK the answer has a block, which has left the space, or a plan.
@@ -49,9 +52,10 @@ static void leave_space(struct vr_pool *pool, struct vr_block *block) {
 static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                        uint64_t grow_bytes, struct vr_answer *answer) {
     bool small = request->bytes <= VR_SMALL_BYTES; /* as all that is in the depot */
+    uint64_t queue = vr_pool_queue_name(pool, request->queue);
     struct vr_want want = {.bytes = request->bytes,
                            .align = request->align,
-                           .queue = request->queue ? request->queue : QUEUE_NONE,
+                           .queue = queue ? queue : QUEUE_NONE,
                            .now_ns = flags & VR_WANT_HELD ? 0 : vr_pool_now(pool),
                            .idle_bytes = small ? pool->depot.held_bytes : 0,
                            .grow_bytes = grow_bytes,
@@ -168,7 +172,9 @@ static vram_status from_other_queue(struct vr_pool *pool, const struct vr_reques
         vr_mutex_lock(&pool->lock);
         vr_pool_to_space(pool, answer.block, answer.after);
         vr_mutex_unlock(&pool->lock);
-        status = status == VRAM_ERR_INVALID ? VRAM_ERR_NOT_READY : status; /* not marked yet */
+        /* That queue is not marked yet, or this one cannot be told to wait: the host can. */
+        bool later = status == VRAM_ERR_INVALID || status == VRAM_ERR_CAPTURE;
+        status = later ? VRAM_ERR_NOT_READY : status;
     }
     return status;
 }
@@ -212,8 +218,12 @@ static vram_status from_free(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* Step 8: waits for the oldest work that still holds memory, of either space; false when there is none. */
-static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64_t deadline) {
+/* Step 8: waits a little for the oldest work that still holds memory, of either space; false when there is
+   none, or no time left. Only a little: other queues may come on while that one does not. */
+static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64_t deadline,
+                            uint32_t round) {
+    uint64_t left = vr_deadline_left(deadline);
+    uint64_t slice = WAIT_NS << (round < WAIT_DOUBLES ? round : WAIT_DOUBLES);
     struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
     struct vr_stamp stamp;
     vr_mutex_lock(&pool->lock);
@@ -224,7 +234,10 @@ static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64
         return false;
     }
     vr_pool_mark(pool, stamp, false);
-    return vr_pool_await(stamp, vr_deadline_left(deadline));
+    if (!vr_pool_await(stamp, slice < left ? slice : left)) {
+        vr_pool_look(pool, false);
+    }
+    return true;
 }
 
 /* Steps 5 to 8, after growing was refused with `status` when the driver had given `grown` bytes. Once
@@ -236,6 +249,7 @@ static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *
     vram_status tried = status;
     struct vram_error error;
     vr_error_save(&error);
+    uint32_t round = 0;
     for (bool again = true; again;) {
         tried = from_given_back(pool, request, &grown, block);
         if (is_short(tried)) {
@@ -244,7 +258,7 @@ static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *
         if (is_short(tried)) {
             tried = from_other_queue(pool, request, block);
         }
-        again = is_short(tried) && wait_for_memory(pool, space, deadline);
+        again = is_short(tried) && wait_for_memory(pool, space, deadline, round++);
         if (again) {
             grown = 0;
             tried = from_plan(pool, request, 0, &grown, block);
@@ -329,7 +343,6 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
     vr_error_save(&error);
     vram_error_clear(); /* for explain: what is there then is of this call */
     *block = NULL;
-    vr_fetch_add(&pool->misses, 1, VR_RELAXED);
     vram_status status = find_or_make(pool, request, block, more, extra);
     reap(pool);
     if (status != VRAM_OK) {

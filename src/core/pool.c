@@ -142,9 +142,8 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     }
 }
 
-/* Enters pool and queue for a slow path; the queue may be NULL. */
-static vram_status enter_both(vram_pool *handle, vram_queue *queue_handle, const char *operation,
-                              struct vr_pool **pool, struct vr_queue_object **queue) {
+vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
+                          struct vr_pool **pool, struct vr_queue_object **queue) {
     void *entered, *queue_entered = NULL;
     vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
     if (status != VRAM_OK) {
@@ -168,7 +167,7 @@ static vram_status enter_both(vram_pool *handle, vram_queue *queue_handle, const
     return VRAM_OK;
 }
 
-static void leave_both(struct vr_pool *pool, struct vr_queue_object *queue) {
+void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue) {
     if (queue) {
         vr_leave(queue);
     }
@@ -283,6 +282,22 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
     return addr;
 }
 
+/* A hit with wishes, from the cache that the thread has already; false when it has none such. */
+static bool hit_with(const struct vr_pool *pool, const struct vr_request *request,
+                     vram_addr *addr) {
+    struct vr_thread_state *thread = vr_thread_current;
+    if (request->align || !thread || !vr_thread_enter(thread)) {
+        return false;
+    }
+    struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
+    struct vr_block *block = cache ? vr_cache_take(cache, request->bytes) : NULL;
+    if (block) {
+        *addr = hand_out(cache, block, request->size, request->bytes, request->tag);
+    }
+    vr_thread_leave(thread);
+    return block != NULL;
+}
+
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue_handle,
                                const vram_alloc_options *options, vram_addr *addr) {
     static const char operation[] = "vram_alloc";
@@ -297,7 +312,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
         return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
                        (unsigned long long)size);
     }
-    vram_status status = enter_both(handle, queue_handle, operation, &pool, &queue);
+    vram_status status = vr_pool_enter(handle, queue_handle, operation, &pool, &queue);
     if (status != VRAM_OK) {
         return status;
     }
@@ -306,13 +321,15 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     bool small = request.bytes <= VR_SMALL_BYTES && !request.align &&
                  !(pool->flags & VRAM_POOL_DETERMINISTIC);
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
-    if (status == VRAM_OK) {
-        status = vr_pool_supply(pool, &request, &block, more, &extra);
+    if (status != VRAM_OK || (options && hit_with(pool, &request, addr))) {
+        vr_pool_leave(pool, queue);
+        return status;
     }
+    status = vr_pool_supply(pool, &request, &block, more, &extra);
     if (status == VRAM_OK) {
         *addr = deliver(pool, queue, &request, block, more, extra);
     }
-    leave_both(pool, queue);
+    vr_pool_leave(pool, queue);
     return status;
 }
 
@@ -339,7 +356,11 @@ static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
         vr_fetch_sub(&pool->past.held, bytes, VR_RELAXED);
         vr_pool_tell_bytes(pool, 0, -(int64_t)requested);
     }
-    vr_pool_return_new(pool, queue, block);
+    if ((pool->flags & VRAM_POOL_DETERMINISTIC) && block->uses) {
+        vr_pool_return_ordered(pool, queue, block);
+    } else {
+        vr_pool_return_new(pool, queue, block);
+    }
 }
 
 /* A free without a cache at hand: the first one on this thread and queue, or a mistake. */
@@ -350,7 +371,7 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
     if (vr_exiting()) {
         return VRAM_OK;
     }
-    vram_status status = enter_both(handle, queue_handle, operation, &pool, &queue);
+    vram_status status = vr_pool_enter(handle, queue_handle, operation, &pool, &queue);
     if (status != VRAM_OK) {
         return status;
     }
@@ -367,7 +388,7 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
                              (unsigned long long)addr);
         }
     }
-    leave_both(pool, queue);
+    vr_pool_leave(pool, queue);
     return status;
 }
 

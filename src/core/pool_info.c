@@ -25,15 +25,52 @@ static vram_status enter_pool_of(vram_addr addr, const char *operation, struct v
     return status;
 }
 
+static vram_status no_block(vram_addr addr, const char *operation) {
+    return vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not the start of a live block",
+                   (unsigned long long)addr);
+}
+
 /* The live block that starts at `addr`; NULL with the error set. Under the lock. */
 static struct vr_block *live_block(struct vr_pool *pool, vram_addr addr, const char *operation) {
     struct vr_block *block = vr_block_table_find(&pool->table, addr);
     if (!block || !vr_block_is_live(block)) {
-        vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not the start of a live block",
-                (unsigned long long)addr);
+        no_block(addr, operation);
         return NULL;
     }
     return block;
+}
+
+/* What the block's record says, if it stood for the live block of the pool at `addr` all the while: keeps
+   block.h (4). */
+static bool read_block(const struct vr_pool *pool, const struct vr_block *block, vram_addr addr,
+                       struct vram_block_info *info) {
+    uint32_t seen = block ? vr_load(&block->state, VR_ACQUIRE) : VR_BLOCK_FREE;
+    if ((seen & VR_BLOCK_STATES) != VR_BLOCK_LIVE ||
+        vr_load(&block->pool, VR_ACQUIRE) != pool->object.handle) {
+        return false;
+    }
+    info->addr = vr_load(&block->addr, VR_ACQUIRE);
+    info->requested_bytes = vr_load(&block->requested, VR_ACQUIRE);
+    info->held_bytes = vr_load(&block->bytes, VR_ACQUIRE);
+    info->tag = vr_load(&block->tag, VR_ACQUIRE);
+    return info->addr == addr && vr_load(&block->state, VR_ACQUIRE) == seen;
+}
+
+/* Inside its caches a thread keeps the table from being freed (block_table.h). One that has none, or is
+   kept out of them at this moment, takes the lock. */
+static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info *info) {
+    struct vr_thread_state *thread = vr_thread_current;
+    bool inside = thread && vr_thread_enter(thread);
+    if (!inside) {
+        vr_mutex_lock(&pool->lock);
+    }
+    bool found = read_block(pool, vr_block_table_find(&pool->table, addr), addr, info);
+    if (inside) {
+        vr_thread_leave(thread);
+    } else {
+        vr_mutex_unlock(&pool->lock);
+    }
+    return found;
 }
 
 vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
@@ -44,25 +81,18 @@ vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
     if (status != VRAM_OK) {
         return status;
     }
-    vr_mutex_lock(&pool->lock);
-    struct vr_block *block = live_block(pool, addr, operation);
-    if (block) {
-        full.pool = (vram_pool *)(uintptr_t)pool->object.handle;
-        full.addr = addr;
-        full.requested_bytes = vr_load(&block->requested, VR_RELAXED);
-        full.held_bytes = vr_load(&block->bytes, VR_RELAXED);
-        full.tag = vr_load(&block->tag, VR_RELAXED);
-    }
-    vr_mutex_unlock(&pool->lock);
-    status =
-        block ? vr_info_give(info, &full, sizeof full, sizeof full, operation) : VRAM_ERR_INVALID;
+    full.pool = (vram_pool *)(uintptr_t)pool->object.handle;
+    status = look_up(pool, addr, &full)
+                 ? vr_info_give(info, &full, sizeof full, sizeof full, operation)
+                 : no_block(addr, operation);
     vr_leave(pool);
     return status;
 }
 
 /* --------------------------------------------------------------- uses, pins */
 
-/* Notes on a live block that `queue` uses it until the point just marked. */
+/* Notes on a live block that `queue` uses it until the point just marked, or, with value 0, until its next
+   one, whoever will mark that. */
 static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue, vram_addr addr,
                             vram_point point) {
     static const char operation[] = "vram_use";
@@ -73,6 +103,9 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
     vr_mutex_lock(&pool->lock);
     vram_status status = vr_pool_know(pool, queue);
     bool ended = status == VRAM_ERR_STALE; /* meanwhile: nothing is left to wait for */
+    if (status == VRAM_OK && !point.value) {
+        point.value = vr_lane_stamp(&pool->lanes, queue->object.handle).value;
+    }
     struct vr_block *block = status == VRAM_OK || ended ? live_block(pool, addr, operation) : NULL;
     if (block && ended) {
         vr_mutex_unlock(&pool->lock);
@@ -81,7 +114,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
     }
     for (struct vr_uses *old = block ? block->uses : NULL; old; old = old->next) {
         if (old->stamp.queue == queue->object.handle) { /* one per queue: the latest counts */
-            old->stamp.value = point.value;
+            old->stamp.value = point.value > old->stamp.value ? point.value : old->stamp.value;
             vr_mutex_unlock(&pool->lock);
             vr_mem_free(use);
             return VRAM_OK;
@@ -102,6 +135,20 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
     return status;
 }
 
+/* No marker may go into a capture: the block then waits for one that comes after it. */
+static vram_status mark_use(struct vr_pool *pool, vram_queue *queue, vram_point *point) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
+    vram_status status = vram_queue_mark(queue, point);
+    if (status != VRAM_ERR_CAPTURE) {
+        return status;
+    }
+    vr_error_restore(&error);
+    point->value = 0;
+    return VRAM_OK;
+}
+
 vram_status vram_use(vram_addr addr, vram_queue *handle) {
     static const char operation[] = "vram_use";
     void *queue;
@@ -113,9 +160,8 @@ vram_status vram_use(vram_addr addr, vram_queue *handle) {
     struct vr_pool *pool;
     status = enter_pool_of(addr, operation, &pool);
     if (status == VRAM_OK) {
-        status = vram_queue_mark(handle, &point);
+        status = mark_use(pool, handle, &point);
         if (status == VRAM_OK) {
-            vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
             status = note_use(pool, queue, addr, point);
         }
         vr_leave(pool);
@@ -163,80 +209,12 @@ vram_status vram_unpin(vram_addr addr) {
 
 /* ------------------------------------------------------------ ahead of time */
 
-/* Whether all blocks together could ever be live on the pool's device. */
-static vram_status could_hold(const struct vr_pool *pool, uint64_t size, uint32_t count,
-                              const char *operation) {
-    const struct vram_value memory = pool->device->base.info.memory_bytes;
-    uint64_t bytes, all;
-    if (!vr_block_bytes(size, &bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
-                       (unsigned long long)size);
-    }
-    if (!pool->provider.alloc && memory.known &&
-        (!vr_mul(bytes, count, &all) || all > memory.value)) {
-        return vr_fail(VRAM_ERR_DEVICE_MEMORY, operation,
-                       "%u blocks of %llu bytes are more than the device's %llu bytes", count,
-                       (unsigned long long)bytes, (unsigned long long)memory.value);
-    }
-    return VRAM_OK;
-}
-
-/* Refuses what cannot be before anything is taken, and tells what the pool holds. */
-static vram_status look_ahead(vram_pool *handle, uint64_t size, uint32_t count,
-                              const char *operation, uint64_t *reserved) {
-    void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vr_pool *pool = entered;
-    status = could_hold(pool, size, count, operation);
+static uint64_t reserved_of(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
-    *reserved = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
-                vr_space_reserved(pool->spaces[VR_PART_LARGE]);
+    uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                     vr_space_reserved(pool->spaces[VR_PART_LARGE]);
     vr_mutex_unlock(&pool->lock);
-    vr_leave(pool);
-    return status;
-}
-
-enum { WARM_FIRST = 256 }; /* addresses that the list of warm blocks begins with room for */
-
-vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t count, vram_queue *queue) {
-    static const char operation[] = "vram_pool_warm";
-    uint64_t before;
-    if (!count) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "0 blocks were asked for");
-    }
-    vram_status status = look_ahead(pool, size, count, operation, &before);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    /* The list grows with the blocks: a count that is never reached costs no host memory. */
-    vram_addr *addrs = NULL;
-    uint64_t made = 0, room = 0;
-    while (made < count && status == VRAM_OK) {
-        if (made == room) {
-            room = room ? 2 * room : WARM_FIRST;
-            vram_addr *more = vr_mem_resize(addrs, room, sizeof *addrs, operation);
-            addrs = more ? more : addrs;
-            status = more ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
-        }
-        if (status == VRAM_OK) {
-            status = vram_alloc(pool, size, queue, &addrs[made]);
-            made += status == VRAM_OK;
-        }
-    }
-    struct vram_error error;
-    vr_error_save(&error);
-    while (made > 0) {
-        vram_free(pool, addrs[--made], queue);
-    }
-    if (status != VRAM_OK) {
-        (void)vram_pool_trim(pool, before); /* all or nothing */
-    }
-    vr_error_restore(&error);
-    vr_mem_free(addrs);
-    return status;
+    return bytes;
 }
 
 /* Leaves to one part what the other does not use up of `keep_bytes`. */
@@ -247,19 +225,90 @@ static vram_status shrink(struct vr_pool *pool, int part, uint64_t keep_bytes) {
     return vr_pool_shrink(pool, pool->spaces[part], keep_bytes > other ? keep_bytes - other : 0);
 }
 
-vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
-    static const char operation[] = "vram_pool_trim";
-    void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vr_pool *pool = entered;
+static vram_status trim(struct vr_pool *pool, uint64_t keep_bytes) {
+    vram_status status = VRAM_OK;
     vr_pool_drain(pool);
-    vr_pool_look(pool, true);
+    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
+        status = vr_pool_finish(pool);
+    } else {
+        vr_pool_look(pool, true);
+    }
     for (int part = VR_PART_COUNT; part-- > 0 && status == VRAM_OK;) {
         status = shrink(pool, part, keep_bytes);
     }
+    return status;
+}
+
+/* Whether all blocks together could ever be live on the pool's device. */
+static vram_status could_hold(const struct vr_pool *pool, uint64_t bytes, uint32_t count,
+                              const char *operation) {
+    const struct vram_value memory = pool->device->base.info.memory_bytes;
+    uint64_t all;
+    if (!pool->provider.alloc && memory.known &&
+        (!vr_mul(bytes, count, &all) || all > memory.value)) {
+        return vr_fail(VRAM_ERR_DEVICE_MEMORY, operation,
+                       "%u blocks of %llu bytes are more than the device's %llu bytes", count,
+                       (unsigned long long)bytes, (unsigned long long)memory.value);
+    }
+    return VRAM_OK;
+}
+
+/* Blocks that nobody asked for, and that nobody counts: they are supplied, and go back. */
+static vram_status warm(struct vr_pool *pool, const struct vr_request *request, uint32_t count) {
+    uint64_t before = reserved_of(pool);
+    struct vr_block *list = NULL, *block;
+    uint32_t extra = 0;
+    vram_status status = VRAM_OK;
+    while (count-- > 0 &&
+           (status = vr_pool_supply(pool, request, &block, NULL, &extra)) == VRAM_OK) {
+        block->next = list;
+        list = block;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    while ((block = list)) {
+        list = block->next;
+        vr_pool_return(pool, request->queue, &block, 1);
+    }
+    if (status != VRAM_OK) {
+        (void)trim(pool, before); /* all or nothing */
+    }
+    vr_error_restore(&error);
+    return status;
+}
+
+vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
+                           vram_queue *queue_handle) {
+    static const char operation[] = "vram_pool_warm";
+    struct vr_request request = {.size = size, .queue = (uintptr_t)queue_handle};
+    struct vr_pool *pool;
+    if (!count) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "0 blocks were asked for");
+    }
+    if (!vr_block_bytes(size, &request.bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+                       (unsigned long long)size);
+    }
+    vram_status status =
+        vr_pool_enter(handle, queue_handle, operation, &pool, &request.queue_object);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = could_hold(pool, request.bytes, count, operation);
+    if (status == VRAM_OK) {
+        status = warm(pool, &request, count);
+    }
+    vr_pool_leave(pool, request.queue_object);
+    return status;
+}
+
+vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
+    void *pool;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, "vram_pool_trim", &pool);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = trim(pool, keep_bytes);
     vr_leave(pool);
     return status;
 }
@@ -324,11 +373,11 @@ static void add_space(struct vr_pool *pool, struct vram_pool_stats *stats) {
     stats->cached_bytes += pool->depot.held_bytes;
     stats->metadata_bytes = vr_block_table_bytes(&pool->table) + sizeof *pool;
     stats->peak_reserved_bytes = pool->peak_reserved_bytes;
+    stats->peak_allocated_bytes = pool->peak_out_bytes;
     for (int part = 0; part < VR_PART_COUNT; part++) {
         vr_space_stats_get(pool->spaces[part], &space);
         stats->metadata_bytes += space.metadata_bytes;
         stats->reserved_bytes += space.reserved_bytes;
-        stats->peak_allocated_bytes += space.peak_need_bytes;
         stats->moved_handles += space.moved_pieces;
         stats->moved_bytes += space.moved_bytes;
         stats->move_ns += space.move_ns;
@@ -338,7 +387,6 @@ static void add_space(struct vr_pool *pool, struct vram_pool_stats *stats) {
 }
 
 static void add_calls(const struct vr_pool *pool, struct vram_pool_stats *stats) {
-    stats->misses = vr_load(&pool->misses, VR_RELAXED);
     stats->driver_creates = vr_load(&pool->calls[VR_CALL_CREATE], VR_RELAXED);
     stats->driver_releases = vr_load(&pool->calls[VR_CALL_RELEASE], VR_RELAXED);
     stats->driver_maps = vr_load(&pool->calls[VR_CALL_MAP], VR_RELAXED);
@@ -362,6 +410,7 @@ vram_status vram_pool_stats_get(vram_pool *handle, vram_pool_stats *stats) {
     vr_thread_visit_all(add_thread, &sums);
     add_counts(&sums, &pool->past);
     full.peak_requested_bytes = vr_load(&pool->requested_peak, VR_RELAXED);
+    full.misses = sums.misses;
     full.hits = full.allocs - sums.misses;
     full.returns = full.frees - sums.overflows;
     full.live_blocks = full.allocs - full.frees;

@@ -8,6 +8,7 @@
  *   miss.c       a miss: depot, space, a plan, and what to do when memory is short
  *   executor.c   carries a plan out with the driver, or with the program's provider
  *   drain.c      the way back: from caches and depot into the space
+ *   order.c      what deterministic pools do in another way
  *   pool_info.c  counters, look-ups, uses and pins
  *
  *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
@@ -68,7 +69,6 @@ struct vr_pool {
     struct vr_block_table table; /* read without the lock */
     vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
     vr_atomic_u64 calls[VR_CALL_COUNT];
-    vr_atomic_u64 misses;
     vr_atomic_bool owned;        /* its owner's reference is there; pool_end.c (4) */
     struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
     vr_atomic_u64
@@ -78,6 +78,8 @@ struct vr_pool {
     struct vr_mutex lock; /* guards the rest */
     struct vr_space *spaces[VR_PART_COUNT];
     uint64_t peak_reserved_bytes; /* of both together */
+    uint64_t out_bytes;      /* of blocks that are in neither: live, or in a cache or the depot */
+    uint64_t peak_out_bytes; /* most that this was */
     struct vr_lanes lanes;
     struct vr_depot depot;
     uint64_t plans;            /* times that held memory did not suffice */
@@ -103,6 +105,18 @@ void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change);
 /* Now, in the device's time: a simulated device has its own; executor.c. */
 uint64_t vr_pool_now(const struct vr_pool *pool);
 
+/* Under the lock: a block leaves the spaces, or comes back. */
+static inline void vr_pool_out(struct vr_pool *pool, const struct vr_block *block) {
+    pool->out_bytes += vr_load(&block->bytes, VR_RELAXED);
+    if (pool->out_bytes > pool->peak_out_bytes) {
+        pool->peak_out_bytes = pool->out_bytes;
+    }
+}
+
+static inline void vr_pool_in(struct vr_pool *pool, const struct vr_block *block) {
+    pool->out_bytes -= vr_load(&block->bytes, VR_RELAXED);
+}
+
 /* What one request is about. */
 struct vr_request {
     uint64_t size;                        /* as asked for */
@@ -117,6 +131,9 @@ struct vr_request {
 /* Sees to it that stamps of the queue can be asked for. The caller has it pinned; NULL: no queue.
    VRAM_ERR_STALE: it has come to its end. Under the lock; miss.c. */
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue);
+
+/* The name that a queue has in the spaces; 0: none, or it has ended. Under the lock; order.c. */
+uint64_t vr_pool_queue_name(struct vr_pool *pool, uint64_t queue);
 
 /* A block for the request, out of the space or the depot, ready to be handed out (state CACHED), and up
    to *extra further ones of the same size in `more`; miss.c. */
@@ -144,6 +161,15 @@ void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **bloc
 /* The same for one block, by a thread that has pinned the queue (NULL: none), which may be new. */
 void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
                         struct vr_block *block);
+/* The same, after the queue has been told to wait for all other users of the block, in a deterministic
+   pool; with no queue, the first of the users; order.c. */
+void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
+                            struct vr_block *block);
+/* Waits until all that was freed in a deterministic pool is everybody's; VRAM_ERR_TIMEOUT. No lock
+   held; order.c. */
+vram_status vr_pool_finish(struct vr_pool *pool);
+/* All work of the lane's queue is done; for deterministic pools. Under the lock; order.c. */
+void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane);
 /* Makes up for lanes that could not be made. No lock held. */
 void vr_pool_repay(struct vr_pool *pool);
 /* The next queue by handle that blocks wait for without a lane; 0 behind the last. No lock held. */
@@ -179,6 +205,11 @@ void vr_pool_free(void *memory);
    fails is its destructor's; foundation.c. */
 vram_status vr_pool_check_options(const struct vram_pool_options *options);
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options);
+
+/* Enters pool and queue for a slow path; the queue may be NULL; pool.c. */
+vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
+                          struct vr_pool **pool, struct vr_queue_object **queue);
+void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue);
 
 /* The slow halves of the public calls; pool.c. */
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue,

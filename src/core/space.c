@@ -208,7 +208,8 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     }
     /* Stamps are looked at only when what is known to be free does not do: a hit asks nobody. */
     struct vr_place place = look(space, &want);
-    if (!place.hole && vr_hole_settle(space)) {
+    bool needy = want.flags & (VR_WANT_NO_GROWTH | VR_WANT_AFTER);
+    if (!place.hole && vr_hole_settle(space, needy)) {
         place = look(space, &want);
     }
     if (!place.hole && want.flags & VR_WANT_AFTER) {
@@ -238,7 +239,7 @@ void vr_space_free(struct vr_space *space, struct vr_block *block) {
 }
 
 vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan) {
-    vr_hole_settle(space);
+    vr_hole_settle(space, true);
     return vr_plan_trim(space, keep_bytes, plan);
 }
 
@@ -248,8 +249,12 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan) {
 
 /* ----------------------------------------------------------------- looking */
 
+void vr_space_forget(struct vr_space *space, uint64_t queue) {
+    vr_hole_forget(space, queue);
+}
+
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp) {
-    vr_hole_settle(space);
+    vr_hole_settle(space, false);
     struct vr_link *link = vr_list_first(&space->pending);
     if (link) {
         *stamp = VR_CONTAINER(link, struct vr_block, span.age)->stamp;

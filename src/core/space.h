@@ -31,7 +31,8 @@
  *      work has ended. Pieces under live blocks are never touched, so a pin of one needs no call here.
  *  (5) `passed` is called under the lock, must be quick, and once true for a stamp must stay true. It
  *      is never called in deterministic mode, where the space does not move memory and a queue finds
- *      only what was freed on that queue, so that addresses follow from the order of calls alone.
+ *      only what was freed on that queue, or on one that was forgotten since, so that addresses follow
+ *      from the order of calls alone.
  */
 #ifndef VR_SPACE_H
 #define VR_SPACE_H
@@ -182,6 +183,10 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
 /* The work that must end next for more memory to be free to all: the stamp of the oldest free that
    has not passed. False when there is none. */
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp);
+
+/* All work of that queue is done: what was freed on it is everybody's. For deterministic spaces, which
+   find out in no other way; O(log n) for each of its holes. */
+void vr_space_forget(struct vr_space *space, uint64_t queue);
 
 /* Whether memory is mapped throughout [addr, addr + bytes); VMM only. */
 bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes);

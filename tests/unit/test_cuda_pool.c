@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_cuda_pool.c: pools on CUDA's streams, over the fake driver: streams that are captured into graphs,
+ * the default stream that every thread has under one name, handles that come back for other streams, and
+ * threads on which another device is current. The driver counts what no correct caller does.
+ */
+#include "unit/cuda_world.h"
+#include "vram/pool.h"
+#include "vram/vram.h"
+
+#include <pthread.h>
+
+#define KIB UINT64_C(1024)
+#define MIB (1024 * KIB)
+
+#define assert_ok(call) assert_int_equal(call, VRAM_OK)
+
+struct stage {
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue;
+    vram_pool *pool;
+};
+
+static void stage_open(struct stage *stage, uint64_t memory, const char *timeout) {
+    vram_context_options options = {.size = sizeof options, .backends = "cuda"};
+    fake->capacity(memory);
+    assert_ok(vram_option_set("wait_timeout", timeout));
+    assert_ok(vram_context_create(&options, &stage->context));
+    assert_ok(vram_device_open(stage->context, 0, &stage->device));
+    assert_ok(vram_queue_create(stage->device, NULL, &stage->queue));
+    assert_ok(vram_pool_create(stage->device, NULL, &stage->pool));
+}
+
+static void stage_close(struct stage *stage) {
+    vram_context_destroy(stage->context);
+    assert_int_equal(live_total(), 0);
+    assert_clean();
+}
+
+static int begin(void **state) {
+    static struct stage stage;
+    if (!fake) {
+        fake = fake_open(FAKE_CUDA_PATH);
+    }
+    fake->reset();
+    fake->devices(2);
+    assert_ok(vram_option_set("cuda_library", FAKE_CUDA_PATH));
+    memset(&stage, 0, sizeof stage);
+    *state = &stage;
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("cuda_library", NULL));
+    assert_ok(vram_option_set("wait_timeout", NULL));
+    return vr_mem_live_blocks() == 0 ? 0 : -1;
+}
+
+static vram_pool_stats stats_of(vram_pool *pool) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    return stats;
+}
+
+/* The program ends an adoption when it is done with the stream. */
+static void adoption_end(vram_queue *queue, struct vr_cu_stream *stream) {
+    assert_ok(vram_queue_end(queue));
+    fake->stream_end(stream);
+}
+
+/* --------------------------------------------------------------------- captures */
+
+/* Allocating, freeing, using, trimming and asking while a stream is captured: the capture goes on, and no
+   marker goes into it. */
+static void captures_go_on(void **state) {
+    static const int versions[] = {12000, 13000};
+    struct stage *stage = *state;
+    for (int i = 0; i < 2; i++) {
+        fake->version(versions[i]);
+        stage_open(stage, UINT64_C(4) << 30, "5s");
+        struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+        vram_queue *captured;
+        vram_addr small, large, again, shared, fence, spare;
+        assert_ok(vram_queue_adopt(stage->device, stream, &captured));
+        assert_ok(vram_alloc(stage->pool, 5 * MIB, stage->queue, &shared));
+        fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+        assert_ok(vram_alloc(stage->pool, 1000, captured, &small));
+        assert_ok(vram_alloc(stage->pool, 40 * MIB, captured, &large));
+        assert_ok(vram_queue_fill(captured, small, 1, 4, 400));
+        assert_ok(vram_queue_fill(captured, large, 1, 4, 400));
+        assert_ok(vram_queue_fill(captured, shared, 1, 4, 400));
+        assert_ok(vram_use(shared, captured)); /* in the time of the graph's stream */
+        assert_ok(vram_free(stage->pool, small, captured));
+        assert_ok(vram_free(stage->pool, large, captured));
+        assert_ok(vram_free(stage->pool, shared, stage->queue));
+        assert_ok(vram_alloc(stage->pool, 40 * MIB, captured, &again));
+        assert_int_equal(again, large); /* the graph runs in order with itself */
+        assert_ok(vram_free(stage->pool, again, captured));
+        /* What others have freed goes back all the same. */
+        assert_ok(vram_alloc(stage->pool, 6 * MIB, stage->queue, &fence));
+        assert_ok(vram_alloc(stage->pool, 30 * MIB, stage->queue, &spare));
+        assert_ok(vram_free(stage->pool, spare, stage->queue));
+        assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+        uint64_t before = stats_of(stage->pool).reserved_bytes;
+        assert_ok(vram_pool_trim(stage->pool, 0));
+        assert_true(stats_of(stage->pool).reserved_bytes + 20 * MIB <= before);
+        assert_true(stats_of(stage->pool).reserved_bytes >= 45 * MIB);
+        assert_int_equal(fake->captured(), 3);
+        assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+        fake->capture(stream, VR_CU_CAPTURE_NONE);
+        adoption_end(captured, stream);
+        stage_close(stage);
+        fake->reset();
+        fake->devices(2);
+    }
+}
+
+/* What was freed in a capture waits for its end, and is there for everybody after it. */
+static void frees_in_a_capture_are_kept_for_later(void **state) {
+    struct stage *stage = *state;
+    stage_open(stage, 128 * MIB, "50ms");
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    vram_queue *captured;
+    vram_addr freed, used, next, other;
+    assert_ok(vram_queue_adopt(stage->device, stream, &captured));
+    assert_ok(vram_alloc(stage->pool, 60 * MIB, captured, &freed));
+    assert_ok(vram_alloc(stage->pool, 10 * MIB, stage->queue, &used));
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_ok(vram_use(used, captured));
+    assert_ok(vram_free(stage->pool, freed, captured));
+    assert_ok(vram_free(stage->pool, used, stage->queue));
+    assert_ok(vram_alloc(stage->pool, 10 * MIB, stage->queue, &next));
+    assert_true(next != used);
+    assert_true(next + 10 * MIB <= freed || freed + 60 * MIB <= next);
+    assert_int_equal(vram_alloc(stage->pool, 60 * MIB, stage->queue, &other),
+                     VRAM_ERR_DEVICE_MEMORY); /* a clean refusal, and the capture goes on */
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    assert_ok(vram_alloc(stage->pool, 60 * MIB, stage->queue, &other));
+    assert_ok(vram_free(stage->pool, other, stage->queue));
+    assert_ok(vram_free(stage->pool, next, stage->queue));
+    assert_ok(vram_queue_wait(captured, FOR_EVER));
+    assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_int_equal(stats_of(stage->pool).reserved_bytes, 0);
+    adoption_end(captured, stream);
+    stage_close(stage);
+}
+
+static void *let_go(void *argument) {
+    (void)argument;
+    vr_os_sleep(30000000);
+    fake->hold(false);
+    return NULL;
+}
+
+/* A captured stream cannot be told to wait for another one: the host does. */
+static void captured_queues_get_others_memory(void **state) {
+    struct stage *stage = *state;
+    stage_open(stage, 128 * MIB, "5s");
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    vram_queue *captured;
+    vram_addr freed, next;
+    pthread_t thread;
+    assert_ok(vram_queue_adopt(stage->device, stream, &captured));
+    assert_ok(vram_alloc(stage->pool, 100 * MIB, stage->queue, &freed));
+    fake->hold(true);
+    assert_ok(vram_queue_fill(stage->queue, freed, 1, 4, 400));
+    assert_ok(vram_free(stage->pool, freed, stage->queue));
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_int_equal(pthread_create(&thread, NULL, let_go, NULL), 0);
+    assert_ok(vram_alloc(stage->pool, 100 * MIB, captured, &next));
+    pthread_join(thread, NULL);
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    assert_ok(vram_free(stage->pool, next, captured));
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    adoption_end(captured, stream);
+    stage_close(stage);
+}
+
+static void *capture_one(void *argument) {
+    struct stage *stage = argument;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    vram_queue *captured;
+    vram_addr addrs[4];
+    assert_ok(vram_queue_adopt(stage->device, stream, &captured));
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 4; i++) {
+            assert_ok(
+                vram_alloc(stage->pool, (uint64_t)(round + 1) * 70 * KIB, captured, &addrs[i]));
+            assert_ok(vram_queue_fill(captured, addrs[i], 1, 4, 400));
+        }
+        for (int i = 0; i < 4; i++) {
+            assert_ok(vram_free(stage->pool, addrs[i], captured));
+        }
+    }
+    assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    adoption_end(captured, stream);
+    return NULL;
+}
+
+/* Captures of several threads at once are nobody's but their own streams'. */
+static void captures_do_not_mix(void **state) {
+    enum { THREADS = 4 };
+    struct stage *stage = *state;
+    pthread_t threads[THREADS];
+    stage_open(stage, UINT64_C(4) << 30, "5s");
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, capture_one, stage), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_int_equal(stats_of(stage->pool).reserved_bytes, 0);
+    stage_close(stage);
+}
+
+/* A hit calls no driver, so it need not know of captures at all. */
+static void hits_ask_nobody(void **state) {
+    struct stage *stage = *state;
+    vram_addr addr;
+    stage_open(stage, UINT64_C(4) << 30, "5s");
+    for (int warm = 1; warm >= 0; warm--) {
+        uint64_t before = fake->calls(NULL);
+        for (int i = 0; i < 10000; i++) {
+            assert_ok(vram_alloc(stage->pool, 1000, stage->queue, &addr));
+            assert_ok(vram_free(stage->pool, addr, stage->queue));
+        }
+        assert_true(warm || fake->calls(NULL) == before);
+    }
+    stage_close(stage);
+}
+
+/* --------------------------------------------------------------- default streams */
+
+#define PER_THREAD ((void *)(uintptr_t)VR_CU_STREAM_PER_THREAD)
+
+struct other_thread {
+    struct stage *stage;
+    vram_queue *queue;
+    vram_addr addr;
+};
+
+static void *use_own_default_stream(void *argument) {
+    struct other_thread *thread = argument;
+    assert_ok(vram_queue_adopt(thread->stage->device, PER_THREAD, &thread->queue));
+    assert_ok(vram_alloc(thread->stage->pool, 40 * KIB, thread->queue, &thread->addr));
+    return NULL;
+}
+
+/* One handle, as many streams as threads: what one thread has freed is not free for another's. */
+static void default_streams_are_told_apart(void **state) {
+    struct stage *stage = *state;
+    struct other_thread other = {.stage = stage};
+    vram_queue *mine;
+    vram_addr addr, again;
+    pthread_t thread;
+    stage_open(stage, UINT64_C(4) << 30, "5s");
+    assert_ok(vram_queue_adopt(stage->device, PER_THREAD, &mine));
+    assert_ok(vram_alloc(stage->pool, 40 * KIB, mine, &addr));
+    fake->hold(true);
+    assert_ok(vram_queue_fill(mine, addr, 1, 4, 400));
+    assert_ok(vram_free(stage->pool, addr, mine));
+    assert_int_equal(pthread_create(&thread, NULL, use_own_default_stream, &other), 0);
+    pthread_join(thread, NULL);
+    assert_int_not_equal(other.addr, addr);
+    assert_ok(vram_alloc(stage->pool, 40 * KIB, mine, &again));
+    assert_int_equal(again, addr); /* its own stream may have it at once */
+    fake->hold(false);
+    /* This thread frees for that one: it may not mark a stream that it cannot reach. */
+    assert_ok(vram_free(stage->pool, other.addr, other.queue));
+    assert_ok(vram_free(stage->pool, again, mine));
+    assert_ok(vram_queue_wait(mine, FOR_EVER));
+    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_int_equal(stats_of(stage->pool).reserved_bytes, 0);
+    stage_close(stage);
+}
+
+/* -------------------------------------------------------------- recycled handles */
+
+/* The native handle of a stream comes back for another one, which is another queue. */
+static void recycled_handles_are_other_queues(void **state) {
+    struct stage *stage = *state;
+    vram_queue *first, *second;
+    vram_addr addr, next;
+    stage_open(stage, UINT64_C(4) << 30, "5s");
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    assert_ok(vram_queue_adopt(stage->device, stream, &first));
+    assert_ok(vram_alloc(stage->pool, 40 * KIB, first, &addr));
+    assert_ok(vram_queue_fill(first, addr, 1, 4, 400));
+    assert_ok(vram_free(stage->pool, addr, first));
+    assert_ok(vram_queue_end(first));
+    assert_ok(vram_queue_adopt(stage->device, stream, &second)); /* as if it were a new one */
+    assert_true(first != second);
+    assert_int_equal(vram_alloc(stage->pool, 40 * KIB, first, &next), VRAM_ERR_STALE);
+    fake->hold(true);
+    assert_ok(vram_alloc(stage->pool, 40 * KIB, second, &next)); /* all work of `first` was done */
+    assert_int_equal(next, addr);
+    assert_ok(vram_queue_fill(second, next, 1, 4, 400));
+    assert_ok(vram_free(stage->pool, next, second));
+    assert_ok(vram_alloc(stage->pool, 40 * KIB, stage->queue, &next));
+    assert_int_not_equal(next, addr); /* and none of `second` */
+    fake->hold(false);
+    adoption_end(second, stream);
+    stage_close(stage);
+}
+
+/* A stream that the program forgets about strands nothing: when it is idle its memory is there. */
+static void forgotten_streams_strand_nothing(void **state) {
+    struct stage *stage = *state;
+    vram_queue *forgotten;
+    vram_addr addr, next;
+    stage_open(stage, 128 * MIB, "5s");
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    assert_ok(vram_queue_adopt(stage->device, stream, &forgotten));
+    for (int i = 0; i < 20; i++) { /* small enough that nobody marks the stream */
+        assert_ok(vram_alloc(stage->pool, 5 * MIB, forgotten, &addr));
+        assert_ok(vram_queue_fill(forgotten, addr, 1, 4, 400));
+        assert_ok(vram_free(stage->pool, addr, forgotten));
+    }
+    uint64_t before = fake->calls("cuStreamWriteValue64");
+    assert_ok(vram_alloc(stage->pool, 124 * MIB, stage->queue, &next));
+    assert_int_equal(fake->calls("cuStreamWriteValue64"), before); /* not this thread's to mark */
+    adoption_end(forgotten, stream);
+    stage_close(stage);
+}
+
+/* ------------------------------------------------------------------ other devices */
+
+/* Whatever context is current on the calling thread: it stays so, and the work of the pool's own device is
+   what counts before memory is unmapped. */
+static void other_devices_may_be_current(void **state) {
+    struct stage *stage = *state;
+    vram_addr addrs[8], large;
+    stage_open(stage, 128 * MIB, "5s");
+    fake->push_other(1);
+    struct vr_cu_context *current = fake->current();
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_alloc(stage->pool, 10 * MIB, stage->queue, &addrs[i]));
+    }
+    fake->hold(true);
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_queue_fill(stage->queue, addrs[i], 1, 4, 400));
+    }
+    for (int i = 0; i < 8; i += 2) {
+        assert_ok(vram_free(stage->pool, addrs[i], stage->queue));
+    }
+    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_true(stats_of(stage->pool).reserved_bytes >= 80 * MIB); /* all of it is at work */
+    fake->hold(false);
+    assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+    assert_ok(vram_alloc(stage->pool, 70 * MIB, stage->queue, &large)); /* from holes */
+    assert_true(fake->current() == current);
+    assert_int_equal(fake->depth(), 1);
+    fake->pop();
+    stage_close(stage);
+}
+
+#undef HERE
+#define HERE(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(captures_go_on),
+        HERE(frees_in_a_capture_are_kept_for_later),
+        HERE(captured_queues_get_others_memory),
+        HERE(captures_do_not_mix),
+        HERE(hits_ask_nobody),
+        HERE(default_streams_are_told_apart),
+        HERE(recycled_handles_are_other_queues),
+        HERE(forgotten_streams_strand_nothing),
+        HERE(other_devices_may_be_current),
+    };
+    return cmocka_run_group_tests_name("cuda_pool", tests, NULL, NULL);
+}

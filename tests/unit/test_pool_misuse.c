@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_pool_misuse.c: what programs do wrong with pools, and what devices cannot do: late frees of
+ * blocks whose records stand for others, calls in a forked child, ranges that no device has, devices
+ * with next to no memory. A status each time, and nothing else.
+ */
+#include "unit/child.h"
+#include "unit/device_world.h"
+#include "vram/pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#define KIB UINT64_C(1024)
+
+static vram_pool_stats stats_of(vram_pool *pool) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    return stats;
+}
+
+static vram_pool *pool_of(struct rig *rig, const vram_pool_options *options) {
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig->device, options, &pool));
+    return pool;
+}
+
+/* ------------------------------------------------------------------ late frees */
+
+struct thief {
+    vram_pool *pool;
+    vram_queue *queue;
+    atomic_uintptr_t target; /* freed again and again, whoever has it */
+    atomic_uintptr_t won;    /* the last of these frees that succeeded */
+    atomic_bool stop;
+};
+
+static void *steal(void *argument) {
+    struct thief *thief = argument;
+    while (!atomic_load(&thief->stop)) {
+        vram_addr addr = atomic_load(&thief->target);
+        if (addr && vram_free(thief->pool, addr, thief->queue) == VRAM_OK) {
+            atomic_store(&thief->won, addr);
+        }
+    }
+    return NULL;
+}
+
+/* Whether the thief has freed that address: the same one, handed out again, cannot be told apart. */
+static bool was_stolen(struct thief *thief, vram_addr addr) {
+    for (int i = 0; i < 1000 && atomic_load(&thief->won) != addr; i++) {
+        vr_os_sleep(1000000);
+    }
+    return atomic_load(&thief->won) == addr;
+}
+
+/* Another thread frees every block a second time, at any moment. It may win the race for a block that is
+   being freed; it must never get one at another address. */
+static void second_frees_hit_no_other_block(void **state) {
+    enum { ROUNDS = 20000 };
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    struct thief thief = {.pool = pool_of(&rig, NULL), .queue = rig.queue};
+    vram_addr kept, addr;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, steal, &thief), 0);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        /* Records wander between sizes when what is free is drained and cut anew. */
+        uint64_t size = 512 + (uint64_t)(round * 2654435761u >> 20) * 64;
+        assert_ok(vram_alloc(thief.pool, size, rig.queue, &addr));
+        atomic_store(&thief.target, addr);
+        (void)vram_free(thief.pool, addr, rig.queue);
+        atomic_store(&thief.target, 0);
+        assert_ok(vram_alloc(thief.pool, size + 512, rig.queue, &kept));
+        if (round % 256 == 0) {
+            assert_ok(vram_pool_trim(thief.pool, 0));
+        }
+        if (vram_free(thief.pool, kept, rig.queue) != VRAM_OK) {
+            assert_true(was_stolen(&thief, kept));
+        }
+    }
+    atomic_store(&thief.stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(stats_of(thief.pool).live_blocks, 0);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------------- tags */
+
+/* A tag belongs to one allocation, not to the memory. */
+static void tags_do_not_stay(void **state) {
+    static const uint64_t sizes[] = {100, 5000, 70000, 3 * MIB};
+    vram_block_info info = {.size = sizeof info};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, NULL);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        vram_alloc_options options = {.size = sizeof options, .tag = "weights"};
+        vram_addr tagged, plain;
+        assert_ok(vram_alloc_with(pool, sizes[i], rig.queue, &options, &tagged));
+        assert_ok(vram_block_info_get(tagged, &info));
+        assert_string_equal(info.tag, "weights");
+        assert_ok(vram_free(pool, tagged, rig.queue));
+        assert_ok(vram_alloc(pool, sizes[i], rig.queue, &plain));
+        assert_ok(vram_block_info_get(plain, &info));
+        assert_null(info.tag);
+        assert_ok(vram_free(pool, plain, rig.queue));
+    }
+    rig_end_clean(&rig);
+}
+
+/* Wishes that any block fulfils are served from what the thread has at hand. */
+static void tagged_requests_hit(void **state) {
+    vram_alloc_options options = {.size = sizeof options, .tag = "kv", .alignment = 512};
+    vram_block_info info = {.size = sizeof info};
+    vram_addr addr, again;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, NULL);
+    assert_ok(vram_alloc(pool, 4000, rig.queue, &addr));
+    assert_ok(vram_free(pool, addr, rig.queue));
+    vram_pool_stats before = stats_of(pool);
+    assert_ok(vram_alloc_with(pool, 4000, rig.queue, &options, &again));
+    assert_int_equal(again, addr);
+    assert_int_equal(stats_of(pool).hits, before.hits + 1);
+    assert_int_equal(stats_of(pool).misses, before.misses);
+    assert_ok(vram_block_info_get(again, &info));
+    assert_string_equal(info.tag, "kv");
+    assert_ok(vram_free(pool, again, rig.queue));
+    rig_end_clean(&rig);
+}
+
+/* -------------------------------------------------------------- sizes, alignments */
+
+/* No sum of a size and an alignment comes round to something small. */
+static void wide_alignments_do_not_overflow(void **state) {
+    static const uint64_t sizes[] = {UINT64_MAX,        UINT64_MAX - 511, UINT64_MAX - 2 * MIB,
+                                     UINT64_MAX / 2,    UINT64_MAX / 4,   UINT64_MAX / 4 - 512,
+                                     UINT64_C(1) << 40, UINT64_C(1) << 62};
+    (void)state;
+    for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
+        vram_pool_options options = {.size = sizeof options, .flags = flags};
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_of(&rig, &options);
+        vram_device_info info = {.size = sizeof info};
+        vram_addr addr = 77;
+        assert_ok(vram_device_describe(rig.device, &info));
+        uint64_t granule = flags ? info.alloc_granule.value : info.vmm_granule.value;
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            for (uint64_t align = 256; align <= granule; align *= 2) {
+                vram_alloc_options wide = {.size = sizeof wide, .alignment = align};
+                vram_status status = vram_alloc_with(pool, sizes[i], rig.queue, &wide, &addr);
+                assert_true(status == VRAM_ERR_OVERFLOW || vram_status_is_exhausted(status));
+                assert_int_equal(vram_error_get()->status, status);
+            }
+        }
+        assert_int_equal(addr, 77);
+        assert_int_equal(stats_of(pool).reserved_bytes, 0);
+        rig_end_clean(&rig);
+    }
+}
+
+/* 0 bytes have the same rights as any: an address of their own, aligned, freed once. */
+static void nothing_can_be_aligned(void **state) {
+    vram_addr addrs[14];
+    int count = 0;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, NULL);
+    for (uint64_t align = 256; align <= 2 * MIB; align *= 2) {
+        vram_alloc_options options = {.size = sizeof options, .alignment = align};
+        assert_ok(vram_alloc_with(pool, 0, rig.queue, &options, &addrs[count]));
+        assert_int_equal(addrs[count] % align, 0);
+        for (int i = 0; i < count; i++) {
+            assert_int_not_equal(addrs[i], addrs[count]);
+        }
+        count++;
+    }
+    assert_int_equal(stats_of(pool).requested_bytes, 0);
+    assert_int_equal(stats_of(pool).live_blocks, count);
+    while (count-- > 0) {
+        assert_ok(vram_free(pool, addrs[count], rig.queue));
+        assert_int_equal(vram_free(pool, addrs[count], rig.queue), VRAM_ERR_INVALID);
+    }
+    rig_end_clean(&rig);
+}
+
+/* ---------------------------------------------------------------------- children */
+
+struct family {
+    struct rig rig;
+    vram_pool *pool;
+    vram_addr live;
+};
+
+/* Every call on a parent's pool, in the child. */
+static int use_parents_pool(void *argument) {
+    struct family *family = argument;
+    vram_pool *pool = family->pool, *made = NULL;
+    vram_queue *queue = family->rig.queue;
+    vram_block_info info = {.size = sizeof info};
+    vram_pool_stats stats = {.size = sizeof stats};
+    vram_alloc_options options = {.size = sizeof options};
+    vram_addr addr;
+    const vram_status answers[] = {
+        vram_alloc(pool, 4096, queue, &addr),
+        vram_alloc(pool, 3 * MIB, NULL, &addr),
+        vram_alloc_with(pool, 4096, queue, &options, &addr),
+        vram_free(pool, family->live, queue),
+        vram_free(pool, family->live, NULL),
+        vram_use(family->live, queue),
+        vram_pin(family->live),
+        vram_unpin(family->live),
+        vram_block_info_get(family->live, &info),
+        vram_pool_warm(pool, 4096, 2, queue),
+        vram_pool_trim(pool, 0),
+        vram_pool_stats_get(pool, &stats),
+        vram_pool_create(family->rig.device, NULL, &made),
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        if (answers[i] != VRAM_ERR_FORKED) {
+            print_error("call %zu answered %s\n", i, vram_status_name(answers[i]));
+            return (int)i + 1;
+        }
+    }
+    return vram_pool_destroy(pool) == VRAM_OK ? 0 : 100; /* forgets it, without a word */
+}
+
+/* The same, and then the child has a pool of its own. */
+static int use_own_pool(void *argument) {
+    int answer = use_parents_pool(argument);
+    if (answer) {
+        return answer;
+    }
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, NULL);
+    vram_addr addrs[40];
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 40; i++) {
+            assert_ok(vram_alloc(pool, 4096, rig.queue, &addrs[i]));
+        }
+        for (int i = 0; i < 40; i++) {
+            assert_ok(vram_free(pool, addrs[i], rig.queue));
+        }
+    }
+    assert_true(stats_of(pool).hits > 0);
+    assert_int_equal(stats_of(pool).live_blocks, 0);
+    assert_ok(vram_pool_trim(pool, 0)); /* reaches into this thread's cache */
+    assert_int_equal(stats_of(pool).reserved_bytes, 0);
+    rig_end_clean(&rig);
+    return 0;
+}
+
+/* A clone behind the C library's back: no handler runs. */
+static int in_clone(int (*work)(void *argument), void *argument) {
+    fflush(NULL);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        alarm(CHILD_SECONDS);
+        child_leave(work(argument));
+    }
+    return child_end(child);
+}
+
+static void children_have_no_pools(void **state) {
+    static const char *const backends[] = {"host", "sim"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct family family = {.rig = rig_make(backends[i], "memory=1G")};
+        vram_queue *queue = family.rig.queue;
+        vram_addr cached[4];
+        family.pool = pool_of(&family.rig, NULL);
+        for (int n = 0; n < 4; n++) { /* so that the thread has something at hand */
+            assert_ok(vram_alloc(family.pool, 4096, queue, &cached[n]));
+        }
+        for (int n = 0; n < 3; n++) {
+            assert_ok(vram_free(family.pool, cached[n], queue));
+        }
+        family.live = cached[3];
+        assert_int_equal(in_child(use_own_pool, &family), 0);
+        assert_int_equal(in_clone(use_own_pool, &family), 0);
+        assert_ok(vram_free(family.pool, family.live, queue)); /* the parent never noticed */
+        assert_int_equal(stats_of(family.pool).live_blocks, 0);
+        vram_device_close(family.rig.device);
+        vram_context_destroy(family.rig.context);
+    }
+}
+
+/* --------------------------------------------------------------- odd devices */
+
+/* Devices of one granule or two, and of less than one: what is there can be had, to the last one. */
+static void tiny_devices_give_what_they_have(void **state) {
+    static const struct {
+        const char *sim;
+        uint64_t small,
+            large; /* the largest sizes that must be served, one after the other; 0: none */
+    } rows[] = {
+        {"memory=64K", 0, 0},
+        {"memory=1M", 0, 0},
+        {"memory=2M", 1, 2 * MIB},
+        {"memory=3M", 32 * KIB, 2 * MIB},
+        {"memory=4M", 1, 4 * MIB},
+        {"memory=64K,vmm=off", 32 * KIB, 64 * KIB},
+        {"memory=100K,vmm=off", 1, 64 * KIB},
+        {"memory=1M,vmm=off", 1, MIB},
+        {"memory=3M,vmm=off", 1, 3 * MIB},
+        {"memory=64K,granule=64K", 1, 64 * KIB},
+        {"memory=192K,granule=64K", 32 * KIB, 192 * KIB},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct rig rig = rig_make("sim", rows[i].sim);
+        vram_pool *pool = pool_of(&rig, NULL);
+        const uint64_t sizes[] = {rows[i].small, rows[i].large};
+        for (int n = 0; n < 6; n++) {
+            vram_addr addr;
+            uint64_t size = sizes[n % 2];
+            vram_status status = vram_alloc(pool, size ? size : 1, rig.queue, &addr);
+            if (size) {
+                if (status != VRAM_OK) {
+                    print_error("%s: %llu bytes: %s\n", rows[i].sim, (unsigned long long)size,
+                                vram_error_get()->text);
+                }
+                assert_ok(status);
+                assert_ok(vram_free(pool, addr, rig.queue));
+            } else {
+                assert_int_equal(status, VRAM_ERR_DEVICE_MEMORY);
+                assert_int_equal(vram_error_get()->status, status);
+            }
+        }
+        rig_end_clean(&rig);
+    }
+}
+
+/* Addresses are finite. A range that was asked for is refused with what to do about it. */
+static void ranges_are_refused_in_words(void **state) {
+    static const uint64_t sizes[] = {UINT64_MAX, UINT64_MAX / 2 + 1, UINT64_C(1) << 62,
+                                     UINT64_C(1) << 60};
+    static const char *const backends[] = {"host", "sim"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct rig rig = rig_make(backends[i], "memory=1G");
+        for (size_t n = 0; n < sizeof sizes / sizeof sizes[0]; n++) {
+            vram_pool_options options = {.size = sizeof options, .range_bytes = sizes[n]};
+            vram_pool *pool = NULL;
+            vram_status status = vram_pool_create(rig.device, &options, &pool);
+            assert_true(status == VRAM_ERR_OVERFLOW || vram_status_is_exhausted(status));
+            assert_int_equal(vram_error_get()->status, status);
+            assert_non_null(strstr(vram_error_get()->text, "range_bytes"));
+            assert_null(pool);
+        }
+        vram_device_close(rig.device);
+        vram_context_destroy(rig.context);
+    }
+}
+
+static vram_status tight_reserve(struct vr_device *device, uint64_t bytes, uint64_t align,
+                                 vram_addr *addr) {
+    if (bytes > 64 * MIB) {
+        return vr_error_set(VRAM_ERR_DEVICE_MEMORY, "hook", "reserve", 1, "refused");
+    }
+    return hook.vmm->reserve(device, bytes, align, addr);
+}
+
+/* Where nothing was asked for, less will do; what the range cannot hold is refused as such. */
+static void tight_systems_get_smaller_ranges(void **state) {
+    vram_addr addr, none;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    hook_set(rig.device);
+    hook.vmm_copy.reserve = tight_reserve;
+    vram_pool *pool = pool_of(&rig, NULL);
+    expect_no_record();
+    assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &addr));
+    assert_int_equal(vram_alloc(pool, 40 * MIB, rig.queue, &none), VRAM_ERR_FRAGMENTED);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    rig_end_clean(&rig);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(second_frees_hit_no_other_block),
+        HERE(tags_do_not_stay),
+        HERE(tagged_requests_hit),
+        HERE(wide_alignments_do_not_overflow),
+        HERE(nothing_can_be_aligned),
+        HERE(children_have_no_pools),
+        HERE(tiny_devices_give_what_they_have),
+        HERE(ranges_are_refused_in_words),
+        HERE(tight_systems_get_smaller_ranges),
+    };
+    return cmocka_run_group_tests_name("pool_misuse", tests, NULL, NULL);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_pool_order.c: in deterministic pools addresses follow from the order of the program's calls alone:
+ * not from how fast a device is, which numbers its queues have, or which threads ask.
+ */
+#include "unit/device_world.h"
+#include "vram/pool.h"
+
+#include <pthread.h>
+
+#define KIB UINT64_C(1024)
+
+enum { STEPS = 600, SLOTS = 24, QUEUES = 6, RUNS = 4 };
+
+/* One run of the same program. */
+struct run {
+    struct rig rig;
+    vram_queue *queues[QUEUES];
+    vram_pool *pool;
+    vram_addr held[SLOTS], base;
+    uint64_t offsets[STEPS];
+    unsigned seed;
+    bool hasty; /* the host waits for the device after each step */
+    bool relay; /* each step is another thread's */
+};
+
+static unsigned chance(struct run *run, unsigned below) {
+    run->seed = run->seed * 1664525 + 1013904223;
+    return (run->seed >> 8) % below;
+}
+
+/* Sizes come in runs, as in programs, so that the engine makes use of what it has learnt of a queue. */
+static uint64_t next_size(struct run *run, unsigned step) {
+    static const uint64_t sizes[] = {700, 40 * KIB, 300 * KIB, MIB, 5 * MIB};
+    return step % 16 < 12 ? sizes[step / 16 % 5] : 1 + chance(run, 3 * MIB);
+}
+
+static void wait_for_all(struct run *run) {
+    for (int i = 0; i < QUEUES; i++) {
+        assert_ok(vram_queue_wait(run->queues[i], VRAM_TIMEOUT_DEFAULT));
+    }
+}
+
+struct step {
+    struct run *run;
+    unsigned number;
+};
+
+/* Frees a block, used by another queue now and then, or pinned; allocates another; ends a queue. */
+static void *take_step(void *argument) {
+    const struct step *step = argument;
+    struct run *run = step->run;
+    unsigned slot = chance(run, SLOTS), at = chance(run, QUEUES), other = chance(run, QUEUES);
+    vram_queue *queue = run->queues[at];
+    if (run->held[slot] && chance(run, 3) == 0) {
+        assert_ok(vram_queue_fill(run->queues[other], run->held[slot], 1, 1, 256));
+        assert_ok(vram_use(run->held[slot], run->queues[other]));
+    }
+    bool pinned = run->held[slot] && chance(run, 8) == 0;
+    if (pinned) {
+        assert_ok(vram_pin(run->held[slot]));
+    }
+    bool idle =
+        chance(run, 16) == 0; /* freed in nobody's time, which takes that its work is done */
+    if (idle) {
+        wait_for_all(run);
+    }
+    assert_ok(vram_free(run->pool, run->held[slot], idle ? NULL : queue));
+    vram_addr freed = run->held[slot];
+    assert_ok(vram_alloc(run->pool, next_size(run, step->number), queue, &run->held[slot]));
+    assert_ok(vram_queue_fill(queue, run->held[slot], 2, 1, 256));
+    if (pinned) {
+        assert_ok(vram_unpin(freed));
+    }
+    run->base = run->base ? run->base : run->held[slot];
+    run->offsets[step->number] = run->held[slot] - run->base;
+    if (chance(run, 40) == 0) { /* its frees are everybody's from here on */
+        vram_queue_destroy(run->queues[at]);
+        assert_ok(vram_queue_create(run->rig.device, NULL, &run->queues[at]));
+    }
+    if (run->hasty) {
+        wait_for_all(run);
+    }
+    return NULL;
+}
+
+static void run_once(struct run *run, const char *sim, unsigned queues_before) {
+    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
+    vram_queue *before[8];
+    run->rig = rig_make("sim", sim);
+    for (unsigned i = 0; i < queues_before; i++) { /* other numbers for those that follow */
+        assert_ok(vram_queue_create(run->rig.device, NULL, &before[i]));
+    }
+    for (int i = 0; i < QUEUES; i++) {
+        assert_ok(vram_queue_create(run->rig.device, NULL, &run->queues[i]));
+    }
+    assert_ok(vram_pool_create(run->rig.device, &options, &run->pool));
+    run->seed = 4;
+    for (unsigned i = 0; i < STEPS; i++) {
+        struct step step = {run, i};
+        pthread_t thread;
+        if (run->relay) {
+            assert_int_equal(pthread_create(&thread, NULL, take_step, &step), 0);
+            pthread_join(thread, NULL);
+        } else {
+            take_step(&step);
+        }
+    }
+    rig_end_clean(&run->rig);
+}
+
+static void the_order_of_calls_decides(void **state) {
+    static struct run runs[RUNS];
+    (void)state;
+    memset(runs, 0, sizeof runs);
+    runs[1].hasty = true;
+    runs[3].relay = true;
+    run_once(&runs[0], "memory=16G", 0);
+    run_once(&runs[1], "memory=16G,profile=h200", 3);
+    run_once(&runs[2], "memory=16G,lag=300,seed=9", 5);
+    run_once(&runs[3], "memory=16G,lag=20,seed=2", 1);
+    for (int i = 1; i < RUNS; i++) {
+        for (int at = 0; at < STEPS; at++) {
+            if (runs[i].offsets[at] != runs[0].offsets[at]) {
+                fail_msg("run %d, step %d: 0x%llx, not 0x%llx", i, at,
+                         (unsigned long long)runs[i].offsets[at],
+                         (unsigned long long)runs[0].offsets[at]);
+            }
+        }
+    }
+}
+
+/* Memory of queues that have ended is not lost to a deterministic pool. */
+static void ended_queues_leave_their_memory(void **state) {
+    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
+    vram_pool_stats stats = {.size = sizeof stats};
+    vram_pool *pool;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=256M,lag=10");
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    for (int i = 0; i < 100; i++) {
+        vram_queue *queue;
+        vram_addr large, small;
+        assert_ok(vram_queue_create(rig.device, NULL, &queue));
+        assert_ok(vram_alloc(pool, 20 * MIB, queue, &large));
+        assert_ok(vram_alloc(pool, 100, queue, &small));
+        assert_ok(vram_queue_fill(queue, large, 1, 1, MIB));
+        assert_ok(vram_use(small, rig.queue));
+        assert_ok(vram_free(pool, large, queue));
+        assert_ok(vram_free(pool, small, queue));
+        vram_queue_destroy(queue);
+    }
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    assert_true(stats.reserved_bytes <= 32 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* Giving memory back waits for the work, since it may not depend on how far that has come. */
+static void trims_wait_for_the_work(void **state) {
+    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
+    vram_pool_stats stats = {.size = sizeof stats};
+    vram_pool *pool;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=256M,lag=1000");
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &addr));
+    assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, MIB));
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    assert_int_equal(stats.reserved_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(the_order_of_calls_decides),
+        HERE(ended_queues_leave_their_memory),
+        HERE(trims_wait_for_the_work),
+    };
+    return cmocka_run_group_tests_name("pool_order", tests, NULL, NULL);
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_pool_stats.c: what a pool says of itself, while other threads hold caches, after they and their
+ * queues have ended, and at its peaks.
+ */
+#include "unit/device_world.h"
+#include "vram/pool.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#define KIB UINT64_C(1024)
+
+static vram_pool_stats stats_of(vram_pool *pool) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    return stats;
+}
+
+static uint64_t rounded(uint64_t size) {
+    return size ? (size + 511) / 512 * 512 : 512;
+}
+
+/* ------------------------------------------------------------------------- peaks */
+
+/* Small and large blocks lie apart, and their peaks need not come together. */
+static void the_peak_is_of_all_blocks_together(void **state) {
+    vram_pool *pool;
+    vram_addr small[64], large;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_ok(vram_alloc(pool, 100 * MIB, rig.queue, &large));
+    vram_pool_stats first = stats_of(pool);
+    assert_int_equal(first.peak_allocated_bytes, 100 * MIB);
+    assert_ok(vram_free(pool, large, rig.queue));
+    assert_ok(vram_pool_trim(pool, 0)); /* nothing is live or cached any more */
+    for (int i = 0; i < 64; i++) {
+        assert_ok(vram_alloc(pool, 32 * KIB, rig.queue, &small[i]));
+    }
+    vram_pool_stats second = stats_of(pool);
+    assert_true(second.allocated_bytes + second.cached_bytes >= 2 * MIB);
+    assert_int_equal(second.peak_allocated_bytes, 100 * MIB); /* not 102 */
+    assert_ok(vram_alloc(pool, 99 * MIB, rig.queue, &large));
+    vram_pool_stats third = stats_of(pool);
+    assert_int_equal(third.peak_allocated_bytes, third.allocated_bytes + third.cached_bytes);
+    rig_end_clean(&rig);
+}
+
+/* What the program and its threads have between them, live or at hand, at every moment. */
+static void the_peak_is_exact(void **state) {
+    enum { SLOTS = 40 };
+    for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags++) { /* each mode in both orders */
+        vram_pool_options options = {.size = sizeof options, .flags = flags};
+        vram_addr held[SLOTS] = {0};
+        uint64_t most = 0;
+        unsigned seed = 7;
+        vram_pool *pool;
+        (void)state;
+        struct rig rig = rig_make("sim", "memory=1G,lag=3");
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        for (int i = 0; i < 3000; i++) {
+            seed = seed * 1664525 + 1013904223;
+            unsigned slot = (seed >> 8) % SLOTS;
+            uint64_t size = seed >> 30 ? (seed >> 14) % (40 * KIB) : (seed >> 10) % (4 * MIB);
+            assert_ok(vram_free(pool, held[slot], rig.queue));
+            held[slot] = 0;
+            if (seed & 4096) {
+                assert_ok(vram_alloc(pool, size, rig.queue, &held[slot]));
+            }
+            vram_pool_stats stats = stats_of(pool);
+            uint64_t out = stats.allocated_bytes + stats.cached_bytes;
+            most = out > most ? out : most;
+            assert_true(stats.peak_allocated_bytes >= most);
+            assert_true(stats.peak_allocated_bytes <= stats.peak_reserved_bytes);
+            /* A call takes one block and up to sixteen more of its size. */
+            assert_true(stats.peak_allocated_bytes <= most + (size <= 32 * KIB ? MIB : 0));
+            most = stats.peak_allocated_bytes;
+        }
+        rig_end_clean(&rig);
+    }
+}
+
+/* ----------------------------------------------------------------------- threads */
+
+/* A thread that does its work, then waits with its caches full until it is told to end. */
+struct worker {
+    vram_pool *pool;
+    vram_queue *queue;
+    uint64_t size;
+    unsigned kept; /* blocks that stay live */
+    vram_addr addrs[32];
+    sem_t done, end;
+    pthread_t thread;
+};
+
+static void *work(void *argument) {
+    struct worker *worker = argument;
+    for (unsigned i = 0; i < 32; i++) {
+        assert_ok(vram_alloc(worker->pool, worker->size, worker->queue, &worker->addrs[i]));
+    }
+    for (unsigned i = worker->kept; i < 32; i++) {
+        assert_ok(vram_free(worker->pool, worker->addrs[i], worker->queue));
+    }
+    sem_post(&worker->done);
+    sem_wait(&worker->end);
+    return NULL;
+}
+
+static void expect_sums(vram_pool *pool, const struct worker *workers, unsigned count) {
+    uint64_t live = 0, requested = 0, allocated = 0;
+    vram_pool_stats stats = stats_of(pool);
+    for (unsigned i = 0; i < count; i++) {
+        live += workers[i].kept;
+        requested += workers[i].kept * workers[i].size;
+        allocated += workers[i].kept * rounded(workers[i].size);
+    }
+    assert_int_equal(stats.live_blocks, live);
+    assert_int_equal(stats.requested_bytes, requested);
+    assert_int_equal(stats.allocated_bytes, allocated);
+    assert_int_equal(stats.allocs, 32 * count);
+    assert_int_equal(stats.frees, 32 * count - live);
+    assert_int_equal(stats.hits + stats.misses, stats.allocs);
+    assert_true(stats.returns <= stats.frees);
+    assert_true(stats.reserved_bytes >= stats.allocated_bytes + stats.cached_bytes);
+    assert_true(stats.peak_requested_bytes >= requested);
+    assert_true(stats.peak_allocated_bytes >= stats.allocated_bytes + stats.cached_bytes);
+}
+
+static void other_threads_caches_are_counted(void **state) {
+    enum { CREW = 5 };
+    static const uint64_t sizes[CREW] = {300000, 50000, 30000, 4096, 100};
+    static struct worker workers[CREW];
+    vram_pool *pool;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    for (unsigned i = 0; i < CREW; i++) {
+        struct worker *worker = &workers[i];
+        *worker = (struct worker){.pool = pool, .size = sizes[i], .kept = i * 3};
+        assert_ok(vram_queue_create(rig.device, NULL, &worker->queue));
+        sem_init(&worker->done, 0, 0);
+        sem_init(&worker->end, 0, 0);
+        assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
+        sem_wait(&worker->done);
+        expect_sums(pool, workers, i + 1);
+    }
+    uint64_t cached = stats_of(pool).cached_bytes;
+    assert_true(cached >= 17 * 4096);
+    assert_true(stats_of(pool).thread_cache_bytes > 0);
+    for (unsigned i = 0; i < CREW; i++) { /* threads end, then their queues: nothing is forgotten */
+        sem_post(&workers[i].end);
+        pthread_join(workers[i].thread, NULL);
+        expect_sums(pool, workers, CREW);
+        vram_queue_destroy(workers[i].queue);
+        expect_sums(pool, workers, CREW);
+    }
+    assert_true(stats_of(pool).cached_bytes < cached);
+    assert_int_equal(stats_of(pool).thread_cache_bytes, 0);
+    for (unsigned i = 0; i < CREW; i++) {
+        for (unsigned n = 0; n < workers[i].kept; n++) {
+            assert_ok(vram_free(pool, workers[i].addrs[n], rig.queue));
+        }
+    }
+    assert_int_equal(stats_of(pool).live_blocks, 0);
+    assert_int_equal(stats_of(pool).requested_bytes, 0);
+    assert_int_equal(stats_of(pool).allocated_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------------- slack */
+
+/* How much may be held beyond the need before memory is moved is the program's to say. */
+static void slack_is_the_programs(void **state) {
+    enum { PAIRS = 16 };
+    static const uint64_t slacks[] = {1, 512 * MIB};
+    uint64_t moved[2], reserved[2];
+    (void)state;
+    assert_ok(vram_option_set("move_credit", "1s")); /* time enough to move */
+    for (int run = 0; run < 2; run++) {
+        vram_pool_options options = {.size = sizeof options, .slack_bytes = slacks[run]};
+        vram_addr addrs[2 * PAIRS], large;
+        vram_pool *pool;
+        struct rig rig = rig_make("sim", "memory=4G");
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        for (int i = 0; i < 2 * PAIRS; i++) {
+            assert_ok(vram_alloc(pool, 4 * MIB, rig.queue, &addrs[i]));
+        }
+        for (int i = 0; i < 2 * PAIRS; i += 2) {
+            assert_ok(vram_free(pool, addrs[i], rig.queue));
+        }
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_ok(vram_alloc(pool, PAIRS * 4 * MIB, rig.queue, &large));
+        moved[run] = stats_of(pool).moved_bytes;
+        reserved[run] = stats_of(pool).reserved_bytes;
+        rig_end_clean(&rig);
+    }
+    assert_true(moved[0] > 0);
+    assert_int_equal(moved[1], 0);
+    assert_true(reserved[0] < reserved[1]);
+}
+
+/* ------------------------------------------------------------------------ warming */
+
+/* Warming is no request: it leaves memory behind, and no peak that the program never had. */
+static void warming_is_not_counted(void **state) {
+    vram_pool *pool;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_ok(vram_pool_warm(pool, 3 * MIB, 10, rig.queue));
+    assert_ok(vram_pool_warm(pool, 1000, 100, rig.queue));
+    assert_int_equal(vram_pool_warm(pool, 300 * MIB, 10, rig.queue), VRAM_ERR_DEVICE_MEMORY);
+    vram_pool_stats stats = stats_of(pool);
+    assert_true(stats.reserved_bytes >= 30 * MIB);
+    assert_int_equal(stats.allocs + stats.frees + stats.hits + stats.misses + stats.returns, 0);
+    assert_int_equal(stats.requested_bytes + stats.allocated_bytes + stats.live_blocks, 0);
+    assert_int_equal(stats.peak_requested_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(the_peak_is_of_all_blocks_together),
+        HERE(the_peak_is_exact),
+        HERE(other_threads_caches_are_counted),
+        HERE(slack_is_the_programs),
+        HERE(warming_is_not_counted),
+    };
+    return cmocka_run_group_tests_name("pool_stats", tests, NULL, NULL);
+}

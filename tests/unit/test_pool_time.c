@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_pool_time.c: pools and the time of queues, on the host, where gates hold work up for as long as a
+ * test wants: one queue that does not come on keeps no other's memory from being found, waited for and
+ * reused, and whatever the moment, nobody gets memory that is at work.
+ */
+#include "unit/device_world.h"
+#include "vram/pool.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#define KIB UINT64_C(1024)
+
+static vram_pool_stats stats_of(vram_pool *pool) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    return stats;
+}
+
+/* ------------------------------------------------------------------------ gates */
+
+/* Work that ends when the gate is opened. */
+struct gate {
+    vram_kernel *kernel;
+    atomic_bool open;
+};
+
+static void gate_kernel(const vram_kernel_call *call) {
+    atomic_bool *open = *(atomic_bool *const *)call->arguments[0];
+    while (!atomic_load(open)) {
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+}
+
+static void gate_make(struct rig *rig, struct gate *gate) {
+    vram_kernel_source source = {.size = sizeof source,
+                                 .format = VRAM_KERNEL_C,
+                                 .code = (const void *)(uintptr_t)gate_kernel,
+                                 .entry = "gate"};
+    atomic_store(&gate->open, false);
+    assert_ok(vram_kernel_create(rig->device, &source, &gate->kernel));
+}
+
+static void gate_pass(struct gate *gate, vram_queue *queue) {
+    atomic_bool *open = &gate->open;
+    vram_launch launch = {.size = sizeof launch,
+                          .groups = {1, 1, 1},
+                          .group_size = {1, 1, 1},
+                          .argument_count = 1,
+                          .arguments = (const void *const[]){&open},
+                          .argument_bytes = (const size_t[]){sizeof open}};
+    assert_ok(vram_queue_launch(queue, gate->kernel, &launch));
+}
+
+static void *open_later(void *argument) {
+    nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+    atomic_store(&((struct gate *)argument)->open, true);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------------ scenes */
+
+/* A host device that may hold `limit`, a queue that stands before a closed gate, and two that do not. */
+struct scene {
+    struct rig rig;
+    struct gate stuck_gate, gate;
+    vram_queue *stuck, *other;
+    vram_pool *pool;
+    uint64_t granule;
+};
+
+static void scene_make(struct scene *scene, const char *limit, const char *timeout) {
+    vram_device_info info = {.size = sizeof info};
+    assert_ok(vram_option_set("device_limit", limit));
+    assert_ok(vram_option_set("wait_timeout", timeout));
+    scene->rig = rig_make("host", NULL);
+    assert_ok(vram_device_describe(scene->rig.device, &info));
+    scene->granule = info.vmm_granule.value;
+    assert_ok(vram_queue_create(scene->rig.device, NULL, &scene->stuck));
+    assert_ok(vram_queue_create(scene->rig.device, NULL, &scene->other));
+    assert_ok(vram_pool_create(scene->rig.device, NULL, &scene->pool));
+    gate_make(&scene->rig, &scene->stuck_gate);
+    gate_make(&scene->rig, &scene->gate);
+    gate_pass(&scene->stuck_gate, scene->stuck);
+}
+
+static void scene_end(struct scene *scene) {
+    atomic_store(&scene->stuck_gate.open, true);
+    atomic_store(&scene->gate.open, true);
+    vram_device_close(scene->rig.device);
+    vram_context_destroy(scene->rig.context);
+}
+
+enum { MANY = 200, FEW = 8 };
+
+static void alloc_all(struct scene *scene, vram_queue *queue, uint64_t bytes, vram_addr *addrs,
+                      uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        assert_ok(vram_alloc(scene->pool, bytes, queue, &addrs[i]));
+    }
+}
+
+/* Frees every other one, so that no two holes come together. */
+static void free_scattered(struct scene *scene, vram_queue *queue, const vram_addr *addrs,
+                           uint32_t count) {
+    for (uint32_t i = 0; i < count; i += 2) {
+        assert_ok(vram_free(scene->pool, addrs[i], queue));
+    }
+}
+
+/* ------------------------------------------------------------------------- tests */
+
+/* A hundred frees of a queue that does not come on lie before those of one that has. */
+static void stuck_queues_hide_nobody(void **state) {
+    static vram_addr hidden[MANY], scattered[FEW];
+    struct scene scene;
+    vram_addr large;
+    (void)state;
+    scene_make(&scene, "64M", "2s");
+    alloc_all(&scene, scene.other, 4 * MIB, scattered, FEW);
+    alloc_all(&scene, scene.stuck, 40 * KIB, hidden, MANY);
+    free_scattered(&scene, scene.stuck, hidden, MANY);
+    free_scattered(&scene, scene.other, scattered, FEW);
+    assert_ok(vram_queue_wait(scene.other, VRAM_TIMEOUT_DEFAULT));
+    /* Put together from what is free: nothing else is left under the limit. */
+    uint64_t size = 64 * MIB - stats_of(scene.pool).reserved_bytes + 8 * MIB;
+    assert_ok(vram_alloc(scene.pool, size, scene.rig.queue, &large));
+    for (uint32_t i = 0; i < MANY; i += 2) {
+        assert_true(hidden[i] + 40 * KIB <= large || large + size <= hidden[i]);
+    }
+    scene_end(&scene);
+}
+
+/* What is waited for is memory, not the queue that was first. */
+static void waiting_does_not_stop_at_the_oldest(void **state) {
+    static vram_addr hidden[FEW], scattered[FEW];
+    struct scene scene;
+    vram_addr large;
+    pthread_t thread;
+    (void)state;
+    scene_make(&scene, "64M", "10s");
+    alloc_all(&scene, scene.other, 4 * MIB, scattered, FEW);
+    alloc_all(&scene, scene.stuck, 40 * KIB, hidden, FEW);
+    free_scattered(&scene, scene.stuck, hidden, FEW);
+    gate_pass(&scene.gate, scene.other);
+    free_scattered(&scene, scene.other, scattered, FEW);
+    uint64_t size = 64 * MIB - stats_of(scene.pool).reserved_bytes + 8 * MIB;
+    assert_int_equal(pthread_create(&thread, NULL, open_later, &scene.gate), 0);
+    uint64_t before = vr_os_now();
+    assert_ok(vram_alloc(scene.pool, size, scene.rig.queue, &large));
+    assert_true(atomic_load(&scene.gate.open)); /* not earlier */
+    assert_true(vr_os_now() - before < 5 * SECOND);
+    pthread_join(thread, NULL);
+    scene_end(&scene);
+}
+
+/* That a marker was recorded means nothing; that it has been reached does. */
+static void recorded_is_not_passed(void **state) {
+    struct scene scene;
+    vram_addr freed, next;
+    vram_point point;
+    (void)state;
+    scene_make(&scene, "64M", "2s");
+    assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.other, &freed));
+    gate_pass(&scene.gate, scene.other);
+    assert_ok(vram_free(scene.pool, freed, scene.other));
+    assert_ok(vram_queue_mark(scene.other, &point));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.rig.queue, &next));
+        assert_true(next + 300 * KIB <= freed || freed + 300 * KIB <= next);
+    }
+    scene_end(&scene);
+}
+
+/* A free is marked where it is made when much is freed: what the queue is given later is not waited for. */
+static void later_work_is_not_waited_for(void **state) {
+    struct scene scene;
+    vram_addr freed, next;
+    (void)state;
+    scene_make(&scene, "64M", "2s");
+    assert_ok(vram_alloc(scene.pool, 48 * MIB, scene.other, &freed));
+    assert_ok(vram_free(scene.pool, freed, scene.other));
+    gate_pass(&scene.gate, scene.other); /* stays closed */
+    assert_ok(vram_alloc(scene.pool, 48 * MIB, scene.rig.queue, &next));
+    scene_end(&scene);
+}
+
+/* One marker for each queue that uses a block, the latest; it is free when all of them are. */
+static void all_users_count(void **state) {
+    struct scene scene;
+    struct gate second;
+    vram_addr used, next;
+    (void)state;
+    scene_make(&scene, "64M", "2s");
+    gate_make(&scene.rig, &second);
+    assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.rig.queue, &used));
+    assert_ok(vram_use(used, scene.other));
+    assert_ok(vram_queue_wait(scene.other, VRAM_TIMEOUT_DEFAULT));
+    uint64_t blocks = vr_mem_live_blocks();
+    for (int i = 0; i < 1000; i++) {
+        assert_ok(vram_use(used, scene.other));
+    }
+    assert_ok(vram_queue_wait(scene.other, VRAM_TIMEOUT_DEFAULT));
+    assert_true(vr_mem_live_blocks() <= blocks + 1); /* no list that grows */
+    gate_pass(&scene.gate, scene.other);
+    assert_ok(vram_use(used, scene.other));
+    gate_pass(&second, scene.other);
+    assert_ok(vram_use(used, scene.other)); /* behind the second gate now */
+    assert_ok(vram_use(used, scene.stuck));
+    assert_ok(vram_free(scene.pool, used, scene.rig.queue));
+    atomic_bool *gates[] = {&scene.gate.open, &second.open, &scene.stuck_gate.open};
+    vram_queue *queues[] = {NULL, scene.other, scene.stuck};
+    for (int i = 0; i < 3; i++) {
+        assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.rig.queue, &next));
+        assert_int_not_equal(next, used);
+        atomic_store(gates[i], true);
+        if (queues[i]) {
+            assert_ok(vram_queue_wait(queues[i], VRAM_TIMEOUT_DEFAULT));
+        }
+    }
+    assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.rig.queue, &next));
+    assert_int_equal(next, used);
+    scene_end(&scene);
+}
+
+/* Two threads tell of uses on one queue: the later point counts, whoever comes to write it down first. */
+static void use_again(void *argument) {
+    struct scene *scene = argument;
+    vram_addr *addr = (vram_addr *)&scene->granule; /* lent for the purpose */
+    assert_ok(vram_use(*addr, scene->stuck));
+}
+
+static void the_later_use_counts(void **state) {
+    struct scene scene;
+    vram_addr used, next;
+    (void)state;
+    scene.rig = rig_make("sim", "memory=1G,lag=10000");
+    hook_set(scene.rig.device);
+    assert_ok(vram_queue_create(scene.rig.device, NULL, &scene.stuck));
+    assert_ok(vram_pool_create(scene.rig.device, NULL, &scene.pool));
+    assert_ok(vram_alloc(scene.pool, 4096, scene.rig.queue, &used));
+    scene.granule = used;
+    hook.argument = &scene;
+    hook.signal_meanwhile = use_again; /* inside the first one's marker, with a later number */
+    assert_ok(vram_use(used, scene.stuck));
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, scene.stuck);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    vr_store(&queue->settled, 1, VR_RELEASE); /* it has come as far as the first use */
+    assert_ok(vram_free(scene.pool, used, scene.rig.queue));
+    assert_ok(vram_alloc(scene.pool, 4096, scene.rig.queue, &next));
+    assert_int_not_equal(next, used);
+    hook.poll_answer = VRAM_OK;
+    vr_leave(queue);
+    rig_end_clean(&scene.rig);
+}
+
+/* ---------------------------------------------------------------- simulated queues */
+
+/* A driver that cannot answer has not said that the work is done. */
+static void errors_are_not_taken_for_the_end(void **state) {
+    static const vram_status answers[] = {VRAM_ERR_NOT_READY, VRAM_ERR_BACKEND};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct rig rig = rig_make("sim", "memory=1G,lag=10000");
+        vram_queue *other;
+        vram_pool *pool;
+        vram_addr freed, next;
+        hook_set(rig.device);
+        assert_ok(vram_queue_create(rig.device, NULL, &other));
+        assert_ok(vram_pool_create(rig.device, NULL, &pool));
+        assert_ok(vram_alloc(pool, 10 * MIB, rig.queue, &freed));
+        assert_ok(vram_queue_fill(rig.queue, freed, 1, 1, MIB));
+        hook.poll_answer = answers[i];
+        vram_error_clear();
+        assert_ok(vram_free(pool, freed, rig.queue));
+        for (int n = 0; n < 4; n++) {
+            assert_ok(vram_alloc(pool, 10 * MIB, other, &next));
+            assert_true(next + 10 * MIB <= freed || freed + 10 * MIB <= next);
+        }
+        assert_ok(vram_pool_trim(pool, 0));
+        expect_no_record();
+        hook.poll_answer = VRAM_OK;
+        rig_end_clean(&rig);
+    }
+}
+
+/* How often the driver was told to let a queue wait, and how much the pool holds in the end. */
+static uint64_t waits_told(const char *sim, uint64_t *reserved) {
+    struct rig rig = rig_make("sim", sim);
+    vram_queue *queues[4];
+    vram_pool *pool;
+    uint64_t waits = 0;
+    vram_sim_entry entry = {.number = 0};
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(vram_queue_create(rig.device, NULL, &queues[i]));
+    }
+    for (int i = 0; i < 16; i++) {
+        vram_addr addr;
+        assert_ok(vram_alloc(pool, 40 * MIB, queues[i % 4], &addr));
+        assert_ok(vram_queue_fill(queues[i % 4], addr, 1, 1, MIB));
+        assert_ok(vram_free(pool, addr, queues[i % 4]));
+    }
+    for (uint64_t back = 0; vram_sim_journal_get(rig.context, back, &entry) == VRAM_OK; back++) {
+        waits += entry.call == VRAM_SIM_AFTER;
+    }
+    *reserved = stats_of(pool).reserved_bytes;
+    rig_end_clean(&rig);
+    return waits;
+}
+
+/* Queues that ran beside each other go on to, as long as there is memory for all of them. */
+static void plenty_grows_and_shortage_waits(void **state) {
+    uint64_t plenty, little;
+    (void)state;
+    assert_int_equal(waits_told("memory=4G,lag=3000,seed=3,journal=4096", &plenty), 0);
+    assert_true(plenty >= 160 * MIB);
+    assert_true(waits_told("memory=64M,lag=3000,seed=3,journal=4096", &little) > 0);
+    assert_true(little <= 64 * MIB);
+}
+
+/* Markers are made for batches of frees, and none by a pool that finds what it needs. */
+static void frees_share_their_markers(void **state) {
+    enum { SLOTS = 64, STEPS = 20000 };
+    static vram_addr held[SLOTS];
+    unsigned seed = 5;
+    vram_pool *pool;
+    (void)state;
+    memset(held, 0, sizeof held);
+    struct rig rig = rig_make("sim", "memory=4G");
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    for (int i = 0; i < STEPS; i++) {
+        seed = seed * 1664525 + 1013904223;
+        unsigned slot = (seed >> 8) % SLOTS;
+        assert_ok(vram_free(pool, held[slot], rig.queue));
+        assert_ok(vram_alloc(pool, (seed >> 12) % (2 * MIB), rig.queue, &held[slot]));
+    }
+    vram_pool_stats stats = stats_of(pool);
+    assert_true(stats.driver_markers <= stats.frees / 100);
+    rig_end_clean(&rig);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(stuck_queues_hide_nobody),
+        HERE(waiting_does_not_stop_at_the_oldest),
+        HERE(recorded_is_not_passed),
+        HERE(later_work_is_not_waited_for),
+        HERE(all_users_count),
+        HERE(the_later_use_counts),
+        HERE(errors_are_not_taken_for_the_end),
+        HERE(plenty_grows_and_shortage_waits),
+        HERE(frees_share_their_markers),
+    };
+    return cmocka_run_group_tests_name("pool_time", tests, NULL, NULL);
+}
