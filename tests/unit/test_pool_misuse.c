@@ -88,28 +88,6 @@ static void second_frees_hit_no_other_block(void **state) {
 
 /* ------------------------------------------------------------------------- tags */
 
-/* A tag belongs to one allocation, not to the memory. */
-static void tags_do_not_stay(void **state) {
-    static const uint64_t sizes[] = {100, 5000, 70000, 3 * MIB};
-    vram_block_info info = {.size = sizeof info};
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, NULL);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        vram_alloc_options options = {.size = sizeof options, .tag = "weights"};
-        vram_addr tagged, plain;
-        assert_ok(vram_alloc_with(pool, sizes[i], rig.queue, &options, &tagged));
-        assert_ok(vram_block_info_get(tagged, &info));
-        assert_string_equal(info.tag, "weights");
-        assert_ok(vram_free(pool, tagged, rig.queue));
-        assert_ok(vram_alloc(pool, sizes[i], rig.queue, &plain));
-        assert_ok(vram_block_info_get(plain, &info));
-        assert_null(info.tag);
-        assert_ok(vram_free(pool, plain, rig.queue));
-    }
-    rig_end_clean(&rig);
-}
-
 /* Wishes that any block fulfils are served from what the thread has at hand. */
 static void tagged_requests_hit(void **state) {
     vram_alloc_options options = {.size = sizeof options, .tag = "kv", .alignment = 512};
@@ -382,15 +360,10 @@ static void tight_systems_get_smaller_ranges(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        HERE(second_frees_hit_no_other_block),
-        HERE(tags_do_not_stay),
-        HERE(tagged_requests_hit),
-        HERE(wide_alignments_do_not_overflow),
-        HERE(nothing_can_be_aligned),
-        HERE(children_have_no_pools),
-        HERE(tiny_devices_give_what_they_have),
-        HERE(ranges_are_refused_in_words),
-        HERE(tight_systems_get_smaller_ranges),
+        HERE(second_frees_hit_no_other_block), HERE(tagged_requests_hit),
+        HERE(wide_alignments_do_not_overflow), HERE(nothing_can_be_aligned),
+        HERE(children_have_no_pools),          HERE(tiny_devices_give_what_they_have),
+        HERE(ranges_are_refused_in_words),     HERE(tight_systems_get_smaller_ranges),
     };
     return cmocka_run_group_tests_name("pool_misuse", tests, NULL, NULL);
 }

@@ -168,38 +168,6 @@ static void other_threads_caches_are_counted(void **state) {
     rig_end_clean(&rig);
 }
 
-/* ------------------------------------------------------------------------- slack */
-
-/* How much may be held beyond the need before memory is moved is the program's to say. */
-static void slack_is_the_programs(void **state) {
-    enum { PAIRS = 16 };
-    static const uint64_t slacks[] = {1, 512 * MIB};
-    uint64_t moved[2], reserved[2];
-    (void)state;
-    assert_ok(vram_option_set("move_credit", "1s")); /* time enough to move */
-    for (int run = 0; run < 2; run++) {
-        vram_pool_options options = {.size = sizeof options, .slack_bytes = slacks[run]};
-        vram_addr addrs[2 * PAIRS], large;
-        vram_pool *pool;
-        struct rig rig = rig_make("sim", "memory=4G");
-        assert_ok(vram_pool_create(rig.device, &options, &pool));
-        for (int i = 0; i < 2 * PAIRS; i++) {
-            assert_ok(vram_alloc(pool, 4 * MIB, rig.queue, &addrs[i]));
-        }
-        for (int i = 0; i < 2 * PAIRS; i += 2) {
-            assert_ok(vram_free(pool, addrs[i], rig.queue));
-        }
-        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-        assert_ok(vram_alloc(pool, PAIRS * 4 * MIB, rig.queue, &large));
-        moved[run] = stats_of(pool).moved_bytes;
-        reserved[run] = stats_of(pool).reserved_bytes;
-        rig_end_clean(&rig);
-    }
-    assert_true(moved[0] > 0);
-    assert_int_equal(moved[1], 0);
-    assert_true(reserved[0] < reserved[1]);
-}
-
 /* ------------------------------------------------------------------------ warming */
 
 /* Warming is no request: it leaves memory behind, and no peak that the program never had. */
@@ -226,7 +194,6 @@ int main(void) {
         HERE(the_peak_is_of_all_blocks_together),
         HERE(the_peak_is_exact),
         HERE(other_threads_caches_are_counted),
-        HERE(slack_is_the_programs),
         HERE(warming_is_not_counted),
     };
     return cmocka_run_group_tests_name("pool_stats", tests, NULL, NULL);
