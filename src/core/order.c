@@ -91,13 +91,14 @@ static void join(struct vr_queue_object *queue, struct vr_block *block) {
 /* Keeps (3). */
 void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
                             struct vr_block *block) {
+    struct vr_queue_object *user = NULL; /* in the place of no queue; entered */
     struct vram_error error;
-    void *user = NULL;
     vr_error_save(&error);
     for (struct vr_uses *use = block->uses; use && !queue; use = use->next) {
-        if (vr_queue_enter((vram_queue *)(uintptr_t)use->stamp.queue, "vram_free", &user) ==
+        void *entered;
+        if (vr_queue_enter((vram_queue *)(uintptr_t)use->stamp.queue, "vram_free", &entered) ==
             VRAM_OK) {
-            queue = user;
+            queue = user = entered;
         }
     }
     if (queue) {

@@ -148,7 +148,10 @@ static void ended_queues_leave_their_memory(void **state) {
         assert_ok(vram_use(small, rig.queue));
         assert_ok(vram_free(pool, large, queue));
         assert_ok(vram_free(pool, small, queue));
+        assert_ok(vram_alloc(pool, 100, NULL, &small));
+        assert_ok(vram_use(small, queue));
         vram_queue_destroy(queue);
+        assert_ok(vram_free(pool, small, NULL)); /* its only user has ended */
     }
     assert_ok(vram_pool_stats_get(pool, &stats));
     assert_true(stats.reserved_bytes <= 32 * MIB);
