@@ -177,6 +177,15 @@ static bool passed(const struct vr_space *space, struct vr_stamp stamp) {
     return !space->config.deterministic && space->config.passed(space->config.user, stamp);
 }
 
+/* Whether a hole that no work can touch becomes part of a pending neighbour, so that its queue finds both
+   as one. Soon they will be settled, but in deterministic mode that may take as long as the queue lives:
+   there a small block must not take a large hole from all others. */
+static bool may_absorb(const struct vr_space *space, const struct vr_block *pending,
+                       const struct vr_block *hole) {
+    return passed(space, hole->stamp) &&
+           (!space->config.deterministic || vr_span_bytes(hole) <= vr_span_bytes(pending));
+}
+
 /* Whether two neighbours become one, and the stamp they have then. */
 static bool merged_stamp(const struct vr_space *space, const struct vr_block *a,
                          const struct vr_block *b, struct vr_stamp *stamp) {
@@ -187,9 +196,9 @@ static bool merged_stamp(const struct vr_space *space, const struct vr_block *a,
         *stamp = (struct vr_stamp){0};
     } else if (a->stamp.queue == b->stamp.queue) {
         *stamp = a->stamp.value > b->stamp.value ? a->stamp : b->stamp;
-    } else if (passed(space, a->stamp)) {
+    } else if (may_absorb(space, b, a)) {
         *stamp = b->stamp;
-    } else if (passed(space, b->stamp)) {
+    } else if (may_absorb(space, a, b)) {
         *stamp = a->stamp;
     } else {
         return false;

@@ -11,8 +11,8 @@
  * A reserved range is one chain of spans; a segment is a chain of its own.
  *
  *  (1) Holes are mapped and accessible throughout; voids are whole granules with nothing mapped.
- *  (2) Two neighbouring holes differ in their queues, and neither is settled; no two voids are
- *      neighbours.
+ *  (2) Two neighbouring holes differ in their queues, and neither is settled, except in deterministic
+ *      mode; no two voids are neighbours.
  *  (3) A hole with stamp.queue 0 is settled: no work can touch it. Settled holes that may
  *      hold a whole piece are in the list `idle`, longest idle first; those not settled are in
  *      `pending`, oldest first.
