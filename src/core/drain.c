@@ -359,19 +359,21 @@ static void ask_whether_idle(struct vr_stamp stamp) {
     }
 }
 
-bool vr_pool_await(struct vr_stamp stamp, uint64_t timeout) {
+vram_status vr_pool_await(struct vr_stamp stamp, uint64_t timeout) {
     void *entered;
     vram_status status =
         vr_enter(VR_KIND_QUEUE, (const void *)(uintptr_t)stamp.queue, "vram_alloc", &entered);
     if (status != VRAM_OK) {
-        return status == VRAM_ERR_STALE;
+        return status == VRAM_ERR_STALE ? VRAM_OK : status;
     }
     struct vr_queue_object *queue = entered;
-    bool passed = vr_load(&queue->finished, VR_ACQUIRE) ||
-                  (stamp.value <= vr_load(&queue->issued, VR_ACQUIRE) &&
-                   vr_queue_wait_value(queue, stamp.value, timeout, "vram_alloc") == VRAM_OK);
+    if (!vr_load(&queue->finished, VR_ACQUIRE)) {
+        status = stamp.value <= vr_load(&queue->issued, VR_ACQUIRE)
+                     ? vr_queue_wait_value(queue, stamp.value, timeout, "vram_alloc")
+                     : VRAM_ERR_NOT_READY;
+    }
     vr_leave(queue);
-    return passed;
+    return status;
 }
 
 /* Marks all queues that need it, or only asks them. */
@@ -404,30 +406,34 @@ static bool is_pending(struct vr_pool *pool) {
     return pending;
 }
 
-/* Asks every queue with stamps that have not been seen to pass, once. */
-static void ask_all(struct vr_pool *pool) {
+/* Asks every queue with stamps that have not been seen to pass, once. Whether any could tell. */
+static bool ask_all(struct vr_pool *pool) {
     struct vr_stamp stamp = {0, 0};
+    bool told = false;
     while (is_pending(pool)) {
         vr_mutex_lock(&pool->lock);
         stamp = vr_lane_unpassed(&pool->lanes, stamp.queue);
         vr_mutex_unlock(&pool->lock);
         if (!stamp.queue) {
-            return;
+            break;
         }
-        (void)vr_pool_await(stamp, 0);
+        vram_status status = vr_pool_await(stamp, 0);
+        told = told || status == VRAM_OK || status == VRAM_ERR_TIMEOUT;
     }
+    return told;
 }
 
-void vr_pool_look(struct vr_pool *pool, bool idle) {
+bool vr_pool_look(struct vr_pool *pool, bool idle) {
     struct vram_error error;
     if (pool->flags & VRAM_POOL_DETERMINISTIC) {
-        return; /* such a pool does not look at time */
+        return false; /* such a pool does not look at time */
     }
     vr_error_save(&error);
     if (idle) {
         mark_all(pool, true);
     }
     mark_all(pool, false);
-    ask_all(pool);
+    bool told = ask_all(pool);
     vr_error_restore(&error);
+    return told;
 }

@@ -234,10 +234,15 @@ static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64
         return false;
     }
     vr_pool_mark(pool, stamp, false);
-    if (!vr_pool_await(stamp, slice < left ? slice : left)) {
-        vr_pool_look(pool, false);
+    vram_status status = vr_pool_await(stamp, slice < left ? slice : left);
+    if (status == VRAM_OK) {
+        return true;
     }
-    return true;
+    bool told = vr_pool_look(pool, false);
+    if (status != VRAM_ERR_TIMEOUT && told) {
+        vr_clock_sleep(slice); /* that queue cannot tell: for the others */
+    }
+    return status == VRAM_ERR_TIMEOUT || told;
 }
 
 /* Steps 5 to 8, after growing was refused with `status` when the driver had given `grown` bytes. Once

@@ -52,7 +52,7 @@ static vram_status finish_next(struct vr_pool *pool, uint64_t *last, uint64_t de
             return VRAM_OK;
         }
         vr_pool_mark(pool, stamp, false);
-        if (!vr_pool_await(stamp, vr_deadline_left(deadline))) {
+        if (vr_pool_await(stamp, vr_deadline_left(deadline)) != VRAM_OK) {
             return vr_fail(VRAM_ERR_TIMEOUT, "vram_pool_trim",
                            "the work of a queue had not ended when the deadline did");
         }

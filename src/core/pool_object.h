@@ -187,13 +187,15 @@ void vr_pool_settle(struct vr_pool *pool);
 /* Marks the stamp's queue so that its stamps can pass: the library's own, or any with `ours`. Other
    queues are not marked but asked whether they are idle. No lock held. */
 void vr_pool_mark(struct vr_pool *pool, struct vr_stamp stamp, bool ours);
-/* Waits until a stamp has passed, as far as that can be known; 0: looks once. No lock held. */
-bool vr_pool_await(struct vr_stamp stamp, uint64_t timeout);
+/* Waits until a stamp has passed: VRAM_OK, VRAM_ERR_TIMEOUT, VRAM_ERR_NOT_READY when nobody has marked it, or
+   why that cannot be known; 0: looks once. No lock held. */
+vram_status vr_pool_await(struct vr_stamp stamp, uint64_t timeout);
 
 /* Lets stamps pass that can: marks what nobody can see the end of yet, asks each pending queue once how
    far it is, and waits for none; drain.c. `idle`: queues that have nothing to do are found out before
-   they are marked, which would keep them busy for a moment. No lock held. */
-void vr_pool_look(struct vr_pool *pool, bool idle);
+   they are marked, which would keep them busy for a moment. False when nothing is pending, or no queue
+   could tell. No lock held. */
+bool vr_pool_look(struct vr_pool *pool, bool idle);
 
 /* What a pool that is being made needs for its end; pool_end.c. */
 void vr_pool_end_init(struct vr_pool *pool);

@@ -351,7 +351,7 @@ static void tight_systems_get_smaller_ranges(void **state) {
     vram_pool *pool = pool_of(&rig, NULL);
     expect_no_record();
     assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &addr));
-    assert_int_equal(vram_alloc(pool, 40 * MIB, rig.queue, &none), VRAM_ERR_FRAGMENTED);
+    assert_int_equal(vram_alloc(pool, 40 * MIB, rig.queue, &none), VRAM_ERR_LIMIT);
     assert_ok(vram_free(pool, addr, rig.queue));
     rig_end_clean(&rig);
 }
