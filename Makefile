@@ -29,6 +29,7 @@ test-long: ## the same, longer: every fault, more seeds, fuzzing, and a fresh De
 	@tools/setup.sh fresh
 	@VRAM_TEST_LONG=1 tools/run-tests release dev asan tsan
 	@tools/fuzz 300
+	@tools/aarch64-check
 	@tools/fresh-check
 
 coverage: ## lines and branches that the tests reach, per tier; fails under 90 % of src
@@ -62,7 +63,7 @@ install: ## build and install: make install PREFIX=/usr/local
 	@cmake --install build
 
 clean: ## remove every build folder
-	rm -rf build build-dev build-asan build-tsan build-coverage
+	rm -rf build build-dev build-asan build-tsan build-coverage build-fuzz build-aarch64
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
