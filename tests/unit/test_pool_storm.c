@@ -478,6 +478,15 @@ static void with_little_host_memory(void **state) {
     play("sim", "memory=1G,granule=64K,lag=10", 25);
 }
 
+#ifdef FAKE_CUDA_PATH
+static void on_a_driver_with_threads(void **state) {
+    (void)state;
+    assert_int_equal(vram_option_set("cuda_library", FAKE_CUDA_PATH), VRAM_OK);
+    play("cuda", NULL, 27);
+    vr_option_reset();
+}
+#endif
+
 static void with_careless_programs(void **state) {
     (void)state;
     storm.wild = true;
@@ -492,6 +501,9 @@ int main(int count, char **words) {
         cmocka_unit_test_setup(on_devices_that_are_lost, calm),
         cmocka_unit_test_setup(with_little_host_memory, calm),
         cmocka_unit_test_setup(with_careless_programs, calm),
+#ifdef FAKE_CUDA_PATH
+        cmocka_unit_test_setup(on_a_driver_with_threads, calm),
+#endif
     };
     seed_from_user = count > 1 ? strtoull(words[1], NULL, 10) : 0;
     cmocka_set_test_filter(count > 2 ? words[2] : NULL);
