@@ -30,6 +30,8 @@
 
 #include "vram/base.h"
 
+_Static_assert(sizeof(void *) == sizeof(uint64_t), "a handle's number needs 64 bits of a pointer");
+
 enum vr_kind {
     VR_KIND_CONTEXT = 1,
     VR_KIND_DEVICE = 2,
