@@ -497,6 +497,8 @@ static void null_pointers(void **state) {
         INVALID(vram_queue_upload(world.queue, world.addr, NULL, 1));
         INVALID(vram_queue_download(world.queue, NULL, world.addr, 1));
         INVALID(vram_queue_launch(world.queue, NULL, NULL));
+        REFUSED(vram_kernel_create(world.device, NULL, &(vram_kernel *){NULL}));
+        REFUSED(vram_kernel_create(world.device, &(vram_kernel_source){0}, NULL));
         INVALID(vram_range_create(world.device, 1, NULL));
         INVALID(vram_physical_create(world.device, 1, NULL));
         INVALID(vram_range_map(world.device, 4096, NULL, 1));

@@ -304,7 +304,17 @@ static void null_is_survived(void **state) {
     vram_json json;
     vram_json_begin(NULL, take, &page, false);
     write_sample(NULL);
+    vram_json_object_begin(NULL, NULL);
+    vram_json_object_end(NULL);
+    vram_json_array_begin(NULL, NULL);
+    vram_json_array_end(NULL);
+    vram_json_text(NULL, NULL, NULL);
+    vram_json_unsigned(NULL, NULL, 1);
+    vram_json_signed(NULL, NULL, -1);
     vram_json_number(NULL, NULL, 1.5);
+    vram_json_bool(NULL, NULL, true);
+    vram_json_null(NULL, NULL);
+    vram_json_value(NULL, NULL, (vram_value){1, true});
     assert_int_equal(vram_json_end(NULL), VRAM_ERR_INVALID);
     vram_json_begin(&json, NULL, NULL, false);
     write_sample(&json);
