@@ -389,6 +389,30 @@ static void names_of_pools(void **state) {
     world_end(&world);
 }
 
+/* A limit of the user's own is told as one, whatever is short by it, and all of it can be had. */
+static void limits(void **state) {
+    static const char *const sims[] = {"memory=64M,lag=100", "memory=64M,lag=100,alias=off",
+                                       "memory=64M,lag=100,vmm=off"};
+    (void)state;
+    for (size_t i = 0; i < sizeof sims / sizeof sims[0]; i++) {
+        assert_ok(vram_option_set("device_limit", "32M"));
+        struct world world = world_make(sims[i], 0);
+        vram_queue *other;
+        vram_addr addr, more = CANARY;
+        assert_ok(vram_queue_create(world.device, NULL, &other));
+        assert_ok(TRY(vram_alloc(world.pool, 20 * MIB, world.queue, &addr)));
+        assert_ok(vram_queue_fill(world.queue, addr, 1, 1, 20 * MIB));
+        assert_ok(TRY(vram_free(world.pool, addr, world.queue)));
+        assert_ok(TRY(vram_alloc(world.pool, 28 * MIB, other, &addr)));
+        EXPECT(vram_alloc(world.pool, 8 * MIB, other, &more), VRAM_ERR_LIMIT);
+        EXPECT(vram_pool_warm(world.pool, MIB, 8, other), VRAM_ERR_LIMIT);
+        assert_ok(TRY(vram_free(world.pool, addr, other)));
+        EXPECT(vram_alloc(world.pool, 33 * MIB, other, &more), VRAM_ERR_LIMIT);
+        assert_int_equal(more, CANARY);
+        world_end(&world);
+    }
+}
+
 /* -------------------------------------------------------------------- handles */
 
 /* Numbers in the place of handles are told apart, whatever they are. */
@@ -432,6 +456,7 @@ int main(int count, char **words) {
         cmocka_unit_test(sizes_of_structs),
         cmocka_unit_test(options_of_pools),
         cmocka_unit_test(names_of_pools),
+        cmocka_unit_test(limits),
         cmocka_unit_test(made_up_handles),
     };
     make_values();
