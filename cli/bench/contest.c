@@ -17,8 +17,8 @@ enum {
     SAMPLE_NS = 100000, /* goal for a sample; far above the clock's grain, below a time slice */
     SAMPLE_TOGETHER_NS = 300000, /* the same with several threads, whose starts differ */
     WARM_NS = 20000000,          /* an entry runs at least so long before it counts, */
-    WARM_PAIRS = 8192,           /* and so many pairs at once, */
-    WARM_MOST_NS = 1000000000,   /* as far as they take no longer than this */
+    WARM_PAIRS = 40000,          /* and then so many pairs, */
+    WARM_MOST_NS = 1000000000,   /* or, where these take too long, for about this time */
     TURN_NS = 50000,             /* what waking the threads for a sample costs, roughly */
     PAIRS_MOST = 1 << 24,        /* in a sample */
     SAMPLES_MIN = 5,
@@ -220,10 +220,17 @@ static uint64_t quickest_turn(struct stage *stage, struct entry *entry, uint64_t
 
 /* A cache that had to give its blocks away lets thousands pass before it keeps one again, however long
    they take: on a busy machine a warm-up by the clock alone ends too early. False when it failed. */
-static bool run_long(struct stage *stage, struct entry *entry, uint64_t sample_ns) {
-    uint64_t goal = WARM_PAIRS / entry->pairs + 1, most = WARM_MOST_NS / sample_ns;
-    uint64_t samples = goal < most ? goal : most;
-    return samples == 0 || take_turn(stage, entry, samples * entry->pairs) > 0;
+static bool run_long(struct stage *stage, struct entry *entry) {
+    uint64_t done = 0, total = 0;
+    for (uint64_t pairs = entry->pairs; done < WARM_PAIRS && total < WARM_MOST_NS; pairs *= 2) {
+        uint64_t ns = take_turn(stage, entry, pairs);
+        if (ns == 0) {
+            return false;
+        }
+        done += pairs;
+        total += ns;
+    }
+    return true;
 }
 
 /* Finds the number of pairs that makes a sample, and leaves the entry warm. Returns the sample's ns.
@@ -243,7 +250,7 @@ static uint64_t warm_up(struct stage *stage, struct entry *entry) {
     while (ns > 0 && total < WARM_NS) {
         ns = quickest_turn(stage, entry, &total);
     }
-    return ns > 0 && run_long(stage, entry, ns) ? ns : 0;
+    return ns > 0 && run_long(stage, entry) ? ns : 0;
 }
 
 static bool begin_entry(struct stage *stage, struct entry *entry) {
