@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#define CHILD_SECONDS 20
+#define CHILD_SECONDS 60
 
 /* Only a coverage build has this function. */
 void __gcov_init(void *information) __attribute__((weak));
