@@ -42,6 +42,17 @@ def compare_with_picture(said, picture):
             for policy, ratio in bars if abs(float(rows.get(policy, 0)) - float(ratio)) > 0.02]
 
 
+def compare_caption(readme, picture):
+    """What the picture is said to show to those who cannot see it is what it shows."""
+    found = []
+    for policy, words in (("vram", "libvram"), ("caching", "a caching allocator")):
+        bars = [float(ratio) for ratio in re.findall(rf"<title>\w+ {policy} ([\d.]+)<", picture)]
+        wanted = f"{words} {min(bars):.2f} to {max(bars):.2f}"
+        if wanted not in readme:
+            found.append(f"README.md: the picture of ratios shows {wanted}")
+    return found
+
+
 def check(source, build):
     found = []
     readme = read(source, "README.md")
@@ -69,6 +80,7 @@ def check(source, build):
             found.append(f"README.md speaks of `{words}`, which is not a verb")
 
     found += try_commands(readme, source, build)
+    found += compare_caption(readme, read(source, "docs", "ratio.svg"))
 
     versions = re.findall(r"#define VRAM_VERSION_\w+ (\d+)\n", read(source, "include/vram/base.h"))
     if f"## {'.'.join(versions)}" not in read(source, "CHANGELOG.md"):
