@@ -85,14 +85,17 @@ static inline bool vr_block_bytes(uint64_t size, uint64_t *bytes) {
 /* The calling thread's cache for that pool and queue; NULL when there is none. Inside enter. */
 struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t pool, uint64_t queue);
 
+/* The same if it is the one used last, else NULL. */
+static inline struct vr_cache *vr_cache_recent(const struct vr_thread_state *thread, uint64_t pool,
+                                               uint64_t queue) {
+    struct vr_cache *recent = thread->recent;
+    return recent && recent->pool_handle == pool && recent->queue_handle == queue ? recent : NULL;
+}
+
 static inline struct vr_cache *vr_cache_find(struct vr_thread_state *thread, uint64_t pool,
                                              uint64_t queue) {
-    struct vr_cache *recent = thread->recent;
-    if (__builtin_expect(recent && recent->pool_handle == pool && recent->queue_handle == queue,
-                         1)) {
-        return recent;
-    }
-    return vr_cache_find_slow(thread, pool, queue);
+    struct vr_cache *recent = vr_cache_recent(thread, pool, queue);
+    return recent ? recent : vr_cache_find_slow(thread, pool, queue);
 }
 
 static inline uint32_t vr_exact_index(uint64_t bytes) {
@@ -138,7 +141,9 @@ static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t by
 /* Keeps a block; false when there is no room for it. Inside enter. */
 bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
 
-static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+/* The same where its bin has room as it is. */
+static inline bool vr_cache_put_quick(struct vr_cache *cache, struct vr_block *block,
+                                      uint64_t bytes) {
     if (bytes <= VR_SMALL_BYTES) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         if (__builtin_expect(bin->count < VR_SMALL_DEPTH, 1)) {
@@ -152,7 +157,12 @@ static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, 
         bin->blocks[bin->count++] = block;
         return true;
     }
-    return vr_cache_put_slow(cache, block, bytes);
+    return false;
+}
+
+static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    return vr_cache_put_quick(cache, block, bytes) ||
+           (bytes > VR_SMALL_BYTES && vr_cache_put_slow(cache, block, bytes));
 }
 
 /* Makes a cache and enters it in the thread's table. Not busy. NULL with the error set. */

@@ -71,47 +71,87 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
     vr_uncount(&cache->counts.held, bytes);
 }
 
+/*
+ * The ways that a hit does not go are functions of their own, and each is the last thing its caller does:
+ * then a hit saves no register and guards no stack.
+ */
+#define ASIDE __attribute__((noinline)) static
+
+/* Another queue than the last time, or none of that size at hand. The thread is inside. */
+ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
+                              vram_queue *queue, vram_addr *addr) {
+    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
+    uint64_t bytes = 0;
+    (void)vr_block_bytes(size, &bytes); /* which was seen to do */
+    struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
+    if (block) {
+        *addr = hand_out(cache, block, size, bytes, NULL);
+    }
+    vr_thread_leave(thread);
+    return block ? VRAM_OK : vr_pool_alloc_slow(pool, size, queue, NULL, addr);
+}
+
 vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
     uint64_t bytes;
-    if (__builtin_expect(thread && addr && vr_block_bytes(size, &bytes) && vr_thread_enter(thread),
-                         1)) {
-        struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
-        struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
-        if (__builtin_expect(block != NULL, 1)) {
-            *addr = hand_out(cache, block, size, bytes, NULL);
-            vr_thread_leave(thread);
-            return VRAM_OK;
-        }
-        vr_thread_leave(thread);
+    if (__builtin_expect(
+            !thread || !addr || !vr_block_bytes(size, &bytes) || !vr_thread_enter(thread), 0)) {
+        return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
     }
-    return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
+    struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
+    if (__builtin_expect(!block, 0)) {
+        return alloc_aside(thread, pool, size, queue, addr);
+    }
+    *addr = hand_out(cache, block, size, bytes, NULL);
+    vr_thread_leave(thread);
+    return VRAM_OK;
 }
 
-/* Kept out of line: what they put on the stack would have to be guarded in every hit. */
-__attribute__((noinline)) static vram_status free_slow(vram_pool *handle, vram_addr addr,
-                                                       vram_queue *queue);
-__attribute__((noinline)) static void free_overflow(struct vr_cache *cache, struct vr_block *block,
-                                                    uint64_t bytes);
+ASIDE vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
+static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
+
+/* A block that was claimed and counted, and that its bin does not take as it is. The thread is inside. */
+ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    if (!is_held(block) && vr_cache_put(cache, block, bytes)) {
+        vr_thread_leave(cache->thread);
+    } else {
+        free_overflow(cache, block, bytes); /* leaves */
+    }
+    return VRAM_OK;
+}
+
+/* Another queue than the last time, or a block that the thread does not remember. The thread is inside. */
+ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
+                             vram_queue *queue) {
+    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_block *block = cache ? claim_at(cache, addr) : NULL;
+    if (!block) {
+        vr_thread_leave(thread);
+        return free_slow(pool, addr, queue);
+    }
+    uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+    count_free(cache, block, bytes);
+    return keep_aside(cache, block, bytes);
+}
 
 vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     struct vr_thread_state *thread = vr_thread_current;
-    if (__builtin_expect(thread && addr && vr_thread_enter(thread), 1)) {
-        struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
-        struct vr_block *block = cache ? claim_at(cache, addr) : NULL;
-        if (__builtin_expect(block != NULL, 1)) {
-            uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
-            count_free(cache, block, bytes);
-            if (__builtin_expect(!is_held(block) && vr_cache_put(cache, block, bytes), 1)) {
-                vr_thread_leave(thread);
-            } else {
-                free_overflow(cache, block, bytes); /* leaves */
-            }
-            return VRAM_OK;
-        }
-        vr_thread_leave(thread);
+    if (__builtin_expect(!thread || !addr || !vr_thread_enter(thread), 0)) {
+        return free_slow(pool, addr, queue);
     }
-    return free_slow(pool, addr, queue);
+    struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_block *block = cache ? cache->recent[vr_recent_index(addr)] : NULL;
+    if (__builtin_expect(!block || !claim(block, (uintptr_t)pool, addr), 0)) {
+        return free_aside(thread, pool, addr, queue);
+    }
+    uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+    count_free(cache, block, bytes);
+    if (__builtin_expect(is_held(block) || !vr_cache_put_quick(cache, block, bytes), 0)) {
+        return keep_aside(cache, block, bytes);
+    }
+    vr_thread_leave(thread);
+    return VRAM_OK;
 }
 
 /* ---------------------------------------------------------------- slow paths */
