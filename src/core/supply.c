@@ -40,6 +40,9 @@ enum {
 
 #define ISLAND_BYTES (256 * VR_MIB) /* larger holes are no islands: see worth */
 
+#define LOOSE    1.25 /* with an empty purse the slack grows by this part of itself, */
+#define AMPLE_NS 12e6 /* and not at all with this much time in it */
+
 /* One planning: how much may still be done. */
 struct supply {
     struct vr_space *space;
@@ -65,6 +68,18 @@ static uint64_t room_below(uint64_t bytes, uint64_t held_bytes) {
     return bytes > held_bytes ? bytes - held_bytes : 0;
 }
 
+/* What may be held beyond the need before anything is moved: more when there is hardly any time for
+   moving. A program that is still growing will need it anyway, and what its purse can pay for is better
+   spent at the top. */
+static uint64_t slack_bytes(const struct vr_space *space, uint64_t need) {
+    if (space->config.slack_bytes) {
+        return space->config.slack_bytes; /* the program knows better */
+    }
+    double in_hand = space->purse_ns > 0 ? (double)space->purse_ns : 0;
+    double lacking = in_hand < AMPLE_NS ? 1 - in_hand / AMPLE_NS : 0;
+    return (uint64_t)((double)need * space->config.slack_ppm / 1e6 * (1 + LOOSE * lacking));
+}
+
 static struct supply supply_begin(struct vr_space *space, const struct vr_want *want,
                                   struct vr_plan *plan, uint64_t window_bytes) {
     uint64_t need = space->stats.out_bytes + want->bytes;
@@ -72,9 +87,7 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     need = need > space->stats.peak_need_bytes ? need : space->stats.peak_need_bytes;
     struct supply supply = {
         .space = space, .plan = plan, .window_bytes = window_bytes, .need_bytes = need};
-    uint64_t slack = space->config.slack_bytes
-                         ? space->config.slack_bytes
-                         : (uint64_t)((double)need * space->config.slack_ppm / 1e6);
+    uint64_t slack = slack_bytes(space, need);
     supply.aim_bytes = slack < UINT64_MAX - need ? need + slack : UINT64_MAX;
     supply.far_bytes = need + need / 100 * FAR_PERCENT;
     supply.far_bytes = supply.far_bytes > supply.aim_bytes ? supply.far_bytes : supply.aim_bytes;
