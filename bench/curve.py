@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How much memory a pool holds against how much time it may spend on moving it, as Markdown tables.
+
+    bench/curve.py VRAM TRACE...             one row for each budget: ratio and share of the time spent
+    bench/curve.py VRAM --scales TRACE...    the default budget, sizes of the trace times 0.7 to 1.3
+    bench/curve.py VRAM --passes N TRACE...  the default budget, N times in one pool
+
+Traces are played on the simulated H200 (VRAM_SIM=profile=h200, or what VRAM_SIM says).
+"""
+
+import argparse
+import gzip
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+SHARES = ["never", "0", "5000", "10000", "20000", "40000", "80000", "160000", "1000000"]
+SCALES = [0.7, 0.83, 0.91, 0.95, 0.98, 1.02, 1.06, 1.13, 1.3]
+
+
+def replay(vram, trace, options=(), **settings):
+    environment = {"VRAM_SIM": "profile=h200", **os.environ, **settings}
+    command = [vram, "replay", "--backend", "sim", "--policy", "vram", "--json", *options, str(trace)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{trace}: {done.stderr.strip()}")
+    return [(one["ratio"], one["move_share"]) for one in json.loads(done.stdout)["passes"]]
+
+
+def budget(share):
+    if share == "never":
+        return {"VRAM_MOVE_SHARE": "0", "VRAM_MOVE_CREDIT": "0ns"}
+    return {"VRAM_MOVE_SHARE": share}
+
+
+def label(share):
+    return "never moves" if share == "never" else f"{int(share) / 10000:g} %"
+
+
+def cell(point):
+    return f"{point[0]:.4f} / {point[1] * 100:.2f} %"
+
+
+def scaled(trace, scale, folder):
+    """The trace with all sizes times `scale`, as a file."""
+    opened = gzip.open if trace.suffix == ".gz" else open
+    with opened(trace, "rt", encoding="utf-8") as file:
+        rows = [row.split(",") for row in file.read().splitlines()]
+    for row in rows:
+        if row[0] == "a":
+            row[2] = str(max(1, int(int(row[2]) * scale)))
+    to = pathlib.Path(folder) / f"{scale}.csv"
+    to.write_text("\n".join(",".join(row) for row in rows) + "\n")
+    return to
+
+
+def name(trace):
+    return trace.name.split(".")[0]
+
+
+def table(head, rows):
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("vram")
+    parser.add_argument("traces", nargs="+", type=pathlib.Path)
+    parser.add_argument("--scales", action="store_true")
+    parser.add_argument("--passes", type=int, default=0)
+    arguments = parser.parse_args()
+    vram, traces = arguments.vram, arguments.traces
+    if arguments.passes:
+        passes = {t: replay(vram, t, ["--repeat", str(arguments.passes)]) for t in traces}
+        head = ["trace"] + [f"pass {i + 1}" for i in range(arguments.passes)]
+        table(head, [[name(t)] + [cell(one) for one in passes[t]] for t in traces])
+    elif arguments.scales:
+        rows = []
+        for trace in traces:
+            with tempfile.TemporaryDirectory() as folder:
+                points = [replay(vram, scaled(trace, scale, folder))[0] for scale in SCALES]
+            mean = tuple(statistics.mean(column) for column in zip(*points))
+            rows.append([name(trace), cell(mean), cell(tuple(max(c) for c in zip(*points)))])
+        table(["trace", "mean", "worst ratio / worst share"], rows)
+    else:
+        rows = [[label(s)] + [cell(replay(vram, t, **budget(s))[0]) for t in traces] for s in SHARES]
+        table(["may spend"] + [name(trace) for trace in traces], rows)
+
+
+if __name__ == "__main__":
+    main()
