@@ -7,55 +7,13 @@
 
 #include <cmocka.h>
 
-#include "space_driver.h"
-
-#include "base/memory.h"
+#include "space_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct fixture {
-    struct driver driver;
-    struct vr_space_config config;
-    struct vr_space *space;
-};
-
-static void assert_sound(const struct vr_space *space) {
-    char text[200] = "";
-    if (!vr_space_check(space, text, sizeof text)) {
-        fail_msg("%s", text);
-    }
-}
-
-static struct vr_space_stats stats_of(struct fixture *fixture) {
-    struct vr_space_stats stats;
-    vr_space_stats_get(fixture->space, &stats);
-    return stats;
-}
-
 static int begin(void **state) {
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    assert_non_null(fixture);
-    fixture->config = driver_config(&fixture->driver);
-    fixture->driver.passed[1] = UINT64_MAX;
-    assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
-    *state = fixture;
-    return 0;
-}
-
-static int end(void **state) {
-    struct fixture *fixture = *state;
-    assert_sound(fixture->space);
-    vr_space_destroy(fixture->space);
-    free(fixture);
-    assert_int_equal(vr_mem_live_blocks(), 0);
-    return 0;
-}
-
-/* Begins anew with another configuration. */
-static void restart(struct fixture *fixture) {
-    vr_space_destroy(fixture->space);
-    assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
+    return fixture_begin(state, UINT64_MAX, false);
 }
 
 static struct vr_block *get(struct fixture *fixture, uint64_t bytes) {
@@ -189,7 +147,7 @@ static void test_refusals(void **state) {
     want = (struct vr_want){.bytes = 1, .queue = 1, .flags = VR_WANT_HELD};
     assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_LIMIT);
     fixture->config.limit_bytes = 8 * GRANULE;
-    restart(fixture);
+    fixture_restart(fixture);
     assert_non_null(get(fixture, 8 * GRANULE));
     want = (struct vr_want){.bytes = GRANULE, .queue = 1};
     assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_ERR_LIMIT);
@@ -221,7 +179,7 @@ static void test_budget(void **state) {
     struct fixture *fixture = *state;
     fixture->config.credit_ns = 0;
     fixture->config.share_ppm = 0;
-    restart(fixture);
+    fixture_restart(fixture);
     struct vr_block *blocks[4];
     for (int i = 0; i < 4; i++) {
         blocks[i] = get(fixture, 8 * VR_MIB + (uint64_t)i * 512);
@@ -246,7 +204,7 @@ static void test_budget_grows(void **state) {
     struct fixture *fixture = *state;
     fixture->config.credit_ns = 0;
     fixture->config.share_ppm = 10000;
-    restart(fixture);
+    fixture_restart(fixture);
     struct vr_block *blocks[4];
     for (int i = 0; i < 4; i++) {
         blocks[i] = get(fixture, 8 * VR_MIB + (uint64_t)i * 512);
@@ -272,7 +230,7 @@ static void test_trim(void **state) {
     struct fixture *fixture = *state;
     for (int mode = 0; mode < 2; mode++) {
         fixture->config.mode = mode ? VR_SPACE_SEGMENTS : VR_SPACE_VMM;
-        restart(fixture);
+        fixture_restart(fixture);
         struct vr_block *one = get(fixture, 64 * VR_MIB), *two = get(fixture, 32 * VR_MIB);
         trim_to(fixture, 0);
         assert_true(stats_of(fixture).reserved_bytes >= 96 * VR_MIB);
@@ -292,7 +250,7 @@ static void test_trim(void **state) {
 static void test_segments(void **state) {
     struct fixture *fixture = *state;
     fixture->config.mode = VR_SPACE_SEGMENTS;
-    restart(fixture);
+    fixture_restart(fixture);
     struct vr_block *block = get(fixture, 100 * VR_MIB);
     assert_int_equal(addr_of(block) % GRANULE, 0);
     put(fixture, block);
@@ -319,7 +277,7 @@ static void test_host_memory(void **state) {
     struct fixture *fixture = *state;
     for (int mode = 0; mode < 2; mode++) {
         fixture->config.mode = mode ? VR_SPACE_SEGMENTS : VR_SPACE_VMM;
-        restart(fixture);
+        fixture_restart(fixture);
         struct vr_block *blocks[4];
         for (int i = 0; i < 4; i++) {
             blocks[i] = get(fixture, 40 * VR_MIB + (uint64_t)i * 512);
@@ -400,19 +358,19 @@ static void test_many(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_config),
-        cmocka_unit_test_setup_teardown(test_first_plan, begin, end),
-        cmocka_unit_test_setup_teardown(test_rounding, begin, end),
-        cmocka_unit_test_setup_teardown(test_merge, begin, end),
-        cmocka_unit_test_setup_teardown(test_warm, begin, end),
-        cmocka_unit_test_setup_teardown(test_refusals, begin, end),
-        cmocka_unit_test_setup_teardown(test_moving, begin, end),
-        cmocka_unit_test_setup_teardown(test_budget, begin, end),
-        cmocka_unit_test_setup_teardown(test_budget_grows, begin, end),
-        cmocka_unit_test_setup_teardown(test_trim, begin, end),
-        cmocka_unit_test_setup_teardown(test_segments, begin, end),
-        cmocka_unit_test_setup_teardown(test_host_memory, begin, end),
-        cmocka_unit_test_setup_teardown(test_create_fails, begin, end),
-        cmocka_unit_test_setup_teardown(test_many, begin, end),
+        cmocka_unit_test_setup_teardown(test_first_plan, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_rounding, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_merge, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_warm, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_refusals, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_moving, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_budget, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_budget_grows, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_trim, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_segments, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_host_memory, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_create_fails, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_many, begin, fixture_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,47 +7,11 @@
 
 #include <cmocka.h>
 
-#include "space_driver.h"
+#include "space_fixture.h"
 
-#include "base/memory.h"
-
-#include <stdlib.h>
-
-struct fixture {
-    struct driver driver;
-    struct vr_space *space;
-};
-
-static void assert_sound(const struct vr_space *space) {
-    char text[200] = "";
-    if (!vr_space_check(space, text, sizeof text)) {
-        fail_msg("%s", text);
-    }
-}
-
-static struct vr_space_stats stats_of(struct fixture *fixture) {
-    struct vr_space_stats stats;
-    vr_space_stats_get(fixture->space, &stats);
-    return stats;
-}
 
 static int begin(void **state) {
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    assert_non_null(fixture);
-    struct vr_space_config config = driver_config(&fixture->driver);
-    fixture->driver.passed[1] = UINT64_MAX;
-    assert_int_equal(vr_space_create(&config, &fixture->space), VRAM_OK);
-    *state = fixture;
-    return 0;
-}
-
-static int end(void **state) {
-    struct fixture *fixture = *state;
-    assert_sound(fixture->space);
-    vr_space_destroy(fixture->space);
-    free(fixture);
-    assert_int_equal(vr_mem_live_blocks(), 0);
-    return 0;
+    return fixture_begin(state, UINT64_MAX, false);
 }
 
 static struct vr_block *get(struct fixture *fixture, uint64_t bytes) {
@@ -201,13 +165,13 @@ static void test_oldest_first(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_best_fit, begin, end),
-        cmocka_unit_test_setup_teardown(test_topmost, begin, end),
-        cmocka_unit_test_setup_teardown(test_guard, begin, end),
-        cmocka_unit_test_setup_teardown(test_turns, begin, end),
-        cmocka_unit_test_setup_teardown(test_siblings, begin, end),
-        cmocka_unit_test_setup_teardown(test_run_in_window, begin, end),
-        cmocka_unit_test_setup_teardown(test_oldest_first, begin, end),
+        cmocka_unit_test_setup_teardown(test_best_fit, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_topmost, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_guard, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_turns, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_siblings, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_run_in_window, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_oldest_first, begin, fixture_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,48 +7,12 @@
 
 #include <cmocka.h>
 
-#include "space_driver.h"
+#include "space_fixture.h"
 
-#include "base/memory.h"
-
-#include <stdlib.h>
 #include <string.h>
 
-struct fixture {
-    struct driver driver;
-    struct vr_space_config config;
-    struct vr_space *space;
-};
-
-static void assert_sound(const struct vr_space *space) {
-    char text[200] = "";
-    if (!vr_space_check(space, text, sizeof text)) {
-        fail_msg("%s", text);
-    }
-}
-
-static struct vr_space_stats stats_of(struct fixture *fixture) {
-    struct vr_space_stats stats;
-    vr_space_stats_get(fixture->space, &stats);
-    return stats;
-}
-
 static int begin(void **state) {
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    assert_non_null(fixture);
-    fixture->config = driver_config(&fixture->driver);
-    assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
-    *state = fixture;
-    return 0;
-}
-
-static int end(void **state) {
-    struct fixture *fixture = *state;
-    assert_sound(fixture->space);
-    vr_space_destroy(fixture->space);
-    free(fixture);
-    assert_int_equal(vr_mem_live_blocks(), 0);
-    return 0;
+    return fixture_begin(state, 0, false);
 }
 
 static struct vr_block *get(struct fixture *fixture, uint64_t bytes, uint64_t queue) {
@@ -245,13 +209,7 @@ static void test_deterministic(void **state) {
 /* ----------------------------------------------------------------- aliases */
 
 static int begin_alias(void **state) {
-    struct fixture *fixture = calloc(1, sizeof *fixture);
-    assert_non_null(fixture);
-    fixture->config = driver_config(&fixture->driver);
-    fixture->config.alias = true;
-    assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
-    *state = fixture;
-    return 0;
+    return fixture_begin(state, 0, true);
 }
 
 /* Two blocks apart, freed under work of queue 1; together they are as large as `wish`. */
@@ -389,19 +347,19 @@ static void test_ghosts_hold(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_same_queue, begin, end),
-        cmocka_unit_test_setup_teardown(test_other_queue, begin, end),
-        cmocka_unit_test_setup_teardown(test_after, begin, end),
-        cmocka_unit_test_setup_teardown(test_neighbours, begin, end),
-        cmocka_unit_test_setup_teardown(test_chain_of_mergers, begin, end),
-        cmocka_unit_test_setup_teardown(test_no_move_under_work, begin, end),
-        cmocka_unit_test_setup_teardown(test_many_queues, begin, end),
+        cmocka_unit_test_setup_teardown(test_same_queue, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_other_queue, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_after, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_neighbours, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_chain_of_mergers, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_no_move_under_work, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_many_queues, begin, fixture_end),
         cmocka_unit_test(test_deterministic),
-        cmocka_unit_test_setup_teardown(test_moved_under_work, begin_alias, end),
-        cmocka_unit_test_setup_teardown(test_not_of_others, begin_alias, end),
-        cmocka_unit_test_setup_teardown(test_rest_is_pending, begin_alias, end),
-        cmocka_unit_test_setup_teardown(test_alias_undone, begin_alias, end),
-        cmocka_unit_test_setup_teardown(test_ghosts_hold, begin_alias, end),
+        cmocka_unit_test_setup_teardown(test_moved_under_work, begin_alias, fixture_end),
+        cmocka_unit_test_setup_teardown(test_not_of_others, begin_alias, fixture_end),
+        cmocka_unit_test_setup_teardown(test_rest_is_pending, begin_alias, fixture_end),
+        cmocka_unit_test_setup_teardown(test_alias_undone, begin_alias, fixture_end),
+        cmocka_unit_test_setup_teardown(test_ghosts_hold, begin_alias, fixture_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
