@@ -19,6 +19,9 @@
  *  (4) Every time a block leaves the space it has another turn, which is part of its state. So who has
  *      seen it LIVE, then looked at pool and address, and moves it from exactly that state by (1), has
  *      the block that was looked at, and not what a record used again stands for meanwhile.
+ *  (5) A queue gets memory back at once that work of its own may still touch. `home` names that queue for
+ *      as long as this may be: a block that is then freed on another queue, or on none, is not free
+ *      before both have come that far.
  */
 #ifndef VR_BLOCK_H
 #define VR_BLOCK_H
@@ -70,6 +73,7 @@ struct vr_block {
     vr_atomic_u64 pool;           /* handle of the pool it is a block of */
     vr_atomic_u64 requested;      /* as asked for; the owner's */
     _Atomic(const char *) tag;    /* the owner's */
+    uint64_t home; /* queue whose work may touch it from before; 0: none; the owner's; see (5) */
 
     struct vr_block *next; /* in a list of cached blocks: depot, batches on the way */
     struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
@@ -77,7 +81,8 @@ struct vr_block {
     uint32_t turn; /* its last, in the place of the turn in `state`; under the pool's lock */
     bool owed;     /* deferred, on a queue that no lane could be made for; pool's lock */
     struct vr_stamp stamp;
-    struct vr_span span; /* the space's, under the pool's lock */
+    struct vr_stamp before; /* deferred: the same for what `home` said, in (5); pool's lock */
+    struct vr_span span;    /* the space's, under the pool's lock */
 };
 
 /* After a change of its pins or uses. Under the pool's lock. */

@@ -58,7 +58,7 @@ static bool is_used(struct vr_pool *pool, struct vr_block *block) {
     while (block->uses && vr_lane_passed(&pool->lanes, block->uses->stamp)) {
         drop_use(block);
     }
-    return block->uses || block->pins;
+    return block->uses || block->pins || !vr_lane_passed(&pool->lanes, block->before);
 }
 
 void vr_pool_settle(struct vr_pool *pool) {
@@ -75,9 +75,18 @@ void vr_pool_settle(struct vr_pool *pool) {
 
 /* ---------------------------------------------------------------- returning */
 
+/* Notes what the block has to wait for beside the queue it is freed on: keeps block.h (5). Under the
+   lock. */
+static void note_before(struct vr_pool *pool, uint64_t queue, struct vr_block *block) {
+    bool foreign = block->home && block->home != queue;
+    block->before = foreign ? vr_lane_stamp(&pool->lanes, block->home) : (struct vr_stamp){0, 0};
+    block->home = queue;
+}
+
 static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *block) {
     uint64_t from;
-    if (block->uses || block->pins) {
+    note_before(pool, queue, block);
+    if (block->uses || block->pins || block->before.queue) {
         block->stamp = vr_lane_stamp(&pool->lanes, queue);
         block->next = pool->deferred;
         pool->deferred = block;
@@ -129,6 +138,7 @@ void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **bloc
 
 /* The block waits although its queue has no lane: it remembers the queue's next point itself. */
 static void owe(struct vr_pool *pool, const struct vr_queue_object *queue, struct vr_block *block) {
+    note_before(pool, queue->object.handle, block);
     block->stamp = (struct vr_stamp){queue->object.handle, vr_load(&queue->issued, VR_ACQUIRE) + 1};
     block->owed = true;
     block->next = pool->deferred;

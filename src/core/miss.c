@@ -34,8 +34,18 @@ vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
     return queue ? vr_lane_know(&pool->lanes, queue) : VRAM_OK;
 }
 
+/* The queue, if memory that it gets may be under work of its own; keeps block.h (5). A deterministic pool
+   does not look at time. Under the lock. */
+static uint64_t home_of(struct vr_pool *pool, uint64_t queue) {
+    struct vr_lane *lane = queue ? vr_lane_find(&pool->lanes, queue) : NULL;
+    bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
+    return lane && (timeless || !vr_queue_passed(lane->queue, lane->stamped)) ? queue : 0;
+}
+
 /* A block leaves the space for a cache or a program. Under the lock, with room in the table. */
-static void leave_space(struct vr_pool *pool, struct vr_block *block) {
+static void leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t queue) {
+    block->home = home_of(pool, queue);
+    block->before = (struct vr_stamp){0, 0};
     block->uses = NULL;
     block->pins = 0;
     block->owed = false;
@@ -66,7 +76,7 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
         status = vr_space_alloc(vr_pool_space(pool, request->bytes), &want, answer);
     }
     if (status == VRAM_OK && answer->block) {
-        leave_space(pool, answer->block);
+        leave_space(pool, answer->block, request->queue);
     }
     return status;
 }
@@ -122,7 +132,7 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
         vr_mutex_lock(&pool->lock);
         status = vr_block_table_reserve(&pool->table);
         if (status == VRAM_OK) {
-            leave_space(pool, *block);
+            leave_space(pool, *block, request->queue);
         } else {
             (*block)->stamp = (struct vr_stamp){0, 0};
             vr_space_free(space, *block);
@@ -168,6 +178,7 @@ static vram_status from_other_queue(struct vr_pool *pool, const struct vr_reques
         (vram_point){(vram_queue *)(uintptr_t)answer.after.queue, answer.after.value});
     if (status == VRAM_OK) {
         *block = answer.block;
+        (*block)->home = request->queue; /* which is behind that work now */
     } else {
         vr_mutex_lock(&pool->lock);
         vr_pool_to_space(pool, answer.block, answer.after);

@@ -88,20 +88,44 @@ static void join(struct vr_queue_object *queue, struct vr_block *block) {
     }
 }
 
+/* The queue waits for what its home's work may still do to the block: block.h (5). What cannot be waited
+   for is left to time. */
+static void join_home(struct vr_queue_object *queue, struct vr_block *block) {
+    vram_point point;
+    if (block->home && block->home != queue->object.handle &&
+        vram_queue_mark((vram_queue *)(uintptr_t)block->home, &point) == VRAM_OK &&
+        vram_queue_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
+        block->home = 0;
+    }
+}
+
+/* A queue in the place of none: the block's home, or the first of its users; NULL when all have ended. */
+static struct vr_queue_object *enter_user(const struct vr_block *block) {
+    void *entered;
+    if (block->home &&
+        vr_queue_enter((vram_queue *)(uintptr_t)block->home, "vram_free", &entered) == VRAM_OK) {
+        return entered;
+    }
+    for (struct vr_uses *use = block->uses; use; use = use->next) {
+        if (vr_queue_enter((vram_queue *)(uintptr_t)use->stamp.queue, "vram_free", &entered) ==
+            VRAM_OK) {
+            return entered;
+        }
+    }
+    return NULL;
+}
+
 /* Keeps (3). */
 void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
                             struct vr_block *block) {
     struct vr_queue_object *user = NULL; /* in the place of no queue; entered */
     struct vram_error error;
     vr_error_save(&error);
-    for (struct vr_uses *use = block->uses; use && !queue; use = use->next) {
-        void *entered;
-        if (vr_queue_enter((vram_queue *)(uintptr_t)use->stamp.queue, "vram_free", &entered) ==
-            VRAM_OK) {
-            queue = user = entered;
-        }
+    if (!queue) {
+        queue = user = enter_user(block);
     }
     if (queue) {
+        join_home(queue, block);
         join(queue, block);
     }
     vr_error_restore(&error);

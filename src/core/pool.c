@@ -64,6 +64,17 @@ static inline bool is_held(const struct vr_block *block) {
     return vr_load(&block->held, VR_RELAXED);
 }
 
+/* Whether work of another queue than the one it is freed on may touch the block from before its owner had
+   it; keeps block.h (5). */
+static inline bool is_foreign(const struct vr_block *block, uint64_t queue) {
+    return block->home && block->home != queue;
+}
+
+/* What is freed on `queue` and can be that queue's again at once. */
+static inline bool is_plain(const struct vr_block *block, uint64_t queue) {
+    return !is_held(block) && !is_foreign(block, queue);
+}
+
 static inline void count_free(struct vr_cache *cache, const struct vr_block *block,
                               uint64_t bytes) {
     vr_count(&cache->counts.frees, 1);
@@ -113,7 +124,8 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
 
 /* A block that was claimed and counted, and that its bin does not take as it is. The thread is inside. */
 ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
-    if (!is_held(block) && vr_cache_put(cache, block, bytes)) {
+    if (is_plain(block, cache->queue_handle) && vr_cache_put(cache, block, bytes)) {
+        block->home = cache->queue_handle;
         vr_thread_leave(cache->thread);
     } else {
         free_overflow(cache, block, bytes); /* leaves */
@@ -147,9 +159,11 @@ vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     }
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     count_free(cache, block, bytes);
-    if (__builtin_expect(is_held(block) || !vr_cache_put_quick(cache, block, bytes), 0)) {
+    if (__builtin_expect(
+            !is_plain(block, (uintptr_t)queue) || !vr_cache_put_quick(cache, block, bytes), 0)) {
         return keep_aside(cache, block, bytes);
     }
+    block->home = (uintptr_t)queue;
     vr_thread_leave(thread);
     return VRAM_OK;
 }
@@ -164,7 +178,7 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
     uint32_t count = 0, keep = VR_SMALL_DEPTH / 2;
     blocks[count++] = block;
     vr_count(&cache->counts.overflows, 1);
-    if (bytes <= VR_SMALL_BYTES && !is_held(block)) {
+    if (bytes <= VR_SMALL_BYTES && is_plain(block, queue)) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         while (bin->count > keep && count < VR_SMALL_DEPTH) {
             blocks[count++] = bin->blocks[--bin->count];
@@ -396,7 +410,8 @@ static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
         vr_fetch_sub(&pool->past.held, bytes, VR_RELAXED);
         vr_pool_tell_bytes(pool, 0, -(int64_t)requested);
     }
-    if ((pool->flags & VRAM_POOL_DETERMINISTIC) && block->uses) {
+    uint64_t handle = queue ? queue->object.handle : 0;
+    if ((pool->flags & VRAM_POOL_DETERMINISTIC) && (block->uses || is_foreign(block, handle))) {
         vr_pool_return_ordered(pool, queue, block);
     } else {
         vr_pool_return_new(pool, queue, block);

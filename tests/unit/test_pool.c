@@ -294,6 +294,38 @@ static void another_queue_waits_for_the_work(void **state) {
     rig_end(&rig);
 }
 
+/* A queue gets back at once what it freed, with work of its own still in it. Freed again on another queue
+   or on none, before anybody has used it, that is not theirs yet. */
+static void memory_is_not_laundered_between_queues(void **state) {
+    (void)state;
+    static const uint64_t sizes[] = {512, MIB};
+    for (int i = 0; i < 8; i++) {
+        uint64_t size = sizes[i % 2];
+        vram_pool_options options = {.size = sizeof options,
+                                     .flags = i & 4 ? VRAM_POOL_DETERMINISTIC : 0};
+        struct rig rig = rig_make_with("sim", "memory=1G,lag=10000", &options);
+        vram_queue *other = i & 2 ? rig.other : NULL;
+        vram_addr first, again, late;
+        assert_int_equal(vram_alloc(rig.pool, size, rig.queue, &first), VRAM_OK);
+        assert_int_equal(vram_queue_fill(rig.queue, first, 1, 1, size), VRAM_OK);
+        assert_int_equal(vram_free(rig.pool, first, rig.queue), VRAM_OK);
+        assert_int_equal(vram_alloc(rig.pool, size, rig.queue, &again), VRAM_OK);
+        assert_int_equal(again, first);
+        assert_int_equal(vram_free(rig.pool, again, other), VRAM_OK);
+        assert_int_equal(vram_alloc(rig.pool, size, other, &late), VRAM_OK);
+        assert_int_equal(vram_queue_poll(rig.queue), VRAM_ERR_NOT_READY);
+        /* A deterministic pool may give it to a queue that it has told to wait on the device. */
+        assert_true(late != first || (other && (i & 4)));
+        /* Once the work is done it is there for everybody. */
+        assert_int_equal(vram_free(rig.pool, late, other), VRAM_OK);
+        assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
+        assert_int_equal(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
+        assert_int_equal(vram_pool_trim(rig.pool, 0), VRAM_OK);
+        assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
+        rig_end(&rig);
+    }
+}
+
 static void used_blocks_wait_for_their_users(void **state) {
     vram_addr addr, next;
     (void)state;
@@ -512,6 +544,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_tag_goes_with_its_block, nothing_left),
         cmocka_unit_test_teardown(alignment_is_kept, nothing_left),
         cmocka_unit_test_teardown(another_queue_waits_for_the_work, nothing_left),
+        cmocka_unit_test_teardown(memory_is_not_laundered_between_queues, nothing_left),
         cmocka_unit_test_teardown(used_blocks_wait_for_their_users, nothing_left),
         cmocka_unit_test_teardown(a_queue_may_end_with_frees_outstanding, nothing_left),
         cmocka_unit_test_teardown(threads_share_a_pool, nothing_left),
