@@ -73,6 +73,16 @@ void vr_pool_settle(struct vr_pool *pool) {
     }
 }
 
+bool vr_pool_deferred(struct vr_pool *pool, struct vr_stamp *stamp) {
+    for (struct vr_block *block = pool->deferred; block; block = block->next) {
+        if (!block->pins && is_used(pool, block)) {
+            *stamp = block->uses ? block->uses->stamp : block->owed ? block->stamp : block->before;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---------------------------------------------------------------- returning */
 
 /* Notes what the block has to wait for beside the queue it is freed on: keeps block.h (5). Under the

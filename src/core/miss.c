@@ -117,8 +117,10 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
                              uint64_t *grown, struct vr_block **block) {
     struct vr_space *space = vr_pool_space(pool, request->bytes);
     struct vr_answer answer;
+    vr_pool_repay(pool);
     vr_pool_sweep(pool, space);
     vr_mutex_lock(&pool->lock);
+    vr_pool_settle(pool);
     pool->plans++;
     vram_status status = ask(pool, request, flags, *grown, &answer);
     vr_mutex_unlock(&pool->lock);
@@ -229,8 +231,8 @@ static vram_status from_free(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* Step 8: waits a little for the oldest work that still holds memory, of either space; false when there is
-   none, or no time left. Only a little: other queues may come on while that one does not. */
+/* Step 8: waits a little for the oldest work that still holds memory, of either space or in blocks that
+   wait for several queues; false when there is none, or no time left. Only a little: other queues may come on while that one does not. */
 static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64_t deadline,
                             uint32_t round) {
     uint64_t left = vr_deadline_left(deadline);
@@ -238,8 +240,9 @@ static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64
     struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
     struct vr_stamp stamp;
     vr_mutex_lock(&pool->lock);
-    bool pending =
-        vr_space_pending(space, &stamp) || vr_space_pending(space == small ? large : small, &stamp);
+    bool pending = vr_space_pending(space, &stamp) ||
+                   vr_space_pending(space == small ? large : small, &stamp) ||
+                   vr_pool_deferred(pool, &stamp);
     vr_mutex_unlock(&pool->lock);
     if (!pending || vr_deadline_passed(deadline)) {
         return false;

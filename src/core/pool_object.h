@@ -184,6 +184,8 @@ void vr_pool_drop_caches(struct vr_pool *pool, uint64_t queue);
 void vr_pool_thread_ended(struct vr_thread_state *thread);
 /* Frees what of `deferred` has become free. Under the lock. */
 void vr_pool_settle(struct vr_pool *pool);
+/* Work that one of `deferred` waits for; false when none does. Under the lock. */
+bool vr_pool_deferred(struct vr_pool *pool, struct vr_stamp *stamp);
 /* Marks the stamp's queue so that its stamps can pass: the library's own, or any with `ours`. Other
    queues are not marked but asked whether they are idle. No lock held. */
 void vr_pool_mark(struct vr_pool *pool, struct vr_stamp stamp, bool ours);

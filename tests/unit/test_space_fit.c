@@ -9,7 +9,6 @@
 
 #include "space_fixture.h"
 
-
 static int begin(void **state) {
     return fixture_begin(state, UINT64_MAX, false);
 }
