@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_space_supply.c: the block engine: whose memory is taken, when, and how large handles are made. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "space_fixture.h"
+
+static int begin(void **state) {
+    return fixture_begin(state, UINT64_MAX, false);
+}
+
+static struct vr_block *get(struct fixture *fixture, uint64_t bytes) {
+    struct vr_block *block = driver_alloc(&fixture->driver, fixture->space, bytes, 1);
+    assert_non_null(block);
+    assert_sound(fixture->space);
+    return block;
+}
+
+static void put(struct fixture *fixture, struct vr_block *block) {
+    driver_free(fixture->space, block, 1, 1);
+    assert_sound(fixture->space);
+}
+
+/* Where the one handle lies that is given up first. */
+static uint64_t first_given_up(struct fixture *fixture) {
+    struct vr_plan *plan = NULL;
+    uint64_t addr = 0;
+    assert_int_equal(
+        vr_space_trim(fixture->space, stats_of(fixture).reserved_bytes - GRANULE, &plan), VRAM_OK);
+    assert_non_null(plan);
+    for (uint32_t i = 0; i < plan->count; i++) {
+        addr = plan->steps[i].kind == VR_STEP_UNMAP ? plan->steps[i].addr : addr;
+    }
+    vr_space_undo(fixture->space, plan, 0);
+    vr_space_abort(fixture->space, plan, NULL);
+    assert_sound(fixture->space);
+    return addr;
+}
+
+/* A hole that ends at bare addresses shrinks from there; one between blocks from below. */
+static void test_bare_end(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_block *low = get(fixture, 32 * VR_MIB), *mid = get(fixture, 2 * VR_MIB);
+    struct vr_block *high = get(fixture, 30 * VR_MIB);
+    uint64_t start = addr_of(low), top = addr_of(high) + 30 * VR_MIB;
+    put(fixture, low);
+    assert_int_equal(first_given_up(fixture), start);
+    put(fixture, mid);
+    low = get(fixture, 34 * VR_MIB); /* all of the hole */
+    put(fixture, high);
+    assert_true(first_given_up(fixture) >= top - 4 * VR_MIB);
+    put(fixture, low);
+}
+
+/* A small hole beside bare addresses goes before an older one between blocks, a large one does not. */
+static void test_islands_first(void **state) {
+    struct fixture *fixture = *state;
+    for (int large = 0; large < 2; large++) {
+        fixture_restart(fixture);
+        struct vr_block *old = get(fixture, 32 * VR_MIB), *between = get(fixture, 2 * VR_MIB);
+        struct vr_block *island = get(fixture, (large ? 320 : 32) * VR_MIB);
+        uint64_t at = addr_of(island);
+        put(fixture, old);
+        put(fixture, island);
+        assert_int_equal(first_given_up(fixture) >= at, !large);
+        put(fixture, between);
+    }
+}
+
+/* Two holes of 8 MiB, of which neither has room for 12. */
+static void two_holes(struct fixture *fixture) {
+    struct vr_block *blocks[4];
+    for (int i = 0; i < 4; i++) {
+        blocks[i] = get(fixture, 8 * VR_MIB + 512 * (uint64_t)i);
+    }
+    put(fixture, blocks[0]);
+    put(fixture, blocks[2]);
+}
+
+/* With an empty purse a block that is much to the pool moves memory, and one that is little grows it. */
+static void test_giants(void **state) {
+    struct fixture *fixture = *state;
+    fixture->config.share_ppm = 0;
+    for (int giant = 0; giant < 2; giant++) {
+        fixture_restart(fixture);
+        get(fixture, (giant ? 256 : 4096) * VR_MIB);
+        two_holes(fixture);
+        get(fixture, 12 * VR_MIB);
+        assert_int_equal(stats_of(fixture).moved_pieces > 0, giant);
+    }
+}
+
+/* The slack is wider while there is no time for moving in hand, unless the program has set it. */
+static void test_elastic_slack(void **state) {
+    struct fixture *fixture = *state;
+    static const struct {
+        uint32_t ppm;
+        uint64_t bytes, now_ns;
+        bool moves;
+    } cases[] = {{200000, 0, 1, false},
+                 {200000, 0, 1000000000, true},
+                 {0, 10 * VR_MIB, 1, true},
+                 {0, 24 * VR_MIB, 1, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture->config.slack_ppm = cases[i].ppm;
+        fixture->config.slack_bytes = cases[i].bytes;
+        fixture_restart(fixture);
+        get(fixture, 32 * VR_MIB);
+        two_holes(fixture);
+        struct vr_want want = {.bytes = 12 * VR_MIB, .queue = 1, .now_ns = cases[i].now_ns};
+        assert_non_null(driver_want(&fixture->driver, fixture->space, &want, false));
+        assert_sound(fixture->space);
+        assert_int_equal(stats_of(fixture).moved_pieces > 0, cases[i].moves);
+    }
+}
+
+/* Handles made of others are fine at both ends of a window and coarse inside. */
+static void test_graded(void **state) {
+    struct fixture *fixture = *state;
+    struct vr_block *blocks[80];
+    for (int i = 0; i < 80; i++) {
+        blocks[i] = get(fixture, (i % 2 ? 2 : 8) * VR_MIB);
+    }
+    for (int i = 0; i < 80; i += 2) {
+        put(fixture, blocks[i]);
+    }
+    struct vr_want want = {.bytes = 256 * VR_MIB, .queue = 1, .flags = VR_WANT_NO_GROWTH};
+    struct vr_answer answer;
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
+    uint64_t start = answer.plan->addr, end = start + want.bytes, largest = 0;
+    for (uint32_t i = 0; i < answer.plan->count; i++) {
+        const struct vr_step *step = &answer.plan->steps[i];
+        if (step->kind == VR_STEP_MAP) {
+            uint64_t below = step->addr > start ? step->addr - start : 0;
+            uint64_t above = end > step->addr ? end - step->addr : 0;
+            uint64_t most = (below < above ? below : above) / 2;
+            assert_true(step->bytes <= (most > 4 * VR_MIB ? most : 4 * VR_MIB));
+            largest = step->bytes > largest ? step->bytes : largest;
+        }
+    }
+    assert_int_equal(largest, 32 * VR_MIB);
+    driver_commit(&fixture->driver, fixture->space, answer.plan, false);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_bare_end, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_islands_first, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_giants, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_elastic_slack, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_graded, begin, fixture_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
