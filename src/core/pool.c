@@ -473,7 +473,8 @@ static vram_status pool_create(struct vr_device_object *device,
         vr_pool_free(pool);
         return status;
     }
-    pool->watcher.handle = pool->object.handle;
+    uint64_t handle = pool->object.handle;
+    pool->watcher.handle = handle;
     status = vr_pool_build(pool, options);
     if (status == VRAM_OK) {
         status = vr_device_list_child(device, &device->watchers, &pool->watcher.link,
@@ -483,7 +484,7 @@ static vram_status pool_create(struct vr_device_object *device,
         vr_pool_end(pool);
         return status;
     }
-    *out = (vram_pool *)(uintptr_t)pool->object.handle;
+    *out = (vram_pool *)(uintptr_t)handle; /* listed, it may have ended with its device by now */
     return VRAM_OK;
 }
 

@@ -212,6 +212,13 @@ static void release(struct sailor *self) {
     give(self, exchange(self, (struct block){NULL, NULL, 0, 0, false}));
 }
 
+/* Whether the block is there still: its pool may have ended, and another one have its addresses now. No
+   pool ends under the lock. */
+static bool is_there(struct block block) {
+    vram_block_info info = {.size = sizeof info};
+    return TRY(vram_block_info_get(block.addr, &info)) == VRAM_OK && info.pool == block.pool;
+}
+
 /* Not where others may free the block under it: that is the program's own mistake. */
 static void fill(struct sailor *self) {
     if (storm.wild) {
@@ -220,8 +227,10 @@ static void fill(struct sailor *self) {
     struct block block = exchange(self, (struct block){NULL, NULL, 0, 0, false});
     if (block.addr) {
         pthread_rwlock_rdlock(&storm.life);
-        block.worked = true;
-        TRY(vram_queue_fill(block.queue, block.addr, 0x5a, 1, block.bytes));
+        if (is_there(block)) {
+            block.worked = true;
+            TRY(vram_queue_fill(block.queue, block.addr, 0x5a, 1, block.bytes));
+        }
         pthread_rwlock_unlock(&storm.life);
     }
     give(self, exchange(self, block));
