@@ -243,24 +243,28 @@ static void note_peak(struct vr_pool *pool) {
     }
 }
 
-/* Takes back what cannot stay, as far as the driver lets it. */
-static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan) {
-    bool failed[64] = {false};
-    bool *flags =
-        plan->count <= 64 ? failed : vr_mem_alloc(plan->count, sizeof *flags, "vram_alloc");
-    for (uint32_t i = 0; i < plan->count; i++) {
-        bool refused = run_step(pool, &plan->steps[i]) != VRAM_OK;
-        if (flags) {
-            flags[i] = refused;
+/* Whether an earlier step has failed for the same piece. */
+static bool has_failed(const struct vr_plan *plan, uint32_t at) {
+    for (uint32_t i = 0; i < at; i++) {
+        if (plan->steps[i].failed && plan->steps[i].piece == plan->steps[at].piece) {
+            return true;
         }
     }
+    return false;
+}
+
+/* Takes back what cannot stay, as far as the driver lets it: what is still mapped is not released. */
+static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan) {
+    bool any = false;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        struct vr_step *step = &plan->steps[i];
+        step->failed = (any && has_failed(plan, i)) || run_step(pool, step) != VRAM_OK;
+        any = any || step->failed;
+    }
     vr_mutex_lock(&pool->lock);
-    vr_space_abort(space, plan, flags);
+    vr_space_abort(space, plan, NULL);
     note_peak(pool); /* what could not be taken back is held */
     vr_mutex_unlock(&pool->lock);
-    if (flags != failed) {
-        vr_mem_free(flags);
-    }
 }
 
 /* What the first `done` steps of a plan took from the driver. */

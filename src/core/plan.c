@@ -449,7 +449,7 @@ void vr_space_undo(struct vr_space *space, struct vr_plan *plan, uint32_t done) 
 void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *failed) {
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct vr_step *step = &plan->steps[i];
-        bool ok = !failed || !failed[i];
+        bool ok = failed ? !failed[i] : !step->failed;
         if (step->kind == VR_STEP_UNMAP && !ok) {
             step->item->done |= VR_DONE_STUCK;
         } else if (step->kind == VR_STEP_RELEASE && ok && !(step->item->done & VR_DONE_STUCK)) {

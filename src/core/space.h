@@ -90,6 +90,7 @@ struct vr_step {
     struct vr_piece *piece; /* NULL for ACCESS */
     uint64_t addr, bytes;
     uint64_t ns;               /* what it took, written by the pool; 0: not measured */
+    bool failed;               /* of an undo, written by the pool; see vr_space_abort */
     struct vr_plan_item *item; /* the space's own: what it is done for; ACCESS: the first of them */
 };
 
@@ -167,8 +168,8 @@ struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan);
    cannot stay: handles mapped without access, memory created for nothing. May be none. */
 void vr_space_undo(struct vr_space *space, struct vr_plan *plan, uint32_t done);
 
-/* Ends a plan after vr_space_undo. failed[i]: undo step i failed (NULL: none did); a step whose piece
-   failed before in this list is not tried and has failed too. Handles that are mapped nowhere stay as
+/* Ends a plan after vr_space_undo. failed[i], or where that is NULL the step itself, says whether undo step
+   i failed; a step whose piece failed before in this list is not tried and has failed too. Handles that are mapped nowhere stay as
    spares; one that could not be taken back is lost with its addresses, and counted. The plan is gone. */
 void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *failed);
 

@@ -134,7 +134,7 @@ static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t ha
     } else if (call.sim->config.real &&
                !vr_sim_system(&call, vr_os_file_map(call.sim->file, memory->offset,
                                                     (void *)(uintptr_t)addr, bytes))) {
-        (void)vr_sim_block_unmap(mapping);
+        vr_sim_mapping_forget(mapping); /* the system has mapped nothing */
     }
     return vr_sim_end(&call);
 }
