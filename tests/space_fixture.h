@@ -46,6 +46,19 @@ static inline void fixture_restart(struct fixture *fixture) {
     assert_int_equal(vr_space_create(&fixture->config, &fixture->space), VRAM_OK);
 }
 
+/* A block of queue 1, and back at its first point. */
+static inline struct vr_block *fixture_get(struct fixture *fixture, uint64_t bytes) {
+    struct vr_block *block = driver_alloc(&fixture->driver, fixture->space, bytes, 1);
+    assert_non_null(block);
+    assert_sound(fixture->space);
+    return block;
+}
+
+static inline void fixture_put(struct fixture *fixture, struct vr_block *block) {
+    driver_free(fixture->space, block, 1, 1);
+    assert_sound(fixture->space);
+}
+
 static inline int fixture_end(void **state) {
     struct fixture *fixture = *state;
     assert_sound(fixture->space);

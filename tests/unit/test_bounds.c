@@ -20,27 +20,11 @@
 
 #include <cmocka.h>
 
+#include "edge_values.h"
+
 #define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
-enum { BYTES = 65536, VALUES_MAX = 3 * 64 + 1, LIST = 64 };
-
-static uint64_t values[VALUES_MAX];
-static size_t value_count;
-
-static void make_values(void) {
-    for (unsigned bit = 0; bit < 64; bit++) {
-        uint64_t power = UINT64_C(1) << bit;
-        values[value_count++] = power - 1;
-        values[value_count++] = power;
-        values[value_count++] = power + 1;
-    }
-    values[value_count++] = UINT64_MAX;
-}
-
-/* Runs the body for every value, as `name`. */
-#define FOR_EACH(name)                                                                             \
-    for (uint64_t at_##name = 0, name;                                                             \
-         at_##name < value_count && (name = values[at_##name], true); at_##name++)
+enum { BYTES = 65536, LIST = 64 };
 
 /* A failure is in the record, success leaves none. */
 static vram_status judge(vram_status status, const char *call) {

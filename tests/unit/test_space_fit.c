@@ -13,35 +13,23 @@ static int begin(void **state) {
     return fixture_begin(state, UINT64_MAX, false);
 }
 
-static struct vr_block *get(struct fixture *fixture, uint64_t bytes) {
-    struct vr_block *block = driver_alloc(&fixture->driver, fixture->space, bytes, 1);
-    assert_non_null(block);
-    assert_sound(fixture->space);
-    return block;
-}
-
-static void put(struct fixture *fixture, struct vr_block *block) {
-    driver_free(fixture->space, block, 1, 1);
-    assert_sound(fixture->space);
-}
-
 /* Holes of 3, 1 and 2 MiB between blocks: a block of 1 MiB goes into the one of 1 MiB. */
 static void test_best_fit(void **state) {
     struct fixture *fixture = *state;
     static const uint64_t sizes[] = {3, 5, 1, 6, 2, 7};
     struct vr_block *blocks[6];
     for (int i = 0; i < 6; i++) {
-        blocks[i] = get(fixture, sizes[i] * VR_MIB);
+        blocks[i] = fixture_get(fixture, sizes[i] * VR_MIB);
     }
     uint64_t one = addr_of(blocks[2]);
     for (int i = 0; i < 6; i += 2) {
-        put(fixture, blocks[i]);
+        fixture_put(fixture, blocks[i]);
     }
-    struct vr_block *again = get(fixture, VR_MIB);
+    struct vr_block *again = fixture_get(fixture, VR_MIB);
     assert_int_equal(addr_of(again), one);
-    put(fixture, again);
+    fixture_put(fixture, again);
     for (int i = 1; i < 6; i += 2) {
-        put(fixture, blocks[i]);
+        fixture_put(fixture, blocks[i]);
     }
     assert_int_equal(stats_of(fixture).blocks, 0);
 }
@@ -49,47 +37,50 @@ static void test_best_fit(void **state) {
 /* Small blocks leave the topmost hole to large ones while they fit elsewhere. */
 static void test_topmost(void **state) {
     struct fixture *fixture = *state;
-    struct vr_block *low = get(fixture, 40 * VR_MIB), *wall = get(fixture, 3 * VR_MIB);
-    struct vr_block *top = get(fixture, 30 * VR_MIB);
+    struct vr_block *low = fixture_get(fixture, 40 * VR_MIB),
+                    *wall = fixture_get(fixture, 3 * VR_MIB);
+    struct vr_block *top = fixture_get(fixture, 30 * VR_MIB);
     uint64_t low_addr = addr_of(low), top_addr = addr_of(top);
-    put(fixture, low);
-    put(fixture, top);
-    struct vr_block *small = get(fixture, VR_MIB), *large = get(fixture, 20 * VR_MIB);
+    fixture_put(fixture, low);
+    fixture_put(fixture, top);
+    struct vr_block *small = fixture_get(fixture, VR_MIB),
+                    *large = fixture_get(fixture, 20 * VR_MIB);
     assert_int_equal(addr_of(small), low_addr);
     assert_int_equal(addr_of(large), top_addr);
-    put(fixture, small);
-    put(fixture, large);
-    put(fixture, wall);
+    fixture_put(fixture, small);
+    fixture_put(fixture, large);
+    fixture_put(fixture, wall);
 }
 
 /* A large block with nothing to build on leaves void in front of it; the next one grows into that. */
 static void test_guard(void **state) {
     struct fixture *fixture = *state;
-    get(fixture, VR_MIB);
-    struct vr_block *block = get(fixture, 300 * VR_MIB);
+    fixture_get(fixture, VR_MIB);
+    struct vr_block *block = fixture_get(fixture, 300 * VR_MIB);
     uint64_t addr = addr_of(block);
     assert_true(addr >= BASE + 600 * VR_MIB);
-    put(fixture, block);
+    fixture_put(fixture, block);
     uint64_t reserved = stats_of(fixture).reserved_bytes;
-    block = get(fixture, 400 * VR_MIB);
+    block = fixture_get(fixture, 400 * VR_MIB);
     assert_true(addr_of(block) <= addr);
     assert_true(addr_of(block) + 400 * VR_MIB >= addr + 300 * VR_MIB);
     assert_true(stats_of(fixture).reserved_bytes - reserved <= 104 * VR_MIB);
-    put(fixture, block);
+    fixture_put(fixture, block);
 }
 
 /* Large blocks that find a hole take its two ends in turn. */
 static void test_turns(void **state) {
     struct fixture *fixture = *state;
-    struct vr_block *first = get(fixture, 1200 * VR_MIB);
+    struct vr_block *first = fixture_get(fixture, 1200 * VR_MIB);
     uint64_t low = addr_of(first), high = low + 1200 * VR_MIB;
-    put(fixture, first);
-    struct vr_block *one = get(fixture, 300 * VR_MIB), *two = get(fixture, 310 * VR_MIB);
+    fixture_put(fixture, first);
+    struct vr_block *one = fixture_get(fixture, 300 * VR_MIB),
+                    *two = fixture_get(fixture, 310 * VR_MIB);
     bool one_low = addr_of(one) == low;
     assert_true(one_low || addr_of(one) + 300 * VR_MIB == high);
     assert_true(one_low ? addr_of(two) + 310 * VR_MIB == high : addr_of(two) == low);
-    put(fixture, one);
-    put(fixture, two);
+    fixture_put(fixture, one);
+    fixture_put(fixture, two);
 }
 
 /* A run goes on in the window that was foreseen for it, although a hole elsewhere would do. */
@@ -98,14 +89,14 @@ static void test_run_in_window(void **state) {
     struct vr_block *blocks[6][32];
     for (int i = 0; i < 6; i++) {
         for (int j = 0; j < 32; j++) {
-            blocks[i][j] = get(fixture, (uint64_t)(5 + i) * VR_MIB);
+            blocks[i][j] = fixture_get(fixture, (uint64_t)(5 + i) * VR_MIB);
         }
     }
     for (int j = 1; j < 32; j++) {
         assert_int_equal(addr_of(blocks[5][j]), addr_of(blocks[5][j - 1]) + 10 * VR_MIB);
     }
     for (int i = 0; i < 6 * 32; i++) {
-        put(fixture, blocks[i / 32][i % 32]);
+        fixture_put(fixture, blocks[i / 32][i % 32]);
     }
 }
 
@@ -115,7 +106,7 @@ static void test_siblings(void **state) {
     struct vr_block *runs[6][8];
     for (int i = 0; i < 6; i++) {
         for (int j = 0; j < 8; j++) {
-            runs[i][j] = get(fixture, (uint64_t)(3 + i) * VR_MIB + 512 * 7);
+            runs[i][j] = fixture_get(fixture, (uint64_t)(3 + i) * VR_MIB + 512 * 7);
         }
     }
     for (int j = 1; j < 8; j++) {
@@ -123,7 +114,7 @@ static void test_siblings(void **state) {
                          addr_of(runs[5][j - 1]) + vr_load(&runs[5][j]->bytes, VR_RELAXED));
     }
     for (int i = 0; i < 48; i++) {
-        put(fixture, runs[i / 8][i % 8]);
+        fixture_put(fixture, runs[i / 8][i % 8]);
     }
 }
 
@@ -134,12 +125,12 @@ static void test_oldest_first(void **state) {
     struct vr_block *blocks[6];
     uint64_t low[6], high[6];
     for (int i = 0; i < 6; i++) {
-        blocks[i] = get(fixture, (uint64_t)(i % 2 ? 2 : 64) * VR_MIB + 512 * (uint64_t)i);
+        blocks[i] = fixture_get(fixture, (uint64_t)(i % 2 ? 2 : 64) * VR_MIB + 512 * (uint64_t)i);
         low[i] = addr_of(blocks[i]);
         high[i] = low[i] + vr_load(&blocks[i]->bytes, VR_RELAXED);
     }
     for (int i = 0; i < 3; i++) {
-        put(fixture, blocks[order[i]]);
+        fixture_put(fixture, blocks[order[i]]);
     }
     for (int i = 0; i < 2; i++) {
         struct vr_want want = {.bytes = 88 * VR_MIB, .queue = 1, .flags = VR_WANT_NO_GROWTH};

@@ -13,18 +13,6 @@ static int begin(void **state) {
     return fixture_begin(state, UINT64_MAX, false);
 }
 
-static struct vr_block *get(struct fixture *fixture, uint64_t bytes) {
-    struct vr_block *block = driver_alloc(&fixture->driver, fixture->space, bytes, 1);
-    assert_non_null(block);
-    assert_sound(fixture->space);
-    return block;
-}
-
-static void put(struct fixture *fixture, struct vr_block *block) {
-    driver_free(fixture->space, block, 1, 1);
-    assert_sound(fixture->space);
-}
-
 /* Where the one handle lies that is given up first. */
 static uint64_t first_given_up(struct fixture *fixture) {
     struct vr_plan *plan = NULL;
@@ -44,16 +32,17 @@ static uint64_t first_given_up(struct fixture *fixture) {
 /* A hole that ends at bare addresses shrinks from there; one between blocks from below. */
 static void test_bare_end(void **state) {
     struct fixture *fixture = *state;
-    struct vr_block *low = get(fixture, 32 * VR_MIB), *mid = get(fixture, 2 * VR_MIB);
-    struct vr_block *high = get(fixture, 30 * VR_MIB);
+    struct vr_block *low = fixture_get(fixture, 32 * VR_MIB),
+                    *mid = fixture_get(fixture, 2 * VR_MIB);
+    struct vr_block *high = fixture_get(fixture, 30 * VR_MIB);
     uint64_t start = addr_of(low), top = addr_of(high) + 30 * VR_MIB;
-    put(fixture, low);
+    fixture_put(fixture, low);
     assert_int_equal(first_given_up(fixture), start);
-    put(fixture, mid);
-    low = get(fixture, 34 * VR_MIB); /* all of the hole */
-    put(fixture, high);
+    fixture_put(fixture, mid);
+    low = fixture_get(fixture, 34 * VR_MIB); /* all of the hole */
+    fixture_put(fixture, high);
     assert_true(first_given_up(fixture) >= top - 4 * VR_MIB);
-    put(fixture, low);
+    fixture_put(fixture, low);
 }
 
 /* A small hole beside bare addresses goes before an older one between blocks, a large one does not. */
@@ -61,13 +50,14 @@ static void test_islands_first(void **state) {
     struct fixture *fixture = *state;
     for (int large = 0; large < 2; large++) {
         fixture_restart(fixture);
-        struct vr_block *old = get(fixture, 32 * VR_MIB), *between = get(fixture, 2 * VR_MIB);
-        struct vr_block *island = get(fixture, (large ? 320 : 32) * VR_MIB);
+        struct vr_block *old = fixture_get(fixture, 32 * VR_MIB),
+                        *between = fixture_get(fixture, 2 * VR_MIB);
+        struct vr_block *island = fixture_get(fixture, (large ? 320 : 32) * VR_MIB);
         uint64_t at = addr_of(island);
-        put(fixture, old);
-        put(fixture, island);
+        fixture_put(fixture, old);
+        fixture_put(fixture, island);
         assert_int_equal(first_given_up(fixture) >= at, !large);
-        put(fixture, between);
+        fixture_put(fixture, between);
     }
 }
 
@@ -75,10 +65,10 @@ static void test_islands_first(void **state) {
 static void two_holes(struct fixture *fixture) {
     struct vr_block *blocks[4];
     for (int i = 0; i < 4; i++) {
-        blocks[i] = get(fixture, 8 * VR_MIB + 512 * (uint64_t)i);
+        blocks[i] = fixture_get(fixture, 8 * VR_MIB + 512 * (uint64_t)i);
     }
-    put(fixture, blocks[0]);
-    put(fixture, blocks[2]);
+    fixture_put(fixture, blocks[0]);
+    fixture_put(fixture, blocks[2]);
 }
 
 /* With an empty purse a block that is much to the pool moves memory, and one that is little grows it. */
@@ -87,9 +77,9 @@ static void test_giants(void **state) {
     fixture->config.share_ppm = 0;
     for (int giant = 0; giant < 2; giant++) {
         fixture_restart(fixture);
-        get(fixture, (giant ? 256 : 4096) * VR_MIB);
+        fixture_get(fixture, (giant ? 256 : 4096) * VR_MIB);
         two_holes(fixture);
-        get(fixture, 12 * VR_MIB);
+        fixture_get(fixture, 12 * VR_MIB);
         assert_int_equal(stats_of(fixture).moved_pieces > 0, giant);
     }
 }
@@ -109,7 +99,7 @@ static void test_elastic_slack(void **state) {
         fixture->config.slack_ppm = cases[i].ppm;
         fixture->config.slack_bytes = cases[i].bytes;
         fixture_restart(fixture);
-        get(fixture, 32 * VR_MIB);
+        fixture_get(fixture, 32 * VR_MIB);
         two_holes(fixture);
         struct vr_want want = {.bytes = 12 * VR_MIB, .queue = 1, .now_ns = cases[i].now_ns};
         assert_non_null(driver_want(&fixture->driver, fixture->space, &want, false));
@@ -123,10 +113,10 @@ static void test_graded(void **state) {
     struct fixture *fixture = *state;
     struct vr_block *blocks[80];
     for (int i = 0; i < 80; i++) {
-        blocks[i] = get(fixture, (i % 2 ? 2 : 8) * VR_MIB);
+        blocks[i] = fixture_get(fixture, (i % 2 ? 2 : 8) * VR_MIB);
     }
     for (int i = 0; i < 80; i += 2) {
-        put(fixture, blocks[i]);
+        fixture_put(fixture, blocks[i]);
     }
     struct vr_want want = {.bytes = 256 * VR_MIB, .queue = 1, .flags = VR_WANT_NO_GROWTH};
     struct vr_answer answer;
