@@ -153,10 +153,41 @@ VRAM_API vram_status vram_pool_trim(vram_pool *pool, uint64_t keep_bytes);
 
 /* ----------------------------------------------------------------- counters */
 
+/** What is done when memory is short, in the order in which it is tried unless the program says otherwise. */
+typedef enum vram_ladder_step {
+    VRAM_LADDER_DRAIN = 0, /* what threads keep at hand goes back to the pool */
+    VRAM_LADDER_FINISHED =
+        1,                  /* memory of another queue, after its work or one wait on the device */
+    VRAM_LADDER_MOVE = 2,   /* free handles are moved to where they are needed */
+    VRAM_LADDER_TRIM = 3,   /* this pool gives free memory back to the driver */
+    VRAM_LADDER_OTHERS = 4, /* the other pools of the device do */
+    VRAM_LADDER_CALLBACKS = 5, /* the program is asked to let go of something */
+    VRAM_LADDER_CLEANUP = 6,   /* emergency cleanup of the device */
+    VRAM_LADDER_RETRY = 7,     /* once more, from the start */
+    VRAM_LADDER_WAIT = 8,      /* for other threads and for work, up to the deadline */
+    VRAM_LADDER_FALLBACK = 9 /* managed, pinned or host memory, where the pool's option allows it */
+} vram_ladder_step;
+
+/** What a pool or device does by itself when memory runs low. Acts on cached memory only. */
+typedef enum vram_response_step {
+    VRAM_RESPONSE_HALVE = 0,     /* cached counts were halved */
+    VRAM_RESPONSE_DROP = 1,      /* the least used sizes were let go */
+    VRAM_RESPONSE_EMERGENCY = 2, /* all that is cached on the device was given back */
+    VRAM_RESPONSE_DECAY = 3,     /* what lay idle too long was given back */
+    VRAM_RESPONSE_MAINTAIN = 4   /* maintenance by its interval */
+} vram_response_step;
+
+enum {
+    VRAM_LADDER_ROOM = 16,  /* counters of ladder steps in a struct: there is room for more steps */
+    VRAM_RESPONSE_ROOM = 8, /* the same of response steps */
+    VRAM_PRESSURE_ROOM = 8  /* the same of levels of pressure */
+};
+
 /**
- * Sums over all threads, taken while they run: each number is exact, the set is not one moment. Only
- * peak_requested_bytes is less than exact, with several threads: a thread tells of what it does when it
- * goes past its cache, so the peak may be off by what caches hold.
+ * Everything that is counted, of a pool, of a device (the sum of its pools), of a context or of a tag;
+ * what does not apply is 0. Sums over all threads, taken while they run: each number is exact, the set is
+ * not one moment. Only peak_requested_bytes is less than exact, with several threads: a thread tells of
+ * what it does when it goes past its cache, so the peak may be off by what caches hold.
  */
 typedef struct vram_pool_stats {
     size_t size;                   /* in: sizeof(vram_pool_stats) of the caller */
@@ -177,6 +208,37 @@ typedef struct vram_pool_stats {
     uint64_t driver_allocs, driver_frees, driver_markers;
     uint64_t metadata_bytes;     /* host memory of the pool's bookkeeping, thread caches apart */
     uint64_t thread_cache_bytes; /* host memory of thread caches */
+
+    double hit_rate;         /* hits / allocs, 0 to 1; 0 before the first allocation */
+    uint64_t rounding_bytes; /* allocated_bytes - requested_bytes */
+    uint64_t active_buffers; /* live_blocks, by the name that others give it */
+    uint64_t peak_scopes;    /* open scopes of peaks */
+    vram_value budget_bytes; /* most that may be held at the last look; unknown: no limit applies */
+    uint64_t refusals;       /* allocations that failed for want of memory of any kind */
+    uint64_t limit_refusals; /* of these, those that a limit of the program's or user's refused */
+    uint64_t quota_refusals; /* of these, those that a tag's hard quota refused */
+    uint64_t quota_crossings; /* times that a tag went above its soft quota */
+
+    uint64_t fallbacks;      /* allocations served by other memory than the device's */
+    uint64_t fallback_bytes; /* of them, live */
+    uint64_t ladder_runs;    /* times that memory was short */
+    uint64_t ladder_steps[VRAM_LADDER_ROOM];   /* by vram_ladder_step: times taken */
+    uint64_t ladder_bytes[VRAM_LADDER_ROOM];   /* by vram_ladder_step: bytes that it gave back */
+    uint64_t ladder_rescues[VRAM_LADDER_ROOM]; /* by vram_ladder_step: allocations that it served */
+
+    uint64_t response_steps[VRAM_RESPONSE_ROOM]; /* by vram_response_step: times taken */
+    uint64_t response_bytes[VRAM_RESPONSE_ROOM]; /* by vram_response_step: bytes given back */
+    uint64_t rises[VRAM_PRESSURE_ROOM]; /* by level of pressure: times it was entered from below */
+    uint64_t falls[VRAM_PRESSURE_ROOM]; /* the same from above */
+    uint64_t cleanups;                  /* trims, shrinks, clears and emergency cleanups */
+    uint64_t cleaned_bytes;             /* what they gave back to the driver */
+    vram_value
+        last_cleanup_ns; /* when the last one ended, in the device's time; unknown: none yet */
+
+    uint64_t sleeps, wakes;    /* that succeeded */
+    uint64_t asleep_bytes;     /* whose addresses are kept without memory */
+    uint64_t quarantine_bytes; /* freed, and kept apart to catch late writes */
+    uint64_t damaged_blocks;   /* found with a red zone or poison written over */
 } vram_pool_stats;
 
 VRAM_API vram_status vram_pool_stats_get(vram_pool *pool, vram_pool_stats *stats);

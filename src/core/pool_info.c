@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_info.c: counters, look-ups, uses by other queues, pins, and preparing ahead.
+ * pool_info.c: look-ups, uses by other queues, pins, and preparing ahead.
  */
 #include "core/pool_object.h"
 
@@ -309,114 +309,6 @@ vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
         return status;
     }
     status = trim(pool, keep_bytes);
-    vr_leave(pool);
-    return status;
-}
-
-/* -------------------------------------------------------------------- peaks */
-
-/*
- * The peak of what is live is a matter of all threads, and a hit tells nobody. So each cache remembers
- * the highest it stood since it last told the pool, and the pool takes the peak to be what all have told
- * plus that. One thread's peak is exact. With several it may be off by what their caches have handed
- * out or taken back without a word, and that is never more than the caches can hold: whoever wants more
- * has a miss, whoever gives more an overflow, and both tell.
- */
-void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change) {
-    int64_t before = (int64_t)vr_fetch_add(&pool->requested_now, (uint64_t)change, VR_RELAXED);
-    if (before + high > 0) {
-        vr_atomic_max(&pool->requested_peak, (uint64_t)(before + high));
-    }
-}
-
-void vr_pool_tell(struct vr_cache *cache) {
-    int64_t live = vr_cache_live(cache), told = cache->told_bytes;
-    if (live != told || cache->high_bytes != told) {
-        vr_pool_tell_bytes(cache->pool, cache->high_bytes - told, live - told);
-        cache->high_bytes = cache->told_bytes = live;
-    }
-}
-
-/* ----------------------------------------------------------------- counters */
-
-/* Sums as they are gathered over all threads. */
-struct sums {
-    const struct vr_pool *pool;
-    struct vram_pool_stats *stats;
-    uint64_t misses, overflows;
-};
-
-static void add_counts(struct sums *sums, const struct vr_cache_counts *counts) {
-    sums->stats->allocs += vr_load(&counts->allocs, VR_RELAXED);
-    sums->stats->frees += vr_load(&counts->frees, VR_RELAXED);
-    sums->stats->requested_bytes += vr_load(&counts->requested, VR_RELAXED);
-    sums->stats->allocated_bytes += vr_load(&counts->held, VR_RELAXED);
-    sums->misses += vr_load(&counts->misses, VR_RELAXED);
-    sums->overflows += vr_load(&counts->overflows, VR_RELAXED);
-}
-
-static void add_thread(struct vr_thread_state *thread, void *user) {
-    struct sums *sums = user;
-    for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
-        if (thread->caches[i] && thread->caches[i]->pool == sums->pool) {
-            vr_pool_tell(thread->caches[i]);
-            add_counts(sums, &thread->caches[i]->counts);
-            sums->stats->cached_bytes += vr_cache_bytes(thread->caches[i]);
-            sums->stats->thread_cache_bytes += sizeof *thread->caches[i];
-        }
-    }
-}
-
-static void add_space(struct vr_pool *pool, struct vram_pool_stats *stats) {
-    struct vr_space_stats space;
-    vr_mutex_lock(&pool->lock);
-    stats->cached_bytes += pool->depot.held_bytes;
-    stats->metadata_bytes = vr_block_table_bytes(&pool->table) + sizeof *pool;
-    stats->peak_reserved_bytes = pool->peak_reserved_bytes;
-    stats->peak_allocated_bytes = pool->peak_out_bytes;
-    for (int part = 0; part < VR_PART_COUNT; part++) {
-        vr_space_stats_get(pool->spaces[part], &space);
-        stats->metadata_bytes += space.metadata_bytes;
-        stats->reserved_bytes += space.reserved_bytes;
-        stats->moved_handles += space.moved_pieces;
-        stats->moved_bytes += space.moved_bytes;
-        stats->move_ns += space.move_ns;
-        stats->spare_handles += space.spares;
-    }
-    vr_mutex_unlock(&pool->lock);
-}
-
-static void add_calls(const struct vr_pool *pool, struct vram_pool_stats *stats) {
-    stats->driver_creates = vr_load(&pool->calls[VR_CALL_CREATE], VR_RELAXED);
-    stats->driver_releases = vr_load(&pool->calls[VR_CALL_RELEASE], VR_RELAXED);
-    stats->driver_maps = vr_load(&pool->calls[VR_CALL_MAP], VR_RELAXED);
-    stats->driver_unmaps = vr_load(&pool->calls[VR_CALL_UNMAP], VR_RELAXED);
-    stats->driver_accesses = vr_load(&pool->calls[VR_CALL_ACCESS], VR_RELAXED);
-    stats->driver_allocs = vr_load(&pool->calls[VR_CALL_ALLOC], VR_RELAXED);
-    stats->driver_frees = vr_load(&pool->calls[VR_CALL_FREE], VR_RELAXED);
-    stats->driver_markers = vr_load(&pool->calls[VR_CALL_MARK], VR_RELAXED);
-}
-
-vram_status vram_pool_stats_get(vram_pool *handle, vram_pool_stats *stats) {
-    static const char operation[] = "vram_pool_stats_get";
-    struct vram_pool_stats full = {.size = sizeof full};
-    void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vr_pool *pool = entered;
-    struct sums sums = {.pool = pool, .stats = &full};
-    vr_thread_visit_all(add_thread, &sums);
-    add_counts(&sums, &pool->past);
-    full.peak_requested_bytes = vr_load(&pool->requested_peak, VR_RELAXED);
-    full.misses = sums.misses;
-    full.hits = full.allocs - sums.misses;
-    full.returns = full.frees - sums.overflows;
-    full.live_blocks = full.allocs - full.frees;
-    add_space(pool, &full);
-    add_calls(pool, &full);
-    status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
     vr_leave(pool);
     return status;
 }

@@ -9,7 +9,8 @@
  *   executor.c   carries a plan out with the driver, or with the program's provider
  *   drain.c      the way back: from caches and depot into the space
  *   order.c      what deterministic pools do in another way
- *   pool_info.c  counters, look-ups, uses and pins
+ *   pool_info.c  look-ups, uses and pins
+ *   stats.c      counters and peaks
  *
  *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
  *      a driver call: what the space wants done comes as a plan (space.h).
@@ -52,6 +53,26 @@ struct vr_uses {
     struct vr_stamp stamp;
 };
 
+/* What is counted past the hit path, in the words of vram_pool_stats: whoever does one of these things
+   adds to it with vr_tally, from any thread. */
+struct vr_tally {
+    vr_atomic_u64 refusals, limit_refusals, quota_refusals, quota_crossings;
+    vr_atomic_u64 fallbacks, fallback_bytes;
+    vr_atomic_u64 ladder_runs;
+    vr_atomic_u64 ladder_steps[VRAM_LADDER_ROOM], ladder_bytes[VRAM_LADDER_ROOM];
+    vr_atomic_u64 ladder_rescues[VRAM_LADDER_ROOM];
+    vr_atomic_u64 response_steps[VRAM_RESPONSE_ROOM], response_bytes[VRAM_RESPONSE_ROOM];
+    vr_atomic_u64 rises[VRAM_PRESSURE_ROOM], falls[VRAM_PRESSURE_ROOM];
+    vr_atomic_u64 cleanups, cleaned_bytes;
+    vr_atomic_u64 last_cleanup_ns; /* vr_pool_now when the last one ended, and 1; 0: none yet */
+    vr_atomic_u64 sleeps, wakes, asleep_bytes;
+    vr_atomic_u64 quarantine_bytes, damaged_blocks;
+};
+
+static inline void vr_tally(vr_atomic_u64 *counter, uint64_t value) {
+    vr_fetch_add(counter, value, VR_RELAXED);
+}
+
 enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
 
 /* The two spaces of a pool: keeps (5). */
@@ -69,6 +90,7 @@ struct vr_pool {
     struct vr_block_table table; /* read without the lock */
     vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
     vr_atomic_u64 calls[VR_CALL_COUNT];
+    struct vr_tally tally;
     vr_atomic_bool owned;        /* its owner's reference is there; pool_end.c (4) */
     struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
     vr_atomic_u64
@@ -98,7 +120,7 @@ bool vr_pool_large_take(struct vr_pool *pool, uint64_t bytes);
 void vr_pool_large_give(struct vr_pool *pool, uint64_t bytes);
 
 /* A cache tells the pool what has become of the bytes handed out through it: at every miss, overflow and
-   drain. Inside enter, or revoked. The second is for blocks that go past all caches; pool_info.c. */
+   drain. Inside enter, or revoked. The second is for blocks that go past all caches; stats.c. */
 void vr_pool_tell(struct vr_cache *cache);
 void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change);
 

@@ -187,14 +187,41 @@ static void warming_is_not_counted(void **state) {
     rig_end_clean(&rig);
 }
 
+/* -------------------------------------------------------------------------- rates */
+
+/* A rate of nothing is 0, not a division by it; the other figures follow from the counters. */
+static void rates_follow_from_counters(void **state) {
+    vram_pool *pool;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    vram_pool_stats none = stats_of(pool);
+    assert_true(none.hit_rate == 0.0);
+    assert_false(none.last_cleanup_ns.known);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(vram_alloc(pool, 600, rig.queue, &addr));
+        if (i < 3) {
+            assert_ok(vram_free(pool, addr, rig.queue));
+        }
+    }
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.misses, 1);
+    assert_int_equal(stats.hits, 3);
+    assert_true(stats.hit_rate == 0.75);
+    assert_int_equal(stats.rounding_bytes, 1024 - 600);
+    assert_int_equal(stats.active_buffers, 1);
+    assert_int_equal(stats.fallbacks + stats.ladder_runs + stats.refusals + stats.cleanups, 0);
+    rig_end_clean(&rig);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        HERE(the_peak_is_of_all_blocks_together),
-        HERE(the_peak_is_exact),
-        HERE(other_threads_caches_are_counted),
-        HERE(warming_is_not_counted),
+        HERE(the_peak_is_of_all_blocks_together), HERE(the_peak_is_exact),
+        HERE(other_threads_caches_are_counted),   HERE(warming_is_not_counted),
+        HERE(rates_follow_from_counters),
     };
     return cmocka_run_group_tests_name("pool_stats", tests, NULL, NULL);
 }
