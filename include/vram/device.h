@@ -81,7 +81,8 @@ VRAM_API vram_status vram_backend_info_get(vram_context *context, uint32_t index
     X(MEMORY_INFO, 7, "memory_info", "the driver says how much memory is free")                    \
     X(ADOPT, 8, "adopt", "takes queues that the program made itself")                              \
     X(SIMULATED, 9, "simulated", "no hardware behind it; times are those of a model")              \
-    X(ALIAS, 10, "alias", "maps one handle of physical memory at several addresses")
+    X(ALIAS, 10, "alias", "maps one handle of physical memory at several addresses")               \
+    X(HANDLES, 11, "handles", "memory lies behind the driver's own objects; vram_native gives them")
 
 typedef enum vram_cap {
 #define VRAM_CAP_ENUM(NAME, bit, name, text) VRAM_CAP_##NAME = 1 << (bit),
@@ -198,10 +199,11 @@ typedef struct vram_native_info {
     size_t size;         /* in: sizeof(vram_native_info) of the caller */
     vram_device *device; /* borrowed */
     vram_memory_kind kind;
-    vram_addr base;            /* first address of the allocation or reserved range */
+    vram_addr base;            /* first address of the allocation or reserved range, or of what
+                                  `handle` stands for */
     uint64_t bytes;            /* its size */
-    uint64_t offset;           /* addr - base */
-    void *handle;              /* cl_mem, VkBuffer, MTLBuffer; NULL where addresses are all */
+    uint64_t offset;           /* addr - base: where in `handle` it lies */
+    void *handle;              /* cl_mem, VkBuffer, MTLBuffer; NULL without VRAM_CAP_HANDLES */
     vram_value device_address; /* what a kernel would use for addr */
     void *host_pointer;        /* for the host to dereference; NULL when it may not, and where
                                   nothing is mapped */
@@ -210,6 +212,11 @@ typedef struct vram_native_info {
 /**
  * Looks an address up, interior ones too. VRAM_ERR_INVALID when no live memory of libvram is there.
  * No lock is taken, except for a range of a device with VRAM_CAP_HOST_ACCESS, to see what is mapped.
+ *
+ * With VRAM_CAP_HANDLES the first address of a pool's block gives the handle that a kernel should get:
+ * on OpenCL a sub-buffer of exactly that block, made when it is first asked for and good until the block
+ * is freed; on others the buffer that the block lies in, with its offset. An address inside a block
+ * gives the whole buffer of the pool's segment. Handles are borrowed: release none.
  */
 VRAM_API vram_status vram_native(vram_addr addr, vram_native_info *info);
 

@@ -137,8 +137,10 @@ typedef struct vram_kernel_call {
 typedef void vram_kernel_fn(const vram_kernel_call *call);
 
 typedef enum vram_kernel_format {
-    VRAM_KERNEL_C = 0,  /* code is a vram_kernel_fn cast to const void * */
-    VRAM_KERNEL_PTX = 1 /* code is PTX text or a cubin */
+    VRAM_KERNEL_C = 0,        /* code is a vram_kernel_fn cast to const void * */
+    VRAM_KERNEL_PTX = 1,      /* code is PTX text or a cubin */
+    VRAM_KERNEL_OPENCL_C = 2, /* code is OpenCL C text, compiled by the device's driver */
+    VRAM_KERNEL_SPIRV = 3     /* code is a SPIR-V module */
 } vram_kernel_format;
 
 typedef struct vram_kernel_source {
@@ -164,9 +166,17 @@ typedef struct vram_launch {
     const void *const *arguments; /* arguments[i] points to the value; copied by the call */
     const size_t *argument_bytes; /* size of each value, at most 4096 together; addresses are
                                         passed as vram_addr, 8 bytes */
+    uint32_t address_mask; /* bit i: argument i is a vram_addr in memory of the queue's device,
+                                     which the kernel gets as its own kind of pointer. Needed without
+                                     VRAM_CAP_TRUE_ADDRESS; elsewhere it has addresses checked. */
 } vram_launch;
 
-/** Submits a launch. Argument values are copied before the call returns. */
+/**
+ * Submits a launch. Argument values are copied before the call returns. VRAM_ERR_INVALID, and nothing
+ * is submitted, when an argument of address_mask is no address of the device, or where the device can
+ * only hand whole blocks to kernels (OpenCL without shared virtual memory) and it is not the first
+ * address of a block or allocation: give the kernel the block, and how far into it as a number.
+ */
 VRAM_API vram_status vram_queue_launch(vram_queue *queue, vram_kernel *kernel,
                                        const vram_launch *launch);
 

@@ -54,13 +54,14 @@ struct vr_device {
     void *impl;                   /* the backend's own */
     vr_atomic_bool lost;          /* set by src/device, read by [lost] functions */
 
-    const struct vr_device_ops *ops; /* these seven are set by open */
+    const struct vr_device_ops *ops; /* these eight are set by open */
     const struct vr_queue_ops *queue_ops;
     const struct vr_pinned_ops *pinned;   /* NULL without VRAM_CAP_PINNED */
     const struct vr_vmm_ops *vmm;         /* NULL without VRAM_CAP_VMM */
     const struct vr_managed_ops *managed; /* NULL without VRAM_CAP_MANAGED */
     const struct vr_peer_ops *peer;       /* NULL without VRAM_CAP_PEERS */
     const struct vr_kernel_ops *kernel;   /* NULL without VRAM_CAP_KERNELS */
+    const struct vr_handle_ops *handles;  /* NULL without VRAM_CAP_HANDLES */
 };
 
 /* A queue, owned or adopted. */
@@ -247,13 +248,42 @@ struct vr_peer_ops {
     vr_peer_copy_fn *copy;
 };
 
+/* -------------------------------------------------- memory behind handles */
+
+/*
+ * Where the driver deals in objects, not in addresses, a backend gives out addresses of its own, one
+ * window of base/window.h for each object, and the object is found again by them. Neighbouring objects
+ * never lie next to each other by accident: a span that is checked lies in one.
+ */
+
+/* What the driver's own API calls an address. */
+struct vr_native {
+    void *handle;              /* the object */
+    uint64_t offset;           /* of the address in it */
+    uint64_t bytes;            /* size of the object */
+    vram_value device_address; /* what a kernel would use, where there is such a thing */
+};
+
+/* Device memory only. `bytes` is the size of the pool's block that begins at `addr`, and the handle may
+   then be one for exactly that block; 0: no block begins there, and the handle is that of the whole
+   allocation. A handle stays good until the block's memory is handed out in another cut or the
+   allocation is freed. Takes no lock when it is asked for the same block again. VRAM_ERR_INVALID for
+   memory of a program's provider that the backend does not know, here and in copies. */
+typedef vram_status vr_memory_native_fn(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                                        struct vr_native *native);
+
+struct vr_handle_ops {
+    vr_memory_native_fn *native;
+};
+
 /* ------------------------------------------------------------------ kernels */
 
 /* Loads code; *kernel is the backend's own pointer. UNSUPPORTED for a foreign format. */
 typedef vram_status vr_kernel_load_fn(struct vr_device *device,
                                       const struct vram_kernel_source *source, void **kernel);
 typedef void vr_kernel_unload_fn(struct vr_device *device, void *kernel); /* [lost] */
-/* Submits a launch; argument values are copied before it returns. */
+/* Submits a launch; argument values are copied before it returns. With VRAM_CAP_HANDLES the value of
+   each argument in launch->address_mask is a struct vr_native in the place of the vram_addr. */
 typedef vram_status vr_queue_launch_fn(struct vr_queue *queue, void *kernel,
                                        const struct vram_launch *launch);
 

@@ -65,6 +65,7 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
                        "the provider gave the impossible address 0x%llx", (unsigned long long)addr);
     }
     vr_store(&record->pool, pool->object.handle, VR_RELEASE);
+    vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
     status = vr_record_publish_provided(record, addr, step->bytes, pool->device->object.handle);
     if (status != VRAM_OK) {
         struct vram_error error;
@@ -95,6 +96,7 @@ static vram_status segment_from_device(struct vr_pool *pool, struct vr_step *ste
                          (unsigned long long)addr);
     } else if (status == VRAM_OK) {
         vr_store(&record->pool, pool->object.handle, VR_RELEASE);
+        vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
         status = vr_record_publish(record, addr, step->bytes, pool->device->object.handle,
                                    VRAM_MEMORY_DEVICE, false, operation);
         if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {

@@ -73,6 +73,22 @@ static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info
     return found;
 }
 
+/* A thread that has no state yet gets one here, so that later look-ups take no lock. */
+uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
+    struct vram_block_info info;
+    struct vram_error error;
+    void *pool;
+    uint64_t bytes = 0;
+    vr_error_save(&error);
+    if (vr_enter(VR_KIND_POOL, (void *)(uintptr_t)handle, "vram_native", &pool) == VRAM_OK) {
+        (void)vr_thread_get("vram_native");
+        bytes = look_up(pool, addr, &info) ? info.held_bytes : 0;
+        vr_leave(pool);
+    }
+    vr_error_restore(&error);
+    return bytes;
+}
+
 vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
     static const char operation[] = "vram_block_info_get";
     struct vram_block_info full = {.size = sizeof full};

@@ -124,6 +124,9 @@ void vr_pool_large_give(struct vr_pool *pool, uint64_t bytes);
 void vr_pool_tell(struct vr_cache *cache);
 void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change);
 
+/* How the device tier learns where blocks end, for drivers that have an object for each; pool_info.c. */
+vr_extent_fn vr_pool_extent;
+
 /* Now, in the device's time: a simulated device has its own; executor.c. */
 uint64_t vr_pool_now(const struct vr_pool *pool);
 

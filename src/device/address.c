@@ -2,7 +2,7 @@
 /*
  * address.c: the process-wide address map.
  *
- *  (1) base, bytes, device, kind, is_range and pool change only while sequence is odd.
+ *  (1) base, bytes, device, kind, is_range, pool and extent change only while sequence is odd.
  *  (2) A record is in the radix only while its sequence is even, but for the moments of publish
  *      (inserted last) and withdraw (odd first).
  *  (3) A reader trusts what it copied when the sequence was the same even number before and after,
@@ -34,6 +34,7 @@ struct vr_record *vr_record_take(const char *operation) {
         vr_store(&record->sequence, 1, VR_RELAXED); /* fresh from the system: all zero */
     }
     vr_store(&record->pool, 0, VR_RELEASE);
+    vr_store(&record->extent, NULL, VR_RELEASE);
     record->link = (struct vr_link){NULL, NULL};
     record->freeing = record->stuck = record->passed_on = false;
     record->mappings = NULL;
@@ -105,6 +106,7 @@ static bool find_in(struct vr_radix *map, vram_addr addr, struct vr_place *place
     place->kind = (vram_memory_kind)vr_load(&record->kind, VR_ACQUIRE);
     place->is_range = vr_load(&record->is_range, VR_ACQUIRE);
     place->pool = vr_load(&record->pool, VR_ACQUIRE);
+    place->extent = vr_load(&record->extent, VR_ACQUIRE);
     uint64_t after = vr_load(&record->sequence, VR_ACQUIRE); /* (3) */
     return before == after && before % 2 == 0 && vr_inside(addr, 1, place->base, place->bytes);
 }
@@ -113,10 +115,17 @@ bool vr_address_find(vram_addr addr, struct vr_place *place) {
     return find_in(&address_map, addr, place);
 }
 
+/* Memory of the address map that a provider passed on to a pool is the pool's. */
+static bool find_pool(vram_addr addr, struct vr_place *place) {
+    return (find_in(&address_map, addr, place) && place->pool) || find_in(&passed_map, addr, place);
+}
+
 uint64_t vr_address_pool(vram_addr addr) {
     struct vr_place place;
-    if (find_in(&address_map, addr, &place) && place.pool) {
-        return place.pool;
-    }
-    return find_in(&passed_map, addr, &place) ? place.pool : 0;
+    return find_pool(addr, &place) ? place.pool : 0;
+}
+
+uint64_t vr_address_extent(vram_addr addr) {
+    struct vr_place place;
+    return find_pool(addr, &place) && place.extent ? place.extent(place.pool, addr) : 0;
 }

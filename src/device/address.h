@@ -25,15 +25,20 @@ struct vr_mapping {
     bool usable;  /* mapped and accessible */
 };
 
+/* The size of the live block of the pool that begins at `addr`; 0: none does. Takes no lock that another
+   thread normally holds, and may be asked about a pool that has ended. */
+typedef uint64_t vr_extent_fn(uint64_t pool, vram_addr addr);
+
 struct vr_record {
-    void *free_link;           /* vr_stable's */
-    vr_atomic_u64 sequence;    /* even: in the map */
-    vr_atomic_u64 base, bytes; /* what it covers */
-    vr_atomic_u64 device;      /* handle of the device */
-    vr_atomic_u32 kind;        /* vram_memory_kind */
-    vr_atomic_bool is_range;   /* reserved addresses; memory by mapping */
-    vr_atomic_u64 pool;        /* handle of the pool whose memory it is; 0: none */
-    bool passed_on;            /* in the map of memory that was in the other one before */
+    void *free_link;                /* vr_stable's */
+    vr_atomic_u64 sequence;         /* even: in the map */
+    vr_atomic_u64 base, bytes;      /* what it covers */
+    vr_atomic_u64 device;           /* handle of the device */
+    vr_atomic_u32 kind;             /* vram_memory_kind */
+    vr_atomic_bool is_range;        /* reserved addresses; memory by mapping */
+    vr_atomic_u64 pool;             /* handle of the pool whose memory it is; 0: none */
+    _Atomic(vr_extent_fn *) extent; /* with a pool: how its blocks are found */
+    bool passed_on;                 /* in the map of memory that was in the other one before */
 
     /* The rest belongs to the device's lock. */
     struct vr_link link;
@@ -52,6 +57,7 @@ struct vr_place {
     vram_memory_kind kind;
     bool is_range;
     uint64_t pool;
+    vr_extent_fn *extent;
 };
 
 /* A record in no map, zeroed but for its sequence; NULL with the error set. */
@@ -74,5 +80,7 @@ void vr_record_withdraw(struct vr_record *record);
 bool vr_address_find(vram_addr addr, struct vr_place *place);
 /* The handle of the pool whose memory is there; 0: none. Lock-free. */
 uint64_t vr_address_pool(vram_addr addr);
+/* The size of the pool's live block that begins at `addr`; 0: none does. */
+uint64_t vr_address_extent(vram_addr addr);
 
 #endif

@@ -319,6 +319,21 @@ void vr_records_end(struct vr_device_object *device) {
 
 /* ------------------------------------------------------------------- looking up */
 
+/* Says what the driver calls the address, and of which size that is. */
+static vram_status name_native(struct vr_device_object *device, vram_addr addr,
+                               struct vram_native_info *info) {
+    struct vr_native native;
+    vram_status status = vr_memory_native(&device->base, addr, vr_address_extent(addr), &native);
+    if (status == VRAM_OK) {
+        info->base = addr - native.offset;
+        info->bytes = native.bytes;
+        info->offset = native.offset;
+        info->handle = native.handle;
+        info->device_address = native.device_address;
+    }
+    return status;
+}
+
 vram_status vram_native(vram_addr addr, vram_native_info *info) {
     static const char operation[] = "vram_native";
     struct vr_place place;
@@ -341,7 +356,12 @@ vram_status vram_native(vram_addr addr, vram_native_info *info) {
     };
     full.device_address.known = (caps & VRAM_CAP_TRUE_ADDRESS) != 0;
     full.device_address.value = full.device_address.known ? addr : 0;
-    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    if (device->base.handles && place.kind == VRAM_MEMORY_DEVICE) {
+        status = name_native(device, addr, &full);
+    }
+    if (status == VRAM_OK) {
+        status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    }
     vr_leave(device);
     return status;
 }

@@ -114,7 +114,7 @@ static bool bears_out(const struct vr_device *device) {
     } groups[] = {
         {VRAM_CAP_PINNED, device->pinned},   {VRAM_CAP_VMM, device->vmm},
         {VRAM_CAP_MANAGED, device->managed}, {VRAM_CAP_PEERS, device->peer},
-        {VRAM_CAP_KERNELS, device->kernel},
+        {VRAM_CAP_KERNELS, device->kernel},  {VRAM_CAP_HANDLES, device->handles},
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         if (((caps & groups[i].cap) != 0) != (groups[i].group != NULL)) {

@@ -7,7 +7,10 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "device/address.h"
 #include "device/ops.h"
+
+#include <string.h>
 
 enum { ARGUMENTS_MAX = 32, ARGUMENT_BYTES_MAX = 4096 };
 
@@ -26,7 +29,7 @@ static void kernel_free(void *memory) {
 
 static vram_status check_source(const struct vram_kernel_source *source) {
     static const char operation[] = "vram_kernel_create";
-    if (source->format != VRAM_KERNEL_C && source->format != VRAM_KERNEL_PTX) {
+    if ((unsigned)source->format > VRAM_KERNEL_SPIRV) {
         return vr_fail(VRAM_ERR_INVALID, operation, "%d is no format of kernels",
                        (int)source->format);
     }
@@ -135,7 +138,56 @@ static vram_status check_launch(const struct vram_launch *launch) {
         }
         total += bytes;
     }
+    for (uint32_t i = 0; i < 32; i++) {
+        if (launch->address_mask >> i & 1 &&
+            (i >= launch->argument_count || launch->argument_bytes[i] != sizeof(vram_addr))) {
+            return vr_fail(VRAM_ERR_INVALID, operation,
+                           "address_mask names argument %u, which is not of 8 bytes", i);
+        }
+    }
     return VRAM_OK;
+}
+
+/* What the driver calls the address, where it has another name for it. Memory that is the host's too
+   has none: its address is good everywhere. */
+static vram_status name_address(struct vr_device_object *device, vram_addr addr,
+                                struct vr_native *native) {
+    struct vr_place place;
+    if (vr_address_find(addr, &place) && place.kind != VRAM_MEMORY_DEVICE) {
+        *native = (struct vr_native){.device_address = {addr, true}};
+        return VRAM_OK;
+    }
+    return vr_memory_native(&device->base, addr, vr_address_extent(addr), native);
+}
+
+/* Launches with every address checked and, on devices with handles, in the driver's words. */
+static vram_status launch_named(struct vr_queue_object *queue, void *kernel,
+                                const struct vram_launch *launch) {
+    struct vr_native natives[ARGUMENTS_MAX];
+    const void *arguments[ARGUMENTS_MAX];
+    size_t bytes[ARGUMENTS_MAX];
+    struct vram_launch named = *launch;
+    bool handles = queue->device->base.handles != NULL;
+    for (uint32_t i = 0; i < launch->argument_count; i++) {
+        arguments[i] = launch->arguments[i];
+        bytes[i] = launch->argument_bytes[i];
+        if (launch->address_mask >> i & 1) {
+            vram_addr addr;
+            memcpy(&addr, launch->arguments[i], sizeof addr);
+            vram_status status = vr_span_check(queue->device, addr, 1, "vram_queue_launch");
+            if (status == VRAM_OK && handles) {
+                status = name_address(queue->device, addr, &natives[i]);
+                arguments[i] = &natives[i];
+                bytes[i] = sizeof natives[i];
+            }
+            if (status != VRAM_OK) {
+                return status;
+            }
+        }
+    }
+    named.arguments = arguments;
+    named.argument_bytes = bytes;
+    return vr_queue_launch(&queue->base, kernel, &named);
 }
 
 vram_status vram_queue_launch(vram_queue *queue_handle, vram_kernel *kernel_handle,
@@ -159,7 +211,8 @@ vram_status vram_queue_launch(vram_queue *queue_handle, vram_kernel *kernel_hand
                              "the kernel was loaded on another device than the queue's");
         } else if ((status = vr_options_take(&taken, sizeof taken, launch, operation)) == VRAM_OK &&
                    (status = check_launch(&taken)) == VRAM_OK) {
-            status = vr_queue_launch(&queue->base, kernel->impl, &taken);
+            status = taken.address_mask ? launch_named(queue, kernel->impl, &taken)
+                                        : vr_queue_launch(&queue->base, kernel->impl, &taken);
         }
         vr_leave(kernel);
     }

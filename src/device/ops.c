@@ -254,6 +254,13 @@ vram_status vr_peer_copy(struct vr_queue *queue, vram_addr to, struct vr_device 
                 queue->device->peer->copy(queue, to, peer, from, bytes));
 }
 
+/* ------------------------------------------------------------------ handles */
+
+vram_status vr_memory_native(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                             struct vr_native *native) {
+    return CALL(device, "native", device->handles->native(device, addr, bytes, native));
+}
+
 /* ------------------------------------------------------------------ kernels */
 
 vram_status vr_kernel_load(struct vr_device *device, const struct vram_kernel_source *source,

@@ -50,6 +50,8 @@ vr_peer_reachable_fn vr_peer_reachable;
 vr_peer_enable_fn vr_peer_enable;
 vr_peer_copy_fn vr_peer_copy;
 
+vr_memory_native_fn vr_memory_native;
+
 vr_kernel_load_fn vr_kernel_load;
 vr_kernel_unload_fn vr_kernel_unload;
 vr_queue_launch_fn vr_queue_launch;

@@ -13,8 +13,10 @@ struct smallest_plan {
     uint32_t caps_unknown;        /* left out of caps_known */
     vram_value alloc_granule;     /* when value is not 0, instead of its own */
     vram_value vmm_granule;       /* this one it describes as it stands here */
-    const struct vr_vmm_ops *vmm; /* table that open sets */
-    bool no_memory_info;          /* that call is missing from its table */
+    const struct vr_vmm_ops *vmm; /* tables that open sets */
+    const struct vr_kernel_ops *kernel;
+    const struct vr_handle_ops *handles;
+    bool no_memory_info; /* that call is missing from its table */
 };
 extern struct smallest_plan smallest_plan;
 

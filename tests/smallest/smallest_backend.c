@@ -188,6 +188,8 @@ static vram_status device_open(struct vr_device *device) {
     device->ops = smallest_plan.no_memory_info ? &device_ops_without_info : &device_ops;
     device->queue_ops = &queue_ops;
     device->vmm = smallest_plan.vmm;
+    device->kernel = smallest_plan.kernel;
+    device->handles = smallest_plan.handles;
     return VRAM_OK;
 }
 

@@ -82,6 +82,7 @@ static void tables_agree_with_capabilities(void **state) {
         {.caps = VRAM_CAP_MANAGED},
         {.caps = VRAM_CAP_PEERS},
         {.caps = VRAM_CAP_KERNELS},
+        {.caps = VRAM_CAP_HANDLES},
         {.caps = VRAM_CAP_VMM, .vmm_granule = {2 << 20, true}},
         {.caps = VRAM_CAP_ADOPT}, /* no group, but a call */
         {.no_memory_info = true}, /* the same */

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_native.c: what a backend with handles is asked, and what becomes of its answers, in vram_native
+ * and in launches. The smallest backend gets the two tables that it lacks.
+ */
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/size.h"
+#include "smallest/smallest.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LARGE_OFFSET UINT64_C(0x1000)
+
+static struct {
+    vram_addr addr;
+    uint64_t bytes;
+    unsigned calls;
+    vram_status answer;
+} asked;
+
+/* A block has the handle that is its address; any other memory one with an offset. */
+static vram_status native(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                          struct vr_native *found) {
+    (void)device;
+    asked.addr = addr;
+    asked.bytes = bytes;
+    asked.calls++;
+    if (asked.answer != VRAM_OK) {
+        return vr_error_set(asked.answer, "smallest", "native", 5, "not now");
+    }
+    *found = (struct vr_native){
+        .handle = (void *)(uintptr_t)(bytes ? addr : 0x77),
+        .offset = bytes ? 0 : LARGE_OFFSET,
+        .bytes = bytes ? bytes : 1 << 20,
+        .device_address = {addr ^ 1, true},
+    };
+    return VRAM_OK;
+}
+
+static struct vram_launch launched;
+static struct vr_native named[32];
+static uint64_t plain[32];
+
+static vram_status load(struct vr_device *device, const struct vram_kernel_source *source,
+                        void **kernel) {
+    (void)device, (void)source;
+    *kernel = &launched;
+    return VRAM_OK;
+}
+
+static void unload(struct vr_device *device, void *kernel) {
+    (void)device, (void)kernel;
+}
+
+static vram_status launch(struct vr_queue *queue, void *kernel, const struct vram_launch *call) {
+    (void)queue, (void)kernel;
+    launched = *call;
+    for (uint32_t i = 0; i < call->argument_count; i++) {
+        if (call->argument_bytes[i] == sizeof named[i]) {
+            memcpy(&named[i], call->arguments[i], sizeof named[i]);
+        } else {
+            memcpy(&plain[i], call->arguments[i], call->argument_bytes[i]);
+        }
+    }
+    return VRAM_OK;
+}
+
+static const struct vr_handle_ops handle_ops = {.native = native};
+static const struct vr_kernel_ops kernel_ops = {load, unload, launch};
+
+static struct {
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue;
+    vram_kernel *kernel;
+} world;
+
+static int begin(void **state) {
+    vram_context_options options = {.size = sizeof options, .backends = "smallest"};
+    vram_kernel_source source = {
+        .size = sizeof source, .format = VRAM_KERNEL_SPIRV, .code = "x", .entry = "x"};
+    (void)state;
+    memset(&asked, 0, sizeof asked);
+    memset(&launched, 0, sizeof launched);
+    bool handles = !smallest_plan.kernel; /* else the test has set the plan itself */
+    if (handles) {
+        smallest_plan = (struct smallest_plan){.caps = VRAM_CAP_KERNELS | VRAM_CAP_HANDLES,
+                                               .kernel = &kernel_ops,
+                                               .handles = &handle_ops};
+    }
+    return vram_context_create(&options, &world.context) ||
+           vram_device_open(world.context, 0, &world.device) ||
+           vram_queue_create(world.device, NULL, &world.queue) ||
+           vram_kernel_create(world.device, &source, &world.kernel);
+}
+
+static int end(void **state) {
+    (void)state;
+    vram_context_destroy(world.context);
+    smallest_plan = (struct smallest_plan){0};
+    return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
+}
+
+static int begin_without_handles(void **state) {
+    smallest_plan = (struct smallest_plan){.caps = VRAM_CAP_KERNELS, .kernel = &kernel_ops};
+    return begin(state);
+}
+
+/* -------------------------------------------------------------- vram_native */
+
+static void a_block_is_asked_for_with_its_size(void **state) {
+    vram_pool *pool;
+    vram_addr addr;
+    vram_native_info info = {.size = sizeof info};
+    vram_block_info block = {.size = sizeof block};
+    (void)state;
+    assert_int_equal(vram_pool_create(world.device, NULL, &pool), VRAM_OK);
+    assert_int_equal(vram_alloc(pool, 5000, world.queue, &addr), VRAM_OK);
+    assert_int_equal(vram_block_info_get(addr, &block), VRAM_OK);
+    assert_int_equal(vram_native(addr, &info), VRAM_OK);
+    assert_int_equal(asked.addr, addr);
+    assert_int_equal(asked.bytes, block.held_bytes);
+    assert_ptr_equal(info.handle, (void *)(uintptr_t)addr);
+    assert_int_equal(info.base, addr);
+    assert_int_equal(info.offset, 0);
+    assert_int_equal(info.bytes, block.held_bytes);
+    assert_true(info.device_address.known);
+    assert_int_equal(info.device_address.value, addr ^ 1);
+
+    assert_int_equal(vram_native(addr + 8, &info), VRAM_OK); /* inside */
+    assert_int_equal(asked.bytes, 0);
+    assert_ptr_equal(info.handle, (void *)0x77);
+    assert_int_equal(info.base, addr + 8 - LARGE_OFFSET);
+    assert_int_equal(info.offset, LARGE_OFFSET);
+    assert_int_equal(info.bytes, 1 << 20);
+
+    assert_int_equal(vram_free(pool, addr, world.queue), VRAM_OK); /* cached, and nobody's block */
+    assert_int_equal(vram_native(addr, &info), VRAM_OK);
+    assert_int_equal(asked.bytes, 0);
+}
+
+static vram_status provider_alloc(void *user, uint64_t bytes, vram_addr *addr) {
+    return vram_device_alloc(user, bytes, VRAM_MEMORY_DEVICE, addr);
+}
+
+static vram_status provider_free(void *user, vram_addr addr, uint64_t bytes) {
+    (void)bytes;
+    return vram_device_free(user, addr);
+}
+
+static void memory_passed_on_to_a_pool_is_cut_in_its_blocks(void **state) {
+    vram_provider provider = {.size = sizeof provider,
+                              .user = world.device,
+                              .alloc = provider_alloc,
+                              .free = provider_free};
+    vram_pool_options options = {.size = sizeof options, .provider = &provider};
+    vram_pool *pool;
+    vram_addr addr;
+    vram_native_info info = {.size = sizeof info};
+    (void)state;
+    assert_int_equal(vram_pool_create(world.device, &options, &pool), VRAM_OK);
+    assert_int_equal(vram_alloc(pool, 700, NULL, &addr), VRAM_OK);
+    assert_int_equal(vram_native(addr, &info), VRAM_OK);
+    assert_int_equal(asked.bytes, 1024);
+    assert_int_equal(vram_free(pool, addr, NULL), VRAM_OK);
+    vram_pool_destroy(pool);
+}
+
+static void refusals_are_passed_on(void **state) {
+    vram_addr addr;
+    vram_native_info info = {.size = sizeof info}, before = info;
+    (void)state;
+    assert_int_equal(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
+    assert_int_equal(vram_native(addr, &info), VRAM_OK);
+    assert_int_equal(asked.bytes, 0);
+    info = before;
+    asked.answer = VRAM_ERR_DEVICE_MEMORY;
+    assert_int_equal(vram_native(addr, &info), VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(vram_error_get()->native_code, 5);
+    assert_memory_equal(&info, &before, sizeof info);
+    unsigned calls = asked.calls;
+    assert_int_equal(vram_native(1, &info), VRAM_ERR_INVALID);
+    assert_int_equal(asked.calls, calls);
+}
+
+/* ----------------------------------------------------------------- launches */
+
+static vram_status launch_two(vram_addr addr, uint32_t number, uint32_t mask, size_t bytes) {
+    const void *arguments[] = {&addr, &number};
+    const size_t sizes[] = {bytes, sizeof number};
+    vram_launch call = {.size = sizeof call,
+                        .groups = {1, 1, 1},
+                        .group_size = {1, 1, 1},
+                        .argument_count = 2,
+                        .arguments = arguments,
+                        .argument_bytes = sizes,
+                        .address_mask = mask};
+    return vram_queue_launch(world.queue, world.kernel, &call);
+}
+
+static void addresses_reach_the_kernel_by_their_handles(void **state) {
+    vram_pool *pool;
+    vram_addr addr;
+    (void)state;
+    assert_int_equal(vram_pool_create(world.device, NULL, &pool), VRAM_OK);
+    assert_int_equal(vram_alloc(pool, 256, world.queue, &addr), VRAM_OK);
+    assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_OK);
+    assert_int_equal(launched.argument_bytes[0], sizeof(struct vr_native));
+    assert_ptr_equal(named[0].handle, (void *)(uintptr_t)addr);
+    assert_int_equal(named[0].bytes, 512);
+    assert_int_equal(plain[1], 9);
+    assert_int_equal(launch_two(addr + 4, 9, 1, 8), VRAM_OK);
+    assert_int_equal(named[0].offset, LARGE_OFFSET);
+    assert_int_equal(launch_two(addr, 9, 0, 8), VRAM_OK); /* a number like any other */
+    assert_int_equal(plain[0], addr);
+    asked.answer = VRAM_ERR_HOST_MEMORY;
+    memset(&launched, 0, sizeof launched);
+    assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_ERR_HOST_MEMORY);
+    assert_int_equal(launched.argument_count, 0);
+}
+
+static void bad_masks_are_refused(void **state) {
+    vram_addr addr;
+    (void)state;
+    assert_int_equal(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
+    assert_int_equal(launch_two(addr, 9, 2, 8), VRAM_ERR_INVALID);          /* of 4 bytes */
+    assert_int_equal(launch_two(addr, 9, 4, 8), VRAM_ERR_INVALID);          /* not there */
+    assert_int_equal(launch_two(addr, 9, 1u << 31, 8), VRAM_ERR_INVALID);   /* nor that */
+    assert_int_equal(launch_two(addr, 9, 1, 4), VRAM_ERR_INVALID);          /* half an address */
+    assert_int_equal(launch_two(addr + VR_GIB, 9, 1, 8), VRAM_ERR_INVALID); /* nobody's */
+    assert_int_equal(launch_two(0, 9, 1, 8), VRAM_ERR_INVALID);
+    assert_int_equal(launched.argument_count, 0);
+    assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_OK);
+    assert_int_equal(vram_device_free(world.device, addr), VRAM_OK);
+    assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_ERR_INVALID);
+}
+
+static void true_addresses_are_checked_and_left_as_they_are(void **state) {
+    vram_addr addr;
+    (void)state;
+    assert_int_equal(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
+    assert_int_equal(launch_two(addr, 9, 1, 8), VRAM_OK);
+    assert_int_equal(launched.argument_bytes[0], 8);
+    assert_int_equal(plain[0], addr);
+    assert_int_equal(asked.calls, 0);
+    assert_int_equal(launch_two(addr + VR_GIB, 9, 1, 8), VRAM_ERR_INVALID);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_block_is_asked_for_with_its_size, begin, end),
+        cmocka_unit_test_setup_teardown(memory_passed_on_to_a_pool_is_cut_in_its_blocks, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(refusals_are_passed_on, begin, end),
+        cmocka_unit_test_setup_teardown(addresses_reach_the_kernel_by_their_handles, begin, end),
+        cmocka_unit_test_setup_teardown(bad_masks_are_refused, begin, end),
+        cmocka_unit_test_setup_teardown(true_addresses_are_checked_and_left_as_they_are,
+                                        begin_without_handles, end),
+    };
+    return cmocka_run_group_tests_name("native", tests, NULL, NULL);
+}
