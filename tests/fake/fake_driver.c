@@ -7,6 +7,7 @@
  */
 #include "fake/fake_state.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
@@ -81,7 +82,7 @@ vr_cu_result fake_leave(vr_cu_result code) {
 
 /* ------------------------------------------------------------ driver, errors */
 
-vr_cu_result cuInit(unsigned flags) {
+vr_cu_result fake_cuInit(unsigned flags) {
     FAKE_ENTER(cuInit, FAKE_NEEDS_NOTHING);
     if (flags) {
         return fake_leave(VR_CU_INVALID_VALUE);
@@ -93,44 +94,34 @@ vr_cu_result cuInit(unsigned flags) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuDriverGetVersion(int *version) {
+vr_cu_result fake_cuDriverGetVersion(int *version) {
     FAKE_ENTER(cuDriverGetVersion, FAKE_NEEDS_NOTHING);
     *version = fake.version;
     return fake_leave(VR_CU_SUCCESS);
 }
 
-static const struct {
-    vr_cu_result code;
-    const char *name, *text;
-} errors[] = {
-    {VR_CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {VR_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {VR_CU_STUB_LIBRARY, "CUDA_ERROR_STUB_LIBRARY", "CUDA driver is a stub library"},
-    {VR_CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
-    {VR_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {VR_CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
-     "an illegal memory access was encountered"},
-    {VR_CU_SYSTEM_NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized"},
-    {VR_CU_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
-};
-
+/* The name of a code is also its text, in small letters: "cuda error out of memory". */
 static vr_cu_result error_words(vr_cu_result code, const char **text, bool name) {
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
-        if (errors[i].code == code) {
-            *text = name ? errors[i].name : errors[i].text;
+    static _Thread_local char words[96];
+    *text = NULL;
+    for (const struct fake_code *row = fake_codes; row->name; row++) {
+        if (row->code == code) {
+            for (size_t i = 0; i < sizeof words && (i == 0 || words[i - 1]); i++) {
+                words[i] = row->name[i] == '_' ? ' ' : (char)tolower((unsigned char)row->name[i]);
+            }
+            *text = name ? row->name : words;
             return fake_leave(VR_CU_SUCCESS);
         }
     }
-    *text = NULL;
     return fake_leave(VR_CU_INVALID_VALUE);
 }
 
-vr_cu_result cuGetErrorName(vr_cu_result code, const char **text) {
+vr_cu_result fake_cuGetErrorName(vr_cu_result code, const char **text) {
     FAKE_ENTER(cuGetErrorName, FAKE_NEEDS_NOTHING);
     return error_words(code, text, true);
 }
 
-vr_cu_result cuGetErrorString(vr_cu_result code, const char **text) {
+vr_cu_result fake_cuGetErrorString(vr_cu_result code, const char **text) {
     FAKE_ENTER(cuGetErrorString, FAKE_NEEDS_NOTHING);
     return error_words(code, text, false);
 }
@@ -141,7 +132,7 @@ static bool device_known(vr_cu_device device) {
     return device >= 0 && device < fake.device_count;
 }
 
-vr_cu_result cuDeviceGetCount(int *count) {
+vr_cu_result fake_cuDeviceGetCount(int *count) {
     FAKE_ENTER(cuDeviceGetCount, FAKE_NEEDS_INIT);
     *count = fake_thread.lie == FAKE_CUDA_TRUE   ? fake.device_count
              : fake_thread.lie == FAKE_CUDA_NULL ? 0
@@ -149,7 +140,7 @@ vr_cu_result cuDeviceGetCount(int *count) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuDeviceGet(vr_cu_device *device, int ordinal) {
+vr_cu_result fake_cuDeviceGet(vr_cu_device *device, int ordinal) {
     FAKE_ENTER(cuDeviceGet, FAKE_NEEDS_INIT);
     if (!device_known(ordinal)) {
         return fake_leave(VR_CU_INVALID_DEVICE);
@@ -158,7 +149,7 @@ vr_cu_result cuDeviceGet(vr_cu_device *device, int ordinal) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuDeviceGetName(char *name, int bytes, vr_cu_device device) {
+vr_cu_result fake_cuDeviceGetName(char *name, int bytes, vr_cu_device device) {
     FAKE_ENTER(cuDeviceGetName, FAKE_NEEDS_INIT);
     if (!device_known(device)) {
         return fake_leave(VR_CU_INVALID_DEVICE);
@@ -167,7 +158,7 @@ vr_cu_result cuDeviceGetName(char *name, int bytes, vr_cu_device device) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuDeviceGetUuid_v2(struct vr_cu_uuid *uuid, vr_cu_device device) {
+vr_cu_result fake_cuDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device device) {
     FAKE_ENTER(cuDeviceGetUuid, FAKE_NEEDS_INIT);
     if (!device_known(device)) {
         return fake_leave(VR_CU_INVALID_DEVICE);
@@ -178,7 +169,7 @@ vr_cu_result cuDeviceGetUuid_v2(struct vr_cu_uuid *uuid, vr_cu_device device) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuDeviceGetPCIBusId(char *text, int bytes, vr_cu_device device) {
+vr_cu_result fake_cuDeviceGetPCIBusId(char *text, int bytes, vr_cu_device device) {
     FAKE_ENTER(cuDeviceGetPCIBusId, FAKE_NEEDS_INIT);
     if (!device_known(device)) {
         return fake_leave(VR_CU_INVALID_DEVICE);
@@ -187,7 +178,8 @@ vr_cu_result cuDeviceGetPCIBusId(char *text, int bytes, vr_cu_device device) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuDeviceGetAttribute(int *value, enum vr_cu_attribute attribute, vr_cu_device device) {
+vr_cu_result fake_cuDeviceGetAttribute(int *value, enum vr_cu_attribute attribute,
+                                       vr_cu_device device) {
     FAKE_ENTER(cuDeviceGetAttribute, FAKE_NEEDS_INIT);
     if (!device_known(device)) {
         return fake_leave(VR_CU_INVALID_DEVICE);
@@ -200,7 +192,7 @@ vr_cu_result cuDeviceGetAttribute(int *value, enum vr_cu_attribute attribute, vr
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuDeviceTotalMem_v2(size_t *bytes, vr_cu_device device) {
+vr_cu_result fake_cuDeviceTotalMem(size_t *bytes, vr_cu_device device) {
     FAKE_ENTER(cuDeviceTotalMem, FAKE_NEEDS_INIT);
     if (!device_known(device)) {
         return fake_leave(VR_CU_INVALID_DEVICE);
@@ -211,7 +203,7 @@ vr_cu_result cuDeviceTotalMem_v2(size_t *bytes, vr_cu_device device) {
 
 /* ----------------------------------------------------------------- contexts */
 
-vr_cu_result cuDevicePrimaryCtxRetain(struct vr_cu_context **context, vr_cu_device device) {
+vr_cu_result fake_cuDevicePrimaryCtxRetain(struct vr_cu_context **context, vr_cu_device device) {
     FAKE_ENTER(cuDevicePrimaryCtxRetain, FAKE_NEEDS_INIT);
     if (!device_known(device)) {
         return fake_leave(VR_CU_INVALID_DEVICE);
@@ -233,7 +225,7 @@ vr_cu_result cuDevicePrimaryCtxRetain(struct vr_cu_context **context, vr_cu_devi
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuDevicePrimaryCtxRelease_v2(vr_cu_device device) {
+vr_cu_result fake_cuDevicePrimaryCtxRelease(vr_cu_device device) {
     FAKE_ENTER(cuDevicePrimaryCtxRelease, FAKE_NEEDS_INIT);
     if (!device_known(device)) {
         return fake_leave(VR_CU_INVALID_DEVICE);
@@ -248,7 +240,7 @@ vr_cu_result cuDevicePrimaryCtxRelease_v2(vr_cu_device device) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuCtxPushCurrent_v2(struct vr_cu_context *context) {
+vr_cu_result fake_cuCtxPushCurrent(struct vr_cu_context *context) {
     FAKE_ENTER(cuCtxPushCurrent, FAKE_NEEDS_INIT);
     if (!context || !context->alive) {
         return fake_leave(VR_CU_INVALID_CONTEXT);
@@ -261,7 +253,7 @@ vr_cu_result cuCtxPushCurrent_v2(struct vr_cu_context *context) {
 }
 
 /* Pops also when the device is lost: the stack is the thread's, not the device's. */
-vr_cu_result cuCtxPopCurrent_v2(struct vr_cu_context **context) {
+vr_cu_result fake_cuCtxPopCurrent(struct vr_cu_context **context) {
     FAKE_ENTER(cuCtxPopCurrent, FAKE_NEEDS_INIT);
     if (!fake_thread.depth) {
         return fake_leave(VR_CU_INVALID_CONTEXT);
@@ -270,16 +262,10 @@ vr_cu_result cuCtxPopCurrent_v2(struct vr_cu_context **context) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode *mode) {
+vr_cu_result fake_cuThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode *mode) {
     FAKE_ENTER(cuThreadExchangeStreamCaptureMode, FAKE_NEEDS_INIT);
     enum vr_cu_capture_mode before = fake_thread.mode;
     fake_thread.mode = *mode;
     *mode = before;
     return fake_leave(VR_CU_SUCCESS);
 }
-
-/* Names of older drivers. */
-FAKE_API vr_cu_result cuDeviceGetUuid(struct vr_cu_uuid *uuid, vr_cu_device device)
-    __attribute__((alias("cuDeviceGetUuid_v2")));
-FAKE_API vr_cu_result cuDevicePrimaryCtxRelease(vr_cu_device device)
-    __attribute__((alias("cuDevicePrimaryCtxRelease_v2")));

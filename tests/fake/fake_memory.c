@@ -162,14 +162,14 @@ bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64
 
 /* ------------------------------------------------------------ device memory */
 
-vr_cu_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
+vr_cu_result fake_cuMemGetInfo(size_t *free_bytes, size_t *total) {
     FAKE_ENTER(cuMemGetInfo, FAKE_NEEDS_CONTEXT);
     *free_bytes = fake.capacity - fake_current_device()->used;
     *total = fake.capacity;
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuMemAlloc_v2(vr_cu_addr *addr, size_t bytes) {
+vr_cu_result fake_cuMemAlloc(vr_cu_addr *addr, size_t bytes) {
     FAKE_ENTER(cuMemAlloc, FAKE_NEEDS_SAFETY);
     struct fake_device *device = fake_current_device();
     uint64_t rounded = round_up(bytes, FAKE_GRANULE), offset;
@@ -197,7 +197,7 @@ vr_cu_result cuMemAlloc_v2(vr_cu_addr *addr, size_t bytes) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuMemFree_v2(vr_cu_addr addr) {
+vr_cu_result fake_cuMemFree(vr_cu_addr addr) {
     FAKE_ENTER(cuMemFree, FAKE_NEEDS_SAFETY);
     struct range *range = range_at(addr, ALLOCATION);
     if (!range) {
@@ -214,7 +214,7 @@ vr_cu_result cuMemFree_v2(vr_cu_addr addr) {
 
 /* ------------------------------------------------------------ pinned memory */
 
-vr_cu_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+vr_cu_result fake_cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
     FAKE_ENTER(cuMemHostAlloc, FAKE_NEEDS_SAFETY);
     if (!bytes || (flags & ~7u)) {
         return fake_leave(VR_CU_INVALID_VALUE);
@@ -238,7 +238,7 @@ vr_cu_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuMemFreeHost(void *memory) {
+vr_cu_result fake_cuMemFreeHost(void *memory) {
     FAKE_ENTER(cuMemFreeHost, FAKE_NEEDS_SAFETY);
     struct range *range = range_at((uintptr_t)memory, PINNED);
     if (!range) {
@@ -259,8 +259,8 @@ static bool granular(uint64_t value) {
     return value && value % FAKE_GRANULE == 0;
 }
 
-vr_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
-                                           enum vr_cu_granularity which) {
+vr_cu_result fake_cuMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
+                                                enum vr_cu_granularity which) {
     FAKE_ENTER(cuMemGetAllocationGranularity, FAKE_NEEDS_INIT);
     if (which != VR_CU_GRANULARITY_MINIMUM || prop->type != VR_CU_ALLOCATION_PINNED ||
         prop->location.type != VR_CU_LOCATION_DEVICE) {
@@ -272,8 +272,8 @@ vr_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_pro
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t align, vr_cu_addr hint,
-                                 unsigned long long flags) {
+vr_cu_result fake_cuMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t align, vr_cu_addr hint,
+                                      unsigned long long flags) {
     FAKE_ENTER(cuMemAddressReserve, FAKE_NEEDS_CONTEXT);
     (void)hint;
     if (!granular(bytes) || (align & (align - 1)) || flags) {
@@ -304,7 +304,7 @@ static struct range *mapping_in(uint64_t addr, uint64_t bytes) {
     return range;
 }
 
-vr_cu_result cuMemAddressFree(vr_cu_addr addr, size_t bytes) {
+vr_cu_result fake_cuMemAddressFree(vr_cu_addr addr, size_t bytes) {
     FAKE_ENTER(cuMemAddressFree, FAKE_NEEDS_CONTEXT);
     struct range *range = range_at(addr, RESERVATION);
     if (!range || range->bytes != bytes || mapping_in(addr, bytes)) {
@@ -315,8 +315,8 @@ vr_cu_result cuMemAddressFree(vr_cu_addr addr, size_t bytes) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop *prop,
-                         unsigned long long flags) {
+vr_cu_result fake_cuMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop *prop,
+                              unsigned long long flags) {
     FAKE_ENTER(cuMemCreate, FAKE_NEEDS_CONTEXT);
     struct fake_device *device = &fake.devices[prop->location.id];
     if (!granular(bytes) || flags || prop->type != VR_CU_ALLOCATION_PINNED ||
@@ -350,7 +350,7 @@ static struct physical **physical_at(vr_cu_memory id) {
     return link;
 }
 
-vr_cu_result cuMemRelease(vr_cu_memory handle) {
+vr_cu_result fake_cuMemRelease(vr_cu_memory handle) {
     FAKE_ENTER(cuMemRelease, FAKE_NEEDS_CONTEXT);
     struct physical **link = physical_at(handle), *physical = *link;
     if (!physical) {
@@ -367,8 +367,8 @@ vr_cu_result cuMemRelease(vr_cu_memory handle) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
-                      unsigned long long flags) {
+vr_cu_result fake_cuMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
+                           unsigned long long flags) {
     FAKE_ENTER(cuMemMap, FAKE_NEEDS_CONTEXT);
     struct physical *physical = *physical_at(handle);
     struct range *home = ranges;
@@ -429,8 +429,8 @@ static void unmap(struct range *range) {
     fake.live.mappings--;
 }
 
-vr_cu_result cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access *access,
-                            size_t count) {
+vr_cu_result fake_cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access *access,
+                                 size_t count) {
     FAKE_ENTER(cuMemSetAccess, FAKE_NEEDS_CONTEXT);
     bool good = count == 1 && access->flags == VR_CU_ACCESS_READWRITE &&
                 access->location.type == VR_CU_LOCATION_DEVICE &&
@@ -438,7 +438,7 @@ vr_cu_result cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_ac
     return fake_leave(good ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
 }
 
-vr_cu_result cuMemUnmap(vr_cu_addr addr, size_t bytes) {
+vr_cu_result fake_cuMemUnmap(vr_cu_addr addr, size_t bytes) {
     FAKE_ENTER(cuMemUnmap, FAKE_NEEDS_CONTEXT);
     if (fake_in_use(addr, bytes)) {
         fake_violation("cuMemUnmap under unfinished work");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_plan.c: how tests steer the fake driver: environment, fault plan, journal, control table. */
 #include "fake/fake_state.h"
+#include "fake/strike.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,62 +9,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const call_names[] = {
-#define FAKE_NAME(name, symbol, fallback, optional, parameters) #name,
-    VR_CUDA_FUNCTIONS(FAKE_NAME)
-#undef FAKE_NAME
-};
-
 /* --------------------------------------------------------------------- plan */
 
-static struct {
-    int call; /* fake_call; FAKE_CALL_COUNT for any; -1 for no plan */
-    uint64_t nth;
-    bool for_ever;
-    vr_cu_result code;
-    enum fake_cuda_lie lie;
-    uint64_t struck;
-    const char *last;
-    uint64_t counts[FAKE_CALL_COUNT], total, matching;
-} plan = {.call = -1};
-
-static int call_of(const char *name) {
-    for (int i = 0; i < FAKE_CALL_COUNT; i++) {
-        if (strcmp(call_names[i], name) == 0) {
-            return i;
-        }
-    }
-    return FAKE_CALL_COUNT; /* "any" */
-}
+static struct strike plan = {.names = fake_names, .count = FAKE_CALL_COUNT, .last = ""};
 
 static void plan_set(const char *name, uint64_t nth, vr_cu_result code, enum fake_cuda_lie lie,
                      bool for_ever) {
     pthread_mutex_lock(&fake.lock);
-    memset(&plan, 0, sizeof plan);
-    plan.call = name ? call_of(name) : -1;
-    plan.nth = nth;
-    plan.code = code;
-    plan.lie = lie;
-    plan.for_ever = for_ever;
-    plan.last = "";
+    strike_set(&plan, name, nth, code, lie, for_ever);
     pthread_mutex_unlock(&fake.lock);
 }
 
 vr_cu_result fake_strike(enum fake_call call) {
-    fake_thread.lie = FAKE_CUDA_TRUE;
-    plan.counts[call]++;
-    plan.total++;
-    if (plan.call < 0 || (plan.call != FAKE_CALL_COUNT && plan.call != (int)call)) {
-        return VR_CU_SUCCESS;
-    }
-    plan.matching++;
-    if (plan.matching != plan.nth && !(plan.for_ever && plan.matching > plan.nth)) {
-        return VR_CU_SUCCESS;
-    }
-    plan.struck++;
-    plan.last = call_names[call];
-    fake_thread.lie = plan.lie;
-    return plan.code;
+    bool struck = strike_now(&plan, call);
+    fake_thread.lie = struck ? (enum fake_cuda_lie)plan.lie : FAKE_CUDA_TRUE;
+    return struck ? plan.code : VR_CU_SUCCESS;
 }
 
 /* -------------------------------------------------------------- environment */
@@ -100,20 +60,6 @@ static void settings_from_environment(void) {
     }
 }
 
-static void plan_from_environment(void) {
-    char name[64] = "", rest[16] = "";
-    unsigned long long nth = 0;
-    int code = 0;
-    const char *text = getenv("FAKE_CUDA_FAIL");
-    if (text && sscanf(text, "%63[^:]:%llu:%d:%15s", name, &nth, &code, rest) >= 3) {
-        plan.call = call_of(name);
-        plan.nth = nth;
-        plan.code = code;
-        plan.for_ever = strcmp(rest, "forever") == 0;
-        plan.last = "";
-    }
-}
-
 /* In a forked child the lock may be one that a thread of the parent held; nobody there looks. */
 static void on_exit_begins(void) {
     if (fake.process != (int)getpid()) {
@@ -132,7 +78,7 @@ void fake_wake_up(void) {
     awake = true;
     fake.process = (int)getpid();
     settings_from_environment();
-    plan_from_environment();
+    strike_set_text(&plan, getenv("FAKE_CUDA_FAIL"));
     for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
         struct fake_device *device = &fake.devices[i];
         device->ordinal = i;
@@ -153,7 +99,7 @@ void fake_journal(enum fake_call call) {
     int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (file >= 0) {
         int bytes =
-            snprintf(line, sizeof line, "%s %s\n", forked ? "fork" : "exit", call_names[call]);
+            snprintf(line, sizeof line, "%s %s\n", forked ? "fork" : "exit", fake_names[call]);
         if (write(file, line, (size_t)bytes) < 0) {
             fake.violations++;
         }
@@ -239,14 +185,14 @@ static uint64_t control_struck(void) {
 
 static uint64_t control_calls(const char *name) {
     pthread_mutex_lock(&fake.lock);
-    int call = name ? call_of(name) : FAKE_CALL_COUNT;
+    unsigned call = name ? strike_call(&plan, name) : FAKE_CALL_COUNT;
     uint64_t calls = call == FAKE_CALL_COUNT ? plan.total : plan.counts[call];
     pthread_mutex_unlock(&fake.lock);
     return calls;
 }
 
 static const char *control_last_call(void) {
-    return plan.last ? plan.last : "";
+    return plan.last;
 }
 
 static void control_lose(int device, vr_cu_result code) {

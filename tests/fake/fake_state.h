@@ -14,8 +14,9 @@
 #define FAKE_GRANULE     (UINT64_C(2) << 20)
 #define FAKE_DEVICES_MAX 8
 
+/* What the exported symbols do; tools/driver-table writes the exports, fake_cuda_entries.c. */
 #define FAKE_DECLARE(name, symbol, fallback, optional, parameters)                                 \
-    FAKE_API vr_cu_result symbol parameters;
+    vr_cu_result fake_##name parameters;
 VR_CUDA_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
@@ -25,6 +26,14 @@ enum fake_call {
 #undef FAKE_ENUM
         FAKE_CALL_COUNT
 };
+
+struct fake_code {
+    vr_cu_result code;
+    const char *name;
+};
+
+extern const char *const fake_names[FAKE_CALL_COUNT]; /* of the entries, without version suffix */
+extern const struct fake_code fake_codes[];           /* with their names, NULL behind the last */
 
 struct vr_cu_context {
     struct fake_device *device;

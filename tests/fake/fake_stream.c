@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* Pageable memory is copied before the call returns, as the driver does. */
-vr_cu_result cuMemcpyHtoDAsync_v2(vr_cu_addr to, const void *from, size_t bytes,
-                                  struct vr_cu_stream *stream) {
+vr_cu_result fake_cuMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t bytes,
+                                    struct vr_cu_stream *stream) {
     FAKE_ENTER(cuMemcpyHtoDAsync, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = UPLOAD, .to = to, .from = (uintptr_t)from, .bytes = bytes};
     if (!fake_is_pinned(from, bytes)) {
@@ -22,15 +22,15 @@ vr_cu_result cuMemcpyHtoDAsync_v2(vr_cu_addr to, const void *from, size_t bytes,
 }
 
 /* Into pageable memory the driver copies before it returns. */
-vr_cu_result cuMemcpyDtoHAsync_v2(void *to, vr_cu_addr from, size_t bytes,
-                                  struct vr_cu_stream *stream) {
+vr_cu_result fake_cuMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes,
+                                    struct vr_cu_stream *stream) {
     FAKE_ENTER(cuMemcpyDtoHAsync, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = DOWNLOAD, .to = (uintptr_t)to, .from = from, .bytes = bytes};
     return fake_submit(stream, &op, !fake_is_pinned(to, bytes));
 }
 
-vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_t bytes,
-                                  struct vr_cu_stream *stream) {
+vr_cu_result fake_cuMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes,
+                                    struct vr_cu_stream *stream) {
     FAKE_ENTER(cuMemcpyDtoDAsync, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = COPY, .to = to, .from = from, .bytes = bytes};
     return fake_submit(stream, &op, false);
@@ -49,28 +49,28 @@ static vr_cu_result set(vr_cu_addr to, uint64_t value, unsigned pattern_bytes, s
     return fake_submit(stream, &op, false);
 }
 
-vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count,
-                             struct vr_cu_stream *stream) {
+vr_cu_result fake_cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count,
+                                  struct vr_cu_stream *stream) {
     FAKE_ENTER(cuMemsetD8Async, FAKE_NEEDS_CONTEXT);
     return set(to, value, 1, count, stream);
 }
 
-vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count,
-                              struct vr_cu_stream *stream) {
+vr_cu_result fake_cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count,
+                                   struct vr_cu_stream *stream) {
     FAKE_ENTER(cuMemsetD16Async, FAKE_NEEDS_CONTEXT);
     return set(to, value, 2, count, stream);
 }
 
-vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count,
-                              struct vr_cu_stream *stream) {
+vr_cu_result fake_cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count,
+                                   struct vr_cu_stream *stream) {
     FAKE_ENTER(cuMemsetD32Async, FAKE_NEEDS_CONTEXT);
     return set(to, value, 4, count, stream);
 }
 
 /* --------------------------------------------------------- streams by handle */
 
-vr_cu_result cuStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags,
-                                        int priority) {
+vr_cu_result fake_cuStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags,
+                                             int priority) {
     FAKE_ENTER(cuStreamCreateWithPriority, FAKE_NEEDS_SAFETY);
     if (fake_thread.lie == FAKE_CUDA_NULL) {
         *stream = NULL;
@@ -86,7 +86,7 @@ vr_cu_result cuStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned f
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuStreamDestroy_v2(struct vr_cu_stream *handle) {
+vr_cu_result fake_cuStreamDestroy(struct vr_cu_stream *handle) {
     FAKE_ENTER(cuStreamDestroy, FAKE_NEEDS_CONTEXT);
     struct vr_cu_stream *stream =
         (uintptr_t)handle > VR_CU_STREAM_PER_THREAD ? fake_stream_of(handle) : NULL;
@@ -112,7 +112,7 @@ static vr_cu_result spoil_own(struct vr_cu_stream *stream) {
     return stream->capture == VR_CU_CAPTURE_INVALIDATED ? 901 : VR_CU_SUCCESS;
 }
 
-vr_cu_result cuStreamSynchronize(struct vr_cu_stream *handle) {
+vr_cu_result fake_cuStreamSynchronize(struct vr_cu_stream *handle) {
     FAKE_ENTER(cuStreamSynchronize, FAKE_NEEDS_SAFETY);
     struct vr_cu_stream *stream = fake_stream_of(handle);
     vr_cu_result code = stream ? spoil_own(stream) : VR_CU_INVALID_HANDLE;
@@ -122,14 +122,14 @@ vr_cu_result cuStreamSynchronize(struct vr_cu_stream *handle) {
     return fake_leave(code ? code : stream->device->sticky);
 }
 
-vr_cu_result cuStreamQuery(struct vr_cu_stream *handle) {
+vr_cu_result fake_cuStreamQuery(struct vr_cu_stream *handle) {
     FAKE_ENTER(cuStreamQuery, FAKE_NEEDS_SAFETY);
     struct vr_cu_stream *stream = fake_stream_of(handle);
     vr_cu_result code = stream ? spoil_own(stream) : VR_CU_INVALID_HANDLE;
     return fake_leave(code ? code : fake_busy(stream) ? VR_CU_NOT_READY : VR_CU_SUCCESS);
 }
 
-vr_cu_result cuStreamGetCtx(struct vr_cu_stream *handle, struct vr_cu_context **context) {
+vr_cu_result fake_cuStreamGetCtx(struct vr_cu_stream *handle, struct vr_cu_context **context) {
     FAKE_ENTER(cuStreamGetCtx, FAKE_NEEDS_CONTEXT);
     struct vr_cu_stream *stream = fake_stream_of(handle);
     if (!stream) {
@@ -139,7 +139,8 @@ vr_cu_result cuStreamGetCtx(struct vr_cu_stream *handle, struct vr_cu_context **
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuStreamIsCapturing(struct vr_cu_stream *handle, enum vr_cu_capture_status *status) {
+vr_cu_result fake_cuStreamIsCapturing(struct vr_cu_stream *handle,
+                                      enum vr_cu_capture_status *status) {
     FAKE_ENTER(cuStreamIsCapturing, FAKE_NEEDS_CONTEXT);
     struct vr_cu_stream *stream = fake_stream_of(handle);
     if (!stream || fake_implicit(stream)) {
@@ -155,8 +156,8 @@ static bool good_word(vr_cu_addr addr) {
     return addr % 8 == 0 && fake_is_pinned((void *)(uintptr_t)addr, 8);
 }
 
-vr_cu_result cuStreamWriteValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value,
-                                     unsigned flags) {
+vr_cu_result fake_cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value,
+                                       unsigned flags) {
     FAKE_ENTER(cuStreamWriteValue64, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = WRITE, .to = addr, .value = value};
     if (flags || !good_word(addr)) {
@@ -165,8 +166,8 @@ vr_cu_result cuStreamWriteValue64_v2(struct vr_cu_stream *stream, vr_cu_addr add
     return fake_submit(stream, &op, false);
 }
 
-vr_cu_result cuStreamWaitValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value,
-                                    unsigned flags) {
+vr_cu_result fake_cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value,
+                                      unsigned flags) {
     FAKE_ENTER(cuStreamWaitValue64, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = WAIT_VALUE, .to = addr, .value = value};
     if (flags != VR_CU_WAIT_GEQ || !good_word(addr)) {
@@ -175,13 +176,14 @@ vr_cu_result cuStreamWaitValue64_v2(struct vr_cu_stream *stream, vr_cu_addr addr
     return fake_submit(stream, &op, false);
 }
 
-vr_cu_result cuLaunchHostFunc(struct vr_cu_stream *stream, void (*called)(void *), void *argument) {
+vr_cu_result fake_cuLaunchHostFunc(struct vr_cu_stream *stream, void (*called)(void *),
+                                   void *argument) {
     FAKE_ENTER(cuLaunchHostFunc, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = CALL, .run = called, .argument = argument};
     return fake_submit(stream, &op, false);
 }
 
-vr_cu_result cuEventCreate(struct vr_cu_event **event, unsigned flags) {
+vr_cu_result fake_cuEventCreate(struct vr_cu_event **event, unsigned flags) {
     FAKE_ENTER(cuEventCreate, FAKE_NEEDS_CONTEXT);
     struct vr_cu_event *made = calloc(1, sizeof *made);
     if (!made || flags != VR_CU_EVENT_DISABLE_TIMING) {
@@ -195,7 +197,7 @@ vr_cu_result cuEventCreate(struct vr_cu_event **event, unsigned flags) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuEventDestroy_v2(struct vr_cu_event *event) {
+vr_cu_result fake_cuEventDestroy(struct vr_cu_event *event) {
     FAKE_ENTER(cuEventDestroy, FAKE_NEEDS_CONTEXT);
     event->destroyed = true;
     fake.live.events--;
@@ -203,14 +205,14 @@ vr_cu_result cuEventDestroy_v2(struct vr_cu_event *event) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
-vr_cu_result cuEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream) {
+vr_cu_result fake_cuEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream) {
     FAKE_ENTER(cuEventRecord, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = RECORD, .event = event, .ticket = ++event->recorded};
     return fake_submit(stream, &op, false);
 }
 
-vr_cu_result cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
-                               unsigned flags) {
+vr_cu_result fake_cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
+                                    unsigned flags) {
     FAKE_ENTER(cuStreamWaitEvent, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = WAIT_EVENT, .event = event, .ticket = event->recorded};
     if (flags) {
@@ -218,14 +220,6 @@ vr_cu_result cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *
     }
     return fake_submit(stream, &op, false);
 }
-
-/* Names of older drivers. */
-FAKE_API vr_cu_result cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr,
-                                           uint64_t value, unsigned flags)
-    __attribute__((alias("cuStreamWriteValue64_v2")));
-FAKE_API vr_cu_result cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr,
-                                          uint64_t value, unsigned flags)
-    __attribute__((alias("cuStreamWaitValue64_v2")));
 
 /* ------------------------------------------------------------------ control */
 

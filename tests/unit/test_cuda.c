@@ -107,7 +107,7 @@ static void no_devices_is_no_device(void **state) {
     /* A driver that starts and then counts none, or fewer. */
     for (int lie = FAKE_CUDA_NULL; lie <= FAKE_CUDA_MISALIGNED; lie++) {
         fake->lie("cuDeviceGetCount", 1, (enum fake_cuda_lie)lie, false);
-        assert_absent(FAKE_CUDA_PATH, VRAM_ERR_NO_DEVICE, "no CUDA-capable device");
+        assert_absent(FAKE_CUDA_PATH, VRAM_ERR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE");
     }
     fake->refuse("cuDeviceGetCount", 1, VR_CU_UNKNOWN, false);
     assert_absent(FAKE_CUDA_PATH, VRAM_ERR_NO_DRIVER, "cuDeviceGetCount");
