@@ -21,7 +21,17 @@
 
 #include <cmocka.h>
 
-extern const struct vr_backend_ops vr_cuda_backend;
+/* Which of the two backends of this kind is tested. */
+#ifndef WORLD_BACKEND
+#define WORLD_BACKEND vr_cuda_backend
+#define WORLD_NAME    "cuda"
+#define WORLD_PATH    FAKE_CUDA_PATH
+#define WORLD_OPTION  "cuda_library"
+#define WORLD_TABLE   "fake/table_cuda.h"
+#define WORLD_ENTRIES cuda_entries
+#endif
+
+extern const struct vr_backend_ops WORLD_BACKEND;
 
 #define GRANULE  VR_CUDA_GRANULE
 #define PAGE     ((uint64_t)vr_os_page_bytes())
@@ -50,14 +60,14 @@ struct world {
 
 static inline void open_device(struct vr_backend *backend, uint32_t index,
                                struct vr_device *device) {
-    *device = (struct vr_device){.backend = backend, .index = index, .info.backend = "cuda"};
+    *device = (struct vr_device){.backend = backend, .index = index, .info.backend = WORLD_NAME};
     assert_int_equal(backend->ops->describe(backend, index, &device->info), VRAM_OK);
     assert_int_equal(backend->ops->device_open(device), VRAM_OK);
     assert_non_null(device->impl);
 }
 
 static inline void start_backend(struct vr_backend *backend) {
-    *backend = (struct vr_backend){.ops = &vr_cuda_backend};
+    *backend = (struct vr_backend){.ops = &WORLD_BACKEND};
     assert_int_equal(backend->ops->start(backend, NULL), VRAM_OK);
 }
 
@@ -94,10 +104,10 @@ static inline int setup(void **state) {
     static struct world world;
     memset(&world, 0, sizeof world);
     if (!fake) {
-        fake = fake_open(FAKE_CUDA_PATH);
+        fake = fake_open(WORLD_PATH);
     }
     fake->reset();
-    assert_int_equal(vram_option_set("cuda_library", FAKE_CUDA_PATH), VRAM_OK);
+    assert_int_equal(vram_option_set(WORLD_OPTION, WORLD_PATH), VRAM_OK);
     world.blocks_before = vr_mem_live_blocks();
     start_backend(&world.backend);
     open_device(&world.backend, 0, &world.device);
@@ -120,14 +130,14 @@ static inline int teardown(void **state) {
     assert_int_equal(vr_mem_live_blocks(), world->blocks_before);
     assert_true(lost || live_total() == 0);
     assert_clean();
-    assert_int_equal(vram_option_set("cuda_library", NULL), VRAM_OK);
+    assert_int_equal(vram_option_set(WORLD_OPTION, NULL), VRAM_OK);
     return 0;
 }
 
 static inline void assert_cuda_error(vram_status status, const char *operation, int64_t code) {
     const vram_error *error = vram_error_get();
     assert_int_equal(error->status, status);
-    assert_string_equal(error->backend, "cuda");
+    assert_string_equal(error->backend, WORLD_NAME);
     assert_string_equal(error->operation, operation);
     assert_int_equal(error->native_code, code);
     assert_true(error->text[0] != 0);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda_scenario.h: one scenario that uses all of a backend of CUDA's kind, for tests in which its
+ * driver fails. It stops at the first step that fails, notes what that answered, and gives back what
+ * it got: what the driver refuses to take stays held for another try.
+ */
+#ifndef TEST_CUDA_SCENARIO_H
+#define TEST_CUDA_SCENARIO_H
+
+#include "unit/cuda_world.h"
+
+/* Everything the scenario may hold. */
+struct holdings {
+    struct vr_backend backend;
+    struct vr_device device;
+    struct vr_queue own, adopted;
+    vram_addr addr, pinned, base;
+    uint64_t handle;
+    bool mapped;
+    struct vr_cu_stream *stream; /* the program's */
+    const char *step;            /* the first that failed, or NULL */
+    vram_status status;          /* its answer */
+    vram_error error;            /* and its record */
+    bool forgiven;               /* a call failed whose failure nobody can be told */
+};
+
+/* ----------------------------------------------------------------- scenario */
+
+/* Notes a step's answer; whether the scenario goes on. */
+static bool step(struct holdings *held, const char *name, vram_status status) {
+    if (status == VRAM_OK) {
+        return true;
+    }
+    if (!held->step) {
+        held->step = name;
+        held->status = status;
+        vr_error_save(&held->error);
+    }
+    if (status == VRAM_ERR_DEVICE_LOST && held->device.impl) {
+        note_loss(&held->device);
+    }
+    return false;
+}
+
+#define UNTOUCHED UINT64_C(0xABCDEF0123456789)
+
+/* A step with one output, which it writes when it succeeds and only then. */
+static bool step_out(struct holdings *held, const char *name, vram_status status, uint64_t found,
+                     uint64_t *result) {
+    assert_true((status == VRAM_OK) == (found != UNTOUCHED));
+    *result = status == VRAM_OK ? found : 0;
+    return step(held, name, status);
+}
+
+static bool ask_memory(struct holdings *held) {
+    struct vr_device *device = &held->device;
+    vram_value free_bytes = {UNTOUCHED, false}, total = free_bytes;
+    vram_status status = device->ops->memory_info(device, &free_bytes, &total);
+    assert_true((status == VRAM_OK) == (free_bytes.value != UNTOUCHED && free_bytes.known));
+    assert_true((status == VRAM_OK) == (total.value != UNTOUCHED && total.known));
+    return step(held, "memory_info", status);
+}
+
+static bool take_all(struct holdings *held) {
+    struct vr_device *device = &held->device;
+    vram_addr out = UNTOUCHED;
+    if (!ask_memory(held)) {
+        return false;
+    }
+    vram_status status = device->ops->alloc(device, GRANULE, &out);
+    if (!step_out(held, "alloc", status, out, &held->addr)) {
+        return false;
+    }
+    out = UNTOUCHED;
+    status = device->pinned->alloc(device, PAGE, &out);
+    return step_out(held, "pinned", status, out, &held->pinned);
+}
+
+static bool map_all(struct holdings *held) {
+    struct vr_device *device = &held->device;
+    if (!device->vmm) {
+        return true; /* the driver did not say that it can */
+    }
+    uint64_t out = UNTOUCHED;
+    vram_status status = device->vmm->reserve(device, GRANULE, GRANULE, &out);
+    if (!step_out(held, "reserve", status, out, &held->base)) {
+        return false;
+    }
+    out = UNTOUCHED;
+    status = device->vmm->create(device, GRANULE, &out);
+    if (!step_out(held, "create", status, out, &held->handle) ||
+        !step(held, "map", device->vmm->map(device, held->base, held->handle, GRANULE))) {
+        return false;
+    }
+    held->mapped = true;
+    return step(held, "access", device->vmm->access(device, held->base, GRANULE));
+}
+
+/* Waits as src/device does: by the word, asking the driver now and then. */
+static vram_status wait_for(struct vr_queue *queue, uint64_t value) {
+    uint64_t end = vr_os_now() + FOR_EVER;
+    while (word_of(queue) < value) {
+        vram_status status = queue->device->queue_ops->poll(queue);
+        if (status != VRAM_OK && status != VRAM_ERR_NOT_READY && word_of(queue) < value) {
+            return status;
+        }
+        if (vr_os_now() > end) {
+            return VRAM_ERR_TIMEOUT;
+        }
+        vr_os_yield();
+    }
+    return VRAM_OK;
+}
+
+static vram_status poll_once(struct vr_queue *queue) {
+    vram_status status = queue->device->queue_ops->poll(queue);
+    return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
+}
+
+static bool work_all(struct holdings *held) {
+    struct vr_device *device = &held->device;
+    const struct vr_queue_ops *ops = device->queue_ops;
+    struct vr_queue *own = &held->own, *adopted = &held->adopted;
+    void *host = (void *)(uintptr_t)held->pinned;
+    uint64_t value;
+    *own = (struct vr_queue){.device = device};
+    *adopted = (struct vr_queue){.device = device, .native = held->stream, .adopted = true};
+    if (!step(held, "queue", ops->create(own, NULL)) || !step(held, "adopt", ops->adopt(adopted))) {
+        assert_true(!adopted->impl && !adopted->word && adopted->native == held->stream);
+        return false;
+    }
+    value = (word_of(own) > word_of(adopted) ? word_of(own) : word_of(adopted)) + 1;
+    return step(held, "upload", ops->upload(own, held->addr, host, PAGE)) &&
+           step(held, "fill1", ops->fill(own, held->addr, 1, 1, 64)) &&
+           step(held, "fill2", ops->fill(own, held->addr, 1, 2, 64)) &&
+           step(held, "fill4", ops->fill(own, held->addr, 1, 4, 64)) &&
+           step(held, "signal", ops->signal(own, value)) &&
+           step(held, "after", ops->after(adopted, own, value)) &&
+           step(held, "copy", ops->copy(adopted, held->addr + 64, held->addr, 64)) &&
+           step(held, "download", ops->download(adopted, host, held->addr, PAGE)) &&
+           step(held, "signal", ops->signal(adopted, value)) &&
+           step(held, "wait", wait_for(adopted, value)) && step(held, "poll", poll_once(own));
+}
+
+static bool run_all(struct holdings *held) {
+    struct vr_device *device = &held->device;
+    held->backend = (struct vr_backend){.ops = &WORLD_BACKEND};
+    if (!step(held, "start", held->backend.ops->start(&held->backend, NULL))) {
+        return false;
+    }
+    *device = (struct vr_device){.backend = &held->backend, .info.backend = WORLD_NAME};
+    return step(held, "describe", held->backend.ops->describe(&held->backend, 0, &device->info)) &&
+           step(held, "open", held->backend.ops->device_open(device)) && take_all(held) &&
+           map_all(held) && work_all(held);
+}
+
+/* ------------------------------------------------------------------ release */
+
+/* An end that cannot fail; when the driver refuses something in it, that is nobody's leak. */
+static void end_one(struct holdings *held, struct vr_queue *queue) {
+    uint64_t struck = fake->struck();
+    if (queue->impl) {
+        queue->device->queue_ops->destroy(queue);
+        held->forgiven = held->forgiven || fake->struck() != struck;
+    }
+}
+
+/* Submitted work is over before memory goes, as src/device sees to. */
+static void settle_all(struct holdings *held) {
+    for (int i = 0; i < 10000 && !vr_load(&held->device.lost, VR_ACQUIRE); i++) {
+        bool idle = true;
+        struct vr_queue *const queues[] = {&held->own, &held->adopted};
+        for (int j = 0; j < 2; j++) {
+            if (queues[j]->impl) {
+                vram_status status = held->device.queue_ops->poll(queues[j]);
+                step(held, "settle", status == VRAM_ERR_DEVICE_LOST ? status : VRAM_OK);
+                idle = idle && status != VRAM_ERR_NOT_READY;
+            }
+        }
+        if (idle) {
+            return;
+        }
+        vr_os_sleep(20000);
+    }
+}
+
+/* Gives back what is held; what the driver refuses to take stays held, for another try. */
+static void release_all(struct holdings *held) {
+    struct vr_device *device = &held->device;
+    bool lost = vr_load(&device->lost, VR_ACQUIRE);
+    if (held->mapped && step(held, "unmap", device->vmm->unmap(device, held->base, GRANULE))) {
+        held->mapped = false;
+    }
+    if (held->handle && !held->mapped &&
+        step(held, "release", device->vmm->release(device, held->handle, GRANULE))) {
+        held->handle = 0;
+    }
+    if (held->base && !held->mapped &&
+        step(held, "unreserve", device->vmm->unreserve(device, held->base, GRANULE))) {
+        held->base = 0;
+    }
+    if (held->pinned && step(held, "unpin", device->pinned->free(device, held->pinned, PAGE))) {
+        held->pinned = 0;
+    }
+    if (held->addr && step(held, "free", device->ops->free(device, held->addr, GRANULE))) {
+        held->addr = 0;
+    }
+    assert_true(!lost || (!held->addr && !held->pinned && !held->base && !held->handle));
+}
+
+static void close_all(struct holdings *held) {
+    uint64_t struck = fake->struck();
+    if (held->device.impl) {
+        close_device(&held->device);
+    }
+    held->forgiven = held->forgiven || fake->struck() != struck;
+    if (held->backend.impl) {
+        held->backend.ops->stop(&held->backend);
+    }
+}
+
+#endif
