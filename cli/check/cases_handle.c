@@ -32,6 +32,7 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_sim_journal_get(context, 0, &(vram_sim_entry){0}));
     REFUSES(vram_sim_violation(context, 0, (char[8]){0}, 8));
     REFUSES(vram_sim_clock_advance(context, 1));
+    REFUSES(vram_sim_others_set(context, 0, 0));
     CHECK_EQUAL(check, vram_device_count(context), 0);
     CHECK_EQUAL(check, vram_backend_count(context), 0);
     return true;

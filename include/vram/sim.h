@@ -10,6 +10,7 @@
  *   granule=SIZE  VMM granule, a power of two (2M)        profile=NAME  prices: none, h200 (none)
  *   vmm=on|off    virtual memory management (on)          info=on|off   tells free memory (on)
  *   seed=N        of lag and order (1)                    journal=N     calls remembered (1024)
+ *   others=SIZE   memory of each that another process holds (0; at most memory)
  *   lag=N         work is done up to N calls late (0; 0 to 10000)
  *   alias=on|off  one handle may be mapped at several addresses (on)
  *   real=on|off   addresses that the host may dereference, and kernels (off)
@@ -140,6 +141,14 @@ VRAM_API vram_status vram_sim_state_get(vram_context *context, vram_sim_state *s
  * Replays use it to keep to the times of a program. Stops at the end of 64 bits.
  */
 VRAM_API vram_status vram_sim_clock_advance(vram_context *context, uint64_t ns);
+
+/**
+ * Says how much of a simulated device's memory other processes hold from now on, as others=SIZE says it
+ * at the start; `device` counts simulated devices from 0. What is held by this process stays: the
+ * driver tells 0 free bytes when both together are more than there is. VRAM_ERR_INVALID for more than the
+ * device's memory, VRAM_ERR_NO_DEVICE past the last device.
+ */
+VRAM_API vram_status vram_sim_others_set(vram_context *context, uint32_t device, uint64_t bytes);
 
 /** One remembered call. */
 typedef struct vram_sim_entry {

@@ -304,12 +304,17 @@ typedef vram_status vr_sim_journal_fn(struct vr_backend *backend, uint64_t back,
 typedef vram_status vr_sim_violation_fn(struct vr_backend *backend, uint64_t index, char *text,
                                         size_t text_bytes);
 
+/* Memory of simulated device `device` that other processes hold from now on. VRAM_ERR_NO_DEVICE,
+   VRAM_ERR_INVALID for more than there is. */
+typedef vram_status vr_sim_others_fn(struct vr_backend *backend, uint32_t device, uint64_t bytes);
+
 struct vr_sim_ops {
     vr_sim_fault_fn *fault;
     vr_sim_state_fn *state;
     vr_sim_advance_fn *advance;
     vr_sim_journal_fn *journal;
     vr_sim_violation_fn *violation;
+    vr_sim_others_fn *others;
 };
 
 #endif

@@ -72,6 +72,17 @@ vram_status vram_sim_clock_advance(vram_context *handle, uint64_t ns) {
     return status;
 }
 
+vram_status vram_sim_others_set(vram_context *handle, uint32_t device, uint64_t bytes) {
+    struct vr_backend *sim;
+    void *context;
+    vram_status status = enter_sim(handle, "vram_sim_others_set", &context, &sim);
+    if (status == VRAM_OK) {
+        status = sim->ops->sim->others(sim, device, bytes);
+        vr_leave(context);
+    }
+    return status;
+}
+
 vram_status vram_sim_journal_get(vram_context *handle, uint64_t back, vram_sim_entry *entry) {
     static const char operation[] = "vram_sim_journal_get";
     struct vr_backend *sim;

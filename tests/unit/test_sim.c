@@ -487,8 +487,35 @@ static void calls_after_stop(void **state) {
     assert_int_equal(vr_mem_live_blocks(), world.blocks_before);
 }
 
+/* What another process holds is missing: the driver says so and refuses what does not fit beside it. */
+static void memory_of_others(void **state) {
+    (void)state;
+    struct world world;
+    vram_value free, total;
+    vram_addr addr = 0;
+    open_world(&world, "memory=1G,others=768M");
+    struct vr_device *device = &world.device;
+    const struct vr_sim_ops *sim = world.backend.ops->sim;
+    assert_ok(device->ops->memory_info(device, &free, &total));
+    assert_int_equal(total.value, VR_GIB);
+    assert_int_equal(free.value, 256 * VR_MIB);
+    assert_int_equal(device->ops->alloc(device, 257 * VR_MIB, &addr), VRAM_ERR_DEVICE_MEMORY);
+    addr = alloc(device, 256 * VR_MIB);
+    assert_ok(sim->others(&world.backend, 0, VR_GIB)); /* more than is left: ours stays */
+    assert_ok(device->ops->memory_info(device, &free, &total));
+    assert_int_equal(free.value, 0);
+    assert_ok(sim->others(&world.backend, 0, 0));
+    assert_ok(device->ops->memory_info(device, &free, &total));
+    assert_int_equal(free.value, 768 * VR_MIB);
+    assert_int_equal(sim->others(&world.backend, 1, 0), VRAM_ERR_NO_DEVICE);
+    assert_int_equal(sim->others(&world.backend, 0, VR_GIB + 1), VRAM_ERR_INVALID);
+    assert_ok(device->ops->free(device, addr, 256 * VR_MIB));
+    close_world(&world, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_of_others),
         cmocka_unit_test(describes_itself),
         cmocka_unit_test(starts_by_text_or_option),
         cmocka_unit_test(counts_what_is_held),

@@ -26,6 +26,7 @@ static void defaults(void **state) {
         assert_int_equal(config.lose, 0);
         assert_int_equal(config.journal, 1024);
         assert_int_equal(config.fault.nth, 0);
+        assert_int_equal(config.others_bytes, 0);
     }
 }
 
@@ -48,6 +49,8 @@ static void every_key(void **state) {
     assert_int_equal(config.fault.nth, 3);
     assert_int_equal(config.fault.code, -5);
     assert_true(config.fault.for_ever);
+    assert_int_equal(read_text("others=6G").others_bytes, 6 * VR_GIB);
+    assert_int_equal(read_text("others=1G,memory=1G").others_bytes, VR_GIB);
     assert_int_equal(read_text("lose=9").lose_device, VR_SIM_DEVICES_MAX);
     assert_int_equal(read_text("memory=100001").memory_bytes % vr_os_page_bytes(), 0);
 }
@@ -108,6 +111,9 @@ static void refusals(void **state) {
         {"memory=65535", "64K to 1024T"},
         {"memory=99999999999999999999", "64K to 1024T"},
         {"memory=lots", "memory=lots"},
+        {"others=-1", "others=-1; accepted is a size from 0 to the memory"},
+        {"others=2G,memory=1G", "others is more than the memory"},
+        {"others=9G", "others is more than the memory"},
         {"granule=3M", "power of two"},
         {"granule=1K", "power of two"},
         {"granule=2G", "power of two"},

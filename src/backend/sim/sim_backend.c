@@ -50,6 +50,7 @@ static struct vr_sim *sim_make(const struct vr_sim_config *config) {
     vr_list_init(&sim->streams);
     for (uint32_t i = 0; i < config->devices; i++) {
         sim->gpus[i].index = i;
+        sim->gpus[i].others = config->others_bytes;
     }
     sim->bounce = vr_mem_alloc(1, VR_SIM_BOUNCE, operation);
     sim->texts = vr_mem_alloc(VR_SIM_TEXTS_MAX, sizeof sim->texts[0], operation);

@@ -87,10 +87,15 @@ static bool has_memory(const struct vr_sim_block *block) {
     return block->kind == VR_SIM_KIND_ALLOC || block->kind == VR_SIM_KIND_PHYSICAL;
 }
 
+uint64_t vr_sim_free_bytes(const struct vr_sim *sim, const struct vr_sim_gpu *gpu) {
+    uint64_t left = sim->config.memory_bytes - gpu->used_bytes;
+    return left > gpu->others ? left - gpu->others : 0;
+}
+
 /* Memory of the device and a place for its contents. */
 static bool take_memory(struct vr_sim_call *call, struct vr_sim_block *block) {
     struct vr_sim *sim = call->sim;
-    uint64_t left = sim->config.memory_bytes - call->gpu->used_bytes;
+    uint64_t left = vr_sim_free_bytes(sim, call->gpu);
     if (block->bytes > left || block->bytes > FILE_END - sim->file_next) {
         char asked[VRAM_SIZE_TEXT_MAX], room[VRAM_SIZE_TEXT_MAX];
         return vr_sim_refuse(call, VRAM_SIM_OUT_OF_MEMORY, "%s asked, %s free",

@@ -179,6 +179,11 @@ static bool read_memory(const char *text, struct vr_sim_config *config) {
     return true;
 }
 
+/* Checked against the memory when all is read: keys come in any order. */
+static bool read_others(const char *text, struct vr_sim_config *config) {
+    return read_size(text, 0, VR_SIM_MEMORY_MAX, &config->others_bytes);
+}
+
 static bool read_granule(const char *text, struct vr_sim_config *config) {
     return read_size(text, vr_os_page_bytes(), VR_SIM_GRANULE_MAX, &config->granule) &&
            vr_is_power_of_two(config->granule);
@@ -242,6 +247,7 @@ static const struct {
 } keys[] = {
     {"devices", "0 to 64", read_devices},
     {"memory", "a size from 64K to 1024T", read_memory},
+    {"others", "a size from 0 to the memory", read_others},
     {"granule", "a power of two from the page to 1G", read_granule},
     {"profile", "none or h200", read_profile},
     {"vmm", "on or off", read_vmm},
@@ -273,9 +279,10 @@ static vram_status read_entry(const struct vr_conf_entry *entry, uint32_t *given
         i++;
     }
     if (i == KEY_COUNT) {
-        return bad_text("simulation: no key \"%.*s\"; accepted are devices, memory, granule, "
-                        "profile, vmm, alias, real, seed, lag, lose, info, journal and fault",
-                        SHOWN(entry, key));
+        return bad_text(
+            "simulation: no key \"%.*s\"; accepted are devices, memory, others, "
+            "granule, profile, vmm, alias, real, seed, lag, lose, info, journal and fault",
+            SHOWN(entry, key));
     }
     if (entry->problem) {
         return bad_text("simulation: %s %s", keys[i].name, entry->problem);
@@ -312,6 +319,10 @@ vram_status vr_sim_config_read(const char *text, struct vr_sim_config *config) {
         if (status != VRAM_OK) {
             return status;
         }
+    }
+    if (read.others_bytes > read.memory_bytes) {
+        return bad_text(
+            "simulation: others is more than the memory; accepted is a size from 0 to it");
     }
     *config = read;
     return VRAM_OK;

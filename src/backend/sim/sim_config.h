@@ -51,6 +51,7 @@ uint64_t vr_sim_work_ns(const struct vr_sim_profile *profile, vram_sim_call call
 struct vr_sim_config {
     uint32_t devices;
     uint64_t memory_bytes; /* of each device, a multiple of the page */
+    uint64_t others_bytes; /* of it, held by other processes */
     uint64_t granule;      /* of VMM, a power of two; bytes */
     const struct vr_sim_profile *profile;
     bool vmm, alias, info, real;

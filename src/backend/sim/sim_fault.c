@@ -253,10 +253,28 @@ static vram_status read_violation(struct vr_backend *backend, uint64_t index, ch
                           (unsigned long long)index);
 }
 
+static vram_status set_others(struct vr_backend *backend, uint32_t device, uint64_t bytes) {
+    static const char operation[] = "vram_sim_others_set";
+    struct vr_sim *sim = backend->impl;
+    if (device >= sim->config.devices) {
+        return vr_fail(VRAM_ERR_NO_DEVICE, operation,
+                       "there are %u simulated devices, no number %u", sim->config.devices, device);
+    }
+    if (bytes > sim->config.memory_bytes) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%llu bytes are more than the device's %llu",
+                       (unsigned long long)bytes, (unsigned long long)sim->config.memory_bytes);
+    }
+    vr_mutex_lock(&sim->lock);
+    sim->gpus[device].others = bytes;
+    vr_mutex_unlock(&sim->lock);
+    return VRAM_OK;
+}
+
 const struct vr_sim_ops vr_sim_control_ops = {
     .fault = plan_fault,
     .state = read_state,
     .advance = pass_time,
     .journal = read_journal,
     .violation = read_violation,
+    .others = set_others,
 };

@@ -84,6 +84,7 @@ struct vr_sim_spare {
 struct vr_sim_gpu {
     uint32_t index;
     uint64_t used_bytes; /* of config.memory_bytes */
+    uint64_t others;     /* of them, in the hands of other processes; bytes */
     uint64_t calls;      /* made on this device */
     bool lost;
     char lost_text[VR_SIM_TEXT_MAX]; /* how it was lost */
@@ -292,6 +293,8 @@ struct vr_sim_block *vr_sim_block_map(struct vr_sim_block *memory, struct vr_sim
                                       uint64_t addr);
 /* Ends a mapping. VRAM_OK, or the system's failure with all as it was. */
 vram_status vr_sim_block_unmap(struct vr_sim_block *mapping);
+/* What of a device's memory neither this process nor another one holds. */
+uint64_t vr_sim_free_bytes(const struct vr_sim *sim, const struct vr_sim_gpu *gpu);
 /* Ends a mapping's record without asking the system. */
 void vr_sim_mapping_forget(struct vr_sim_block *mapping);
 

@@ -60,7 +60,7 @@ vram_status vr_sim_memory_info(struct vr_device *device, vram_value *free, vram_
         *total = (vram_value){bytes, true};
         *free = (vram_value){0};
         if (call.sim->config.info) {
-            *free = (vram_value){bytes - call.gpu->used_bytes, true};
+            *free = (vram_value){vr_sim_free_bytes(call.sim, call.gpu), true};
         }
     }
     return vr_sim_end(&call);
