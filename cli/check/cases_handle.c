@@ -26,6 +26,7 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_backend_info_get(context, 0, &backend));
     REFUSES(vram_device_info_get(context, 0, &info));
     REFUSES(vram_device_best(context, &index));
+    REFUSES(vram_device_select(context, NULL, &index));
     REFUSES(vram_device_open(context, 0, &device));
     REFUSES(vram_sim_fault_set(context, NULL));
     REFUSES(vram_sim_state_get(context, &(vram_sim_state){.size = sizeof(vram_sim_state)}));

@@ -130,6 +130,31 @@ VRAM_API vram_status vram_device_info_get(vram_context *context, uint32_t index,
  */
 VRAM_API vram_status vram_device_best(vram_context *context, uint32_t *index);
 
+/** What vram_device_select goes by. */
+typedef struct vram_select_options {
+    size_t size;       /* sizeof(vram_select_options) */
+    uint64_t bytes;    /* of device memory that will be needed at once */
+    const char *order; /* which devices, in this order: backends with or without an index,
+                          "cuda:1,vulkan,host"; NULL: the option backend_order. Where that is empty,
+                          real GPUs in the order of the devices, then the host; a simulation comes
+                          first if the user asked for one, and else not at all. */
+} vram_select_options;
+
+/**
+ * The index of the first device that has room for `bytes` now. Each device is opened to ask how much is
+ * free (up to seconds with a cold driver); one that does not tell is trusted with four fifths of its
+ * memory. The option device_limit counts. VRAM_ERR_DEVICE_MEMORY when none has room, and the error text
+ * says what each had; _NO_DEVICE when the order names none that is there.
+ */
+VRAM_API vram_status vram_device_select(vram_context *context, const vram_select_options *options,
+                                        uint32_t *index);
+
+/**
+ * Whether two descriptions, perhaps of two backends, are of one piece of hardware: its UUID, or the PCI
+ * address where one of them has no UUID. False when that cannot be told, and for NULL.
+ */
+VRAM_API bool vram_device_same(const vram_device_info *a, const vram_device_info *b);
+
 /**
  * Opens device `index`. Opening the same device twice gives two independent handles on it.
  * On CUDA this retains the primary context, the one the runtime API uses; the calling thread's

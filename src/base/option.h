@@ -14,6 +14,9 @@
 #define VR_OPTION_MAP(X)                                                                           \
     X(BACKENDS, "backends", TEXT, "", 0, 0, false, "",                                             \
       "backends to start, by name and comma; empty: all")                                          \
+    X(BACKEND_ORDER, "backend_order", TEXT, "", 0, 0, false, "",                                   \
+      "backends that vram_device_select tries, in order, \"cuda:1,vulkan,host\"; empty: GPUs "     \
+      "first")                                                                                     \
     X(SIM, "sim", TEXT, "", 0, 0, false, "",                                                       \
       "simulated devices, \"devices=2,memory=80G,profile=h200\"; see vram/sim.h")                  \
     X(CUDA_LIBRARY, "cuda_library", TEXT, "", 0, 0, false, "",                                     \

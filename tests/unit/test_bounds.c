@@ -469,6 +469,8 @@ static void null_pointers(void **state) {
         INVALID(vram_backend_info_get(world.context, 0, NULL));
         INVALID(vram_device_info_get(world.context, 0, NULL));
         INVALID(vram_device_best(world.context, NULL));
+        INVALID(vram_device_select(world.context, NULL, NULL));
+        assert_false(vram_device_same(NULL, NULL));
         INVALID(vram_device_open(world.context, 0, NULL));
         INVALID(vram_device_describe(world.device, NULL));
         INVALID(vram_memory_info_get(world.device, NULL));

@@ -143,7 +143,7 @@ static void unknown_names_get_a_suggestion(void **state) {
     assert_refused(VRAM_ERR_INVALID, "wait_timout", "1s", "did you mean wait_timeout?");
     assert_refused(VRAM_ERR_INVALID, "Log", "warn", "did you mean log?");
     assert_refused(VRAM_ERR_INVALID, "smi", "", "did you mean sim?");
-    assert_refused(VRAM_ERR_INVALID, "zzzzzzzz", "1", "there are: backends, sim,");
+    assert_refused(VRAM_ERR_INVALID, "zzzzzzzz", "1", "there are: backends, backend_order,");
     assert_refused(VRAM_ERR_INVALID, "", "1", "there are: backends");
     assert_refused(VRAM_ERR_INVALID, "x\n\x1b[31m", "1", "\"x??[31m\"");
     char text[8] = "kept";

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_selection.c: which device is chosen for so many bytes, and what is said when none will do.
+ */
+#include "base/memory.h"
+#include "base/option.h"
+#include "vram/vram.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define GIB (UINT64_C(1) << 30)
+
+static vram_context *context_make(const char *sim) {
+    vram_context_options options = {.size = sizeof options, .backends = "sim,host", .sim = sim};
+    vram_context *context;
+    assert_int_equal(vram_context_create(&options, &context), VRAM_OK);
+    return context;
+}
+
+static vram_status select_for(vram_context *context, uint64_t bytes, const char *order,
+                              uint32_t *index) {
+    vram_select_options options = {.size = sizeof options, .bytes = bytes, .order = order};
+    return vram_device_select(context, &options, index);
+}
+
+static int nothing_left(void **state) {
+    (void)state;
+    vr_option_reset();
+    assert_int_equal(vram_host_bytes(), 0);
+    return 0;
+}
+
+/* features.md, item 9: fits a GPU, only the CPU, none; and the second GPU. */
+static void test_the_first_with_room_is_chosen(void **state) {
+    (void)state;
+    uint32_t index = 99;
+    assert_int_equal(vram_option_set("host_memory", "16G"), VRAM_OK);
+    vram_context *context = context_make("devices=2,memory=8G");
+    assert_int_equal(select_for(context, 4 * GIB, NULL, &index), VRAM_OK);
+    assert_int_equal(index, 0);
+    assert_int_equal(vram_sim_others_set(context, 0, 6 * GIB), VRAM_OK);
+    assert_int_equal(select_for(context, 4 * GIB, NULL, &index), VRAM_OK);
+    assert_int_equal(index, 1);
+    assert_int_equal(vram_sim_others_set(context, 1, 6 * GIB), VRAM_OK);
+    index = 99;
+    vram_status status = select_for(context, 4 * GIB, NULL, &index);
+    if (status == VRAM_OK) { /* where the machine has that much free */
+        assert_int_equal(index, 2);
+    }
+    assert_int_equal(select_for(context, 64 * GIB, NULL, &index), VRAM_ERR_DEVICE_MEMORY);
+    vram_context_destroy(context);
+}
+
+static void test_the_refusal_says_what_each_had(void **state) {
+    (void)state;
+    uint32_t index = 99;
+    vram_context *context = context_make("devices=2,memory=8G,others=2G");
+    assert_int_equal(select_for(context, 12 * GIB + GIB / 2, "sim", &index),
+                     VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(index, 99);
+    assert_string_equal(vram_error_get()->text,
+                        "No backend has enough memory (12.50 GB required): sim:0 has 6.00 of 8.00 "
+                        "GB; sim:1 has 6.00 of 8.00 GB");
+    vram_context_destroy(context);
+    context = context_make("devices=20,memory=1G");
+    assert_int_equal(select_for(context, 2 * GIB, "sim", &index), VRAM_ERR_DEVICE_MEMORY);
+    assert_non_null(strstr(vram_error_get()->text, "sim:0 has 1.00 of 1.00 GB; sim:1 has"));
+    assert_non_null(strstr(vram_error_get()->text, "; ..."));
+    vram_context_destroy(context);
+}
+
+static void test_an_order_is_kept_to(void **state) {
+    (void)state;
+    uint32_t index = 99;
+    vram_context *context = context_make("devices=3,memory=8G");
+    assert_int_equal(select_for(context, GIB, "sim:2", &index), VRAM_OK);
+    assert_int_equal(index, 2);
+    assert_int_equal(select_for(context, GIB, "sim:7,sim:1,host", &index), VRAM_OK);
+    assert_int_equal(index, 1);
+    assert_int_equal(select_for(context, 0, "host,sim", &index), VRAM_OK);
+    assert_int_equal(index, 3);
+    assert_int_equal(select_for(context, 0, "vulkan", &index), VRAM_ERR_NO_DEVICE);
+    assert_int_equal(vram_option_set("backend_order", "sim:1"), VRAM_OK);
+    assert_int_equal(vram_device_select(context, NULL, &index), VRAM_OK);
+    assert_int_equal(index, 1);
+    vram_context_destroy(context);
+}
+
+static void test_a_device_that_does_not_tell_is_trusted_with_most(void **state) {
+    (void)state;
+    uint32_t index = 99;
+    vram_context *context = context_make("memory=10G,info=off");
+    assert_int_equal(select_for(context, 8 * GIB, "sim", &index), VRAM_OK);
+    assert_int_equal(select_for(context, 8 * GIB + 1, "sim", &index), VRAM_ERR_DEVICE_MEMORY);
+    vram_context_destroy(context);
+}
+
+static void test_the_limit_counts(void **state) {
+    (void)state;
+    uint32_t index = 99;
+    assert_int_equal(vram_option_set("device_limit", "3G"), VRAM_OK);
+    vram_context *context = context_make("memory=8G");
+    vram_device *device;
+    vram_addr addr;
+    assert_int_equal(select_for(context, 3 * GIB, "sim", &index), VRAM_OK);
+    assert_int_equal(vram_device_open(context, 0, &device), VRAM_OK);
+    assert_int_equal(vram_device_alloc(device, GIB, VRAM_MEMORY_DEVICE, &addr), VRAM_OK);
+    assert_int_equal(select_for(context, 3 * GIB, "sim", &index), VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(select_for(context, 2 * GIB, "sim", &index), VRAM_OK);
+    vram_context_destroy(context);
+}
+
+/* A device that cannot be asked is passed by, whatever it fails with, and nothing is left open. */
+static void test_a_device_that_fails_is_passed_by(void **state) {
+    (void)state;
+    static const vram_sim_call calls[] = {VRAM_SIM_DEVICE_OPEN, VRAM_SIM_MEMORY_INFO};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        uint32_t index = 99;
+        vram_context *context = context_make("devices=2,memory=8G");
+        vram_sim_fault fault = {
+            .size = sizeof fault, .call = calls[i], .nth = 1, .code = VRAM_SIM_NOT_SUPPORTED};
+        vram_error_clear();
+        assert_int_equal(vram_sim_fault_set(context, &fault), VRAM_OK);
+        assert_int_equal(select_for(context, GIB, "sim", &index), VRAM_OK);
+        assert_int_equal(index, 1);
+        assert_int_equal(vram_error_get()->status, VRAM_OK); /* the call succeeded */
+        fault.for_ever = true;
+        assert_int_equal(vram_sim_fault_set(context, &fault), VRAM_OK);
+        assert_int_equal(select_for(context, GIB, "sim", &index), VRAM_ERR_DEVICE_MEMORY);
+        assert_non_null(strstr(vram_error_get()->text, "sim:0 cannot be asked"));
+        vram_context_destroy(context);
+    }
+}
+
+static void test_bad_input(void **state) {
+    (void)state;
+    uint32_t index = 99;
+    vram_select_options options = {.size = 1};
+    vram_context *context = context_make("memory=8G");
+    assert_int_equal(vram_device_select(context, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_select(context, &options, &index), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_select(NULL, NULL, &index), VRAM_ERR_INVALID);
+    static const char *const orders[] = {"nvidia",    "sim:",  "sim:x",  ":1",
+                                         "sim,,host", "sim;1", "sim:1x", "sim:99999999"};
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        assert_int_equal(select_for(context, 0, orders[i], &index), VRAM_ERR_INVALID);
+    }
+    assert_int_equal(select_for(context, UINT64_MAX, "sim", &index), VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(index, 99);
+    vram_context_destroy(context);
+    assert_int_equal(vram_device_select(context, NULL, &index), VRAM_ERR_STALE);
+}
+
+static void test_the_same_hardware_is_recognised(void **state) {
+    (void)state;
+    vram_device_info a = {.size = sizeof a, .backend = "cuda"}, b = a;
+    assert_false(vram_device_same(&a, &b)); /* nothing is known */
+    assert_false(vram_device_same(&a, NULL));
+    assert_false(vram_device_same(NULL, &b));
+    a.pci_known = b.pci_known = true;
+    memcpy(a.pci, "0000:3b:00.0", 13);
+    memcpy(b.pci, "0000:3b:00.0", 13);
+    assert_true(vram_device_same(&a, &b));
+    a.uuid_known = true;
+    assert_true(vram_device_same(&a, &b));
+    b.uuid_known = true;
+    assert_true(vram_device_same(&a, &b));
+    b.uuid[15] = 1; /* two parts of one card */
+    assert_false(vram_device_same(&a, &b));
+    b.uuid_known = false;
+    b.pci[11] = '1';
+    assert_false(vram_device_same(&a, &b));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_the_first_with_room_is_chosen, nothing_left),
+        cmocka_unit_test_teardown(test_the_refusal_says_what_each_had, nothing_left),
+        cmocka_unit_test_teardown(test_an_order_is_kept_to, nothing_left),
+        cmocka_unit_test_teardown(test_a_device_that_does_not_tell_is_trusted_with_most,
+                                  nothing_left),
+        cmocka_unit_test_teardown(test_the_limit_counts, nothing_left),
+        cmocka_unit_test_teardown(test_a_device_that_fails_is_passed_by, nothing_left),
+        cmocka_unit_test_teardown(test_bad_input, nothing_left),
+        cmocka_unit_test_teardown(test_the_same_hardware_is_recognised, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
