@@ -23,6 +23,9 @@ has_cmocka() {
         '#include <setjmp.h>' '#include <cmocka.h>' | ${CC:-cc} -E -x c - >/dev/null 2>&1
 }
 
+# A pattern that names at least one file.
+has_file() { for file in $1; do [ -e "$file" ] && return 0; done; return 1; }
+
 has_library() { { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q "$1"; }
 
 # need PACKAGES WHY PROBE...: when the probe fails, the packages are missing.
@@ -66,6 +69,13 @@ need_test() {
     need bash "tries the completion for bash" has bash
     need zsh "tries the completion for zsh" has zsh
     need fish "tries the completion for fish" has fish
+    wish "libvulkan1 mesa-vulkan-drivers" "runs the Vulkan backend on the CPU" \
+        has_file '/usr/share/vulkan/icd.d/lvp_icd*.json'
+    wish vulkan-validationlayers "watches the Vulkan backend" \
+        has_file '/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json'
+    wish libvulkan-dev "compares our declarations of Vulkan with its own" \
+        has_header vulkan/vulkan.h
+    wish glslang-tools "makes the shaders of the tests and examples anew" has glslangValidator
     wish libmimalloc2.0 "is what vram bench compares host memory with" has_library libmimalloc.so.2
     wish clang-format-14 "checks the layout of the sources" has clang-format-14
 }

@@ -16,6 +16,8 @@
 extern "C" {
 #endif
 
+struct vram_vulkan_adoption;
+
 typedef struct vram_context vram_context; /* root of all objects */
 typedef struct vram_device vram_device;   /* one opened device */
 
@@ -32,6 +34,7 @@ typedef struct vram_context_options {
     size_t size;          /* sizeof(vram_context_options) */
     const char *backends; /* only these, "cuda,host"; NULL: the option `backends`, then all */
     const char *sim;      /* simulated devices as in VRAM_SIM; NULL: the option `sim` */
+    const struct vram_vulkan_adoption *vulkan; /* the program's own VkDevice; vram/vulkan.h */
 } vram_context_options;
 
 /**

@@ -26,5 +26,6 @@
 #include <vram/queue.h>
 #include <vram/sim.h>
 #include <vram/vmm.h>
+#include <vram/vulkan.h>
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 extern const struct vr_backend_ops vr_cuda_backend;
+extern const struct vr_backend_ops vr_vulkan_backend;
 extern const struct vr_backend_ops vr_sim_backend;
 extern const struct vr_backend_ops vr_host_backend;
 
@@ -17,11 +18,10 @@ extern const struct vr_backend_ops vr_host_backend;
 
 static const struct vr_backend_ops hip_backend = {.name = "hip", .unavailable = VR_NOT_YET};
 static const struct vr_backend_ops metal_backend = {.name = "metal", .unavailable = VR_NOT_YET};
-static const struct vr_backend_ops vulkan_backend = {.name = "vulkan", .unavailable = VR_NOT_YET};
 static const struct vr_backend_ops opencl_backend = {.name = "opencl", .unavailable = VR_NOT_YET};
 
 static const struct vr_backend_ops *const registry[] = {
-    &vr_cuda_backend, &hip_backend,    &metal_backend,   &vulkan_backend,
+    &vr_cuda_backend, &hip_backend,    &metal_backend,   &vr_vulkan_backend,
     &opencl_backend,  &vr_sim_backend, &vr_host_backend,
 };
 

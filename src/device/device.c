@@ -52,13 +52,17 @@ vram_status vram_device_info_get(vram_context *handle, uint32_t index, vram_devi
     return status;
 }
 
-/* The first device of a kind; slot_count when there is none. */
+/* The first device of a kind; slot_count when there is none. Of those on the CPU it is the last one,
+   the host itself: a GPU's API that runs there is the longer way to the same memory. */
 static uint32_t first_of(const struct vr_context *context, vram_device_kind kind) {
-    uint32_t index = 0;
-    while (index < context->slot_count && context->slots[index].info.kind != kind) {
-        index++;
+    uint32_t found = context->slot_count;
+    for (uint32_t i = 0; i < context->slot_count; i++) {
+        if (context->slots[i].info.kind == kind &&
+            (found == context->slot_count || kind == VRAM_DEVICE_CPU)) {
+            found = i;
+        }
     }
-    return index;
+    return found;
 }
 
 vram_status vram_device_best(vram_context *handle, uint32_t *index) {

@@ -21,6 +21,7 @@ TIERS = [
     ("src/backend/cuda/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/host/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/sim/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
+    ("src/backend/vulkan/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/registry.", (PUBLIC, BASE) + CONTRACT),
     ("src/backend/backend.h", (PUBLIC, BASE)),
     ("src/track/", (PUBLIC, BASE, "src/track/")),

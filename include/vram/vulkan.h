@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * vram/vulkan.h: a program's own Vulkan device, given to libvram.
+ *
+ * A renderer or an inference engine has a VkDevice already. Adopted, it is the only device of the
+ * backend `vulkan` in that context: memory of libvram is then VkBuffers of the program's own device
+ * (vram_native gives buffer, offset and device address), and queues work on the program's VkQueues.
+ * Without an adoption libvram makes an instance and devices of its own.
+ *
+ * No header of Vulkan is needed here: handles are passed as void pointers, which they are on every
+ * 64-bit system.
+ */
+#ifndef VRAM_VULKAN_H
+#define VRAM_VULKAN_H
+
+#include <vram/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** One queue of the adopted device that libvram may submit to. */
+typedef struct vram_vulkan_queue {
+    void *queue;     /* VkQueue */
+    uint32_t family; /* its queue family index */
+    /* Vulkan forbids two threads to submit to one VkQueue at a time. When the program submits to it,
+       too, libvram calls `lock` before each submission and `unlock` after it; the program holds the same
+       lock around its own. Both NULL: libvram alone uses the queue. They must not call libvram. */
+    void (*lock)(void *user);
+    void (*unlock)(void *user);
+    void *user;
+} vram_vulkan_queue;
+
+/** What vram_context_options.vulkan points to. Everything is borrowed and outlives the context. */
+typedef struct vram_vulkan_adoption {
+    size_t size;           /* sizeof(vram_vulkan_adoption) */
+    void *get_proc;        /* PFN_vkGetInstanceProcAddr; NULL: that of the option vulkan_library */
+    void *instance;        /* VkInstance, made for Vulkan 1.2 or later */
+    void *physical_device; /* VkPhysicalDevice */
+    void *device;          /* VkDevice, made with the feature timelineSemaphore */
+    bool addresses;        /* it was made with the feature bufferDeviceAddress: kernels need that */
+    const vram_vulkan_queue
+        *queues; /* at least one, at most 8, of families for compute or copies */
+    uint32_t queue_count;
+} vram_vulkan_adoption;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vulkan_device.c: logical devices and their native queues.
+ *
+ * All handles that a context has on one physical device share one logical device: semaphores, and with
+ * them waits of one queue for another, end at its border. A lost one is left to those who have it; the
+ * next handle gets a new one.
+ *
+ * Own devices have native queues of one family only, so that their buffers belong to that family and
+ * need not be shared between several: dedicated to compute where there is such a one, since drawing
+ * programs leave it alone. Buffers of an adopted device may be used on all of its families.
+ */
+#include "backend/vulkan/vulkan_backend.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+/* -------------------------------------------------------------------- lines */
+
+static void line_init(struct vr_vulkan_device *device, struct vr_vk_queue *handle, uint32_t family,
+                      const struct vram_vulkan_queue *adopted) {
+    struct vr_vulkan_line *line = &device->lines[device->line_count++];
+    uint32_t flags = device->physical->families[family].flags;
+    line->handle = handle;
+    line->family = family;
+    line->compute = (flags & VR_VK_QUEUE_COMPUTE) != 0;
+    if (adopted) {
+        line->user_lock = adopted->lock;
+        line->user_unlock = adopted->unlock;
+        line->user = adopted->user;
+    }
+    vr_mutex_init(&line->lock, VR_RANK_QUEUE);
+}
+
+/* The program's lock comes first: its owner may hold it, if it can be taken twice, when it calls. */
+void vr_vulkan_line_lock(struct vr_vulkan_line *line) {
+    if (line->user_lock) {
+        line->user_lock(line->user);
+    }
+    vr_mutex_lock(&line->lock);
+}
+
+void vr_vulkan_line_unlock(struct vr_vulkan_line *line) {
+    vr_mutex_unlock(&line->lock);
+    if (line->user_unlock) {
+        line->user_unlock(line->user);
+    }
+}
+
+/* ------------------------------------------------------------------- making */
+
+/* The family that own devices work on; there is one, or the device was left out. */
+static uint32_t choose_family(const struct vr_vulkan_physical *physical) {
+    uint32_t any = 0;
+    for (uint32_t i = physical->family_count; i-- > 0;) {
+        uint32_t flags = physical->families[i].flags;
+        if (!(flags & VR_VK_QUEUE_COMPUTE) || !physical->families[i].count) {
+            continue;
+        }
+        if (!(flags & VR_VK_QUEUE_GRAPHICS)) {
+            return i;
+        }
+        any = i;
+    }
+    return any;
+}
+
+static vram_status make_native(struct vr_vulkan_device *device) {
+    struct vr_vulkan_physical *physical = device->physical;
+    static const float priorities[VR_VULKAN_LINES] = {0};
+    static const char *const extensions[] = {VR_VK_EXT_BUDGET};
+    uint32_t family = choose_family(physical), count = physical->families[family].count;
+    const struct vr_vk_device_queue_info queues = {
+        .head = {VR_VK_TYPE_DEVICE_QUEUE, NULL},
+        .family = family,
+        .count = count < VR_VULKAN_LINES ? count : VR_VULKAN_LINES,
+        .priorities = priorities};
+    const struct vr_vk_device_info info = {.head = {VR_VK_TYPE_DEVICE, &physical->features},
+                                           .queue_count = 1,
+                                           .queues = &queues,
+                                           .extension_count = physical->budget,
+                                           .extensions = extensions};
+    vram_status status =
+        vr_vulkan_check("vkCreateDevice",
+                        device->api.vkCreateDevice(physical->handle, &info, NULL, &device->handle),
+                        VRAM_ERR_DEVICE_MEMORY);
+    if (status == VRAM_OK && !device->handle) {
+        status = vr_vulkan_lied("vkCreateDevice", 0);
+    }
+    if (status == VRAM_OK) {
+        status = vr_vulkan_find_device_rows(device);
+    }
+    for (uint32_t i = 0; status == VRAM_OK && i < queues.count; i++) {
+        struct vr_vk_queue *queue = NULL;
+        device->api.vkGetDeviceQueue(device->handle, family, i, &queue);
+        if (queue) {
+            line_init(device, queue, family, NULL);
+        } else {
+            status = vr_vulkan_lied("vkGetDeviceQueue", 0);
+        }
+    }
+    device->families[0] = family;
+    device->family_count = 1;
+    return status;
+}
+
+static vram_status adopt_native(struct vr_vulkan_device *device) {
+    const struct vram_vulkan_adoption *adopted = &device->backend->adopted;
+    device->handle = adopted->device;
+    vram_status status = vr_vulkan_find_device_rows(device);
+    for (uint32_t i = 0; status == VRAM_OK && i < adopted->queue_count; i++) {
+        const struct vram_vulkan_queue *queue = &adopted->queues[i];
+        line_init(device, queue->queue, queue->family, queue);
+    }
+    device->family_count = device->physical->family_count;
+    for (uint32_t i = 0; i < device->family_count; i++) {
+        device->families[i] = i;
+    }
+    return status;
+}
+
+static void device_end(struct vr_vulkan_device *device, bool lost) {
+    vr_vulkan_staging_end(device, lost);
+    vr_vulkan_clocks_end(device, lost);
+    if (device->handle && !device->backend->adopted.device && device->api.vkDestroyDevice &&
+        !lost) {
+        device->api.vkDestroyDevice(device->handle, NULL);
+    }
+    for (uint32_t i = 0; i < device->line_count; i++) {
+        vr_mutex_destroy(&device->lines[i].lock);
+    }
+    vr_mutex_destroy(&device->lock);
+    vr_mem_free(device);
+}
+
+static vram_status device_make(struct vr_vulkan *backend, struct vr_vulkan_physical *physical,
+                               struct vr_vulkan_device **made) {
+    struct vr_vulkan_device *device = vr_mem_alloc(1, sizeof *device, "vulkan_device_open");
+    if (!device) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    device->backend = backend;
+    device->physical = physical;
+    device->api = backend->api;
+    device->addresses = physical->addresses;
+    device->users = 1;
+    vr_list_init(&device->pinned);
+    vr_list_init(&device->staging);
+    vr_list_init(&device->pages);
+    vr_mutex_init(&device->lock, VR_RANK_BACKEND);
+    vram_status status = backend->adopted.device ? adopt_native(device) : make_native(device);
+    if (status != VRAM_OK) {
+        vram_error error;
+        vr_error_save(&error);
+        device_end(device, vr_load(&device->lost, VR_ACQUIRE));
+        vr_error_restore(&error);
+        return status;
+    }
+    *made = device;
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------------ sharing */
+
+/* The logical device that is there already, with one user more; NULL: none that works. */
+static struct vr_vulkan_device *share(struct vr_vulkan *backend,
+                                      const struct vr_vulkan_physical *physical) {
+    struct vr_vulkan_device *found = NULL;
+    vr_mutex_lock(&backend->lock);
+    if (physical->open && !vr_load(&physical->open->lost, VR_ACQUIRE)) {
+        found = physical->open;
+        found->users++;
+    }
+    vr_mutex_unlock(&backend->lock);
+    return found;
+}
+
+/* Lets others share a new one; another thread's, when that was first. */
+static struct vr_vulkan_device *settle(struct vr_vulkan *backend,
+                                       struct vr_vulkan_physical *physical,
+                                       struct vr_vulkan_device *made) {
+    struct vr_vulkan_device *earlier = share(backend, physical);
+    if (earlier) {
+        device_end(made, false);
+        return earlier;
+    }
+    vr_mutex_lock(&backend->lock);
+    physical->open = made;
+    vr_mutex_unlock(&backend->lock);
+    return made;
+}
+
+static void device_close(struct vr_device *device) {
+    struct vr_vulkan_device *vulkan = device->impl;
+    struct vr_vulkan *backend = vulkan->backend;
+    vr_mutex_lock(&backend->lock);
+    bool last = --vulkan->users == 0;
+    if (last && vulkan->physical->open == vulkan) {
+        vulkan->physical->open = NULL;
+    }
+    vr_mutex_unlock(&backend->lock);
+    if (last) {
+        device_end(vulkan, vr_load(&device->lost, VR_ACQUIRE));
+    }
+    device->impl = NULL;
+}
+
+static const struct vr_device_ops device_ops = {
+    .close = device_close,
+    .memory_info = vr_vulkan_memory_info,
+    .alloc = vr_vulkan_memory_alloc,
+    .free = vr_vulkan_memory_free,
+};
+
+vram_status vr_vulkan_device_open(struct vr_device *device) {
+    struct vr_vulkan *backend = device->backend->impl;
+    struct vr_vulkan_physical *physical = &backend->physicals[device->index];
+    struct vr_vulkan_device *vulkan = share(backend, physical);
+    if (!vulkan) {
+        vram_status status = device_make(backend, physical, &vulkan);
+        if (status != VRAM_OK) {
+            return status;
+        }
+        vulkan = settle(backend, physical, vulkan);
+    }
+    device->impl = vulkan;
+    device->ops = &device_ops;
+    device->queue_ops = &vr_vulkan_queue_ops;
+    device->pinned = &vr_vulkan_pinned_ops;
+    device->handles = &vr_vulkan_handle_ops;
+    device->kernel = vulkan->addresses ? &vr_vulkan_kernel_ops : NULL;
+    return VRAM_OK;
+}
