@@ -93,7 +93,8 @@ typedef uint32_t vr_backend_count_fn(struct vr_backend *backend);
    and vmm_granule with VRAM_CAP_VMM, are powers of two of at least 4096. */
 typedef vram_status vr_backend_describe_fn(struct vr_backend *backend, uint32_t index,
                                            struct vram_device_info *info);
-/* Opens device->index: sets impl and the tables. device->info is filled already. */
+/* Opens device->index: sets impl and the tables. device->info is filled already; what turns out not
+   to work on this device is taken out of its caps. */
 typedef vram_status vr_device_open_fn(struct vr_device *device);
 
 struct vr_backend_ops {

@@ -23,6 +23,8 @@
       "path of the CUDA driver library; empty: libcuda.so.1")                                      \
     X(VULKAN_LIBRARY, "vulkan_library", TEXT, "", 0, 0, false, "",                                 \
       "path of the Vulkan loader library; empty: libvulkan.so.1")                                  \
+    X(HIP_LIBRARY, "hip_library", TEXT, "", 0, 0, false, "",                                       \
+      "path of the HIP runtime library; empty: libamdhip64.so.7, .6 or .5")                        \
     X(DEVICE_LIMIT, "device_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
       "most bytes to take from any one device; 0: no limit")                                       \
     X(HOST_MEMORY, "host_memory", SIZE, "0", 0, UINT64_MAX, true, "",                              \

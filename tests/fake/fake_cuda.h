@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_cuda.h: a CUDA driver for tests, a real shared object over host memory.
+ * fake_cuda.h: a CUDA driver and a HIP runtime for tests, real shared objects over host memory.
  *
- * libvram loads it like any driver (the option cuda_library, or VRAM_CUDA_LIBRARY). Device memory
+ * libvram loads them like any driver (the option cuda_library, or VRAM_CUDA_LIBRARY). Both are made
+ * of the same sources; which symbols they export says the table, see tools/driver-table. Device memory
  * is addresses without access, backed by a file in memory that only the fake's engine thread reads
  * and writes, so a device pointer followed by the host faults as it would with a GPU. Streams run
  * beside each other and behind the caller; contexts, captures and sticky errors behave as NVIDIA
  * documents them.
  *
- * Environment, read by cuInit:
+ * Environment, read at the first call; FAKE_HIP_ for HIP:
  *   FAKE_CUDA_DEVICES=N     devices (1; 0 makes cuInit answer "no device")
  *   FAKE_CUDA_MEMORY=BYTES  of each device (4 GiB)
  *   FAKE_CUDA_VERSION=N     what cuDriverGetVersion tells (13000)
@@ -83,6 +84,8 @@ struct fake_cuda_control {
     void (*push_other)(int device);
     void (*pop)(void);
     enum vr_cu_capture_mode (*thread_mode)(void);
+    /* HIP's error of the calling thread that waits to be read. */
+    vr_cu_result (*last_error)(void);
 
     void (*live)(struct fake_cuda_live *live);
     /* Things that no correct caller does: markers captured, captures spoiled, memory given back

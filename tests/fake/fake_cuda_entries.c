@@ -8,6 +8,8 @@
 
 /* clang-format off */
 
+const char *const fake_driver = "cuda";
+
 const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuInit] = "cuInit",
     [FAKE_cuDriverGetVersion] = "cuDriverGetVersion",

@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 struct fake_state fake = {
@@ -20,8 +21,28 @@ _Thread_local struct fake_thread fake_thread;
 
 /* ----------------------------------------------------------------- entering */
 
+bool fake_speaks_hip(void) {
+    return strcmp(fake_driver, "hip") == 0;
+}
+
+bool fake_device_wake(struct fake_device *device) {
+    if (device->file < 0) {
+        device->file = memfd_create("fake_device", MFD_CLOEXEC);
+    }
+    return device->file >= 0;
+}
+
+/* HIP's current device starts at its first use. */
 struct vr_cu_context *fake_current_context(void) {
-    return fake_thread.depth ? fake_thread.stack[fake_thread.depth - 1] : NULL;
+    struct fake_device *device = &fake.devices[fake_thread.device];
+    if (fake_thread.depth) {
+        return fake_thread.stack[fake_thread.depth - 1];
+    }
+    if (!fake_speaks_hip() || !fake.initialized || !fake_device_wake(device)) {
+        return NULL;
+    }
+    device->primary.alive = true;
+    return &device->primary;
 }
 
 struct fake_device *fake_current_device(void) {
@@ -70,12 +91,14 @@ vr_cu_result fake_enter(enum fake_call call, enum fake_need need) {
         code = check_need(need);
     }
     if (code != VR_CU_SUCCESS) {
+        fake_thread.last = code;
         pthread_mutex_unlock(&fake.lock);
     }
     return code;
 }
 
 vr_cu_result fake_leave(vr_cu_result code) {
+    fake_thread.last = code ? code : fake_thread.last;
     pthread_mutex_unlock(&fake.lock);
     return code;
 }
@@ -184,7 +207,7 @@ vr_cu_result fake_cuDeviceGetAttribute(int *value, enum vr_cu_attribute attribut
     if (!device_known(device)) {
         return fake_leave(VR_CU_INVALID_DEVICE);
     }
-    int set = fake_attribute(attribute);
+    int set = fake_attribute((int)attribute);
     if (set < 0) {
         return fake_leave(VR_CU_INVALID_VALUE);
     }
@@ -212,10 +235,7 @@ vr_cu_result fake_cuDevicePrimaryCtxRetain(struct vr_cu_context **context, vr_cu
     if (found->sticky) {
         return fake_leave(found->sticky);
     }
-    if (found->file < 0) {
-        found->file = memfd_create("fake_cuda", MFD_CLOEXEC);
-    }
-    if (found->file < 0) {
+    if (!fake_device_wake(found)) {
         return fake_leave(VR_CU_OPERATING_SYSTEM);
     }
     found->primary.alive = true;

@@ -51,6 +51,8 @@ void fake_event_drop(struct vr_cu_event *event);
 bool fake_implicit(const struct vr_cu_stream *stream);
 /* Whether a stream has work left; the legacy one comes behind the work of all blocking streams. */
 bool fake_busy(const struct vr_cu_stream *stream);
+/* Queues a wait for a word, and lets the lock go. */
+vr_cu_result fake_wait_value(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value);
 /* Queues a copy of `op`, waits for it if asked, and lets the lock go. */
 vr_cu_result fake_submit(struct vr_cu_stream *handle, const struct fake_op *op, bool wait);
 

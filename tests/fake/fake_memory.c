@@ -216,7 +216,8 @@ vr_cu_result fake_cuMemFree(vr_cu_addr addr) {
 
 vr_cu_result fake_cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
     FAKE_ENTER(cuMemHostAlloc, FAKE_NEEDS_SAFETY);
-    if (!bytes || (flags & ~7u)) {
+    unsigned known = fake_speaks_hip() ? 0xE0000007u : 7u;
+    if (!bytes || (flags & ~known)) {
         return fake_leave(VR_CU_INVALID_VALUE);
     }
     if (fake_thread.lie == FAKE_CUDA_NULL) {

@@ -30,31 +30,38 @@ vr_cu_result fake_strike(enum fake_call call) {
 
 static struct attribute_row {
     enum vr_cu_attribute attribute;
+    int hip; /* its number there, or -1 */
     int normal, value;
-    const char *name; /* in the environment */
+    const char *name; /* in the environment, behind FAKE_CUDA_ or FAKE_HIP_ */
 } attributes[] = {
-    {VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING, 1, 1, "FAKE_CUDA_UNIFIED"},
-    {VR_CU_ATTRIBUTE_MAJOR, 9, 9, "FAKE_CUDA_MAJOR"},
-    {VR_CU_ATTRIBUTE_MINOR, 0, 0, "FAKE_CUDA_MINOR"},
-    {VR_CU_ATTRIBUTE_MEMORY_OPS_V1, 1, 1, "FAKE_CUDA_MEMORY_OPS"},
-    {VR_CU_ATTRIBUTE_VMM, 1, 1, "FAKE_CUDA_VMM"},
-    {VR_CU_ATTRIBUTE_MEMORY_OPS, 1, 1, "FAKE_CUDA_MEMORY_OPS"},
+    {VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING, 85, 1, 1, "UNIFIED"},
+    {VR_CU_ATTRIBUTE_MAJOR, 23, 9, 9, "MAJOR"},
+    {VR_CU_ATTRIBUTE_MINOR, 61, 0, 0, "MINOR"},
+    {VR_CU_ATTRIBUTE_MEMORY_OPS_V1, -1, 1, 1, "MEMORY_OPS"},
+    {VR_CU_ATTRIBUTE_VMM, 89, 1, 1, "VMM"},
+    {VR_CU_ATTRIBUTE_MEMORY_OPS, 10013, 1, 1, "MEMORY_OPS"},
 };
 
 enum { ATTRIBUTE_COUNT = sizeof attributes / sizeof attributes[0] };
 
+static const char *environment_text(const char *name) {
+    char full[64];
+    snprintf(full, sizeof full, "FAKE_%s_%s", fake_speaks_hip() ? "HIP" : "CUDA", name);
+    return getenv(full);
+}
+
 static uint64_t environment(const char *name, uint64_t otherwise) {
-    const char *text = getenv(name);
+    const char *text = environment_text(name);
     return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
 /* Settings that cuInit finds and reset() comes back to. */
 static void settings_from_environment(void) {
-    fake.device_count = (int)environment("FAKE_CUDA_DEVICES", 1);
+    fake.device_count = (int)environment("DEVICES", 1);
     fake.device_count = fake.device_count > FAKE_DEVICES_MAX ? FAKE_DEVICES_MAX : fake.device_count;
-    fake.capacity = environment("FAKE_CUDA_MEMORY", UINT64_C(4) << 30);
-    fake.version = (int)environment("FAKE_CUDA_VERSION", 13000);
-    fake.delay_us = (unsigned)environment("FAKE_CUDA_DELAY", 0);
+    fake.capacity = environment("MEMORY", UINT64_C(4) << 30);
+    fake.version = (int)environment("VERSION", fake_speaks_hip() ? 60443484 : 13000);
+    fake.delay_us = (unsigned)environment("DELAY", 0);
     for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
         attributes[i].value = (int)environment(attributes[i].name, (uint64_t)attributes[i].normal);
     }
@@ -78,7 +85,7 @@ void fake_wake_up(void) {
     awake = true;
     fake.process = (int)getpid();
     settings_from_environment();
-    strike_set_text(&plan, getenv("FAKE_CUDA_FAIL"));
+    strike_set_text(&plan, environment_text("FAIL"));
     for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
         struct fake_device *device = &fake.devices[i];
         device->ordinal = i;
@@ -90,7 +97,7 @@ void fake_wake_up(void) {
 }
 
 void fake_journal(enum fake_call call) {
-    const char *path = getenv("FAKE_CUDA_JOURNAL");
+    const char *path = environment_text("JOURNAL");
     char line[96];
     bool forked = fake.process != (int)getpid();
     if (!path || (!fake.exiting && !forked)) {
@@ -109,9 +116,10 @@ void fake_journal(enum fake_call call) {
 
 /* ------------------------------------------------------------------ control */
 
-int fake_attribute(enum vr_cu_attribute attribute) {
+int fake_attribute(int number) {
     for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
-        if (attributes[i].attribute == attribute) {
+        int own = fake_speaks_hip() ? attributes[i].hip : (int)attributes[i].attribute;
+        if (own == number) {
             return attributes[i].value;
         }
     }
@@ -136,6 +144,8 @@ static void control_reset(void) {
     }
     memset(&fake.live, 0, sizeof fake.live);
     fake_thread.mode = VR_CU_MODE_GLOBAL;
+    fake_thread.device = 0;
+    fake_thread.last = VR_CU_SUCCESS;
     pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.lock);
 }
@@ -246,6 +256,10 @@ static uint64_t control_violations(const char **text) {
     return violations;
 }
 
+static vr_cu_result control_last_error(void) {
+    return fake_thread.last;
+}
+
 static void control_pinned_offset(unsigned bytes) {
     pthread_mutex_lock(&fake.lock);
     fake.pinned_offset = bytes;
@@ -282,6 +296,7 @@ FAKE_API const struct fake_cuda_control *fake_cuda_control(void) {
         .push_other = control_push_other,
         .pop = control_pop,
         .thread_mode = control_thread_mode,
+        .last_error = control_last_error,
         .live = control_live,
         .violations = control_violations,
         .peek = control_peek,

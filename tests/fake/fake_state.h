@@ -18,11 +18,12 @@
 #define FAKE_DECLARE(name, symbol, fallback, optional, parameters)                                 \
     vr_cu_result fake_##name parameters;
 VR_CUDA_FUNCTIONS(FAKE_DECLARE)
+VR_HIP_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
 enum fake_call {
 #define FAKE_ENUM(name, symbol, fallback, optional, parameters) FAKE_##name,
-    VR_CUDA_FUNCTIONS(FAKE_ENUM)
+    VR_CUDA_FUNCTIONS(FAKE_ENUM) VR_HIP_FUNCTIONS(FAKE_ENUM)
 #undef FAKE_ENUM
         FAKE_CALL_COUNT
 };
@@ -32,6 +33,7 @@ struct fake_code {
     const char *name;
 };
 
+extern const char *const fake_driver;                 /* "cuda" or "hip" */
 extern const char *const fake_names[FAKE_CALL_COUNT]; /* of the entries, without version suffix */
 extern const struct fake_code fake_codes[];           /* with their names, NULL behind the last */
 
@@ -79,6 +81,8 @@ struct fake_thread {
     struct vr_cu_context *stack[FAKE_STACK_MAX];
     unsigned depth;
     enum vr_cu_capture_mode mode;
+    int device;             /* HIP's current one */
+    vr_cu_result last;      /* HIP's error that waits to be read */
     enum fake_cuda_lie lie; /* what the plan wants of the call that was entered last */
 };
 
@@ -114,8 +118,11 @@ vr_cu_result fake_strike(enum fake_call call);
    them: this one may be about to end. */
 void fake_journal(enum fake_call call);
 /* What an attribute is set to; negative when asking is to fail. */
-int fake_attribute(enum vr_cu_attribute attribute);
+int fake_attribute(int number);
 
+bool fake_speaks_hip(void);
+/* Opens the file behind a device's memory; false when the system has none. */
+bool fake_device_wake(struct fake_device *device);
 struct fake_device *fake_current_device(void); /* of the calling thread's context, or NULL */
 struct vr_cu_context *fake_current_context(void);
 void fake_violation(const char *text);

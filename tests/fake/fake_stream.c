@@ -26,6 +26,9 @@ vr_cu_result fake_cuMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes,
                                     struct vr_cu_stream *stream) {
     FAKE_ENTER(cuMemcpyDtoHAsync, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = DOWNLOAD, .to = (uintptr_t)to, .from = from, .bytes = bytes};
+    if (fake_thread.lie == FAKE_CUDA_NULL) {
+        return fake_leave(VR_CU_SUCCESS); /* a copy that never comes */
+    }
     return fake_submit(stream, &op, !fake_is_pinned(to, bytes));
 }
 
@@ -156,6 +159,14 @@ static bool good_word(vr_cu_addr addr) {
     return addr % 8 == 0 && fake_is_pinned((void *)(uintptr_t)addr, 8);
 }
 
+vr_cu_result fake_wait_value(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value) {
+    struct fake_op op = {.kind = WAIT_VALUE, .to = addr, .value = value};
+    if (fake_thread.lie == FAKE_CUDA_NULL) {
+        op.value = UINT64_MAX >> 1; /* a wait that never ends */
+    }
+    return good_word(addr) ? fake_submit(stream, &op, false) : fake_leave(VR_CU_INVALID_VALUE);
+}
+
 vr_cu_result fake_cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value,
                                        unsigned flags) {
     FAKE_ENTER(cuStreamWriteValue64, FAKE_NEEDS_CONTEXT);
@@ -163,17 +174,17 @@ vr_cu_result fake_cuStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr a
     if (flags || !good_word(addr)) {
         return fake_leave(VR_CU_INVALID_VALUE);
     }
+    if (fake_thread.lie == FAKE_CUDA_NULL) {
+        return fake_leave(VR_CU_SUCCESS); /* a write that never comes */
+    }
     return fake_submit(stream, &op, false);
 }
 
 vr_cu_result fake_cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value,
                                       unsigned flags) {
     FAKE_ENTER(cuStreamWaitValue64, FAKE_NEEDS_CONTEXT);
-    struct fake_op op = {.kind = WAIT_VALUE, .to = addr, .value = value};
-    if (flags != VR_CU_WAIT_GEQ || !good_word(addr)) {
-        return fake_leave(VR_CU_INVALID_VALUE);
-    }
-    return fake_submit(stream, &op, false);
+    return flags == VR_CU_WAIT_GEQ ? fake_wait_value(stream, addr, value)
+                                   : fake_leave(VR_CU_INVALID_VALUE);
 }
 
 vr_cu_result fake_cuLaunchHostFunc(struct vr_cu_stream *stream, void (*called)(void *),

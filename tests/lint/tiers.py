@@ -18,7 +18,8 @@ CONTRACT = ("src/backend/backend.h", "src/backend/registry.h")
 TIERS = [
     ("include/", (PUBLIC,)),
     ("src/base/", (PUBLIC, BASE)),
-    ("src/backend/cuda/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
+    ("src/backend/cuda/", (PUBLIC, BASE, CONTRACT[0], "{own}/", "src/backend/hip/hip_entries.h")),
+    ("src/backend/hip/", (PUBLIC, BASE, CONTRACT[0], "{own}/", "src/backend/cuda/")),
     ("src/backend/host/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/sim/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/vulkan/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),

@@ -21,6 +21,7 @@ struct holdings {
     const char *step;            /* the first that failed, or NULL */
     vram_status status;          /* its answer */
     vram_error error;            /* and its record */
+    bool tried;                  /* a call failed before the device was open */
     bool forgiven;               /* a call failed whose failure nobody can be told */
 };
 
@@ -70,6 +71,9 @@ static bool take_all(struct holdings *held) {
     vram_status status = device->ops->alloc(device, GRANULE, &out);
     if (!step_out(held, "alloc", status, out, &held->addr)) {
         return false;
+    }
+    if (!device->pinned) {
+        return true; /* a trial took it away */
     }
     out = UNTOUCHED;
     status = device->pinned->alloc(device, PAGE, &out);
@@ -121,7 +125,8 @@ static bool work_all(struct holdings *held) {
     struct vr_device *device = &held->device;
     const struct vr_queue_ops *ops = device->queue_ops;
     struct vr_queue *own = &held->own, *adopted = &held->adopted;
-    void *host = (void *)(uintptr_t)held->pinned;
+    static char pageable[4096];
+    void *host = held->pinned ? (void *)(uintptr_t)held->pinned : pageable;
     uint64_t value;
     *own = (struct vr_queue){.device = device};
     *adopted = (struct vr_queue){.device = device, .native = held->stream, .adopted = true};
@@ -142,16 +147,21 @@ static bool work_all(struct holdings *held) {
            step(held, "wait", wait_for(adopted, value)) && step(held, "poll", poll_once(own));
 }
 
-static bool run_all(struct holdings *held) {
+static bool run_open(struct holdings *held) {
     struct vr_device *device = &held->device;
     held->backend = (struct vr_backend){.ops = &WORLD_BACKEND};
     if (!step(held, "start", held->backend.ops->start(&held->backend, NULL))) {
         return false;
     }
-    *device = (struct vr_device){.backend = &held->backend, .info.backend = WORLD_NAME};
-    return step(held, "describe", held->backend.ops->describe(&held->backend, 0, &device->info)) &&
-           step(held, "open", held->backend.ops->device_open(device)) && take_all(held) &&
-           map_all(held) && work_all(held);
+    *device = (struct vr_device){
+        .backend = &held->backend, .index = WORLD_INDEX, .info.backend = WORLD_NAME};
+    return step(held, "describe",
+                held->backend.ops->describe(&held->backend, WORLD_INDEX, &device->info)) &&
+           step(held, "open", held->backend.ops->device_open(device));
+}
+
+static bool run_rest(struct holdings *held) {
+    return take_all(held) && map_all(held) && work_all(held);
 }
 
 /* ------------------------------------------------------------------ release */

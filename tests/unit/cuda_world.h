@@ -8,7 +8,7 @@
 #ifndef TEST_CUDA_WORLD_H
 #define TEST_CUDA_WORLD_H
 
-#include "backend/cuda/cuda_backend.h"
+#include "backend/hip/hip_backend.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
@@ -22,18 +22,31 @@
 #include <cmocka.h>
 
 /* Which of the two backends of this kind is tested. */
-#ifndef WORLD_BACKEND
+#ifdef WORLD_HIP
+#define WORLD_BACKEND vr_hip_backend
+#define WORLD_NAME    "hip"
+#define WORLD_PATH    FAKE_HIP_PATH
+#define WORLD_OPTION  "hip_library"
+#define WORLD_TABLE   "fake/table_hip.h"
+#define WORLD_ENTRIES hip_entries
+#define WORLD_DIALECT vr_hip_dialect
+#define WORLD_INDEX   1    /* not the device that is current at first */
+#define WORLD_TRIES   true /* opening a device tries what it promises */
+#else
 #define WORLD_BACKEND vr_cuda_backend
 #define WORLD_NAME    "cuda"
 #define WORLD_PATH    FAKE_CUDA_PATH
 #define WORLD_OPTION  "cuda_library"
 #define WORLD_TABLE   "fake/table_cuda.h"
 #define WORLD_ENTRIES cuda_entries
+#define WORLD_DIALECT vr_cuda_dialect
+#define WORLD_INDEX   0
+#define WORLD_TRIES   false
 #endif
 
 extern const struct vr_backend_ops WORLD_BACKEND;
 
-#define GRANULE  VR_CUDA_GRANULE
+#define GRANULE  (UINT64_C(2) << 20)
 #define PAGE     ((uint64_t)vr_os_page_bytes())
 #define FOR_EVER UINT64_C(10000000000) /* ns: longer than anything here takes */
 
@@ -69,6 +82,32 @@ static inline void open_device(struct vr_backend *backend, uint32_t index,
 static inline void start_backend(struct vr_backend *backend) {
     *backend = (struct vr_backend){.ops = &WORLD_BACKEND};
     assert_int_equal(backend->ops->start(backend, NULL), VRAM_OK);
+}
+
+/* Starts the backend on the library that the option names; what it answered. */
+static inline vram_status start_with(const char *path, struct vr_backend *backend) {
+    *backend = (struct vr_backend){.ops = &WORLD_BACKEND};
+    assert_int_equal(vram_option_set(WORLD_OPTION, path), VRAM_OK);
+    vram_error_clear();
+    vram_status status = backend->ops->start(backend, NULL);
+    assert_int_equal(vram_option_set(WORLD_OPTION, NULL), VRAM_OK);
+    if (status != VRAM_OK) {
+        assert_null(backend->impl);
+        assert_string_equal(backend->version, "");
+        assert_int_equal(vram_error_get()->status, status);
+        assert_null(strchr(vram_error_get()->text, '\n'));
+    }
+    return status;
+}
+
+static inline void assert_absent(const char *path, vram_status expected, const char *words) {
+    struct vr_backend backend;
+    uint64_t blocks = vr_mem_live_blocks();
+    assert_int_equal(start_with(path, &backend), expected);
+    if (!strstr(vram_error_get()->text, words)) {
+        fail_msg("\"%s\" does not say \"%s\"", vram_error_get()->text, words);
+    }
+    assert_int_equal(vr_mem_live_blocks(), blocks);
 }
 
 static inline uint64_t live_total(void) {

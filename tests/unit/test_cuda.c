@@ -1,39 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_cuda.c: loading the CUDA driver: why it may be absent, which symbols it can live without,
- * and what it says of its devices.
+ * test_cuda.c: loading the CUDA driver: why it may be absent and what it says of its devices.
  */
 #include "unit/cuda_world.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-/* Starts the backend on the library that the option names; what it answered. */
-static vram_status start_with(const char *path, struct vr_backend *backend) {
-    *backend = (struct vr_backend){.ops = &vr_cuda_backend};
-    assert_int_equal(vram_option_set("cuda_library", path), VRAM_OK);
-    vram_error_clear();
-    vram_status status = backend->ops->start(backend, NULL);
-    assert_int_equal(vram_option_set("cuda_library", NULL), VRAM_OK);
-    if (status != VRAM_OK) {
-        assert_null(backend->impl);
-        assert_string_equal(backend->version, "");
-        assert_int_equal(vram_error_get()->status, status);
-        assert_null(strchr(vram_error_get()->text, '\n'));
-    }
-    return status;
-}
-
-static void assert_absent(const char *path, vram_status expected, const char *words) {
-    struct vr_backend backend;
-    uint64_t blocks = vr_mem_live_blocks();
-    assert_int_equal(start_with(path, &backend), expected);
-    if (!strstr(vram_error_get()->text, words)) {
-        fail_msg("\"%s\" does not say \"%s\"", vram_error_get()->text, words);
-    }
-    assert_int_equal(vr_mem_live_blocks(), blocks);
-}
 
 static int reset(void **state) {
     (void)state;
@@ -121,155 +90,6 @@ static void host_memory_may_run_out(void **state) {
     vr_mem_fail_at(1, false);
     assert_int_equal(start_with(FAKE_CUDA_PATH, &backend), VRAM_ERR_HOST_MEMORY);
     vr_mem_fail_at(0, false);
-}
-
-/* ------------------------------------------------------------------ symbols */
-
-static const struct {
-    const char *name, *symbol, *fallback;
-    bool optional;
-} symbols[] = {
-#define ROW(name, symbol, fallback, optional, parameters) {#name, #symbol, fallback, optional},
-    VR_CUDA_FUNCTIONS(ROW)
-#undef ROW
-};
-
-/* Takes a name out of a library's table of symbols by misspelling it: whoever looks it up by its
-   hash finds another name there. */
-static void misspell(char *image, size_t bytes, const char *name) {
-    size_t length = strlen(name) + 2, found = 0;
-    char needle[96];
-    snprintf(needle, sizeof needle, "%c%s", 0, name);
-    memcpy(needle + 1, name, length - 1);
-    for (size_t at = 0; at + length <= bytes; at++) {
-        if (memcmp(image + at, needle, length) == 0) {
-            image[at + 1] = '#';
-            found++;
-        }
-    }
-    assert_true(found > 0);
-}
-
-/* A copy of the fake driver without some symbols, at `path`. */
-static void make_variant(const char *first, const char *second, char *path, size_t path_bytes) {
-    const char *folder = getenv("TMPDIR");
-    snprintf(path, path_bytes, "%s/fake_cuda_XXXXXX", folder && *folder ? folder : "/tmp");
-    FILE *from = fopen(FAKE_CUDA_PATH, "rb");
-    int file = mkstemp(path);
-    assert_non_null(from);
-    assert_true(file >= 0);
-    fseek(from, 0, SEEK_END);
-    size_t bytes = (size_t)ftell(from);
-    rewind(from);
-    char *image = malloc(bytes);
-    assert_non_null(image);
-    assert_int_equal(fread(image, 1, bytes, from), bytes);
-    fclose(from);
-    misspell(image, bytes, first);
-    if (second) {
-        misspell(image, bytes, second);
-    }
-    assert_int_equal(write(file, image, bytes), bytes);
-    free(image);
-    close(file);
-}
-
-/* Uses everything that must work whatever optional symbol is absent. */
-static void smoke(struct vr_backend *backend) {
-    struct vr_device device;
-    struct vr_queue first, second;
-    char text[8] = "";
-    open_device(backend, 0, &device);
-    vram_addr addr = take_memory(&device, GRANULE);
-    make_queue(&device, &first);
-    assert_int_equal(adopt(&device, first.native, &second), VRAM_OK);
-    assert_int_equal(device.queue_ops->upload(&first, addr, "libvram", 8), VRAM_OK);
-    assert_int_equal(device.queue_ops->signal(&first, 1), VRAM_OK);
-    assert_int_equal(device.queue_ops->after(&second, &first, 1), VRAM_OK);
-    assert_int_equal(device.queue_ops->download(&second, text, addr, 8), VRAM_OK);
-    settle(&second);
-    assert_string_equal(text, "libvram");
-    assert_int_equal(device.queue_ops->poll(&first), VRAM_OK);
-    end_queue(&second);
-    end_queue(&first);
-    give_memory(&device, addr, GRANULE);
-    assert_true(!device.vmm == !(device.info.caps & VRAM_CAP_VMM));
-    device.ops->close(&device);
-}
-
-/* What a device can still do and tell without an optional symbol. */
-static void assert_without(const struct vram_device_info *info, const char *name) {
-    static const char *const vmm[] = {"cuMemGetAllocationGranularity",
-                                      "cuMemAddressReserve",
-                                      "cuMemAddressFree",
-                                      "cuMemCreate",
-                                      "cuMemRelease",
-                                      "cuMemMap",
-                                      "cuMemSetAccess",
-                                      "cuMemUnmap"};
-    bool of_vmm = false;
-    for (size_t i = 0; i < sizeof vmm / sizeof vmm[0]; i++) {
-        of_vmm = of_vmm || strcmp(name, vmm[i]) == 0;
-    }
-    assert_int_equal(!(info->caps & VRAM_CAP_VMM), of_vmm);
-    assert_true(info->caps_known & VRAM_CAP_VMM);
-    assert_int_equal(info->vmm_granule.known, !of_vmm);
-    assert_int_equal(info->uuid_known, strcmp(name, "cuDeviceGetUuid") != 0);
-    assert_int_equal(info->pci_known, strcmp(name, "cuDeviceGetPCIBusId") != 0);
-}
-
-static void each_symbol_missing_in_turn(void **state) {
-    (void)state;
-    const struct fake_cuda_control *all = fake;
-    unsigned required = 0, optional = 0;
-    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        char path[256];
-        struct vr_backend backend;
-        struct vram_device_info info = {.size = sizeof info};
-        make_variant(symbols[i].symbol, symbols[i].fallback, path, sizeof path);
-        if (!symbols[i].optional) {
-            assert_absent(path, VRAM_ERR_NO_DRIVER, symbols[i].symbol);
-            required++;
-        } else {
-            fake = fake_open(path);
-            fake->reset();
-            assert_int_equal(start_with(path, &backend), VRAM_OK);
-            assert_int_equal(backend.ops->describe(&backend, 0, &info), VRAM_OK);
-            assert_without(&info, symbols[i].name);
-            smoke(&backend);
-            backend.ops->stop(&backend);
-            assert_int_equal(live_total(), 0);
-            assert_clean();
-            fake = all;
-            optional++;
-        }
-        unlink(path);
-    }
-    assert_true(required > 25 && optional > 12);
-}
-
-static void older_names_are_found(void **state) {
-    (void)state;
-    const struct fake_cuda_control *all = fake;
-    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
-        char path[256];
-        struct vr_backend backend;
-        struct vram_device_info info = {.size = sizeof info};
-        if (!symbols[i].fallback) {
-            continue;
-        }
-        make_variant(symbols[i].symbol, NULL, path, sizeof path);
-        fake = fake_open(path);
-        assert_int_equal(start_with(path, &backend), VRAM_OK);
-        assert_int_equal(backend.ops->describe(&backend, 0, &info), VRAM_OK);
-        assert_true(info.uuid_known);
-        fake->refuse(NULL, 0, 0, false);
-        smoke(&backend);
-        backend.ops->stop(&backend);
-        assert_true(fake->calls(symbols[i].name) > 0 || strstr(symbols[i].name, "Uuid"));
-        unlink(path);
-        fake = all;
-    }
 }
 
 /* --------------------------------------------------------------- describing */
@@ -361,20 +181,20 @@ static void every_code_has_one_status(void **state) {
     static const vr_cu_result lost[] = {214, 220, 226, 700, 702, 709, 710, 714,
                                         715, 716, 717, 718, 719, 721, 810, 911};
     for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++) {
-        assert_int_equal(vr_cuda_status(lost[i]), VRAM_ERR_DEVICE_LOST);
+        assert_int_equal(vr_cuda_status(&vr_cuda_dialect, lost[i]), VRAM_ERR_DEVICE_LOST);
     }
     for (vr_cu_result code = 900; code <= 908; code++) {
-        assert_int_equal(vr_cuda_status(code), VRAM_ERR_CAPTURE);
+        assert_int_equal(vr_cuda_status(&vr_cuda_dialect, code), VRAM_ERR_CAPTURE);
     }
-    assert_int_equal(vr_cuda_status(0), VRAM_OK);
-    assert_int_equal(vr_cuda_status(2), VRAM_ERR_DEVICE_MEMORY);
-    assert_int_equal(vr_cuda_status(4), VRAM_ERR_SHUTDOWN);
-    assert_int_equal(vr_cuda_status(600), VRAM_ERR_NOT_READY);
-    assert_int_equal(vr_cuda_status(801), VRAM_ERR_UNSUPPORTED);
+    assert_int_equal(vr_cuda_status(&vr_cuda_dialect, 0), VRAM_OK);
+    assert_int_equal(vr_cuda_status(&vr_cuda_dialect, 2), VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(vr_cuda_status(&vr_cuda_dialect, 4), VRAM_ERR_SHUTDOWN);
+    assert_int_equal(vr_cuda_status(&vr_cuda_dialect, 600), VRAM_ERR_NOT_READY);
+    assert_int_equal(vr_cuda_status(&vr_cuda_dialect, 801), VRAM_ERR_UNSUPPORTED);
     /* Only those that say so are successes, exhaustions or losses. */
     unsigned okay = 0, exhausted = 0, gone = 0;
     for (vr_cu_result code = -1000; code < 100000; code++) {
-        vram_status status = vr_cuda_status(code);
+        vram_status status = vr_cuda_status(&vr_cuda_dialect, code);
         okay += status == VRAM_OK;
         exhausted += vram_status_is_exhausted(status);
         gone += status == VRAM_ERR_DEVICE_LOST;
@@ -382,8 +202,8 @@ static void every_code_has_one_status(void **state) {
     assert_int_equal(okay, 1);
     assert_int_equal(exhausted, 1);
     assert_int_equal(gone, sizeof lost / sizeof lost[0]);
-    assert_int_equal(vr_cuda_status(INT32_MIN), VRAM_ERR_BACKEND);
-    assert_int_equal(vr_cuda_status(INT32_MAX), VRAM_ERR_BACKEND);
+    assert_int_equal(vr_cuda_status(&vr_cuda_dialect, INT32_MIN), VRAM_ERR_BACKEND);
+    assert_int_equal(vr_cuda_status(&vr_cuda_dialect, INT32_MAX), VRAM_ERR_BACKEND);
 }
 
 #define TEST(test) cmocka_unit_test_setup(test, reset)
@@ -396,8 +216,6 @@ int main(void) {
         TEST(old_drivers_are_refused),
         TEST(no_devices_is_no_device),
         TEST(host_memory_may_run_out),
-        TEST(each_symbol_missing_in_turn),
-        TEST(older_names_are_found),
         TEST(devices_are_described),
         TEST(what_is_not_told_is_unknown),
         TEST(granules_that_cannot_be_are_unknown),

@@ -29,10 +29,14 @@ static const struct manner {
     {"full", false, true},
 };
 
+/* When the entry is to fail: from the start, or once the device is open. */
+enum moment { AT_START, WHEN_OPEN, MOMENTS };
+
 enum { MANNERS = sizeof manners / sizeof manners[0] };
 
 static void set_up(const struct manner *manner) {
     fake->reset();
+    fake->devices(WORLD_INDEX + 1);
     if (manner->no_memory_ops) {
         fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS, 0);
         fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS_V1, 0);
@@ -50,7 +54,7 @@ static bool same(const char *a, const char *b) {
 
 /* What the one table makes of a code in a step of the scenario. */
 static vram_status expected(const char *step, const struct driver_entry *entry, int code) {
-    vram_status status = vr_cuda_status(code);
+    vram_status status = vr_cuda_status(&WORLD_DIALECT, code);
     if (same(step, "start") || same(step, "describe")) {
         return status == VRAM_ERR_NO_DEVICE ? status : VRAM_ERR_NO_DRIVER;
     }
@@ -80,6 +84,9 @@ static bool may_pass(const struct driver_entry *entry, int code) {
         {"cuEventDestroy", 0},
         {"cuStreamQuery", 0}, /* the word had passed meanwhile */
         {"cuStreamWriteValue64", VR_CU_NOT_SUPPORTED},
+        {"hipStreamWaitValue64", VR_CU_NOT_SUPPORTED},
+        {"hipPeekAtLastError", 0},
+        {"hipGetLastError", 0},
         {"cuStreamWaitValue64", VR_CU_NOT_SUPPORTED},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -90,10 +97,17 @@ static bool may_pass(const struct driver_entry *entry, int code) {
     return false;
 }
 
+/* What the program sees of a failure in a trial is a device that can do less, or one that is not
+   opened. */
+static bool tried(const struct holdings *held, enum moment moment) {
+    return WORLD_TRIES && moment == AT_START &&
+           (!held->step || same(held->step, "open") || held->tried);
+}
+
 static void judge(const struct holdings *held, const struct driver_entry *entry, int code,
-                  const struct manner *manner) {
+                  const struct manner *manner, enum moment moment) {
     if (!held->step) {
-        if (!held->forgiven && !may_pass(entry, code)) {
+        if (!held->forgiven && !may_pass(entry, code) && !tried(held, moment)) {
             fail_msg("%s answered %d and nobody said so", entry->name, code);
         }
         return;
@@ -103,11 +117,13 @@ static void judge(const struct holdings *held, const struct driver_entry *entry,
         return;
     }
     bool implicit = code == VR_CU_CAPTURE_IMPLICIT; /* the answer to a question */
+    bool untold = tried(held, moment) && same(held->error.operation, "device_open");
     int64_t native = same(entry->twin, "cuCtxPushCurrent") && code == VR_CU_INVALID_CONTEXT
                          ? VR_CU_CONTEXT_DESTROYED
                          : code;
-    if (held->status != expected(held->step, entry, code) || held->error.status != held->status ||
-        (!implicit &&
+    if ((!untold && held->status != expected(held->step, entry, code)) ||
+        held->error.status != held->status ||
+        (!implicit && !untold &&
          (held->error.native_code != native || !same(held->error.operation, entry->name))) ||
         !same(held->error.backend, WORLD_NAME) || !held->error.text[0]) {
         fail_msg("%s: %s answered %d, which became %s: %s", held->step, entry->name, code,
@@ -138,28 +154,45 @@ static uint64_t end_all(struct holdings *held) {
     return fake->struck();
 }
 
+/* Runs the scenario with the entry failing once; whether it did while the scenario ran. */
+static bool run_with(struct holdings *held, const struct driver_entry *entry, int code,
+                     enum moment moment) {
+    if (moment == AT_START) {
+        fake->refuse(entry->name, 1, code, false);
+    }
+    bool open = run_open(held);
+    held->tried = fake->struck() > 0;
+    if (open && moment == WHEN_OPEN) {
+        fake->refuse(entry->name, 1, code, false);
+    }
+    if (open) {
+        run_rest(held);
+    }
+    bool struck = fake->struck() > 0;
+    if (struck) {
+        fake->refuse(NULL, 0, 0, false);
+    }
+    return struck;
+}
+
 /* One combination; whether the scenario came by the entry at all. */
-static bool combine(const struct driver_entry *entry, int code, const struct manner *manner) {
+static bool combine(const struct driver_entry *entry, int code, const struct manner *manner,
+                    enum moment moment) {
     struct holdings held = {.step = NULL};
     const char *text = "";
     struct fake_cuda_live live;
     uint64_t blocks = vr_mem_live_blocks();
     set_up(manner);
-    held.stream = fake->stream_make(0, false, false);
-    fake->refuse(entry->name, 1, code, false);
-    run_all(&held);
-    bool in_run = fake->struck() > 0;
-    if (in_run) {
-        fake->refuse(NULL, 0, 0, false);
-    }
+    held.stream = fake->stream_make(WORLD_INDEX, false, false);
+    bool struck = run_with(&held, entry, code, moment);
     bool put_back = same(entry->twin, "cuCtxPopCurrent") ||
                     same(entry->twin, "cuThreadExchangeStreamCaptureMode");
     while (put_back && fake->depth()) {
         fake->pop();
     }
-    bool struck = end_all(&held) > 0 || in_run;
+    struck = end_all(&held) > 0 || struck;
     if (struck) {
-        judge(&held, entry, code, manner);
+        judge(&held, entry, code, manner, moment);
     }
     while (put_back && fake->depth()) {
         fake->pop();
@@ -168,8 +201,8 @@ static bool combine(const struct driver_entry *entry, int code, const struct man
     assert_int_equal(fake->depth(), 0);
     assert_int_equal(vr_mem_live_blocks(), blocks);
     fake->live(&live);
-    bool lost = held.status == VRAM_ERR_DEVICE_LOST;
-    bool refused_end = held.forgiven || same(entry->twin, "cuEventDestroy");
+    bool lost = held.status == VRAM_ERR_DEVICE_LOST || held.status == VRAM_ERR_SHUTDOWN;
+    bool refused_end = held.forgiven || same(entry->twin, "cuEventDestroy") || tried(&held, moment);
     if (live.total && !lost && !refused_end) {
         fail_msg("%s answered %d: %llu objects are left", entry->name, code,
                  (unsigned long long)live.total);
@@ -183,7 +216,11 @@ static bool combine(const struct driver_entry *entry, int code, const struct man
 /* Whether the scenario comes by the entry in one of the manners, with this code. */
 static bool covered(const struct driver_entry *entry, int code) {
     for (int i = 0; i < MANNERS; i++) {
-        if (combine(entry, code, &manners[i])) {
+        bool struck = false;
+        for (int moment = 0; moment < MOMENTS; moment++) {
+            struck = combine(entry, code, &manners[i], (enum moment)moment) || struck;
+        }
+        if (struck) {
             return true;
         }
     }

@@ -14,6 +14,7 @@
 #define VR_CUDA_API_H
 
 #include "backend/cuda/cuda_entries.h"
+#include "backend/hip/hip_entries.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,11 +110,22 @@ enum {
 #define VR_CU_REQUIRED false
 #define VR_CU_OPTIONAL true
 
-/* The loaded driver: one pointer per row of the table, NULL where an optional symbol is absent. */
+/* Every entry point by number; HIP's stand in for CUDA's, those that only HIP has come behind. */
+enum vr_cu_call {
+#define VR_CU_CALL(name, symbol, fallback, optional, parameters) VR_CU_CALL_##name,
+    VR_CUDA_FUNCTIONS(VR_CU_CALL) VR_HIP_FUNCTIONS(VR_CU_CALL)
+#undef VR_CU_CALL
+        VR_CU_CALL_COUNT
+};
+
+struct vr_cuda_dialect;
+
+/* The loaded driver: one pointer per row of the tables, NULL where it has no such symbol. */
 struct vr_cuda_api {
+    const struct vr_cuda_dialect *dialect;
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): these are declarations, not expressions */
 #define VR_CUDA_FIELD(name, symbol, fallback, optional, parameters) vr_cu_result(*name) parameters;
-    VR_CUDA_FUNCTIONS(VR_CUDA_FIELD)
+    VR_CUDA_FUNCTIONS(VR_CUDA_FIELD) VR_HIP_FUNCTIONS(VR_CUDA_FIELD)
 #undef VR_CUDA_FIELD
 };
 

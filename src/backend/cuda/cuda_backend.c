@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_backend.c: loads NVIDIA's driver and describes its devices.
+ * cuda_backend.c: loads a driver that speaks CUDA and describes its devices.
  *
  * A driver that is missing, too old or broken is a reason that `vram info` prints, one line with
  * its mend. So whatever goes wrong here is VRAM_ERR_NO_DRIVER or VRAM_ERR_NO_DEVICE: a code that
@@ -13,22 +13,11 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/option.h"
 #include "base/size.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-#define SONAME      "libcuda.so.1"
-#define VERSION_MIN 11000 /* 11.0, as cuDriverGetVersion counts */
-
-static const struct vr_symbol symbols[] = {
-#define SYMBOL(name, symbol, fallback, optional, parameters)                                       \
-    {#symbol, fallback, offsetof(struct vr_cuda_api, name), optional},
-    VR_CUDA_FUNCTIONS(SYMBOL)
-#undef SYMBOL
-};
 
 /* ----------------------------------------------------------------- starting */
 
@@ -44,60 +33,44 @@ static vram_status absent(vram_status status) {
 }
 
 /* Adds the mend to the loader's words about a file that does not load. */
-static vram_status not_loaded(bool chosen) {
+static vram_status not_loaded(const struct vr_cuda_dialect *dialect, bool chosen) {
     vram_error error;
     vr_error_save(&error);
     if (chosen) {
-        return vr_error_set(error.status, "cuda", error.operation, error.native_code,
-                            "%s; the option cuda_library (VRAM_CUDA_LIBRARY) asks for it",
-                            error.text);
+        return vr_error_set(error.status, dialect->name, error.operation, error.native_code,
+                            "%s; %s", error.text, dialect->chosen);
     }
     if (strstr(error.text, "No such file")) {
-        return vr_error_set(error.status, "cuda", error.operation, error.native_code,
-                            SONAME " not found: install the NVIDIA driver");
+        return vr_error_set(error.status, dialect->name, error.operation, error.native_code, "%s",
+                            dialect->not_found);
     }
-    return vr_error_set(error.status, "cuda", error.operation, error.native_code,
-                        "%s: install the NVIDIA driver again", error.text);
+    return vr_error_set(error.status, dialect->name, error.operation, error.native_code, "%s: %s",
+                        error.text, dialect->install);
 }
 
 /* A library that the user chose is not silently replaced by another. */
-static vram_status load(struct vr_cuda *cuda) {
+static vram_status load(struct vr_cuda *cuda, const struct vr_cuda_dialect *dialect) {
     char path[VR_OPTION_TEXT_MAX];
-    vr_option_text(VR_OPTION_CUDA_LIBRARY, path);
-    const char *const sonames[] = {*path ? path : SONAME, NULL};
-    vram_status status = vr_library_open(&cuda->library, "cuda", sonames, symbols,
-                                         sizeof symbols / sizeof symbols[0], &cuda->api);
+    vr_option_text(dialect->library, path);
+    const char *const chosen[] = {path, NULL};
+    cuda->api.dialect = dialect;
+    vram_status status =
+        vr_library_open(&cuda->library, dialect->name, *path ? chosen : dialect->sonames,
+                        dialect->symbols, dialect->symbol_count, &cuda->api);
     if (status != VRAM_OK && strcmp(vram_error_get()->operation, "dlopen") == 0) {
-        status = not_loaded(*path != 0);
+        status = not_loaded(dialect, *path != 0);
     }
     return status;
-}
-
-/* cuDriverGetVersion counts 1000 * major + 10 * minor. */
-static vram_status read_version(const struct vr_cuda_api *api, char *text, size_t bytes) {
-    int version = 0;
-    vram_status status = vr_cuda_check(api, "cuDriverGetVersion", api->cuDriverGetVersion(&version),
-                                       VRAM_ERR_HOST_MEMORY);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    if (version < VERSION_MIN) {
-        return vr_error_set(VRAM_ERR_NO_DRIVER, "cuda", "cuDriverGetVersion", version,
-                            "the NVIDIA driver knows CUDA %d.%d, libvram needs %d.%d: update it",
-                            version / 1000, version % 1000 / 10, VERSION_MIN / 1000,
-                            VERSION_MIN % 1000 / 10);
-    }
-    snprintf(text, bytes, "%d.%d", version / 1000, version % 1000 / 10);
-    return VRAM_OK;
 }
 
 /* cuInit says when there is no device, so a count of 0 is a driver that changed its mind. */
 static vram_status count_devices(const struct vr_cuda_api *api, uint32_t *count) {
     int found = 0;
-    vram_status status =
-        vr_cuda_check(api, "cuDeviceGetCount", api->cuDeviceGetCount(&found), VRAM_ERR_HOST_MEMORY);
+    vram_status status = vr_cuda_check(api, VR_CU_CALL_cuDeviceGetCount,
+                                       api->cuDeviceGetCount(&found), VRAM_ERR_HOST_MEMORY);
     if (status == VRAM_OK && found <= 0) {
-        status = vr_cuda_check(api, "cuDeviceGetCount", VR_CU_NO_DEVICE, VRAM_ERR_HOST_MEMORY);
+        status =
+            vr_cuda_check(api, VR_CU_CALL_cuDeviceGetCount, VR_CU_NO_DEVICE, VRAM_ERR_HOST_MEMORY);
     }
     if (status == VRAM_OK) {
         *count = (uint32_t)found;
@@ -107,19 +80,19 @@ static vram_status count_devices(const struct vr_cuda_api *api, uint32_t *count)
 
 /* Several contexts may start the driver: loading it again finds it loaded, and cuInit does nothing
    the second time. */
-static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
-    (void)options;
-    struct vr_cuda *cuda = vr_mem_alloc(1, sizeof *cuda, "cuda_start");
+vram_status vr_cuda_start(struct vr_backend *backend, const struct vr_cuda_dialect *dialect) {
+    struct vr_cuda *cuda = vr_mem_alloc(1, sizeof *cuda, "start");
     if (!cuda) {
         return VRAM_ERR_HOST_MEMORY;
     }
     char version[sizeof backend->version] = "";
-    vram_status status = load(cuda);
+    vram_status status = load(cuda, dialect);
     if (status == VRAM_OK) {
-        status = vr_cuda_check(&cuda->api, "cuInit", cuda->api.cuInit(0), VRAM_ERR_HOST_MEMORY);
+        status =
+            vr_cuda_check(&cuda->api, VR_CU_CALL_cuInit, cuda->api.cuInit(0), VRAM_ERR_HOST_MEMORY);
     }
     if (status == VRAM_OK) {
-        status = read_version(&cuda->api, version, sizeof version);
+        status = dialect->version(&cuda->api, version, sizeof version);
     }
     if (status == VRAM_OK) {
         status = count_devices(&cuda->api, &cuda->device_count);
@@ -133,12 +106,12 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
     return VRAM_OK;
 }
 
-static void stop(struct vr_backend *backend) {
+void vr_cuda_stop(struct vr_backend *backend) {
     vr_mem_free(backend->impl);
     backend->impl = NULL;
 }
 
-static uint32_t count(struct vr_backend *backend) {
+uint32_t vr_cuda_count(struct vr_backend *backend) {
     const struct vr_cuda *cuda = backend->impl;
     return cuda->device_count;
 }
@@ -146,17 +119,20 @@ static uint32_t count(struct vr_backend *backend) {
 /* --------------------------------------------------------------- describing */
 
 /* What is asked below may fail without harm: the answer is then unknown. */
-static bool attribute(const struct vr_cuda_api *api, enum vr_cu_attribute which,
-                      vr_cu_device device, int *value) {
-    return api->cuDeviceGetAttribute(value, which, device) == VR_CU_SUCCESS;
+static bool ask(const struct vr_cuda_api *api, enum vr_cuda_fact fact, vr_cu_device device,
+                int *value) {
+    int number = api->dialect->facts[fact];
+    return number != VR_CUDA_NOT_ASKED &&
+           api->cuDeviceGetAttribute(value, (enum vr_cu_attribute)number, device) == VR_CU_SUCCESS;
 }
 
 static void describe_architecture(const struct vr_cuda_api *api, vr_cu_device device,
                                   struct vram_device_info *info) {
+    const char *format = api->dialect->architecture;
     int major = 0, minor = 0;
-    if (attribute(api, VR_CU_ATTRIBUTE_MAJOR, device, &major) &&
-        attribute(api, VR_CU_ATTRIBUTE_MINOR, device, &minor)) {
-        snprintf(info->architecture, sizeof info->architecture, "sm_%d%d", major, minor);
+    if (format && ask(api, VR_CUDA_FACT_MAJOR, device, &major) &&
+        ask(api, VR_CUDA_FACT_MINOR, device, &minor)) {
+        snprintf(info->architecture, sizeof info->architecture, format, major, minor);
     }
 }
 
@@ -196,7 +172,7 @@ static void describe_vmm(const struct vr_cuda_api *api, vr_cu_device device,
     if (!has_vmm_calls(api)) {
         return;
     }
-    if (!attribute(api, VR_CU_ATTRIBUTE_VMM, device, &supported)) {
+    if (!ask(api, VR_CUDA_FACT_VMM, device, &supported)) {
         info->caps_known &= ~(uint32_t)(VRAM_CAP_VMM | VRAM_CAP_ALIAS);
         return;
     }
@@ -217,15 +193,19 @@ enum { ALL_CAPS = 0 VRAM_CAP_MAP(CAP_BIT) };
 #undef CAP_BIT
 
 /* Without one address space for host and device nothing here would hold. No 64-bit system that can
-   run a driver of VERSION_MIN lacks it. */
+   run a driver of today lacks it. */
 static vram_status check_addressing(const struct vr_cuda_api *api, vr_cu_device device) {
-    int unified = 0;
-    vram_status status = vr_cuda_check(
-        api, "cuDeviceGetAttribute",
-        api->cuDeviceGetAttribute(&unified, VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING, device),
-        VRAM_ERR_HOST_MEMORY);
+    int unified = 0, number = api->dialect->facts[VR_CUDA_FACT_UNIFIED];
+    if (number == VR_CUDA_NOT_ASKED) {
+        return VRAM_OK;
+    }
+    vram_status status =
+        vr_cuda_check(api, VR_CU_CALL_cuDeviceGetAttribute,
+                      api->cuDeviceGetAttribute(&unified, (enum vr_cu_attribute)number, device),
+                      VRAM_ERR_HOST_MEMORY);
     if (status == VRAM_OK && !unified) {
-        status = vr_error_set(VRAM_ERR_NO_DEVICE, "cuda", "cuDeviceGetAttribute", 0,
+        status = vr_error_set(VRAM_ERR_NO_DEVICE, api->dialect->name,
+                              api->dialect->names[VR_CU_CALL_cuDeviceGetAttribute], 0,
                               "device %d has no unified addressing, which libvram needs", device);
     }
     return status;
@@ -233,17 +213,17 @@ static vram_status check_addressing(const struct vr_cuda_api *api, vr_cu_device 
 
 /* Needs no context: describing a device neither starts it nor takes memory on it. The driver tells
    no largest allocation, so that stays unknown. */
-static vram_status describe(struct vr_backend *backend, uint32_t index,
-                            struct vram_device_info *info) {
+vram_status vr_cuda_describe(struct vr_backend *backend, uint32_t index,
+                             struct vram_device_info *info) {
     const struct vr_cuda *cuda = backend->impl;
     const struct vr_cuda_api *api = &cuda->api;
     char name[sizeof info->name] = "";
     vr_cu_device device = 0;
     size_t bytes = 0;
-    vram_status status = vr_cuda_check(api, "cuDeviceGet", api->cuDeviceGet(&device, (int)index),
-                                       VRAM_ERR_HOST_MEMORY);
+    vram_status status = vr_cuda_check(api, VR_CU_CALL_cuDeviceGet,
+                                       api->cuDeviceGet(&device, (int)index), VRAM_ERR_HOST_MEMORY);
     if (status == VRAM_OK) {
-        status = vr_cuda_check(api, "cuDeviceGetName",
+        status = vr_cuda_check(api, VR_CU_CALL_cuDeviceGetName,
                                api->cuDeviceGetName(name, (int)sizeof name, device),
                                VRAM_ERR_HOST_MEMORY);
     }
@@ -258,7 +238,7 @@ static vram_status describe(struct vr_backend *backend, uint32_t index,
     info->kind = VRAM_DEVICE_GPU;
     info->caps_known = ALL_CAPS;
     info->caps = VRAM_CAP_PINNED | VRAM_CAP_TRUE_ADDRESS | VRAM_CAP_MEMORY_INFO | VRAM_CAP_ADOPT;
-    info->alloc_granule = (vram_value){VR_CUDA_GRANULE, true};
+    info->alloc_granule = (vram_value){api->dialect->granule, true};
     if (api->cuDeviceTotalMem(&bytes, device) == VR_CU_SUCCESS) {
         info->memory_bytes = (vram_value){bytes, true};
     }
@@ -267,12 +247,3 @@ static vram_status describe(struct vr_backend *backend, uint32_t index,
     describe_vmm(api, device, info);
     return VRAM_OK;
 }
-
-const struct vr_backend_ops vr_cuda_backend = {
-    .name = "cuda",
-    .start = start,
-    .stop = stop,
-    .count = count,
-    .describe = describe,
-    .device_open = vr_cuda_device_open,
-};

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_backend.h: what the files of the CUDA backend share.
+ * cuda_backend.h: what the files of the CUDA backend share, with each other and with HIP's.
  *
+ * HIP is CUDA under other names, so most of the code serves both; what differs is a dialect.
+ *
+ *   cuda_driver.c   NVIDIA's dialect: its library, its contexts, what its codes mean
  *   cuda_backend.c  loads the driver, says why it is absent, describes devices
  *   cuda_error.c    driver codes become statuses and one line for people
- *   cuda_device.c   the primary context, device memory, pinned memory
+ *   cuda_device.c   opening and closing, device memory, pinned memory
  *   cuda_vmm.c      addresses without memory, memory without addresses
  *   cuda_queue.c    streams: copies, fills, signals, waits
  *   cuda_word.c     the words that streams write to
- *
- * It is a thin backend: managed memory, peers and kernels are known to be absent.
+ *   ../hip          AMD's dialect, and trials of what its drivers promise
  */
 #ifndef VR_CUDA_BACKEND_H
 #define VR_CUDA_BACKEND_H
@@ -18,10 +20,71 @@
 #include "backend/cuda/cuda_api.h"
 #include "base/loader.h"
 #include "base/lock.h"
+#include "base/option.h"
 
-/* Device memory is taken in multiples of what the driver maps at once on every GPU of the last
-   decade; smaller blocks are a pool's business. */
-#define VR_CUDA_GRANULE (UINT64_C(2) << 20)
+/* ----------------------------------------------------------------- dialects */
+
+struct vr_cuda_device;
+struct vr_cuda_scope;
+
+/* What a result code means. */
+struct vr_cuda_row {
+    vr_cu_result first, last; /* codes, both included */
+    vram_status status;
+    const char *mend; /* what the user can do about it, or NULL */
+};
+
+/* Questions that drivers number differently. */
+enum vr_cuda_fact {
+    VR_CUDA_FACT_UNIFIED,
+    VR_CUDA_FACT_MAJOR,
+    VR_CUDA_FACT_MINOR,
+    VR_CUDA_FACT_MEMORY_OPS, /* 64-bit memory operations of streams */
+    VR_CUDA_FACT_MEMORY_OPS_EARLIER,
+    VR_CUDA_FACT_VMM,
+    VR_CUDA_FACT_COUNT
+};
+
+#define VR_CUDA_NOT_ASKED (-1) /* in place of a question's number: there is none */
+
+/* What differs between the two drivers that speak CUDA. */
+struct vr_cuda_dialect {
+    const char *name;                /* of the backend */
+    const char *const *names;        /* of the calls, by enum vr_cu_call */
+    const char *const *sonames;      /* versioned names first, NULL behind the last */
+    const struct vr_symbol *symbols; /* the loader's rows */
+    size_t symbol_count;
+    enum vr_option library;         /* the option that names another library */
+    const char *chosen;             /* what to say of a library that an option names */
+    const char *not_found;          /* the reason when none of the names is there */
+    const char *install;            /* the mend when it does not load */
+    const struct vr_cuda_row *rows; /* the one table of codes, contract (4) of backend.h */
+    size_t row_count;
+    int facts[VR_CUDA_FACT_COUNT]; /* numbers of the questions, or VR_CUDA_NOT_ASKED */
+    const char *architecture;      /* format of major and minor; NULL: they do not name it */
+    uint64_t granule;    /* device memory is taken in multiples of it; the driver aligns to it */
+    unsigned word_flags; /* how memory for words is asked for */
+    enum vr_cu_call wait_call; /* the entry behind wait_value */
+
+    /* Writes the version for people, or says that it is too old. */
+    vram_status (*version)(const struct vr_cuda_api *api, char *text, size_t bytes);
+    /* Starts using a device, and ends it. */
+    vram_status (*retain)(struct vr_cuda_device *device);
+    void (*release)(struct vr_cuda_device *device);
+    /* Makes the device current for the calling thread, and what was current before again. */
+    vram_status (*enter)(struct vr_cuda_scope *scope, const struct vr_cuda_device *device);
+    void (*leave)(const struct vr_cuda_scope *scope);
+    /* Whether a stream of the program's is one of this device. */
+    vram_status (*stream_home)(const struct vr_cuda_device *device, struct vr_cu_stream *stream);
+    /* Has the stream wait until *addr >= value. */
+    vr_cu_result (*wait_value)(const struct vr_cuda_api *api, struct vr_cu_stream *stream,
+                               vr_cu_addr addr, uint64_t value);
+    /* Tries, on a device just opened, what the driver cannot be trusted with, and takes away the
+       capabilities that do not hold; NULL where all is believed. */
+    vram_status (*trial)(struct vr_device *device);
+};
+
+extern const struct vr_cuda_dialect vr_cuda_dialect;
 
 /* ------------------------------------------------------------------ objects */
 
@@ -44,8 +107,9 @@ struct vr_cuda_words {
 struct vr_cuda_device {
     const struct vr_cuda_api *api;
     vr_cu_device ordinal;
-    struct vr_cu_context *context; /* the primary one, retained; the runtime API's */
-    vr_atomic_bool memory_ops;     /* streams can write and await 64-bit words themselves */
+    struct vr_cu_context *context; /* CUDA's primary one, retained; the runtime API's */
+    vr_atomic_bool memory_ops;     /* streams can write 64-bit words themselves ... */
+    vr_atomic_bool stream_waits;   /* ... and await them */
     struct vr_cuda_words words;
 };
 
@@ -58,24 +122,24 @@ struct vr_cuda_queue {
 
 /* ------------------------------------------------------------------- errors */
 
-/* What a code means; VRAM_ERR_BACKEND for one that the table does not know. */
-vram_status vr_cuda_status(vr_cu_result code);
+/* What a code means; VRAM_ERR_BACKEND for one that the dialect's table does not know. */
+vram_status vr_cuda_status(const struct vr_cuda_dialect *dialect, vr_cu_result code);
 
-/* VRAM_OK for VR_CU_SUCCESS; else records the failure of `operation` and returns its status. The
+/* VRAM_OK for VR_CU_SUCCESS; else records the failure of the call and returns its status. The
    driver has one code for all exhaustion: `exhausted` says what ran out in this call. */
-vram_status vr_cuda_check(const struct vr_cuda_api *api, const char *operation, vr_cu_result code,
+vram_status vr_cuda_check(const struct vr_cuda_api *api, enum vr_cu_call call, vr_cu_result code,
                           vram_status exhausted);
 
 /* Calls a driver function through `owner`->api and checks the result. */
 #define VR_CUDA(owner, function, ...)                                                              \
-    vr_cuda_check((owner)->api, #function, (owner)->api->function(__VA_ARGS__),                    \
+    vr_cuda_check((owner)->api, VR_CU_CALL_##function, (owner)->api->function(__VA_ARGS__),        \
                   VRAM_ERR_DEVICE_MEMORY)
 
 /* A success whose result cannot be: logged as the driver's fault, VRAM_ERR_CORRUPT. */
-vram_status vr_cuda_lied(const char *operation, uint64_t result);
+vram_status vr_cuda_lied(const struct vr_cuda_api *api, enum vr_cu_call call, uint64_t result);
 
 /* Notes a refusal that nobody can be told about: contract (7) of backend.h. */
-void vr_cuda_shrug(const struct vr_cuda_api *api, const char *operation, vr_cu_result code);
+void vr_cuda_shrug(const struct vr_cuda_api *api, enum vr_cu_call call, vr_cu_result code);
 
 /* ----------------------------------------------------------------- contexts */
 
@@ -83,6 +147,8 @@ void vr_cuda_shrug(const struct vr_cuda_api *api, const char *operation, vr_cu_r
    nest. */
 struct vr_cuda_scope {
     const struct vr_cuda_device *device;
+    int before;                   /* HIP: the device that was current */
+    bool clean;                   /* HIP: the thread had no error waiting to be read */
     enum vr_cu_capture_mode mode; /* the thread's own, when relaxed */
     bool relaxed;                 /* whether it has to be put back */
 };
@@ -112,6 +178,11 @@ vram_status vr_cuda_word_write(struct vr_cuda_device *device, struct vr_cu_strea
 
 /* ------------------------------------------------------------------- tables */
 
+/* The operations of a backend, for both dialects. */
+vram_status vr_cuda_start(struct vr_backend *backend, const struct vr_cuda_dialect *dialect);
+vr_backend_stop_fn vr_cuda_stop;
+vr_backend_count_fn vr_cuda_count;
+vr_backend_describe_fn vr_cuda_describe;
 vr_device_open_fn vr_cuda_device_open;
 extern const struct vr_queue_ops vr_cuda_queue_ops;
 extern const struct vr_vmm_ops vr_cuda_vmm_ops;

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_device.c: a device's primary context, its memory, and pinned host memory.
+ * cuda_device.c: opening and closing a device, its memory, and pinned host memory.
  *
- * Invariants
- *  (1) The primary context is the one that the runtime API (cudaMalloc, PyTorch, ...) uses, so
- *      memory of ours and of the program's is good for both. It is retained from open to close.
- *  (2) Every driver call that needs a context is made between vr_cuda_enter and vr_cuda_leave, on
- *      failing paths too, so the caller's current context is found again as it was.
+ * Every driver call that needs a current device is made between vr_cuda_enter and vr_cuda_leave, on
+ * failing paths too, so the caller's own is found again as it was.
  *
  * The driver waits for the device's work inside cuMemFree, cuMemFreeHost and cuMemHostAlloc. That
  * is its nature; pools exist so that it happens seldom.
@@ -20,23 +17,13 @@
 
 /* ----------------------------------------------------------------- contexts */
 
-/* A context that we retain and the driver does not know was destroyed by the program behind our
-   back: what was in it is gone. */
-static vram_status context_push(const struct vr_cuda_device *device) {
-    vr_cu_result code = device->api->cuCtxPushCurrent(device->context);
-    if (code == VR_CU_INVALID_CONTEXT) {
-        code = VR_CU_CONTEXT_DESTROYED;
-    }
-    return vr_cuda_check(device->api, "cuCtxPushCurrent", code, VRAM_ERR_DEVICE_MEMORY);
-}
-
 vram_status vr_cuda_enter(struct vr_cuda_scope *scope, const struct vr_cuda_device *device,
                           enum vr_cuda_manner manner) {
-    vram_status status = context_push(device);
+    *scope = (struct vr_cuda_scope){.device = device, .mode = VR_CU_MODE_RELAXED};
+    vram_status status = device->api->dialect->enter(scope, device);
     if (status != VRAM_OK) {
         return status;
     }
-    *scope = (struct vr_cuda_scope){.device = device, .mode = VR_CU_MODE_RELAXED};
     /* A driver without the call, or that refuses it, is used as it is: only a capture that runs at
        this very moment could tell the difference, and would get the driver's own error. */
     scope->relaxed = manner == VR_CUDA_RELAXED && device->api->cuThreadExchangeStreamCaptureMode &&
@@ -47,12 +34,11 @@ vram_status vr_cuda_enter(struct vr_cuda_scope *scope, const struct vr_cuda_devi
 void vr_cuda_leave(const struct vr_cuda_scope *scope) {
     const struct vr_cuda_api *api = scope->device->api;
     enum vr_cu_capture_mode mode = scope->mode;
-    struct vr_cu_context *popped;
     if (scope->relaxed) {
-        vr_cuda_shrug(api, "cuThreadExchangeStreamCaptureMode",
+        vr_cuda_shrug(api, VR_CU_CALL_cuThreadExchangeStreamCaptureMode,
                       api->cuThreadExchangeStreamCaptureMode(&mode));
     }
-    vr_cuda_shrug(api, "cuCtxPopCurrent", api->cuCtxPopCurrent(&popped));
+    api->dialect->leave(scope);
 }
 
 /* ------------------------------------------------------------ device memory */
@@ -86,11 +72,11 @@ static vram_status memory_alloc(struct vr_device *device, uint64_t bytes, vram_a
         return status;
     }
     status = VR_CUDA(cuda, cuMemAlloc, &found, bytes);
-    if (status == VRAM_OK && (!found || found % VR_CUDA_GRANULE)) {
+    if (status == VRAM_OK && (!found || found % cuda->api->dialect->granule)) {
         if (found) {
-            vr_cuda_shrug(cuda->api, "cuMemFree", cuda->api->cuMemFree(found));
+            vr_cuda_shrug(cuda->api, VR_CU_CALL_cuMemFree, cuda->api->cuMemFree(found));
         }
-        status = vr_cuda_lied("cuMemAlloc", found);
+        status = vr_cuda_lied(cuda->api, VR_CU_CALL_cuMemAlloc, found);
     }
     vr_cuda_leave(&scope);
     if (status == VRAM_OK) {
@@ -116,9 +102,11 @@ static vram_status memory_free(struct vr_device *device, vram_addr addr, uint64_
 
 /* ------------------------------------------------------------ pinned memory */
 
+#define PINNED_GRANULE (UINT64_C(2) << 20) /* what drivers map for itself */
+
 /* Portable, so that every device may use it. What runs out is the host's memory. */
 static vram_status host_alloc(struct vr_cuda_device *cuda, uint64_t bytes, void **memory) {
-    return vr_cuda_check(cuda->api, "cuMemHostAlloc",
+    return vr_cuda_check(cuda->api, VR_CU_CALL_cuMemHostAlloc,
                          cuda->api->cuMemHostAlloc(memory, bytes, VR_CU_HOST_PORTABLE),
                          VRAM_ERR_HOST_MEMORY);
 }
@@ -131,9 +119,9 @@ static vram_status host_alloc_aligned(struct vr_cuda_device *cuda, uint64_t byte
     vram_status status = host_alloc(cuda, bytes, memory);
     if (status == VRAM_OK && *memory && (uintptr_t)*memory % page) {
         uint64_t rounded;
-        vr_cuda_shrug(cuda->api, "cuMemFreeHost", cuda->api->cuMemFreeHost(*memory));
+        vr_cuda_shrug(cuda->api, VR_CU_CALL_cuMemFreeHost, cuda->api->cuMemFreeHost(*memory));
         *memory = NULL;
-        if (vr_round_up(bytes, VR_CUDA_GRANULE, &rounded)) {
+        if (vr_round_up(bytes, PINNED_GRANULE, &rounded)) {
             status = host_alloc(cuda, rounded, memory);
         }
     }
@@ -151,9 +139,9 @@ static vram_status pinned_alloc(struct vr_device *device, uint64_t bytes, vram_a
     status = host_alloc_aligned(cuda, bytes, &memory);
     if (status == VRAM_OK && (!memory || (uintptr_t)memory % vr_os_page_bytes())) {
         if (memory) {
-            vr_cuda_shrug(cuda->api, "cuMemFreeHost", cuda->api->cuMemFreeHost(memory));
+            vr_cuda_shrug(cuda->api, VR_CU_CALL_cuMemFreeHost, cuda->api->cuMemFreeHost(memory));
         }
-        status = vr_cuda_lied("cuMemHostAlloc", (uintptr_t)memory);
+        status = vr_cuda_lied(cuda->api, VR_CU_CALL_cuMemHostAlloc, (uintptr_t)memory);
     }
     vr_cuda_leave(&scope);
     if (status == VRAM_OK) {
@@ -182,18 +170,21 @@ static vram_status pinned_free(struct vr_device *device, vram_addr addr, uint64_
 /* Whether streams can write and await 64-bit words. Drivers before 11.7 know the question by
    another number. A device that says yes is still believed only until it says "not supported". */
 static bool has_memory_ops(const struct vr_cuda_device *cuda) {
-    int now = 0, earlier = 0;
     const struct vr_cuda_api *api = cuda->api;
-    if (!api->cuStreamWriteValue64 || !api->cuStreamWaitValue64) {
+    const int *facts = api->dialect->facts;
+    int now = 0, earlier = facts[VR_CUDA_FACT_MEMORY_OPS_EARLIER];
+    if (!api->cuStreamWriteValue64) {
         return false;
     }
-    if (api->cuDeviceGetAttribute(&now, VR_CU_ATTRIBUTE_MEMORY_OPS, cuda->ordinal)) {
+    if (api->cuDeviceGetAttribute(&now, (enum vr_cu_attribute)facts[VR_CUDA_FACT_MEMORY_OPS],
+                                  cuda->ordinal)) {
         now = 0;
     }
-    if (!now && api->cuDeviceGetAttribute(&earlier, VR_CU_ATTRIBUTE_MEMORY_OPS_V1, cuda->ordinal)) {
-        earlier = 0;
+    if (!now && earlier != VR_CUDA_NOT_ASKED &&
+        api->cuDeviceGetAttribute(&now, (enum vr_cu_attribute)earlier, cuda->ordinal)) {
+        now = 0;
     }
-    return now || earlier;
+    return now;
 }
 
 /* Closing cannot fail, so it leaves no failure in the caller's error record either. */
@@ -210,8 +201,7 @@ static void device_close(struct vr_device *device) {
         if (entered) {
             vr_cuda_leave(&scope);
         }
-        vr_cuda_shrug(cuda->api, "cuDevicePrimaryCtxRelease",
-                      cuda->api->cuDevicePrimaryCtxRelease(cuda->ordinal));
+        cuda->api->dialect->release(cuda);
         vr_error_restore(&before);
     }
     vr_mem_free(cuda);
@@ -231,9 +221,11 @@ static const struct vr_pinned_ops pinned_ops = {.alloc = pinned_alloc, .free = p
    already is not released: the driver would only answer the same error again. */
 vram_status vr_cuda_device_open(struct vr_device *device) {
     const struct vr_cuda *backend = device->backend->impl;
+    const struct vr_cuda_dialect *dialect = backend->api.dialect;
     struct vr_cuda_scope scope;
     vram_status status;
-    struct vr_cuda_device *cuda = vr_mem_alloc(1, sizeof *cuda, "cuda_device_open");
+    bool retained = false;
+    struct vr_cuda_device *cuda = vr_mem_alloc(1, sizeof *cuda, "device_open");
     if (!cuda) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -242,11 +234,13 @@ vram_status vr_cuda_device_open(struct vr_device *device) {
     if (status != VRAM_OK) {
         goto fail;
     }
-    status = VR_CUDA(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->ordinal);
+    status = dialect->retain(cuda);
     if (status != VRAM_OK) {
         goto fail;
     }
+    retained = true;
     vr_store(&cuda->memory_ops, has_memory_ops(cuda), VR_RELAXED);
+    vr_store(&cuda->stream_waits, true, VR_RELAXED);
     status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
     if (status == VRAM_OK) {
         status = vr_cuda_words_init(cuda);
@@ -260,11 +254,15 @@ vram_status vr_cuda_device_open(struct vr_device *device) {
     device->queue_ops = &vr_cuda_queue_ops;
     device->pinned = &pinned_ops;
     device->vmm = device->info.caps & VRAM_CAP_VMM ? &vr_cuda_vmm_ops : NULL;
-    return VRAM_OK;
+    status = dialect->trial ? dialect->trial(device) : VRAM_OK;
+    if (status != VRAM_OK) {
+        vr_store(&device->lost, status == VRAM_ERR_DEVICE_LOST, VR_RELEASE);
+        device_close(device);
+    }
+    return status;
 fail:
-    if (cuda->context && status != VRAM_ERR_DEVICE_LOST) {
-        vr_cuda_shrug(cuda->api, "cuDevicePrimaryCtxRelease",
-                      cuda->api->cuDevicePrimaryCtxRelease(cuda->ordinal));
+    if (retained && status != VRAM_ERR_DEVICE_LOST) {
+        dialect->release(cuda);
     }
     vr_mem_free(cuda);
     return status;

@@ -34,19 +34,20 @@ static bool foreign_thread(const struct vr_cuda_queue *impl) {
     return impl->thread && impl->thread != vr_os_thread_number();
 }
 
-static vram_status refuse_foreign_thread(const struct vr_cuda_queue *impl, const char *operation) {
-    if (!foreign_thread(impl)) {
+static vram_status refuse_foreign_thread(const struct vr_queue *queue, enum vr_cu_call call) {
+    const struct vr_cuda_dialect *dialect = cuda_of(queue)->api->dialect;
+    if (!foreign_thread(queue->impl)) {
         return VRAM_OK;
     }
-    return vr_error_set(VRAM_ERR_INVALID, "cuda", operation, 0,
+    return vr_error_set(VRAM_ERR_INVALID, dialect->name, dialect->names[call], 0,
                         "the per-thread default stream was adopted by another thread and takes "
                         "work from that one only");
 }
 
 /* Makes the context current for a submission; the caller owes vr_cuda_leave on VRAM_OK. */
 static vram_status submit_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
-                                const char *operation) {
-    vram_status status = refuse_foreign_thread(queue->impl, operation);
+                                enum vr_cu_call call) {
+    vram_status status = refuse_foreign_thread(queue, call);
     return status == VRAM_OK ? vr_cuda_enter(scope, cuda_of(queue), VR_CUDA_AS_IT_IS) : status;
 }
 
@@ -69,7 +70,7 @@ static vram_status capture_ask(const struct vr_queue *queue, bool *captured) {
         return VRAM_OK;
     }
     vram_status status =
-        vr_cuda_check(cuda->api, "cuStreamIsCapturing", code, VRAM_ERR_DEVICE_MEMORY);
+        vr_cuda_check(cuda->api, VR_CU_CALL_cuStreamIsCapturing, code, VRAM_ERR_DEVICE_MEMORY);
     if (status == VRAM_OK) {
         *captured = found != VR_CU_CAPTURE_NONE;
     }
@@ -77,11 +78,12 @@ static vram_status capture_ask(const struct vr_queue *queue, bool *captured) {
 }
 
 /* keeps (1) */
-static vram_status refuse_capture(const struct vr_queue *queue, const char *operation) {
+static vram_status refuse_capture(const struct vr_queue *queue, enum vr_cu_call call) {
+    const struct vr_cuda_dialect *dialect = cuda_of(queue)->api->dialect;
     bool captured = false;
     vram_status status = capture_ask(queue, &captured);
     if (status == VRAM_OK && captured) {
-        status = vr_error_set(VRAM_ERR_CAPTURE, "cuda", operation, 0,
+        status = vr_error_set(VRAM_ERR_CAPTURE, dialect->name, dialect->names[call], 0,
                               "the stream is being captured into a graph; end the capture first");
     }
     return status;
@@ -93,7 +95,7 @@ static vram_status queue_upload(struct vr_queue *queue, vram_addr to, const void
                                 uint64_t bytes) {
     const struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, "cuMemcpyHtoDAsync");
+    vram_status status = submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyHtoDAsync);
     if (status == VRAM_OK) {
         status = VR_CUDA(cuda_of(queue), cuMemcpyHtoDAsync, to, from, bytes, impl->stream);
         vr_cuda_leave(&scope);
@@ -105,7 +107,7 @@ static vram_status queue_download(struct vr_queue *queue, void *to, vram_addr fr
                                   uint64_t bytes) {
     const struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, "cuMemcpyDtoHAsync");
+    vram_status status = submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyDtoHAsync);
     if (status == VRAM_OK) {
         status = VR_CUDA(cuda_of(queue), cuMemcpyDtoHAsync, to, from, bytes, impl->stream);
         vr_cuda_leave(&scope);
@@ -117,7 +119,7 @@ static vram_status queue_copy(struct vr_queue *queue, vram_addr to, vram_addr fr
                               uint64_t bytes) {
     const struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, "cuMemcpyDtoDAsync");
+    vram_status status = submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyDtoDAsync);
     if (status == VRAM_OK) {
         status = VR_CUDA(cuda_of(queue), cuMemcpyDtoDAsync, to, from, bytes, impl->stream);
         vr_cuda_leave(&scope);
@@ -130,7 +132,7 @@ static vram_status queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pat
     const struct vr_cuda_device *cuda = cuda_of(queue);
     const struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, "cuMemsetAsync");
+    vram_status status = submit_begin(queue, &scope, VR_CU_CALL_cuMemsetD8Async);
     if (status != VRAM_OK) {
         return status;
     }
@@ -153,11 +155,11 @@ static vram_status queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pat
 static vram_status queue_signal(struct vr_queue *queue, uint64_t value) {
     struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, "cuStreamWriteValue64");
+    vram_status status = submit_begin(queue, &scope, VR_CU_CALL_cuStreamWriteValue64);
     if (status != VRAM_OK) {
         return status;
     }
-    status = refuse_capture(queue, "cuStreamWriteValue64");
+    status = refuse_capture(queue, VR_CU_CALL_cuStreamWriteValue64);
     if (status == VRAM_OK) {
         vr_atomic_max(&impl->signalled, value); /* before the write exists: queue_destroy looks */
         status = vr_cuda_word_write(cuda_of(queue), impl->stream, queue->word, value);
@@ -173,11 +175,11 @@ static vram_status wait_for_event(struct vr_queue *queue, struct vr_queue *other
     const struct vr_cuda_queue *impl = queue->impl, *source = other->impl;
     struct vr_cuda_scope outer, inner;
     struct vr_cu_event *event = NULL;
-    vram_status status = submit_begin(other, &outer, "cuEventRecord");
+    vram_status status = submit_begin(other, &outer, VR_CU_CALL_cuEventRecord);
     if (status != VRAM_OK) {
         return status;
     }
-    status = refuse_capture(other, "cuEventRecord");
+    status = refuse_capture(other, VR_CU_CALL_cuEventRecord);
     if (status == VRAM_OK) {
         status = VR_CUDA(signaller, cuEventCreate, &event, VR_CU_EVENT_DISABLE_TIMING);
     }
@@ -188,7 +190,8 @@ static vram_status wait_for_event(struct vr_queue *queue, struct vr_queue *other
             status = VR_CUDA(cuda, cuStreamWaitEvent, impl->stream, event, 0);
             vr_cuda_leave(&inner);
         }
-        vr_cuda_shrug(signaller->api, "cuEventDestroy", signaller->api->cuEventDestroy(event));
+        vr_cuda_shrug(signaller->api, VR_CU_CALL_cuEventDestroy,
+                      signaller->api->cuEventDestroy(event));
     }
     vr_cuda_leave(&outer);
     return status;
@@ -200,26 +203,29 @@ static vram_status wait_for_word(struct vr_queue *queue, struct vr_queue *other,
                                  bool *supported) {
     struct vr_cuda_device *cuda = cuda_of(queue);
     const struct vr_cuda_queue *impl = queue->impl;
-    vr_cu_result code =
-        cuda->api->cuStreamWaitValue64(impl->stream, (uintptr_t)other->word, value, VR_CU_WAIT_GEQ);
+    const struct vr_cuda_dialect *dialect = cuda->api->dialect;
+    vr_cu_result code = dialect->wait_value(cuda->api, impl->stream, (uintptr_t)other->word, value);
     *supported = code != VR_CU_NOT_SUPPORTED;
     if (!*supported) {
-        vr_store(&cuda->memory_ops, false, VR_RELAXED);
+        vr_store(&cuda->stream_waits, false, VR_RELAXED);
         return VRAM_OK;
     }
-    return vr_cuda_check(cuda->api, "cuStreamWaitValue64", code, VRAM_ERR_DEVICE_MEMORY);
+    return vr_cuda_check(cuda->api, dialect->wait_call, code, VRAM_ERR_DEVICE_MEMORY);
 }
 
 /* Asks for a capture whichever way it waits: inside a graph the wait would look at the word again
    at each replay, when the word may long have gone with its device. */
 static vram_status queue_after(struct vr_queue *queue, struct vr_queue *other, uint64_t value) {
-    bool supported = vr_load(&cuda_of(queue)->memory_ops, VR_RELAXED);
+    const struct vr_cuda_device *cuda = cuda_of(queue);
+    enum vr_cu_call call = cuda->api->dialect->wait_call;
+    bool supported =
+        vr_load(&cuda->memory_ops, VR_RELAXED) && vr_load(&cuda->stream_waits, VR_RELAXED);
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, "cuStreamWaitValue64");
+    vram_status status = submit_begin(queue, &scope, call);
     if (status != VRAM_OK) {
         return status;
     }
-    status = refuse_capture(queue, "cuStreamWaitValue64");
+    status = refuse_capture(queue, call);
     if (status == VRAM_OK && supported) {
         status = wait_for_word(queue, other, value, &supported);
     }
@@ -241,9 +247,9 @@ static vram_status queue_poll(struct vr_queue *queue) {
         status = VRAM_ERR_NOT_READY; /* keeps (2); what was submitted before goes on */
     } else if (status == VRAM_OK) {
         vr_cu_result code = cuda->api->cuStreamQuery(asked_stream(queue->impl));
-        status = code == VR_CU_NOT_READY
-                     ? VRAM_ERR_NOT_READY
-                     : vr_cuda_check(cuda->api, "cuStreamQuery", code, VRAM_ERR_DEVICE_MEMORY);
+        status = code == VR_CU_NOT_READY ? VRAM_ERR_NOT_READY
+                                         : vr_cuda_check(cuda->api, VR_CU_CALL_cuStreamQuery, code,
+                                                         VRAM_ERR_DEVICE_MEMORY);
     }
     vr_cuda_leave(&scope);
     return status;
@@ -261,32 +267,22 @@ static vram_status stream_create(const struct vr_cuda_device *cuda, struct vr_cu
     vram_status status = VR_CUDA(cuda, cuStreamCreateWithPriority, &impl->stream,
                                  VR_CU_STREAM_NON_BLOCKING, native_priority(priority));
     if (status == VRAM_OK && !impl->stream) {
-        status = vr_cuda_lied("cuStreamCreateWithPriority", 0);
+        status = vr_cuda_lied(cuda->api, VR_CU_CALL_cuStreamCreateWithPriority, 0);
     }
     return status;
 }
 
-/* A stream of another context could not use this device's memory. The default streams belong to
-   whichever context is current. */
+/* A stream of another device or context could not use this device's memory. The default streams
+   belong to whichever is current. */
 static vram_status stream_adopt(const struct vr_cuda_device *cuda, struct vr_cuda_queue *impl,
                                 void *native) {
-    struct vr_cu_context *context = NULL;
     uintptr_t number = (uintptr_t)native;
     impl->stream = native;
     if (number == VR_CU_STREAM_PER_THREAD) {
         impl->thread = vr_os_thread_number();
     }
-    if (number <= VR_CU_STREAM_PER_THREAD || !cuda->api->cuStreamGetCtx) {
-        return VRAM_OK;
-    }
-    vram_status status = VR_CUDA(cuda, cuStreamGetCtx, impl->stream, &context);
-    if (status == VRAM_OK && context != cuda->context) {
-        status = vr_error_set(VRAM_ERR_INVALID, "cuda", "cuStreamGetCtx", 0,
-                              "the stream belongs to another device or context than the primary "
-                              "one of device %d",
-                              cuda->ordinal);
-    }
-    return status;
+    return number <= VR_CU_STREAM_PER_THREAD ? VRAM_OK
+                                             : cuda->api->dialect->stream_home(cuda, impl->stream);
 }
 
 /* Makes the queue around a stream: queue->native where the program made it, else a new one. */
@@ -294,7 +290,7 @@ static vram_status queue_make(struct vr_queue *queue, int32_t priority) {
     struct vr_cuda_device *cuda = cuda_of(queue);
     struct vr_cuda_scope scope;
     vr_atomic_u64 *word = NULL;
-    struct vr_cuda_queue *impl = vr_mem_alloc(1, sizeof *impl, "cuda_queue_create");
+    struct vr_cuda_queue *impl = vr_mem_alloc(1, sizeof *impl, "queue_create");
     if (!impl) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -357,7 +353,7 @@ static bool finish_own(const struct vr_queue *queue) {
     const struct vr_cuda_device *cuda = cuda_of(queue);
     const struct vr_cuda_queue *impl = queue->impl;
     bool finished = VR_CUDA(cuda, cuStreamSynchronize, impl->stream) == VRAM_OK;
-    vr_cuda_shrug(cuda->api, "cuStreamDestroy", cuda->api->cuStreamDestroy(impl->stream));
+    vr_cuda_shrug(cuda->api, VR_CU_CALL_cuStreamDestroy, cuda->api->cuStreamDestroy(impl->stream));
     return finished;
 }
 

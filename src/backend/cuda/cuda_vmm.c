@@ -31,13 +31,14 @@ static vram_status vmm_reserve(struct vr_device *device, uint64_t bytes, uint64_
         return status;
     }
     status =
-        vr_cuda_check(cuda->api, "cuMemAddressReserve",
+        vr_cuda_check(cuda->api, VR_CU_CALL_cuMemAddressReserve,
                       cuda->api->cuMemAddressReserve(&found, bytes, align, 0, 0), VRAM_ERR_LIMIT);
     if (status == VRAM_OK && (!found || found % align)) {
         if (found) {
-            vr_cuda_shrug(cuda->api, "cuMemAddressFree", cuda->api->cuMemAddressFree(found, bytes));
+            vr_cuda_shrug(cuda->api, VR_CU_CALL_cuMemAddressFree,
+                          cuda->api->cuMemAddressFree(found, bytes));
         }
-        status = vr_cuda_lied("cuMemAddressReserve", found);
+        status = vr_cuda_lied(cuda->api, VR_CU_CALL_cuMemAddressReserve, found);
     }
     vr_cuda_leave(&scope);
     if (status == VRAM_OK) {
@@ -73,7 +74,7 @@ static vram_status vmm_create(struct vr_device *device, uint64_t bytes, uint64_t
     status = VR_CUDA(cuda, cuMemCreate, &found, bytes, &prop, 0);
     vr_cuda_leave(&scope);
     if (status == VRAM_OK && !found) {
-        return vr_cuda_lied("cuMemCreate", found);
+        return vr_cuda_lied(cuda->api, VR_CU_CALL_cuMemCreate, found);
     }
     if (status == VRAM_OK) {
         *handle = found;

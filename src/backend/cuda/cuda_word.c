@@ -46,17 +46,17 @@ struct vr_cuda_page {
 static vram_status page_memory(const struct vr_cuda_device *device, unsigned char **memory) {
     void *found = NULL;
     vram_status status = vr_cuda_check(
-        device->api, "cuMemHostAlloc",
-        device->api->cuMemHostAlloc(&found, PAGE_BYTES, VR_CU_HOST_PORTABLE | VR_CU_HOST_DEVICEMAP),
+        device->api, VR_CU_CALL_cuMemHostAlloc,
+        device->api->cuMemHostAlloc(&found, PAGE_BYTES, device->api->dialect->word_flags),
         VRAM_ERR_HOST_MEMORY);
     if (status != VRAM_OK) {
         return status;
     }
     if (!found || (uintptr_t)found % WORD_STRIDE) {
         if (found) {
-            vr_cuda_shrug(device->api, "cuMemFreeHost", device->api->cuMemFreeHost(found));
+            vr_cuda_shrug(device->api, VR_CU_CALL_cuMemFreeHost, device->api->cuMemFreeHost(found));
         }
-        return vr_cuda_lied("cuMemHostAlloc", (uintptr_t)found);
+        return vr_cuda_lied(device->api, VR_CU_CALL_cuMemHostAlloc, (uintptr_t)found);
     }
     *memory = memset(found, 0, PAGE_BYTES);
     return VRAM_OK;
@@ -133,7 +133,8 @@ void vr_cuda_words_end(struct vr_cuda_device *device, bool lost) {
         struct vr_cuda_page *page = device->words.pages;
         device->words.pages = page->next;
         if (!lost) {
-            vr_cuda_shrug(device->api, "cuMemFreeHost", device->api->cuMemFreeHost(page->memory));
+            vr_cuda_shrug(device->api, VR_CU_CALL_cuMemFreeHost,
+                          device->api->cuMemFreeHost(page->memory));
         }
         vr_mem_free(page);
     }
@@ -180,7 +181,8 @@ vram_status vr_cuda_word_write(struct vr_cuda_device *device, struct vr_cu_strea
         vr_cu_result code =
             device->api->cuStreamWriteValue64(stream, (uintptr_t)word, value, VR_CU_WRITE_DEFAULT);
         if (code != VR_CU_NOT_SUPPORTED) {
-            return vr_cuda_check(device->api, "cuStreamWriteValue64", code, VRAM_ERR_DEVICE_MEMORY);
+            return vr_cuda_check(device->api, VR_CU_CALL_cuStreamWriteValue64, code,
+                                 VRAM_ERR_DEVICE_MEMORY);
         }
         vr_store(&device->memory_ops, false, VR_RELAXED);
     }

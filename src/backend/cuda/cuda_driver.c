@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda_driver.c: NVIDIA's dialect.
+ *
+ * Codes after which NVIDIA says that the process "must be terminated and relaunched" are
+ * VRAM_ERR_DEVICE_LOST: every later call would answer the same, so nothing is retried and nothing
+ * is taken for an exhaustion.
+ *
+ * The primary context is the one that the runtime API (cudaMalloc, PyTorch, ...) uses, so memory of
+ * ours and of the program's is good for both. It is retained from open to close.
+ */
+#include "backend/cuda/cuda_backend.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+
+#define SONAME      "libcuda.so.1"
+#define VERSION_MIN 11000               /* 11.0, as cuDriverGetVersion counts */
+#define GRANULE     (UINT64_C(2) << 20) /* what the driver maps at once on every GPU of a decade */
+
+/* -------------------------------------------------------------------- codes */
+
+#define RESTART "work submitted earlier failed; restart the process to use the device again"
+
+static const struct vr_cuda_row rows[] = {
+    {VR_CU_SUCCESS, VR_CU_SUCCESS, VRAM_OK, NULL},
+    {VR_CU_INVALID_VALUE, VR_CU_INVALID_VALUE, VRAM_ERR_INVALID, NULL},
+    {VR_CU_OUT_OF_MEMORY, VR_CU_OUT_OF_MEMORY, VRAM_ERR_DEVICE_MEMORY, NULL},
+    {VR_CU_NOT_INITIALIZED, VR_CU_NOT_INITIALIZED, VRAM_ERR_NO_DRIVER, NULL},
+    {VR_CU_DEINITIALIZED, VR_CU_DEINITIALIZED, VRAM_ERR_SHUTDOWN, NULL},
+    {VR_CU_STUB_LIBRARY, VR_CU_STUB_LIBRARY, VRAM_ERR_NO_DRIVER,
+     "the library is the toolkit's stub: take its folder off the library path and install the "
+     "NVIDIA driver"},
+    {VR_CU_NEWER_DRIVER_NEEDED, VR_CU_NEWER_DRIVER_NEEDED, VRAM_ERR_NO_DRIVER,
+     "update the NVIDIA driver"},
+    {VR_CU_DEVICE_UNAVAILABLE, VR_CU_DEVICE_UNAVAILABLE, VRAM_ERR_BUSY,
+     "another process has the device to itself"},
+    {VR_CU_NO_DEVICE, VR_CU_NO_DEVICE, VRAM_ERR_NO_DEVICE,
+     "see what nvidia-smi shows and what CUDA_VISIBLE_DEVICES hides"},
+    {VR_CU_INVALID_DEVICE, VR_CU_INVALID_DEVICE, VRAM_ERR_INVALID, NULL},
+    {VR_CU_NOT_LICENSED, VR_CU_NOT_LICENSED, VRAM_ERR_NO_DEVICE, NULL},
+    {VR_CU_INVALID_CONTEXT, VR_CU_INVALID_CONTEXT, VRAM_ERR_INVALID, NULL},
+    {VR_CU_ALREADY_MAPPED, VR_CU_ALREADY_MAPPED, VRAM_ERR_BUSY, NULL},
+    {VR_CU_NOT_MAPPED, VR_CU_NOT_MAPPED, VRAM_ERR_INVALID, NULL},
+    {VR_CU_ECC_UNCORRECTABLE, VR_CU_ECC_UNCORRECTABLE, VRAM_ERR_DEVICE_LOST,
+     "the device's memory has failed"},
+    {VR_CU_PEER_UNSUPPORTED, VR_CU_PEER_UNSUPPORTED, VRAM_ERR_UNSUPPORTED, NULL},
+    {VR_CU_NVLINK_UNCORRECTABLE, VR_CU_NVLINK_UNCORRECTABLE, VRAM_ERR_DEVICE_LOST,
+     "the link between devices has failed"},
+    {VR_CU_CONTAINED, VR_CU_CONTAINED, VRAM_ERR_DEVICE_LOST, RESTART},
+    {VR_CU_OPERATING_SYSTEM, VR_CU_OPERATING_SYSTEM, VRAM_ERR_IO,
+     "see that /dev/nvidia* exist and may be opened"},
+    {VR_CU_INVALID_HANDLE, VR_CU_ILLEGAL_STATE, VRAM_ERR_INVALID, NULL},
+    {VR_CU_NOT_READY, VR_CU_NOT_READY, VRAM_ERR_NOT_READY, NULL},
+    {VR_CU_ILLEGAL_ADDRESS, VR_CU_ILLEGAL_ADDRESS, VRAM_ERR_DEVICE_LOST, RESTART},
+    {VR_CU_LAUNCH_TIMEOUT, VR_CU_LAUNCH_TIMEOUT, VRAM_ERR_DEVICE_LOST, RESTART},
+    {VR_CU_CONTEXT_DESTROYED, VR_CU_CONTEXT_DESTROYED, VRAM_ERR_DEVICE_LOST,
+     "the program reset the device, as cudaDeviceReset does"},
+    {VR_CU_ASSERT, VR_CU_ASSERT, VRAM_ERR_DEVICE_LOST, RESTART},
+    {VR_CU_HARDWARE_STACK, VR_CU_LAUNCH_FAILED, VRAM_ERR_DEVICE_LOST, RESTART},
+    {VR_CU_TENSOR_MEMORY_LEAK, VR_CU_TENSOR_MEMORY_LEAK, VRAM_ERR_DEVICE_LOST, RESTART},
+    {VR_CU_NOT_PERMITTED, VR_CU_NOT_SUPPORTED, VRAM_ERR_UNSUPPORTED, NULL},
+    {VR_CU_SYSTEM_NOT_READY, VR_CU_SYSTEM_NOT_READY, VRAM_ERR_NO_DRIVER,
+     "start nvidia-fabricmanager, or wait until it is up"},
+    {VR_CU_DRIVER_MISMATCH, VR_CU_DRIVER_MISMATCH, VRAM_ERR_NO_DRIVER,
+     "the driver was updated under the running kernel module: restart the machine"},
+    {VR_CU_COMPAT_UNSUPPORTED, VR_CU_COMPAT_UNSUPPORTED, VRAM_ERR_NO_DRIVER,
+     "take the compat folder of CUDA off the library path"},
+    {VR_CU_MPS_CLIENT_TERMINATED, VR_CU_MPS_CLIENT_TERMINATED, VRAM_ERR_DEVICE_LOST, RESTART},
+    {VR_CU_CAPTURE_FIRST, VR_CU_CAPTURE_LAST, VRAM_ERR_CAPTURE, NULL},
+    {VR_CU_TIMEOUT, VR_CU_TIMEOUT, VRAM_ERR_TIMEOUT, NULL},
+    {VR_CU_EXTERNAL_DEVICE, VR_CU_EXTERNAL_DEVICE, VRAM_ERR_DEVICE_LOST, RESTART},
+    {VR_CU_UNKNOWN, VR_CU_UNKNOWN, VRAM_ERR_BACKEND,
+     "the kernel's log may tell more; nvidia-modprobe -u loads a missing module"},
+};
+
+/* -------------------------------------------------------------------- names */
+
+static const struct vr_symbol symbols[] = {
+#define SYMBOL(name, symbol, fallback, optional, parameters)                                       \
+    {#symbol, fallback, offsetof(struct vr_cuda_api, name), optional},
+    VR_CUDA_FUNCTIONS(SYMBOL)
+#undef SYMBOL
+};
+
+static const char *const names[VR_CU_CALL_COUNT] = {
+#define NAME(name, symbol, fallback, optional, parameters) [VR_CU_CALL_##name] = #name,
+    VR_CUDA_FUNCTIONS(NAME)
+#undef NAME
+};
+
+static const char *const sonames[] = {SONAME, NULL};
+
+/* cuDriverGetVersion counts 1000 * major + 10 * minor. */
+static vram_status version(const struct vr_cuda_api *api, char *text, size_t bytes) {
+    int found = 0;
+    vram_status status = vr_cuda_check(api, VR_CU_CALL_cuDriverGetVersion,
+                                       api->cuDriverGetVersion(&found), VRAM_ERR_HOST_MEMORY);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (found < VERSION_MIN) {
+        return vr_error_set(VRAM_ERR_NO_DRIVER, "cuda", "cuDriverGetVersion", found,
+                            "the NVIDIA driver knows CUDA %d.%d, libvram needs %d.%d: update it",
+                            found / 1000, found % 1000 / 10, VERSION_MIN / 1000,
+                            VERSION_MIN % 1000 / 10);
+    }
+    snprintf(text, bytes, "%d.%d", found / 1000, found % 1000 / 10);
+    return VRAM_OK;
+}
+
+/* ----------------------------------------------------------------- contexts */
+
+static vram_status retain(struct vr_cuda_device *device) {
+    return VR_CUDA(device, cuDevicePrimaryCtxRetain, &device->context, device->ordinal);
+}
+
+static void release(struct vr_cuda_device *device) {
+    vr_cuda_shrug(device->api, VR_CU_CALL_cuDevicePrimaryCtxRelease,
+                  device->api->cuDevicePrimaryCtxRelease(device->ordinal));
+}
+
+/* A context that we retain and the driver does not know was destroyed by the program behind our
+   back: what was in it is gone. */
+static vram_status enter(struct vr_cuda_scope *scope, const struct vr_cuda_device *device) {
+    (void)scope;
+    vr_cu_result code = device->api->cuCtxPushCurrent(device->context);
+    if (code == VR_CU_INVALID_CONTEXT) {
+        code = VR_CU_CONTEXT_DESTROYED;
+    }
+    return vr_cuda_check(device->api, VR_CU_CALL_cuCtxPushCurrent, code, VRAM_ERR_DEVICE_MEMORY);
+}
+
+static void leave(const struct vr_cuda_scope *scope) {
+    const struct vr_cuda_api *api = scope->device->api;
+    struct vr_cu_context *popped;
+    vr_cuda_shrug(api, VR_CU_CALL_cuCtxPopCurrent, api->cuCtxPopCurrent(&popped));
+}
+
+/* ------------------------------------------------------------------ streams */
+
+static vram_status stream_home(const struct vr_cuda_device *device, struct vr_cu_stream *stream) {
+    struct vr_cu_context *context = NULL;
+    if (!device->api->cuStreamGetCtx) {
+        return VRAM_OK;
+    }
+    vram_status status = VR_CUDA(device, cuStreamGetCtx, stream, &context);
+    if (status == VRAM_OK && context != device->context) {
+        status = vr_error_set(VRAM_ERR_INVALID, "cuda", "cuStreamGetCtx", 0,
+                              "the stream belongs to another device or context than the primary "
+                              "one of device %d",
+                              device->ordinal);
+    }
+    return status;
+}
+
+static vr_cu_result wait_value(const struct vr_cuda_api *api, struct vr_cu_stream *stream,
+                               vr_cu_addr addr, uint64_t value) {
+    return api->cuStreamWaitValue64 ? api->cuStreamWaitValue64(stream, addr, value, VR_CU_WAIT_GEQ)
+                                    : VR_CU_NOT_SUPPORTED;
+}
+
+/* ------------------------------------------------------------------ backend */
+
+const struct vr_cuda_dialect vr_cuda_dialect = {
+    .name = "cuda",
+    .names = names,
+    .sonames = sonames,
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof symbols[0],
+    .library = VR_OPTION_CUDA_LIBRARY,
+    .chosen = "the option cuda_library (VRAM_CUDA_LIBRARY) asks for it",
+    .not_found = SONAME " not found: install the NVIDIA driver",
+    .install = "install the NVIDIA driver again",
+    .rows = rows,
+    .row_count = sizeof rows / sizeof rows[0],
+    .facts = {[VR_CUDA_FACT_UNIFIED] = VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING,
+              [VR_CUDA_FACT_MAJOR] = VR_CU_ATTRIBUTE_MAJOR,
+              [VR_CUDA_FACT_MINOR] = VR_CU_ATTRIBUTE_MINOR,
+              [VR_CUDA_FACT_MEMORY_OPS] = VR_CU_ATTRIBUTE_MEMORY_OPS,
+              [VR_CUDA_FACT_MEMORY_OPS_EARLIER] = VR_CU_ATTRIBUTE_MEMORY_OPS_V1,
+              [VR_CUDA_FACT_VMM] = VR_CU_ATTRIBUTE_VMM},
+    .architecture = "sm_%d%d",
+    .granule = GRANULE,
+    .word_flags = VR_CU_HOST_PORTABLE | VR_CU_HOST_DEVICEMAP,
+    .wait_call = VR_CU_CALL_cuStreamWaitValue64,
+    .version = version,
+    .retain = retain,
+    .release = release,
+    .enter = enter,
+    .leave = leave,
+    .stream_home = stream_home,
+    .wait_value = wait_value,
+};
+
+static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
+    (void)options;
+    return vr_cuda_start(backend, &vr_cuda_dialect);
+}
+
+const struct vr_backend_ops vr_cuda_backend = {
+    .name = "cuda",
+    .start = start,
+    .stop = vr_cuda_stop,
+    .count = vr_cuda_count,
+    .describe = vr_cuda_describe,
+    .device_open = vr_cuda_device_open,
+};
