@@ -36,7 +36,8 @@ static const struct {
     size_t offset;
     enum vr_vk_level level;
 } rows[] = {
-#define ROW(returns, name, level, parameters) {#name, offsetof(struct vr_vulkan_api, name), level},
+#define ROW(returns, name, level, parameters, names)                                               \
+    {#name, offsetof(struct vr_vulkan_api, name), level},
     VR_VULKAN_FUNCTIONS(ROW)
 #undef ROW
 };

@@ -32,6 +32,8 @@ struct vr_vk_shader;                  /* VkShaderModule */
 struct vr_vk_layout;                  /* VkPipelineLayout */
 struct vr_vk_pipeline;                /* VkPipeline */
 struct vr_vk_pipeline_cache;          /* VkPipelineCache; none is ever used */
+struct vr_vk_buffer_barrier;          /* VkBufferMemoryBarrier; none is ever used */
+struct vr_vk_image_barrier;           /* VkImageMemoryBarrier; none is ever used */
 struct vr_vk_allocator;               /* VkAllocationCallbacks; none is ever used */
 typedef void (*vr_vk_function)(void); /* PFN_vkVoidFunction */
 

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vulkan_abi.c: our declarations of Vulkan against Khronos's own, by the compiler.
+ *
+ * Compiling this file is the test; there is nothing to run. The build does so where it finds
+ * vulkan/vulkan.h of 1.3 or newer. Where that is not installed the test is skipped, with that reason.
+ */
+#include <vulkan/vulkan.h>
+
+#include <stdbool.h>
+
+#include "backend/vulkan/vulkan_api.h"
+
+/* ------------------------------------------------------------------- values */
+
+#define SAME(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
+
+SAME(VR_VK_SUCCESS, VK_SUCCESS);
+SAME(VR_VK_NOT_READY, VK_NOT_READY);
+SAME(VR_VK_TIMEOUT, VK_TIMEOUT);
+SAME(VR_VK_INCOMPLETE, VK_INCOMPLETE);
+SAME(VR_VK_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_HOST_MEMORY);
+SAME(VR_VK_OUT_OF_DEVICE_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+SAME(VR_VK_INITIALIZATION_FAILED, VK_ERROR_INITIALIZATION_FAILED);
+SAME(VR_VK_DEVICE_LOST, VK_ERROR_DEVICE_LOST);
+SAME(VR_VK_MEMORY_MAP_FAILED, VK_ERROR_MEMORY_MAP_FAILED);
+SAME(VR_VK_LAYER_NOT_PRESENT, VK_ERROR_LAYER_NOT_PRESENT);
+SAME(VR_VK_EXTENSION_NOT_PRESENT, VK_ERROR_EXTENSION_NOT_PRESENT);
+SAME(VR_VK_FEATURE_NOT_PRESENT, VK_ERROR_FEATURE_NOT_PRESENT);
+SAME(VR_VK_INCOMPATIBLE_DRIVER, VK_ERROR_INCOMPATIBLE_DRIVER);
+SAME(VR_VK_TOO_MANY_OBJECTS, VK_ERROR_TOO_MANY_OBJECTS);
+SAME(VR_VK_FORMAT_NOT_SUPPORTED, VK_ERROR_FORMAT_NOT_SUPPORTED);
+SAME(VR_VK_FRAGMENTED_POOL, VK_ERROR_FRAGMENTED_POOL);
+SAME(VR_VK_UNKNOWN, VK_ERROR_UNKNOWN);
+SAME(VR_VK_OUT_OF_POOL_MEMORY, VK_ERROR_OUT_OF_POOL_MEMORY);
+SAME(VR_VK_FRAGMENTATION, VK_ERROR_FRAGMENTATION);
+SAME(VR_VK_INVALID_ADDRESS, VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS);
+SAME(VR_VK_INVALID_SHADER, VK_ERROR_INVALID_SHADER_NV);
+SAME(VR_VK_NOT_PERMITTED, VK_ERROR_NOT_PERMITTED_KHR);
+
+SAME(VR_VK_TYPE_APPLICATION, VK_STRUCTURE_TYPE_APPLICATION_INFO);
+SAME(VR_VK_TYPE_INSTANCE, VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
+SAME(VR_VK_TYPE_DEVICE_QUEUE, VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
+SAME(VR_VK_TYPE_DEVICE, VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
+SAME(VR_VK_TYPE_SUBMIT, VK_STRUCTURE_TYPE_SUBMIT_INFO);
+SAME(VR_VK_TYPE_ALLOCATE, VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
+SAME(VR_VK_TYPE_SEMAPHORE, VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
+SAME(VR_VK_TYPE_BUFFER, VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
+SAME(VR_VK_TYPE_SHADER, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
+SAME(VR_VK_TYPE_STAGE, VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO);
+SAME(VR_VK_TYPE_COMPUTE_PIPELINE, VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
+SAME(VR_VK_TYPE_LAYOUT, VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
+SAME(VR_VK_TYPE_COMMAND_POOL, VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+SAME(VR_VK_TYPE_COMMANDS, VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+SAME(VR_VK_TYPE_BEGIN, VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+SAME(VR_VK_TYPE_BARRIER, VK_STRUCTURE_TYPE_MEMORY_BARRIER);
+SAME(VR_VK_TYPE_FEATURES_11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
+SAME(VR_VK_TYPE_FEATURES_12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+SAME(VR_VK_TYPE_FEATURES, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
+SAME(VR_VK_TYPE_PROPERTIES, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+SAME(VR_VK_TYPE_MEMORY_PROPERTIES, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2);
+SAME(VR_VK_TYPE_ALLOCATE_FLAGS, VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
+SAME(VR_VK_TYPE_ID, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
+SAME(VR_VK_TYPE_MAINTENANCE_3, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
+SAME(VR_VK_TYPE_SEMAPHORE_TYPE, VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
+SAME(VR_VK_TYPE_TIMELINE_SUBMIT, VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
+SAME(VR_VK_TYPE_SEMAPHORE_WAIT, VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+SAME(VR_VK_TYPE_PCI, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT);
+SAME(VR_VK_TYPE_BUDGET, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
+SAME(VR_VK_TYPE_ADDRESS, VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO);
+SAME(VR_VK_TYPE_MAINTENANCE_4, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
+
+SAME(VR_VK_VERSION(1, 2), VK_API_VERSION_1_2);
+SAME(VR_VK_VERSION_MAJOR(VK_API_VERSION_1_3), VK_API_VERSION_MAJOR(VK_API_VERSION_1_3));
+SAME(VR_VK_VERSION_MINOR(VK_API_VERSION_1_3), VK_API_VERSION_MINOR(VK_API_VERSION_1_3));
+SAME(VR_VK_KIND_CPU, VK_PHYSICAL_DEVICE_TYPE_CPU);
+SAME(VR_VK_QUEUE_COMPUTE, VK_QUEUE_COMPUTE_BIT);
+SAME(VR_VK_QUEUE_GRAPHICS, VK_QUEUE_GRAPHICS_BIT);
+SAME(VR_VK_QUEUE_TRANSFER, VK_QUEUE_TRANSFER_BIT);
+SAME(VR_VK_MEMORY_DEVICE_LOCAL, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+SAME(VR_VK_MEMORY_HOST_VISIBLE, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
+SAME(VR_VK_MEMORY_HOST_COHERENT, VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
+SAME(VR_VK_MEMORY_HOST_CACHED, VK_MEMORY_PROPERTY_HOST_CACHED_BIT);
+SAME(VR_VK_MEMORY_LAZY, VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT);
+SAME(VR_VK_MEMORY_PROTECTED, VK_MEMORY_PROPERTY_PROTECTED_BIT);
+SAME(VR_VK_HEAP_DEVICE_LOCAL, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT);
+SAME(VR_VK_USAGE_TRANSFER_FROM, VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
+SAME(VR_VK_USAGE_TRANSFER_TO, VK_BUFFER_USAGE_TRANSFER_DST_BIT);
+SAME(VR_VK_USAGE_UNIFORM, VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT);
+SAME(VR_VK_USAGE_STORAGE, VK_BUFFER_USAGE_STORAGE_BUFFER_BIT);
+SAME(VR_VK_USAGE_INDEX, VK_BUFFER_USAGE_INDEX_BUFFER_BIT);
+SAME(VR_VK_USAGE_VERTEX, VK_BUFFER_USAGE_VERTEX_BUFFER_BIT);
+SAME(VR_VK_USAGE_INDIRECT, VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT);
+SAME(VR_VK_USAGE_ADDRESS, VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT);
+SAME(VR_VK_SHARING_EXCLUSIVE, VK_SHARING_MODE_EXCLUSIVE);
+SAME(VR_VK_SHARING_CONCURRENT, VK_SHARING_MODE_CONCURRENT);
+SAME(VR_VK_ALLOCATE_ADDRESS, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT);
+SAME(VR_VK_SEMAPHORE_TIMELINE, VK_SEMAPHORE_TYPE_TIMELINE);
+SAME(VR_VK_POOL_TRANSIENT, VK_COMMAND_POOL_CREATE_TRANSIENT_BIT);
+SAME(VR_VK_POOL_RESET, VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT);
+SAME(VR_VK_BEGIN_ONCE, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT);
+SAME(VR_VK_STAGE_COMPUTE, VK_SHADER_STAGE_COMPUTE_BIT);
+SAME(VR_VK_PIPE_TRANSFER, VK_PIPELINE_STAGE_TRANSFER_BIT);
+SAME(VR_VK_PIPE_HOST, VK_PIPELINE_STAGE_HOST_BIT);
+SAME(VR_VK_PIPE_ALL, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
+SAME(VR_VK_ACCESS_HOST_READ, VK_ACCESS_HOST_READ_BIT);
+SAME(VR_VK_ACCESS_MEMORY_READ, VK_ACCESS_MEMORY_READ_BIT);
+SAME(VR_VK_ACCESS_MEMORY_WRITE, VK_ACCESS_MEMORY_WRITE_BIT);
+SAME(VR_VK_BIND_COMPUTE, VK_PIPELINE_BIND_POINT_COMPUTE);
+SAME(VR_VK_WHOLE == VK_WHOLE_SIZE, true);
+SAME(VR_VK_MEMORY_TYPES, VK_MAX_MEMORY_TYPES);
+SAME(VR_VK_MEMORY_HEAPS, VK_MAX_MEMORY_HEAPS);
+
+/* ----------------------------------------------------------------- features */
+
+/* A feature's place in the list of truths that follows the head. */
+#define TRUTH(place, theirs, field)                                                                \
+    SAME((place) * sizeof(VkBool32), offsetof(theirs, field) - offsetof(theirs, THEIR_FIRST))
+
+#define THEIR_FIRST robustBufferAccess
+TRUTH(VR_VK_FEATURE_FLOAT64, VkPhysicalDeviceFeatures, shaderFloat64);
+TRUTH(VR_VK_FEATURE_INT64, VkPhysicalDeviceFeatures, shaderInt64);
+TRUTH(VR_VK_FEATURE_INT16, VkPhysicalDeviceFeatures, shaderInt16);
+TRUTH(VR_VK_FEATURE_COUNT - 1, VkPhysicalDeviceFeatures, inheritedQueries);
+#undef THEIR_FIRST
+#define THEIR_FIRST storageBuffer16BitAccess
+TRUTH(VR_VK_FEATURE_11_STORAGE16, VkPhysicalDeviceVulkan11Features, storageBuffer16BitAccess);
+TRUTH(VR_VK_FEATURE_11_COUNT - 1, VkPhysicalDeviceVulkan11Features, shaderDrawParameters);
+#undef THEIR_FIRST
+#define THEIR_FIRST samplerMirrorClampToEdge
+TRUTH(VR_VK_FEATURE_12_STORAGE8, VkPhysicalDeviceVulkan12Features, storageBuffer8BitAccess);
+TRUTH(VR_VK_FEATURE_12_FLOAT16, VkPhysicalDeviceVulkan12Features, shaderFloat16);
+TRUTH(VR_VK_FEATURE_12_INT8, VkPhysicalDeviceVulkan12Features, shaderInt8);
+TRUTH(VR_VK_FEATURE_12_SCALAR_LAYOUT, VkPhysicalDeviceVulkan12Features, scalarBlockLayout);
+TRUTH(VR_VK_FEATURE_12_TIMELINE, VkPhysicalDeviceVulkan12Features, timelineSemaphore);
+TRUTH(VR_VK_FEATURE_12_ADDRESS, VkPhysicalDeviceVulkan12Features, bufferDeviceAddress);
+TRUTH(VR_VK_FEATURE_12_MEMORY_MODEL, VkPhysicalDeviceVulkan12Features, vulkanMemoryModel);
+TRUTH(VR_VK_FEATURE_12_COUNT - 1, VkPhysicalDeviceVulkan12Features, subgroupBroadcastDynamicId);
+
+/* ------------------------------------------------------------------ layouts */
+
+#define FIELD(ours, our_field, theirs, their_field)                                                \
+    SAME(offsetof(struct ours, our_field), offsetof(theirs, their_field));                         \
+    SAME(sizeof((struct ours *)0)->our_field, sizeof((theirs *)0)->their_field)
+#define LAYOUT(ours, theirs) SAME(sizeof(struct ours), sizeof(theirs))
+#define HEADED(ours, theirs)                                                                       \
+    LAYOUT(ours, theirs);                                                                          \
+    FIELD(ours, head.type, theirs, sType);                                                         \
+    FIELD(ours, head.next, theirs, pNext)
+
+FIELD(vr_vk_limits, max_push_constants, VkPhysicalDeviceLimits, maxPushConstantsSize);
+FIELD(vr_vk_limits, max_allocations, VkPhysicalDeviceLimits, maxMemoryAllocationCount);
+FIELD(vr_vk_limits, max_groups, VkPhysicalDeviceLimits, maxComputeWorkGroupCount);
+FIELD(vr_vk_limits, max_group_items, VkPhysicalDeviceLimits, maxComputeWorkGroupInvocations);
+FIELD(vr_vk_limits, max_group_size, VkPhysicalDeviceLimits, maxComputeWorkGroupSize);
+LAYOUT(vr_vk_limits, VkPhysicalDeviceLimits);
+FIELD(vr_vk_properties, api_version, VkPhysicalDeviceProperties, apiVersion);
+FIELD(vr_vk_properties, kind, VkPhysicalDeviceProperties, deviceType);
+FIELD(vr_vk_properties, name, VkPhysicalDeviceProperties, deviceName);
+FIELD(vr_vk_properties, limits, VkPhysicalDeviceProperties, limits);
+LAYOUT(vr_vk_properties, VkPhysicalDeviceProperties);
+HEADED(vr_vk_properties_2, VkPhysicalDeviceProperties2);
+FIELD(vr_vk_properties_2, properties, VkPhysicalDeviceProperties2, properties);
+HEADED(vr_vk_id, VkPhysicalDeviceIDProperties);
+FIELD(vr_vk_id, device_uuid, VkPhysicalDeviceIDProperties, deviceUUID);
+HEADED(vr_vk_maintenance_3, VkPhysicalDeviceMaintenance3Properties);
+FIELD(vr_vk_maintenance_3, max_allocation, VkPhysicalDeviceMaintenance3Properties,
+      maxMemoryAllocationSize);
+HEADED(vr_vk_maintenance_4, VkPhysicalDeviceMaintenance4Properties);
+FIELD(vr_vk_maintenance_4, max_buffer, VkPhysicalDeviceMaintenance4Properties, maxBufferSize);
+HEADED(vr_vk_pci, VkPhysicalDevicePCIBusInfoPropertiesEXT);
+FIELD(vr_vk_pci, domain, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciDomain);
+FIELD(vr_vk_pci, bus, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciBus);
+FIELD(vr_vk_pci, device, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciDevice);
+FIELD(vr_vk_pci, function, VkPhysicalDevicePCIBusInfoPropertiesEXT, pciFunction);
+HEADED(vr_vk_features_2, VkPhysicalDeviceFeatures2);
+FIELD(vr_vk_features_2, truths, VkPhysicalDeviceFeatures2, features);
+HEADED(vr_vk_features_11, VkPhysicalDeviceVulkan11Features);
+HEADED(vr_vk_features_12, VkPhysicalDeviceVulkan12Features);
+LAYOUT(vr_vk_memory_properties, VkPhysicalDeviceMemoryProperties);
+FIELD(vr_vk_memory_properties, type_count, VkPhysicalDeviceMemoryProperties, memoryTypeCount);
+FIELD(vr_vk_memory_properties, types, VkPhysicalDeviceMemoryProperties, memoryTypes);
+FIELD(vr_vk_memory_properties, heap_count, VkPhysicalDeviceMemoryProperties, memoryHeapCount);
+FIELD(vr_vk_memory_properties, heaps, VkPhysicalDeviceMemoryProperties, memoryHeaps);
+FIELD(vr_vk_memory_type, flags, VkMemoryType, propertyFlags);
+FIELD(vr_vk_memory_type, heap, VkMemoryType, heapIndex);
+FIELD(vr_vk_heap, bytes, VkMemoryHeap, size);
+FIELD(vr_vk_heap, flags, VkMemoryHeap, flags);
+HEADED(vr_vk_memory_properties_2, VkPhysicalDeviceMemoryProperties2);
+FIELD(vr_vk_memory_properties_2, properties, VkPhysicalDeviceMemoryProperties2, memoryProperties);
+HEADED(vr_vk_budget, VkPhysicalDeviceMemoryBudgetPropertiesEXT);
+FIELD(vr_vk_budget, budget, VkPhysicalDeviceMemoryBudgetPropertiesEXT, heapBudget);
+FIELD(vr_vk_budget, usage, VkPhysicalDeviceMemoryBudgetPropertiesEXT, heapUsage);
+LAYOUT(vr_vk_family, VkQueueFamilyProperties);
+FIELD(vr_vk_family, flags, VkQueueFamilyProperties, queueFlags);
+FIELD(vr_vk_family, count, VkQueueFamilyProperties, queueCount);
+LAYOUT(vr_vk_extension, VkExtensionProperties);
+FIELD(vr_vk_extension, name, VkExtensionProperties, extensionName);
+
+HEADED(vr_vk_application, VkApplicationInfo);
+FIELD(vr_vk_application, name, VkApplicationInfo, pApplicationName);
+FIELD(vr_vk_application, version, VkApplicationInfo, applicationVersion);
+FIELD(vr_vk_application, engine, VkApplicationInfo, pEngineName);
+FIELD(vr_vk_application, engine_version, VkApplicationInfo, engineVersion);
+FIELD(vr_vk_application, api_version, VkApplicationInfo, apiVersion);
+HEADED(vr_vk_instance_info, VkInstanceCreateInfo);
+FIELD(vr_vk_instance_info, flags, VkInstanceCreateInfo, flags);
+FIELD(vr_vk_instance_info, application, VkInstanceCreateInfo, pApplicationInfo);
+FIELD(vr_vk_instance_info, layer_count, VkInstanceCreateInfo, enabledLayerCount);
+FIELD(vr_vk_instance_info, extension_count, VkInstanceCreateInfo, enabledExtensionCount);
+HEADED(vr_vk_device_queue_info, VkDeviceQueueCreateInfo);
+FIELD(vr_vk_device_queue_info, family, VkDeviceQueueCreateInfo, queueFamilyIndex);
+FIELD(vr_vk_device_queue_info, count, VkDeviceQueueCreateInfo, queueCount);
+FIELD(vr_vk_device_queue_info, priorities, VkDeviceQueueCreateInfo, pQueuePriorities);
+HEADED(vr_vk_device_info, VkDeviceCreateInfo);
+FIELD(vr_vk_device_info, queue_count, VkDeviceCreateInfo, queueCreateInfoCount);
+FIELD(vr_vk_device_info, queues, VkDeviceCreateInfo, pQueueCreateInfos);
+FIELD(vr_vk_device_info, layer_count, VkDeviceCreateInfo, enabledLayerCount);
+FIELD(vr_vk_device_info, extension_count, VkDeviceCreateInfo, enabledExtensionCount);
+FIELD(vr_vk_device_info, extensions, VkDeviceCreateInfo, ppEnabledExtensionNames);
+FIELD(vr_vk_device_info, features, VkDeviceCreateInfo, pEnabledFeatures);
+HEADED(vr_vk_allocate_info, VkMemoryAllocateInfo);
+FIELD(vr_vk_allocate_info, bytes, VkMemoryAllocateInfo, allocationSize);
+FIELD(vr_vk_allocate_info, type, VkMemoryAllocateInfo, memoryTypeIndex);
+HEADED(vr_vk_allocate_flags, VkMemoryAllocateFlagsInfo);
+FIELD(vr_vk_allocate_flags, flags, VkMemoryAllocateFlagsInfo, flags);
+HEADED(vr_vk_buffer_info, VkBufferCreateInfo);
+FIELD(vr_vk_buffer_info, bytes, VkBufferCreateInfo, size);
+FIELD(vr_vk_buffer_info, usage, VkBufferCreateInfo, usage);
+FIELD(vr_vk_buffer_info, sharing, VkBufferCreateInfo, sharingMode);
+FIELD(vr_vk_buffer_info, family_count, VkBufferCreateInfo, queueFamilyIndexCount);
+FIELD(vr_vk_buffer_info, families, VkBufferCreateInfo, pQueueFamilyIndices);
+LAYOUT(vr_vk_requirements, VkMemoryRequirements);
+FIELD(vr_vk_requirements, bytes, VkMemoryRequirements, size);
+FIELD(vr_vk_requirements, align, VkMemoryRequirements, alignment);
+FIELD(vr_vk_requirements, types, VkMemoryRequirements, memoryTypeBits);
+HEADED(vr_vk_address_info, VkBufferDeviceAddressInfo);
+FIELD(vr_vk_address_info, buffer, VkBufferDeviceAddressInfo, buffer);
+HEADED(vr_vk_semaphore_info, VkSemaphoreCreateInfo);
+HEADED(vr_vk_semaphore_type, VkSemaphoreTypeCreateInfo);
+FIELD(vr_vk_semaphore_type, type, VkSemaphoreTypeCreateInfo, semaphoreType);
+FIELD(vr_vk_semaphore_type, start, VkSemaphoreTypeCreateInfo, initialValue);
+HEADED(vr_vk_semaphore_wait, VkSemaphoreWaitInfo);
+FIELD(vr_vk_semaphore_wait, count, VkSemaphoreWaitInfo, semaphoreCount);
+FIELD(vr_vk_semaphore_wait, semaphores, VkSemaphoreWaitInfo, pSemaphores);
+FIELD(vr_vk_semaphore_wait, values, VkSemaphoreWaitInfo, pValues);
+HEADED(vr_vk_command_pool_info, VkCommandPoolCreateInfo);
+FIELD(vr_vk_command_pool_info, flags, VkCommandPoolCreateInfo, flags);
+FIELD(vr_vk_command_pool_info, family, VkCommandPoolCreateInfo, queueFamilyIndex);
+HEADED(vr_vk_commands_info, VkCommandBufferAllocateInfo);
+FIELD(vr_vk_commands_info, pool, VkCommandBufferAllocateInfo, commandPool);
+FIELD(vr_vk_commands_info, level, VkCommandBufferAllocateInfo, level);
+FIELD(vr_vk_commands_info, count, VkCommandBufferAllocateInfo, commandBufferCount);
+HEADED(vr_vk_begin_info, VkCommandBufferBeginInfo);
+FIELD(vr_vk_begin_info, flags, VkCommandBufferBeginInfo, flags);
+HEADED(vr_vk_submit, VkSubmitInfo);
+FIELD(vr_vk_submit, wait_count, VkSubmitInfo, waitSemaphoreCount);
+FIELD(vr_vk_submit, waits, VkSubmitInfo, pWaitSemaphores);
+FIELD(vr_vk_submit, wait_stages, VkSubmitInfo, pWaitDstStageMask);
+FIELD(vr_vk_submit, commands_count, VkSubmitInfo, commandBufferCount);
+FIELD(vr_vk_submit, commands, VkSubmitInfo, pCommandBuffers);
+FIELD(vr_vk_submit, signal_count, VkSubmitInfo, signalSemaphoreCount);
+FIELD(vr_vk_submit, signals, VkSubmitInfo, pSignalSemaphores);
+HEADED(vr_vk_timeline_submit, VkTimelineSemaphoreSubmitInfo);
+FIELD(vr_vk_timeline_submit, wait_count, VkTimelineSemaphoreSubmitInfo, waitSemaphoreValueCount);
+FIELD(vr_vk_timeline_submit, wait_values, VkTimelineSemaphoreSubmitInfo, pWaitSemaphoreValues);
+FIELD(vr_vk_timeline_submit, signal_count, VkTimelineSemaphoreSubmitInfo,
+      signalSemaphoreValueCount);
+FIELD(vr_vk_timeline_submit, signal_values, VkTimelineSemaphoreSubmitInfo, pSignalSemaphoreValues);
+HEADED(vr_vk_barrier, VkMemoryBarrier);
+FIELD(vr_vk_barrier, from_access, VkMemoryBarrier, srcAccessMask);
+FIELD(vr_vk_barrier, to_access, VkMemoryBarrier, dstAccessMask);
+LAYOUT(vr_vk_copy, VkBufferCopy);
+FIELD(vr_vk_copy, from, VkBufferCopy, srcOffset);
+FIELD(vr_vk_copy, to, VkBufferCopy, dstOffset);
+FIELD(vr_vk_copy, bytes, VkBufferCopy, size);
+HEADED(vr_vk_shader_info, VkShaderModuleCreateInfo);
+FIELD(vr_vk_shader_info, bytes, VkShaderModuleCreateInfo, codeSize);
+FIELD(vr_vk_shader_info, code, VkShaderModuleCreateInfo, pCode);
+LAYOUT(vr_vk_push_range, VkPushConstantRange);
+FIELD(vr_vk_push_range, stages, VkPushConstantRange, stageFlags);
+FIELD(vr_vk_push_range, offset, VkPushConstantRange, offset);
+FIELD(vr_vk_push_range, bytes, VkPushConstantRange, size);
+HEADED(vr_vk_layout_info, VkPipelineLayoutCreateInfo);
+FIELD(vr_vk_layout_info, set_count, VkPipelineLayoutCreateInfo, setLayoutCount);
+FIELD(vr_vk_layout_info, range_count, VkPipelineLayoutCreateInfo, pushConstantRangeCount);
+FIELD(vr_vk_layout_info, ranges, VkPipelineLayoutCreateInfo, pPushConstantRanges);
+LAYOUT(vr_vk_constant, VkSpecializationMapEntry);
+FIELD(vr_vk_constant, id, VkSpecializationMapEntry, constantID);
+FIELD(vr_vk_constant, offset, VkSpecializationMapEntry, offset);
+FIELD(vr_vk_constant, bytes, VkSpecializationMapEntry, size);
+LAYOUT(vr_vk_constants, VkSpecializationInfo);
+FIELD(vr_vk_constants, entries, VkSpecializationInfo, pMapEntries);
+FIELD(vr_vk_constants, bytes, VkSpecializationInfo, dataSize);
+FIELD(vr_vk_constants, data, VkSpecializationInfo, pData);
+HEADED(vr_vk_stage, VkPipelineShaderStageCreateInfo);
+FIELD(vr_vk_stage, stage, VkPipelineShaderStageCreateInfo, stage);
+FIELD(vr_vk_stage, shader, VkPipelineShaderStageCreateInfo, module);
+FIELD(vr_vk_stage, entry, VkPipelineShaderStageCreateInfo, pName);
+FIELD(vr_vk_stage, constants, VkPipelineShaderStageCreateInfo, pSpecializationInfo);
+HEADED(vr_vk_compute_info, VkComputePipelineCreateInfo);
+FIELD(vr_vk_compute_info, stage, VkComputePipelineCreateInfo, stage);
+FIELD(vr_vk_compute_info, layout, VkComputePipelineCreateInfo, layout);
+FIELD(vr_vk_compute_info, base, VkComputePipelineCreateInfo, basePipelineHandle);
+FIELD(vr_vk_compute_info, base_index, VkComputePipelineCreateInfo, basePipelineIndex);
+
+/* --------------------------------------------------------------- prototypes */
+
+/* The list is expanded once more with Khronos's types in the place of ours: each row must then have
+   the very type of the function that vulkan.h declares under that name. Enums without negative values
+   are 32-bit numbers. */
+#define vr_vk_result              VkResult
+#define vr_vk_function            PFN_vkVoidFunction
+#define vr_vk_instance            VkInstance_T
+#define vr_vk_physical            VkPhysicalDevice_T
+#define vr_vk_device              VkDevice_T
+#define vr_vk_queue               VkQueue_T
+#define vr_vk_commands            VkCommandBuffer_T
+#define vr_vk_memory              VkDeviceMemory_T
+#define vr_vk_buffer              VkBuffer_T
+#define vr_vk_semaphore           VkSemaphore_T
+#define vr_vk_fence               VkFence_T
+#define vr_vk_command_pool        VkCommandPool_T
+#define vr_vk_shader              VkShaderModule_T
+#define vr_vk_layout              VkPipelineLayout_T
+#define vr_vk_pipeline            VkPipeline_T
+#define vr_vk_pipeline_cache      VkPipelineCache_T
+#define vr_vk_allocator           VkAllocationCallbacks
+#define vr_vk_properties          VkPhysicalDeviceProperties
+#define vr_vk_properties_2        VkPhysicalDeviceProperties2
+#define vr_vk_features_2          VkPhysicalDeviceFeatures2
+#define vr_vk_memory_properties_2 VkPhysicalDeviceMemoryProperties2
+#define vr_vk_family              VkQueueFamilyProperties
+#define vr_vk_extension           VkExtensionProperties
+#define vr_vk_instance_info       VkInstanceCreateInfo
+#define vr_vk_device_info         VkDeviceCreateInfo
+#define vr_vk_submit              VkSubmitInfo
+#define vr_vk_allocate_info       VkMemoryAllocateInfo
+#define vr_vk_buffer_info         VkBufferCreateInfo
+#define vr_vk_requirements        VkMemoryRequirements
+#define vr_vk_address_info        VkBufferDeviceAddressInfo
+#define vr_vk_semaphore_info      VkSemaphoreCreateInfo
+#define vr_vk_semaphore_wait      VkSemaphoreWaitInfo
+#define vr_vk_command_pool_info   VkCommandPoolCreateInfo
+#define vr_vk_commands_info       VkCommandBufferAllocateInfo
+#define vr_vk_begin_info          VkCommandBufferBeginInfo
+#define vr_vk_barrier             VkMemoryBarrier
+#define vr_vk_buffer_barrier      VkBufferMemoryBarrier
+#define vr_vk_image_barrier       VkImageMemoryBarrier
+#define vr_vk_copy                VkBufferCopy
+#define vr_vk_shader_info         VkShaderModuleCreateInfo
+#define vr_vk_layout_info         VkPipelineLayoutCreateInfo
+#define vr_vk_compute_info        VkComputePipelineCreateInfo
+
+#define PROTOTYPE(returns, name, level, parameters, names)                                         \
+    _Static_assert(_Generic((PFN_##name)0, returns(*) parameters : true, default : false), #name);
+VR_VULKAN_FUNCTIONS(PROTOTYPE)
