@@ -29,7 +29,7 @@ TIERS = [
     ("src/device/", (PUBLIC, BASE, "src/track/", "src/device/") + CONTRACT),
     ("src/core/", (PUBLIC, BASE, "src/track/", "src/device/", "src/core/")),
     ("cli/", (PUBLIC, "cli/")),
-    ("examples/", (PUBLIC,)),
+    ("examples/", (PUBLIC, "examples/")),
     ("bench/", (PUBLIC, "bench/")),
 ]
 CHECKED = ("include/", "src/", "cli/", "examples/", "bench/")
