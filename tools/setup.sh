@@ -28,6 +28,8 @@ has_file() { for file in $1; do [ -e "$file" ] && return 0; done; return 1; }
 
 has_library() { { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep -q "$1"; }
 
+has_pocl() { has_library libOpenCL.so.1 && ls /etc/OpenCL/vendors/pocl*.icd >/dev/null 2>&1; }
+
 # need PACKAGES WHY PROBE...: when the probe fails, the packages are missing.
 need() {
     packages=$1 why=$2
@@ -65,6 +67,7 @@ need_test() {
     need pkg-config "builds the pkg-config consumer" has pkg-config
     need python3 "runs the checks of sources and documents" test -x /usr/bin/python3
     need python3-jsonschema "validates the JSON of every verb" has_python_module jsonschema
+    need "pocl-opencl-icd ocl-icd-libopencl1" "is an OpenCL device that every machine has" has_pocl
     need mandoc "checks the manual page" has mandoc
     need bash "tries the completion for bash" has bash
     need zsh "tries the completion for zsh" has zsh

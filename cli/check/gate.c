@@ -5,8 +5,9 @@
  * Timing proves nothing on a busy machine: a copy may be done before anyone looks. A kernel that
  * waits for a word is certainly not done while the word is 0, so "not ready", "timeout", "queues
  * run beside each other" and "after" can be shown for sure. That takes kernels that are C functions
- * run by another thread. Simulated devices run kernels inside the caller's own calls, where waiting
- * would be for ever, and GPUs run no C: there the cases that need a gate are skipped.
+ * run by another thread, or OpenCL C and memory that a kernel and the host see at the same time.
+ * Simulated devices run kernels inside the caller's own calls, where waiting would be for ever: there,
+ * and where the host cannot reach a running kernel, the cases that need a gate are skipped.
  */
 #include "case.h"
 
@@ -20,47 +21,84 @@ static void gate_kernel(const vram_kernel_call *call) {
     }
 }
 
-static bool make_word(struct check *check, uint32_t **word, struct check_place place) {
-    void *memory;
+/* It counts, since it has no clock: a turn takes about a nanosecond. */
+static const char gate_text[] = "__kernel void gate(volatile __global uint *word, ulong turns) {\n"
+                                "    for (ulong i = 0; i < turns && *word == 0; i++) {\n"
+                                "    }\n"
+                                "}\n";
 
-    CHECK_TRY(check_host(check, sizeof **word, &memory));
-    *word = memory;
+static bool list_word(struct check *check, uint32_t *word, struct check_place place) {
     for (uint32_t i = 0; i < CHECK_GATES_MAX; i++) {
         if (check->gates[i] == NULL) {
-            check->gates[i] = *word;
+            check->gates[i] = word;
             return true;
         }
     }
     return check_fail(check, place, "too many gates");
 }
 
-bool check_gate_make_at(struct check *check, struct check_device *device, struct check_gate *gate,
-                        struct check_place place) {
+static bool make_c(struct check *check, struct check_device *device, struct check_gate *gate,
+                   vram_status *status) {
     vram_kernel_source source = {.size = sizeof source,
                                  .format = VRAM_KERNEL_C,
                                  .code = (const void *)(uintptr_t)gate_kernel,
                                  .entry = "gate"};
+    void *memory;
+    *status = vram_kernel_create(device->device, &source, &gate->kernel);
+    if (*status == VRAM_OK) {
+        CHECK_TRY(check_host(check, sizeof *gate->word, &memory));
+        gate->word = memory;
+    }
+    return true;
+}
 
+static bool make_opencl(struct check *check, struct check_device *device, struct check_gate *gate,
+                        vram_status *status) {
+    vram_kernel_source source = {.size = sizeof source,
+                                 .format = VRAM_KERNEL_OPENCL_C,
+                                 .code = gate_text,
+                                 .code_bytes = sizeof gate_text - 1,
+                                 .entry = "gate"};
+    CHECK_NEEDS(check, VRAM_CAP_MANAGED);
+    *status = vram_kernel_create(device->device, &source, &gate->kernel);
+    if (*status == VRAM_ERR_UNSUPPORTED) {
+        return check_skip(check, "needs kernels in C or OpenCL C");
+    }
+    if (*status == VRAM_OK) {
+        CHECK_ALLOC_KIND(check, device, sizeof *gate->word, VRAM_MEMORY_MANAGED, &gate->addr);
+        gate->word = (uint32_t *)(uintptr_t)gate->addr;
+        check_gate_shut(gate);
+    }
+    return true;
+}
+
+bool check_gate_make_at(struct check *check, struct check_device *device, struct check_gate *gate,
+                        struct check_place place) {
+    vram_status status;
+    *gate = (struct check_gate){.kernel = NULL};
     CHECK_NEEDS(check, VRAM_CAP_KERNELS);
     if (check->info.kind != VRAM_DEVICE_CPU) {
-        return check_skip(check, "needs C kernels that run beside the calling thread");
+        return check_skip(check, "needs kernels that run beside the calling thread and see its "
+                                 "memory");
     }
-    vram_status status = vram_kernel_create(device->device, &source, &gate->kernel);
-    if (status == VRAM_ERR_UNSUPPORTED) { /* a GPU's API, on the CPU */
-        return check_skip(check, "needs C kernels that run beside the calling thread");
+    CHECK_TRY(make_c(check, device, gate, &status));
+    if (status == VRAM_ERR_UNSUPPORTED) {
+        CHECK_TRY(make_opencl(check, device, gate, &status));
     }
-    return check_ok(check, status, place) && make_word(check, &gate->word, place);
+    CHECK_TRY(check_ok(check, status, place));
+    return list_word(check, gate->word, place);
 }
 
 bool check_gate_pass_at(struct check *check, const struct check_gate *gate, vram_queue *queue,
                         struct check_place place) {
-    uint64_t word = (uintptr_t)gate->word, limit = GATE_LIMIT_NS;
+    uint64_t word = (uintptr_t)gate->word, limit = GATE_LIMIT_NS; /* of ns, or of turns */
     vram_launch launch = {.size = sizeof launch,
                           .groups = {1, 1, 1},
                           .group_size = {1, 1, 1},
                           .argument_count = 2,
                           .arguments = (const void *const[]){&word, &limit},
-                          .argument_bytes = (const size_t[]){sizeof word, sizeof limit}};
+                          .argument_bytes = (const size_t[]){sizeof word, sizeof limit},
+                          .address_mask = gate->addr ? 1 : 0};
     return check_ok(check, vram_queue_launch(queue, gate->kernel, &launch), place);
 }
 

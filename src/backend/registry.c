@@ -12,18 +12,18 @@
 extern const struct vr_backend_ops vr_cuda_backend;
 extern const struct vr_backend_ops vr_vulkan_backend;
 extern const struct vr_backend_ops vr_hip_backend;
+extern const struct vr_backend_ops vr_opencl_backend;
 extern const struct vr_backend_ops vr_sim_backend;
 extern const struct vr_backend_ops vr_host_backend;
 
 #define VR_NOT_YET                                                                                 \
-    "not part of libvram " VRAM_VERSION_TEXT " yet; use cuda, hip, vulkan, sim or host"
+    "not part of libvram " VRAM_VERSION_TEXT " yet; use cuda, hip, vulkan, opencl, sim or host"
 
 static const struct vr_backend_ops metal_backend = {.name = "metal", .unavailable = VR_NOT_YET};
-static const struct vr_backend_ops opencl_backend = {.name = "opencl", .unavailable = VR_NOT_YET};
 
 static const struct vr_backend_ops *const registry[] = {
-    &vr_cuda_backend, &vr_hip_backend, &metal_backend,   &vr_vulkan_backend,
-    &opencl_backend,  &vr_sim_backend, &vr_host_backend,
+    &vr_cuda_backend,   &vr_hip_backend, &metal_backend,   &vr_vulkan_backend,
+    &vr_opencl_backend, &vr_sim_backend, &vr_host_backend,
 };
 
 enum { REGISTRY_COUNT = sizeof registry / sizeof registry[0] };

@@ -25,6 +25,10 @@
       "path of the Vulkan loader library; empty: libvulkan.so.1")                                  \
     X(HIP_LIBRARY, "hip_library", TEXT, "", 0, 0, false, "",                                       \
       "path of the HIP runtime library; empty: libamdhip64.so.7, .6 or .5")                        \
+    X(OPENCL_LIBRARY, "opencl_library", TEXT, "", 0, 0, false, "",                                 \
+      "path of the OpenCL loader; empty: libOpenCL.so.1")                                          \
+    X(OPENCL_MEMORY, "opencl_memory", TEXT, "", 0, 0, false, "auto, usm, svm, buffer",             \
+      "how OpenCL memory is taken: usm, svm or buffer; empty or auto: the first that is there")    \
     X(DEVICE_LIMIT, "device_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
       "most bytes to take from any one device; 0: no limit")                                       \
     X(HOST_MEMORY, "host_memory", SIZE, "0", 0, UINT64_MAX, true, "",                              \

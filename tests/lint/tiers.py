@@ -21,6 +21,7 @@ TIERS = [
     ("src/backend/cuda/", (PUBLIC, BASE, CONTRACT[0], "{own}/", "src/backend/hip/hip_entries.h")),
     ("src/backend/hip/", (PUBLIC, BASE, CONTRACT[0], "{own}/", "src/backend/cuda/")),
     ("src/backend/host/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
+    ("src/backend/opencl/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/sim/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/vulkan/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/registry.", (PUBLIC, BASE) + CONTRACT),

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * opencl_memory.c: device, pinned and managed memory.
+ *
+ *      buffers    [ window: addresses without memory ]  ->  record  ->  cl_mem  ->  sub-buffers
+ *      pointers   [ memory at its own address        ]  ->  record  ->  what the driver gave
+ *
+ * Invariants
+ *  (1) A record is in exactly one of two maps while its memory is live: the windows (base/window.h) for
+ *      buffers, `pointers` here for the rest.
+ *  (2) A buffer is used once before anybody gets it. Drivers allocate when memory is first needed, and
+ *      the failure would otherwise meet whoever submits work, long after an allocation that succeeded.
+ *  (3) What was taken is counted against the device's memory: some drivers promise more than there is.
+ *
+ * OpenCL aligns shared virtual memory to the size of its largest type, 128 bytes, and no more; the
+ * library needs pages. So a granule more is taken where the driver's own pointer is not aligned.
+ */
+#include "backend/opencl/opencl_backend.h"
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/os/os.h"
+#include "base/radix.h"
+#include "base/size.h"
+#include "base/window.h"
+
+static struct vr_stable records = VR_STABLE_INIT(struct vr_opencl_memory);
+static struct vr_radix pointers = VR_RADIX_INIT; /* (1) */
+
+/* Where touching a buffer reads to. Nobody looks at it, and it must outlast every device. */
+static unsigned char touched[64];
+
+static struct vr_opencl_memory *record_take(struct vr_opencl_device *device, uint64_t bytes,
+                                            const char *operation) {
+    struct vr_opencl_memory *record = vr_stable_take(&records, operation);
+    if (record) {
+        record->device = device;
+        record->buffer = NULL;
+        record->raw = NULL;
+        record->bytes = bytes;
+        record->view_count = 0;
+        record->sweep_at = 64;
+        vr_list_init(&record->views);
+    }
+    return record;
+}
+
+static void record_give(struct vr_opencl_memory *record) {
+    vr_stable_give(&records, record);
+}
+
+/* keeps (3) */
+static vram_status charge(struct vr_opencl_device *device, uint64_t bytes, const char *operation) {
+    uint64_t used = vr_load(&device->used_bytes, VR_RELAXED);
+    do {
+        if (used > device->memory_bytes || bytes > device->memory_bytes - used) {
+            return vr_error_set(VRAM_ERR_DEVICE_MEMORY, "opencl", operation,
+                                VR_CL_MEM_OBJECT_ALLOCATION_FAILURE,
+                                "%llu bytes more are not in the device's %llu, of which %llu are "
+                                "taken",
+                                (unsigned long long)bytes, (unsigned long long)device->memory_bytes,
+                                (unsigned long long)used);
+        }
+    } while (!vr_cas_weak(&device->used_bytes, &used, used + bytes, VR_RELAXED));
+    return VRAM_OK;
+}
+
+static void uncharge(struct vr_opencl_device *device, uint64_t bytes) {
+    vr_fetch_sub(&device->used_bytes, bytes, VR_RELAXED);
+}
+
+/* ------------------------------------------------------------------ buffers */
+
+static vram_status buffer_new(struct vr_opencl_device *device, vr_cl_bits flags, uint64_t bytes,
+                              struct vr_cl_memory **buffer) {
+    vr_cl_int code = VR_CL_SUCCESS;
+    struct vr_cl_memory *made =
+        device->api->clCreateBuffer(device->context, flags, bytes, NULL, &code);
+    vram_status status = vr_opencl_check("clCreateBuffer", code);
+    if (status == VRAM_OK && !made) {
+        status = vr_opencl_lied("clCreateBuffer", 0);
+    }
+    if (status == VRAM_OK) {
+        *buffer = made;
+    }
+    return status;
+}
+
+static void buffer_end(struct vr_opencl_device *device, struct vr_cl_memory *buffer) {
+    vr_opencl_shrug("clReleaseMemObject", device->api->clReleaseMemObject(buffer));
+}
+
+/* keeps (2). A read changes nothing, so it may come as late as it likes; that there is memory to read is
+   known when it was taken. */
+static vram_status touch(struct vr_opencl_device *device, struct vr_cl_memory *buffer) {
+    vram_status status = VR_OPENCL(device, clEnqueueMigrateMemObjects, device->service, 1, &buffer,
+                                   0, 0, NULL, NULL);
+    if (status == VRAM_OK) {
+        status = VR_OPENCL(device, clEnqueueReadBuffer, device->service, buffer, 0, 0, 1, touched,
+                           0, NULL, NULL);
+    }
+    if (status == VRAM_OK) {
+        status = VR_OPENCL(device, clFlush, device->service);
+    }
+    return status;
+}
+
+static vram_status buffer_alloc(struct vr_opencl_device *device, uint64_t bytes, uint64_t granule,
+                                vram_addr *addr) {
+    struct vr_opencl_memory *record = record_take(device, bytes, "clCreateBuffer");
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = buffer_new(device, VR_CL_MEM_READ_WRITE, bytes, &record->buffer);
+    if (status == VRAM_OK) {
+        status = touch(device, record->buffer);
+        if (status == VRAM_OK) {
+            status = vr_window_open(bytes, granule, record, "clCreateBuffer", addr);
+        }
+        if (status != VRAM_OK) {
+            buffer_end(device, record->buffer);
+        }
+    }
+    if (status != VRAM_OK) {
+        record_give(record);
+    }
+    return status;
+}
+
+struct vr_opencl_memory *vr_opencl_buffer_at(vram_addr addr, uint64_t *offset) {
+    return vr_window_find(addr, offset);
+}
+
+/* ----------------------------------------------------------------- pointers */
+
+/* How memory of one kind is had and given back. */
+struct source {
+    const char *operation;
+    vram_status (*alloc)(struct vr_opencl_device *device, uint64_t bytes,
+                         struct vr_opencl_memory *record);
+    vram_status (*free)(struct vr_opencl_device *device, struct vr_opencl_memory *record);
+};
+
+static vram_status svm_take(struct vr_opencl_device *device, vr_cl_bits flags, uint64_t bytes,
+                            struct vr_opencl_memory *record) {
+    record->raw = device->api->clSVMAlloc(device->context, flags, bytes, 0);
+    return record->raw ? VRAM_OK
+                       : vr_error_set(VRAM_ERR_DEVICE_MEMORY, "opencl", "clSVMAlloc", 0,
+                                      "clSVMAlloc has no %llu bytes", (unsigned long long)bytes);
+}
+
+static vram_status svm_alloc(struct vr_opencl_device *device, uint64_t bytes,
+                             struct vr_opencl_memory *record) {
+    return svm_take(device, VR_CL_MEM_READ_WRITE, bytes, record);
+}
+
+static vram_status svm_alloc_fine(struct vr_opencl_device *device, uint64_t bytes,
+                                  struct vr_opencl_memory *record) {
+    return svm_take(device, VR_CL_MEM_READ_WRITE | VR_CL_MEM_SVM_FINE_GRAIN_BUFFER, bytes, record);
+}
+
+/* It waits for nothing, and neither does it fail. */
+static vram_status svm_free(struct vr_opencl_device *device, struct vr_opencl_memory *record) {
+    device->api->clSVMFree(device->context, record->raw);
+    return VRAM_OK;
+}
+
+static vram_status usm_check(const char *operation, vr_cl_int code, const void *raw) {
+    vram_status status = vr_opencl_check(operation, code);
+    return status == VRAM_OK && !raw ? vr_opencl_lied(operation, 0) : status;
+}
+
+static vram_status usm_alloc(struct vr_opencl_device *device, uint64_t bytes,
+                             struct vr_opencl_memory *record) {
+    vr_cl_int code = VR_CL_SUCCESS;
+    record->raw = device->unit->usm.clDeviceMemAllocINTEL(device->context, device->unit->id, NULL,
+                                                          bytes, 0, &code);
+    return usm_check("clDeviceMemAllocINTEL", code, record->raw);
+}
+
+static vram_status usm_alloc_shared(struct vr_opencl_device *device, uint64_t bytes,
+                                    struct vr_opencl_memory *record) {
+    vr_cl_int code = VR_CL_SUCCESS;
+    record->raw = device->unit->usm.clSharedMemAllocINTEL(device->context, device->unit->id, NULL,
+                                                          bytes, 0, &code);
+    return usm_check("clSharedMemAllocINTEL", code, record->raw);
+}
+
+static vram_status usm_free(struct vr_opencl_device *device, struct vr_opencl_memory *record) {
+    return vr_opencl_check("clMemFreeINTEL",
+                           device->unit->usm.clMemFreeINTEL(device->context, record->raw));
+}
+
+/* A buffer in memory that the device reads at full speed, mapped for as long as it lives. */
+static vram_status mapped_alloc(struct vr_opencl_device *device, uint64_t bytes,
+                                struct vr_opencl_memory *record) {
+    vr_cl_int code = VR_CL_SUCCESS;
+    vram_status status =
+        buffer_new(device, VR_CL_MEM_READ_WRITE | VR_CL_MEM_ALLOC_HOST_PTR, bytes, &record->buffer);
+    if (status == VRAM_ERR_DEVICE_MEMORY) { /* what runs out here is the host's */
+        vram_error error;
+        vr_error_save(&error);
+        error.status = status = VRAM_ERR_HOST_MEMORY;
+        vr_error_restore(&error);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    record->raw = device->api->clEnqueueMapBuffer(device->service, record->buffer, 1,
+                                                  VR_CL_MAP_READ | VR_CL_MAP_WRITE, 0, bytes, 0,
+                                                  NULL, NULL, &code);
+    status = usm_check("clEnqueueMapBuffer", code, record->raw);
+    if (status != VRAM_OK) {
+        buffer_end(device, record->buffer);
+    }
+    return status;
+}
+
+static vram_status mapped_free(struct vr_opencl_device *device, struct vr_opencl_memory *record) {
+    vram_status status = VR_OPENCL(device, clEnqueueUnmapMemObject, device->service, record->buffer,
+                                   record->raw, 0, NULL, NULL);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_opencl_shrug("clFlush", device->api->clFlush(device->service));
+    buffer_end(device, record->buffer); /* it goes when it is unmapped */
+    return VRAM_OK;
+}
+
+static const struct source svm_source = {"clSVMAlloc", svm_alloc, svm_free};
+static const struct source usm_source = {"clDeviceMemAllocINTEL", usm_alloc, usm_free};
+static const struct source svm_fine_source = {"clSVMAlloc", svm_alloc_fine, svm_free};
+static const struct source usm_shared_source = {"clSharedMemAllocINTEL", usm_alloc_shared,
+                                                usm_free};
+static const struct source mapped_source = {"clEnqueueMapBuffer", mapped_alloc, mapped_free};
+
+static const struct source *device_source(const struct vr_opencl_device *device) {
+    return device->unit->way == VR_OPENCL_USM ? &usm_source : &svm_source;
+}
+
+static const struct source *managed_source(const struct vr_opencl_device *device) {
+    return device->unit->way == VR_OPENCL_USM ? &usm_shared_source : &svm_fine_source;
+}
+
+/* Takes exactly `bytes` first: the driver's pointer is often aligned to pages by itself. */
+static vram_status source_take(struct vr_opencl_device *device, const struct source *source,
+                               uint64_t bytes, uint64_t align, struct vr_opencl_memory *record) {
+    uint64_t more;
+    vram_status status = source->alloc(device, bytes, record);
+    if (status != VRAM_OK || (uintptr_t)record->raw % align == 0) {
+        return status;
+    }
+    status = source->free(device, record);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (!vr_add(bytes, align, &more)) {
+        return vr_error_set(VRAM_ERR_OVERFLOW, "opencl", source->operation, 0,
+                            "%llu bytes cannot be aligned", (unsigned long long)bytes);
+    }
+    return source->alloc(device, more, record);
+}
+
+static vram_status pointer_alloc(struct vr_opencl_device *device, const struct source *source,
+                                 uint64_t bytes, uint64_t align, vram_addr *addr) {
+    struct vr_opencl_memory *record = record_take(device, bytes, source->operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = source_take(device, source, bytes, align, record);
+    if (status == VRAM_OK) {
+        uint64_t base = ((uintptr_t)record->raw + align - 1) & ~(align - 1);
+        status = vr_radix_insert(&pointers, base, bytes, record);
+        if (status == VRAM_OK) {
+            *addr = base;
+            return VRAM_OK;
+        }
+        if (status == VRAM_ERR_BUSY) { /* not ours to give back */
+            status = vr_opencl_lied(source->operation, base);
+        } else {
+            vram_error error;
+            vr_error_save(&error);
+            (void)source->free(device, record);
+            vr_error_restore(&error);
+        }
+    }
+    record_give(record);
+    return status;
+}
+
+static vram_status pointer_free(struct vr_device *device, const struct source *source,
+                                vram_addr addr) {
+    struct vr_opencl_memory *record = vr_radix_find(&pointers, addr);
+    vram_status status = VRAM_OK;
+    if (!record) {
+        return vr_error_set(VRAM_ERR_INVALID, "opencl", source->operation, 0,
+                            "0x%llx is no memory of this device", (unsigned long long)addr);
+    }
+    uint64_t bytes = record->bytes;
+    (void)vr_radix_remove(&pointers, addr, bytes, record); /* the driver may give it out again */
+    if (!vr_load(&device->lost, VR_ACQUIRE)) {
+        status = source->free(device->impl, record);
+    }
+    if (status != VRAM_OK) {
+        vram_error error;
+        vr_error_save(&error);
+        (void)vr_radix_insert(&pointers, addr, bytes, record);
+        vr_error_restore(&error);
+        return status;
+    }
+    record_give(record);
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------ device memory */
+
+vram_status vr_opencl_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
+    struct vr_opencl_device *opencl = device->impl;
+    uint64_t granule = device->info.alloc_granule.value;
+    vram_status status = charge(opencl, bytes, "clCreateBuffer");
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = opencl->unit->way == VR_OPENCL_BUFFERS
+                 ? buffer_alloc(opencl, bytes, granule, addr)
+                 : pointer_alloc(opencl, device_source(opencl), bytes, granule, addr);
+    if (status != VRAM_OK) {
+        uncharge(opencl, bytes);
+    }
+    return status;
+}
+
+/* Sub-buffers go first. Should the driver then not take the buffer, they are made again when asked for. */
+static vram_status buffer_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    struct vr_opencl_device *opencl = device->impl;
+    uint64_t offset;
+    struct vr_opencl_memory *record = vr_opencl_buffer_at(addr, &offset);
+    bool lost = vr_load(&device->lost, VR_ACQUIRE);
+    if (!record) {
+        return vr_error_set(VRAM_ERR_INVALID, "opencl", "clReleaseMemObject", 0,
+                            "0x%llx is no memory of this device", (unsigned long long)addr);
+    }
+    vr_opencl_views_end(record, lost);
+    if (!lost) {
+        vram_status status = VR_OPENCL(opencl, clReleaseMemObject, record->buffer);
+        if (status != VRAM_OK) {
+            return status;
+        }
+    }
+    vr_window_close(addr, bytes);
+    record_give(record);
+    return VRAM_OK;
+}
+
+vram_status vr_opencl_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    struct vr_opencl_device *opencl = device->impl;
+    vram_status status = opencl->unit->way == VR_OPENCL_BUFFERS
+                             ? buffer_free(device, addr, bytes)
+                             : pointer_free(device, device_source(opencl), addr);
+    if (status == VRAM_OK) {
+        uncharge(opencl, bytes);
+    }
+    return status;
+}
+
+static vram_status native(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                          struct vr_native *found) {
+    uint64_t offset;
+    struct vr_opencl_memory *record = vr_opencl_buffer_at(addr, &offset);
+    struct vr_cl_memory *handle;
+    if (!record || record->device != device->impl) {
+        return vr_error_set(VRAM_ERR_INVALID, "opencl", "native", 0,
+                            "no buffer of this device is at 0x%llx", (unsigned long long)addr);
+    }
+    bool part = bytes && bytes != record->bytes;
+    handle = record->buffer;
+    if (part) {
+        vram_status status = vr_opencl_view(record, addr, offset, bytes, &handle);
+        if (status != VRAM_OK) {
+            return status;
+        }
+    }
+    *found = (struct vr_native){
+        .handle = handle, .offset = part ? 0 : offset, .bytes = part ? bytes : record->bytes};
+    return VRAM_OK;
+}
+
+const struct vr_handle_ops vr_opencl_handle_ops = {.native = native};
+
+/* ---------------------------------------------------------- pinned, managed */
+
+static vram_status pinned_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
+    return pointer_alloc(device->impl, &mapped_source, bytes, vr_os_page_bytes(), addr);
+}
+
+static vram_status pinned_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    (void)bytes;
+    return pointer_free(device, &mapped_source, addr);
+}
+
+const struct vr_pinned_ops vr_opencl_pinned_ops = {.alloc = pinned_alloc, .free = pinned_free};
+
+static vram_status managed_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
+    struct vr_opencl_device *opencl = device->impl;
+    const struct source *source = managed_source(opencl);
+    vram_status status = charge(opencl, bytes, source->operation);
+    if (status == VRAM_OK) {
+        status = pointer_alloc(opencl, source, bytes, vr_os_page_bytes(), addr);
+        if (status != VRAM_OK) {
+            uncharge(opencl, bytes);
+        }
+    }
+    return status;
+}
+
+static vram_status managed_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    struct vr_opencl_device *opencl = device->impl;
+    vram_status status = pointer_free(device, managed_source(opencl), addr);
+    if (status == VRAM_OK) {
+        uncharge(opencl, bytes);
+    }
+    return status;
+}
+
+const struct vr_managed_ops vr_opencl_managed_ops = {
+    .alloc = managed_alloc, .free = managed_free, .prefetch = vr_opencl_prefetch};
