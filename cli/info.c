@@ -11,11 +11,12 @@
 
 enum { NAME_COLUMN = 10, DETAIL_INDENT = 6, DETAIL_COLUMN = 18, BAR_COLUMNS_MOST = 20 };
 
-static const char *const option_type_names[] = {"bool", "integer", "size", "duration", "text"};
+static const char *const option_type_names[] = {"bool",     "integer", "size",
+                                                "duration", "text",    "fraction"};
 static const char *const option_source_names[] = {"default", "environment", "api"};
 
 static const char *option_type_name(vram_option_type type) {
-    return type <= VRAM_OPTION_TEXT ? option_type_names[type] : "unknown";
+    return type <= VRAM_OPTION_FRACTION ? option_type_names[type] : "unknown";
 }
 
 static const char *option_source_name(vram_option_source source) {
@@ -260,8 +261,8 @@ static void write_device(vram_json *json, const struct device_survey *device, ui
 
 /* Bounds mean something for numbers only; the unit is said beside them. */
 static void write_option(vram_json *json, const vram_option_info *option) {
-    static const char *const units[] = {NULL, "1", "byte", "ns", NULL};
-    const char *unit = option->type <= VRAM_OPTION_TEXT ? units[option->type] : NULL;
+    static const char *const units[] = {NULL, "1", "byte", "ns", NULL, "millionth"};
+    const char *unit = option->type <= VRAM_OPTION_FRACTION ? units[option->type] : NULL;
     char value[512] = "";
     vram_option_source source = VRAM_OPTION_FROM_DEFAULT;
     vram_option_get(option->name, value, sizeof value, &source);

@@ -48,6 +48,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_pool *pool;
     vram_device_info info = {.size = sizeof info};
     vram_memory_info memory = {.size = sizeof memory};
+    vram_limits limits = {.size = sizeof limits};
     vram_kernel_source source = {.size = sizeof source, .code = &source, .entry = "none"};
 
     REFUSES(vram_device_describe(device, &info));
@@ -64,6 +65,8 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_kernel_create(device, &source, &kernel));
     REFUSES(vram_device_peer_enable(device, device));
     REFUSES(vram_pool_create(device, NULL, &pool));
+    REFUSES(vram_device_limits_set(device, &limits));
+    REFUSES(vram_device_limits_get(device, &limits));
     return true;
 }
 
@@ -92,6 +95,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_pool *pool = bad;
     vram_addr addr = CHECK_CANARY;
     vram_pool_stats stats = {.size = sizeof stats};
+    vram_limits limits = {.size = sizeof limits};
 
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
@@ -102,6 +106,8 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_warm(pool, 1, UINT32_MAX, NULL));
     REFUSES(vram_pool_trim(pool, 0));
     REFUSES(vram_pool_stats_get(pool, &stats));
+    REFUSES(vram_pool_limits_set(pool, &limits));
+    REFUSES(vram_pool_limits_get(pool, &limits));
     if (pool != NULL) {
         REFUSES(vram_pool_destroy(pool));
     }

@@ -10,10 +10,11 @@
 
 #include <string.h>
 
-/* A pool on a device of which `granules` are left. */
+/* A pool on a device of which `granules` are left, all of which it may have. */
 static bool begin(struct check *check, uint32_t granules, bool segments,
                   struct check_device **device, vram_queue **queue, struct check_stock *stock) {
-    vram_pool_options options = {.size = sizeof options};
+    vram_limits whole = {.size = sizeof whole, .fraction = 1, .min_free_bytes = VRAM_LIMIT_NONE};
+    vram_pool_options options = {.size = sizeof options, .limits = &whole};
     vram_addr ballast;
 
     options.flags = segments ? VRAM_POOL_SEGMENTS : 0;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy_vram.c: libvram's own pool, as it is by default.
+ * policy_vram.c: libvram's own pool, as it is by default, on all of the device: the simulated devices of a
+ * replay have nobody to share with.
  */
 #include "policy.h"
 
 #include <stdlib.h>
-#include <vram/pool.h>
+#include <vram/limits.h>
 
 struct pooled {
     struct place *place;
@@ -18,7 +19,10 @@ static vram_status begin(struct place *place, void **state) {
         return VRAM_ERR_HOST_MEMORY;
     }
     pooled->place = place;
-    vram_status status = vram_pool_create(place->device, NULL, &pooled->pool);
+    const vram_limits whole = {
+        .size = sizeof whole, .fraction = 1, .min_free_bytes = VRAM_LIMIT_NONE};
+    const vram_pool_options options = {.size = sizeof options, .limits = &whole};
+    vram_status status = vram_pool_create(place->device, &options, &pooled->pool);
     if (status != VRAM_OK) {
         free(pooled);
         return status;

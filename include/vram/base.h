@@ -166,7 +166,8 @@ typedef enum vram_option_type {
     VRAM_OPTION_INTEGER = 1,  /* a whole number */
     VRAM_OPTION_SIZE = 2,     /* bytes, as vram_size_parse reads them */
     VRAM_OPTION_DURATION = 3, /* nanoseconds; text takes ns, us, ms, s, min */
-    VRAM_OPTION_TEXT = 4      /* at most 255 bytes */
+    VRAM_OPTION_TEXT = 4,     /* at most 255 bytes */
+    VRAM_OPTION_FRACTION = 5  /* a part of a whole, "0.85" or "85%"; counted in millionths */
 } vram_option_type;
 
 /** One row of the options table. All strings have static storage. */

@@ -21,6 +21,7 @@ extern "C" {
 #endif
 
 typedef struct vram_pool vram_pool;
+struct vram_limits; /* vram/limits.h */
 
 /* ---------------------------------------------------------------- providers */
 
@@ -59,6 +60,7 @@ typedef struct vram_pool_options {
                              device's memory, or less where the system has less */
     uint64_t slack_bytes; /* may be held beyond what is needed; 0: option pool_slack */
     const char *name;     /* for reports; copied; at most 63 bytes */
+    const struct vram_limits *limits; /* as vram_pool_limits_set has them; copied; NULL: none set */
 } vram_pool_options;
 
 /** Creates a pool on a device. No memory is taken from the driver before it is needed. */

@@ -22,6 +22,7 @@
 #include <vram/base.h>
 #include <vram/device.h>
 #include <vram/json.h>
+#include <vram/limits.h>
 #include <vram/pool.h>
 #include <vram/queue.h>
 #include <vram/sim.h>

@@ -104,17 +104,13 @@ static enum vr_option nearest(const char *name, size_t bytes) {
     return best;
 }
 
-/* "did you mean ...", or the whole list when nothing is near. */
+/* "did you mean ...", or where to look when nothing is near. */
 static void suggest(const char *name, size_t bytes, char *text, size_t text_bytes) {
     enum vr_option meant = nearest(name, bytes);
     if (meant != VR_OPTION_COUNT) {
         vr_text_format(text, text_bytes, "did you mean %s?", rows[meant].name);
-        return;
-    }
-    vr_text_format(text, text_bytes, "there are:");
-    for (unsigned i = 0; i < VR_OPTION_COUNT; i++) {
-        size_t used = strlen(text);
-        vr_text_format(text + used, text_bytes - used, "%s %s", i ? "," : "", rows[i].name);
+    } else {
+        vr_text_format(text, text_bytes, "`vram info --options` lists them all");
     }
 }
 
@@ -309,6 +305,14 @@ uint64_t vr_option_number(enum vr_option option) {
     uint64_t number = present(option, &source)->number;
     close_table();
     return number;
+}
+
+bool vr_option_environment(enum vr_option option, uint64_t *number) {
+    open_table();
+    bool set = table.environment[option].set;
+    *number = set ? table.environment[option].number : 0;
+    close_table();
+    return set;
 }
 
 void vr_option_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]) {

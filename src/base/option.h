@@ -31,6 +31,20 @@
       "how OpenCL memory is taken: usm, svm or buffer; empty or auto: the first that is there")    \
     X(DEVICE_LIMIT, "device_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
       "most bytes to take from any one device; 0: no limit")                                       \
+    X(PRESET, "preset", TEXT, "", 0, 0, false, "default, inference, training, constrained",        \
+      "limits that pools begin with: default, inference, training or constrained")                 \
+    X(MEMORY_FRACTION, "memory_fraction", FRACTION, "0", 0, 1000000, true, "",                     \
+      "most of a device's memory that pools fill it to, 0.1 to 1; 0: as the preset says")          \
+    X(MIN_FREE, "min_free", SIZE, "0", 0, UINT64_MAX, false, "",                                   \
+      "what pools leave free on a device, at least; 0: as the preset says")                        \
+    X(POOL_LIMIT, "pool_limit", SIZE, "0", 0, UINT64_MAX, true, "",                                \
+      "most bytes that any one pool holds; 0: no limit")                                           \
+    X(CACHED_LIMIT, "cached_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
+      "most bytes that a pool keeps free for later; 0: no limit")                                  \
+    X(CACHED_BLOCKS, "cached_blocks", INTEGER, "0", 0, 16, true, "",                               \
+      "most blocks of one large size that a thread keeps; 0: as the preset says")                  \
+    X(MEMORY_SAMPLE, "memory_sample", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",    \
+      "how often a device is asked at most how much memory it has free")                           \
     X(HOST_MEMORY, "host_memory", SIZE, "0", 0, UINT64_MAX, true, "",                              \
       "memory of the host device; 0: what the machine has")                                        \
     X(POOL_SLACK, "pool_slack", INTEGER, "8000", 0, 1000000, false, "",                            \
@@ -54,6 +68,9 @@ enum vr_option {
 /* The present value of a number, size, duration or bool; of a text with choices, its place among
    them, from 0, and 0 when it is empty. For limits 0 means none. */
 uint64_t vr_option_number(enum vr_option option);
+
+/* What the environment says, whatever the API has set since; false: nothing. */
+bool vr_option_environment(enum vr_option option, uint64_t *number);
 
 /* Copies the present value of a text option, always terminated; at most 255 bytes and the 0. */
 #define VR_OPTION_TEXT_MAX 256

@@ -49,6 +49,35 @@ static enum verdict read_integer(const char *text, uint64_t *number) {
     return fits ? GOOD : TOO_LARGE;
 }
 
+/* Digits with a point among them and perhaps a per cent sign behind, in millionths; what is finer than
+   that is cut off. */
+static enum verdict read_fraction(const char *text, uint64_t *number) {
+    size_t whole = strspn(text, "0123456789"), fine = 0;
+    const char *behind = text + whole;
+    if (*behind == '.') {
+        fine = strspn(behind + 1, "0123456789");
+        behind += 1 + fine;
+    }
+    bool percent = *behind == '%';
+    if (whole + fine == 0 || behind[percent] != '\0') {
+        return UNREADABLE;
+    }
+    uint64_t value = 0, unit = percent ? 10000 : 1000000;
+    for (size_t i = 0; i < whole; i++) {
+        if (value > 1000) {
+            return TOO_LARGE;
+        }
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    value *= unit;
+    for (size_t i = 0; i < fine && unit >= 10; i++) {
+        unit /= 10;
+        value += unit * (uint64_t)(text[whole + 1 + i] - '0');
+    }
+    *number = value;
+    return GOOD;
+}
+
 static enum verdict verdict_of(vram_status status) {
     return status == VRAM_OK ? GOOD : status == VRAM_ERR_OVERFLOW ? TOO_LARGE : UNREADABLE;
 }
@@ -62,6 +91,10 @@ static const char *write_number(vram_option_type type, uint64_t value,
     }
     if (type == VRAM_OPTION_DURATION) {
         return vr_duration_write(value, text);
+    }
+    if (type == VRAM_OPTION_FRACTION) {
+        snprintf(text, VR_NUMBER_TEXT_MAX, "%g", (double)value / 1e6);
+        return text;
     }
     snprintf(text, VR_NUMBER_TEXT_MAX, "%" PRIu64, value);
     return text;
@@ -81,6 +114,8 @@ static const char *complaint(vram_option_type type, const char *text) {
         return "is neither on nor off (or true, false, yes, no, 1, 0)";
     case VRAM_OPTION_INTEGER:
         return "is no whole number";
+    case VRAM_OPTION_FRACTION:
+        return "is no fraction; write 0.85 or 85%";
     case VRAM_OPTION_SIZE:
         return "is no size; write bytes, or a unit as in 64K, 1.5GiB, 2 MB";
     default:
@@ -147,6 +182,9 @@ bool vr_option_value_read(const vram_option_info *row, const char *choices, cons
         break;
     case VRAM_OPTION_SIZE:
         verdict = verdict_of(vr_size_read(text, &value));
+        break;
+    case VRAM_OPTION_FRACTION:
+        verdict = read_fraction(text, &value);
         break;
     case VRAM_OPTION_DURATION:
         verdict = verdict_of(vr_duration_read(text, &value));

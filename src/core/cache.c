@@ -169,7 +169,8 @@ static bool bin_adopts(struct vr_cache *cache, struct vr_exact_bin *bin, uint64_
 
 bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
-    uint32_t depth = bytes > VR_LARGE_BYTES ? 1 : VR_EXACT_DEPTH;
+    uint32_t most = vr_load(&cache->pool->caps.cached_blocks, VR_RELAXED);
+    uint32_t depth = bytes > VR_LARGE_BYTES ? 1 : most;
     if (!bin_adopts(cache, bin, bytes) || bin->count >= depth) {
         return false;
     }
@@ -219,7 +220,7 @@ uint64_t vr_cache_bytes(const struct vr_cache *cache) {
 
 bool vr_pool_large_take(struct vr_pool *pool, uint64_t bytes) {
     uint64_t left = vr_load(&pool->large_left, VR_RELAXED);
-    while (left >= bytes) {
+    while ((int64_t)left >= (int64_t)bytes) { /* below 0 when limits were lowered */
         if (vr_cas_weak(&pool->large_left, &left, left - bytes, VR_RELAXED)) {
             return true;
         }

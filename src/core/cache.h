@@ -24,11 +24,11 @@
 struct vr_pool;
 
 enum {
-    VR_UNIT = 512,             /* sizes are rounded up to this */
-    VR_SMALL_UNITS = 64,       /* largest small size in units: 32 KiB */
-    VR_SMALL_DEPTH = 32,       /* blocks in a small bin */
-    VR_EXACT_BINS = 64,        /* exact bins, a power of two */
-    VR_EXACT_DEPTH = 8,        /* blocks in one, up to VR_LARGE_BYTES */
+    VR_UNIT = 512,       /* sizes are rounded up to this */
+    VR_SMALL_UNITS = 64, /* largest small size in units: 32 KiB */
+    VR_SMALL_DEPTH = 32, /* blocks in a small bin */
+    VR_EXACT_BINS = 64,  /* exact bins, a power of two */
+    VR_EXACT_DEPTH = 16, /* blocks in one, up to VR_LARGE_BYTES, if the pool's limits let it */
     VR_LARGE_BYTES = 64 << 10, /* above this a bin holds one block */
     VR_SHY_LEAST = 16384,  /* large blocks that pass by after a drain before one is kept again, */
     VR_SHY_MOST = 1 << 20, /* at most: twice as many whenever that was too early */

@@ -4,12 +4,12 @@
  *
  *  (1) Steps run in order; the first that fails ends the plan, and what the space wants taken back is
  *      done as far as the driver allows.
- *  (2) Physical memory is charged to the device's limit before the driver is asked, and uncharged after
+ *  (2) Physical memory is charged to the limits of pool and device before the driver is asked, and uncharged after
  *      it was given back, so that the limit holds at every moment.
  *  (3) A segment is in the address map for as long as it exists, whoever gave it; its record is the
  *      piece's native name.
  */
-#include "core/pool_object.h"
+#include "core/budget.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -18,14 +18,18 @@
 #include "base/size.h"
 #include "device/ops.h"
 
-uint64_t vr_pool_now(const struct vr_pool *pool) {
-    const struct vr_backend *backend = pool->device->base.backend;
+uint64_t vr_device_now(const struct vr_device_object *device) {
+    struct vr_backend *backend = device->base.backend;
     if (backend->ops->sim) {
         struct vram_sim_state state = {.size = sizeof state};
-        backend->ops->sim->state(pool->device->base.backend, &state);
+        backend->ops->sim->state(backend, &state);
         return state.clock_ns;
     }
     return vr_clock_now();
+}
+
+uint64_t vr_pool_now(const struct vr_pool *pool) {
+    return vr_device_now(pool->device);
 }
 
 static void count(struct vr_pool *pool, enum vr_pool_call call) {
@@ -163,24 +167,22 @@ static vram_status segment_release(struct vr_pool *pool, const struct vr_step *s
 /* -------------------------------------------------------------------- steps */
 
 static vram_status create(struct vr_pool *pool, struct vr_step *step) {
-    if (pool->provider.alloc) {
-        count(pool, VR_CALL_ALLOC);
-        return segment_from_provider(pool, step);
-    }
-    vram_status status = vr_charge(pool->device, step->bytes, "vram_alloc"); /* keeps (2) */
+    vram_status status = vr_budget_charge(pool, step->bytes); /* keeps (2) */
     if (status != VRAM_OK) {
         return status;
     }
     count(pool, pool->range ? VR_CALL_CREATE : VR_CALL_ALLOC);
-    if (!pool->range) {
+    if (pool->provider.alloc) {
+        status = segment_from_provider(pool, step);
+    } else if (!pool->range) {
         status = segment_from_device(pool, step);
     } else {
         status = vr_vmm_create(&pool->device->base, step->bytes, &step->piece->native);
     }
-    if (status == VRAM_OK) {
+    if (status != VRAM_OK) {
+        vr_budget_uncharge(pool, step->bytes);
+    } else if (!pool->provider.alloc) {
         vr_held_add(pool->device, step->bytes);
-    } else {
-        vr_uncharge(pool->device, step->bytes);
     }
     return status;
 }
@@ -193,9 +195,11 @@ static vram_status release(struct vr_pool *pool, const struct vr_step *step) {
     } else {
         status = segment_release(pool, step);
     }
-    if (status == VRAM_OK && !pool->provider.alloc) {
-        vr_held_sub(pool->device, step->bytes);
-        vr_uncharge(pool->device, step->bytes);
+    if (status == VRAM_OK) {
+        if (!pool->provider.alloc) {
+            vr_held_sub(pool->device, step->bytes);
+        }
+        vr_budget_uncharge(pool, step->bytes);
     }
     return status;
 }

@@ -2,7 +2,7 @@
 /*
  * foundation.c: what a pool is built on: its options, its range of addresses, its spaces.
  */
-#include "core/pool_object.h"
+#include "core/limit.h"
 
 #include "base/error.h"
 #include "base/option.h"
@@ -135,6 +135,19 @@ vram_status vr_pool_check_options(const struct vram_pool_options *options) {
     return VRAM_OK;
 }
 
+static vram_status take_limits(struct vr_pool *pool, const struct vram_pool_options *options) {
+    static const char operation[] = "vram_pool_create";
+    vram_status status =
+        options->limits ? vr_limits_take(&pool->limits, options->limits, operation) : VRAM_OK;
+    if (status == VRAM_OK && !vr_ledger_get(pool->device, operation)) {
+        status = VRAM_ERR_HOST_MEMORY;
+    }
+    if (status == VRAM_OK) {
+        vr_limit_derive(pool);
+    }
+    return status;
+}
+
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options) {
     const struct vram_device_info *info = &pool->device->base.info;
     bool vmm =
@@ -147,9 +160,10 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     }
     pool->flags = options->flags;
     snprintf(pool->name, sizeof pool->name, "%s", options->name ? options->name : "pool");
-    vr_store(&pool->large_left,
-             info->memory_bytes.known ? info->memory_bytes.value / 200 : 64 * VR_MIB, VR_RELAXED);
-    vram_status status = vmm ? reserve_range(pool, options->range_bytes) : VRAM_OK;
+    vram_status status = take_limits(pool, options);
+    if (status == VRAM_OK && vmm) {
+        status = reserve_range(pool, options->range_bytes);
+    }
     for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
         status = make_space(pool, options, (enum vr_pool_part)part);
     }

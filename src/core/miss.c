@@ -17,7 +17,7 @@
  *
  * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
  */
-#include "core/pool_object.h"
+#include "core/budget.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -119,8 +119,10 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
     struct vr_answer answer;
     vr_pool_repay(pool);
     vr_pool_sweep(pool, space);
+    vr_budget_refresh(pool, false);
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
+    vr_budget_apply(pool, space);
     pool->plans++;
     vram_status status = ask(pool, request, flags, *grown, &answer);
     vr_mutex_unlock(&pool->lock);
@@ -288,19 +290,26 @@ static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *
         return tried; /* done, or something else went wrong and is in the record */
     }
     vr_error_restore(&error);
-    return status == VRAM_ERR_NOT_READY ? VRAM_ERR_DEVICE_MEMORY : status;
+    if (status == VRAM_ERR_NOT_READY) { /* a limit stood in the way, and work that has not ended */
+        status =
+            vr_budget_get(pool).bound == VR_BOUND_NONE ? VRAM_ERR_DEVICE_MEMORY : VRAM_ERR_LIMIT;
+    }
+    return status;
 }
 
-/* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces: what is too large for the device or
-   the range as a whole is told apart from it. */
+/* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces, and VRAM_ERR_LIMIT to raise one: what is
+   too large for the device or the range as a whole is told apart from both. */
 static vram_status judge(const struct vr_pool *pool, const struct vr_request *request,
                          vram_status status) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
+    enum vr_bound bound = status == VRAM_ERR_LIMIT ? vr_budget_get(pool).bound : VR_BOUND_NONE;
+    bool limited = bound == VR_BOUND_POOL || bound == VR_BOUND_DEVICE;
+    if ((status == VRAM_ERR_FRAGMENTED || (status == VRAM_ERR_LIMIT && !limited)) &&
+        !pool->provider.alloc && memory.known && request->bytes > memory.value) {
+        return VRAM_ERR_DEVICE_MEMORY;
+    }
     if (status != VRAM_ERR_FRAGMENTED) {
         return status;
-    }
-    if (!pool->provider.alloc && memory.known && request->bytes > memory.value) {
-        return VRAM_ERR_DEVICE_MEMORY;
     }
     uint64_t most = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) / VR_PART_COUNT : 0;
     return pool->range && request->bytes > most ? VRAM_ERR_LIMIT : status;
@@ -312,6 +321,11 @@ static vram_status explain(const struct vr_pool *pool, const struct vr_request *
         return status;
     }
     status = judge(pool, request, status);
+    if (status == VRAM_ERR_LIMIT) {
+        char why[VRAM_ERROR_TEXT_MAX];
+        vr_budget_explain(pool, request->bytes, why, sizeof why);
+        return vr_fail(status, "vram_alloc", "pool \"%s\": %s", pool->name, why);
+    }
     return vr_fail(status, "vram_alloc", "pool \"%s\" has no %llu bytes to give: %s", pool->name,
                    (unsigned long long)request->bytes, vram_status_text(status));
 }

@@ -7,7 +7,7 @@
  * locked instruction of a pair is the compare-and-swap that makes a second free of the same address
  * fail (block.h (1)).
  */
-#include "core/pool_object.h"
+#include "core/limit.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -382,6 +382,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     status = vr_pool_supply(pool, &request, &block, more, &extra);
     if (status == VRAM_OK) {
         *addr = deliver(pool, queue, &request, block, more, extra);
+        vr_limit_keep(pool);
     }
     vr_pool_leave(pool, queue);
     return status;

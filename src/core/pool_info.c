@@ -241,7 +241,15 @@ static vram_status shrink(struct vr_pool *pool, int part, uint64_t keep_bytes) {
     return vr_pool_shrink(pool, pool->spaces[part], keep_bytes > other ? keep_bytes - other : 0);
 }
 
-static vram_status trim(struct vr_pool *pool, uint64_t keep_bytes) {
+vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
+    vram_status status = VRAM_OK;
+    for (int part = VR_PART_COUNT; part-- > 0 && status == VRAM_OK;) {
+        status = shrink(pool, part, keep_bytes);
+    }
+    return status;
+}
+
+vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes) {
     vram_status status = VRAM_OK;
     vr_pool_drain(pool);
     if (pool->flags & VRAM_POOL_DETERMINISTIC) {
@@ -249,10 +257,7 @@ static vram_status trim(struct vr_pool *pool, uint64_t keep_bytes) {
     } else {
         vr_pool_look(pool, true);
     }
-    for (int part = VR_PART_COUNT; part-- > 0 && status == VRAM_OK;) {
-        status = shrink(pool, part, keep_bytes);
-    }
-    return status;
+    return status == VRAM_OK ? vr_pool_shrink_to(pool, keep_bytes) : status;
 }
 
 /* Whether all blocks together could ever be live on the pool's device. */
@@ -287,7 +292,7 @@ static vram_status warm(struct vr_pool *pool, const struct vr_request *request, 
         vr_pool_return(pool, request->queue, &block, 1);
     }
     if (status != VRAM_OK) {
-        (void)trim(pool, before); /* all or nothing */
+        (void)vr_pool_trim_to(pool, before); /* all or nothing */
     }
     vr_error_restore(&error);
     return status;
@@ -324,7 +329,7 @@ vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
     if (status != VRAM_OK) {
         return status;
     }
-    status = trim(pool, keep_bytes);
+    status = vr_pool_trim_to(pool, keep_bytes);
     vr_leave(pool);
     return status;
 }

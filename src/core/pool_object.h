@@ -11,6 +11,7 @@
  *   order.c      what deterministic pools do in another way
  *   pool_info.c  look-ups, uses and pins
  *   stats.c      counters and peaks
+ *   limit.c      limits as set and as in force; budget.c: what the pool may hold now
  *
  *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
  *      a driver call: what the space wants done comes as a plan (space.h).
@@ -32,7 +33,7 @@
 #include "core/space.h"
 #include "device/address.h"
 #include "device/objects.h"
-#include "vram/pool.h"
+#include "vram/limits.h"
 
 /* Driver calls that a pool counts. */
 enum vr_pool_call {
@@ -73,6 +74,17 @@ static inline void vr_tally(vr_atomic_u64 *counter, uint64_t value) {
     vr_fetch_add(counter, value, VR_RELAXED);
 }
 
+/* The limits of a pool as numbers, UINT64_MAX where there is none; limit.h (1). */
+struct vr_caps {
+    vr_atomic_u64 turn;      /* of the ledger, when they were derived */
+    vr_atomic_u64 own_bytes; /* that the pool may hold */
+    vr_atomic_u64
+        fraction_bytes; /* that the program may hold on the device, when this pool grows */
+    vr_atomic_u64 min_free_bytes; /* to stay free on the device; 0: none */
+    vr_atomic_u64 cached_bytes;   /* held, and in no block */
+    vr_atomic_u32 cached_blocks;  /* in an exact bin */
+};
+
 enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
 
 /* The two spaces of a pool: keeps (5). */
@@ -91,6 +103,10 @@ struct vr_pool {
     vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
     vr_atomic_u64 calls[VR_CALL_COUNT];
     struct vr_tally tally;
+    struct vr_caps caps;
+    vr_atomic_u64 charged;       /* bytes taken from the driver or provider, or about to be */
+    uint64_t large_most;         /* what large_left was last set to allow; the ledger's lock */
+    struct vram_limits limits;   /* as set; the ledger's lock */
     vr_atomic_bool owned;        /* its owner's reference is there; pool_end.c (4) */
     struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
     vr_atomic_u64
@@ -129,6 +145,7 @@ vr_extent_fn vr_pool_extent;
 
 /* Now, in the device's time: a simulated device has its own; executor.c. */
 uint64_t vr_pool_now(const struct vr_pool *pool);
+uint64_t vr_device_now(const struct vr_device_object *device);
 
 /* Under the lock: a block leaves the spaces, or comes back. */
 static inline void vr_pool_out(struct vr_pool *pool, const struct vr_block *block) {
@@ -223,6 +240,11 @@ vram_status vr_pool_await(struct vr_stamp stamp, uint64_t timeout);
    they are marked, which would keep them busy for a moment. False when nothing is pending, or no queue
    could tell. No lock held. */
 bool vr_pool_look(struct vr_pool *pool, bool idle);
+
+/* Gives free memory back until at most keep_bytes are held; pool_info.c. No lock held. */
+vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes);
+/* The same of what lies in no cache. */
+vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes);
 
 /* What a pool that is being made needs for its end; pool_end.c. */
 void vr_pool_end_init(struct vr_pool *pool);

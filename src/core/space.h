@@ -181,6 +181,10 @@ vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr
    returns NULL for it. */
 vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
 
+/* From now on the space may hold that much; what it holds already stays. Plans that are open are not
+   looked at again. */
+void vr_space_limit_set(struct vr_space *space, uint64_t bytes);
+
 /* The work that must end next for more memory to be free to all: the stamp of the oldest free that
    has not passed. False when there is none. */
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp);

@@ -22,21 +22,32 @@
 
 /* --------------------------------------------------------------- accounting */
 
-vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation) {
-    uint64_t limit = device->context->limit_bytes;
+uint64_t vr_charge_limit(const struct vr_device_object *device) {
+    uint64_t option = device->context->limit_bytes;
+    uint64_t own = vr_load(&device->slot->limit_bytes, VR_RELAXED);
+    return !own || (option && option < own) ? option : own;
+}
+
+vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, uint64_t most,
+                             const char *why, const char *operation) {
     uint64_t before = vr_load(&device->slot->charged_bytes, VR_RELAXED);
     /* What is refused is never added: it must not stand in the way of others for a moment. */
-    while ((!limit || (bytes <= limit && before <= limit - bytes)) &&
-           !vr_cas_weak(&device->slot->charged_bytes, &before, before + bytes, VR_RELAXED)) {
+    while (bytes <= most && before <= most - bytes) {
+        if (vr_cas_weak(&device->slot->charged_bytes, &before, before + bytes, VR_RELAXED)) {
+            return VRAM_OK;
+        }
     }
-    if (limit && (bytes > limit || before > limit - bytes)) {
-        return vr_fail(VRAM_ERR_LIMIT, operation,
-                       "%llu bytes more would pass the limit of %llu bytes for this device (option "
-                       "device_limit); %llu are held",
-                       (unsigned long long)bytes, (unsigned long long)limit,
-                       (unsigned long long)before);
-    }
-    return VRAM_OK;
+    return vr_fail(VRAM_ERR_LIMIT, operation,
+                   "%llu bytes more would pass the limit of %llu bytes for this device (%s); %llu "
+                   "are held",
+                   (unsigned long long)bytes, (unsigned long long)most, why,
+                   (unsigned long long)before);
+}
+
+vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation) {
+    uint64_t limit = vr_charge_limit(device);
+    return vr_charge_within(device, bytes, limit ? limit : UINT64_MAX, "option device_limit",
+                            operation);
 }
 
 void vr_uncharge(struct vr_device_object *device, uint64_t bytes) {

@@ -187,6 +187,12 @@ static void context_free(void *memory) {
             context->backends[i].base.ops->stop(&context->backends[i].base);
         }
     }
+    for (uint32_t i = 0; i < context->slot_count; i++) {
+        void *ledger = vr_load(&context->slots[i].ledger, VR_ACQUIRE);
+        if (ledger) {
+            context->slots[i].ledger_free(ledger);
+        }
+    }
     vr_mem_free(context->slots);
     vr_mem_free(context->backends);
     vr_mutex_destroy(&context->lock);

@@ -43,6 +43,9 @@ struct vr_slot {
     uint32_t backend_index;
     struct vram_device_info info;
     vr_atomic_u64 charged_bytes; /* device memory held through all handles of this context */
+    vr_atomic_u64 limit_bytes;   /* the program's own limit for that; 0: none */
+    vr_atomic_ptr ledger;        /* what the tier above keeps for the device; NULL: nothing yet */
+    void (*ledger_free)(void *); /* ends it with the context; set before it */
 };
 
 struct vr_backend_state {
@@ -211,6 +214,11 @@ bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_add
 
 /* Limits and accounting; coarse.c. */
 vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation);
+/* The same with a bound of the caller's own to all that is charged; `why` names it. */
+vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, uint64_t most,
+                             const char *why, const char *operation);
+/* The hard limit for the device, the option's or the program's, whichever is less; 0: none. */
+uint64_t vr_charge_limit(const struct vr_device_object *device);
 void vr_uncharge(struct vr_device_object *device, uint64_t bytes);
 /* Returns what is held now, for vr_held_peak once the call cannot fail any more. */
 uint64_t vr_held_add(struct vr_device_object *device, uint64_t bytes);

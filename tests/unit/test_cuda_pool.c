@@ -5,6 +5,7 @@
  * threads on which another device is current. The driver counts what no correct caller does.
  */
 #include "unit/cuda_world.h"
+#include "unit/whole_device.h"
 #include "vram/pool.h"
 #include "vram/vram.h"
 
@@ -29,6 +30,7 @@ static void stage_open(struct stage *stage, uint64_t memory, const char *timeout
     assert_ok(vram_context_create(&options, &stage->context));
     assert_ok(vram_device_open(stage->context, 0, &stage->device));
     assert_ok(vram_queue_create(stage->device, NULL, &stage->queue));
+    whole_device(stage->device);
     assert_ok(vram_pool_create(stage->device, NULL, &stage->pool));
 }
 

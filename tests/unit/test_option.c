@@ -143,8 +143,8 @@ static void unknown_names_get_a_suggestion(void **state) {
     assert_refused(VRAM_ERR_INVALID, "wait_timout", "1s", "did you mean wait_timeout?");
     assert_refused(VRAM_ERR_INVALID, "Log", "warn", "did you mean log?");
     assert_refused(VRAM_ERR_INVALID, "smi", "", "did you mean sim?");
-    assert_refused(VRAM_ERR_INVALID, "zzzzzzzz", "1", "there are: backends, backend_order,");
-    assert_refused(VRAM_ERR_INVALID, "", "1", "there are: backends");
+    assert_refused(VRAM_ERR_INVALID, "zzzzzzzz", "1", "`vram info --options` lists them");
+    assert_refused(VRAM_ERR_INVALID, "", "1", "vram info --options");
     assert_refused(VRAM_ERR_INVALID, "x\n\x1b[31m", "1", "\"x??[31m\"");
     char text[8] = "kept";
     vram_option_source source = VRAM_OPTION_FROM_API;
@@ -252,6 +252,18 @@ static void reads_values_of_every_type(void **state) {
     assert_unread(VRAM_OPTION_SIZE, "1", "accepted: 2 to 100000");
     assert_reads(VRAM_OPTION_DURATION, "100us", 100000);
     assert_unread(VRAM_OPTION_DURATION, "1ms", "accepted: 2ns to 100us");
+    assert_reads(VRAM_OPTION_FRACTION, "0.05", 50000);
+    assert_reads(VRAM_OPTION_FRACTION, ".1", 100000);
+    assert_reads(VRAM_OPTION_FRACTION, "7.5%", 75000);
+    assert_reads(VRAM_OPTION_FRACTION, "0.0123456789", 12345); /* finer than it counts */
+    assert_reads(VRAM_OPTION_FRACTION, "3.%", 30000);
+    assert_unread(VRAM_OPTION_FRACTION, "0", "accepted: 2e-06 to 0.1");
+    assert_unread(VRAM_OPTION_FRACTION, "0.100001", "accepted: 2e-06 to 0.1");
+    assert_unread(VRAM_OPTION_FRACTION, "99999999999999999999999", "accepted: 2e-06 to 0.1");
+    for (size_t i = 0; i < 9; i++) {
+        const char *const none[] = {"", ".", "%", "-0.5", "nan", "inf", "0,5", "5 %", "1e-2"};
+        assert_unread(VRAM_OPTION_FRACTION, none[i], "no fraction");
+    }
     assert_reads(VRAM_OPTION_TEXT, "anything \xFF", 0);
 }
 
@@ -311,7 +323,8 @@ static void conf_problems_are_told(void **state) {
     assert_problem("VRAM_CONF: device_limit has no value; write key=value");
     assert_problem("VRAM_CONF: log has text behind the closing quote");
     assert_problem("VRAM_CONF: log is set twice; the last one counts");
-    assert_problem("VRAM_CONF: no option is called \"zzzzzzzz\"; there are: backends");
+    assert_problem(
+        "VRAM_CONF: no option is called \"zzzzzzzz\"; `vram info --options` lists them all");
     assert_problem("\"memory\"; a value with commas needs quotes, as in sim=\"a,b\"");
     assert_problem("\"host\"; a value with commas needs quotes, as in backends=\"a,b\"");
     assert_problem("VRAM_CONF: cuda_library has a quote that is never closed");
@@ -329,11 +342,11 @@ static void torn_text_is_told_piece_by_piece(void **state) {
     assert_problem("\"memory\"; a value with commas needs quotes, as in sim");
     assert_problem("\"profile\"; a value with commas needs quotes, as in sim");
     assert_problem("\"devicelimit\"; did you mean device_limit?"); /* nearly a name after all */
-    assert_problem("\"memory\"; there are:"); /* a level has no commas to quote */
+    assert_problem("\"memory\"; `vram info --options`"); /* a level has no commas to quote */
     set_variable("VRAM_CONF", "sim=devices=2,memory=\"8G\",profile=h200");
     assert_problem("\"profile\"; a value with commas needs quotes, as in sim");
     set_variable("VRAM_CONF", "sim=\"devices=2\",memory=8G");
-    assert_problem("\"memory\"; there are:");
+    assert_problem("\"memory\"; `vram info --options`");
 }
 
 static void unknown_variables_are_told(void **state) {

@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "unit/whole_device.h"
+
 #define KIB UINT64_C(1024)
 #define MIB (1024 * KIB)
 
@@ -37,6 +39,7 @@ static struct rig rig_make_with(const char *backend, const char *sim,
     assert_int_equal(vram_device_open(rig.context, 0, &rig.device), VRAM_OK);
     assert_int_equal(vram_queue_create(rig.device, NULL, &rig.queue), VRAM_OK);
     assert_int_equal(vram_queue_create(rig.device, NULL, &rig.other), VRAM_OK);
+    whole_device(rig.device);
     assert_int_equal(vram_pool_create(rig.device, options, &rig.pool), VRAM_OK);
     return rig;
 }

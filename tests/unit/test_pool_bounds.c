@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "edge_values.h"
+#include "unit/whole_device.h"
 
 #define assert_ok(call) assert_int_equal(call, VRAM_OK)
 #define MIB             (UINT64_C(1) << 20)
@@ -62,6 +63,7 @@ static struct world world_make(const char *sim, uint32_t flags) {
     assert_ok(vram_context_create(&options, &world.context));
     assert_ok(vram_device_open(world.context, 0, &world.device));
     assert_ok(vram_queue_create(world.device, NULL, &world.queue));
+    whole_device(world.device);
     assert_ok(vram_pool_create(world.device, &wishes, &world.pool));
     assert_ok(vram_alloc(world.pool, 3000, world.queue, &world.addr));
     world.before = stats_of(world.pool);

@@ -6,6 +6,7 @@
  */
 #include "unit/child.h"
 #include "unit/device_world.h"
+#include "unit/whole_device.h"
 #include "vram/pool.h"
 
 #include <pthread.h>
@@ -289,6 +290,7 @@ static void tiny_devices_give_what_they_have(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct rig rig = rig_make("sim", rows[i].sim);
+        whole_device(rig.device);
         vram_pool *pool = pool_of(&rig, NULL);
         const uint64_t sizes[] = {rows[i].small, rows[i].large};
         for (int n = 0; n < 6; n++) {

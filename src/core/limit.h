@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * limit.h: limits as they were set, what is in force of them, and the ledger that a device has for all
+ * its pools.
+ *
+ *      vr_slot (device tier) --> vr_ledger    one per device of a context, for all handles on it
+ *                                   limits    as vram_device_limits_set has them, 0 where not set
+ *                                   sample    how much memory was free when the device was last asked
+ *      vr_pool                      limits    as its options or vram_pool_limits_set have them
+ *                                   caps      what follows for it: budget.h
+ *
+ *  (1) limits of pools and devices are read and written under the ledger's lock; caps are atomics that
+ *      whoever finds them out of date derives anew.
+ *  (2) A ledger is made when it is first asked for and ends with the context, after all devices.
+ */
+#ifndef VR_LIMIT_H
+#define VR_LIMIT_H
+
+#include "core/pool_object.h"
+#include "vram/limits.h"
+
+/* Device memory as the driver told it last. */
+struct vr_sample {
+    vram_value free, total; /* bytes */
+    uint64_t at_ns;         /* when, in the device's time */
+};
+
+struct vr_ledger {
+    struct vr_slot *slot;
+    uint64_t sample_ns;   /* option memory_sample, at creation */
+    vr_atomic_u64 turn;   /* goes up whenever limits change; starts with 1 */
+    vr_atomic_u64 due_ns; /* when the next sample may be taken; 0: none was */
+    vr_atomic_u64 room;   /* charged and free together, at the last sample; UINT64_MAX: unknown */
+    struct vr_mutex lock; /* guards the rest */
+    struct vram_limits limits;
+    struct vr_sample sample;
+};
+
+/* The ledger of the device, made if need be; NULL with the error set when host memory is out. */
+struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *operation);
+/* The same once there is one: every pool's device has it. */
+struct vr_ledger *vr_ledger_of(const struct vr_device_object *device);
+
+/* Checks limits of whatever version and writes them as they are kept: fractions inside 0.1 to 1. */
+vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *from,
+                           const char *operation);
+
+/* What is in force: `own` if set, else `parent` (NULL: none), else options and preset; never looser than
+   `parent` or the environment. `total`: the device's memory. */
+void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *parent,
+                       vram_value total, struct vram_limits *effective);
+
+/* Finds out the pool's caps again if limits have changed since. No lock held. */
+void vr_limit_derive(struct vr_pool *pool);
+
+/* Gives memory back of which the pool holds more than it may keep for later. No lock held. */
+void vr_limit_keep(struct vr_pool *pool);
+
+/* Calls `visit` for every pool of the device, on whatever handle, with a reference and no lock held. */
+void vr_pools_visit(struct vr_device_object *device, void (*visit)(struct vr_pool *, void *),
+                    void *user);
+
+#endif

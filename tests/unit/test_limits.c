@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_limits.c: what pools may hold: presets, fractions, what is left free, hard limits, limits that are
+ * lowered, and the environment's word.
+ */
+#include "unit/device_world.h"
+#include "vram/limits.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define KIB  UINT64_C(1024)
+#define GIB  (UINT64_C(1) << 30)
+#define NONE VRAM_LIMIT_NONE
+
+static vram_pool_stats stats_of(vram_pool *pool) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    return stats;
+}
+
+static vram_limits limits_of(vram_pool *pool) {
+    vram_limits limits = {.size = sizeof limits};
+    assert_ok(vram_pool_limits_get(pool, &limits));
+    return limits;
+}
+
+static vram_pool *pool_with(vram_device *device, vram_limits limits) {
+    vram_pool *pool;
+    vram_pool_options options = {.size = sizeof options, .limits = &limits};
+    limits.size = sizeof limits;
+    assert_ok(vram_pool_create(device, &options, &pool));
+    return pool;
+}
+
+static vram_status set_limits(vram_pool *pool, vram_limits limits) {
+    limits.size = sizeof limits;
+    return vram_pool_limits_set(pool, &limits);
+}
+
+/* Takes blocks until one is refused; how many bytes that were. */
+static uint64_t fill(vram_pool *pool, uint64_t size, vram_queue *queue, vram_status *status) {
+    uint64_t bytes = 0;
+    vram_addr addr;
+    while ((*status = vram_alloc(pool, size, queue, &addr)) == VRAM_OK) {
+        bytes += size;
+    }
+    return bytes;
+}
+
+static void set_environment(const char *name, const char *text) {
+    assert_int_equal(setenv(name, text, 1), 0);
+    vr_option_reset();
+}
+
+static int clean_environment(void **state) {
+    static const char *const names[] = {
+        "VRAM_PRESET",       "VRAM_MEMORY_FRACTION", "VRAM_MIN_FREE",      "VRAM_POOL_LIMIT",
+        "VRAM_DEVICE_LIMIT", "VRAM_CACHED_LIMIT",    "VRAM_CACHED_BLOCKS", "VRAM_MEMORY_SAMPLE"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        unsetenv(names[i]);
+    }
+    vr_option_reset();
+    return nothing_left(state);
+}
+
+/* ----------------------------------------------------------------------- presets */
+
+/* The numbers of the presets, and those of a pool and a device that nobody has said anything about. */
+static void acceptance_07_defaults_and_presets(void **state) {
+    static const struct {
+        vram_preset preset;
+        double fraction;
+        uint64_t free_mib;
+        uint32_t blocks;
+        vram_switch tracking, fallback;
+    } rows[] = {
+        {VRAM_PRESET_DEFAULT, 0.9, 512, 8, VRAM_SWITCH_DEFAULT, VRAM_SWITCH_ON},
+        {VRAM_PRESET_INFERENCE, 0.95, 256, 4, VRAM_SWITCH_OFF, VRAM_SWITCH_ON},
+        {VRAM_PRESET_TRAINING, 0.8, 1024, 16, VRAM_SWITCH_DEFAULT, VRAM_SWITCH_OFF},
+        {VRAM_PRESET_CONSTRAINED, 0.7, 128, 2, VRAM_SWITCH_OFF, VRAM_SWITCH_ON},
+    };
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        vram_limits limits = {.size = sizeof limits};
+        assert_ok(vram_preset_get(rows[i].preset, &limits));
+        assert_true(limits.fraction == rows[i].fraction);
+        assert_int_equal(limits.min_free_bytes, rows[i].free_mib * MIB);
+        assert_int_equal(limits.cached_blocks, rows[i].blocks);
+        assert_int_equal(limits.tracking, rows[i].tracking);
+        assert_int_equal(limits.cpu_fallback, rows[i].fallback);
+        assert_true(limits.hard_bytes == NONE && limits.cached_bytes == NONE);
+    }
+    struct rig rig = rig_make("sim", "memory=80G");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){0});
+    vram_limits limits = limits_of(pool), whole = {.size = sizeof whole};
+    assert_true(limits.fraction == 0.9);
+    assert_int_equal(limits.min_free_bytes, 512 * MIB);
+    assert_int_equal(limits.cached_blocks, 8);
+    assert_true(limits.hard_bytes == NONE && limits.cached_bytes == NONE);
+    assert_int_equal(limits.cpu_fallback, VRAM_SWITCH_ON);
+    assert_int_not_equal(limits.tracking, VRAM_SWITCH_DEFAULT); /* one or the other, by the build */
+    assert_ok(vram_device_limits_get(rig.device, &whole));
+    assert_memory_equal(&whole, &limits, sizeof whole);
+    rig_end_clean(&rig);
+}
+
+/* What is set after a preset counts, whatever the order; what lies outside is moved to the nearer end. */
+static void acceptance_07_clamp_and_order(void **state) {
+    static const double given[] = {0.5, 1e-9, 0.05, 0.1, 1.0, 1.5, 1e300};
+    static const double kept[] = {0.5, 0.1, 0.1, 0.1, 1.0, 1.0, 1.0};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=80G");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){0});
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        assert_ok(set_limits(pool, (vram_limits){.fraction = given[i]}));
+        assert_true(limits_of(pool).fraction == kept[i]);
+    }
+    vram_limits built = {.size = sizeof built};
+    assert_ok(vram_preset_get(VRAM_PRESET_CONSTRAINED, &built));
+    built.min_free_bytes = GIB;
+    built.fraction = 0.8;
+    assert_ok(set_limits(pool, built));
+    vram_limits limits = limits_of(pool);
+    assert_true(limits.fraction == 0.8 && limits.min_free_bytes == GIB);
+    assert_int_equal(limits.cached_blocks, 2);
+    assert_int_equal(limits.tracking, VRAM_SWITCH_OFF);
+    assert_ok(
+        set_limits(pool, (vram_limits){0})); /* what is not set any more is the default's again */
+    assert_true(limits_of(pool).fraction == 0.9);
+    rig_end_clean(&rig);
+}
+
+static void the_environment_is_a_ceiling(void **state) {
+    (void)state;
+    set_environment("VRAM_MEMORY_FRACTION", "50%");
+    set_environment("VRAM_MIN_FREE", "2G");
+    set_environment("VRAM_POOL_LIMIT", "10G");
+    set_environment("VRAM_CACHED_LIMIT", "1G");
+    set_environment("VRAM_CACHED_BLOCKS", "3");
+    struct rig rig = rig_make("sim", "memory=80G");
+    vram_pool *plain = pool_with(rig.device, (vram_limits){0});
+    vram_pool *bold = pool_with(rig.device, (vram_limits){.fraction = 1,
+                                                          .min_free_bytes = NONE,
+                                                          .hard_bytes = NONE,
+                                                          .cached_bytes = NONE,
+                                                          .cached_blocks = 16});
+    vram_pool *shy = pool_with(rig.device, (vram_limits){.fraction = 0.2,
+                                                         .min_free_bytes = 3 * GIB,
+                                                         .hard_bytes = GIB,
+                                                         .cached_bytes = MIB,
+                                                         .cached_blocks = 1});
+    for (int i = 0; i < 2; i++) {
+        vram_limits limits = limits_of(i ? bold : plain);
+        assert_true(limits.fraction == 0.5);
+        assert_int_equal(limits.min_free_bytes, 2 * GIB);
+        assert_int_equal(limits.hard_bytes, 10 * GIB);
+        assert_int_equal(limits.cached_bytes, GIB);
+        assert_int_equal(limits.cached_blocks, 3);
+    }
+    vram_limits limits = limits_of(shy);
+    assert_true(limits.fraction == 0.2);
+    assert_int_equal(limits.min_free_bytes, 3 * GIB);
+    assert_int_equal(limits.hard_bytes, GIB);
+    assert_int_equal(limits.cached_bytes, MIB);
+    assert_int_equal(limits.cached_blocks, 1);
+    assert_int_equal(vram_option_set("memory_fraction", "0.6"), VRAM_ERR_LIMIT);
+    rig_end_clean(&rig);
+}
+
+static void presets_come_from_the_environment_too(void **state) {
+    (void)state;
+    set_environment("VRAM_PRESET", "constrained");
+    struct rig rig = rig_make("sim", "memory=80G");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){0});
+    vram_limits limits = limits_of(pool);
+    assert_true(limits.fraction == 0.7);
+    assert_int_equal(limits.min_free_bytes, 128 * MIB);
+    assert_int_equal(limits.cached_blocks, 2);
+    assert_int_equal(limits.tracking, VRAM_SWITCH_OFF);
+    assert_ok(set_limits(pool, (vram_limits){.fraction = 0.95, .cached_blocks = 8}));
+    assert_true(limits_of(pool).fraction ==
+                0.7); /* of what the environment set, nothing is lifted */
+    assert_int_equal(limits_of(pool).cached_blocks, 2);
+    assert_ok(vram_pool_destroy(pool));
+    set_environment("VRAM_MEMORY_FRACTION", "0.85"); /* and its more precise word counts */
+    pool = pool_with(rig.device, (vram_limits){0});
+    assert_true(limits_of(pool).fraction == 0.85);
+    rig_end_clean(&rig);
+}
+
+/* --------------------------------------------------- fraction, and what stays free */
+
+/* All that may be held is, and not a byte more; segments come whole, and some of their ends are no use. */
+static void expect_filled(vram_pool *pool, uint64_t filled, uint64_t most) {
+    vram_pool_stats stats = stats_of(pool);
+    assert_true(stats.peak_reserved_bytes <= most);
+    assert_true(filled <= most && filled >= (stats.driver_allocs ? most / 4 * 3 : most));
+}
+
+static void acceptance_10_fraction_is_enforced(void **state) {
+    static const char *const sims[] = {"memory=1G", "memory=1G,vmm=off", "memory=1G,info=off"};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        vram_status status;
+        vram_addr coarse;
+        struct rig rig = rig_make("sim", sims[i]);
+        vram_pool *pool = pool_with(rig.device, (vram_limits){.fraction = 0.5});
+        uint64_t filled = fill(pool, 4 * MIB, rig.queue, &status);
+        assert_int_equal(status, VRAM_ERR_LIMIT);
+        assert_non_null(strstr(vram_error_get()->text, "memory_fraction"));
+        expect_filled(pool, filled, 512 * MIB);
+        /* What else the program has there counts, and is not itself bound by it. */
+        vram_pool *other = pool_with(rig.device, (vram_limits){.fraction = 0.75});
+        assert_ok(vram_device_alloc(rig.device, 128 * MIB, VRAM_MEMORY_DEVICE, &coarse));
+        expect_filled(other, fill(other, 4 * MIB, rig.queue, &status), 128 * MIB);
+        assert_int_equal(status, VRAM_ERR_LIMIT);
+        assert_ok(vram_device_free(rig.device, coarse));
+        assert_true(fill(other, 4 * MIB, rig.queue, &status) >= 96 * MIB);
+        rig_end_clean(&rig);
+    }
+}
+
+static void acceptance_10_min_free_is_enforced(void **state) {
+    static const char *const sims[] = {"memory=1G", "memory=1G,vmm=off"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        vram_status status;
+        struct rig rig = rig_make("sim", sims[i]);
+        vram_pool *pool =
+            pool_with(rig.device, (vram_limits){.fraction = 1, .min_free_bytes = 700 * MIB});
+        uint64_t filled = fill(pool, 4 * MIB, rig.queue, &status);
+        assert_int_equal(status, VRAM_ERR_LIMIT);
+        assert_non_null(strstr(vram_error_get()->text, "min_free"));
+        expect_filled(pool, filled, 324 * MIB);
+        assert_true(sim_state(&rig).live_bytes <= 324 * MIB);
+        rig_end_clean(&rig);
+    }
+}
+
+/* On a small device the default leaves 1/16 free, not all of 512 MiB; what is said is taken as said. */
+static void by_default_a_sixteenth_stays_free(void **state) {
+    vram_status status;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){.fraction = 1});
+    assert_int_equal(limits_of(pool).min_free_bytes, 4 * MIB);
+    assert_int_equal(fill(pool, 2 * MIB, rig.queue, &status), 60 * MIB);
+    assert_int_equal(status, VRAM_ERR_LIMIT);
+    assert_ok(vram_pool_destroy(pool));
+    pool = pool_with(rig.device, (vram_limits){.fraction = 1, .min_free_bytes = 512 * MIB});
+    assert_int_equal(fill(pool, 2 * MIB, rig.queue, &status), 0); /* more than there is */
+    assert_int_equal(status, VRAM_ERR_LIMIT);
+    assert_non_null(strstr(vram_error_get()->text, "min_free"));
+    assert_ok(set_limits(pool, (vram_limits){.fraction = 1, .min_free_bytes = NONE}));
+    assert_int_equal(fill(pool, 2 * MIB, rig.queue, &status), 64 * MIB);
+    assert_int_equal(status, VRAM_ERR_DEVICE_MEMORY); /* no limit stands in the way now */
+    rig_end_clean(&rig);
+}
+
+/* What no limit could help is told as what it is. */
+static void more_than_the_device_has_is_no_matter_of_limits(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){0});
+    assert_int_equal(vram_alloc(pool, 65 * MIB, rig.queue, &addr), VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(set_limits(pool, (vram_limits){.hard_bytes = 8 * MIB}));
+    assert_int_equal(vram_alloc(pool, 65 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
+    rig_end_clean(&rig);
+}
+
+/* The simulated driver's calls of one kind that it remembers. */
+static unsigned calls_of(struct rig *rig, vram_sim_call call) {
+    vram_sim_entry entry;
+    unsigned count = 0;
+    for (uint64_t back = 0; vram_sim_journal_get(rig->context, back, &entry) == VRAM_OK; back++) {
+        count += entry.call == call;
+    }
+    return count;
+}
+
+/* Misses by the thousand ask once in the time of a sample, and not at all where nothing hangs on it. */
+static void the_device_is_asked_on_a_timer(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=8G,journal=65536");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){0});
+    unsigned before = calls_of(&rig, VRAM_SIM_MEMORY_INFO);
+    for (int i = 0; i < 1000; i++) {
+        assert_ok(vram_alloc(pool, 2 * MIB, rig.queue, &addr));
+    }
+    assert_int_equal(calls_of(&rig, VRAM_SIM_MEMORY_INFO) - before, 1);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(vram_sim_clock_advance(rig.context, SECOND));
+        assert_ok(vram_alloc(pool, 300 * MIB, rig.queue, &addr));
+        assert_ok(vram_alloc(pool, 300 * MIB, rig.queue, &addr));
+    }
+    assert_int_equal(calls_of(&rig, VRAM_SIM_MEMORY_INFO) - before, 4);
+    vram_pool *careless =
+        pool_with(rig.device, (vram_limits){.fraction = 1, .min_free_bytes = NONE});
+    assert_ok(vram_sim_clock_advance(rig.context, SECOND));
+    assert_ok(vram_alloc(careless, 300 * MIB, rig.queue, &addr));
+    assert_int_equal(calls_of(&rig, VRAM_SIM_MEMORY_INFO) - before, 4);
+    rig_end_clean(&rig);
+}
+
+/* A driver that does not say how much is free is believed to have said it before, or nothing. */
+static void a_device_that_does_not_tell_limits_nothing(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool =
+        pool_with(rig.device, (vram_limits){.fraction = 1, .min_free_bytes = 900 * MIB});
+    fault(&rig, VRAM_SIM_MEMORY_INFO, 1, true, VRAM_SIM_NOT_SUPPORTED);
+    assert_ok(vram_alloc(pool, 500 * MIB, rig.queue, &addr));
+    expect_no_record();
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    assert_ok(vram_sim_clock_advance(rig.context, SECOND));
+    assert_int_equal(vram_alloc(pool, 2 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------- hard limits */
+
+static void hard_limits_of_pools(void **state) {
+    static const char *const sims[] = {"memory=1G", "memory=1G,vmm=off", "memory=1G,alias=off"};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        vram_status status;
+        vram_addr addr;
+        struct rig rig = rig_make("sim", sims[i]);
+        vram_pool *pool = pool_with(rig.device, (vram_limits){.hard_bytes = 32 * MIB});
+        for (int round = 0; round < 3; round++) { /* small blocks and large ones share it */
+            assert_ok(vram_alloc(pool, 30 * MIB, rig.queue, &addr));
+            assert_int_equal(vram_alloc(pool, 3 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
+            assert_non_null(strstr(vram_error_get()->text, "pool_limit"));
+            assert_ok(vram_free(pool, addr, rig.queue));
+            uint64_t small = 0;
+            vram_addr first = 0, list[1200];
+            while ((status = vram_alloc(pool, 32 * KIB, rig.queue, &addr)) == VRAM_OK) {
+                first = first ? first : addr;
+                list[small++] = addr;
+            }
+            assert_int_equal(status, VRAM_ERR_LIMIT);
+            assert_true(small >= 1000); /* of 1024 */
+            while (small) {
+                assert_ok(vram_free(pool, list[--small], rig.queue));
+            }
+        }
+        assert_true(stats_of(pool).peak_reserved_bytes <= 32 * MIB);
+        rig_end_clean(&rig);
+    }
+}
+
+static vram_status provide(void *user, uint64_t bytes, vram_addr *addr) {
+    uint64_t *next = user;
+    *addr = *next;
+    *next += bytes;
+    return VRAM_OK;
+}
+
+static vram_status take_back(void *user, vram_addr addr, uint64_t bytes) {
+    (void)user, (void)addr, (void)bytes;
+    return VRAM_OK;
+}
+
+/* A provider's memory is no device's: only what the program says of the pool holds. */
+static void hard_limits_of_pools_on_providers(void **state) {
+    uint64_t next = UINT64_C(1) << 45;
+    vram_provider provider = {
+        .size = sizeof provider, .user = &next, .alloc = provide, .free = take_back};
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 256 * MIB};
+    vram_pool_options options = {.size = sizeof options, .provider = &provider, .limits = &limits};
+    vram_status status;
+    vram_pool *pool;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    assert_int_equal(fill(pool, 2 * MIB, NULL, &status), 256 * MIB);
+    assert_int_equal(status, VRAM_ERR_LIMIT);
+    rig_end_clean(&rig);
+}
+
+/* All that is taken from a device, through whatever handle and by whatever call. */
+static void hard_limits_of_devices(void **state) {
+    vram_status status;
+    vram_addr coarse;
+    vram_device *again;
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 64 * MIB}, seen = limits;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_device_limits_set(rig.device, &limits));
+    assert_ok(vram_device_open(rig.context, 0, &again));
+    assert_ok(vram_device_limits_get(again, &seen));
+    assert_int_equal(seen.hard_bytes, 64 * MIB);
+    vram_pool *pool = pool_with(rig.device, (vram_limits){0});
+    vram_pool *other = pool_with(again, (vram_limits){0});
+    assert_ok(vram_device_alloc(again, 16 * MIB, VRAM_MEMORY_DEVICE, &coarse));
+    assert_int_equal(fill(pool, 2 * MIB, rig.queue, &status), 48 * MIB);
+    assert_int_equal(status, VRAM_ERR_LIMIT);
+    assert_non_null(strstr(vram_error_get()->text, "device_limit"));
+    assert_int_equal(fill(other, 2 * MIB, NULL, &status), 0);
+    assert_int_equal(vram_device_alloc(again, MIB, VRAM_MEMORY_DEVICE, &coarse), VRAM_ERR_LIMIT);
+    limits.hard_bytes = 0; /* not set any more */
+    assert_ok(vram_device_limits_set(again, &limits));
+    assert_int_equal(fill(other, 2 * MIB, NULL, &status), 856 * MIB); /* nine tenths */
+    vram_device_close(again);
+    rig_end_clean(&rig);
+}
+
+/* ---------------------------------------------------------------------- lowering */
+
+/* Free memory goes back at once, live memory stays, and nothing more is given until it fits again. */
+static void lowering_trims_and_keeps_what_is_live(void **state) {
+    static const char *const sims[] = {"memory=1G", "memory=1G,vmm=off"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        vram_addr kept[8], loose[8], addr;
+        struct rig rig = rig_make("sim", sims[i]);
+        vram_pool *pool = pool_with(rig.device, (vram_limits){.hard_bytes = 256 * MIB});
+        for (int n = 0; n < 8; n++) {
+            assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &kept[n]));
+        }
+        for (int n = 0; n < 8; n++) {
+            assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &loose[n]));
+        }
+        for (int n = 0; n < 8; n++) {
+            assert_ok(vram_free(pool, loose[n], rig.queue));
+        }
+        assert_ok(vram_queue_wait(rig.queue, SECOND));
+        assert_ok(set_limits(pool, (vram_limits){.hard_bytes = 160 * MIB})); /* it can be met */
+        assert_true(stats_of(pool).reserved_bytes <= 160 * MIB);
+        assert_int_equal(set_limits(pool, (vram_limits){.hard_bytes = 64 * MIB}), VRAM_ERR_LIMIT);
+        assert_int_equal(limits_of(pool).hard_bytes, 64 * MIB); /* in force all the same */
+        assert_int_equal(stats_of(pool).reserved_bytes, 128 * MIB);
+        assert_int_equal(stats_of(pool).live_blocks, 8);
+        assert_int_equal(vram_alloc(pool, 2 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
+        for (int n = 0; n < 6; n++) {
+            assert_ok(vram_free(pool, kept[n], rig.queue));
+        }
+        assert_ok(vram_queue_wait(rig.queue, SECOND));
+        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(
+            vram_alloc(pool, 32 * MIB, rig.queue, &addr)); /* with the two it is at the limit */
+        assert_int_equal(vram_alloc(pool, 2 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
+        rig_end_clean(&rig);
+    }
+}
+
+/* Lowered for a device: every pool of it gives back what it can. */
+static void lowering_a_devices_limit_trims_all_its_pools(void **state) {
+    vram_addr addr, live;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pools[3];
+    for (int i = 0; i < 3; i++) {
+        pools[i] = pool_with(rig.device, (vram_limits){0});
+        assert_ok(vram_alloc(pools[i], 10 * MIB, rig.queue, &live));
+        assert_ok(vram_alloc(pools[i], 100 * MIB, rig.queue, &addr));
+        assert_ok(vram_free(pools[i], addr, rig.queue));
+    }
+    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 40 * MIB};
+    assert_ok(vram_device_limits_set(rig.device, &limits));
+    assert_true(sim_state(&rig).live_bytes <= 40 * MIB);
+    limits.hard_bytes = 20 * MIB;
+    assert_int_equal(vram_device_limits_set(rig.device, &limits), VRAM_ERR_LIMIT);
+    assert_int_equal(sim_state(&rig).live_bytes, 30 * MIB);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(vram_alloc(pools[i], 2 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
+    }
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------------ cached */
+
+static void cached_bytes_are_given_back_when_memory_is_taken(void **state) {
+    vram_addr addrs[8], addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){.cached_bytes = 20 * MIB});
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &addrs[i]));
+    }
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_free(pool, addrs[i], rig.queue));
+    }
+    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_int_equal(stats_of(pool).reserved_bytes, 128 * MIB); /* a free calls no driver */
+    assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &addr));
+    vram_pool_stats stats = stats_of(pool);
+    assert_true(stats.reserved_bytes - stats.allocated_bytes <= 20 * MIB + 16 * MIB);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_ok(set_limits(pool, (vram_limits){.cached_bytes = 1}));
+    assert_int_equal(stats_of(pool).reserved_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+/* How many blocks of a size above 32 KiB a thread keeps at hand. */
+static void cached_blocks_bound_what_a_thread_keeps(void **state) {
+    static const uint32_t given[] = {1, 4, 8, 16, UINT32_MAX}, kept[] = {1, 4, 8, 16, 16};
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        vram_addr addrs[20];
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_with(rig.device, (vram_limits){.cached_blocks = given[i]});
+        for (int n = 0; n < 20; n++) {
+            assert_ok(vram_alloc(pool, 40 * KIB, rig.queue, &addrs[n]));
+        }
+        for (int n = 0; n < 20; n++) {
+            assert_ok(vram_free(pool, addrs[n], rig.queue));
+        }
+        assert_int_equal(stats_of(pool).cached_bytes, kept[i] * 40 * KIB);
+        assert_int_equal(stats_of(pool).returns, kept[i]);
+        rig_end_clean(&rig);
+    }
+}
+
+/* ------------------------------------------------------------------------- races */
+
+struct worker {
+    pthread_t thread;
+    vram_pool *pool;
+    vram_queue *queue;
+    unsigned seed;
+    atomic_int *stop;
+    atomic_uint_fast64_t refused;
+};
+
+static void *work(void *argument) {
+    struct worker *worker = argument;
+    vram_addr held[16] = {0};
+    while (!atomic_load(worker->stop)) {
+        worker->seed = worker->seed * 1664525 + 1013904223;
+        unsigned slot = (worker->seed >> 8) % 16;
+        vram_free(worker->pool, held[slot], worker->queue);
+        held[slot] = 0;
+        uint64_t size = (worker->seed >> 12) % (4 * MIB);
+        vram_status status = vram_alloc(worker->pool, size, worker->queue, &held[slot]);
+        worker->refused += status == VRAM_ERR_LIMIT;
+    }
+    for (int i = 0; i < 16; i++) {
+        vram_free(worker->pool, held[i], worker->queue);
+    }
+    return NULL;
+}
+
+static bool all_were_refused(struct worker *crew, int count) {
+    bool all = true;
+    for (int i = 0; i < count; i++) {
+        all = all && atomic_load(&crew[i].refused) > 0;
+    }
+    return all;
+}
+
+/* Several plans at once, each within the limit, are so together too, whoever moves it meanwhile. */
+static void threads_together_stay_below(void **state) {
+    enum { CREW = 4, ROUNDS = 60 };
+    struct worker crew[CREW];
+    atomic_int stop = 0;
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "1ms"));
+    struct rig rig = rig_make("sim", "memory=1G,lag=10");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){.hard_bytes = 64 * MIB});
+    for (int i = 0; i < CREW; i++) {
+        crew[i] = (struct worker){.pool = pool, .seed = (unsigned)i + 1, .stop = &stop};
+        assert_ok(vram_queue_create(rig.device, NULL, &crew[i].queue));
+        assert_int_equal(pthread_create(&crew[i].thread, NULL, work, &crew[i]), 0);
+    }
+    for (int i = 0; i < ROUNDS || !all_were_refused(crew, CREW); i++) {
+        uint64_t most = (i % 3 == 2 ? 32 : 64) * MIB;
+        vram_status status = set_limits(pool, (vram_limits){.hard_bytes = most});
+        assert_true(status == VRAM_OK || (most == 32 * MIB && status == VRAM_ERR_LIMIT));
+        assert_true(stats_of(pool).reserved_bytes <= 64 * MIB);
+        assert_true(sim_state(&rig).live_bytes <= 64 * MIB);
+    }
+    atomic_store(&stop, 1);
+    for (int i = 0; i < CREW; i++) {
+        pthread_join(crew[i].thread, NULL);
+    }
+    assert_true(stats_of(pool).peak_reserved_bytes <= 64 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* --------------------------------------------------------------------- bad input */
+
+static void bad_limits_are_refused_and_change_nothing(void **state) {
+    static const double fractions[] = {-0.1, -1e-300, NAN, INFINITY, -INFINITY};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_with(rig.device, (vram_limits){.fraction = 0.6}), *none = NULL;
+    for (size_t i = 0; i < 5; i++) {
+        vram_limits limits = {.size = sizeof limits, .fraction = fractions[i]};
+        vram_pool_options options = {.size = sizeof options, .limits = &limits};
+        assert_int_equal(vram_pool_limits_set(pool, &limits), VRAM_ERR_INVALID);
+        assert_non_null(strstr(vram_error_get()->text, "fraction"));
+        assert_int_equal(vram_device_limits_set(rig.device, &limits), VRAM_ERR_INVALID);
+        assert_int_equal(vram_pool_create(rig.device, &options, &none), VRAM_ERR_INVALID);
+        assert_null(none);
+    }
+    assert_int_equal(set_limits(pool, (vram_limits){.tracking = (vram_switch)3}), VRAM_ERR_INVALID);
+    assert_int_equal(set_limits(pool, (vram_limits){.cpu_fallback = (vram_switch)-1}),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_limits_set(pool, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_limits_get(pool, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_limits_set(rig.device, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_limits_get(rig.device, NULL), VRAM_ERR_INVALID);
+    vram_limits small = {.size = 4};
+    assert_int_equal(vram_pool_limits_set(pool, &small), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_limits_get(pool, &small), VRAM_ERR_INVALID);
+    assert_int_equal(vram_preset_get((vram_preset)4, &(vram_limits){.size = sizeof(vram_limits)}),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_preset_get((vram_preset)-1, &(vram_limits){.size = sizeof(vram_limits)}),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_preset_get(VRAM_PRESET_DEFAULT, NULL), VRAM_ERR_INVALID);
+    assert_true(limits_of(pool).fraction == 0.6);
+    rig_end_clean(&rig);
+}
+
+/* Host memory runs out at every place in turn: a pool or a device's limits are made whole or not at all. */
+static void without_host_memory_nothing_is_half_made(void **state) {
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 64 * MIB};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,devices=2");
+    for (uint64_t nth = 1;; nth++) {
+        vr_mem_fail_at(nth, false);
+        vram_status status = vram_device_limits_set(rig.other, &limits);
+        uint64_t failed = vr_mem_failed();
+        vr_mem_fail_at(0, false);
+        if (!failed) {
+            assert_ok(status);
+            break;
+        }
+        assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
+    }
+    rig_end_clean(&rig);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, clean_environment)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(acceptance_07_defaults_and_presets),
+        HERE(acceptance_07_clamp_and_order),
+        HERE(the_environment_is_a_ceiling),
+        HERE(presets_come_from_the_environment_too),
+        HERE(acceptance_10_fraction_is_enforced),
+        HERE(acceptance_10_min_free_is_enforced),
+        HERE(by_default_a_sixteenth_stays_free),
+        HERE(more_than_the_device_has_is_no_matter_of_limits),
+        HERE(the_device_is_asked_on_a_timer),
+        HERE(a_device_that_does_not_tell_limits_nothing),
+        HERE(hard_limits_of_pools),
+        HERE(hard_limits_of_pools_on_providers),
+        HERE(hard_limits_of_devices),
+        HERE(lowering_trims_and_keeps_what_is_live),
+        HERE(lowering_a_devices_limit_trims_all_its_pools),
+        HERE(cached_bytes_are_given_back_when_memory_is_taken),
+        HERE(cached_blocks_bound_what_a_thread_keeps),
+        HERE(threads_together_stay_below),
+        HERE(bad_limits_are_refused_and_change_nothing),
+        HERE(without_host_memory_nothing_is_half_made),
+    };
+    return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
+}
