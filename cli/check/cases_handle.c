@@ -39,6 +39,11 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     return true;
 }
 
+static uint64_t lets_go_of_nothing(void *user, const vram_oom_event *event) {
+    (void)user, (void)event;
+    return 0;
+}
+
 static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_device *device = bad;
     vram_addr addr;
@@ -50,6 +55,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_memory_info memory = {.size = sizeof memory};
     vram_limits limits = {.size = sizeof limits};
     vram_kernel_source source = {.size = sizeof source, .code = &source, .entry = "none"};
+    uint64_t id = 0;
 
     REFUSES(vram_device_describe(device, &info));
     REFUSES(vram_memory_info_get(device, &memory));
@@ -67,6 +73,8 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_create(device, NULL, &pool));
     REFUSES(vram_device_limits_set(device, &limits));
     REFUSES(vram_device_limits_get(device, &limits));
+    REFUSES(vram_oom_callback_add(device, lets_go_of_nothing, NULL, &id));
+    REFUSES(vram_oom_callback_remove(device, 1));
     return true;
 }
 
@@ -108,6 +116,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_stats_get(pool, &stats));
     REFUSES(vram_pool_limits_set(pool, &limits));
     REFUSES(vram_pool_limits_get(pool, &limits));
+    REFUSES(vram_pool_ladder_set(pool, NULL));
     if (pool != NULL) {
         REFUSES(vram_pool_destroy(pool));
     }

@@ -201,9 +201,10 @@ VRAM_API vram_status vram_memory_info_get(vram_device *device, vram_memory_info 
 /* ------------------------------------------------------------ coarse memory */
 
 typedef enum vram_memory_kind {
-    VRAM_MEMORY_DEVICE = 0, /* the device's own */
-    VRAM_MEMORY_PINNED = 1, /* page-locked host memory; addr is a host pointer */
-    VRAM_MEMORY_MANAGED = 2 /* migrates; addr is a host pointer and a device address */
+    VRAM_MEMORY_DEVICE = 0,  /* the device's own */
+    VRAM_MEMORY_PINNED = 1,  /* page-locked host memory; addr is a host pointer */
+    VRAM_MEMORY_MANAGED = 2, /* migrates; addr is a host pointer and a device address */
+    VRAM_MEMORY_HOST = 3     /* plain host memory, of a pool that fell back (vram/oom.h) only */
 } vram_memory_kind;
 
 /**

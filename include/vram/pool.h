@@ -130,6 +130,7 @@ typedef struct vram_block_info {
     uint64_t requested_bytes; /* as asked for */
     uint64_t held_bytes;      /* after rounding */
     const char *tag;
+    vram_memory_kind kind; /* DEVICE, or what the pool fell back to (vram/oom.h) */
 } vram_block_info;
 
 /**

@@ -23,6 +23,7 @@
 #include <vram/device.h>
 #include <vram/json.h>
 #include <vram/limits.h>
+#include <vram/oom.h>
 #include <vram/pool.h>
 #include <vram/queue.h>
 #include <vram/sim.h>

@@ -22,6 +22,7 @@
 enum vr_rank {
     VR_RANK_CONTEXT = 10, /* a context's devices */
     VR_RANK_DEVICE = 20,  /* a device's children, memory records, ranges */
+    VR_RANK_SHORT = 21,   /* who waits for other threads to free memory */
     VR_RANK_THREAD = 22,  /* the list of threads with caches */
     VR_RANK_POOL = 24,    /* a pool: its space, depot and table */
     VR_RANK_LEDGER = 26,  /* a device's limits, tags and quotas */

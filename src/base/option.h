@@ -53,6 +53,10 @@
       "share of the time a pool may spend on moving memory, in millionths; then it grows instead") \
     X(POOL_MOVE_CREDIT, "move_credit", DURATION, "250ms", 0, UINT64_C(3600000000000), false, "",   \
       "time for moving memory that a pool has in hand at its start")                               \
+    X(LADDER, "ladder", TEXT, "", 0, 0, false, "",                                                 \
+      "steps a pool takes when memory is short, by name and comma; none; empty: see vram/oom.h")   \
+    X(OOM_WAIT, "oom_wait", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",              \
+      "longest wait for other threads to free memory when it is short; 0ns: none")                 \
     X(WAIT_TIMEOUT, "wait_timeout", DURATION, "60s", 1, UINT64_C(3600000000000), false, "",        \
       "longest wait of a call that was given no deadline of its own")                              \
     X(LOG, "log", TEXT, "", 0, 0, false, "off, error, warn, info, debug",                          \

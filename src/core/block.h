@@ -30,6 +30,8 @@
 #include "base/list.h"
 #include "vram/device.h"
 
+struct vr_record;
+
 enum vr_block_state {
     VR_BLOCK_FREE = 0,   /* in the space */
     VR_BLOCK_LIVE = 1,   /* the program's */
@@ -51,7 +53,8 @@ enum vr_span_kind {
     VR_SPAN_HOLE = 2,  /* free, with memory behind it */
     VR_SPAN_VOID = 3,  /* addresses only */
     VR_SPAN_CLAIM = 4, /* part of an open plan, or lost to one that failed */
-    VR_SPAN_GHOST = 5  /* where a piece was mapped, and still is until work has ended */
+    VR_SPAN_GHOST = 5, /* where a piece was mapped, and still is until work has ended */
+    VR_SPAN_FALLEN = 6 /* in no chain: other memory than the device's; ladder_fallback.c */
 };
 
 struct vr_span {
@@ -60,19 +63,22 @@ struct vr_span {
     struct vr_block *before, *after; /* neighbours by address */
     struct vr_block *left, *right;   /* free: in the tree by size */
     struct vr_link age;              /* in the list of pending or idle holes, or of ghosts */
-    struct vr_piece *segment;        /* the segment it lies in, or a ghost's piece; else NULL */
+    union {
+        struct vr_piece *segment; /* the segment it lies in, or a ghost's piece; else NULL */
+        struct vr_record *record; /* FALLEN: of its memory in the address map */
+    };
 };
 
 /* What a hit writes lies in a line of its own, so that threads with neighbouring blocks do not meet. */
 struct vr_block {
     _Alignas(64) void *free_link; /* vr_stable's */
     vr_atomic_u32 state;          /* enum vr_block_state, and the turn */
-    vr_atomic_bool held;          /* there are pins or uses, for who frees it without the lock */
-    vr_atomic_u64 addr;           /* first address */
-    vr_atomic_u64 bytes;          /* after rounding */
-    vr_atomic_u64 pool;           /* handle of the pool it is a block of */
-    vr_atomic_u64 requested;      /* as asked for; the owner's */
-    _Atomic(const char *) tag;    /* the owner's */
+    vr_atomic_bool held;       /* not for a cache: pins, uses, or fallen; read without the lock */
+    vr_atomic_u64 addr;        /* first address */
+    vr_atomic_u64 bytes;       /* after rounding */
+    vr_atomic_u64 pool;        /* handle of the pool it is a block of */
+    vr_atomic_u64 requested;   /* as asked for; the owner's */
+    _Atomic(const char *) tag; /* the owner's */
     uint64_t home; /* queue whose work may touch it from before; 0: none; the owner's; see (5) */
 
     struct vr_block *next; /* in a list of cached blocks: depot, batches on the way */
@@ -85,9 +91,14 @@ struct vr_block {
     struct vr_span span;    /* the space's, under the pool's lock */
 };
 
+/* Whether it is no memory of the device's. Under the pool's lock. */
+static inline bool vr_block_is_fallen(const struct vr_block *block) {
+    return block->span.kind == VR_SPAN_FALLEN;
+}
+
 /* After a change of its pins or uses. Under the pool's lock. */
 static inline void vr_block_note_held(struct vr_block *block) {
-    vr_store(&block->held, block->pins || block->uses, VR_RELAXED);
+    vr_store(&block->held, block->pins || block->uses || vr_block_is_fallen(block), VR_RELAXED);
 }
 
 static inline bool vr_block_is_live(const struct vr_block *block) {

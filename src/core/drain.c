@@ -36,6 +36,10 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_st
     vr_pool_in(pool, block);
     vr_block_table_remove(&pool->table, block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
+    if (vr_block_is_fallen(block)) {
+        vr_fallback_freed(pool, block);
+        return;
+    }
     vr_space_free(vr_pool_space(pool, vr_load(&block->bytes, VR_RELAXED)), block);
 }
 
@@ -100,7 +104,7 @@ static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *bl
         block->stamp = vr_lane_stamp(&pool->lanes, queue);
         block->next = pool->deferred;
         pool->deferred = block;
-    } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES ||
+    } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES || vr_block_is_fallen(block) ||
                (pool->flags & VRAM_POOL_DETERMINISTIC)) {
         vr_pool_to_space(pool, block, vr_lane_stamp(&pool->lanes, queue));
     } else {
@@ -291,6 +295,7 @@ void vr_pool_drain(struct vr_pool *pool) {
     vr_pool_repay(pool);
     vr_thread_visit_all(drain_thread, pool);
     drain_depot(pool, 0);
+    vr_fallback_reap(pool);
 }
 
 /* ----------------------------------------------------------------- dropping */

@@ -2,6 +2,7 @@
 /*
  * foundation.c: what a pool is built on: its options, its range of addresses, its spaces.
  */
+#include "core/ladder.h"
 #include "core/limit.h"
 
 #include "base/error.h"
@@ -161,6 +162,9 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     pool->flags = options->flags;
     snprintf(pool->name, sizeof pool->name, "%s", options->name ? options->name : "pool");
     vram_status status = take_limits(pool, options);
+    if (status == VRAM_OK) {
+        status = vr_ladder_init(pool);
+    }
     if (status == VRAM_OK && vmm) {
         status = reserve_range(pool, options->range_bytes);
     }

@@ -2,33 +2,24 @@
 /*
  * miss.c: where a block comes from when the thread's cache has none.
  *
- * In order, each step only if those before it found nothing:
+ * In order, each only if those before it found nothing:
  *
  *   1. the depot: what other threads freed on this queue, exactly this size;
  *   2. a hole of the space that is mapped already;
  *   3. everything that threads keep to themselves is drained into the space, and 2 again;
  *   4. a plan: the space moves free memory to where it is needed or takes more from the driver, as its
  *      policy says;
- *   5. memory is short: what lies free in the pool's other space, or in segments of this one, is given
- *      back to the driver, and 4 again;
- *   6. what is free is moved whatever the time budget says;
- *   7. memory that another queue has not finished with, after one wait on the device's side;
- *   8. waiting, up to the deadline, for work that frees memory, and all from 4 on again.
+ *   5. memory is short: the ladder (ladder.h).
  *
  * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
  */
 #include "core/budget.h"
+#include "core/ladder.h"
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/size.h"
 
-enum {
-    QUEUE_NONE = 1,   /* for the space: no queue; no handle and no lane has this number */
-    GROWTH_LEAST = 2, /* granules by which a space grows at least: supply.c */
-    WAIT_NS = 50000,  /* the first wait for memory; the next ones are twice as long, */
-    WAIT_DOUBLES = 6  /* so many times */
-};
+enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle and no lane has this number */
 
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
     return queue ? vr_lane_know(&pool->lanes, queue) : VRAM_OK;
@@ -42,8 +33,7 @@ static uint64_t home_of(struct vr_pool *pool, uint64_t queue) {
     return lane && (timeless || !vr_queue_passed(lane->queue, lane->stamped)) ? queue : 0;
 }
 
-/* A block leaves the space for a cache or a program. Under the lock, with room in the table. */
-static void leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t queue) {
+void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t queue) {
     block->home = home_of(pool, queue);
     block->before = (struct vr_stamp){0, 0};
     block->uses = NULL;
@@ -76,7 +66,7 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
         status = vr_space_alloc(vr_pool_space(pool, request->bytes), &want, answer);
     }
     if (status == VRAM_OK && answer->block) {
-        leave_space(pool, answer->block, request->queue);
+        vr_pool_leave_space(pool, answer->block, request->queue);
     }
     return status;
 }
@@ -111,10 +101,8 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
                                     : vr_fail(status, "vram_alloc", "the queue was destroyed");
 }
 
-/* Step 4 or 6: asks with these flags and carries out what the space plans. *grown: what the space may
-   take from the driver with VR_WANT_NO_GROWTH, and what the driver gave in the end. */
-static vram_status from_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                             uint64_t *grown, struct vr_block **block) {
+vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                         uint64_t *grown, struct vr_block **block) {
     struct vr_space *space = vr_pool_space(pool, request->bytes);
     struct vr_answer answer;
     vr_pool_repay(pool);
@@ -136,7 +124,7 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
         vr_mutex_lock(&pool->lock);
         status = vr_block_table_reserve(&pool->table);
         if (status == VRAM_OK) {
-            leave_space(pool, *block, request->queue);
+            vr_pool_leave_space(pool, *block, request->queue);
         } else {
             (*block)->stamp = (struct vr_stamp){0, 0};
             vr_space_free(space, *block);
@@ -147,24 +135,19 @@ static vram_status from_plan(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* Gives back what the request needs, as far as the part has it free. VRAM_ERR_LIMIT: it has nothing. */
-static vram_status give_back(struct vr_pool *pool, int part, const struct vr_request *request) {
-    struct vr_space *space = pool->spaces[part];
-    uint64_t least = GROWTH_LEAST * pool->granule;
-    uint64_t need = request->bytes > least ? request->bytes : least;
+vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
+                         struct vr_block **block) {
+    struct vr_answer answer;
     vr_mutex_lock(&pool->lock);
-    uint64_t before = vr_space_reserved(space);
+    vr_pool_settle(pool);
+    vram_status status = ask(pool, request, VR_WANT_HELD, 0, &answer);
     vr_mutex_unlock(&pool->lock);
-    vram_status status = vr_pool_shrink(pool, space, before > need ? before - need : 0);
-    vr_mutex_lock(&pool->lock);
-    uint64_t after = vr_space_reserved(space);
-    vr_mutex_unlock(&pool->lock);
-    return status != VRAM_OK || after < before ? status : VRAM_ERR_LIMIT;
+    *block = answer.block;
+    return status;
 }
 
-/* Step 7: memory of another queue, after the device has been told to wait for it. */
-static vram_status from_other_queue(struct vr_pool *pool, const struct vr_request *request,
-                                    struct vr_block **block) {
+vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request,
+                          struct vr_block **block) {
     struct vr_answer answer;
     if (!request->queue) {
         return VRAM_ERR_NOT_READY;
@@ -194,107 +177,9 @@ static vram_status from_other_queue(struct vr_pool *pool, const struct vr_reques
     return status;
 }
 
-static bool is_short(vram_status status) {
+bool vr_miss_is_short(vram_status status) {
     return (vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
            status == VRAM_ERR_NOT_READY;
-}
-
-/* Step 5: what the other space has free is given back, and of segments, which come whole, also what this
-   one has. */
-static vram_status from_given_back(struct vr_pool *pool, const struct vr_request *request,
-                                   uint64_t *grown, struct vr_block **block) {
-    int own = request->bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE;
-    vram_status status = VRAM_ERR_LIMIT;
-    for (int i = 0; i < (pool->range ? 1 : VR_PART_COUNT) && is_short(status); i++) {
-        status = give_back(pool, i ? own : !own, request);
-        if (status == VRAM_OK) {
-            *grown = 0;
-            status = from_plan(pool, request, 0, grown, block);
-        }
-    }
-    return status;
-}
-
-/* Step 6. What the driver gave of a larger plan it will give again; a segment comes whole, so the
-   smallest that will do is tried. Then without the driver's help. */
-static vram_status from_free(struct vr_pool *pool, const struct vr_request *request,
-                             uint64_t *grown, struct vr_block **block) {
-    vram_status status = VRAM_ERR_LIMIT;
-    if (!pool->range && !vr_round_up(request->bytes, pool->granule, grown)) {
-        *grown = 0;
-    }
-    if (*grown) {
-        status = from_plan(pool, request, VR_WANT_NO_GROWTH, grown, block);
-    }
-    if (is_short(status)) {
-        *grown = 0;
-        status = from_plan(pool, request, VR_WANT_NO_GROWTH, grown, block);
-    }
-    return status;
-}
-
-/* Step 8: waits a little for the oldest work that still holds memory, of either space or in blocks that
-   wait for several queues; false when there is none, or no time left. Only a little: other queues may come on while that one does not. */
-static bool wait_for_memory(struct vr_pool *pool, struct vr_space *space, uint64_t deadline,
-                            uint32_t round) {
-    uint64_t left = vr_deadline_left(deadline);
-    uint64_t slice = WAIT_NS << (round < WAIT_DOUBLES ? round : WAIT_DOUBLES);
-    struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
-    struct vr_stamp stamp;
-    vr_mutex_lock(&pool->lock);
-    bool pending = vr_space_pending(space, &stamp) ||
-                   vr_space_pending(space == small ? large : small, &stamp) ||
-                   vr_pool_deferred(pool, &stamp);
-    vr_mutex_unlock(&pool->lock);
-    if (!pending || vr_deadline_passed(deadline)) {
-        return false;
-    }
-    vr_pool_mark(pool, stamp, false);
-    vram_status status = vr_pool_await(stamp, slice < left ? slice : left);
-    if (status == VRAM_OK) {
-        return true;
-    }
-    bool told = vr_pool_look(pool, false);
-    if (status != VRAM_ERR_TIMEOUT && told) {
-        vr_clock_sleep(slice); /* that queue cannot tell: for the others */
-    }
-    return status == VRAM_ERR_TIMEOUT || told;
-}
-
-/* Steps 5 to 8, after growing was refused with `status` when the driver had given `grown` bytes. Once
-   work has ended everything is tried again, growing too: it may lack less now. */
-static vram_status from_shortage(struct vr_pool *pool, const struct vr_request *request,
-                                 vram_status status, uint64_t grown, struct vr_block **block) {
-    struct vr_space *space = vr_pool_space(pool, request->bytes);
-    uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
-    vram_status tried = status;
-    struct vram_error error;
-    vr_error_save(&error);
-    uint32_t round = 0;
-    for (bool again = true; again;) {
-        tried = from_given_back(pool, request, &grown, block);
-        if (is_short(tried)) {
-            tried = from_free(pool, request, &grown, block);
-        }
-        if (is_short(tried)) {
-            tried = from_other_queue(pool, request, block);
-        }
-        again = is_short(tried) && wait_for_memory(pool, space, deadline, round++);
-        if (again) {
-            grown = 0;
-            tried = from_plan(pool, request, 0, &grown, block);
-            again = is_short(tried);
-        }
-    }
-    if (!is_short(tried)) {
-        return tried; /* done, or something else went wrong and is in the record */
-    }
-    vr_error_restore(&error);
-    if (status == VRAM_ERR_NOT_READY) { /* a limit stood in the way, and work that has not ended */
-        status =
-            vr_budget_get(pool).bound == VR_BOUND_NONE ? VRAM_ERR_DEVICE_MEMORY : VRAM_ERR_LIMIT;
-    }
-    return status;
 }
 
 /* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces, and VRAM_ERR_LIMIT to raise one: what is
@@ -345,13 +230,13 @@ static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *r
                                 struct vr_block **block, struct vr_block **more, uint32_t *extra) {
     uint32_t room = *extra;
     vram_status status = from_held(pool, request, block, more, extra);
-    if (status == VRAM_OK || !is_short(status)) {
+    if (status == VRAM_OK || !vr_miss_is_short(status)) {
         return status;
     }
     vr_pool_drain(pool);
     *extra = room;
     status = from_held(pool, request, block, more, extra);
-    if (status == VRAM_OK || !is_short(status)) {
+    if (status == VRAM_OK || !vr_miss_is_short(status)) {
         return status;
     }
     *extra = 0;
@@ -363,11 +248,13 @@ static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *r
     }
     vr_pool_look(pool, false);
     uint64_t grown = 0;
-    status = from_plan(pool, request, 0, &grown, block);
-    if (!is_short(status) || (pool->flags & VRAM_POOL_DETERMINISTIC)) {
-        return status; /* what a driver refuses is no part of the order of requests */
+    status = vr_miss_plan(pool, request, 0, &grown, block);
+    if (!vr_miss_is_short(status)) {
+        return status;
     }
-    return from_shortage(pool, request, status, grown, block);
+    struct vr_climb climb;
+    vr_climb_begin(&climb, pool, request, status, grown, block);
+    return vr_climb_run(&climb);
 }
 
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,

@@ -264,6 +264,7 @@ void vr_pool_free(void *memory) {
         return;
     }
     free_uses(pool);
+    vr_fallback_end(pool);
     vr_pool_release_all(pool);
     if (pool->range) {
         free_range(pool);

@@ -92,12 +92,14 @@ uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
 vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
     static const char operation[] = "vram_block_info_get";
     struct vram_block_info full = {.size = sizeof full};
+    struct vr_place place;
     struct vr_pool *pool;
     vram_status status = enter_pool_of(addr, operation, &pool);
     if (status != VRAM_OK) {
         return status;
     }
     full.pool = (vram_pool *)(uintptr_t)pool->object.handle;
+    full.kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
     status = look_up(pool, addr, &full)
                  ? vr_info_give(info, &full, sizeof full, sizeof full, operation)
                  : no_block(addr, operation);
@@ -301,7 +303,8 @@ static vram_status warm(struct vr_pool *pool, const struct vr_request *request, 
 vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
                            vram_queue *queue_handle) {
     static const char operation[] = "vram_pool_warm";
-    struct vr_request request = {.size = size, .queue = (uintptr_t)queue_handle};
+    struct vr_request request = {
+        .size = size, .queue = (uintptr_t)queue_handle, .flags = VR_REQUEST_AHEAD};
     struct vr_pool *pool;
     if (!count) {
         return vr_fail(VRAM_ERR_INVALID, operation, "0 blocks were asked for");

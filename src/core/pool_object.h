@@ -5,7 +5,8 @@
  *   pool.c       making pools; the hit paths of vram_alloc and vram_free
  *   foundation.c what a pool is built on: options, addresses, spaces
  *   pool_end.c   how they end
- *   miss.c       a miss: depot, space, a plan, and what to do when memory is short
+ *   miss.c       a miss: depot, space, a plan
+ *   ladder.h     what to do when memory is short
  *   executor.c   carries a plan out with the driver, or with the program's provider
  *   drain.c      the way back: from caches and depot into the space
  *   order.c      what deterministic pools do in another way
@@ -90,6 +91,14 @@ enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
 /* The two spaces of a pool: keeps (5). */
 enum vr_pool_part { VR_PART_SMALL, VR_PART_LARGE, VR_PART_COUNT };
 
+/* How the pool's requests climb when memory is short; ladder.h. */
+struct vr_ladder {
+    uint8_t steps[VRAM_LADDER_ROOM]; /* vram_ladder_step, in order */
+    uint32_t count;                  /* of steps */
+    uint32_t fallback;               /* vram_fallback */
+    uint64_t wait_ns;                /* longest wait for other threads */
+};
+
 struct vr_pool {
     struct vr_object object;
     struct vr_watcher watcher;
@@ -120,9 +129,11 @@ struct vr_pool {
     uint64_t peak_out_bytes; /* most that this was */
     struct vr_lanes lanes;
     struct vr_depot depot;
+    struct vr_ladder ladder;
     uint64_t plans;            /* times that held memory did not suffice */
     struct vr_block *deferred; /* freed, waiting for other queues or pins; by `next` */
     bool kept;                 /* destroyed, and only queues it has seen keep it; pool_end.c (2) */
+    struct vr_block *fallen;   /* blocks of other memory, live or freed; ladder_fallback.c */
     uint64_t owed;             /* of `deferred`, those without a lane */
 };
 
@@ -159,6 +170,10 @@ static inline void vr_pool_in(struct vr_pool *pool, const struct vr_block *block
     pool->out_bytes -= vr_load(&block->bytes, VR_RELAXED);
 }
 
+enum {
+    VR_REQUEST_AHEAD = 1u << 30
+}; /* of vr_request.flags: nobody uses the block, it is prepared */
+
 /* What one request is about. */
 struct vr_request {
     uint64_t size;                        /* as asked for */
@@ -176,6 +191,10 @@ vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue);
 
 /* The name that a queue has in the spaces; 0: none, or it has ended. Under the lock; order.c. */
 uint64_t vr_pool_queue_name(struct vr_pool *pool, uint64_t queue);
+
+/* A block leaves the space, or the memory that is no space's, for a cache or a program. Under the lock, with
+   room in the table; miss.c. */
+void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t queue);
 
 /* A block for the request, out of the space or the depot, ready to be handed out (state CACHED), and up
    to *extra further ones of the same size in `more`; miss.c. */
@@ -224,6 +243,11 @@ void vr_pool_drain(struct vr_pool *pool);
 void vr_pool_drop_caches(struct vr_pool *pool, uint64_t queue);
 /* What a thread that ends does with its caches. */
 void vr_pool_thread_ended(struct vr_thread_state *thread);
+/* Of memory that is not the device's: a block of it is back, under the lock; gives back to the driver what no
+   work uses any more, no lock held; gives everything back when the pool ends; ladder_fallback.c. */
+void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block);
+void vr_fallback_reap(struct vr_pool *pool);
+void vr_fallback_end(struct vr_pool *pool);
 /* Frees what of `deferred` has become free. Under the lock. */
 void vr_pool_settle(struct vr_pool *pool);
 /* Work that one of `deferred` waits for; false when none does. Under the lock. */

@@ -365,7 +365,8 @@ vram_status vram_native(vram_addr addr, vram_native_info *info) {
         .offset = addr - place.base,
         .host_pointer = on_host ? (void *)(uintptr_t)addr : NULL,
     };
-    full.device_address.known = (caps & VRAM_CAP_TRUE_ADDRESS) != 0;
+    full.device_address.known =
+        (caps & VRAM_CAP_TRUE_ADDRESS) != 0 && place.kind != VRAM_MEMORY_HOST;
     full.device_address.value = full.device_address.known ? addr : 0;
     if (device->base.handles && place.kind == VRAM_MEMORY_DEVICE) {
         status = name_native(device, addr, &full);

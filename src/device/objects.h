@@ -29,6 +29,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "device/handle_set.h"
+#include "vram/oom.h"
 
 /* The head of every object behind a handle. */
 struct vr_object {
@@ -88,6 +89,14 @@ struct vr_watcher {
     bool (*covers)(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes);
 };
 
+/* A callback of the program's for pools that are short of memory; core/ladder_callback.c. */
+struct vr_oom_callback {
+    vram_oom_fn *call; /* NULL: none, or removed */
+    void *user;
+    uint64_t id;     /* of the device's, rising; 0: the place is free */
+    uint32_t inside; /* calls under way */
+};
+
 struct vr_device_object {
     struct vr_object object;
     struct vr_device base;
@@ -108,7 +117,9 @@ struct vr_device_object {
     struct vr_list watchers;  /* vr_watcher.link */
     struct vr_handle_set natives; /* the driver's handles of physical memory; ops.c */
     uint64_t tellings;            /* bits of the tellings under way */
-    uint64_t *peers;              /* handles of devices whose memory it may read */
+    struct vr_oom_callback callbacks[VRAM_OOM_CALLBACKS_MAX];
+    uint64_t callback_ids; /* given out */
+    uint64_t *peers;       /* handles of devices whose memory it may read */
     uint32_t peer_count;
     vr_atomic_u64 held_bytes, held_peak_bytes, held_count;
     vr_atomic_u64 driver_calls;

@@ -182,7 +182,7 @@ vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint6
                           const char *operation) {
     struct vr_place place;
     bool good = vr_address_find(addr, &place) && place.device == device->object.handle &&
-                place.kind != VRAM_MEMORY_PINNED &&
+                place.kind != VRAM_MEMORY_PINNED && place.kind != VRAM_MEMORY_HOST &&
                 vr_inside(addr, bytes, place.base, place.bytes) &&
                 vr_place_covers(device, &place, addr, bytes);
     return good ? VRAM_OK

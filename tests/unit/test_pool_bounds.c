@@ -261,7 +261,13 @@ static void warm_lists_that_do_not_fit(void **state) {
 
 /* -------------------------------------------------------------------- structs */
 
+static uint64_t nothing(void *user, const vram_oom_event *event) {
+    (void)user, (void)event;
+    return 0;
+}
+
 static void sizes_of_structs(void **state) {
+    uint64_t id = 0;
     static union {
         size_t size;
         unsigned char room[1 << 17];
@@ -280,12 +286,17 @@ static void sizes_of_structs(void **state) {
         any.size = size;
         vram_pool *pool = NULL;
         known = size >= sizeof(size_t) && size <= 1 << 16;
+        EXPECT(vram_pool_ladder_set(world.pool, (void *)&any), known ? VRAM_OK : VRAM_ERR_INVALID);
+        known = size >= sizeof(size_t) && size <= 1 << 16;
         EXPECT(vram_pool_create(world.device, (void *)&any, &pool),
                known ? VRAM_OK : VRAM_ERR_INVALID);
         assert_true(known == (pool != NULL));
         assert_ok(TRY(vram_pool_destroy(pool)));
     }
     EXPECT(vram_pool_stats_get(world.pool, NULL), VRAM_ERR_INVALID);
+    EXPECT(vram_pool_ladder_set(world.pool, NULL), VRAM_OK);
+    EXPECT(vram_oom_callback_add(world.device, NULL, NULL, &id), VRAM_ERR_INVALID);
+    EXPECT(vram_oom_callback_add(world.device, nothing, NULL, NULL), VRAM_ERR_INVALID);
     world_end(&world);
 }
 

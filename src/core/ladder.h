@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ladder.h: a request that is short of memory, on its way from step to step (vram/oom.h).
+ *
+ *   miss.c            a request before it is short, and one attempt to serve it
+ *   ladder.c          the order of the steps, and the climb
+ *   ladder_step.c     the steps that give memory back, and the pools of a device
+ *   ladder_wait.c     waiting, for queues and for other threads
+ *   ladder_callback.c the program's callbacks
+ *   ladder_fallback.c other memory than the device's
+ *
+ *  (1) No lock is held by a step when it calls a driver or the program.
+ *  (2) A step that makes an attempt leaves its answer in `tried`; the climb ends as soon as that is no
+ *      shortage, be it success or another error.
+ *  (3) What a step gives back is measured, not guessed; only callbacks are believed.
+ */
+#ifndef VR_LADDER_H
+#define VR_LADDER_H
+
+#include "core/pool_object.h"
+#include "vram/oom.h"
+
+/* What became of one step of a climb. */
+struct vr_rung {
+    uint32_t taken; /* times */
+    uint64_t bytes; /* given back */
+    uint64_t ns;    /* the device's time, as vr_pool_now has it */
+};
+
+struct vr_climb {
+    struct vr_pool *pool;
+    const struct vr_request *request;
+    struct vr_block **block;    /* where the block goes */
+    struct vr_ladder ladder;    /* the pool's, as it was when the climb began */
+    enum vram_ladder_step step; /* the present one */
+    vram_status status;         /* what growing was refused with */
+    vram_status tried;          /* the latest attempt; see (2) */
+    uint64_t grown;             /* what the driver gave of it */
+    uint64_t deadline;          /* for unfinished work */
+    uint32_t rounds;            /* times that work was waited for */
+    struct vr_rung rungs[VRAM_LADDER_STEPS];
+};
+
+/* ----------------------------------------------------------------- attempts; miss.c */
+
+/* Whether a status means that the ladder may help. */
+bool vr_miss_is_short(vram_status status);
+/* Asks with these flags and carries out what the space plans. *grown: what the space may take from the
+   driver with VR_WANT_NO_GROWTH, and what the driver gave in the end. */
+vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                         uint64_t *grown, struct vr_block **block);
+/* Memory that is mapped already, whatever the policy would rather have. */
+vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
+                         struct vr_block **block);
+/* Memory of another queue, after the device has been told to wait for it. */
+vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request,
+                          struct vr_block **block);
+
+/* ------------------------------------------------------------------ climbing; ladder.c */
+
+/* Gives a pool that is being made its ladder; VRAM_ERR_INVALID when the option `ladder` has no meaning. */
+vram_status vr_ladder_init(struct vr_pool *pool);
+
+/* Begins a climb for a request that was refused with `status` when the driver had given `grown` bytes. */
+void vr_climb_begin(struct vr_climb *climb, struct vr_pool *pool, const struct vr_request *request,
+                    vram_status status, uint64_t grown, struct vr_block **block);
+/* Climbs: VRAM_OK with the block, an error that is no shortage, or the status it began with and its
+   error record. */
+vram_status vr_climb_run(struct vr_climb *climb);
+/* What the request was refused with, for programs: where work that has not ended stands in the way, what ran
+   out is the limit, or the device's memory. */
+vram_status vr_climb_status(const struct vr_climb *climb);
+
+/* One more attempt to serve the request. */
+void vr_climb_try(struct vr_climb *climb);
+/* The same if the present step gave anything back, which is noted. */
+void vr_climb_gave(struct vr_climb *climb, uint64_t bytes);
+
+/* ---------------------------------------------------------------------------- the steps */
+
+/* Whether the step could do anything at all. */
+typedef bool vr_step_fn(struct vr_climb *climb);
+
+vr_step_fn vr_step_drain, vr_step_finished, vr_step_move, vr_step_trim, vr_step_others,
+    vr_step_cleanup, vr_step_retry; /* ladder_step.c */
+vr_step_fn vr_step_wait;            /* ladder_wait.c */
+vr_step_fn vr_step_callbacks;       /* ladder_callback.c */
+vr_step_fn vr_step_fallback;        /* ladder_fallback.c */
+
+/* Behind a row of the pool's own steps: waits for unfinished work, on the device or for a while on the host.
+   False when there is none, or no time left; ladder_wait.c. */
+bool vr_climb_wait(struct vr_climb *climb);
+
+/* The next pool by handle on the same hardware, with a reference that vr_leave drops; NULL behind the last.
+   No lock held; ladder_step.c. */
+struct vr_pool *vr_pool_behind(struct vr_device_object *device, uint64_t last);
+/* Physical memory that a pool holds. No lock held; ladder_step.c. */
+uint64_t vr_pool_reserved(struct vr_pool *pool);
+/* Has a pool give back up to `need` bytes of what it has free; how much it did. No lock held;
+   ladder_step.c. */
+uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_ladder.c: what a pool does when memory is short, step by step: each step alone gets a request through
+ * that fails without it, the order is the declared one, and what is no shortage is tried once.
+ */
+#include "unit/ladder_world.h"
+
+/* -------------------------------------------------------------------- the order */
+
+static void steps_have_names(void **state) {
+    (void)state;
+    static const char *const names[] = {"drain",     "finished", "move",  "trim", "others",
+                                        "callbacks", "cleanup",  "retry", "wait", "fallback"};
+    for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
+        assert_string_equal(vram_ladder_step_name((vram_ladder_step)i), names[i]);
+    }
+    assert_string_equal(vram_ladder_step_name((vram_ladder_step)VRAM_LADDER_STEPS), "unknown");
+    assert_string_equal(vram_ladder_step_name((vram_ladder_step)-1), "unknown");
+}
+
+static void wrong_orders_are_refused(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"drian",       "drain,", "drain,drain", "none,drain",
+                                        "drain, move", ",drain", "DRAIN"};
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0), *none = NULL;
+    vram_ladder_options options = {.size = sizeof options};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        options.steps = wrong[i];
+        vram_status status = vram_pool_ladder_set(pool, &options);
+        if (strcmp(wrong[i], "drain,") == 0) {
+            assert_ok(status); /* nothing behind the comma is no step */
+            continue;
+        }
+        assert_int_equal(status, VRAM_ERR_INVALID);
+        assert_ok(vram_option_set("ladder", wrong[i]));
+        assert_int_equal(vram_pool_create(rig.device, NULL, &none), VRAM_ERR_INVALID);
+        assert_null(none);
+    }
+    assert_ok(vram_option_set("ladder", NULL));
+    options = (vram_ladder_options){.size = sizeof options, .fallback = 8};
+    assert_int_equal(vram_pool_ladder_set(pool, &options), VRAM_ERR_INVALID);
+    assert_true(strstr(vram_error_get()->text, "fall back") != NULL);
+    assert_ok(vram_pool_ladder_set(pool, NULL));
+    vram_error_clear();
+    rig_end_clean(&rig);
+}
+
+/* By the option for all pools, by the call for one; "none" takes no step. */
+static void no_steps_no_climb(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("ladder", "none"));
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    fault(&rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    refused(pool, MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(stats_of(pool).driver_creates, 1);
+    assert_int_equal(stats_of(pool).ladder_runs, 1);
+    for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
+        assert_int_equal(stats_of(pool).ladder_steps[i], 0);
+    }
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    rig_end_clean(&rig);
+}
+
+/* ----------------------------------------------------------------- each step alone */
+
+/* What lies free in small blocks serves a large one when the pool is trimmed, and not before. */
+static void trim_serves(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    vram_addr small[512];
+    ballast(&rig, 64 * MIB - 4 * GRANULE);
+    for (int i = 0; i < 512; i++) {
+        small[i] = take(pool, 8 * KIB, NULL); /* 4 MiB of them */
+    }
+    for (int i = 0; i < 512; i++) {
+        assert_ok(vram_free(pool, small[i], NULL));
+    }
+    climb_by(pool, "others,cleanup", 0);
+    climb_by(pool, "retry,others", 0);
+    refused(pool, 4 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
+    climb_by(pool, "trim", 0);
+    (void)take(pool, 4 * GRANULE, NULL);
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_TRIM], 1);
+    assert_true(stats_of(pool).ladder_bytes[VRAM_LADDER_TRIM] >= 4 * MIB);
+    assert_int_equal(stats_of(pool).ladder_rescues[VRAM_LADDER_TRIM], 1);
+    rig_end_clean(&rig);
+}
+
+/* The same memory in another pool, which may be one of another handle of the same device. */
+static void others_serve(void **state, const char *steps, vram_ladder_step step, bool twice) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_device *second = NULL;
+    if (twice) {
+        assert_ok(vram_device_open(rig.context, 0, &second));
+    }
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    vram_pool *other = pool_on(twice ? second : rig.device, "other", 0);
+    vram_pool *still = pool_on(rig.device, "still", VRAM_POOL_DETERMINISTIC);
+    assert_ok(vram_free(other, take(other, 30 * MIB, NULL), NULL));
+    assert_ok(vram_free(still, take(still, 4 * MIB, NULL), NULL));
+    uint64_t kept = stats_of(still).reserved_bytes;
+    climb_by(pool, "drain,finished,move,trim,retry", 0);
+    refused(pool, 40 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    climb_by(pool, steps, 0);
+    (void)take(pool, 40 * MIB, rig.queue);
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.ladder_steps[step], 1);
+    assert_int_equal(stats.ladder_rescues[step], 1);
+    assert_true(stats.ladder_bytes[step] >= 30 * MIB);
+    assert_int_equal(stats_of(still).reserved_bytes, kept); /* its addresses depend on it */
+    vram_device_close(second);
+    rig_end_clean(&rig);
+}
+
+static void others_serve_alone(void **state) {
+    others_serve(state, "others", VRAM_LADDER_OTHERS, false);
+    others_serve(state, "others", VRAM_LADDER_OTHERS, true);
+}
+
+static void cleanup_serves_alone(void **state) {
+    others_serve(state, "cleanup", VRAM_LADDER_CLEANUP, false);
+    others_serve(state, "cleanup", VRAM_LADDER_CLEANUP, true);
+}
+
+/* Memory that a queue's work holds is waited for, behind the row of own steps. */
+static void finished_serves(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM ",profile=h200");
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    vram_addr addr = take(pool, 40 * MIB, rig.queue);
+    for (int i = 0; i < 200; i++) {
+        assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, 40 * MIB));
+    }
+    assert_ok(vram_free(pool, addr, rig.queue));
+    climb_by(pool, "drain,move,trim,retry", 0);
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    climb_by(pool, "finished", 0);
+    (void)take(pool, 40 * MIB, NULL);
+    vram_pool_stats stats = stats_of(pool);
+    assert_true(stats.ladder_steps[VRAM_LADDER_FINISHED] > 0);
+    assert_int_equal(stats.ladder_rescues[VRAM_LADDER_FINISHED], 1);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------- trying again */
+
+/* Acceptance item 25: the retry is one attempt and no more, and what is no exhaustion is not retried. */
+static void item_25_retry_once_and_nothing_else(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    climb_by(pool, "retry", 0);
+    fault(&rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    refused(pool, MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(stats_of(pool).driver_creates, 2); /* the first, and the retry */
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_RETRY], 1);
+    fault(&rig, VRAM_SIM_CREATE, 1, false, VRAM_SIM_OUT_OF_MEMORY);
+    (void)take(pool, MIB, rig.queue);
+    assert_int_equal(stats_of(pool).driver_creates, 4);
+    assert_int_equal(stats_of(pool).ladder_rescues[VRAM_LADDER_RETRY], 1);
+
+    static const int32_t codes[] = {VRAM_SIM_INVALID_VALUE, VRAM_SIM_NOT_SUPPORTED, 99, -7};
+    assert_ok(vram_pool_ladder_set(pool, NULL)); /* with every step there is */
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        uint64_t runs = stats_of(pool).ladder_runs, creates = stats_of(pool).driver_creates;
+        vram_addr addr = 0;
+        fault(&rig, VRAM_SIM_CREATE, 1, true, codes[i]);
+        vram_status status = vram_alloc(pool, 20 * MIB, rig.queue, &addr);
+        assert_false(vram_status_is_exhausted(status));
+        assert_int_equal(vram_error_get()->native_code, codes[i]);
+        assert_int_equal(stats_of(pool).driver_creates, creates + 1);
+        assert_int_equal(stats_of(pool).ladder_runs, runs);
+    }
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    rig_end_clean(&rig);
+}
+
+/* Another error in the middle of a climb ends it, and is what the caller gets. */
+static void another_error_ends_the_climb(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0), *other = pool_on(rig.device, "other", 0);
+    ballast(&rig, 40 * MIB);
+    assert_ok(vram_free(other, take(other, 20 * MIB, NULL), NULL));
+    climb_by(pool, "others,callbacks,retry", 0);
+    fault(&rig, VRAM_SIM_MAP, 1, false, 99); /* of the attempt behind `others` */
+    refused(pool, 20 * MIB, rig.queue, VRAM_ERR_BACKEND);
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_OTHERS], 1);
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_RETRY], 0);
+    (void)take(pool, 20 * MIB, rig.queue);
+    rig_end_clean(&rig);
+}
+
+/* Who asks for cached memory alone, or for more than there is, does not disturb anybody. */
+static void some_requests_do_not_climb(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0), *other = pool_on(rig.device, "other", 0);
+    assert_ok(vram_free(other, take(other, 30 * MIB, NULL), NULL));
+    vram_alloc_options cached = {.size = sizeof cached, .flags = VRAM_ALLOC_CACHED_ONLY};
+    vram_addr addr = 0;
+    assert_int_equal(vram_alloc_with(pool, MIB, rig.queue, &cached, &addr), VRAM_ERR_LIMIT);
+    assert_int_equal(stats_of(pool).ladder_runs, 0);
+    refused(pool, 65 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
+        assert_int_equal(stats_of(pool).ladder_steps[i], 0);
+    }
+    assert_true(stats_of(other).reserved_bytes >= 30 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* A deterministic pool is served by others, by callbacks and by the retry; its own memory stays. */
+static void deterministic_pools_climb_less(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", VRAM_POOL_DETERMINISTIC);
+    vram_pool *other = pool_on(rig.device, "other", 0);
+    assert_ok(vram_free(other, take(other, 30 * MIB, NULL), NULL));
+    (void)take(pool, 40 * MIB, rig.queue);
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.ladder_rescues[VRAM_LADDER_OTHERS], 1);
+    refused(pool, 40 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    stats = stats_of(pool);
+    for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
+        bool may = i == VRAM_LADDER_OTHERS || i == VRAM_LADDER_CALLBACKS ||
+                   i == VRAM_LADDER_CLEANUP || i == VRAM_LADDER_RETRY;
+        assert_true(may || stats.ladder_steps[i] == 0);
+    }
+    assert_int_equal(stats.ladder_steps[VRAM_LADDER_RETRY], 1);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_have_names),
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
+        TEST(wrong_orders_are_refused),
+        TEST(no_steps_no_climb),
+        TEST(trim_serves),
+        TEST(others_serve_alone),
+        TEST(cleanup_serves_alone),
+        TEST(finished_serves),
+        TEST(item_25_retry_once_and_nothing_else),
+        TEST(another_error_ends_the_climb),
+        TEST(some_requests_do_not_climb),
+        TEST(deterministic_pools_climb_less),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

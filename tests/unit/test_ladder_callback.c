@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_ladder_callback.c: callbacks of programs that let go of something when memory is short, and of those
+ * that do what they should not: allocate, remove themselves, destroy the pool, stay away for long.
+ */
+#include "unit/ladder_world.h"
+
+/* What a callback knows and has seen. */
+struct helper {
+    struct rig *rig;
+    vram_pool *pool;
+    vram_addr addr; /* something it can let go of */
+    uint64_t id;
+    uint64_t claims; /* what it says when it has let go of nothing */
+    unsigned calls, deepest;
+    vram_status inner; /* of what it did itself */
+    vram_oom_event last;
+    atomic_bool entered, leave;
+};
+
+static vram_addr fill_up(struct rig *rig, vram_pool *pool) {
+    ballast(rig, 64 * MIB - 10 * GRANULE);
+    return take(pool, 10 * GRANULE, rig->queue);
+}
+
+static struct helper helper_make(struct rig *rig, vram_pool *pool, vram_addr addr,
+                                 vram_oom_fn *call, struct helper *place) {
+    *place = (struct helper){.rig = rig, .pool = pool, .addr = addr};
+    assert_ok(vram_oom_callback_add(rig->device, call, place, &place->id));
+    climb_by(pool, "callbacks", 0);
+    return *place;
+}
+
+static uint64_t frees(void *user, const vram_oom_event *event) {
+    struct helper *helper = user;
+    helper->calls++;
+    helper->last = *event;
+    vram_addr addr = helper->addr;
+    helper->addr = 0;
+    return addr && vram_free(helper->pool, addr, NULL) == VRAM_OK ? 10 * GRANULE : helper->claims;
+}
+
+static void a_callback_that_frees_helps(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    struct helper helper;
+    helper_make(&rig, pool, fill_up(&rig, pool), frees, &helper);
+    (void)take(pool, 10 * GRANULE, NULL);
+    assert_int_equal(helper.calls, 1);
+    assert_int_equal(helper.last.size, sizeof(vram_oom_event));
+    assert_int_equal(helper.last.bytes, 10 * GRANULE);
+    assert_int_equal(helper.last.status, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(helper.last.nesting, 1);
+    assert_ptr_equal(helper.last.pool, pool);
+    assert_ptr_equal(helper.last.device, rig.device);
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.ladder_steps[VRAM_LADDER_CALLBACKS], 1);
+    assert_int_equal(stats.ladder_bytes[VRAM_LADDER_CALLBACKS], 10 * GRANULE);
+    assert_int_equal(stats.ladder_rescues[VRAM_LADDER_CALLBACKS], 1);
+    assert_ok(vram_oom_callback_remove(rig.device, helper.id));
+    refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(helper.calls, 1);
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_CALLBACKS], 1);
+    rig_end_clean(&rig);
+}
+
+/* In the order of adding, each once a climb, and none behind the one that helped. */
+static void callbacks_are_called_in_order(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    struct helper helpers[3];
+    vram_addr addr = fill_up(&rig, pool);
+    for (int i = 0; i < 3; i++) {
+        helper_make(&rig, pool, i == 1 ? addr : 0, frees, &helpers[i]);
+    }
+    helpers[0].claims = UINT64_MAX; /* that much was not let go of, and it does no harm */
+    (void)take(pool, 10 * GRANULE, NULL);
+    assert_int_equal(helpers[0].calls, 1);
+    assert_int_equal(helpers[1].calls, 1);
+    assert_int_equal(helpers[2].calls, 0);
+    refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(helpers[0].calls, 2);
+    assert_int_equal(helpers[1].calls, 2);
+    assert_int_equal(helpers[2].calls, 1);
+    rig_end_clean(&rig);
+}
+
+static void callbacks_are_bounded_in_number(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    struct helper helper = {.rig = &rig};
+    uint64_t ids[VRAM_OOM_CALLBACKS_MAX], more = 77;
+    for (int i = 0; i < VRAM_OOM_CALLBACKS_MAX; i++) {
+        assert_ok(vram_oom_callback_add(rig.device, frees, &helper, &ids[i]));
+    }
+    assert_int_equal(vram_oom_callback_add(rig.device, frees, &helper, &more), VRAM_ERR_LIMIT);
+    assert_int_equal(more, 77);
+    assert_ok(vram_oom_callback_remove(rig.device, ids[3]));
+    assert_int_equal(vram_oom_callback_remove(rig.device, ids[3]), VRAM_ERR_INVALID);
+    assert_ok(vram_oom_callback_add(rig.device, frees, &helper, &more));
+    assert_true(more > ids[VRAM_OOM_CALLBACKS_MAX - 1]);
+    assert_int_equal(vram_oom_callback_add(rig.device, NULL, NULL, &more), VRAM_ERR_INVALID);
+    assert_int_equal(vram_oom_callback_add(rig.device, frees, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_oom_callback_remove(rig.device, 0), VRAM_ERR_INVALID);
+    assert_int_equal(vram_oom_callback_remove(rig.device, UINT64_MAX), VRAM_ERR_INVALID);
+    rig_end_clean(&rig);
+}
+
+/* Asks for what is not there, inside: the climb inside calls it again, and no further. */
+static uint64_t allocates(void *user, const vram_oom_event *event) {
+    struct helper *helper = user;
+    vram_addr addr = 0;
+    helper->calls++;
+    helper->deepest = event->nesting > helper->deepest ? event->nesting : helper->deepest;
+    helper->inner = vram_alloc(helper->pool, 10 * GRANULE, NULL, &addr);
+    assert_int_equal(addr, 0);
+    return 1; /* a lie: it has let go of nothing */
+}
+
+static void a_callback_that_allocates_is_bounded(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    struct helper helper;
+    helper_make(&rig, pool, 0, allocates, &helper);
+    (void)fill_up(&rig, pool);
+    refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(helper.calls, VRAM_OOM_NESTING_MAX);
+    assert_int_equal(helper.deepest, VRAM_OOM_NESTING_MAX);
+    assert_int_equal(helper.inner, VRAM_ERR_DEVICE_MEMORY);
+    rig_end_clean(&rig);
+}
+
+static uint64_t destroys(void *user, const vram_oom_event *event) {
+    struct helper *helper = user;
+    (void)event;
+    helper->calls++;
+    helper->inner = vram_pool_destroy(helper->pool);
+    return 1;
+}
+
+static void a_callback_may_destroy_the_pool(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    struct helper helper;
+    helper_make(&rig, pool, 0, destroys, &helper);
+    (void)fill_up(&rig, pool);
+    refused(pool, 10 * GRANULE, rig.queue, VRAM_ERR_STALE);
+    assert_ok(helper.inner);
+    assert_int_equal(helper.calls, 1);
+    pool = pool_on(rig.device, "next", 0); /* all its memory is there again */
+    (void)take(pool, 10 * GRANULE, rig.queue);
+    rig_end_clean(&rig);
+}
+
+static uint64_t closes(void *user, const vram_oom_event *event) {
+    struct helper *helper = user;
+    vram_device_close(event->device);
+    helper->calls++;
+    return 1;
+}
+
+static void a_callback_may_close_the_device(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    struct helper helper;
+    helper_make(&rig, pool, 0, closes, &helper);
+    (void)fill_up(&rig, pool);
+    refused(pool, 10 * GRANULE, NULL, VRAM_ERR_STALE);
+    assert_int_equal(helper.calls, 1);
+    assert_int_equal(sim_state(&rig).live_bytes, 0);
+    vram_context_destroy(rig.context);
+}
+
+static uint64_t removes_itself(void *user, const vram_oom_event *event) {
+    struct helper *helper = user;
+    helper->calls++;
+    helper->inner = vram_oom_callback_remove(event->device, helper->id);
+    return 0;
+}
+
+static void a_callback_may_remove_itself(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    struct helper helper;
+    helper_make(&rig, pool, 0, removes_itself, &helper);
+    (void)fill_up(&rig, pool);
+    refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
+    refused(pool, 10 * GRANULE, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(helper.inner);
+    assert_int_equal(helper.calls, 1);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------ staying away */
+
+static uint64_t stays(void *user, const vram_oom_event *event) {
+    struct helper *helper = user;
+    (void)event;
+    helper->calls++;
+    atomic_store(&helper->entered, true);
+    while (!atomic_load(&helper->leave)) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    return 0;
+}
+
+static void *ask(void *user) {
+    struct helper *helper = user;
+    vram_addr addr = 0;
+    helper->inner = vram_alloc(helper->pool, 10 * GRANULE, NULL, &addr);
+    return NULL;
+}
+
+/* No other thread waits for a callback that does not return: not one that allocates, frees, trims or adds
+   another; only who removes it does, up to the deadline. */
+static void a_long_callback_delays_its_own_thread(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "20ms"));
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    struct helper helper;
+    pthread_t thread;
+    uint64_t id;
+    helper_make(&rig, pool, 0, stays, &helper);
+    vram_addr all = fill_up(&rig, pool);
+    assert_int_equal(pthread_create(&thread, NULL, ask, &helper), 0);
+    while (!atomic_load(&helper.entered)) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    assert_ok(vram_free(pool, all, rig.queue));
+    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_free(pool, take(pool, 100, rig.queue), rig.queue));
+    assert_ok(vram_oom_callback_add(rig.device, frees, &helper, &id));
+    assert_ok(vram_oom_callback_remove(rig.device, id));
+    assert_int_equal(vram_oom_callback_remove(rig.device, helper.id), VRAM_ERR_TIMEOUT);
+    assert_int_equal(vram_oom_callback_remove(rig.device, helper.id), VRAM_ERR_INVALID);
+    (void)take(pool, 5 * GRANULE, rig.queue);
+    atomic_store(&helper.leave, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(helper.inner, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(helper.calls, 1);
+    rig_end_clean(&rig);
+}
+
+static void *remove_it(void *user) {
+    struct helper *helper = user;
+    helper->inner = vram_oom_callback_remove(helper->rig->device, helper->id);
+    return NULL;
+}
+
+/* What a callback uses may go once it is removed. */
+static void removing_waits_for_the_call(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    struct helper helper, asker;
+    pthread_t asks, removes;
+    helper_make(&rig, pool, 0, stays, &helper);
+    (void)fill_up(&rig, pool);
+    asker = (struct helper){.rig = &rig, .pool = pool};
+    assert_int_equal(pthread_create(&asks, NULL, ask, &asker), 0);
+    while (!atomic_load(&helper.entered)) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+    helper.inner = VRAM_ERR_BUSY;
+    assert_int_equal(pthread_create(&removes, NULL, remove_it, &helper), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    atomic_store(&helper.leave, true);
+    assert_int_equal(pthread_join(removes, NULL), 0);
+    assert_ok(helper.inner);
+    assert_int_equal(pthread_join(asks, NULL), 0);
+    assert_int_equal(asker.inner, VRAM_ERR_DEVICE_MEMORY);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
+        TEST(a_callback_that_frees_helps),     TEST(callbacks_are_called_in_order),
+        TEST(callbacks_are_bounded_in_number), TEST(a_callback_that_allocates_is_bounded),
+        TEST(a_callback_may_destroy_the_pool), TEST(a_callback_may_close_the_device),
+        TEST(a_callback_may_remove_itself),    TEST(a_long_callback_delays_its_own_thread),
+        TEST(removing_waits_for_the_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

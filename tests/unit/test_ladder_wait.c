@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_ladder_wait.c: a thread that is short of memory waits for others to free some, up to a deadline, and
+ * never for nobody: when all wait, one of them finds out at once.
+ */
+#include "unit/ladder_world.h"
+
+static uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
+}
+
+static void rest(long ms) {
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+static void wait_up_to(vram_pool *pool, uint64_t ns) {
+    vram_ladder_options options = {.size = sizeof options, .steps = "wait", .wait_ns = ns};
+    assert_ok(vram_pool_ladder_set(pool, &options));
+}
+
+/* A thread that holds half of the device. */
+struct holder {
+    vram_pool *pool;
+    vram_queue *queue;
+    vram_addr addr;
+    vram_status status;
+    uint64_t took_ns;
+    bool wants;     /* asks for more instead of freeing */
+    uint64_t pause; /* ms before it does anything */
+    pthread_barrier_t *met;
+};
+
+static void *hold(void *user) {
+    struct holder *holder = user;
+    vram_addr more = 0;
+    holder->status = vram_alloc(holder->pool, 30 * MIB, holder->queue, &holder->addr);
+    pthread_barrier_wait(holder->met);
+    rest((long)holder->pause);
+    if (holder->wants) {
+        uint64_t begin = now_ns();
+        holder->status = vram_alloc(holder->pool, 30 * MIB, holder->queue, &more);
+        holder->took_ns = now_ns() - begin;
+    }
+    (void)vram_free(holder->pool, holder->addr, holder->queue);
+    if (more) {
+        (void)vram_free(holder->pool, more, holder->queue);
+    }
+    return NULL;
+}
+
+/* What another thread frees a little later is waited for. */
+static void another_thread_frees(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    pthread_barrier_t met;
+    pthread_t thread;
+    struct holder holder = {.pool = pool, .queue = rig.queue, .pause = 30, .met = &met};
+    pthread_barrier_init(&met, NULL, 2);
+    wait_up_to(pool, 20 * SECOND);
+    assert_int_equal(pthread_create(&thread, NULL, hold, &holder), 0);
+    pthread_barrier_wait(&met);
+    assert_ok(holder.status);
+    uint64_t begin = now_ns();
+    (void)take(pool, 40 * MIB, rig.queue);
+    assert_true(now_ns() - begin < 10 * SECOND);
+    pthread_join(thread, NULL);
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.ladder_steps[VRAM_LADDER_WAIT], 1);
+    assert_int_equal(stats.ladder_rescues[VRAM_LADDER_WAIT], 1);
+    pthread_barrier_destroy(&met);
+    rig_end_clean(&rig);
+}
+
+/* A thread that has the memory and does nothing is waited for until the deadline. */
+static void the_deadline_ends_it(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    pthread_barrier_t met;
+    pthread_t thread;
+    struct holder holder = {.pool = pool, .queue = rig.queue, .pause = 400, .met = &met};
+    pthread_barrier_init(&met, NULL, 2);
+    wait_up_to(pool, SECOND / 20);
+    assert_int_equal(pthread_create(&thread, NULL, hold, &holder), 0);
+    pthread_barrier_wait(&met);
+    uint64_t begin = now_ns();
+    refused(pool, 40 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    assert_true(now_ns() - begin >= SECOND / 20);
+    pthread_join(thread, NULL);
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_WAIT], 1);
+    pthread_barrier_destroy(&met);
+    rig_end_clean(&rig);
+}
+
+/* A program of one thread has nobody to wait for. */
+static void nobody_is_not_waited_for(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    (void)take(pool, 30 * MIB, rig.queue);
+    wait_up_to(pool, 3600 * SECOND);
+    refused(pool, 40 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_WAIT], 0);
+    rig_end_clean(&rig);
+}
+
+/* Two threads hold half each and want another half: one of them fails at once and frees what it has, which
+   is what the other has waited for. */
+static void all_wait_and_one_finds_out(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    pthread_barrier_t met;
+    pthread_t threads[2];
+    struct holder holders[2];
+    pthread_barrier_init(&met, NULL, 2);
+    wait_up_to(pool, 60 * SECOND);
+    for (int i = 0; i < 2; i++) {
+        holders[i] = (struct holder){.pool = pool, .queue = rig.queue, .wants = true, .met = &met};
+        assert_int_equal(pthread_create(&threads[i], NULL, hold, &holders[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(holders[i].took_ns < 30 * SECOND);
+    }
+    assert_true((holders[0].status == VRAM_OK) != (holders[1].status == VRAM_OK));
+    vram_status failed = holders[0].status == VRAM_OK ? holders[1].status : holders[0].status;
+    assert_int_equal(failed, VRAM_ERR_DEVICE_MEMORY);
+    pthread_barrier_destroy(&met);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
+        TEST(another_thread_frees),
+        TEST(the_deadline_ends_it),
+        TEST(nobody_is_not_waited_for),
+        TEST(all_wait_and_one_finds_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
