@@ -7,6 +7,7 @@
 #define TEST_LADDER_WORLD_H
 
 #include "unit/device_world.h"
+#include "unit/whole_device.h"
 #include "vram/oom.h"
 #include "vram/pool.h"
 
@@ -27,6 +28,7 @@ static inline vram_pool_stats stats_of(vram_pool *pool) {
 static inline vram_pool *pool_on(vram_device *device, const char *name, uint32_t flags) {
     vram_pool_options options = {.size = sizeof options, .name = name, .flags = flags};
     vram_pool *pool;
+    whole_device(device);
     assert_ok(vram_pool_create(device, &options, &pool));
     return pool;
 }
