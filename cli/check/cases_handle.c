@@ -14,11 +14,17 @@ static bool refuses(struct check *check, vram_status status, vram_status want,
 }
 #define REFUSES(call) CHECK_TRY(refuses(check, call, want, CHECK_AT(#call)))
 
+static void ignore(void *user, const vram_pressure_event *event) {
+    (void)user, (void)event;
+}
+
 /* ---------------------------------------------------------------- batteries */
 
 static bool as_context(struct check *check, void *bad, vram_status want) {
     vram_context *context = bad;
     vram_device *device;
+    vram_monitor *monitor;
+    uint64_t bytes;
     uint32_t index;
     vram_backend_info backend = {.size = sizeof backend};
     vram_device_info info = {.size = sizeof info};
@@ -34,6 +40,8 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_sim_violation(context, 0, (char[8]){0}, 8));
     REFUSES(vram_sim_clock_advance(context, 1));
     REFUSES(vram_sim_others_set(context, 0, 0));
+    REFUSES(vram_context_cleanup(context, &bytes));
+    REFUSES(vram_monitor_begin(context, NULL, &monitor));
     CHECK_EQUAL(check, vram_device_count(context), 0);
     CHECK_EQUAL(check, vram_backend_count(context), 0);
     return true;
@@ -54,6 +62,11 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_device_info info = {.size = sizeof info};
     vram_memory_info memory = {.size = sizeof memory};
     vram_limits limits = {.size = sizeof limits};
+    vram_pressure pressure = {.size = sizeof pressure};
+    vram_watch_options watched = {.size = sizeof watched, .call = ignore};
+    vram_watch *watch;
+    vram_health_info health = {.size = sizeof health};
+    uint64_t bytes;
     vram_kernel_source source = {.size = sizeof source, .code = &source, .entry = "none"};
     uint64_t id = 0;
 
@@ -75,6 +88,10 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_device_limits_get(device, &limits));
     REFUSES(vram_oom_callback_add(device, lets_go_of_nothing, NULL, &id));
     REFUSES(vram_oom_callback_remove(device, 1));
+    REFUSES(vram_device_pressure_get(device, &pressure));
+    REFUSES(vram_device_watch_begin(device, &watched, &watch));
+    REFUSES(vram_device_cleanup(device, &bytes));
+    REFUSES(vram_health(device, NULL, &health));
     return true;
 }
 
@@ -104,6 +121,11 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_addr addr = CHECK_CANARY;
     vram_pool_stats stats = {.size = sizeof stats};
     vram_limits limits = {.size = sizeof limits};
+    vram_pressure pressure = {.size = sizeof pressure};
+    vram_watch_options watched = {.size = sizeof watched, .call = ignore};
+    vram_watch *watch;
+    vram_fragmentation fragmentation = {.size = sizeof fragmentation};
+    uint64_t bytes;
 
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
@@ -117,6 +139,13 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_limits_set(pool, &limits));
     REFUSES(vram_pool_limits_get(pool, &limits));
     REFUSES(vram_pool_ladder_set(pool, NULL));
+    REFUSES(vram_pool_pressure_get(pool, &pressure));
+    REFUSES(vram_pool_watch_begin(pool, &watched, &watch));
+    REFUSES(vram_pool_response_set(pool, NULL));
+    REFUSES(vram_pool_shrink(pool, &bytes));
+    REFUSES(vram_pool_clear(pool, &bytes));
+    REFUSES(vram_pool_maintain(pool, 0, &bytes));
+    REFUSES(vram_pool_fragmentation_get(pool, &fragmentation));
     if (pool != NULL) {
         REFUSES(vram_pool_destroy(pool));
     }
@@ -130,6 +159,14 @@ static bool as_physical(struct check *check, void *bad, vram_status want) {
         REFUSES(vram_physical_destroy(physical));
     }
     CHECK_EQUAL(check, vram_physical_bytes(physical), 0);
+    return true;
+}
+
+static bool as_watch(struct check *check, void *bad, vram_status want) {
+    if (bad != NULL) { /* ending NULL is allowed */
+        REFUSES(vram_watch_end(bad));
+        REFUSES(vram_monitor_end(bad));
+    }
     return true;
 }
 
@@ -148,6 +185,7 @@ static bool as_all(struct check *check, void *bad, vram_status want) {
     CHECK_TRY(as_queue(check, bad, want));
     CHECK_TRY(as_physical(check, bad, want));
     CHECK_TRY(as_pool(check, bad, want));
+    CHECK_TRY(as_watch(check, bad, want));
     destroy_as_all(bad);
     return true;
 }

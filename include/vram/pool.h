@@ -22,6 +22,7 @@ extern "C" {
 
 typedef struct vram_pool vram_pool;
 struct vram_limits; /* vram/limits.h */
+struct vram_response_options; /* vram/pressure.h */
 
 /* ---------------------------------------------------------------- providers */
 
@@ -61,6 +62,9 @@ typedef struct vram_pool_options {
     uint64_t slack_bytes; /* may be held beyond what is needed; 0: option pool_slack */
     const char *name;     /* for reports; copied; at most 63 bytes */
     const struct vram_limits *limits; /* as vram_pool_limits_set has them; copied; NULL: none set */
+    const struct vram_response_options
+        *response; /* what it does by itself when memory runs low: see
+                                                     pressure.h; copied; NULL: as the options say */
 } vram_pool_options;
 
 /** Creates a pool on a device. No memory is taken from the driver before it is needed. */
@@ -230,7 +234,7 @@ typedef struct vram_pool_stats {
     uint64_t ladder_rescues[VRAM_LADDER_ROOM]; /* by vram_ladder_step: allocations that it served */
 
     uint64_t response_steps[VRAM_RESPONSE_ROOM]; /* by vram_response_step: times taken */
-    uint64_t response_bytes[VRAM_RESPONSE_ROOM]; /* by vram_response_step: bytes given back */
+    uint64_t response_bytes[VRAM_RESPONSE_ROOM]; /* by vram_response_step: bytes that left caches */
     uint64_t rises[VRAM_PRESSURE_ROOM]; /* by level of pressure: times it was entered from below */
     uint64_t falls[VRAM_PRESSURE_ROOM]; /* the same from above */
     uint64_t cleanups;                  /* trims, shrinks, clears and emergency cleanups */

@@ -25,6 +25,7 @@
 #include <vram/limits.h>
 #include <vram/oom.h>
 #include <vram/pool.h>
+#include <vram/pressure.h>
 #include <vram/queue.h>
 #include <vram/sim.h>
 #include <vram/vmm.h>

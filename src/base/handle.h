@@ -39,6 +39,8 @@ enum vr_kind {
     VR_KIND_KERNEL = 4,
     VR_KIND_PHYSICAL = 5,
     VR_KIND_POOL = 6,
+    VR_KIND_WATCH = 7,
+    VR_KIND_MONITOR = 8,
     VR_KIND_COUNT
 };
 

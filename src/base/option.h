@@ -59,6 +59,26 @@
       "longest wait for other threads to free memory when it is short; 0ns: none")                 \
     X(WAIT_TIMEOUT, "wait_timeout", DURATION, "60s", 1, UINT64_C(3600000000000), false, "",        \
       "longest wait of a call that was given no deadline of its own")                              \
+    X(PRESSURE_WARN, "pressure_warn", INTEGER, "700000", 1, 1000000, false, "",                    \
+      "pressure above which watches and the health check warn, in millionths")                     \
+    X(PRESSURE_EMERGENCY, "pressure_emergency", INTEGER, "900000", 1, 1000000, false, "",          \
+      "pressure above which a device is cleaned up, in millionths")                                \
+    X(PRESSURE_HYSTERESIS, "pressure_hysteresis", INTEGER, "50000", 0, 500000, false, "",          \
+      "how far pressure must fall below a threshold to count as below, in millionths")             \
+    X(RESPONSE_HALVE, "response_halve", BOOL, "on", 0, 1, false, "",                               \
+      "at high pressure a pool halves what it has cached")                                         \
+    X(RESPONSE_DROP, "response_drop", BOOL, "on", 0, 1, false, "",                                 \
+      "at high pressure a pool drops rarely used sizes from its caches")                           \
+    X(RESPONSE_EMERGENCY, "response_emergency", BOOL, "on", 0, 1, false, "",                       \
+      "above pressure_emergency all that is cached on a device goes back to its driver")           \
+    X(RESPONSE_DECAY, "response_decay", BOOL, "on", 0, 1, false, "",                               \
+      "caches that are not used shrink with time")                                                 \
+    X(RESPONSE_INTERVAL, "response_interval", DURATION, "1s", 0, UINT64_C(3600000000000), false,   \
+      "", "shortest time between two responses of one kind to pressure")                           \
+    X(DECAY_INTERVAL, "decay_interval", DURATION, "10s", 1, UINT64_C(3600000000000), false, "",    \
+      "time after which half of an unused cache goes")                                             \
+    X(MONITOR_INTERVAL, "monitor_interval", DURATION, "1s", 1000000, UINT64_C(3600000000000),      \
+      false, "", "time between two looks of a monitor")                                            \
     X(LOG, "log", TEXT, "", 0, 0, false, "off, error, warn, info, debug",                          \
       "messages on standard error: error, warn, info or debug; empty: none")
 

@@ -140,6 +140,17 @@ void vr_cache_drop(struct vr_cache *cache) {
 
 /* --------------------------------------------------------------------- bins */
 
+/* An empty bin forgets its size, and what it was charged for that; keeps (2). */
+static void bin_leave(struct vr_cache *cache, struct vr_exact_bin *bin) {
+    if (bin->bytes > VR_LARGE_BYTES) {
+        vr_pool_large_give(cache->pool, bin->bytes);
+        cache->large_bytes -= bin->bytes;
+    }
+    vr_count(&cache->counts.allocs, bin->hits);
+    bin->bytes = bin->hits = 0;
+    bin->used = false;
+}
+
 /* Whether a bin may serve `bytes`: it is empty, or has that size already. */
 static bool bin_adopts(struct vr_cache *cache, struct vr_exact_bin *bin, uint64_t bytes) {
     if (bin->bytes == bytes) {
@@ -148,11 +159,7 @@ static bool bin_adopts(struct vr_cache *cache, struct vr_exact_bin *bin, uint64_
     if (bin->count) {
         return false;
     }
-    if (bin->bytes > VR_LARGE_BYTES) { /* keeps (2) */
-        vr_pool_large_give(cache->pool, bin->bytes);
-        cache->large_bytes -= bin->bytes;
-    }
-    bin->bytes = 0;
+    bin_leave(cache, bin);
     if (bytes > VR_LARGE_BYTES) {
         if (cache->shy > 0) { /* keeps (3) */
             cache->shy--;
@@ -197,9 +204,7 @@ uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32
         struct vr_exact_bin *bin = &cache->exact[i];
         taken += empty_bin(&bin->count, bin->blocks, blocks + taken, room - taken);
         if (!bin->count && bin->bytes > VR_LARGE_BYTES) {
-            vr_pool_large_give(cache->pool, bin->bytes);
-            cache->large_bytes -= bin->bytes;
-            bin->bytes = 0;
+            bin_leave(cache, bin);
         }
     }
     return taken;
@@ -214,6 +219,61 @@ uint64_t vr_cache_bytes(const struct vr_cache *cache) {
         bytes += cache->exact[i].count * cache->exact[i].bytes;
     }
     return bytes;
+}
+
+/* ----------------------------------------------------------- bins one by one */
+
+uint64_t vr_cache_hits(const struct vr_cache *cache) {
+    uint64_t hits = 0;
+    for (uint32_t i = 0; i <= VR_SMALL_UNITS; i++) {
+        hits += cache->small[i].hits;
+    }
+    for (uint32_t i = 0; i < VR_EXACT_BINS; i++) {
+        hits += cache->exact[i].hits;
+    }
+    return hits;
+}
+
+/* The common fields of both kinds of bin. */
+struct bin_fields {
+    uint64_t bytes;
+    uint32_t *count;
+    bool *used;
+    uint64_t *hits;
+    struct vr_block **blocks;
+};
+
+static struct bin_fields fields_of(struct vr_cache *cache, uint32_t at) {
+    if (at <= VR_SMALL_UNITS) {
+        struct vr_bin *bin = &cache->small[at];
+        return (struct bin_fields){(uint64_t)at * VR_UNIT, &bin->count, &bin->used, &bin->hits,
+                                   bin->blocks};
+    }
+    struct vr_exact_bin *bin = &cache->exact[at - VR_SMALL_UNITS - 1];
+    return (struct bin_fields){bin->bytes, &bin->count, &bin->used, &bin->hits, bin->blocks};
+}
+
+struct vr_bin_view vr_cache_look(struct vr_cache *cache, uint32_t at) {
+    struct bin_fields bin = fields_of(cache, at);
+    struct vr_bin_view view = {bin.bytes, *bin.count, *bin.used || *bin.hits, *bin.hits};
+    vr_count(&cache->counts.allocs, *bin.hits);
+    *bin.hits = 0;
+    *bin.used = view.used;
+    return view;
+}
+
+void vr_cache_tick(struct vr_cache *cache, uint32_t at) {
+    *fields_of(cache, at).used = false;
+}
+
+void vr_cache_thin(struct vr_cache *cache, uint32_t at, uint32_t count, struct vr_block **blocks) {
+    struct bin_fields bin = fields_of(cache, at);
+    memcpy(blocks, bin.blocks, count * sizeof *blocks);
+    *bin.count -= count;
+    memmove(bin.blocks, bin.blocks + count, *bin.count * sizeof *blocks);
+    if (at > VR_SMALL_UNITS && !*bin.count) {
+        bin_leave(cache, &cache->exact[at - VR_SMALL_UNITS - 1]);
+    }
 }
 
 /* ------------------------------------------------------------- large blocks */

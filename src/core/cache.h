@@ -37,22 +37,27 @@ enum {
 
 #define VR_SMALL_BYTES ((uint64_t)VR_SMALL_UNITS * VR_UNIT)
 
+/* Hits are counted where they are made, by size: that is as cheap as counting them for the cache, and tells
+   which sizes are worth their cache (decay.h). */
 struct vr_bin {
     uint32_t count;
-    uint32_t depth; /* how many it may hold */
+    bool used;     /* hits were taken out of `hits` since the last tick of the decay */
+    uint64_t hits; /* since they were last added to the cache's count */
     struct vr_block *blocks[VR_SMALL_DEPTH];
 };
 
 struct vr_exact_bin {
     uint64_t bytes; /* the one size it holds; 0: none yet */
     uint32_t count;
+    bool used;
+    uint64_t hits;
     struct vr_block *blocks[VR_EXACT_DEPTH];
 };
 
-/* What a cache counts: written by the owner, read by anybody. A hit writes four of them, no more: hits
-   are the allocations without the misses, and what lies in the bins is summed when somebody asks. */
+/* What a cache counts: written by the owner, read by anybody. A hit writes three of them, no more: what
+   lies in the bins is summed when somebody asks. */
 struct vr_cache_counts {
-    vr_atomic_u64 allocs, misses;   /* all, and those that no bin could serve */
+    vr_atomic_u64 allocs, misses;   /* without the hits that bins count; those no bin could serve */
     vr_atomic_u64 frees, overflows; /* all, and those that no bin could keep */
     vr_atomic_u64 requested; /* bytes as asked for: handed out minus taken back, modulo 2^64 */
     vr_atomic_u64 held;      /* the same after rounding */
@@ -128,11 +133,13 @@ static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t by
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         if (bin->count) {
             block = bin->blocks[--bin->count];
+            bin->hits++;
         }
     } else {
         struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
         if (bin->bytes == bytes && bin->count) {
             block = bin->blocks[--bin->count];
+            bin->hits++;
         }
     }
     return block;
@@ -171,6 +178,26 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
 
 /* Bytes of the blocks in all bins. The thread is kept out. */
 uint64_t vr_cache_bytes(const struct vr_cache *cache);
+
+/* Hits that bins have counted. The thread is kept out. */
+uint64_t vr_cache_hits(const struct vr_cache *cache);
+
+/* One bin as those see it who look at them all, and what is left in it. */
+struct vr_bin_view {
+    uint64_t bytes; /* of its blocks */
+    uint32_t count;
+    bool used;     /* since the last tick */
+    uint64_t hits; /* since the last look */
+};
+
+enum { VR_CACHE_BINS = VR_SMALL_UNITS + 1 + VR_EXACT_BINS };
+
+/* Describes bin `at`, below VR_CACHE_BINS, and adds its hits to the cache's count. Revoked. */
+struct vr_bin_view vr_cache_look(struct vr_cache *cache, uint32_t at);
+/* Forgets that the bin was used. Revoked. */
+void vr_cache_tick(struct vr_cache *cache, uint32_t at);
+/* Takes `count` blocks out of bin `at`, those that lay longest; at most VR_SMALL_DEPTH. Revoked. */
+void vr_cache_thin(struct vr_cache *cache, uint32_t at, uint32_t count, struct vr_block **blocks);
 
 /* Takes up to `room` blocks of any size out of the cache. Inside enter, or revoked. */
 uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32_t room);

@@ -21,6 +21,7 @@ struct vr_block *vr_depot_take(struct vr_depot *depot, uint64_t queue, uint64_t 
     struct vr_block *block = bin->first;
     bin->first = block->next;
     bin->count--;
+    bin->hits++;
     depot->held_bytes -= bytes;
     return block;
 }
@@ -45,6 +46,8 @@ struct vr_block *vr_depot_put(struct vr_depot *depot, uint64_t queue, struct vr_
         out = bin_empty(depot, bin);
         bin->queue = queue;
         bin->bytes = bytes;
+        bin->hits = 0;
+        bin->used = false;
     } else if ((bin->count + 1) * bytes > VR_DEPOT_BIN_BYTES) {
         block->next = NULL;
         return block;
@@ -65,4 +68,20 @@ struct vr_block *vr_depot_empty(struct vr_depot *depot, uint64_t only, uint64_t 
         }
     }
     return NULL;
+}
+
+struct vr_block *vr_depot_thin(struct vr_depot *depot, uint32_t at, uint32_t count) {
+    struct vr_depot_bin *bin = &depot->bins[at];
+    struct vr_block **link = &bin->first;
+    if (!count) {
+        return NULL;
+    }
+    for (uint32_t i = count; i < bin->count; i++) {
+        link = &(*link)->next;
+    }
+    struct vr_block *list = *link;
+    *link = NULL;
+    bin->count -= count;
+    depot->held_bytes -= count * bin->bytes;
+    return list;
 }

@@ -19,6 +19,8 @@ struct vr_depot_bin {
     uint64_t queue, bytes; /* the key; bytes 0: none */
     struct vr_block *first;
     uint32_t count;
+    bool used;     /* blocks were taken since the last tick of the decay, before those in `hits` */
+    uint64_t hits; /* blocks taken since the last look; decay.h */
 };
 
 struct vr_depot {
@@ -37,5 +39,8 @@ struct vr_block *vr_depot_put(struct vr_depot *depot, uint64_t queue, struct vr_
 /* Takes everything out, or everything of one queue (0: all), key by key: a list of one queue's blocks,
    NULL when nothing is left. */
 struct vr_block *vr_depot_empty(struct vr_depot *depot, uint64_t only, uint64_t *queue);
+
+/* Takes `count` blocks out of bin `at`, those that lay longest: a list. */
+struct vr_block *vr_depot_thin(struct vr_depot *depot, uint32_t at, uint32_t count);
 
 #endif

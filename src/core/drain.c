@@ -43,8 +43,7 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_st
     vr_space_free(vr_pool_space(pool, vr_load(&block->bytes, VR_RELAXED)), block);
 }
 
-/* Gives a list of blocks of one queue to the space. Under the lock. */
-static void list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t queue) {
+void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t queue) {
     struct vr_stamp stamp = vr_lane_stamp(&pool->lanes, queue); /* keeps (1) */
     while (list) {
         struct vr_block *next = list->next;
@@ -109,7 +108,7 @@ static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *bl
         vr_pool_to_space(pool, block, vr_lane_stamp(&pool->lanes, queue));
     } else {
         struct vr_block *out = vr_depot_put(&pool->depot, queue, block, &from);
-        list_to_space(pool, out, from);
+        vr_pool_list_to_space(pool, out, from);
     }
 }
 
@@ -285,7 +284,7 @@ static void drain_depot(struct vr_pool *pool, uint64_t only) {
     struct vr_block *list;
     vr_mutex_lock(&pool->lock);
     while ((list = vr_depot_empty(&pool->depot, only, &queue))) {
-        list_to_space(pool, list, queue);
+        vr_pool_list_to_space(pool, list, queue);
     }
     vr_pool_settle(pool);
     vr_mutex_unlock(&pool->lock);
@@ -301,8 +300,10 @@ void vr_pool_drain(struct vr_pool *pool) {
 /* ----------------------------------------------------------------- dropping */
 
 /* Adds a dying cache's counts to the pool's. */
-static void keep_counts(struct vr_pool *pool, const struct vr_cache_counts *counts) {
-    vr_fetch_add(&pool->past.allocs, vr_load(&counts->allocs, VR_RELAXED), VR_RELAXED);
+static void keep_counts(struct vr_pool *pool, const struct vr_cache *cache) {
+    const struct vr_cache_counts *counts = &cache->counts;
+    uint64_t allocs = vr_load(&counts->allocs, VR_RELAXED) + vr_cache_hits(cache);
+    vr_fetch_add(&pool->past.allocs, allocs, VR_RELAXED);
     vr_fetch_add(&pool->past.misses, vr_load(&counts->misses, VR_RELAXED), VR_RELAXED);
     vr_fetch_add(&pool->past.frees, vr_load(&counts->frees, VR_RELAXED), VR_RELAXED);
     vr_fetch_add(&pool->past.overflows, vr_load(&counts->overflows, VR_RELAXED), VR_RELAXED);
@@ -312,7 +313,7 @@ static void keep_counts(struct vr_pool *pool, const struct vr_cache_counts *coun
 
 static void drop(struct vr_cache *cache) {
     drain_cache(cache);
-    keep_counts(cache->pool, &cache->counts);
+    keep_counts(cache->pool, cache);
     vr_cache_drop(cache);
 }
 

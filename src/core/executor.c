@@ -287,6 +287,7 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
     vram_status status;
     uint32_t done = run_steps(pool, plan, &status);
     *grown = created_bytes(plan, done);
+    vr_fetch_add(&pool->pressure.changes, 1, VR_RELAXED);
     if (status == VRAM_OK) {
         vr_mutex_lock(&pool->lock);
         *block = vr_space_commit(space, plan);

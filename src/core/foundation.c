@@ -165,6 +165,9 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     if (status == VRAM_OK) {
         status = vr_ladder_init(pool);
     }
+    if (status == VRAM_OK) {
+        status = vr_pressure_begin(pool, options->response);
+    }
     if (status == VRAM_OK && vmm) {
         status = reserve_range(pool, options->range_bytes);
     }

@@ -25,13 +25,12 @@ static inline void become_live(struct vr_block *block, uint64_t size, const char
     vr_store(&block->state, cached ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_RELEASE);
 }
 
-/* The same through a cache, which counts it. Inside enter. */
+/* The same through a cache, which counts its bytes. Inside enter. */
 static inline vram_addr hand_out(struct vr_cache *cache, struct vr_block *block, uint64_t size,
                                  uint64_t bytes, const char *tag) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
     become_live(block, size, tag);
     cache->recent[vr_recent_index(addr)] = block;
-    vr_count(&cache->counts.allocs, 1);
     vr_count(&cache->counts.requested, size);
     vr_count(&cache->counts.held, bytes);
     int64_t live = vr_cache_live(cache);
@@ -326,6 +325,7 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
         return addr;
     }
     hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED), request->tag);
+    vr_count(&cache->counts.allocs, 1);
     vr_count(&cache->counts.misses, 1);
     vr_pool_tell(cache);
     while (extra > 0 && vr_cache_put(cache, more[extra - 1], request->bytes)) {
@@ -384,6 +384,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
         *addr = deliver(pool, queue, &request, block, more, extra);
         vr_limit_keep(pool);
     }
+    vr_pressure_pass(pool);
     vr_pool_leave(pool, queue);
     return status;
 }

@@ -133,6 +133,7 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     (void)vr_handle_retire(pool->object.handle);
+    vr_watches_end(pool, vr_deadline_in(pool->device->context->wait_ns));
     vr_pool_drop_caches(pool, 0);
     disown(pool, !finished);
 }
@@ -188,6 +189,7 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     }
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
     vr_error_save(&error);
+    vr_watches_end(pool, deadline);
     vr_pool_drop_caches(pool, 0);
     bool readers_done = vr_readers_wait(pool->device, deadline);
     vram_status status = settle_all(pool, deadline); /* keeps (1) */

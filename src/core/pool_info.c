@@ -321,6 +321,7 @@ vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
     status = could_hold(pool, request.bytes, count, operation);
     if (status == VRAM_OK) {
         status = warm(pool, &request, count);
+        vr_pressure_pass(pool);
     }
     vr_pool_leave(pool, request.queue_object);
     return status;
@@ -328,11 +329,13 @@ vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
 
 vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
     void *pool;
+    uint64_t released;
     vram_status status = vr_enter(VR_KIND_POOL, handle, "vram_pool_trim", &pool);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_pool_trim_to(pool, keep_bytes);
+    status = vr_pool_trim(pool, keep_bytes, &released);
+    vr_pressure_note(pool, false);
     vr_leave(pool);
     return status;
 }

@@ -13,6 +13,7 @@
  *   pool_info.c  look-ups, uses and pins
  *   stats.c      counters and peaks
  *   limit.c      limits as set and as in force; budget.c: what the pool may hold now
+ *   pressure.c   how near memory is to its end; pressure_state.h lists what belongs to it
  *
  *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
  *      a driver call: what the space wants done comes as a plan (space.h).
@@ -31,6 +32,7 @@
 #include "core/cache.h"
 #include "core/depot.h"
 #include "core/lane.h"
+#include "core/pressure_state.h"
 #include "core/space.h"
 #include "device/address.h"
 #include "device/objects.h"
@@ -116,6 +118,7 @@ struct vr_pool {
     vr_atomic_u64 charged;       /* bytes taken from the driver or provider, or about to be */
     uint64_t large_most;         /* what large_left was last set to allow; the ledger's lock */
     struct vram_limits limits;   /* as set; the ledger's lock */
+    struct vr_pool_pressure pressure;
     vr_atomic_bool owned;        /* its owner's reference is there; pool_end.c (4) */
     struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
     vr_atomic_u64
@@ -163,6 +166,9 @@ static inline void vr_pool_out(struct vr_pool *pool, const struct vr_block *bloc
     pool->out_bytes += vr_load(&block->bytes, VR_RELAXED);
     if (pool->out_bytes > pool->peak_out_bytes) {
         pool->peak_out_bytes = pool->out_bytes;
+    }
+    if (pool->out_bytes > pool->pressure.needed_bytes) {
+        pool->pressure.needed_bytes = pool->out_bytes;
     }
 }
 
@@ -216,6 +222,8 @@ void vr_pool_release_all(struct vr_pool *pool);
 /* Gives an owned block (state CACHED) to its space, to be used when the stamp has passed. Under the lock;
    drain.c. */
 void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp);
+/* The same for a list of blocks that were freed on `queue`. */
+void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t queue);
 /* Gives owned blocks (state CACHED) that were freed on `queue` back, to the depot or the space;
    drain.c. Never fails. */
 void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **blocks, uint32_t count);

@@ -55,6 +55,7 @@ static void add_thread(struct vr_thread_state *thread, void *user) {
         if (thread->caches[i] && thread->caches[i]->pool == sums->pool) {
             vr_pool_tell(thread->caches[i]);
             add_counts(sums, &thread->caches[i]->counts);
+            sums->stats->allocs += vr_cache_hits(thread->caches[i]);
             sums->stats->cached_bytes += vr_cache_bytes(thread->caches[i]);
             sums->stats->thread_cache_bytes += sizeof *thread->caches[i];
         }

@@ -232,6 +232,7 @@ vram_status vram_context_create(const vram_context_options *options, vram_contex
     }
     vr_mutex_init(&context->lock, VR_RANK_CONTEXT);
     vr_list_init(&context->devices);
+    vr_list_init(&context->watchers);
     context->object.process = vr_os_process_generation();
     context->sim_wanted = *taken.sim != 0;
     context->wait_ns = vr_option_number(VR_OPTION_WAIT_TIMEOUT);
@@ -248,6 +249,23 @@ vram_status vram_context_create(const vram_context_options *options, vram_contex
 fail:
     context_free(context);
     return status;
+}
+
+/* Tells the watchers that the context closes. From here on none is added. */
+static void tell_watchers(struct vr_context *context) {
+    struct vr_link *link;
+    vr_mutex_lock(&context->lock);
+    context->closing = true;
+    while ((link = vr_list_first(&context->watchers))) {
+        struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
+        uint64_t handle = watcher->handle;
+        vr_handle_ref(handle); /* listed: its owner's reference is there */
+        vr_mutex_unlock(&context->lock);
+        watcher->closing(watcher, true);
+        vr_handle_unpin(handle);
+        vr_mutex_lock(&context->lock);
+    }
+    vr_mutex_unlock(&context->lock);
 }
 
 /* The next device, with a reference, since its own may go at any moment; NULL behind the last. First
@@ -300,6 +318,7 @@ void vram_context_destroy(vram_context *handle) {
         return; /* the references stay: nothing of the parent's is ever torn down here */
     }
     if (ours) {
+        tell_watchers(context);
         retire_devices(context);
         vr_handle_unpin(context->object.handle);
     }

@@ -65,9 +65,12 @@ struct vr_context {
     bool sim_wanted;      /* the user asked for a simulation */
     uint64_t wait_ns;     /* option wait_timeout, at creation */
     uint64_t limit_bytes; /* option device_limit, at creation; 0: none */
-    struct vr_mutex lock; /* guards the two below, and vr_device_object.quieted */
+    struct vr_mutex lock; /* guards the rest, and vr_device_object.quieted */
     bool closing;
     struct vr_list devices; /* vr_device_object.link */
+    struct vr_list
+        watchers; /* vr_watcher.link: what a higher tier hangs on the context (a monitor); each is
+                                told, before any device ends, and must end and take itself off the list */
 };
 
 /* ------------------------------------------------------------------- device */

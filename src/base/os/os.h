@@ -67,6 +67,8 @@ vram_status vr_os_thread_start(struct vr_thread *thread, const char *name, void 
                                void *argument);
 /* Waits for its end; a thread that is not running is fine. */
 void vr_os_thread_join(struct vr_thread *thread);
+/* Lets go of it instead: it ends when it ends. */
+void vr_os_thread_detach(struct vr_thread *thread);
 /* The calling thread's number, which no other thread of the process has or had; never 0. */
 uint64_t vr_os_thread_number(void);
 void vr_os_yield(void);

@@ -277,6 +277,13 @@ void vr_os_thread_join(struct vr_thread *thread) {
     }
 }
 
+void vr_os_thread_detach(struct vr_thread *thread) {
+    if (thread->running) {
+        (void)pthread_detach((pthread_t)thread->native);
+        thread->running = false;
+    }
+}
+
 void vr_os_yield(void) {
     (void)sched_yield();
 }

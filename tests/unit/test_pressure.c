@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_pressure.c: the number and its levels, who is told of it, and what a pool does about it by itself.
+ */
+#include "unit/pressure_world.h"
+
+#include <math.h>
+
+/* -------------------------------------------------------------------- levels */
+
+static const struct {
+    uint64_t ten_thousandths;
+    vram_pressure_level level;
+} boundaries[] = {
+    {0, VRAM_PRESSURE_LOW},         {5999, VRAM_PRESSURE_LOW},       {6000, VRAM_PRESSURE_MEDIUM},
+    {7999, VRAM_PRESSURE_MEDIUM},   {8000, VRAM_PRESSURE_HIGH},      {9500, VRAM_PRESSURE_HIGH},
+    {9501, VRAM_PRESSURE_CRITICAL}, {10000, VRAM_PRESSURE_CRITICAL},
+};
+
+enum { BOUNDARIES = sizeof boundaries / sizeof boundaries[0] };
+
+static void item_6_boundaries_of_numbers(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < BOUNDARIES; i++) {
+        double value = (double)boundaries[i].ten_thousandths / 10000;
+        assert_int_equal(vram_pressure_level_of(value), boundaries[i].level);
+    }
+    assert_int_equal(vram_pressure_level_of(1.5), VRAM_PRESSURE_CRITICAL);
+    assert_int_equal(vram_pressure_level_of(INFINITY), VRAM_PRESSURE_CRITICAL);
+    assert_int_equal(vram_pressure_level_of(NAN), VRAM_PRESSURE_UNKNOWN);
+    assert_int_equal(vram_pressure_level_of(-0.1), VRAM_PRESSURE_UNKNOWN);
+    assert_int_equal(vram_pressure_level_of(-INFINITY), VRAM_PRESSURE_UNKNOWN);
+    assert_string_equal(vram_pressure_level_name(VRAM_PRESSURE_HIGH), "high");
+    assert_string_equal(vram_pressure_level_name((vram_pressure_level)99), "unknown");
+}
+
+static void item_6_boundaries_of_devices(void **state) {
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    for (unsigned i = 0; i < BOUNDARIES; i++) {
+        vram_pressure pressure = {.size = sizeof pressure};
+        told_pressure(boundaries[i].ten_thousandths);
+        assert_ok(vram_device_pressure_get(rig.device, &pressure));
+        assert_true(pressure.known && pressure.device_known);
+        assert_true(pressure.value == (double)boundaries[i].ten_thousandths / 10000);
+        assert_int_equal(pressure.level, boundaries[i].level);
+        assert_int_equal(pressure.total_bytes.value, 10000 * MIB);
+        pressure = pressure_of(pool);
+        assert_true(pressure.device == (double)boundaries[i].ten_thousandths / 10000);
+        assert_int_equal(pressure.level, boundaries[i].level);
+    }
+    rig_end_clean(&rig);
+}
+
+/* Of nothing there is no share, and what a driver does not say is not known. */
+static void item_6_unknown_stays_unknown(void **state) {
+    vram_pressure pressure = {.size = sizeof pressure};
+    (void)state;
+    struct rig rig = rig_told();
+    told.free = told.total = 0; /* 0 of 0 bytes are free */
+    assert_ok(vram_device_pressure_get(rig.device, &pressure));
+    assert_false(pressure.known || pressure.device_known || pressure.own_known);
+    assert_int_equal(pressure.level, VRAM_PRESSURE_UNKNOWN);
+    told.free = 5 * MIB; /* more than there is */
+    assert_ok(vram_device_pressure_get(rig.device, &pressure));
+    assert_false(pressure.known);
+    told.total = 1;
+    assert_ok(vram_device_pressure_get(rig.device, &pressure));
+    assert_true(pressure.known && pressure.value == 0);
+    fault(&rig, VRAM_SIM_MEMORY_INFO, 1, true, VRAM_SIM_INVALID_VALUE);
+    assert_ok(vram_device_pressure_get(rig.device, &pressure));
+    assert_false(pressure.known);
+    expect_no_record();
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    rig_end_clean(&rig);
+
+    rig = rig_make("sim", "memory=64M,info=off");
+    assert_ok(vram_device_pressure_get(rig.device, &pressure));
+    assert_false(pressure.known);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------ watching */
+
+struct log {
+    unsigned calls, ups, downs;
+    vram_pressure_event last, all[16];
+    vram_pool *pool;
+    vram_queue *queue;
+    vram_watch *watch;
+    vram_addr addr;
+    vram_status status;
+    vram_context *context;
+};
+
+static void write_down(void *user, const vram_pressure_event *event) {
+    struct log *log = user;
+    log->last = log->all[log->calls % 16] = *event;
+    log->calls++;
+    log->ups += event->up;
+    log->downs += !event->up;
+    assert_int_equal(vr_locks_held(), 0);
+    assert_true(event->size == sizeof *event);
+}
+
+static vram_watch *watch_pool(vram_pool *pool, vram_pressure_fn call, struct log *log,
+                              uint32_t edges) {
+    vram_watch_options options = {
+        .size = sizeof options, .call = call, .user = log, .edges = edges};
+    vram_watch *watch;
+    assert_ok(vram_pool_watch_begin(pool, &options, &watch));
+    return watch;
+}
+
+/* Told once on the way up, once on the way down, and not of what happens between. */
+static void thresholds_have_hysteresis(void **state) {
+    static const struct {
+        uint64_t value;
+        unsigned calls;
+    } walk[] = {{5000, 0}, {7000, 0}, {7001, 1}, {6999, 1}, {7100, 1}, {6501, 1},
+                {6499, 2}, {6999, 2}, {7001, 3}, {9000, 3}, {9001, 4}, {8501, 4},
+                {8499, 5}, {9999, 6}, {1000, 8}, {9999, 10}};
+    struct log log = {0}, device_log = {0};
+    vram_watch *watch;
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    vram_watch_options options = {.size = sizeof options, .call = write_down, .user = &device_log};
+    watch_pool(pool, write_down, &log, 0);
+    assert_ok(vram_device_watch_begin(rig.device, &options, &watch));
+    for (unsigned i = 0; i < sizeof walk / sizeof walk[0]; i++) {
+        told_pressure(walk[i].value);
+        pressure_of(pool);
+        assert_int_equal(log.calls, walk[i].calls);
+        assert_int_equal(device_log.calls, walk[i].calls);
+    }
+    /* Falling from above, emergency ends first; rising from below, it comes last. */
+    assert_int_equal(log.all[6].edge, VRAM_PRESSURE_EMERGENCY);
+    assert_false(log.all[6].up);
+    assert_int_equal(log.all[7].edge, VRAM_PRESSURE_WARN);
+    assert_int_equal(log.all[8].edge, VRAM_PRESSURE_WARN);
+    assert_int_equal(log.last.edge, VRAM_PRESSURE_EMERGENCY);
+    assert_true(log.last.up && log.last.threshold == 0.9 && log.last.value == 0.9999);
+    assert_int_equal(log.last.level, VRAM_PRESSURE_CRITICAL);
+    assert_ptr_equal(log.last.pool, pool);
+    assert_ptr_equal(log.last.device, rig.device);
+    assert_null(device_log.last.pool);
+    assert_ok(vram_watch_end(watch));
+    assert_int_equal(vram_watch_end(watch), VRAM_ERR_STALE);
+    assert_ok(vram_watch_end(NULL));
+    told_pressure(0);
+    pressure_of(pool);
+    assert_int_equal(device_log.calls, 10);
+    assert_int_equal(log.calls, 12);
+    rig_end_clean(&rig);
+}
+
+/* Every level is entered both ways, and counted. */
+static void levels_are_told_and_counted(void **state) {
+    struct log log = {0};
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    watch_pool(pool, write_down, &log, VRAM_PRESSURE_LEVEL);
+    static const uint64_t up[] = {0, 6000, 8000, 9501}, down[] = {8999, 7499, 5499};
+    for (unsigned i = 0; i < 4; i++) {
+        told_pressure(up[i]);
+        pressure_of(pool);
+        assert_int_equal(log.calls, i);
+    }
+    told_pressure(9001); /* within the hysteresis */
+    pressure_of(pool);
+    assert_int_equal(log.calls, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        told_pressure(down[i]);
+        pressure_of(pool);
+        assert_int_equal(log.downs, i + 1);
+        assert_int_equal(log.last.level, VRAM_PRESSURE_HIGH - i);
+        assert_int_equal(log.last.last, VRAM_PRESSURE_CRITICAL - i);
+    }
+    vram_pool_stats stats = stats_of(pool);
+    for (unsigned i = 0; i < VRAM_PRESSURE_ROOM; i++) {
+        assert_int_equal(stats.rises[i], i >= VRAM_PRESSURE_MEDIUM && i <= VRAM_PRESSURE_CRITICAL);
+        assert_int_equal(stats.falls[i], i >= VRAM_PRESSURE_LOW && i <= VRAM_PRESSURE_HIGH);
+    }
+    rig_end_clean(&rig);
+}
+
+/* Misses come by and look; hits do not. */
+static void an_allocation_notices(void **state) {
+    struct log log = {0};
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=100M");
+    vram_pool *pool = pool_of(&rig, NULL);
+    watch_pool(pool, write_down, &log, 0);
+    assert_ok(vram_alloc(pool, 60 * MIB, rig.queue, &addr));
+    assert_int_equal(log.calls, 0);
+    assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &addr));
+    assert_int_equal(log.calls, 1);
+    assert_true(log.last.up && log.last.value > 0.7);
+    rig_end_clean(&rig);
+}
+
+/* ---------------------------------------------------- callbacks that do things */
+
+static void allocate_and_free(void *user, const vram_pressure_event *event) {
+    struct log *log = user;
+    vram_addr addr;
+    write_down(user, event);
+    assert_ok(vram_free(log->pool, log->addr, log->queue));
+    log->addr = 0;
+    assert_ok(vram_alloc(log->pool, 3 * MIB, log->queue, &addr));
+    assert_ok(vram_free(log->pool, addr, log->queue));
+    vram_error_clear();
+    (void)vram_free(log->pool, 12345, log->queue); /* leaves an error that is nobody's business */
+}
+
+static void destroy_pool(void *user, const vram_pressure_event *event) {
+    struct log *log = user;
+    write_down(user, event);
+    log->status = vram_pool_destroy(log->pool);
+}
+
+static void end_watch(void *user, const vram_pressure_event *event) {
+    struct log *log = user;
+    write_down(user, event);
+    log->status = vram_watch_end(log->watch);
+}
+
+static void destroy_context(void *user, const vram_pressure_event *event) {
+    struct log *log = user;
+    write_down(user, event);
+    vram_context_destroy(log->context);
+}
+
+static void callbacks_may_call_the_library(void **state) {
+    struct log log = {0};
+    (void)state;
+    struct rig rig = rig_told();
+    log.pool = pool_of(&rig, NULL);
+    log.queue = rig.queue;
+    assert_ok(vram_alloc(log.pool, 5 * MIB, rig.queue, &log.addr));
+    watch_pool(log.pool, allocate_and_free, &log, 0);
+    told_pressure(7500);
+    vram_error_clear();
+    pressure_of(log.pool);
+    expect_no_record();
+    assert_int_equal(log.calls, 1);
+    assert_int_equal(log.addr, 0);
+    rig_end_clean(&rig);
+}
+
+static void callbacks_may_end_their_watch(void **state) {
+    struct log log = {0};
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    log.watch = watch_pool(pool, end_watch, &log, 0);
+    told_pressure(9900);
+    pressure_of(pool);
+    assert_int_equal(log.calls, 2); /* one look, two thresholds */
+    assert_int_equal(log.status, VRAM_ERR_STALE);
+    told_pressure(0);
+    pressure_of(pool);
+    assert_int_equal(log.calls, 2);
+    rig_end_clean(&rig);
+}
+
+static void callbacks_may_destroy_the_pool(void **state) {
+    struct log log = {.status = VRAM_ERR_INVALID};
+    vram_pressure pressure = {.size = sizeof pressure};
+    (void)state;
+    struct rig rig = rig_told();
+    log.pool = pool_of(&rig, NULL);
+    cache_blocks(&rig, log.pool, 4 * KIB, 20, 0);
+    watch_pool(log.pool, destroy_pool, &log, VRAM_PRESSURE_WARN);
+    told_pressure(9900);
+    assert_ok(vram_pool_pressure_get(log.pool, &pressure));
+    assert_int_equal(log.calls, 1);
+    assert_int_equal(log.status, VRAM_OK);
+    assert_int_equal(vram_pool_pressure_get(log.pool, &pressure), VRAM_ERR_STALE);
+    rig_end_clean(&rig);
+}
+
+static void callbacks_may_end_everything(void **state) {
+    struct log log = {0};
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=100M");
+    log.context = rig.context;
+    vram_pool *pool = pool_of(&rig, NULL);
+    watch_pool(pool, destroy_context, &log, VRAM_PRESSURE_WARN);
+    assert_ok(vram_alloc(pool, 90 * MIB, rig.queue, &addr));
+    assert_int_equal(log.calls, 1);
+    assert_int_equal(vram_free(pool, addr, rig.queue), VRAM_ERR_STALE);
+}
+
+/* ------------------------------------------------------------------ response */
+
+struct steps {
+    uint64_t halve, drop, emergency;
+};
+
+static void expect_steps(vram_pool *pool, struct steps want) {
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.response_steps[VRAM_RESPONSE_HALVE], want.halve);
+    assert_int_equal(stats.response_steps[VRAM_RESPONSE_DROP], want.drop);
+    assert_int_equal(stats.response_steps[VRAM_RESPONSE_EMERGENCY], want.emergency);
+}
+
+/* At each boundary what is due there and no more; what is live is never touched. */
+static void item_6_response_at_each_boundary(void **state) {
+    static const struct {
+        uint64_t value;
+        struct steps steps;
+        bool cached; /* something is cached afterwards */
+    } walk[] = {{5999, {0, 0, 0}, true},  {6000, {0, 0, 0}, true}, {7999, {0, 0, 0}, true},
+                {8000, {1, 1, 0}, true},  {9000, {1, 1, 0}, true}, {9001, {1, 1, 1}, false},
+                {9500, {1, 1, 1}, false}, {9501, {1, 1, 1}, false}};
+    vram_addr live;
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &live));
+    cache_blocks(&rig, pool, 4 * KIB, 32, 100);
+    cache_blocks(&rig, pool, 8 * KIB, 32, 0);
+    vram_pool_stats before = stats_of(pool);
+    for (unsigned i = 0; i < sizeof walk / sizeof walk[0]; i++) {
+        told_pressure(walk[i].value);
+        pressure_of(pool);
+        expect_steps(pool, walk[i].steps);
+        vram_pool_stats after = stats_of(pool);
+        assert_int_equal(after.cached_bytes != 0, walk[i].cached);
+        assert_int_equal(after.allocated_bytes, before.allocated_bytes);
+        assert_int_equal(after.live_blocks, 1);
+        assert_int_equal(after.allocs, before.allocs);
+        if (walk[i].value == 8000) { /* half of all, then all of the size that nobody hits */
+            uint64_t halved = after.response_bytes[VRAM_RESPONSE_HALVE];
+            assert_true(halved >= before.cached_bytes / 2); /* of an odd number the larger half */
+            assert_true(halved <= before.cached_bytes / 2 + 4 * 8 * KIB);
+            assert_true(after.cached_bytes < before.cached_bytes / 2);
+            assert_int_equal(after.cached_bytes % (4 * KIB), 0);
+        }
+    }
+    assert_ok(vram_free(pool, live, rig.queue));
+    rig_end_clean(&rig);
+}
+
+/* Once per crossing, and not sooner than the interval. */
+static void responses_are_armed_again(void **state) {
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    told_pressure(8500);
+    pressure_of(pool);
+    told_pressure(7600); /* within the hysteresis: not below */
+    pressure_of(pool);
+    told_pressure(8500);
+    assert_ok(vram_sim_clock_advance(rig.context, 2 * SECOND));
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){1, 1, 0});
+    told_pressure(7000);
+    pressure_of(pool);
+    told_pressure(8500);
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){2, 2, 0});
+    told_pressure(7000);
+    pressure_of(pool);
+    told_pressure(8500); /* too soon, and made up for as soon as it may be */
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){2, 2, 0});
+    assert_ok(vram_sim_clock_advance(rig.context, 1 * SECOND));
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){3, 3, 0});
+    rig_end_clean(&rig);
+}
+
+static void each_step_can_be_switched_off(void **state) {
+    static const char *const options[] = {"response_halve", "response_drop", "response_emergency"};
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        unsigned off = i % 3;
+        vram_response_options response = {.size = sizeof response, .off = 1u << off};
+        vram_pool_options wanted = {.size = sizeof wanted, .response = &response};
+        if (i >= 3) { /* by option, and set when the pool is there already */
+            response.off = 0;
+            assert_ok(vram_option_set(options[off], "off"));
+        }
+        struct rig rig = rig_told();
+        vram_pool *pool = pool_of(&rig, &wanted);
+        vram_pool *later = pool_of(&rig, NULL);
+        assert_ok(vram_pool_response_set(later, &response));
+        told_pressure(9900);
+        pressure_of(pool);
+        expect_steps(pool, (struct steps){off != 0, off != 1, off != 2});
+        pressure_of(later);
+        expect_steps(later, (struct steps){off != 0, off != 1, off != 2});
+        rig_end_clean(&rig);
+        vr_option_reset();
+    }
+}
+
+/* Its addresses follow from the order of calls alone: it is told of pressure and does nothing. */
+static void deterministic_pools_do_not_respond(void **state) {
+    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
+    struct log log = {0};
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, &options), *other = pool_of(&rig, NULL);
+    cache_blocks(&rig, pool, 3 * MIB, 4, 0);
+    watch_pool(pool, write_down, &log, 0);
+    uint64_t held = stats_of(pool).reserved_bytes;
+    told_pressure(9900);
+    pressure_of(pool);
+    pressure_of(other); /* whose emergency cleanup passes by the first */
+    expect_steps(pool, (struct steps){0, 0, 0});
+    expect_steps(other, (struct steps){1, 1, 1});
+    assert_int_equal(stats_of(pool).reserved_bytes, held);
+    assert_int_equal(log.calls, 2);
+    rig_end_clean(&rig);
+}
+
+/* What a thread has not used for a while goes, by halves; what it uses stays. No thread is needed. */
+static void idle_caches_decay(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    cache_blocks(&rig, pool, 2 * MIB, 1, 0);
+    assert_ok(vram_pool_clear(pool, &(uint64_t){0})); /* a hole */
+    cache_blocks(&rig, pool, 4 * KIB, 32, 1);
+    cache_blocks(&rig, pool, 8 * KIB, 32, 1);
+    uint64_t before = stats_of(pool).cached_bytes;
+    pressure_of(pool);
+    assert_int_equal(stats_of(pool).cached_bytes, before);
+    assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
+    pressure_of(pool); /* both were used since the start; what lies in the depot was not */
+    uint64_t last = stats_of(pool).cached_bytes;
+    assert_true(last >= before / 2 && last < before);
+    for (int round = 0; round < 8; round++) {
+        assert_ok(vram_alloc(pool, 4 * KIB, rig.queue, &addr)); /* a hit */
+        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
+        pressure_of(pool);
+        uint64_t now = stats_of(pool).cached_bytes;
+        assert_true(now < last || round > 3);
+        last = now;
+    }
+    assert_int_equal(last % (4 * KIB), 0);
+    assert_true(last >= 16 * 4 * KIB && last <= 32 * 4 * KIB);
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.response_steps[VRAM_RESPONSE_DECAY], 9);
+    assert_int_equal(stats.response_bytes[VRAM_RESPONSE_DECAY], before - last);
+    assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
+    for (int i = 0; i < 16; i++) { /* misses come by */
+        vram_alloc_options aligned = {.size = sizeof aligned, .alignment = 4096};
+        assert_ok(vram_alloc_with(pool, 40 * KIB, rig.queue, &aligned, &addr));
+        assert_ok(vram_free(pool, addr, rig.queue));
+    }
+    assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_DECAY], 10);
+    vram_response_options off = {.size = sizeof off, .off = 1 << VRAM_RESPONSE_DECAY};
+    assert_ok(vram_pool_response_set(pool, &off));
+    assert_ok(vram_sim_clock_advance(rig.context, 100 * SECOND));
+    pressure_of(pool);
+    assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_DECAY], 10);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------ bad input */
+
+static void bad_thresholds_are_refused(void **state) {
+    static const struct {
+        double warn, emergency, hysteresis;
+    } bad[] = {{NAN, 0.9, 0.05}, {0.7, NAN, 0.05},  {0.7, 0.9, NAN},
+               {0.9, 0.7, 0.05}, {-0.1, 0.9, 0.05}, {0.7, 1.01, 0.05},
+               {0.7, 0.9, 0.7},  {0.7, 0.9, -0.01}, {INFINITY, INFINITY, 0.05}};
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        vram_watch *watch = NULL;
+        vram_watch_options options = {.size = sizeof options,
+                                      .call = write_down,
+                                      .warn = bad[i].warn,
+                                      .emergency = bad[i].emergency,
+                                      .hysteresis = bad[i].hysteresis};
+        vram_response_options response = {.size = sizeof response,
+                                          .emergency = bad[i].emergency,
+                                          .hysteresis = bad[i].hysteresis};
+        vram_pool_options wanted = {.size = sizeof wanted, .response = &response};
+        vram_pool *none = NULL;
+        assert_int_equal(vram_pool_watch_begin(pool, &options, &watch), VRAM_ERR_INVALID);
+        assert_int_equal(vram_device_watch_begin(rig.device, &options, &watch), VRAM_ERR_INVALID);
+        assert_null(watch);
+        if (i == 1 || i == 2 || i == 5 || i == 7 || i == 8) {
+            assert_int_equal(vram_pool_response_set(pool, &response), VRAM_ERR_INVALID);
+            assert_int_equal(vram_pool_create(rig.device, &wanted, &none), VRAM_ERR_INVALID);
+            assert_null(none);
+        }
+    }
+    rig_end_clean(&rig);
+}
+
+static void mistakes_are_refused(void **state) {
+    vram_watch *watch = NULL;
+    vram_watch_options options = {.size = sizeof options, .call = write_down};
+    vram_response_options response = {.size = sizeof response, .off = 1 << 20};
+    vram_pressure pressure = {.size = sizeof pressure}, small = {.size = 3};
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL), *gone = pool_of(&rig, NULL);
+    assert_ok(vram_pool_destroy(gone));
+    assert_int_equal(vram_pool_pressure_get(NULL, &pressure), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_pressure_get(gone, &pressure), VRAM_ERR_STALE);
+    assert_int_equal(vram_pool_pressure_get(pool, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_pressure_get(pool, &small), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_pressure_get(NULL, &pressure), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_pressure_get(rig.device, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_watch_begin(pool, NULL, &watch), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_watch_begin(pool, &options, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_watch_begin(gone, &options, &watch), VRAM_ERR_STALE);
+    assert_int_equal(vram_pool_watch_begin(NULL, &options, &watch), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_watch_begin(NULL, &options, &watch), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_watch_begin(rig.device, &options, NULL), VRAM_ERR_INVALID);
+    options.edges = 1 << 9;
+    assert_int_equal(vram_pool_watch_begin(pool, &options, &watch), VRAM_ERR_INVALID);
+    options = (vram_watch_options){.size = sizeof options};
+    assert_int_equal(vram_pool_watch_begin(pool, &options, &watch), VRAM_ERR_INVALID);
+    assert_int_equal(vram_watch_end((vram_watch *)pool), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_response_set(pool, &response), VRAM_ERR_INVALID);
+    assert_ok(vram_pool_response_set(pool, NULL));
+    assert_int_equal(vram_pool_response_set(gone, NULL), VRAM_ERR_STALE);
+    assert_int_equal(vram_pool_response_set(NULL, NULL), VRAM_ERR_INVALID);
+    response.size = 1;
+    assert_int_equal(vram_pool_response_set(pool, &response), VRAM_ERR_INVALID);
+    assert_null(watch);
+    rig_end_clean(&rig);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(item_6_boundaries_of_numbers),
+        TEST(item_6_boundaries_of_devices),
+        TEST(item_6_unknown_stays_unknown),
+        TEST(thresholds_have_hysteresis),
+        TEST(levels_are_told_and_counted),
+        TEST(an_allocation_notices),
+        TEST(callbacks_may_call_the_library),
+        TEST(callbacks_may_end_their_watch),
+        TEST(callbacks_may_destroy_the_pool),
+        TEST(callbacks_may_end_everything),
+        TEST(item_6_response_at_each_boundary),
+        TEST(responses_are_armed_again),
+        TEST(each_step_can_be_switched_off),
+        TEST(deterministic_pools_do_not_respond),
+        TEST(idle_caches_decay),
+        TEST(bad_thresholds_are_refused),
+        TEST(mistakes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
