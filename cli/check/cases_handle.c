@@ -135,6 +135,8 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_warm(pool, 1, 1, NULL));
     REFUSES(vram_pool_warm(pool, 1, UINT32_MAX, NULL));
     REFUSES(vram_pool_trim(pool, 0));
+    REFUSES(vram_pool_sleep(pool, NULL));
+    REFUSES(vram_pool_wake(pool, NULL));
     REFUSES(vram_pool_stats_get(pool, &stats));
     REFUSES(vram_pool_limits_set(pool, &limits));
     REFUSES(vram_pool_limits_get(pool, &limits));

@@ -36,6 +36,7 @@
     X(reuse)                                                                                       \
     X(shortage)                                                                                    \
     X(provider)                                                                                    \
+    X(sleep)                                                                                       \
     X(sim)                                                                                         \
     X(error)                                                                                       \
     X(handle)                                                                                      \

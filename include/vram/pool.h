@@ -158,6 +158,47 @@ VRAM_API vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t cou
  */
 VRAM_API vram_status vram_pool_trim(vram_pool *pool, uint64_t keep_bytes);
 
+/* ------------------------------------------------------------ sleep and wake */
+
+typedef enum vram_sleep_contents {
+    VRAM_SLEEP_DROP = 0,  /* what was in the memory is lost */
+    VRAM_SLEEP_HOST = 1,  /* kept in ordinary host memory */
+    VRAM_SLEEP_PINNED = 2 /* kept in page-locked host memory: quicker to copy, dearer to get */
+} vram_sleep_contents;
+
+typedef struct vram_sleep_options {
+    size_t size;                  /* sizeof(vram_sleep_options) */
+    vram_sleep_contents contents; /* what becomes of them */
+    const char *tag;              /* only memory under blocks of this tag, or of tags below it
+                                     ("model" has "model/layer"); NULL: the whole pool */
+} vram_sleep_options;
+
+/**
+ * Gives the physical memory of a pool back to the driver and keeps every address: live blocks stay where
+ * they are, without memory, until vram_pool_wake. Copies and fills there are VRAM_ERR_INVALID meanwhile,
+ * work that the library does not see must keep off by itself. Blocks may be freed; nothing can be
+ * allocated from a pool that sleeps as a whole (VRAM_ERR_BUSY). With a tag those pieces of memory fall
+ * asleep that lie under its blocks alone, and the rest of the pool goes on.
+ *
+ * Waits for all work of the device's queues and for what reads it from others, up to the option
+ * `wait_timeout`: VRAM_ERR_TIMEOUT, or _CAPTURE while a queue is captured. VRAM_ERR_BUSY: a block is
+ * pinned, another thread changes the pool's sleep, or all memory under the tag's blocks is under others
+ * too. VRAM_ERR_INVALID: asleep already, or no live block has that tag. VRAM_ERR_UNSUPPORTED: the pool
+ * runs on segments, or there is no page-locked memory. All or nothing: after a failure the pool is awake
+ * with its contents; memory that the driver first unmapped and then refused to map again stays asleep
+ * with its contents, and vram_pool_wake tries again.
+ */
+VRAM_API vram_status vram_pool_sleep(vram_pool *pool, const vram_sleep_options *options);
+
+/**
+ * Gives memory back to what is asleep, at the same addresses and with the contents that were kept. NULL
+ * wakes everything; a tag wakes what lies under its blocks, also in a pool that sleeps as a whole, which
+ * goes on refusing to allocate until all of it is awake. All or nothing: after a failure it is asleep as
+ * before; any exhaustion says that the memory is not there now. VRAM_ERR_INVALID: nothing of that kind is
+ * asleep.
+ */
+VRAM_API vram_status vram_pool_wake(vram_pool *pool, const char *tag);
+
 /* ----------------------------------------------------------------- counters */
 
 /** What is done when memory is short, in the order in which it is tried unless the program says otherwise. */
@@ -242,10 +283,11 @@ typedef struct vram_pool_stats {
     vram_value
         last_cleanup_ns; /* when the last one ended, in the device's time; unknown: none yet */
 
-    uint64_t sleeps, wakes;    /* that succeeded */
-    uint64_t asleep_bytes;     /* whose addresses are kept without memory */
-    uint64_t quarantine_bytes; /* freed, and kept apart to catch late writes */
-    uint64_t damaged_blocks;   /* found with a red zone or poison written over */
+    uint64_t sleeps, wakes;     /* that succeeded */
+    uint64_t asleep_bytes;      /* whose addresses are kept without memory */
+    uint64_t asleep_host_bytes; /* of host memory, with the contents of what is asleep */
+    uint64_t quarantine_bytes;  /* freed, and kept apart to catch late writes */
+    uint64_t damaged_blocks;    /* found with a red zone or poison written over */
 } vram_pool_stats;
 
 VRAM_API vram_status vram_pool_stats_get(vram_pool *pool, vram_pool_stats *stats);

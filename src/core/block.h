@@ -73,10 +73,10 @@ struct vr_span {
 struct vr_block {
     _Alignas(64) void *free_link; /* vr_stable's */
     vr_atomic_u32 state;          /* enum vr_block_state, and the turn */
-    vr_atomic_bool held;       /* not for a cache: pins, uses, or fallen; read without the lock */
-    vr_atomic_u64 addr;        /* first address */
-    vr_atomic_u64 bytes;       /* after rounding */
-    vr_atomic_u64 pool;        /* handle of the pool it is a block of */
+    vr_atomic_bool held; /* not for a cache: pins, uses, asleep or fallen; read without the lock */
+    vr_atomic_u64 addr;  /* first address */
+    vr_atomic_u64 bytes; /* after rounding */
+    vr_atomic_u64 pool;  /* handle of the pool it is a block of */
     vr_atomic_u64 requested;   /* as asked for; the owner's */
     _Atomic(const char *) tag; /* the owner's */
     uint64_t home; /* queue whose work may touch it from before; 0: none; the owner's; see (5) */
@@ -85,6 +85,7 @@ struct vr_block {
     struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
     uint32_t pins;         /* vram_pin; under the pool's lock */
     uint32_t turn; /* its last, in the place of the turn in `state`; under the pool's lock */
+    bool asleep;   /* a piece under it is: sleep.h (2); pool's lock */
     bool owed;     /* deferred, on a queue that no lane could be made for; pool's lock */
     struct vr_stamp stamp;
     struct vr_stamp before; /* deferred: the same for what `home` said, in (5); pool's lock */
@@ -96,9 +97,10 @@ static inline bool vr_block_is_fallen(const struct vr_block *block) {
     return block->span.kind == VR_SPAN_FALLEN;
 }
 
-/* After a change of its pins or uses. Under the pool's lock. */
+/* After a change of its pins or uses, or of `asleep`. Under the pool's lock. */
 static inline void vr_block_note_held(struct vr_block *block) {
-    vr_store(&block->held, block->pins || block->uses || vr_block_is_fallen(block), VR_RELAXED);
+    vr_store(&block->held, block->pins || block->uses || block->asleep || vr_block_is_fallen(block),
+             VR_RELAXED);
 }
 
 static inline bool vr_block_is_live(const struct vr_block *block) {

@@ -55,7 +55,7 @@ void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t
 /* ----------------------------------------------------------------- deferred */
 
 static bool is_used(struct vr_pool *pool, struct vr_block *block) {
-    if (block->owed) {
+    if (block->owed || block->asleep) {
         return true;
     }
     while (block->uses && vr_lane_passed(&pool->lanes, block->uses->stamp)) {
@@ -78,7 +78,7 @@ void vr_pool_settle(struct vr_pool *pool) {
 
 bool vr_pool_deferred(struct vr_pool *pool, struct vr_stamp *stamp) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
-        if (!block->pins && is_used(pool, block)) {
+        if (!block->pins && !block->asleep && is_used(pool, block)) {
             *stamp = block->uses ? block->uses->stamp : block->owed ? block->stamp : block->before;
             return true;
         }
@@ -99,7 +99,7 @@ static void note_before(struct vr_pool *pool, uint64_t queue, struct vr_block *b
 static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *block) {
     uint64_t from;
     note_before(pool, queue, block);
-    if (block->uses || block->pins || block->before.queue) {
+    if (block->uses || block->pins || block->asleep || block->before.queue) {
         block->stamp = vr_lane_stamp(&pool->lanes, queue);
         block->next = pool->deferred;
         pool->deferred = block;
@@ -279,14 +279,18 @@ static void drain_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-static void drain_depot(struct vr_pool *pool, uint64_t only) {
+void vr_pool_empty_depot(struct vr_pool *pool, uint64_t only) {
     uint64_t queue;
     struct vr_block *list;
-    vr_mutex_lock(&pool->lock);
     while ((list = vr_depot_empty(&pool->depot, only, &queue))) {
         vr_pool_list_to_space(pool, list, queue);
     }
     vr_pool_settle(pool);
+}
+
+static void drain_depot(struct vr_pool *pool, uint64_t only) {
+    vr_mutex_lock(&pool->lock);
+    vr_pool_empty_depot(pool, only);
     vr_mutex_unlock(&pool->lock);
 }
 

@@ -204,7 +204,7 @@ static vram_status release(struct vr_pool *pool, const struct vr_step *step) {
     return status;
 }
 
-static vram_status run_step(struct vr_pool *pool, struct vr_step *step) {
+vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step) {
     struct vr_device *device = &pool->device->base;
     switch (step->kind) {
     case VR_STEP_CREATE:
@@ -229,7 +229,7 @@ static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_statu
     uint64_t before = vr_pool_now(pool);
     *status = VRAM_OK;
     for (uint32_t i = 0; i < plan->count; i++) {
-        *status = run_step(pool, &plan->steps[i]);
+        *status = vr_pool_step(pool, &plan->steps[i]);
         uint64_t after = vr_pool_now(pool);
         plan->steps[i].ns = after - before;
         before = after;
@@ -264,7 +264,7 @@ static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_pl
     bool any = false;
     for (uint32_t i = 0; i < plan->count; i++) {
         struct vr_step *step = &plan->steps[i];
-        step->failed = (any && has_failed(plan, i)) || run_step(pool, step) != VRAM_OK;
+        step->failed = (any && has_failed(plan, i)) || vr_pool_step(pool, step) != VRAM_OK;
         any = any || step->failed;
     }
     vr_mutex_lock(&pool->lock);
@@ -343,7 +343,7 @@ static void unmap_ghosts(struct vr_pool *pool, struct vr_space *space) {
                                .piece = piece,
                                .addr = vr_load(&ghost->addr, VR_RELAXED),
                                .bytes = piece->bytes};
-        if (run_step(pool, &step) == VRAM_OK || run_step(pool, &step) == VRAM_OK) {
+        if (vr_pool_step(pool, &step) == VRAM_OK || vr_pool_step(pool, &step) == VRAM_OK) {
             piece->ghosts--;
         }
     }
@@ -354,17 +354,22 @@ static void release_space(struct vr_pool *pool, struct vr_space *space) {
     for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
          piece = vr_space_piece_next(space, piece)) {
         struct vr_step step = {.piece = piece, .addr = piece->addr, .bytes = piece->bytes};
-        bool mapped = pool->range && piece->addr != VR_NOWHERE;
+        bool mapped =
+            pool->range && piece->addr != VR_NOWHERE && (!piece->nap || piece->nap->mapped);
         step.kind = VR_STEP_UNMAP;
-        if (mapped && run_step(pool, &step) != VRAM_OK && run_step(pool, &step) != VRAM_OK) {
+        if (mapped && vr_pool_step(pool, &step) != VRAM_OK &&
+            vr_pool_step(pool, &step) != VRAM_OK) {
             piece->ghosts++; /* it stays mapped */
         }
         if (piece->ghosts) {
             pool->range->stuck = true;
             continue;
         }
+        if (piece->gone) {
+            continue;
+        }
         step.kind = VR_STEP_RELEASE;
-        if (run_step(pool, &step) != VRAM_OK && run_step(pool, &step) != VRAM_OK) {
+        if (vr_pool_step(pool, &step) != VRAM_OK && vr_pool_step(pool, &step) != VRAM_OK) {
             vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
                    (unsigned long long)piece->bytes);
             if (!pool->range) {

@@ -160,6 +160,9 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
         pool->granule = vmm ? info->vmm_granule.value : info->alloc_granule.value;
     }
     pool->flags = options->flags;
+    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
+        vr_store(&pool->uncached, VR_UNCACHED_ORDER, VR_RELAXED);
+    }
     snprintf(pool->name, sizeof pool->name, "%s", options->name ? options->name : "pool");
     vram_status status = take_limits(pool, options);
     if (status == VRAM_OK) {

@@ -38,6 +38,7 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t 
     block->before = (struct vr_stamp){0, 0};
     block->uses = NULL;
     block->pins = 0;
+    block->asleep = false;
     block->owed = false;
     block->turn += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
     vr_store(&block->held, false, VR_RELAXED);
@@ -204,6 +205,10 @@ static vram_status explain(const struct vr_pool *pool, const struct vr_request *
                            vram_status status) {
     if (vram_error_get()->status == status) {
         return status;
+    }
+    if (status == VRAM_ERR_BUSY) {
+        return vr_fail(status, "vram_alloc", "pool \"%s\" is asleep; vram_pool_wake comes first",
+                       pool->name);
     }
     status = judge(pool, request, status);
     if (status == VRAM_ERR_LIMIT) {

@@ -237,8 +237,9 @@ static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
     if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, handle)) {
         return false;
     }
-    if (queue && !vr_queue_is_open(queue)) {
-        /* It has ended meanwhile. Who drops its caches then may have come before this one was made. */
+    if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_SEQ_CST)) {
+        /* It has ended meanwhile, or the pool falls asleep. Who drops caches then may have come before this
+           one was made. */
         vr_pool_drop_caches(pool, handle);
         return false;
     }
@@ -274,8 +275,8 @@ static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *
 /* A thread without a cache is slower and nothing worse: the error record does not tell. */
 static struct vr_cache *cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
     struct vram_error error;
-    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
-        return NULL; /* addresses must not depend on which thread asks */
+    if (vr_load(&pool->uncached, VR_SEQ_CST)) {
+        return NULL;
     }
     vr_error_save(&error);
     struct vr_cache *cache = cache_try(pool, queue);
@@ -372,8 +373,8 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     }
     request.queue_object = queue;
     status = options ? read_options(pool, options, &request) : VRAM_OK;
-    bool small = request.bytes <= VR_SMALL_BYTES && !request.align &&
-                 !(pool->flags & VRAM_POOL_DETERMINISTIC);
+    bool small =
+        request.bytes <= VR_SMALL_BYTES && !request.align && !vr_load(&pool->uncached, VR_RELAXED);
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
     if (status != VRAM_OK || (options && hit_with(pool, &request, addr))) {
         vr_pool_leave(pool, queue);

@@ -268,6 +268,7 @@ void vr_pool_free(void *memory) {
     free_uses(pool);
     vr_fallback_end(pool);
     vr_pool_release_all(pool);
+    vr_pool_forget_sleep(pool);
     if (pool->range) {
         free_range(pool);
     }

@@ -198,7 +198,10 @@ static vram_status change_pins(vram_addr addr, bool add, const char *operation) 
     status = VRAM_ERR_INVALID;
     vr_mutex_lock(&pool->lock);
     struct vr_block *block = vr_block_table_find(&pool->table, addr);
-    if (block && add && vr_block_is_live(block)) {
+    bool asleep = block && add && block->asleep;
+    if (asleep) {
+        status = VRAM_ERR_BUSY;
+    } else if (block && add && vr_block_is_live(block)) {
         block->pins++;
         vr_block_note_held(block);
         status = VRAM_OK;
@@ -209,7 +212,10 @@ static vram_status change_pins(vram_addr addr, bool add, const char *operation) 
         status = VRAM_OK;
     }
     vr_mutex_unlock(&pool->lock);
-    if (status != VRAM_OK) {
+    if (asleep) {
+        vr_fail(status, operation, "the block at 0x%llx is asleep; vram_pool_wake comes first",
+                (unsigned long long)addr);
+    } else if (status != VRAM_OK) {
         vr_fail(status, operation, "0x%llx is not the start of a %s block",
                 (unsigned long long)addr, add ? "live" : "pinned");
     }

@@ -14,6 +14,7 @@
  *   stats.c      counters and peaks
  *   limit.c      limits as set and as in force; budget.c: what the pool may hold now
  *   pressure.c   how near memory is to its end; pressure_state.h lists what belongs to it
+ *   sleep.c      sleep and wake, with sleep_space.c
  *
  *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
  *      a driver call: what the space wants done comes as a plan (space.h).
@@ -33,6 +34,7 @@
 #include "core/depot.h"
 #include "core/lane.h"
 #include "core/pressure_state.h"
+#include "core/sleep.h"
 #include "core/space.h"
 #include "device/address.h"
 #include "device/objects.h"
@@ -69,7 +71,7 @@ struct vr_tally {
     vr_atomic_u64 rises[VRAM_PRESSURE_ROOM], falls[VRAM_PRESSURE_ROOM];
     vr_atomic_u64 cleanups, cleaned_bytes;
     vr_atomic_u64 last_cleanup_ns; /* vr_pool_now when the last one ended, and 1; 0: none yet */
-    vr_atomic_u64 sleeps, wakes, asleep_bytes;
+    vr_atomic_u64 sleeps, wakes, asleep_bytes, asleep_host_bytes;
     vr_atomic_u64 quarantine_bytes, damaged_blocks;
 };
 
@@ -86,6 +88,13 @@ struct vr_caps {
     vr_atomic_u64 min_free_bytes; /* to stay free on the device; 0: none */
     vr_atomic_u64 cached_bytes;   /* held, and in no block */
     vr_atomic_u32 cached_blocks;  /* in an exact bin */
+};
+
+/* Why threads keep nothing of a pool at hand. */
+enum vr_uncached {
+    VR_UNCACHED_ORDER = 1 << 0, /* deterministic: addresses must not depend on which thread asks */
+    VR_UNCACHED_TURNING = 1 << 1, /* memory is falling asleep or waking: sleep.c */
+    VR_UNCACHED_ASLEEP = 1 << 2   /* all of it is asleep */
 };
 
 enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
@@ -111,6 +120,7 @@ struct vr_pool {
     char name[VR_POOL_NAME_MAX];
     struct vr_record *range;     /* the reserved addresses; NULL: segments */
     struct vr_block_table table; /* read without the lock */
+    vr_atomic_u32 uncached;      /* of vr_uncached; 0: threads have caches */
     vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
     vr_atomic_u64 calls[VR_CALL_COUNT];
     struct vr_tally tally;
@@ -138,6 +148,7 @@ struct vr_pool {
     bool kept;                 /* destroyed, and only queues it has seen keep it; pool_end.c (2) */
     struct vr_block *fallen;   /* blocks of other memory, live or freed; ladder_fallback.c */
     uint64_t owed;             /* of `deferred`, those without a lane */
+    struct vr_sleep sleep;
 };
 
 /* The space where blocks of that size lie. */
@@ -212,6 +223,8 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
    refused; executor.c. */
 vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan,
                             struct vr_block **block, uint64_t *grown);
+/* Makes the driver call of one step, counted and charged. No lock held; executor.c. */
+vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step);
 /* Unmaps what no work can reach any more, as far as the driver lets it; executor.c. No lock held. */
 void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space);
 /* Gives free memory of a space back to the driver until it holds at most keep_bytes; executor.c. No lock held. */
@@ -247,6 +260,9 @@ uint64_t vr_pool_owed_behind(struct vr_pool *pool, uint64_t last);
 void vr_pool_forget_queue(struct vr_pool *pool, uint64_t queue);
 /* Takes all blocks out of all caches and the depot into the space. */
 void vr_pool_drain(struct vr_pool *pool);
+/* Takes all blocks out of the depot, or those of one queue (0: all), into the space, and settles. Under the
+   lock. */
+void vr_pool_empty_depot(struct vr_pool *pool, uint64_t only);
 /* Drops all caches of the pool, or those of one queue (0: all). */
 void vr_pool_drop_caches(struct vr_pool *pool, uint64_t queue);
 /* What a thread that ends does with its caches. */
@@ -277,6 +293,9 @@ bool vr_pool_look(struct vr_pool *pool, bool idle);
 vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes);
 /* The same of what lies in no cache. */
 vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes);
+/* At the end of a pool: frees kept contents. What is asleep and not gone is released with all else;
+   sleep.c. */
+void vr_pool_forget_sleep(struct vr_pool *pool);
 
 /* What a pool that is being made needs for its end; pool_end.c. */
 void vr_pool_end_init(struct vr_pool *pool);

@@ -201,7 +201,7 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     struct vr_want want = *asked;
     vram_status status = want_round(space, &want);
     if (status == VRAM_OK) {
-        status = vr_span_stock(space, 2);
+        status = space->resting ? VRAM_ERR_BUSY : vr_span_stock(space, 2);
     }
     if (status != VRAM_OK) {
         return status;
@@ -251,6 +251,14 @@ void vr_space_limit_set(struct vr_space *space, uint64_t bytes) {
     space->config.limit_bytes = bytes ? bytes : 1; /* 0 would be no limit */
 }
 
+void vr_space_rest(struct vr_space *space, bool resting) {
+    space->resting = resting;
+}
+
+uint32_t vr_space_open_plans(const struct vr_space *space) {
+    return space->open_plans;
+}
+
 /* ----------------------------------------------------------------- looking */
 
 void vr_space_forget(struct vr_space *space, uint64_t queue) {
@@ -274,7 +282,7 @@ bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes
     }
     for (uint64_t at = addr; at - addr < bytes; at = piece->addr + piece->bytes) {
         piece = vr_ground_get(ground, at);
-        if (!piece) {
+        if (!piece || piece->nap) {
             return false;
         }
     }

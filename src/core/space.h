@@ -71,6 +71,10 @@ struct vr_piece {
     struct vr_link all, spare; /* the space's own */
     uint32_t ghosts;           /* the space's own: further places where it is still mapped */
     struct vr_block *first;    /* the space's own: lowest span of a segment */
+    struct vr_nap *nap;        /* asleep: sleep.h; else NULL */
+    bool gone;                 /* asleep, and the driver has it back: `native` means nothing */
+    bool roused;               /* sleep_space.c's own: awake again, its holes not yet */
+    uint8_t seen;              /* sleep_space.c's own: what lies over it */
 };
 
 #define VR_NOWHERE UINT64_MAX
@@ -152,6 +156,7 @@ void vr_space_destroy(struct vr_space *space);
  * VRAM_ERR_LIMIT: growing would pass the limit (or VR_WANT_NO_GROWTH, _HELD, _PROBE forbid it).
  * VRAM_ERR_FRAGMENTED: no run of addresses is long enough.
  * VRAM_ERR_NOT_READY: enough would be there once stamps pass: see vr_space_pending.
+ * VRAM_ERR_BUSY: the space rests (vr_space_rest).
  * VRAM_ERR_INVALID: the alignment. VRAM_ERR_HOST_MEMORY; only this one is recorded as an error.
  */
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *want,
@@ -184,6 +189,10 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
 /* From now on the space may hold that much; what it holds already stays. Plans that are open are not
    looked at again. */
 void vr_space_limit_set(struct vr_space *space, uint64_t bytes);
+/* While it rests a space hands nothing out and plans nothing new. */
+void vr_space_rest(struct vr_space *space, bool resting);
+/* Plans that are neither committed nor aborted. */
+uint32_t vr_space_open_plans(const struct vr_space *space);
 
 /* The work that must end next for more memory to be free to all: the stamp of the oldest free that
    has not passed. False when there is none. */
@@ -206,7 +215,7 @@ struct vr_block *vr_space_ghost_next(struct vr_space *space, struct vr_block *gh
 /* ---------------------------------------------------------------- looking */
 
 struct vr_space_stats {
-    uint64_t reserved_bytes; /* physical memory: mapped, spare and lost */
+    uint64_t reserved_bytes; /* physical memory: mapped, spare and lost, not what is asleep */
     uint64_t peak_reserved_bytes;
     uint64_t out_bytes;          /* in blocks handed out (the program's, or in caches) */
     uint64_t peak_need_bytes;    /* most of out_bytes - idle_bytes that was asked for */

@@ -88,6 +88,13 @@ static bool check_ghost(struct tally *tally, const struct vr_block *span) {
     return check_memory(tally, span, false);
 }
 
+/* Whether it lies over a piece that is asleep, as the holes there do. */
+static bool is_asleep(const struct vr_space *space, const struct vr_block *span) {
+    bool vmm = space->config.mode == VR_SPACE_VMM;
+    const struct vr_piece *piece = vmm ? vr_ground_get(&space->ground, vr_span_addr(span)) : NULL;
+    return piece && piece->nap;
+}
+
 static bool check_span(struct tally *tally, const struct vr_block *span) {
     const struct vr_space *space = tally->space;
     const struct vr_block *next = span->span.after;
@@ -105,8 +112,8 @@ static bool check_span(struct tally *tally, const struct vr_block *span) {
         tally->sum.out_bytes += vr_span_bytes(span);
     }
     if (kind == VR_SPAN_CLAIM) {
-        CHECK(span->span.lost || space->open_plans, "the claim at %llx is nobody's",
-              hex(vr_span_addr(span)));
+        CHECK(span->span.lost || space->open_plans || is_asleep(space, span),
+              "the claim at %llx is nobody's", hex(vr_span_addr(span)));
         return true;
     }
     if (kind == VR_SPAN_VOID) {
@@ -138,7 +145,8 @@ static bool check_piece(struct tally *tally, const struct vr_piece *piece) {
     const struct vr_space *space = tally->space;
     tally->sum.pieces++;
     tally->haunting += piece->ghosts;
-    tally->sum.reserved_bytes += piece->bytes;
+    tally->sum.reserved_bytes += piece->gone ? 0 : piece->bytes;
+    CHECK(!piece->gone || piece->nap, "the piece at %llx is gone and not asleep", hex(piece->addr));
     CHECK(piece->bytes && piece->bytes % space->config.granule == 0, "a piece of %llu bytes",
           hex(piece->bytes));
     if (space->config.mode == VR_SPACE_SEGMENTS) {

@@ -68,6 +68,7 @@ struct vr_space {
     uint64_t prices[VR_STEP_RELEASE + 1]; /* ns a handle, as measured lately */
     uint64_t planned_bytes;               /* to be created by open plans */
     uint32_t open_plans;
+    bool resting;     /* hands nothing out: sleep.h */
     uint64_t records; /* taken from the stable store */
     struct vr_space_stats stats;
 };

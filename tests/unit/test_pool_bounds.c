@@ -429,6 +429,8 @@ static void made_up_handles(void **state) {
             assert_int_not_equal(TRY(vram_pool_warm(made_up, 1, 1, world.queue)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_warm(made_up, 1, UINT32_MAX, world.queue)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_trim(made_up, 0)), VRAM_OK);
+            assert_int_not_equal(TRY(vram_pool_sleep(made_up, NULL)), VRAM_OK);
+            assert_int_not_equal(TRY(vram_pool_wake(made_up, NULL)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_stats_get(made_up, &stats)), VRAM_OK);
             assert_int_not_equal(TRY(vram_use(world.addr, made_up)), VRAM_OK);
             if (made_up) { /* NULL is no pool, and for a queue: no queue */
