@@ -3,7 +3,8 @@
 #
 # bench/h200.sh STAGE: what is run on a machine with an NVIDIA GPU, one stage at a time.
 #
-#   check    `vram info`, the conformance suite on cuda, host and sim, the tour, a thousand short-lived
+#   check    `vram info`, the conformance suite on cuda, on every OpenCL device that there is (NVIDIA's
+#            and PoCL's) in each way of taking memory, host and sim, the tour, a thousand short-lived
 #            threads on cuda, and the suite once more under compute-sanitizer where that is installed
 #   bench    `vram bench alloc` with its peers, those in bench/peers too, and what each call of the
 #            driver costs
@@ -142,6 +143,9 @@ stage_check() {
     step info.json 60 info.json "$build/vram" info --json
     step check-cuda 120 check-cuda.txt "$build/vram" check --backend cuda --verbose
     step check-cuda.json 120 check-cuda.json "$build/vram" check --backend cuda --json
+    step check-opencl 150 check-opencl.txt "$build/vram" check --backend opencl --verbose
+    step check-opencl-buffer 150 check-opencl-buffer.txt env VRAM_OPENCL_MEMORY=buffer \
+        "$build/vram" check --backend opencl --verbose
     step check-host 60 check-host.txt "$build/vram" check --backend host
     step check-sim 60 check-sim.txt "$build/vram" check --backend sim
     step tour 60 tour.txt "$build/vram" tour
@@ -150,15 +154,16 @@ stage_check() {
     finish
 }
 
-# contest NAME FLAG...
+# contest NAME FLAG...; on $on, cuda unless it is set
 contest() {
     local name=$1
     shift
-    step "$name" 30 "bench-$name.json" "$build/vram" bench alloc --backend cuda --json \
+    step "$name" 30 "bench-$name.json" "$build/vram" bench alloc --backend "${on:-cuda}" --json \
         --seconds 3 "$@"
 }
 
 stage_bench() {
+    local size
     build_targets vram_command bench_baseline bench_prices || finish
     contest pair-1K --size 1K
     contest pair-1M --size 1M
@@ -168,6 +173,10 @@ stage_bench() {
     contest burst --pattern burst
     contest mixed --pattern mixed
     contest handover --pattern handover
+    for size in 1K 1M 64M; do
+        on=opencl contest "opencl-$size" --size "$size"
+        on=opencl VRAM_OPENCL_MEMORY=buffer contest "opencl-buffer-$size" --size "$size"
+    done
     step peers-1K 120 peers-1K.json bench/peers/run.sh --size 1024
     step peers-1M 40 peers-1M.json bench/peers/run.sh --size 1048576
     step peers-64M 40 peers-64M.json bench/peers/run.sh --size 67108864

@@ -67,13 +67,18 @@ static void enter_own_peers(struct contest *contest, const struct target *target
 
 static void enter_all(struct contest *contest, const struct target *target) {
     bool cuda = strcmp(target->info.backend, "cuda") == 0;
+    bool opencl = strcmp(target->info.backend, "opencl") == 0;
     enter(contest, target, "vram", &allocator_pool, false)->live = contest->plan.live;
     enter_own_peers(contest, target);
-    enter_host_peers(contest, target, !cuda);
-    enter(contest, target, "naive", &allocator_naive, cuda);
+    enter_host_peers(contest, target, !cuda && !opencl);
+    enter(contest, target, "naive", &allocator_naive, cuda || opencl);
     if (cuda) {
         enter(contest, target, "cudaMallocAsync", &allocator_cuda_async, true);
         enter(contest, target, "cudaMalloc", &allocator_cuda, true);
+    }
+    if (opencl) {
+        enter(contest, target, "clCreateBuffer", &allocator_opencl, true);
+        enter(contest, target, "clCreateBuffer_lazy", &allocator_opencl_lazy, false);
     }
 }
 

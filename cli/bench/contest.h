@@ -122,8 +122,10 @@ extern const struct allocator allocator_malloc;   /* the C library's */
 extern const struct allocator allocator_mimalloc; /* where libmimalloc is installed */
 extern const struct allocator allocator_naive;    /* vram_device_alloc: one driver call for each */
 extern const struct allocator allocator_cuda;     /* cudaMalloc, through the driver */
-extern const struct allocator allocator_cuda_async; /* cudaMallocAsync, the same */
-extern const struct allocator allocator_pool;       /* ours */
+extern const struct allocator allocator_cuda_async;  /* cudaMallocAsync, the same */
+extern const struct allocator allocator_opencl;      /* clCreateBuffer, used once */
+extern const struct allocator allocator_opencl_lazy; /* clCreateBuffer, which has no memory yet */
+extern const struct allocator allocator_pool;        /* ours */
 
 /* Called when a part of the work is done, to show progress. */
 typedef void contest_progress_fn(void *user, uint64_t done, uint64_t total);
