@@ -11,7 +11,7 @@ enum { GROWTH_LEAST = 2 }; /* granules by which a space grows at least: supply.c
 
 /* What changes in a pool while a step is taken. */
 struct gauge {
-    uint64_t out, pending, moved, reserved; /* bytes */
+    uint64_t out, pending, moved; /* bytes */
 };
 
 static struct gauge read_gauge(struct vr_pool *pool) {
@@ -23,7 +23,6 @@ static struct gauge read_gauge(struct vr_pool *pool) {
         vr_space_stats_get(pool->spaces[part], &stats);
         gauge.pending += stats.pending_bytes;
         gauge.moved += stats.moved_bytes;
-        gauge.reserved += stats.reserved_bytes;
     }
     vr_mutex_unlock(&pool->lock);
     return gauge;
@@ -130,7 +129,7 @@ static uint64_t next_handle(struct vr_device_object *device, uint64_t last, uint
 }
 
 /* A device that was opened twice is one piece of hardware. */
-struct vr_pool *vr_pool_behind(struct vr_device_object *device, uint64_t last) {
+struct vr_pool *vr_pool_beside(struct vr_device_object *device, uint64_t last) {
     struct vr_context *context = device->context;
     for (;;) {
         uint64_t handle = UINT64_MAX;
@@ -150,10 +149,6 @@ struct vr_pool *vr_pool_behind(struct vr_device_object *device, uint64_t last) {
         }
         last = handle; /* it was destroyed, and only its queues keep it */
     }
-}
-
-uint64_t vr_pool_reserved(struct vr_pool *pool) {
-    return read_gauge(pool).reserved;
 }
 
 /* Large blocks leave whole handles free, so their part goes first. What a driver refuses to take back is
@@ -192,7 +187,7 @@ bool vr_step_others(struct vr_climb *climb) {
         return false;
     }
     for (uint64_t last = 0;
-         vr_miss_is_short(climb->tried) && (pool = vr_pool_behind(own->device, last));) {
+         vr_miss_is_short(climb->tried) && (pool = vr_pool_beside(own->device, last));) {
         last = pool->object.handle;
         bool other = pool != own && can_yield(pool);
         uint64_t given = other ? vr_pool_yield(pool, need) : 0;
@@ -211,7 +206,7 @@ bool vr_step_cleanup(struct vr_climb *climb) {
     if (climb->pool->provider.alloc) {
         return false;
     }
-    for (uint64_t last = 0; (pool = vr_pool_behind(climb->pool->device, last));) {
+    for (uint64_t last = 0; (pool = vr_pool_beside(climb->pool->device, last));) {
         last = pool->object.handle;
         bool can = can_yield(pool);
         given += can ? vr_pool_yield(pool, UINT64_MAX) : 0;
