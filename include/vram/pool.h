@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 typedef struct vram_pool vram_pool;
-struct vram_limits; /* vram/limits.h */
+struct vram_limits;           /* vram/limits.h */
 struct vram_response_options; /* vram/pressure.h */
 
 /* ---------------------------------------------------------------- providers */

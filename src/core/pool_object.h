@@ -125,9 +125,9 @@ struct vr_pool {
     vr_atomic_u64 calls[VR_CALL_COUNT];
     struct vr_tally tally;
     struct vr_caps caps;
-    vr_atomic_u64 charged;       /* bytes taken from the driver or provider, or about to be */
-    uint64_t large_most;         /* what large_left was last set to allow; the ledger's lock */
-    struct vram_limits limits;   /* as set; the ledger's lock */
+    vr_atomic_u64 charged;     /* bytes taken from the driver or provider, or about to be */
+    uint64_t large_most;       /* what large_left was last set to allow; the ledger's lock */
+    struct vram_limits limits; /* as set; the ledger's lock */
     struct vr_pool_pressure pressure;
     vr_atomic_bool owned;        /* its owner's reference is there; pool_end.c (4) */
     struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
