@@ -160,7 +160,7 @@ static void print_options(const struct terminal *terminal) {
         vram_option_source source = VRAM_OPTION_FROM_DEFAULT;
         vram_option_get(option->name, value, sizeof value, &source);
         printf("  ");
-        terminal_cell(terminal, STYLE_BOLD, DETAIL_COLUMN - 2, "%s", option->name);
+        terminal_cell(terminal, STYLE_BOLD, DETAIL_COLUMN - 2, "%s ", option->name);
         terminal_print(terminal, STYLE_ACCENT, "%s", value[0] != 0 ? value : "\"\"");
         terminal_print(terminal, STYLE_DIM, "  (%s, %s%s)", option_source_name(source),
                        option_type_name(option->type), option->is_limit ? ", limit" : "");

@@ -59,12 +59,12 @@
       "longest wait for other threads to free memory when it is short; 0ns: none")                 \
     X(WAIT_TIMEOUT, "wait_timeout", DURATION, "60s", 1, UINT64_C(3600000000000), false, "",        \
       "longest wait of a call that was given no deadline of its own")                              \
-    X(PRESSURE_WARN, "pressure_warn", INTEGER, "700000", 1, 1000000, false, "",                    \
-      "pressure above which watches and the health check warn, in millionths")                     \
-    X(PRESSURE_EMERGENCY, "pressure_emergency", INTEGER, "900000", 1, 1000000, false, "",          \
-      "pressure above which a device is cleaned up, in millionths")                                \
-    X(PRESSURE_HYSTERESIS, "pressure_hysteresis", INTEGER, "50000", 0, 500000, false, "",          \
-      "how far pressure must fall below a threshold to count as below, in millionths")             \
+    X(PRESSURE_WARN, "pressure_warn", FRACTION, "0.7", 1, 1000000, false, "",                      \
+      "pressure above which watches and the health check warn")                                    \
+    X(PRESSURE_EMERGENCY, "pressure_emergency", FRACTION, "0.9", 1, 1000000, false, "",            \
+      "pressure above which a device is cleaned up")                                               \
+    X(PRESSURE_HYSTERESIS, "pressure_hysteresis", FRACTION, "0.05", 0, 500000, false, "",          \
+      "how far pressure must fall below a threshold to count as below")                            \
     X(RESPONSE_HALVE, "response_halve", BOOL, "on", 0, 1, false, "",                               \
       "at high pressure a pool halves what it has cached")                                         \
     X(RESPONSE_DROP, "response_drop", BOOL, "on", 0, 1, false, "",                                 \

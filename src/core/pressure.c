@@ -6,6 +6,7 @@
  * the pool holds, looks at the clock, and from there on it is decided what is due: a tick of the decay, a
  * look at pressure with all that follows from it.
  */
+#include "core/budget.h"
 #include "core/pool_object.h"
 
 #include "base/clock.h"
@@ -14,9 +15,8 @@
 #include "device/ops.h"
 
 enum {
-    PASSES = 16,          /* misses between looks at the clock, where nothing has changed */
-    ROUNDS = 8,           /* looks in one call, while callbacks go on changing things */
-    SAMPLE_NS = 100000000 /* age of what the driver said, where nobody asked for better */
+    PASSES = 16, /* misses between looks at the clock, where nothing has changed */
+    ROUNDS = 8   /* looks in one call, while callbacks go on changing things */
 };
 
 bool vr_pool_is_open(const struct vr_pool *pool) {
@@ -59,18 +59,6 @@ const char *vram_pressure_level_name(vram_pressure_level level) {
 
 /* ----------------------------------------------------------------- measuring */
 
-struct vram_value vr_pressure_budget(struct vr_pool *pool) {
-    struct vram_value total = pool->device->base.info.memory_bytes;
-    uint64_t limit = pool->device->context->limit_bytes;
-    if (pool->provider.alloc) {
-        return (struct vram_value){.known = false};
-    }
-    if (limit && (!total.known || limit < total.value)) {
-        total = (struct vram_value){.known = true, .value = limit};
-    }
-    return total;
-}
-
 /* Asks the driver. What it cannot say is unknown. */
 static void ask_driver(struct vr_device_object *device, struct vram_pressure *p) {
     p->total_bytes = device->base.info.memory_bytes;
@@ -81,21 +69,13 @@ static void ask_driver(struct vr_device_object *device, struct vram_pressure *p)
     }
 }
 
-/* The same, or what the pool heard lately. */
+/* The same from the sample that all pools of the device share. */
 static void sample(struct vr_pool *pool, bool fresh, struct vram_pressure *p) {
-    struct vr_pool_pressure *state = &pool->pressure;
-    uint64_t now = vr_pool_now(pool), heard = vr_load(&state->sampled_ns, VR_ACQUIRE);
-    if (fresh || !heard || now - (heard - 1) >= SAMPLE_NS) {
-        ask_driver(pool->device, p);
-        vr_store(&state->free_bytes, p->free_bytes.known ? p->free_bytes.value : UINT64_MAX,
-                 VR_RELAXED);
-        vr_store(&state->total_bytes, p->total_bytes.known ? p->total_bytes.value : 0, VR_RELAXED);
-        vr_store(&state->sampled_ns, now + 1, VR_RELEASE);
-    } else {
-        uint64_t free = vr_load(&state->free_bytes, VR_RELAXED);
-        uint64_t total = vr_load(&state->total_bytes, VR_RELAXED);
-        p->free_bytes = (struct vram_value){.known = free != UINT64_MAX, .value = free};
-        p->total_bytes = (struct vram_value){.known = total != 0, .value = total};
+    struct vr_sample sample;
+    vr_sample_refresh(pool->device, fresh);
+    if (vr_sample_get(pool->device, &sample)) {
+        p->free_bytes = sample.free;
+        p->total_bytes = sample.total;
     }
 }
 
@@ -110,9 +90,10 @@ static void add_device(struct vram_pressure *p) {
 }
 
 static void add_own(struct vram_pressure *p) {
-    if (p->limit_bytes.known && p->limit_bytes.value) {
-        p->own_known = true;
-        p->own = (double)p->reserved_bytes / (double)p->limit_bytes.value;
+    uint64_t limit = p->limit_bytes.value;
+    p->own_known = p->limit_bytes.known && (limit || p->reserved_bytes);
+    if (p->own_known) { /* whoever holds anything where nothing may be held is at the end */
+        p->own = limit ? (double)p->reserved_bytes / (double)limit : 1;
     }
 }
 
@@ -132,7 +113,9 @@ void vr_pressure_of_pool(struct vr_pool *pool, bool fresh, struct vram_pressure 
         sample(pool, fresh, p);
         add_device(p);
     }
-    p->limit_bytes = vr_pressure_budget(pool);
+    vr_budget_refresh(pool, false);
+    uint64_t budget = vr_budget_bytes(pool);
+    p->limit_bytes = (struct vram_value){.known = budget != UINT64_MAX, .value = budget};
     add_own(p);
     conclude(p);
     vr_error_restore(&error);
@@ -141,7 +124,7 @@ void vr_pressure_of_pool(struct vr_pool *pool, bool fresh, struct vram_pressure 
 void vr_pressure_of_device(struct vr_device_object *device, const struct vram_pressure *given,
                            struct vram_pressure *p) {
     struct vram_error error;
-    uint64_t limit = device->context->limit_bytes;
+    uint64_t limit = vr_charge_limit(device);
     vr_error_save(&error);
     *p = (struct vram_pressure){.size = sizeof *p};
     if (given) {
@@ -239,7 +222,8 @@ void vr_pressure_tick(struct vr_pool *pool, bool always) {
     if (!timeless && is_due(&state->ticked_ns, now, vr_rules_of(pool).decay_ns)) {
         decay(pool);
     }
-    if (is_due(&state->looked_ns, now, SAMPLE_NS) || changed || always) {
+    if (is_due(&state->looked_ns, now, vr_ledger_of(pool->device)->sample_ns) || changed ||
+        always) {
         vr_pressure_note(pool, always);
     }
 }

@@ -43,10 +43,8 @@ struct vr_pool_pressure {
     vr_atomic_u64 noted;   /* what that was at the last look */
     vr_atomic_u64 passes;  /* misses that came by */
     vr_atomic_u64 looked_ns;
-    vr_atomic_u64 sampled_ns;              /* the last sample, and 1; 0: none yet */
-    vr_atomic_u64 free_bytes, total_bytes; /* what it said; UINT64_MAX and 0: nothing */
-    vr_atomic_bool telling, again;         /* keeps (1) */
-    uint32_t level; /* vram_pressure_level that was counted last; keeps (1) */
+    vr_atomic_bool telling, again; /* keeps (1) */
+    uint32_t level;                /* vram_pressure_level that was counted last; keeps (1) */
     struct vr_response response;
     vr_atomic_u64 ticked_ns;     /* the last tick of the decay */
     vr_atomic_u64 maintained_ns; /* the last maintenance, and 1; 0: none yet */
@@ -63,9 +61,6 @@ vram_status vr_pressure_begin(struct vr_pool *pool, const struct vram_response_o
 
 /* Whether its handle is live: it was not destroyed meanwhile, by a callback or by another thread. */
 bool vr_pool_is_open(const struct vr_pool *pool);
-
-/* What the pool may hold at most; unknown: no limit applies. */
-struct vram_value vr_pressure_budget(struct vr_pool *pool);
 
 /* How things stand; `fresh`: the driver is asked now. Of a device with what it said already `given`, or NULL.
    No lock held. */

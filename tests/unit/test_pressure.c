@@ -53,6 +53,34 @@ static void item_6_boundaries_of_devices(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A pool's own limit counts where it is nearer than the device's. */
+static void item_6_boundaries_of_limits(void **state) {
+    static const struct {
+        uint64_t held; /* MiB, of 200 */
+        vram_pressure_level level;
+    } steps[] = {{118, VRAM_PRESSURE_LOW},     {120, VRAM_PRESSURE_MEDIUM},
+                 {158, VRAM_PRESSURE_MEDIUM},  {160, VRAM_PRESSURE_HIGH},
+                 {190, VRAM_PRESSURE_HIGH},    {192, VRAM_PRESSURE_CRITICAL},
+                 {200, VRAM_PRESSURE_CRITICAL}};
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 200 * MIB};
+    vram_pool_options options = {.size = sizeof options, .limits = &limits};
+    (void)state;
+    struct rig rig = rig_told();
+    for (unsigned i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        vram_pool *pool = pool_of(&rig, &options);
+        vram_addr addr;
+        assert_ok(vram_alloc(pool, steps[i].held * MIB, rig.queue, &addr));
+        vram_pressure pressure = pressure_of(pool);
+        assert_true(pressure.own_known && pressure.limit_bytes.known);
+        assert_int_equal(pressure.limit_bytes.value, 200 * MIB);
+        assert_int_equal(pressure.reserved_bytes, steps[i].held * MIB);
+        assert_true(pressure.value == (double)steps[i].held / 200 && pressure.device == 0);
+        assert_int_equal(pressure.level, steps[i].level);
+        assert_ok(vram_pool_destroy(pool));
+    }
+    rig_end_clean(&rig);
+}
+
 /* Of nothing there is no share, and what a driver does not say is not known. */
 static void item_6_unknown_stays_unknown(void **state) {
     vram_pressure pressure = {.size = sizeof pressure};
@@ -545,6 +573,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(item_6_boundaries_of_numbers),
         TEST(item_6_boundaries_of_devices),
+        TEST(item_6_boundaries_of_limits),
         TEST(item_6_unknown_stays_unknown),
         TEST(thresholds_have_hysteresis),
         TEST(levels_are_told_and_counted),
