@@ -126,6 +126,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_watch *watch;
     vram_fragmentation fragmentation = {.size = sizeof fragmentation};
     uint64_t bytes;
+    vram_oom_report report = {.size = sizeof report};
 
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
@@ -149,6 +150,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_maintain(pool, 0, &bytes));
     REFUSES(vram_pool_fragmentation_get(pool, &fragmentation));
     if (pool != NULL) {
+        REFUSES(vram_oom_report_get(pool, &report));
         REFUSES(vram_pool_destroy(pool));
     }
     CHECK_EQUAL(check, addr, CHECK_CANARY);

@@ -112,6 +112,130 @@ VRAM_API vram_status vram_oom_callback_add(vram_device *device, vram_oom_fn *cal
  */
 VRAM_API vram_status vram_oom_callback_remove(vram_device *device, uint64_t id);
 
+/* --------------------------------------------------------------- the report */
+
+/** Why a request could not be served: X(NAME, value, "name", "in words"). */
+#define VRAM_OOM_CAUSE_MAP(X)                                                                      \
+    X(FULL, 0, "full", "the memory is in use by this program")                                     \
+    X(LIMIT, 1, "limit", "a limit was reached")                                                    \
+    X(FRAGMENTED, 2, "fragmented", "enough is free in the pool, but not in one piece")             \
+    X(PENDING, 3, "pending", "enough was freed, but queues have not finished with it")             \
+    X(STRANDED, 4, "stranded", "enough lies free in other pools")                                  \
+    X(OTHERS, 5, "others", "other programs hold it")                                               \
+    X(TOO_LARGE, 6, "too_large", "it is more than there can ever be")                              \
+    X(REFUSED, 7, "refused", "the driver refused, although it says that enough is free")           \
+    X(HOST, 8, "host", "the library has no host memory for its own bookkeeping")
+
+typedef enum vram_oom_cause {
+#define VRAM_OOM_CAUSE_ENUM(NAME, value, name, text) VRAM_OOM_##NAME = (value),
+    VRAM_OOM_CAUSE_MAP(VRAM_OOM_CAUSE_ENUM)
+#undef VRAM_OOM_CAUSE_ENUM
+} vram_oom_cause;
+
+/** "full", "limit", ...; "unknown" for any other number. Static storage. */
+VRAM_API const char *vram_oom_cause_name(vram_oom_cause cause);
+
+enum {
+    VRAM_OOM_LIST_MAX =
+        8, /* entries of a list in a report: the largest come first, the rest is left out */
+    VRAM_OOM_NAME_MAX = 64,  /* bytes of a name in a report, the final 0 included */
+    VRAM_OOM_TEXT_MAX = 4096 /* bytes that any report's text needs, the final 0 included */
+};
+
+/** Memory that was freed and waits for a queue. */
+typedef struct vram_oom_queue {
+    vram_queue *queue; /* borrowed */
+    uint64_t bytes;
+} vram_oom_queue;
+
+/** Another pool of the device. */
+typedef struct vram_oom_pool {
+    vram_pool *pool; /* borrowed */
+    char name[VRAM_OOM_NAME_MAX];
+    uint64_t reserved_bytes; /* taken from the driver */
+    uint64_t free_bytes;     /* of them, in no live block */
+} vram_oom_pool;
+
+/** Who holds memory of the device. */
+typedef struct vram_oom_holder {
+    char tag[VRAM_OOM_NAME_MAX]; /* "" for blocks without one */
+    uint64_t bytes, blocks;      /* live */
+} vram_oom_holder;
+
+/** What one step of the ladder did. */
+typedef struct vram_oom_step {
+    vram_ladder_step step;
+    uint32_t taken; /* times; 0: it was in the order, and there was nothing it could do */
+    uint64_t bytes; /* that it gave back, or found */
+    uint64_t ns;    /* that it took, in the device's time */
+} vram_oom_step;
+
+/**
+ * Everything that is known of a request that ran out of memory, at the moment it did. All text is inside
+ * the struct: it stays valid for as long as the caller keeps it.
+ */
+typedef struct vram_oom_report {
+    size_t size;     /* in: sizeof(vram_oom_report) of the caller */
+    uint64_t number; /* counts the reports of the process, from 1 */
+    vram_status status;
+    vram_oom_cause cause;
+    char summary[256];               /* one line: what was asked, and why it could not be had */
+    char advice[256];                /* one line: which knob would help */
+    char error[VRAM_ERROR_TEXT_MAX]; /* the error record's own line */
+
+    vram_pool *pool; /* borrowed */
+    char pool_name[VRAM_OOM_NAME_MAX];
+    char device_name[VRAM_OOM_NAME_MAX]; /* "sim 0" */
+    char tag[VRAM_OOM_NAME_MAX];         /* of the request; "" when it had none */
+    vram_queue *queue;                   /* of the request, borrowed; NULL when it had none */
+    uint64_t asked_bytes;                /* as asked for */
+    uint64_t needed_bytes;               /* after rounding */
+    uint64_t alignment;                  /* bytes */
+
+    vram_value total_bytes, free_bytes; /* of the device, as the driver says */
+    uint64_t process_bytes;             /* of it, held through this context */
+    vram_value others_bytes; /* the rest: other programs, other contexts, the driver itself */
+    vram_value limit_bytes;  /* most that the pool may hold; unknown: no limit applies */
+    char limit_name[VRAM_OOM_NAME_MAX]; /* which limit that is; "" when none applies */
+
+    uint64_t reserved_bytes;  /* of the pool: live + cached + free + pending + lost */
+    uint64_t live_bytes;      /* in blocks of the program's, after rounding */
+    uint64_t rounding_bytes;  /* of live_bytes, lost to rounding */
+    uint64_t cached_bytes;    /* at hand in threads */
+    uint64_t unused_bytes;    /* free for any use */
+    uint64_t largest_bytes;   /* the largest of it in one piece */
+    uint64_t elsewhere_bytes; /* of unused_bytes, in the part for blocks of other sizes */
+    uint64_t spare_bytes;     /* of unused_bytes, mapped nowhere */
+    uint64_t lost_bytes;      /* could not be taken back after a failure of the driver's */
+    uint64_t pending_bytes;   /* freed, and in use by queues */
+    uint64_t fallback_bytes;  /* of other memory than the device's, beside all these */
+    uint64_t stranded_bytes;  /* unused in other pools of the device */
+
+    uint32_t queue_count, pool_count, holder_count, step_count; /* entries of the lists */
+    vram_oom_queue queues[VRAM_OOM_LIST_MAX];                   /* that pending_bytes wait for */
+    vram_oom_pool pools[VRAM_OOM_LIST_MAX];                     /* the others, most unused first */
+    vram_oom_holder holders[VRAM_OOM_LIST_MAX]; /* in all pools of the device, the largest first */
+    vram_oom_step steps[VRAM_LADDER_ROOM];      /* in the order of the pool's ladder */
+} vram_oom_report;
+
+/**
+ * The report of the last request in this pool that ran out of memory or, with NULL, of the last one of the
+ * calling thread in any. Requests for cached memory alone make none. Reports lie in fixed places, so
+ * that none is ever missing for want of memory; with more than 32 threads that have run out of memory, the
+ * oldest thread's own goes. VRAM_ERR_INVALID when there is none.
+ */
+VRAM_API vram_status vram_oom_report_get(vram_pool *pool, vram_oom_report *report);
+
+/**
+ * Writes a report for people into `text`, always terminated, cut where there is no room: the cause first, what
+ * would help last. Returns how many bytes all of it has, without the final 0, as snprintf does; 0 for a
+ * report that is NULL or none.
+ */
+VRAM_API size_t vram_oom_report_text(const vram_oom_report *report, char *text, size_t text_bytes);
+
+/** Writes a report as one JSON object, in bytes and nanoseconds; schema vram.oom/1. `key` as in vram/json.h. */
+VRAM_API void vram_oom_report_json(const vram_oom_report *report, vram_json *json, const char *key);
+
 #ifdef __cplusplus
 }
 #endif

@@ -14,7 +14,7 @@
  * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
  */
 #include "core/budget.h"
-#include "core/ladder.h"
+#include "core/report.h"
 
 #include "base/error.h"
 #include "base/size.h"
@@ -232,7 +232,8 @@ static void reap(struct vr_pool *pool) {
 }
 
 static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *request,
-                                struct vr_block **block, struct vr_block **more, uint32_t *extra) {
+                                struct vr_block **block, struct vr_block **more, uint32_t *extra,
+                                struct vr_climb *climb) {
     uint32_t room = *extra;
     vram_status status = from_held(pool, request, block, more, extra);
     if (status == VRAM_OK || !vr_miss_is_short(status)) {
@@ -257,9 +258,8 @@ static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *r
     if (!vr_miss_is_short(status)) {
         return status;
     }
-    struct vr_climb climb;
-    vr_climb_begin(&climb, pool, request, status, grown, block);
-    return vr_climb_run(&climb);
+    vr_climb_begin(climb, pool, request, status, grown, block);
+    return vr_climb_run(climb);
 }
 
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
@@ -268,10 +268,18 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
     vr_error_save(&error);
     vram_error_clear(); /* for explain: what is there then is of this call */
     *block = NULL;
-    vram_status status = find_or_make(pool, request, block, more, extra);
+    struct vr_climb climb;
+    climb.ladder.count = 0; /* for a request that does not get as far as to climb */
+    vram_status status = find_or_make(pool, request, block, more, extra, &climb);
     reap(pool);
     if (status != VRAM_OK) {
-        return explain(pool, request, status);
+        status = explain(pool, request, status);
+        if (vram_status_is_exhausted(status) && !(request->flags & VRAM_ALLOC_CACHED_ONLY)) {
+            vr_tally(&pool->tally.refusals, 1);
+            vr_tally(&pool->tally.limit_refusals, status == VRAM_ERR_LIMIT);
+            vr_report_write(pool, request, status, &climb);
+        }
+        return status;
     }
     vr_error_restore(&error); /* what was tried in vain is nobody's business */
     return status;

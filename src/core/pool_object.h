@@ -124,6 +124,8 @@ struct vr_pool {
     vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
     vr_atomic_u64 calls[VR_CALL_COUNT];
     struct vr_tally tally;
+    struct vram_oom_report
+        report; /* of the last request that ran out; number 0: none; report.c's lock */
     struct vr_caps caps;
     vr_atomic_u64 charged;     /* bytes taken from the driver or provider, or about to be */
     uint64_t large_most;       /* what large_left was last set to allow; the ledger's lock */

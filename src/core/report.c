@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * report.c: gathers what is known when a request fails, and keeps it; see report.h.
+ */
+#include "core/report.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "core/budget.h"
+#include "core/hole.h"
+#include "core/span.h"
+#include "core/stats.h"
+#include "device/ops.h"
+
+#include <string.h>
+
+enum {
+    THREADS = 32,               /* whose last report is kept */
+    BLOCKS_LOOKED_AT = 1 << 16, /* of each pool, for who holds the most */
+    TAGS = 64                   /* that are told apart */
+};
+
+/* ----------------------------------------------------------------- the device */
+
+static void read_device(struct vram_oom_report *report, struct vr_device_object *device) {
+    vram_value free = {0}, total = {0};
+    const struct vram_device_info *info = &device->base.info;
+    vr_text_format(report->device_name, sizeof report->device_name, "%s %u", info->backend,
+                   info->backend_index);
+    if (vr_memory_info(&device->base, &free, &total) != VRAM_OK) {
+        free = total = (vram_value){0};
+    }
+    report->free_bytes = free;
+    report->total_bytes = total.known ? total : info->memory_bytes;
+    report->process_bytes = vr_load(&device->slot->charged_bytes, VR_RELAXED);
+    if (free.known && report->total_bytes.known) {
+        uint64_t taken =
+            report->total_bytes.value > free.value ? report->total_bytes.value - free.value : 0;
+        report->others_bytes.known = true;
+        report->others_bytes.value =
+            taken > report->process_bytes ? taken - report->process_bytes : 0;
+    }
+}
+
+static void read_limit(struct vram_oom_report *report, const struct vr_pool *pool) {
+    static const char *const names[] = {
+        [VR_BOUND_NONE] = "",
+        [VR_BOUND_POOL] = "hard_bytes of the pool",
+        [VR_BOUND_DEVICE] = "device_limit",
+        [VR_BOUND_FRACTION] = "memory_fraction",
+        [VR_BOUND_FREE] = "memory_min_free",
+    };
+    struct vr_budget budget = vr_budget_get(pool);
+    report->limit_bytes.known = budget.bound != VR_BOUND_NONE;
+    report->limit_bytes.value = report->limit_bytes.known ? budget.bytes : 0;
+    vr_text_copy(report->limit_name, sizeof report->limit_name, names[budget.bound]);
+}
+
+/* ------------------------------------------------------------------- the pool */
+
+/* Adds what waits for a queue, in the list by size or, when that is full, in the place of less. */
+static void add_queue(struct vram_oom_report *report, uint64_t queue, uint64_t bytes) {
+    uint32_t i = 0;
+    while (i < report->queue_count && report->queues[i].queue != (vram_queue *)(uintptr_t)queue) {
+        i++;
+    }
+    if (i == VRAM_OOM_LIST_MAX) {
+        i--; /* the list is kept by size: the smallest is the last */
+        if (report->queues[i].bytes >= bytes) {
+            return;
+        }
+    }
+    if (i == report->queue_count || report->queues[i].queue != (vram_queue *)(uintptr_t)queue) {
+        report->queues[i] = (vram_oom_queue){(vram_queue *)(uintptr_t)queue, 0};
+        report->queue_count = i + 1 > report->queue_count ? i + 1 : report->queue_count;
+    }
+    report->queues[i].bytes += bytes;
+    for (; i > 0 && report->queues[i - 1].bytes < report->queues[i].bytes; i--) {
+        vram_oom_queue above = report->queues[i - 1];
+        report->queues[i - 1] = report->queues[i];
+        report->queues[i] = above;
+    }
+}
+
+static void read_space(struct vram_oom_report *report, struct vr_space *space, bool elsewhere) {
+    struct vr_space_stats stats;
+    struct vr_stamp stamp;
+    uint64_t pending = 0;
+    (void)vr_space_pending(space, &stamp); /* settles what has passed */
+    vr_space_stats_get(space, &stats);
+    for (struct vr_link *link = vr_list_first(&space->pending); link;
+         link = vr_list_next(&space->pending, link)) {
+        const struct vr_block *hole = VR_CONTAINER(link, struct vr_block, span.age);
+        pending += vr_span_bytes(hole);
+        add_queue(report, hole->stamp.queue, vr_span_bytes(hole));
+    }
+    uint64_t unused = stats.hole_bytes - pending + stats.spare_bytes;
+    report->reserved_bytes += stats.reserved_bytes;
+    report->pending_bytes += pending;
+    report->unused_bytes += unused;
+    report->elsewhere_bytes += elsewhere ? unused : 0;
+    report->spare_bytes += stats.spare_bytes;
+    report->lost_bytes += stats.lost_bytes;
+    const struct vr_block *hole =
+        vr_hole_smaller(space, 0, NULL); /* the largest that no work uses */
+    uint64_t bytes = hole ? vr_span_bytes(hole) : 0;
+    report->largest_bytes = bytes > report->largest_bytes ? bytes : report->largest_bytes;
+}
+
+/* Blocks that wait for other queues than the one they were freed on. Under the lock. */
+static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) {
+    for (struct vr_block *block = pool->deferred; block; block = block->next) {
+        uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+        uint64_t queue = block->uses           ? block->uses->stamp.queue
+                         : block->owed         ? block->stamp.queue
+                         : block->before.queue ? block->before.queue
+                                               : block->stamp.queue;
+        report->pending_bytes += bytes;
+        add_queue(report, queue, bytes);
+    }
+}
+
+static void read_pool(struct vram_oom_report *report, struct vr_pool *pool, uint64_t bytes) {
+    struct vram_pool_stats stats = {.size = sizeof stats};
+    const struct vr_space *own = vr_pool_space(pool, bytes);
+    vr_stats_of_pool(pool, &stats);
+    report->cached_bytes = stats.cached_bytes;
+    report->live_bytes = stats.allocated_bytes;
+    report->rounding_bytes = stats.allocated_bytes > stats.requested_bytes
+                                 ? stats.allocated_bytes - stats.requested_bytes
+                                 : 0;
+    report->fallback_bytes = vr_load(&pool->tally.fallback_bytes, VR_RELAXED);
+    vr_mutex_lock(&pool->lock);
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        read_space(report, pool->spaces[part], pool->spaces[part] != own);
+    }
+    read_deferred(report, pool);
+    vr_mutex_unlock(&pool->lock);
+}
+
+/* ---------------------------------------------------------------- other pools */
+
+static void add_pool(struct vram_oom_report *report, struct vr_pool *pool) {
+    struct vram_oom_pool entry = {.pool = (vram_pool *)(uintptr_t)pool->object.handle};
+    struct vr_space_stats stats;
+    vr_text_format(entry.name, sizeof entry.name, "%s", pool->name);
+    vr_mutex_lock(&pool->lock);
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        vr_space_stats_get(pool->spaces[part], &stats);
+        entry.reserved_bytes += stats.reserved_bytes;
+        entry.free_bytes += stats.hole_bytes + stats.spare_bytes;
+    }
+    vr_mutex_unlock(&pool->lock);
+    if (pool->provider.alloc) {
+        return; /* its memory is not the device's */
+    }
+    report->stranded_bytes += entry.free_bytes;
+    uint32_t at = report->pool_count;
+    if (at == VRAM_OOM_LIST_MAX) {
+        at--;
+        if (report->pools[at].free_bytes >= entry.free_bytes) {
+            return;
+        }
+    }
+    report->pool_count = at + 1;
+    for (; at > 0 && report->pools[at - 1].free_bytes < entry.free_bytes; at--) {
+        report->pools[at] = report->pools[at - 1];
+    }
+    report->pools[at] = entry;
+}
+
+/* ---------------------------------------------------------------- who holds it */
+
+/* Tags as they are told apart: by their text. Static, behind the lock of the reports. */
+struct holders {
+    uint32_t count;
+    struct {
+        const char *tag; /* "": none */
+        uint64_t bytes, blocks;
+    } rows[TAGS];
+};
+
+static void add_holder(struct holders *holders, const char *tag, uint64_t bytes) {
+    uint32_t i = 0;
+    while (i < holders->count && strcmp(holders->rows[i].tag, tag) != 0) {
+        i++;
+    }
+    if (i == TAGS) {
+        return;
+    }
+    if (i == holders->count) {
+        holders->rows[holders->count++].tag = tag;
+        holders->rows[i].bytes = holders->rows[i].blocks = 0;
+    }
+    holders->rows[i].bytes += bytes;
+    holders->rows[i].blocks++;
+}
+
+/* The live blocks of a pool, or as many of them as may be looked at. */
+static void add_blocks(struct holders *holders, struct vr_pool *pool) {
+    uint64_t at = 0;
+    struct vr_block *block;
+    vr_mutex_lock(&pool->lock);
+    for (uint32_t i = 0; i < BLOCKS_LOOKED_AT && (block = vr_block_table_next(&pool->table, &at));
+         i++) {
+        if (vr_block_is_live(block)) {
+            const char *tag = vr_load(&block->tag, VR_RELAXED);
+            add_holder(holders, tag ? tag : "", vr_load(&block->bytes, VR_RELAXED));
+        }
+    }
+    vr_mutex_unlock(&pool->lock);
+}
+
+static void write_holders(struct vram_oom_report *report, struct holders *holders) {
+    while (report->holder_count < VRAM_OOM_LIST_MAX && holders->count) {
+        uint32_t most = 0;
+        for (uint32_t i = 1; i < holders->count; i++) {
+            most = holders->rows[i].bytes > holders->rows[most].bytes ? i : most;
+        }
+        struct vram_oom_holder *to = &report->holders[report->holder_count++];
+        to->bytes = holders->rows[most].bytes;
+        to->blocks = holders->rows[most].blocks;
+        vr_text_format(to->tag, sizeof to->tag, "%s", holders->rows[most].tag);
+        holders->rows[most] = holders->rows[--holders->count];
+    }
+}
+
+static void read_pools(struct vram_oom_report *report, struct vr_pool *own) {
+    struct holders holders = {.count = 0};
+    struct vr_pool *pool;
+    for (uint64_t last = 0; (pool = vr_pool_behind(own->device, last));) {
+        last = pool->object.handle;
+        if (pool != own) {
+            add_pool(report, pool);
+        }
+        add_blocks(&holders, pool);
+        vr_leave(pool);
+    }
+    write_holders(report, &holders);
+}
+
+/* ------------------------------------------------------------------- keeping it */
+
+static struct {
+    struct vr_mutex lock;
+    uint64_t count;   /* reports written */
+    uint64_t threads; /* that have had one */
+    struct {
+        uint64_t thread; /* 0: free */
+        struct vram_oom_report report;
+    } places[THREADS];
+} kept = {.lock = VR_MUTEX_INIT(VR_RANK_REPORT)};
+
+static _Thread_local uint64_t own_number; /* the thread's among those; 0: none yet */
+
+/* The place of the calling thread's report: its own, a free one, or the oldest. Under the lock. */
+static struct vram_oom_report *own_place(void) {
+    uint32_t best = 0;
+    own_number = own_number ? own_number : ++kept.threads;
+    for (uint32_t i = 0; i < THREADS; i++) {
+        if (kept.places[i].thread == own_number) {
+            best = i;
+            break;
+        }
+        best = kept.places[i].report.number < kept.places[best].report.number ? i : best;
+    }
+    kept.places[best].thread = own_number;
+    return &kept.places[best].report;
+}
+
+static void keep(struct vram_oom_report *report, struct vr_pool *pool) {
+    vr_mutex_lock(&kept.lock);
+    report->number = ++kept.count;
+    *own_place() = *report;
+    pool->report = *report;
+    vr_mutex_unlock(&kept.lock);
+}
+
+/* -------------------------------------------------------------------- the whole */
+
+static void read_request(struct vram_oom_report *report, const struct vr_pool *pool,
+                         const struct vr_request *request) {
+    report->pool = (vram_pool *)(uintptr_t)pool->object.handle;
+    report->queue = (vram_queue *)(uintptr_t)request->queue;
+    report->asked_bytes = request->size;
+    report->needed_bytes = request->bytes;
+    report->alignment = request->align ? request->align : VR_UNIT;
+    vr_text_format(report->pool_name, sizeof report->pool_name, "%s", pool->name);
+    vr_text_format(report->tag, sizeof report->tag, "%s", request->tag ? request->tag : "");
+}
+
+static void read_climb(struct vram_oom_report *report, const struct vr_climb *climb) {
+    for (uint32_t i = 0; i < climb->ladder.count; i++) {
+        uint8_t step = climb->ladder.steps[i];
+        const struct vr_rung *rung = &climb->rungs[step];
+        report->steps[report->step_count++] =
+            (vram_oom_step){(vram_ladder_step)step, rung->taken, rung->bytes, rung->ns};
+    }
+}
+
+void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vram_status status,
+                     const struct vr_climb *climb) {
+    struct vram_oom_report report = {.size = sizeof report, .status = status};
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_text_copy(report.error, sizeof report.error, error.text);
+    read_request(&report, pool, request);
+    read_device(&report, pool->device);
+    read_limit(&report, pool);
+    read_pool(&report, pool, request->bytes);
+    read_pools(&report, pool);
+    read_climb(&report, climb);
+    vr_report_judge(&report, pool);
+    keep(&report, pool);
+    vr_log(VRAM_LOG_INFO, "%s; %s", report.summary, report.advice);
+    vr_error_restore(&error);
+}
+
+vram_status vram_oom_report_get(vram_pool *handle, vram_oom_report *out) {
+    static const char operation[] = "vram_oom_report_get";
+    const struct vram_oom_report *found = NULL;
+    struct vram_oom_report copy = {.size = 0};
+    void *pool = NULL;
+    vram_status status = handle ? vr_enter(VR_KIND_POOL, handle, operation, &pool) : VRAM_OK;
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_mutex_lock(&kept.lock);
+    for (uint32_t i = 0; i < THREADS && !pool && own_number; i++) {
+        found = kept.places[i].thread == own_number ? &kept.places[i].report : found;
+    }
+    found = pool ? &((struct vr_pool *)pool)->report : found;
+    if (found && found->number) {
+        copy = *found;
+    }
+    vr_mutex_unlock(&kept.lock);
+    status = copy.number
+                 ? vr_info_give(out, &copy, sizeof copy, sizeof copy, operation)
+                 : vr_fail(VRAM_ERR_INVALID, operation, "no request %s has run out of memory",
+                           pool ? "in this pool" : "of this thread");
+    if (pool) {
+        vr_leave(pool);
+    }
+    return status;
+}

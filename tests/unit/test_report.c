@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_report.c: what is said when memory has run out. One planted exhaustion for each cause, whose text is
+ * compared with the file of that name in tests/golden/oom (OOM_UPDATE=1 writes them anew).
+ */
+#include "unit/json_check.h"
+#include "unit/ladder_world.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+
+/* Handles are numbers of this process: "0x800000203" becomes "0x?". */
+static void hide_handles(char *text) {
+    char *to = text;
+    for (const char *at = text; *at;) {
+        if (strncmp(at, "0x", 2) == 0) {
+            at += 2 + strspn(at + 2, "0123456789abcdef");
+            memcpy(to, "0x?", 3);
+            to += 3;
+        } else {
+            *to++ = *at++;
+        }
+    }
+    *to = '\0';
+}
+
+static void expect_file(const char *name, const char *text) {
+    char path[512], wanted[2 * VRAM_OOM_TEXT_MAX] = "";
+    snprintf(path, sizeof path, "%s/%s.txt", OOM_TEXTS, name);
+    FILE *file = fopen(path, getenv("OOM_UPDATE") ? "w" : "r");
+    assert_non_null(file);
+    if (getenv("OOM_UPDATE")) {
+        fputs(text, file);
+    } else {
+        wanted[fread(wanted, 1, sizeof wanted - 1, file)] = '\0';
+        assert_string_equal(text, wanted);
+    }
+    fclose(file);
+}
+
+static vram_oom_report report_of(vram_pool *pool) {
+    vram_oom_report report = {.size = sizeof report};
+    assert_ok(vram_oom_report_get(pool, &report));
+    return report;
+}
+
+static bool collect(void *user, const char *text, size_t bytes) {
+    char *to = user;
+    size_t used = strlen(to);
+    assert_true(used + bytes < 4 * VRAM_OOM_TEXT_MAX);
+    memcpy(to + used, text, bytes);
+    to[used + bytes] = '\0';
+    return true;
+}
+
+/* The report of a planted exhaustion names its cause first, and its text is the one in the file. */
+static void expect_report(vram_pool *pool, vram_oom_cause cause) {
+    char text[VRAM_OOM_TEXT_MAX], first[64];
+    static char document[4 * VRAM_OOM_TEXT_MAX];
+    vram_oom_report report = report_of(pool), last = report_of(NULL);
+    assert_string_equal(vram_oom_cause_name(report.cause), vram_oom_cause_name(cause));
+    assert_memory_equal(&report, &last, sizeof report);
+    assert_true(vram_status_is_exhausted(report.status));
+    size_t bytes = vram_oom_report_text(&report, text, sizeof text);
+    assert_int_equal(bytes, strlen(text));
+    snprintf(first, sizeof first, "out of memory (%s): ", vram_oom_cause_name(cause));
+    assert_int_equal(strncmp(text, first, strlen(first)), 0);
+    hide_handles(text);
+    expect_file(vram_oom_cause_name(cause), text);
+    vram_json json;
+    document[0] = '\0';
+    vram_json_begin(&json, collect, document, true);
+    vram_oom_report_json(&report, &json, NULL);
+    assert_ok(vram_json_end(&json));
+    assert_true(json_check(document, strlen(document)));
+    snprintf(first, sizeof first, "\"cause\": \"%s\"", vram_oom_cause_name(cause));
+    assert_non_null(strstr(document, first));
+}
+
+static vram_addr take_for(vram_pool *pool, uint64_t bytes, const char *tag) {
+    vram_alloc_options options = {.size = sizeof options, .tag = tag};
+    vram_addr addr = 0;
+    assert_ok(vram_alloc_with(pool, bytes, NULL, &options, &addr));
+    return addr;
+}
+
+/* -------------------------------------------------------------- a case for each cause */
+
+static void truly_full(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    for (int i = 0; i < 10; i++) {
+        (void)take_for(pool, 4 * MIB, "weights/layer");
+    }
+    (void)take_for(pool, 12 * MIB, "kv");
+    (void)take(pool, 6 * MIB, NULL);
+    vram_alloc_options options = {.size = sizeof options, .tag = "activations"};
+    vram_addr addr = 0;
+    assert_int_equal(vram_alloc_with(pool, 10 * MIB - 100, rig.queue, &options, &addr),
+                     VRAM_ERR_DEVICE_MEMORY);
+    expect_report(pool, VRAM_OOM_FULL);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.asked_bytes, 10 * MIB - 100);
+    assert_int_equal(report.needed_bytes, 10 * MIB);
+    assert_string_equal(report.tag, "activations");
+    assert_string_equal(report.holders[0].tag, "weights/layer");
+    assert_int_equal(report.holders[0].bytes, 40 * MIB);
+    assert_int_equal(report.holders[0].blocks, 10);
+    assert_string_equal(report.holders[1].tag, "kv");
+    assert_string_equal(report.holders[2].tag, "");
+    assert_int_equal(report.process_bytes, report.reserved_bytes);
+    assert_int_equal(report.others_bytes.value, 0);
+    assert_ptr_equal(report.queue, rig.queue);
+    rig_end_clean(&rig);
+}
+
+static void limit_reached(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("device_limit", "32M"));
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    (void)take_for(pool, 30 * MIB, "weights");
+    refused(pool, 8 * MIB, rig.queue, VRAM_ERR_LIMIT);
+    expect_report(pool, VRAM_OOM_LIMIT);
+    assert_int_equal(report_of(pool).limit_bytes.value, 32 * MIB);
+    rig_end_clean(&rig);
+}
+
+static void fragmented_without_vmm(void **state) {
+    (void)state;
+    enum { COUNT = 30 };
+    struct rig rig = rig_make("sim", SIM ",vmm=off");
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_addr addrs[COUNT];
+    int count = 0;
+    while (count < COUNT && vram_alloc(pool, 2 * MIB - 512, NULL, &addrs[count]) == VRAM_OK) {
+        count++;
+    }
+    for (int i = 0; i < count; i += 2) {
+        assert_ok(vram_free(pool, addrs[i], NULL));
+    }
+    vram_addr addr = 0;
+    vram_status status = vram_alloc(pool, 20 * MIB, rig.queue, &addr);
+    assert_true(vram_status_is_exhausted(status));
+    expect_report(pool, VRAM_OOM_FRAGMENTED);
+    assert_true(report_of(pool).unused_bytes >= 20 * MIB);
+    assert_true(report_of(pool).largest_bytes < 20 * MIB);
+    rig_end_clean(&rig);
+}
+
+static void pending_on_another_queue(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "1us"));
+    struct rig rig = rig_make("sim", SIM ",profile=h200");
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_addr addr = take(pool, 40 * MIB, rig.queue);
+    for (int i = 0; i < 2000; i++) {
+        assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, 40 * MIB));
+    }
+    assert_ok(vram_free(pool, addr, rig.queue));
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    expect_report(pool, VRAM_OOM_PENDING);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.queue_count, 1);
+    assert_ptr_equal(report.queues[0].queue, rig.queue);
+    assert_int_equal(report.queues[0].bytes, report.pending_bytes);
+    vram_sim_clock_advance(rig.context, 3600 * SECOND);
+    rig_end_clean(&rig);
+}
+
+/* Memory between live blocks of another pool cannot be given back. */
+static void stranded_in_another_pool(void **state) {
+    (void)state;
+    enum { COUNT = 320, EACH = 20 }; /* of 100 KiB: one in EACH stays */
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0), *cache = pool_on(rig.device, "cache", 0);
+    vram_addr addrs[COUNT];
+    (void)take_for(pool, 20 * MIB, "weights");
+    for (int i = 0; i < COUNT; i++) {
+        addrs[i] = take(cache, 100 * KIB, NULL);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        if (i % EACH != EACH / 2) {
+            assert_ok(vram_free(cache, addrs[i], NULL));
+        }
+    }
+    refused(pool, 24 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    expect_report(pool, VRAM_OOM_STRANDED);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.pool_count, 1);
+    assert_string_equal(report.pools[0].name, "cache");
+    assert_ptr_equal(report.pools[0].pool, cache);
+    assert_int_equal(report.pools[0].free_bytes, report.stranded_bytes);
+    rig_end_clean(&rig);
+}
+
+static void held_by_another_process(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM ",others=44M");
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    (void)take_for(pool, 8 * MIB, "weights");
+    refused(pool, 20 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    expect_report(pool, VRAM_OOM_OTHERS);
+    assert_int_equal(report_of(pool).others_bytes.value, 44 * MIB);
+    assert_ok(vram_sim_others_set(rig.context, 0, 0));
+    (void)take(pool, 20 * MIB, rig.queue);
+    rig_end_clean(&rig);
+}
+
+static void larger_than_the_device(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    refused(pool, 80 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    expect_report(pool, VRAM_OOM_TOO_LARGE);
+    assert_int_equal(report_of(pool).step_count, 1); /* only `fallback` could help */
+    rig_end_clean(&rig);
+}
+
+static void refused_by_the_driver(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    fault(&rig, VRAM_SIM_CREATE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    refused(pool, 8 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    expect_report(pool, VRAM_OOM_REFUSED);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------ getting reports */
+
+static void there_may_be_none(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_oom_report report = {.size = sizeof report};
+    vram_alloc_options cached = {.size = sizeof cached, .flags = VRAM_ALLOC_CACHED_ONLY};
+    vram_addr addr;
+    assert_int_equal(vram_oom_report_get(pool, &report), VRAM_ERR_INVALID);
+    assert_int_equal(vram_alloc_with(pool, MIB, NULL, &cached, &addr), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_oom_report_get(pool, &report), VRAM_ERR_INVALID);
+    refused(pool, 80 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(vram_oom_report_get(pool, NULL), VRAM_ERR_INVALID);
+    report.size = 8;
+    assert_int_equal(vram_oom_report_get(pool, &report), VRAM_ERR_INVALID);
+    char text[8] = "before";
+    assert_int_equal(vram_oom_report_text(NULL, text, sizeof text), 0);
+    assert_string_equal(text, "");
+    report = (vram_oom_report){.size = sizeof report};
+    assert_int_equal(vram_oom_report_text(&report, text, sizeof text), 0);
+    assert_string_equal(vram_oom_cause_name((vram_oom_cause)99), "unknown");
+    rig_end_clean(&rig);
+}
+
+/* A text that does not fit is cut, and its whole length told. */
+static void texts_are_cut(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    refused(pool, 80 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    vram_oom_report report = report_of(pool);
+    char whole[VRAM_OOM_TEXT_MAX], part[VRAM_OOM_TEXT_MAX];
+    size_t bytes = vram_oom_report_text(&report, whole, sizeof whole);
+    assert_int_equal(vram_oom_report_text(&report, NULL, 0), bytes);
+    assert_int_equal(vram_oom_report_text(&report, NULL, 100), bytes);
+    for (size_t room = 1; room <= bytes + 1; room++) {
+        memset(part, 'x', sizeof part);
+        assert_int_equal(vram_oom_report_text(&report, part, room), bytes);
+        assert_int_equal(strlen(part), room - 1);
+        assert_int_equal(strncmp(part, whole, room - 1), 0);
+        assert_int_equal(part[room], 'x');
+    }
+    rig_end_clean(&rig);
+}
+
+/* Names come from programs, and may be anything. */
+static void names_are_made_clean(void **state) {
+    (void)state;
+    char tag[300];
+    memset(tag, 'T', sizeof tag - 1);
+    tag[sizeof tag - 1] = '\0';
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "line\nbreak\x1b[31m", 0);
+    for (int i = 0; i < 20; i++) {
+        static const char *const tags[] = {"",  "a", "b", "c", "d",
+                                           "e", "f", "g", "h", "\"\\\t\xff"};
+        (void)take_for(pool, MIB, i < 10 ? tags[i] : tag);
+    }
+    refused(pool, 63 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.holder_count, VRAM_OOM_LIST_MAX);
+    assert_int_equal(report.holders[0].blocks, 10);
+    assert_int_equal(strlen(report.holders[0].tag), VRAM_OOM_NAME_MAX - 1);
+    char text[VRAM_OOM_TEXT_MAX];
+    assert_true(vram_oom_report_text(&report, text, sizeof text) < sizeof text);
+    for (const char *at = text; *at; at++) {
+        assert_true(*at == '\n' || (unsigned char)*at >= 0x20);
+    }
+    rig_end_clean(&rig);
+}
+
+static void *run_out(void *user) {
+    vram_addr addr = 0;
+    (void)vram_alloc(user, 80 * MIB, NULL, &addr);
+    vram_oom_report report = {.size = sizeof report};
+    return vram_oom_report_get(NULL, &report) == VRAM_OK && report.pool == user ? user : NULL;
+}
+
+/* Each thread has its own, and more threads than places do no harm. */
+static void threads_have_their_own(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0), *other = pool_on(rig.device, "other", 0);
+    refused(pool, 80 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    uint64_t number = report_of(NULL).number;
+    for (int i = 0; i < 40; i++) {
+        pthread_t thread;
+        void *seen = NULL;
+        assert_int_equal(pthread_create(&thread, NULL, run_out, other), 0);
+        assert_int_equal(pthread_join(thread, &seen), 0);
+        assert_ptr_equal(seen, other);
+        if (i == 10) {
+            assert_int_equal(report_of(NULL).number, number);
+        }
+    }
+    vram_oom_report report = {.size = sizeof report};
+    assert_int_equal(vram_oom_report_get(NULL, &report), VRAM_ERR_INVALID); /* the oldest went */
+    assert_int_equal(report_of(pool).number, number);
+    assert_int_equal(report_of(other).number, number + 40);
+    refused(pool, 80 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(report_of(NULL).number, number + 41);
+    rig_end_clean(&rig);
+}
+
+/* No allocation of the library's is needed to write one, and no driver's answer. */
+static void nothing_is_needed_for_a_report(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    (void)take(pool, 60 * MIB, rig.queue);
+    refused(pool, 20 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    uint64_t number = report_of(pool).number, taken = stats_of(pool).refusals;
+    vr_mem_fail_at(1, true);
+    vram_addr addr = 0;
+    vram_status status = vram_alloc(pool, 20 * MIB, rig.queue, &addr);
+    vr_mem_fail_at(0, false);
+    assert_true(vram_status_is_exhausted(status));
+    assert_true(report_of(pool).number > number);
+    fault(&rig, VRAM_SIM_MEMORY_INFO, 1, true, 99);
+    refused(pool, 20 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
+    assert_false(report_of(pool).free_bytes.known);
+    assert_false(report_of(pool).others_bytes.known);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    assert_int_equal(stats_of(pool).refusals, taken + 2);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
+        TEST(truly_full),
+        TEST(limit_reached),
+        TEST(fragmented_without_vmm),
+        TEST(pending_on_another_queue),
+        TEST(stranded_in_another_pool),
+        TEST(held_by_another_process),
+        TEST(larger_than_the_device),
+        TEST(refused_by_the_driver),
+        TEST(there_may_be_none),
+        TEST(texts_are_cut),
+        TEST(names_are_made_clean),
+        TEST(threads_have_their_own),
+        TEST(nothing_is_needed_for_a_report),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
