@@ -79,7 +79,8 @@ uint64_t check_granule(const struct check_device *device) {
 }
 
 uint64_t check_pool_granule(const struct check_device *device, bool segments) {
-    bool mapped = !segments && (device->info.caps & device->info.caps_known & VRAM_CAP_VMM) != 0;
+    bool mapped = !segments && check_pools() &&
+                  (device->info.caps & device->info.caps_known & VRAM_CAP_VMM) != 0;
     return mapped && device->info.vmm_granule.known ? device->info.vmm_granule.value
                                                     : check_granule(device);
 }

@@ -105,6 +105,11 @@ bool check_needs(struct check *check, uint32_t cap);
 #define CHECK_NEEDS(check, cap) CHECK_TRY(check_needs(check, cap))
 /* Whether the target device has it. */
 bool check_has(const struct check *check, uint32_t cap);
+/* Whether pools pool: the option `pool` is on. */
+bool check_pools(void);
+/* Skips the case unless they do: for what only pooled memory can show. */
+bool check_needs_pools(struct check *check);
+#define CHECK_NEEDS_POOLS(check) CHECK_TRY(check_needs_pools(check))
 
 /* ----------------------------------------------------- contexts and devices */
 

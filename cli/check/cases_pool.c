@@ -296,6 +296,7 @@ static bool cached_only(struct check *check, bool segments) {
     vram_alloc_options options = {.size = sizeof options, .flags = VRAM_ALLOC_CACHED_ONLY};
     vram_alloc_options unknown = {.size = sizeof unknown, .flags = 1u << 9};
 
+    CHECK_NEEDS_POOLS(check);
     CHECK_TRY(begin(check, segments, &device, &queue, &stock));
     CHECK_STOCK_REFUSES(check, &stock, vram_alloc_with(stock.pool, 4096, queue, &options, &none),
                         VRAM_ERR_LIMIT);
@@ -321,6 +322,7 @@ static bool warm(struct check *check, bool segments) {
     vram_pool_stats before, after;
     vram_alloc_options options = {.size = sizeof options, .flags = VRAM_ALLOC_CACHED_ONLY};
 
+    CHECK_NEEDS_POOLS(check);
     CHECK_TRY(begin(check, segments, &device, &queue, &stock));
     uint64_t size = check_pool_granule(device, segments) + 5000;
     CHECK_STOCK_OK(check, &stock, vram_pool_warm(stock.pool, size, 3, queue));
@@ -391,6 +393,7 @@ static bool counters(struct check *check) {
     vram_addr addr, other;
     vram_pool_stats one, two;
 
+    CHECK_NEEDS_POOLS(check);
     CHECK_TRY(begin(check, false, &device, &queue, &stock));
     CHECK_TRY(check_stats(check, stock.pool, &one));
     CHECK_EQUAL(check, one.allocs + one.frees + one.reserved_bytes + one.cached_bytes, 0);
@@ -426,6 +429,7 @@ static bool deterministic(struct check *check, bool segments) {
     uint64_t offsets[2][STEPS], granule;
     vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
 
+    CHECK_NEEDS_POOLS(check);
     options.flags |= segments ? VRAM_POOL_SEGMENTS : 0;
     check_note(check, segments ? "on segments" : "as the device has it");
     CHECK_OPEN(check, &device);

@@ -182,6 +182,7 @@ static bool refuses(struct check *check) {
     vram_queue *queue;
     vram_addr addr, none = CHECK_CANARY;
 
+    CHECK_NEEDS_POOLS(check);
     CHECK_TRY(make_source(check, &source));
     CHECK_OPEN(check, &device);
     source->left_bytes = 4 * GRANULE;

@@ -20,6 +20,7 @@ static bool same_queue(struct check *check) {
     vram_queue *queue, *other;
     vram_addr first, second;
 
+    CHECK_NEEDS_POOLS(check);
     CHECK_TRY(begin(check, &device, &queue, &other, &stock));
     for (uint32_t i = 0; i < 3; i++) {
         CHECK_TAKE(check, &stock, 2000 + i * 20000, queue, &first);
@@ -199,6 +200,7 @@ static bool queue_ends(struct check *check) {
     vram_addr used, freed, next;
     vram_pool_stats stats;
 
+    CHECK_NEEDS_POOLS(check);
     CHECK_TRY(begin(check, &device, &queue, &other, &stock));
     uint64_t granule = check_pool_granule(device, false), first = 0;
     CHECK_TAKE(check, &stock, 4096, queue, &used);

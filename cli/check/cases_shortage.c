@@ -40,6 +40,7 @@ static bool moves(struct check *check) {
     vram_addr addrs[2 * PAIRS], large;
     vram_pool_stats before, after;
 
+    CHECK_NEEDS_POOLS(check);
     CHECK_NEEDS(check, VRAM_CAP_VMM);
     CHECK_OPEN(check, &device);
     CHECK_QUEUE(check, device, &queue);
@@ -70,6 +71,7 @@ static bool must_move(struct check *check) {
     vram_addr addrs[2 * PAIRS], large;
     vram_pool_stats stats;
 
+    CHECK_NEEDS_POOLS(check);
     CHECK_NEEDS(check, VRAM_CAP_VMM);
     CHECK_TRY(begin(check, 2 * PAIRS, false, &device, &queue, &stock));
     uint64_t granule = check_pool_granule(device, false);
@@ -145,6 +147,7 @@ static bool from_caches(struct check *check) {
     vram_queue *queue;
     vram_addr large;
 
+    CHECK_NEEDS_POOLS(check);
     CHECK_TRY(begin(check, 2, false, &device, &queue, &stock));
     uint64_t granule = check_pool_granule(device, false);
     for (uint32_t i = 1; i <= 6; i++) {

@@ -15,6 +15,7 @@ static bool begin(struct check *check, uint32_t flags, struct check_device **dev
     vram_alloc_options wish = {.size = sizeof wish};
     vram_addr addr;
     CHECK_NEEDS(check, VRAM_CAP_VMM);
+    CHECK_NEEDS_POOLS(check);
     CHECK_OPEN(check, device);
     CHECK_QUEUE(check, *device, queue);
     CHECK_STOCK(check, *device, &options, stock);

@@ -167,3 +167,17 @@ static const char *cap_name(uint32_t cap) {
 bool check_needs(struct check *check, uint32_t cap) {
     return check_has(check, cap) || check_skip(check, "the device lacks %s", cap_name(cap));
 }
+
+bool check_pools(void) {
+    static const char *const off[] = {"off", "0", "no", "false"};
+    char text[8] = "";
+    bool on = vram_option_get("pool", text, sizeof text, NULL) == VRAM_OK;
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
+        on = on && strcmp(text, off[i]) != 0;
+    }
+    return on;
+}
+
+bool check_needs_pools(struct check *check) {
+    return check_pools() || check_skip(check, "pooling is off (option pool)");
+}

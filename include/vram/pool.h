@@ -10,6 +10,11 @@
  * Blocks are freed in the time of a queue: memory freed on a queue is reused by later work of that
  * queue at once, and by others when the queue has come that far. A free never waits for a device or
  * a driver and never fails for want of memory. Any thread may free what any other allocated.
+ *
+ * The option `pool` (VRAM_POOL=off) switches pooling off for pools created from then on: every allocation
+ * is one of the driver's, in whole granules and aligned to at most one, and every free gives it back when
+ * its queue has come that far. Calls, statuses and counters stay the same; nothing is cached or prepared,
+ * addresses are the driver's, and such pools do not sleep.
  */
 #ifndef VRAM_POOL_H
 #define VRAM_POOL_H

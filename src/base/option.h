@@ -47,6 +47,8 @@
       "how often a device is asked at most how much memory it has free")                           \
     X(HOST_MEMORY, "host_memory", SIZE, "0", 0, UINT64_MAX, true, "",                              \
       "memory of the host device; 0: what the machine has")                                        \
+    X(POOL, "pool", BOOL, "on", 0, 1, false, "",                                                   \
+      "off: every allocation of a pool is one of the driver's, every free gives it back")          \
     X(POOL_SLACK, "pool_slack", INTEGER, "8000", 0, 1000000, false, "",                            \
       "what a pool may hold beyond its peak need before it moves memory, in millionths of it")     \
     X(POOL_MOVE_SHARE, "move_share", INTEGER, "80000", 0, 1000000, false, "",                      \

@@ -104,7 +104,7 @@ static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *bl
         block->next = pool->deferred;
         pool->deferred = block;
     } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES || vr_block_is_fallen(block) ||
-               (pool->flags & VRAM_POOL_DETERMINISTIC)) {
+               vr_load(&pool->uncached, VR_RELAXED)) {
         vr_pool_to_space(pool, block, vr_lane_stamp(&pool->lanes, queue));
     } else {
         struct vr_block *out = vr_depot_put(&pool->depot, queue, block, &from);

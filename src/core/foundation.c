@@ -99,7 +99,8 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
     uint64_t bytes = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) / VR_PART_COUNT : 0;
     struct vr_space_config config = {
         .mode = pool->range ? VR_SPACE_VMM : VR_SPACE_SEGMENTS,
-        .deterministic = (options->flags & VRAM_POOL_DETERMINISTIC) != 0,
+        .deterministic = (pool->flags & VRAM_POOL_DETERMINISTIC) != 0,
+        .direct = pool->direct,
         .alias = (info->caps & info->caps_known & VRAM_CAP_ALIAS) != 0,
         .base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) + part * bytes : 0,
         .bytes = bytes,
@@ -151,8 +152,9 @@ static vram_status take_limits(struct vr_pool *pool, const struct vram_pool_opti
 
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options) {
     const struct vram_device_info *info = &pool->device->base.info;
-    bool vmm =
-        pool->device->base.vmm && !options->provider && !(options->flags & VRAM_POOL_SEGMENTS);
+    pool->direct = !vr_option_number(VR_OPTION_POOL);
+    bool vmm = pool->device->base.vmm && !options->provider &&
+               !(options->flags & VRAM_POOL_SEGMENTS) && !pool->direct;
     if (options->provider) {
         pool->provider = *options->provider;
         pool->granule = pool->provider.granule ? pool->provider.granule : 2 * VR_MIB;
@@ -160,9 +162,13 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
         pool->granule = vmm ? info->vmm_granule.value : info->alloc_granule.value;
     }
     pool->flags = options->flags;
-    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
-        vr_store(&pool->uncached, VR_UNCACHED_ORDER, VR_RELAXED);
+    if (pool->direct) { /* addresses are the driver's, in whatever order it gives them */
+        pool->flags &= ~(uint32_t)VRAM_POOL_DETERMINISTIC;
     }
+    bool ordered = pool->flags & VRAM_POOL_DETERMINISTIC;
+    vr_store(&pool->uncached,
+             (ordered ? VR_UNCACHED_ORDER : 0u) | (pool->direct ? VR_UNCACHED_DIRECT : 0u),
+             VR_RELAXED);
     snprintf(pool->name, sizeof pool->name, "%s", options->name ? options->name : "pool");
     vram_status status = take_limits(pool, options);
     if (status == VRAM_OK) {

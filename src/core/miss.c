@@ -268,6 +268,7 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
     vr_error_save(&error);
     vram_error_clear(); /* for explain: what is there then is of this call */
     *block = NULL;
+    vr_pool_flush(pool);
     struct vr_climb climb;
     climb.ladder.count = 0; /* for a request that does not get as far as to climb */
     vram_status status = find_or_make(pool, request, block, more, extra, &climb);

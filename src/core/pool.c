@@ -419,6 +419,7 @@ static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
     } else {
         vr_pool_return_new(pool, queue, block);
     }
+    vr_pool_flush(pool);
 }
 
 /* A free without a cache at hand: the first one on this thread and queue, or a mistake. */

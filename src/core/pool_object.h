@@ -14,7 +14,8 @@
  *   stats.c      counters and peaks
  *   limit.c      limits as set and as in force; budget.c: what the pool may hold now
  *   pressure.c   how near memory is to its end; pressure_state.h lists what belongs to it
- *   sleep.c      sleep and wake, with sleep_space.c
+ *   sleep.c      sleep and wake, with sleep_space.c, sleep_turn.c, sleep_copy.c and sleep_wake.c
+ *   direct.c     pools with pooling switched off
  *
  *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
  *      a driver call: what the space wants done comes as a plan (space.h).
@@ -94,7 +95,8 @@ struct vr_caps {
 enum vr_uncached {
     VR_UNCACHED_ORDER = 1 << 0, /* deterministic: addresses must not depend on which thread asks */
     VR_UNCACHED_TURNING = 1 << 1, /* memory is falling asleep or waking: sleep.c */
-    VR_UNCACHED_ASLEEP = 1 << 2   /* all of it is asleep */
+    VR_UNCACHED_ASLEEP = 1 << 2,  /* all of it is asleep */
+    VR_UNCACHED_DIRECT = 1 << 3   /* pooling is off: direct.c */
 };
 
 enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
@@ -116,6 +118,7 @@ struct vr_pool {
     struct vr_device_object *device; /* pinned */
     struct vram_provider provider;   /* alloc NULL: the device's own memory */
     uint32_t flags;                  /* vram_pool_flag */
+    bool direct;                     /* pooling is off: direct.c */
     uint64_t granule;
     char name[VR_POOL_NAME_MAX];
     struct vr_record *range;     /* the reserved addresses; NULL: segments */
@@ -295,6 +298,10 @@ bool vr_pool_look(struct vr_pool *pool, bool idle);
 vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes);
 /* The same of what lies in no cache. */
 vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes);
+/* With pooling off: gives back what was freed and that no work uses any more; else does nothing. Never
+   fails; direct.c. No lock held. */
+void vr_pool_flush(struct vr_pool *pool);
+
 /* At the end of a pool: frees kept contents. What is asleep and not gone is released with all else;
    sleep.c. */
 void vr_pool_forget_sleep(struct vr_pool *pool);

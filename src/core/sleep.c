@@ -273,7 +273,9 @@ static vram_status check_options(const struct vr_pool *pool,
     if (!pool->range) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
                        "pool \"%s\" runs on %s, whose addresses go with the memory", pool->name,
-                       pool->provider.alloc ? "a provider's memory" : "segments");
+                       pool->provider.alloc ? "a provider's memory"
+                       : pool->direct       ? "the driver's own allocations (option pool)"
+                                            : "segments");
     }
     if ((unsigned)options->contents > VRAM_SLEEP_PINNED) {
         return vr_fail(VRAM_ERR_INVALID, operation, "%d is no way to treat contents",

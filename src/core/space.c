@@ -206,6 +206,11 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     if (status != VRAM_OK) {
         return status;
     }
+    if (space->config.direct) {
+        const struct vr_place none = {.hole = NULL};
+        bool held = want.flags & (VR_WANT_HELD | VR_WANT_PROBE);
+        return held ? VRAM_ERR_LIMIT : plan_for(space, &want, &none, answer);
+    }
     /* Stamps are looked at only when what is known to be free does not do: a hit asks nobody. */
     struct vr_place place = look(space, &want);
     bool needy = want.flags & (VR_WANT_NO_GROWTH | VR_WANT_AFTER);

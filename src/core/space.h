@@ -48,6 +48,7 @@ enum vr_space_mode { VR_SPACE_VMM = 0, VR_SPACE_SEGMENTS = 1 };
 struct vr_space_config {
     enum vr_space_mode mode;
     bool deterministic;
+    bool direct;             /* segments: one for each block, and none is used twice */
     bool alias;              /* VMM: a handle may be mapped at several places */
     uint64_t base, bytes;    /* VMM: the reserved range, multiples of granule */
     uint64_t granule;        /* a power of two >= 4096: unit of handles and of segments */

@@ -448,7 +448,7 @@ static uint64_t segment_bytes(const struct supply *supply, uint64_t bytes) {
     uint64_t most = space->config.largest_handle;
     bytes = vr_granule_up(space, bytes);
     ordinary = vr_granule_up(space, ordinary < most ? ordinary : most);
-    if (ordinary > room_below(supply->limit_bytes, held(supply))) {
+    if (space->config.direct || ordinary > room_below(supply->limit_bytes, held(supply))) {
         ordinary = 0;
     }
     return ordinary > bytes ? ordinary : bytes;

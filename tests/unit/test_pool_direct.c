@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_pool_direct.c: pools with pooling switched off (option pool). Same calls, same statuses, and the
+ * driver sees every allocation and every free, the latter never under unfinished work.
+ */
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "vram/vram.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define assert_ok(call) assert_int_equal(call, VRAM_OK)
+#define KIB             UINT64_C(1024)
+
+struct rig {
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue, *other;
+    vram_pool *pool;
+};
+
+static struct rig rig_make(const char *sim, uint32_t flags) {
+    struct rig rig = {.pool = NULL};
+    vram_context_options wanted = {.size = sizeof wanted, .backends = "sim", .sim = sim};
+    vram_pool_options options = {.size = sizeof options, .flags = flags};
+    assert_ok(vram_option_set("pool", "off"));
+    assert_ok(vram_context_create(&wanted, &rig.context));
+    assert_ok(vram_device_open(rig.context, 0, &rig.device));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.other));
+    assert_ok(vram_pool_create(rig.device, &options, &rig.pool));
+    return rig;
+}
+
+static vram_pool_stats stats_of(const struct rig *rig) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(rig->pool, &stats));
+    return stats;
+}
+
+static vram_sim_state sim_state(const struct rig *rig) {
+    vram_sim_state state = {.size = sizeof state};
+    assert_ok(vram_sim_state_get(rig->context, &state));
+    return state;
+}
+
+static void rig_end(struct rig *rig, bool complete) {
+    char text[200] = "";
+    vram_device_close(rig->device);
+    (void)vram_sim_violation(rig->context, 0, text, sizeof text);
+    assert_string_equal(text, "");
+    assert_true(!complete || sim_state(rig).live_bytes == 0);
+    vram_context_destroy(rig->context);
+}
+
+static int nothing_left(void **state) {
+    (void)state;
+    vr_mem_fail_at(0, false);
+    vr_option_reset();
+    return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
+}
+
+/* Every allocation is one of the driver's, and every free one too; nothing is held between them. */
+static void the_driver_sees_every_call(void **state) {
+    static const uint64_t sizes[] = {0, 1, 700, 40 * 1024, 3 * 1024 * 1024 + 5};
+    (void)state;
+    struct rig rig = rig_make("memory=64M", 0);
+    uint64_t taken = 0;
+    for (int round = 0; round < 3; round++) {
+        vram_addr addrs[5];
+        uint64_t held = 0;
+        for (int i = 0; i < 5; i++) {
+            assert_ok(vram_alloc(rig.pool, sizes[i], rig.queue, &addrs[i]));
+            held += ((sizes[i] ? sizes[i] : 1) + 4095) / 4096 * 4096;
+            assert_int_equal(stats_of(&rig).driver_allocs, ++taken);
+            assert_int_equal(stats_of(&rig).reserved_bytes, held);
+            assert_int_equal(sim_state(&rig).live_bytes, held);
+        }
+        assert_int_equal(stats_of(&rig).live_blocks, 5);
+        assert_int_equal(stats_of(&rig).hits, 0);
+        for (int i = 0; i < 5; i++) {
+            assert_ok(vram_free(rig.pool, addrs[i], rig.queue));
+            assert_int_equal(vram_free(rig.pool, addrs[i], rig.queue), VRAM_ERR_INVALID);
+        }
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_ok(vram_free(rig.pool, 0, rig.queue));
+        vram_addr last;
+        assert_ok(vram_alloc(rig.pool, 1, NULL, &last));
+        taken++;
+        assert_ok(vram_free(rig.pool, last, NULL));
+        assert_int_equal(stats_of(&rig).driver_frees, taken);
+        assert_int_equal(stats_of(&rig).reserved_bytes, 0);
+        assert_int_equal(sim_state(&rig).live_bytes, 0);
+        assert_int_equal(stats_of(&rig).cached_bytes, 0);
+    }
+    rig_end(&rig, true);
+}
+
+/* What work still uses is neither given back nor handed out again. */
+static void work_keeps_its_memory(void **state) {
+    (void)state;
+    for (uint32_t seed = 1; seed <= 20; seed++) {
+        char sim[64];
+        snprintf(sim, sizeof sim, "memory=64M,lag=60,seed=%u", seed);
+        struct rig rig = rig_make(sim, seed % 2 ? VRAM_POOL_DETERMINISTIC : 0);
+        for (int i = 0; i < 40; i++) {
+            vram_addr addr;
+            assert_ok(vram_alloc(rig.pool, 100 * KIB, rig.queue, &addr));
+            assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, 100 * KIB));
+            if (i % 3 == 0) {
+                assert_ok(vram_queue_fill(rig.other, addr, 7, 1, 100 * KIB));
+                assert_ok(vram_use(addr, rig.other));
+            }
+            if (i % 5 == 0) {
+                assert_ok(vram_pin(addr));
+            }
+            assert_ok(vram_free(rig.pool, addr, rig.queue));
+            if (i % 5 == 0) {
+                assert_ok(vram_unpin(addr));
+            }
+            assert_int_equal(sim_state(&rig).violations, 0);
+        }
+        rig_end(&rig, true);
+    }
+}
+
+/* Memory that is freed and still in use is waited for when there is no other. */
+static void shortage_is_waited_for(void **state) {
+    vram_addr addr, next;
+    (void)state;
+    struct rig rig = rig_make("memory=1M,lag=50", 0);
+    for (int i = 0; i < 20; i++) {
+        assert_ok(vram_alloc(rig.pool, 700 * KIB, rig.queue, &addr));
+        assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, 700 * KIB));
+        assert_true(vram_status_is_exhausted(vram_alloc(rig.pool, 700 * KIB, rig.queue, &next)));
+        assert_ok(vram_free(rig.pool, addr, rig.queue));
+    }
+    rig_end(&rig, true);
+}
+
+static void sleep_is_refused_in_words(void **state) {
+    (void)state;
+    struct rig rig = rig_make("memory=1M", 0);
+    assert_int_equal(vram_pool_sleep(rig.pool, NULL), VRAM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vram_error_get()->text, "option pool"));
+    rig_end(&rig, true);
+}
+
+/* Whether the fault struck. */
+static bool try_life(bool memory, bool for_ever, int32_t code, uint64_t nth) {
+    struct rig rig = rig_make("memory=4M,lag=3", 0);
+    vram_sim_fault planned = {
+        .size = sizeof planned, .nth = nth, .for_ever = for_ever, .code = code};
+    if (memory) {
+        vr_mem_fail_at(nth, for_ever);
+    } else {
+        assert_ok(vram_sim_fault_set(rig.context, &planned));
+    }
+    for (int i = 0; i < 6; i++) {
+        vram_addr addr = 0;
+        vram_status status = vram_alloc(rig.pool, 300 * KIB, i % 2 ? rig.queue : NULL, &addr);
+        assert_true((status == VRAM_OK) == (addr != 0));
+        assert_ok(vram_free(rig.pool, addr, i % 2 ? rig.queue : rig.other));
+    }
+    bool struck = vr_mem_failed() || sim_state(&rig).faults;
+    vr_mem_fail_at(0, false);
+    assert_int_equal(stats_of(&rig).live_blocks, 0);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    (void)vram_pool_destroy(rig.pool);
+    rig_end(&rig, !for_ever || memory);
+    return struck;
+}
+
+static void any_call_may_fail(void **state) {
+    static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, 9999, VRAM_SIM_DEVICE_LOST};
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "2s"));
+    for (int i = 0; i < 8; i++) {
+        uint64_t nth = 1;
+        while (try_life(i < 2, i % 2, i < 2 ? 0 : codes[i / 2 - 1], nth)) {
+            nth++;
+        }
+        assert_true(nth > 1);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(the_driver_sees_every_call, nothing_left),
+        cmocka_unit_test_teardown(work_keeps_its_memory, nothing_left),
+        cmocka_unit_test_teardown(shortage_is_waited_for, nothing_left),
+        cmocka_unit_test_teardown(sleep_is_refused_in_words, nothing_left),
+        cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
