@@ -9,6 +9,7 @@
  *   vulkan_memory.c    blocks: buffers bound whole to memory of their own; device and pinned memory
  *   vulkan_staging.c   host memory that copies from and to pageable memory go through
  *   vulkan_clock.c     words and timeline semaphores that tell how far a queue has come
+ *   vulkan_watch.c     words that the host writes, for devices that are the CPU
  *   vulkan_batch.c     command buffers on their way to a native queue and back
  *   vulkan_queue.c     queues: making, signals, waits
  *   vulkan_copy.c      copies and fills
@@ -85,19 +86,34 @@ struct vr_vulkan_line {
 };
 
 /* A buffer with memory of its own, bound whole. In memory that stays: look-ups by address may be
-   under way while it goes. */
+   under way while it goes, and see the second part only. */
 struct vr_vulkan_block {
     void *free_link; /* vr_stable's */
-    struct vr_link link;
-    struct vr_vulkan_device *device;
+    struct vr_vulkan_owned {
+        struct vr_link link;
+        struct vr_vk_buffer *buffer;
+        struct vr_vk_memory *memory;
+        uint64_t bytes;   /* of the buffer */
+        uint64_t held;    /* of the memory, which may be more */
+        uint32_t heap;    /* that the memory is of */
+        uint64_t address; /* for kernels; 0: none */
+        char *mapped;     /* where the host sees the buffer; NULL: nowhere */
+        uint64_t value;   /* staging: in use until its queue's clock has come this far */
+    } own;
+    vr_atomic_ptr device, buffer; /* the same for look-ups, ... */
+    vr_atomic_u64 bytes, address; /* ... once it has a window */
+};
+
+static inline struct vr_vulkan_block *vr_vulkan_block_of(struct vr_link *link) {
+    return VR_CONTAINER(link, struct vr_vulkan_block, own.link);
+}
+
+/* What lies at an address. */
+struct vr_vulkan_place {
     struct vr_vk_buffer *buffer;
-    struct vr_vk_memory *memory;
+    uint64_t offset;  /* in the buffer */
     uint64_t bytes;   /* of the buffer */
-    uint64_t held;    /* of the memory, which may be more */
-    uint32_t heap;    /* that the memory is of */
-    uint64_t address; /* for kernels; 0: none */
-    char *mapped;     /* where the host sees the buffer; NULL: nowhere */
-    uint64_t value;   /* staging: in use until its queue's clock has come this far */
+    uint64_t address; /* of the place, for kernels; 0: none */
 };
 
 /* How far a queue has come: its word for the host, its semaphore for devices. Both outlive the queue,
@@ -143,6 +159,7 @@ struct vr_vulkan_queue {
     struct vr_vulkan_device *device;
     struct vr_vulkan_line *line;
     struct vr_vulkan_clock *clock;
+    struct vr_vulkan_watch *watch; /* writes the word; NULL: the device does */
     struct vr_vk_command_pool *pool;
     struct vr_list busy, idle;     /* batches under way, oldest first, and ready for use */
     struct vr_list spent;          /* staging in use by submitted work, oldest first */
@@ -200,13 +217,12 @@ vram_status vr_vulkan_block_make(struct vr_vulkan_device *device, uint64_t bytes
                                  enum vr_vulkan_use use, struct vr_vulkan_block **block);
 /* Ends it; without driver calls when the device is lost. */
 void vr_vulkan_block_end(struct vr_vulkan_device *device, struct vr_vulkan_block *block, bool lost);
-/* The block of device memory that `addr` lies in. VRAM_ERR_INVALID for memory that is not ours. */
-vram_status vr_vulkan_block_find(const struct vr_vulkan_device *device, vram_addr addr,
-                                 const char *operation, struct vr_vulkan_block **block,
-                                 uint64_t *offset);
-/* The pinned block that [host, host + bytes) lies in; NULL: none. */
-struct vr_vulkan_block *vr_vulkan_pinned_find(struct vr_vulkan_device *device, const void *host,
-                                              uint64_t bytes, uint64_t *offset);
+/* What is at `addr`, without a lock. VRAM_ERR_INVALID for memory that is not ours. */
+vram_status vr_vulkan_find(const struct vr_vulkan_device *device, vram_addr addr,
+                           const char *operation, struct vr_vulkan_place *place);
+/* The buffer of pinned memory that [host, host + bytes) lies in; NULL: none. */
+struct vr_vk_buffer *vr_vulkan_pinned_find(struct vr_vulkan_device *device, const void *host,
+                                           uint64_t bytes, uint64_t *offset);
 
 vr_memory_info_fn vr_vulkan_memory_info;
 vr_memory_alloc_fn vr_vulkan_memory_alloc;
@@ -240,6 +256,19 @@ vram_status vr_vulkan_clock_read(struct vr_vulkan_device *device,
 vram_status vr_vulkan_clock_wait(struct vr_vulkan_device *device,
                                  const struct vr_vulkan_clock *clock, uint64_t value, uint64_t ns);
 
+/* A thread that writes a clock's word; NULL where the device does. */
+struct vr_vulkan_watch;
+vram_status vr_vulkan_watch_make(struct vr_vulkan_device *device, struct vr_vulkan_clock *clock,
+                                 struct vr_vulkan_watch **watch);
+/* Ends it. When all that was submitted is `finished` the word becomes what it was told to be, else it
+   stays as it is. NULL is fine. */
+void vr_vulkan_watch_end(struct vr_vulkan_watch *watch, bool finished);
+/* A mark is taken before the submission that it is for, and set behind it: the word becomes `word` when
+   the clock reaches `value`. NULL when host memory is out. */
+void *vr_vulkan_mark_take(void);
+void vr_vulkan_mark_give(void *mark);
+void vr_vulkan_mark_set(struct vr_vulkan_watch *watch, void *mark, uint64_t word, uint64_t value);
+
 /* ------------------------------------------------------------------ batches */
 
 /* A command buffer that is being written, and what it must wait for. The line is locked from begin to
@@ -249,8 +278,9 @@ struct vr_vulkan_recording {
     struct vr_vulkan_batch *batch;
     struct vr_vk_commands *commands;
     struct vr_list freed; /* staging that came back meanwhile */
-    bool signals;         /* it writes `word` into the queue's word */
+    bool signals;         /* behind it the queue's word is `word` */
     uint64_t word;
+    void *mark; /* for the queue's watch, which gets it in the order of submissions */
 };
 
 vram_status vr_vulkan_begin(struct vr_vulkan_recording *recording, struct vr_vulkan_queue *queue);

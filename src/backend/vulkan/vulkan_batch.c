@@ -45,13 +45,13 @@ static void recycle(struct vr_vulkan_queue *queue, struct vr_list *freed) {
         vr_list_append(&queue->idle, link);
     }
     while ((link = vr_list_first(&queue->spent))) {
-        struct vr_vulkan_block *block = VR_CONTAINER(link, struct vr_vulkan_block, link);
-        if (block->value > passed) {
+        struct vr_vulkan_block *block = vr_vulkan_block_of(link);
+        if (block->own.value > passed) {
             break;
         }
         vr_link_remove(link);
         vr_list_append(freed, link);
-        queue->spent_bytes -= block->bytes;
+        queue->spent_bytes -= block->own.bytes;
     }
 }
 
@@ -100,10 +100,10 @@ void vr_vulkan_batches_end(struct vr_vulkan_queue *queue, bool lost) {
         }
     }
     if (queue->chunk) {
-        vr_list_append(&queue->spent, &queue->chunk->link);
+        vr_list_append(&queue->spent, &queue->chunk->own.link);
     }
     while ((link = vr_list_first(&queue->spent))) {
-        struct vr_vulkan_block *block = VR_CONTAINER(link, struct vr_vulkan_block, link);
+        struct vr_vulkan_block *block = vr_vulkan_block_of(link);
         vr_link_remove(link);
         if (lost) {
             vr_vulkan_block_end(queue->device, block, true);
@@ -163,23 +163,23 @@ void vr_vulkan_cancel(struct vr_vulkan_recording *recording) {
 vram_status vr_vulkan_chunk_cut(struct vr_vulkan_recording *recording, uint64_t bytes,
                                 struct vr_vk_buffer **buffer, uint64_t *offset, char **pointer) {
     struct vr_vulkan_queue *queue = recording->queue;
-    if (!queue->chunk || queue->chunk->bytes - queue->chunk_used < bytes) {
+    if (!queue->chunk || queue->chunk->own.bytes - queue->chunk_used < bytes) {
         struct vr_vulkan_block *fresh;
         vram_status status = vr_vulkan_staging_take(queue->device, VR_VULKAN_SMALL, &fresh);
         if (status != VRAM_OK) {
             return status;
         }
         if (queue->chunk) {
-            queue->chunk->value = vr_load(&queue->clock->submitted, VR_RELAXED);
-            vr_list_append(&queue->spent, &queue->chunk->link);
-            queue->spent_bytes += queue->chunk->bytes;
+            queue->chunk->own.value = vr_load(&queue->clock->submitted, VR_RELAXED);
+            vr_list_append(&queue->spent, &queue->chunk->own.link);
+            queue->spent_bytes += queue->chunk->own.bytes;
         }
         queue->chunk = fresh;
         queue->chunk_used = 0;
     }
-    *buffer = queue->chunk->buffer;
+    *buffer = queue->chunk->own.buffer;
     *offset = queue->chunk_used;
-    *pointer = queue->chunk->mapped + queue->chunk_used;
+    *pointer = queue->chunk->own.mapped + queue->chunk_used;
     queue->chunk_used += (bytes + 15) / 16 * 16;
     return VRAM_OK;
 }
@@ -224,7 +224,7 @@ vram_status vr_vulkan_submit(struct vr_vulkan_recording *recording, struct vr_vu
     }
     if (status != VRAM_OK) {
         if (staging) {
-            vr_list_append(&recording->freed, &staging->link);
+            vr_list_append(&recording->freed, &staging->own.link);
         }
         vr_vulkan_cancel(recording);
         return status;
@@ -237,10 +237,13 @@ vram_status vr_vulkan_submit(struct vr_vulkan_recording *recording, struct vr_vu
         queue->signals[queue->signal_count++ % VR_VULKAN_SIGNALS] =
             (struct vr_vulkan_signal){recording->word, batch->value};
     }
+    if (recording->mark) {
+        vr_vulkan_mark_set(queue->watch, recording->mark, recording->word, batch->value);
+    }
     if (staging) {
-        staging->value = batch->value;
-        vr_list_append(&queue->spent, &staging->link);
-        queue->spent_bytes += staging->bytes;
+        staging->own.value = batch->value;
+        vr_list_append(&queue->spent, &staging->own.link);
+        queue->spent_bytes += staging->own.bytes;
     }
     vr_list_append(&queue->busy, &batch->link);
     leave(recording);

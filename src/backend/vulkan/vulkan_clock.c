@@ -7,8 +7,9 @@
  *     | word 0 | word 1 | word 2 |  ...  | word 63|     64 bytes each, one cache line
  *     +--------+--------+--------+-     -+--------+
  *
- * The host reads a word, which the device writes by a command behind the work. The driver need not be
- * asked then, which a semaphore alone would need. The semaphore counts submissions; other queues wait
+ * The host reads a word, which the device writes by a command behind the work (on the CPU a thread of
+ * ours does, vulkan_watch.c). The driver need not be asked then, which a semaphore alone would need. The
+ * semaphore counts submissions; other queues wait
  * for it on the device, and the backend learns from it which command buffers and staging are free.
  *
  * Both live until the device is closed, so that whoever still looks or waits finds them. The next queue
@@ -16,6 +17,7 @@
  */
 #include "backend/vulkan/vulkan_backend.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 
 #include <string.h>
@@ -51,17 +53,17 @@ static vram_status page_add(struct vr_vulkan_device *device) {
         vr_mem_free(clocks);
         return status;
     }
-    memset(page->mapped, 0, PAGE_BYTES);
+    memset(page->own.mapped, 0, PAGE_BYTES);
     for (int i = 0; i < PAGE_WORDS; i++) {
         clocks[i].page = page;
         clocks[i].offset = (uint64_t)i * WORD_STRIDE;
-        clocks[i].word = (vr_atomic_u64 *)(void *)(page->mapped + clocks[i].offset);
+        clocks[i].word = (vr_atomic_u64 *)(void *)(page->own.mapped + clocks[i].offset);
         clocks[i].next = i + 1 < PAGE_WORDS ? &clocks[i + 1] : NULL;
     }
     vr_mutex_lock(&device->lock);
     clocks[PAGE_WORDS - 1].next = device->clocks;
     device->clocks = clocks;
-    vr_list_append(&device->pages, &page->link);
+    vr_list_append(&device->pages, &page->own.link);
     vr_mutex_unlock(&device->lock);
     return VRAM_OK;
 }
@@ -122,7 +124,7 @@ void vr_vulkan_clocks_end(struct vr_vulkan_device *device, bool lost) {
     device->clocks = NULL;
     while ((link = vr_list_first(&device->pages))) {
         vr_link_remove(link);
-        vr_vulkan_block_end(device, VR_CONTAINER(link, struct vr_vulkan_block, link), lost);
+        vr_vulkan_block_end(device, vr_vulkan_block_of(link), lost);
     }
 }
 
@@ -139,5 +141,10 @@ vram_status vr_vulkan_clock_wait(struct vr_vulkan_device *device,
                                               .count = 1,
                                               .semaphores = &clock->semaphore,
                                               .values = &value};
-    return VR_VULKAN(device, vkWaitSemaphores, device->handle, &info, ns);
+    vr_vk_result code = device->api.vkWaitSemaphores(device->handle, &info, ns);
+    return code == VR_VK_TIMEOUT
+               ? vr_error_set(VRAM_ERR_TIMEOUT, "vulkan", "vkWaitSemaphores", code,
+                              "the work was not done within %llu ms",
+                              (unsigned long long)(ns / 1000000))
+               : vr_vulkan_device_check(device, "vkWaitSemaphores", code, VRAM_ERR_DEVICE_MEMORY);
 }

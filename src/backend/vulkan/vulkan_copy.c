@@ -50,18 +50,16 @@ static vram_status submit_copy(struct vr_vulkan_queue *queue, const struct span 
 
 vram_status vr_vulkan_copy(struct vr_queue *queue, vram_addr to, vram_addr from, uint64_t bytes) {
     struct vr_vulkan_queue *impl = queue->impl;
-    struct vr_vulkan_block *target, *source;
-    struct span span = {.copy.bytes = bytes};
-    static const char operation[] = "vkCmdCopyBuffer";
-    vram_status status = vr_vulkan_block_find(impl->device, to, operation, &target, &span.copy.to);
+    struct vr_vulkan_place target, source;
+    vram_status status = vr_vulkan_find(impl->device, to, "vkCmdCopyBuffer", &target);
     if (status == VRAM_OK) {
-        status = vr_vulkan_block_find(impl->device, from, operation, &source, &span.copy.from);
+        status = vr_vulkan_find(impl->device, from, "vkCmdCopyBuffer", &source);
     }
     if (status != VRAM_OK) {
         return status;
     }
-    span.from = source->buffer;
-    span.to = target->buffer;
+    const struct span span = {
+        .from = source.buffer, .to = target.buffer, .copy = {source.offset, target.offset, bytes}};
     return submit_copy(impl, &span, NULL, NULL);
 }
 
@@ -93,7 +91,7 @@ static vram_status make_room(struct vr_vulkan_queue *queue) {
     vr_vulkan_line_lock(queue->line);
     struct vr_link *oldest = vr_list_first(&queue->spent);
     if (queue->spent_bytes > UNDER_WAY && oldest) {
-        value = VR_CONTAINER(oldest, struct vr_vulkan_block, link)->value;
+        value = vr_vulkan_block_of(oldest)->own.value;
     }
     vr_vulkan_line_unlock(queue->line);
     return value ? vr_vulkan_clock_wait(queue->device, queue->clock, value, WAIT_NS) : VRAM_OK;
@@ -113,8 +111,8 @@ static vram_status upload_piece(struct vr_vulkan_queue *queue, const struct span
     if (status != VRAM_OK) {
         return status;
     }
-    memcpy(staging->mapped, from, span.copy.bytes);
-    span.from = staging->buffer;
+    memcpy(staging->own.mapped, from, span.copy.bytes);
+    span.from = staging->own.buffer;
     span.copy.from = 0;
     return submit_copy(queue, &span, staging, NULL);
 }
@@ -122,17 +120,14 @@ static vram_status upload_piece(struct vr_vulkan_queue *queue, const struct span
 vram_status vr_vulkan_upload(struct vr_queue *queue, vram_addr to, const void *from,
                              uint64_t bytes) {
     struct vr_vulkan_queue *impl = queue->impl;
-    struct vr_vulkan_block *target, *pinned;
-    struct span span = {.copy.bytes = bytes};
-    vram_status status =
-        vr_vulkan_block_find(impl->device, to, "vkCmdCopyBuffer", &target, &span.copy.to);
+    struct vr_vulkan_place target;
+    vram_status status = vr_vulkan_find(impl->device, to, "vkCmdCopyBuffer", &target);
     if (status != VRAM_OK) {
         return status;
     }
-    span.to = target->buffer;
-    pinned = vr_vulkan_pinned_find(impl->device, from, bytes, &span.copy.from);
-    if (pinned) {
-        span.from = pinned->buffer;
+    struct span span = {.to = target.buffer, .copy = {.to = target.offset, .bytes = bytes}};
+    span.from = vr_vulkan_pinned_find(impl->device, from, bytes, &span.copy.from);
+    if (span.from) {
         return submit_copy(impl, &span, NULL, NULL);
     }
     for (uint64_t done = 0; status == VRAM_OK && done < bytes; done += span.copy.bytes) {
@@ -159,7 +154,7 @@ static vram_status piece_begin(struct vr_vulkan_queue *queue, struct piece *piec
         return status;
     }
     const struct span span = {
-        .from = from, .to = piece->staging->buffer, .copy = {offset, 0, piece->bytes}};
+        .from = from, .to = piece->staging->own.buffer, .copy = {offset, 0, piece->bytes}};
     status = submit_copy(queue, &span, NULL, &piece->value);
     if (status != VRAM_OK) {
         vr_vulkan_staging_give(queue->device, piece->staging);
@@ -173,15 +168,15 @@ static vram_status piece_end(struct vr_vulkan_queue *queue, const struct piece *
     vram_status status = vr_vulkan_clock_wait(queue->device, queue->clock, piece->value, WAIT_NS);
     if (status == VRAM_OK) {
         if (wanted) {
-            memcpy(piece->to, piece->staging->mapped, piece->bytes);
+            memcpy(piece->to, piece->staging->own.mapped, piece->bytes);
         }
         vr_vulkan_staging_give(queue->device, piece->staging);
         return VRAM_OK;
     }
     vr_vulkan_line_lock(queue->line);
-    piece->staging->value = vr_load(&queue->clock->submitted, VR_RELAXED);
-    vr_list_append(&queue->spent, &piece->staging->link);
-    queue->spent_bytes += piece->staging->bytes;
+    piece->staging->own.value = vr_load(&queue->clock->submitted, VR_RELAXED);
+    vr_list_append(&queue->spent, &piece->staging->own.link);
+    queue->spent_bytes += piece->staging->own.bytes;
     vr_vulkan_line_unlock(queue->line);
     return status;
 }
@@ -214,19 +209,16 @@ static vram_status download_pieces(struct vr_vulkan_queue *queue, struct vr_vk_b
 
 vram_status vr_vulkan_download(struct vr_queue *queue, void *to, vram_addr from, uint64_t bytes) {
     struct vr_vulkan_queue *impl = queue->impl;
-    struct vr_vulkan_block *source, *pinned;
-    struct span span = {.copy.bytes = bytes};
-    vram_status status =
-        vr_vulkan_block_find(impl->device, from, "vkCmdCopyBuffer", &source, &span.copy.from);
+    struct vr_vulkan_place source;
+    vram_status status = vr_vulkan_find(impl->device, from, "vkCmdCopyBuffer", &source);
     if (status != VRAM_OK) {
         return status;
     }
-    pinned = vr_vulkan_pinned_find(impl->device, to, bytes, &span.copy.to);
-    if (!pinned) {
-        return download_pieces(impl, source->buffer, span.copy.from, to, bytes);
+    struct span span = {.from = source.buffer, .copy = {.from = source.offset, .bytes = bytes}};
+    span.to = vr_vulkan_pinned_find(impl->device, to, bytes, &span.copy.to);
+    if (!span.to) {
+        return download_pieces(impl, source.buffer, source.offset, to, bytes);
     }
-    span.from = source->buffer;
-    span.to = pinned->buffer;
     return submit_copy(impl, &span, NULL, NULL);
 }
 
@@ -254,33 +246,32 @@ vram_status vr_vulkan_fill(struct vr_queue *queue, vram_addr to, uint32_t patter
                            uint32_t pattern_bytes, uint64_t bytes) {
     struct vr_vulkan_queue *impl = queue->impl;
     struct vr_vulkan_recording recording;
-    struct vr_vulkan_block *target;
-    uint64_t offset;
+    struct vr_vulkan_place target;
     uint32_t whole = pattern_bytes == 1   ? (pattern & 0xFF) * 0x01010101u
                      : pattern_bytes == 2 ? (pattern & 0xFFFF) * 0x00010001u
                                           : pattern;
-    vram_status status =
-        vr_vulkan_block_find(impl->device, to, "vkCmdFillBuffer", &target, &offset);
+    vram_status status = vr_vulkan_find(impl->device, to, "vkCmdFillBuffer", &target);
     if (status == VRAM_OK) {
         status = vr_vulkan_begin(&recording, impl);
     }
     if (status != VRAM_OK) {
         return status;
     }
+    uint64_t offset = target.offset;
     uint64_t head = least((4 - offset % 4) % 4, bytes), tail = (bytes - head) % 4;
     uint64_t middle = bytes - head - tail;
     if (head) {
-        status = fill_edge(&recording, target->buffer, offset, head, whole);
+        status = fill_edge(&recording, target.buffer, offset, head, whole);
     }
     if (status == VRAM_OK && tail) {
-        status = fill_edge(&recording, target->buffer, offset + head + middle, tail, whole);
+        status = fill_edge(&recording, target.buffer, offset + head + middle, tail, whole);
     }
     if (status != VRAM_OK) {
         vr_vulkan_cancel(&recording);
         return status;
     }
     if (middle) {
-        impl->device->api.vkCmdFillBuffer(recording.commands, target->buffer, offset + head, middle,
+        impl->device->api.vkCmdFillBuffer(recording.commands, target.buffer, offset + head, middle,
                                           whole);
     }
     return vr_vulkan_submit(&recording, NULL, NULL);

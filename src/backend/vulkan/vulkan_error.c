@@ -2,8 +2,8 @@
 /*
  * vulkan_error.c: the one table from Vulkan's result codes to statuses, contract (4) of backend.h.
  *
- * A code without a row, documented or not, is VRAM_ERR_BACKEND. The codes above 0 are kinds of
- * success that none of our calls may answer but those that expect them, so they have rows too.
+ * A code without a row, documented or not, is VRAM_ERR_BACKEND; so are the codes above 0, kinds of
+ * success that the few calls which may answer them look at first.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
@@ -16,8 +16,6 @@ static const struct row {
     const char *mend; /* what the user can do about it, or NULL */
 } rows[] = {
     {VR_VK_SUCCESS, VRAM_OK, "VK_SUCCESS", NULL},
-    {VR_VK_NOT_READY, VRAM_ERR_NOT_READY, "VK_NOT_READY", NULL},
-    {VR_VK_TIMEOUT, VRAM_ERR_TIMEOUT, "VK_TIMEOUT", NULL},
     {VR_VK_OUT_OF_HOST_MEMORY, VRAM_ERR_HOST_MEMORY, "VK_ERROR_OUT_OF_HOST_MEMORY", NULL},
     {VR_VK_OUT_OF_DEVICE_MEMORY, VRAM_ERR_DEVICE_MEMORY, "VK_ERROR_OUT_OF_DEVICE_MEMORY", NULL},
     {VR_VK_INITIALIZATION_FAILED, VRAM_ERR_NO_DRIVER, "VK_ERROR_INITIALIZATION_FAILED",

@@ -89,7 +89,7 @@ static vram_status charge_count(struct vr_vulkan_device *device) {
 }
 
 static void uncharge(struct vr_vulkan_device *device, const struct vr_vulkan_block *block) {
-    vr_fetch_sub(&device->physical->heap_used[block->heap], block->held, VR_RELAXED);
+    vr_fetch_sub(&device->physical->heap_used[block->own.heap], block->own.held, VR_RELAXED);
     vr_fetch_sub(&device->allocations, 1, VR_RELAXED);
 }
 
@@ -102,25 +102,25 @@ static vram_status allocate(struct vr_vulkan_device *device, struct vr_vulkan_bl
         .head = {VR_VK_TYPE_ALLOCATE, device->addresses ? &flags : NULL},
         .bytes = bytes,
         .type = type};
-    block->heap = device->physical->memory.types[type].heap;
-    block->held = bytes;
-    vram_status status = charge_heap(device->physical, block->heap, bytes, exhausted);
+    block->own.heap = device->physical->memory.types[type].heap;
+    block->own.held = bytes;
+    vram_status status = charge_heap(device->physical, block->own.heap, bytes, exhausted);
     if (status != VRAM_OK) {
         return status;
     }
     status = charge_count(device);
     if (status != VRAM_OK) {
-        vr_fetch_sub(&device->physical->heap_used[block->heap], bytes, VR_RELAXED);
+        vr_fetch_sub(&device->physical->heap_used[block->own.heap], bytes, VR_RELAXED);
         return status;
     }
     status = vr_vulkan_device_check(
         device, "vkAllocateMemory",
-        device->api.vkAllocateMemory(device->handle, &info, NULL, &block->memory), exhausted);
-    if (status == VRAM_OK && !block->memory) {
+        device->api.vkAllocateMemory(device->handle, &info, NULL, &block->own.memory), exhausted);
+    if (status == VRAM_OK && !block->own.memory) {
         status = vr_vulkan_lied("vkAllocateMemory", 0);
     }
     if (status != VRAM_OK) {
-        block->memory = NULL;
+        block->own.memory = NULL;
         uncharge(device, block);
     }
     return status;
@@ -146,8 +146,8 @@ static vram_status allocate_best(struct vr_vulkan_device *device, struct vr_vulk
 }
 
 static void give_memory(struct vr_vulkan_device *device, struct vr_vulkan_block *block) {
-    device->api.vkFreeMemory(device->handle, block->memory, NULL); /* which unmaps it */
-    block->memory = NULL;
+    device->api.vkFreeMemory(device->handle, block->own.memory, NULL); /* which unmaps it */
+    block->own.memory = NULL;
     uncharge(device, block);
 }
 
@@ -156,7 +156,7 @@ static void give_memory(struct vr_vulkan_device *device, struct vr_vulkan_block 
 static vram_status make_buffer(struct vr_vulkan_device *device, struct vr_vulkan_block *block) {
     const struct vr_vk_buffer_info info = {
         .head = {VR_VK_TYPE_BUFFER, NULL},
-        .bytes = block->bytes,
+        .bytes = block->own.bytes,
         .usage = VR_VK_USAGE_TRANSFER_FROM | VR_VK_USAGE_TRANSFER_TO | VR_VK_USAGE_UNIFORM |
                  VR_VK_USAGE_STORAGE | VR_VK_USAGE_INDEX | VR_VK_USAGE_VERTEX |
                  VR_VK_USAGE_INDIRECT | (device->addresses ? VR_VK_USAGE_ADDRESS : 0u),
@@ -164,8 +164,8 @@ static vram_status make_buffer(struct vr_vulkan_device *device, struct vr_vulkan
         .family_count = device->family_count > 1 ? device->family_count : 0,
         .families = device->families};
     vram_status status =
-        VR_VULKAN(device, vkCreateBuffer, device->handle, &info, NULL, &block->buffer);
-    if (status == VRAM_OK && !block->buffer) {
+        VR_VULKAN(device, vkCreateBuffer, device->handle, &info, NULL, &block->own.buffer);
+    if (status == VRAM_OK && !block->own.buffer) {
         status = vr_vulkan_lied("vkCreateBuffer", 0);
     }
     return status;
@@ -177,7 +177,7 @@ static vram_status map(struct vr_vulkan_device *device, struct vr_vulkan_block *
     void *pointer = NULL;
     vram_status status = vr_vulkan_device_check(
         device, "vkMapMemory",
-        device->api.vkMapMemory(device->handle, block->memory, 0, VR_VK_WHOLE, 0, &pointer),
+        device->api.vkMapMemory(device->handle, block->own.memory, 0, VR_VK_WHOLE, 0, &pointer),
         VRAM_ERR_HOST_MEMORY);
     if (status == VRAM_OK && !pointer) {
         status = vr_vulkan_lied("vkMapMemory", 0);
@@ -185,7 +185,7 @@ static vram_status map(struct vr_vulkan_device *device, struct vr_vulkan_block *
     if (status == VRAM_OK) {
         uint64_t page = vr_os_page_bytes(), rest = (uintptr_t)pointer % page;
         *shift = rest ? page - rest : 0;
-        block->mapped = (char *)pointer + *shift;
+        block->own.mapped = (char *)pointer + *shift;
     }
     return status;
 }
@@ -206,7 +206,7 @@ static vram_status bind_on_host(struct vr_vulkan_device *device, struct vr_vulka
         status = map(device, block, shift);
     }
     if (status == VRAM_OK && needs->align && *shift % needs->align) {
-        status = vr_vulkan_lied("vkMapMemory", (uintptr_t)block->mapped - *shift);
+        status = vr_vulkan_lied("vkMapMemory", (uintptr_t)block->own.mapped - *shift);
     }
     return status;
 }
@@ -215,15 +215,15 @@ static vram_status bind(struct vr_vulkan_device *device, struct vr_vulkan_block 
                         enum vr_vulkan_use use) {
     struct vr_vk_requirements needs = {0};
     uint64_t shift = 0;
-    device->api.vkGetBufferMemoryRequirements(device->handle, block->buffer, &needs);
-    if (needs.bytes < block->bytes) {
+    device->api.vkGetBufferMemoryRequirements(device->handle, block->own.buffer, &needs);
+    if (needs.bytes < block->own.bytes) {
         return vr_vulkan_lied("vkGetBufferMemoryRequirements", needs.bytes);
     }
     vram_status status = use == VR_VULKAN_ON_HOST ? bind_on_host(device, block, &needs, &shift)
                                                   : allocate_best(device, block, &needs, 0, use);
     if (status == VRAM_OK) {
-        status = VR_VULKAN(device, vkBindBufferMemory, device->handle, block->buffer, block->memory,
-                           shift);
+        status = VR_VULKAN(device, vkBindBufferMemory, device->handle, block->own.buffer,
+                           block->own.memory, shift);
     }
     return status;
 }
@@ -234,16 +234,16 @@ vram_status vr_vulkan_block_make(struct vr_vulkan_device *device, uint64_t bytes
     if (!block) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    *block = (struct vr_vulkan_block){.device = device, .bytes = bytes};
+    block->own = (struct vr_vulkan_owned){.bytes = bytes};
     vram_status status = make_buffer(device, block);
     if (status == VRAM_OK) {
         status = bind(device, block, use);
     }
     if (status == VRAM_OK && device->addresses && use == VR_VULKAN_ON_DEVICE) {
         const struct vr_vk_address_info info = {.head = {VR_VK_TYPE_ADDRESS, NULL},
-                                                .buffer = block->buffer};
-        block->address = device->api.vkGetBufferDeviceAddress(device->handle, &info);
-        status = block->address ? VRAM_OK : vr_vulkan_lied("vkGetBufferDeviceAddress", 0);
+                                                .buffer = block->own.buffer};
+        block->own.address = device->api.vkGetBufferDeviceAddress(device->handle, &info);
+        status = block->own.address ? VRAM_OK : vr_vulkan_lied("vkGetBufferDeviceAddress", 0);
     }
     if (status != VRAM_OK) {
         vr_vulkan_block_end(device, block, status == VRAM_ERR_DEVICE_LOST);
@@ -256,28 +256,44 @@ vram_status vr_vulkan_block_make(struct vr_vulkan_device *device, uint64_t bytes
 /* Also of a block that is half made. */
 void vr_vulkan_block_end(struct vr_vulkan_device *device, struct vr_vulkan_block *block,
                          bool lost) {
-    if (block->buffer && !lost) {
-        device->api.vkDestroyBuffer(device->handle, block->buffer, NULL);
+    if (block->own.buffer && !lost) {
+        device->api.vkDestroyBuffer(device->handle, block->own.buffer, NULL);
     }
-    if (block->memory && !lost) {
+    if (block->own.memory && !lost) {
         give_memory(device, block);
-    } else if (block->memory) {
+    } else if (block->own.memory) {
         uncharge(device, block);
     }
     vr_stable_give(&block_memory, block);
 }
 
-vram_status vr_vulkan_block_find(const struct vr_vulkan_device *device, vram_addr addr,
-                                 const char *operation, struct vr_vulkan_block **block,
-                                 uint64_t *offset) {
-    struct vr_vulkan_block *found = vr_window_find(addr, offset);
-    if (!found || found->device != device) {
-        return vr_error_set(VRAM_ERR_INVALID, "vulkan", operation, 0,
-                            "0x%llx is no memory that this backend gave; it has no VkBuffer",
-                            (unsigned long long)addr);
+/* Lets look-ups see what is in the window that is about to be opened. */
+static void show(struct vr_vulkan_device *device, struct vr_vulkan_block *block) {
+    vr_store(&block->device, device, VR_RELEASE);
+    vr_store(&block->buffer, block->own.buffer, VR_RELEASE);
+    vr_store(&block->bytes, block->own.bytes, VR_RELEASE);
+    vr_store(&block->address, block->own.address, VR_RELEASE);
+}
+
+/* What was read is true when the window is still the block's afterwards. */
+vram_status vr_vulkan_find(const struct vr_vulkan_device *device, vram_addr addr,
+                           const char *operation, struct vr_vulkan_place *place) {
+    uint64_t offset = 0, again = 0;
+    struct vr_vulkan_block *block = vr_window_find(addr, &offset);
+    if (block && vr_load(&block->device, VR_ACQUIRE) == device) {
+        uint64_t address = vr_load(&block->address, VR_ACQUIRE);
+        struct vr_vulkan_place found = {.buffer = vr_load(&block->buffer, VR_ACQUIRE),
+                                        .offset = offset,
+                                        .bytes = vr_load(&block->bytes, VR_ACQUIRE),
+                                        .address = address ? address + offset : 0};
+        if (vr_window_find(addr, &again) == block && again == offset) {
+            *place = found;
+            return VRAM_OK;
+        }
     }
-    *block = found;
-    return VRAM_OK;
+    return vr_error_set(VRAM_ERR_INVALID, "vulkan", operation, 0,
+                        "0x%llx is no memory that this backend gave; it has no VkBuffer",
+                        (unsigned long long)addr);
 }
 
 /* ------------------------------------------------------------ device memory */
@@ -309,6 +325,7 @@ vram_status vr_vulkan_memory_alloc(struct vr_device *device, uint64_t bytes, vra
     if (status != VRAM_OK) {
         return status;
     }
+    show(vulkan, block);
     status = vr_window_open(bytes, VR_VULKAN_GRANULE, block, "vulkan_alloc", addr);
     if (status != VRAM_OK) {
         vram_error error;
@@ -319,32 +336,32 @@ vram_status vr_vulkan_memory_alloc(struct vr_device *device, uint64_t bytes, vra
     return status;
 }
 
+/* The wrapper's caller owns the memory: nobody else ends the block meanwhile. */
 vram_status vr_vulkan_memory_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_vulkan_device *vulkan = device->impl;
-    struct vr_vulkan_block *block;
     uint64_t offset;
-    vram_status status = vr_vulkan_block_find(vulkan, addr, "vkFreeMemory", &block, &offset);
-    if (status == VRAM_OK) {
-        vr_window_close(addr, bytes);
-        vr_vulkan_block_end(vulkan, block, vr_load(&device->lost, VR_ACQUIRE));
+    struct vr_vulkan_block *block = vr_window_find(addr, &offset);
+    if (!block) {
+        return vr_error_set(VRAM_ERR_INVALID, "vulkan", "vkFreeMemory", 0,
+                            "0x%llx is no memory that this backend gave", (unsigned long long)addr);
     }
-    return status;
+    vr_window_close(addr, bytes);
+    vr_vulkan_block_end(vulkan, block, vr_load(&device->lost, VR_ACQUIRE));
+    return VRAM_OK;
 }
 
 /* The buffer is the same for every block of a segment, and nothing has to be made: `bytes` does not
    matter. */
 static vram_status native(struct vr_device *device, vram_addr addr, uint64_t bytes,
                           struct vr_native *native) {
-    struct vr_vulkan_block *block;
-    uint64_t offset;
+    struct vr_vulkan_place place;
     (void)bytes;
-    vram_status status = vr_vulkan_block_find(device->impl, addr, "vram_native", &block, &offset);
+    vram_status status = vr_vulkan_find(device->impl, addr, "vram_native", &place);
     if (status == VRAM_OK) {
-        native->handle = block->buffer;
-        native->offset = offset;
-        native->bytes = block->bytes;
-        native->device_address =
-            (vram_value){block->address ? block->address + offset : 0, block->address != 0};
+        native->handle = place.buffer;
+        native->offset = place.offset;
+        native->bytes = place.bytes;
+        native->device_address = (vram_value){place.address, place.address != 0};
     }
     return status;
 }
@@ -361,41 +378,50 @@ static vram_status pinned_alloc(struct vr_device *device, uint64_t bytes, vram_a
         return status;
     }
     vr_mutex_lock(&vulkan->lock);
-    vr_list_append(&vulkan->pinned, &block->link);
+    vr_list_append(&vulkan->pinned, &block->own.link);
     vr_mutex_unlock(&vulkan->lock);
-    *addr = (uintptr_t)block->mapped;
+    *addr = (uintptr_t)block->own.mapped;
     return VRAM_OK;
 }
 
-struct vr_vulkan_block *vr_vulkan_pinned_find(struct vr_vulkan_device *device, const void *host,
-                                              uint64_t bytes, uint64_t *offset) {
-    struct vr_vulkan_block *found = NULL;
-    uint64_t at = (uintptr_t)host;
-    vr_mutex_lock(&device->lock);
-    for (struct vr_link *link = vr_list_first(&device->pinned); link && !found;
-         link = vr_list_next(&device->pinned, link)) {
-        struct vr_vulkan_block *block = VR_CONTAINER(link, struct vr_vulkan_block, link);
-        if (vr_inside(at, bytes, (uintptr_t)block->mapped, block->bytes)) {
-            found = block;
-            *offset = at - (uintptr_t)block->mapped;
+/* The block of the list that [host, host + bytes) lies in; the device is locked. */
+static struct vr_vulkan_block *pinned_at(struct vr_vulkan_device *device, uint64_t at,
+                                         uint64_t bytes) {
+    struct vr_link *link = vr_list_first(&device->pinned);
+    for (; link; link = vr_list_next(&device->pinned, link)) {
+        struct vr_vulkan_block *block = vr_vulkan_block_of(link);
+        if (vr_inside(at, bytes, (uintptr_t)block->own.mapped, block->own.bytes)) {
+            return block;
         }
     }
+    return NULL;
+}
+
+struct vr_vk_buffer *vr_vulkan_pinned_find(struct vr_vulkan_device *device, const void *host,
+                                           uint64_t bytes, uint64_t *offset) {
+    struct vr_vk_buffer *buffer = NULL;
+    vr_mutex_lock(&device->lock);
+    struct vr_vulkan_block *block = pinned_at(device, (uintptr_t)host, bytes);
+    if (block) {
+        buffer = block->own.buffer;
+        *offset = (uintptr_t)host - (uintptr_t)block->own.mapped;
+    }
     vr_mutex_unlock(&device->lock);
-    return found;
+    return buffer;
 }
 
 static vram_status pinned_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_vulkan_device *vulkan = device->impl;
-    uint64_t offset;
-    struct vr_vulkan_block *block =
-        vr_vulkan_pinned_find(vulkan, (const void *)(uintptr_t)addr, bytes, &offset);
+    vr_mutex_lock(&vulkan->lock);
+    struct vr_vulkan_block *block = pinned_at(vulkan, addr, bytes);
+    if (block) {
+        vr_link_remove(&block->own.link);
+    }
+    vr_mutex_unlock(&vulkan->lock);
     if (!block) {
         return vr_error_set(VRAM_ERR_INVALID, "vulkan", "vkFreeMemory", 0,
                             "0x%llx is no pinned memory", (unsigned long long)addr);
     }
-    vr_mutex_lock(&vulkan->lock);
-    vr_link_remove(&block->link);
-    vr_mutex_unlock(&vulkan->lock);
     vr_vulkan_block_end(vulkan, block, vr_load(&device->lost, VR_ACQUIRE));
     return VRAM_OK;
 }

@@ -5,10 +5,11 @@
  * A queue is a clock, a pool of command buffers and a place on a native queue, which it shares with
  * others when there are more queues than the driver has: new ones go to the line with the fewest.
  *
- * A signal is a batch that writes the word. 64 bits are not promised to be written at once, so the
- * host might see one half of the old value and one of the new; that matters only where the upper half
- * changes, once in four thousand million signals, and there the word is written in three steps, each
- * of which leaves a value that is true: see write_word.
+ * A signal is a batch that writes the word, or, on the CPU, one that a thread waits for which writes it
+ * (vulkan_watch.c). 64 bits are not promised to be written at once, so the host might see one half of
+ * the old value and one of the new; that matters only where the upper half changes, once in four
+ * thousand million signals, and there the word is written in three steps, each of which leaves a value
+ * that is true: see write_word.
  *
  * The program submits to an adopted queue behind our back. Whether it is idle only a submission can
  * tell: a poll sends an empty one, and when the one before has passed gives this one a moment.
@@ -26,7 +27,7 @@
 static void write_part(const struct vr_vulkan_recording *recording, uint64_t offset, uint64_t bytes,
                        const void *value) {
     const struct vr_vulkan_queue *queue = recording->queue;
-    queue->device->api.vkCmdUpdateBuffer(recording->commands, queue->clock->page->buffer,
+    queue->device->api.vkCmdUpdateBuffer(recording->commands, queue->clock->page->own.buffer,
                                          queue->clock->offset + offset, bytes, value);
     vr_vulkan_order(recording); /* for the host, and for the next part */
 }
@@ -45,14 +46,24 @@ static void write_word(struct vr_vulkan_recording *recording, uint64_t value) {
 static vram_status queue_signal(struct vr_queue *queue, uint64_t value) {
     struct vr_vulkan_queue *impl = queue->impl;
     struct vr_vulkan_recording recording;
-    vram_status status = vr_vulkan_begin(&recording, impl);
-    if (status != VRAM_OK) {
-        return status;
+    void *mark = impl->watch ? vr_vulkan_mark_take() : NULL;
+    if (impl->watch && !mark) {
+        return VRAM_ERR_HOST_MEMORY;
     }
-    write_word(&recording, value);
-    recording.signals = true;
-    recording.word = value;
-    return vr_vulkan_submit(&recording, NULL, NULL);
+    vram_status status = vr_vulkan_begin(&recording, impl);
+    if (status == VRAM_OK) {
+        if (!impl->watch) {
+            write_word(&recording, value);
+        }
+        recording.signals = true;
+        recording.word = value;
+        recording.mark = mark;
+        status = vr_vulkan_submit(&recording, NULL, NULL);
+    }
+    if (status != VRAM_OK) {
+        vr_vulkan_mark_give(mark);
+    }
+    return status;
 }
 
 /* The clock's value behind which the word is at least `word`: that of the oldest signal that is known
@@ -86,6 +97,7 @@ static vram_status queue_after(struct vr_queue *queue, struct vr_queue *other, u
 /* Whether the program's own work is done, too. */
 static vram_status poll_adopted(struct vr_vulkan_queue *impl) {
     uint64_t passed = 0, asked;
+    vram_error error;
     vram_status status = vr_vulkan_clock_read(impl->device, impl->clock, &passed);
     if (status != VRAM_OK) {
         return status;
@@ -103,14 +115,12 @@ static vram_status poll_adopted(struct vr_vulkan_queue *impl) {
     vr_vulkan_line_lock(impl->line);
     impl->asked = asked > impl->asked ? asked : impl->asked;
     vr_vulkan_line_unlock(impl->line);
-    const struct vr_vk_semaphore_wait info = {.head = {VR_VK_TYPE_SEMAPHORE_WAIT, NULL},
-                                              .count = 1,
-                                              .semaphores = &impl->clock->semaphore,
-                                              .values = &asked};
-    vr_vk_result code = impl->device->api.vkWaitSemaphores(impl->device->handle, &info, MOMENT_NS);
-    return code == VR_VK_TIMEOUT ? VRAM_ERR_NOT_READY
-                                 : vr_vulkan_device_check(impl->device, "vkWaitSemaphores", code,
-                                                          VRAM_ERR_DEVICE_MEMORY);
+    vr_error_save(&error);
+    status = vr_vulkan_clock_wait(impl->device, impl->clock, asked, MOMENT_NS);
+    if (status == VRAM_ERR_TIMEOUT) {
+        vr_error_restore(&error);
+    }
+    return status == VRAM_ERR_TIMEOUT ? VRAM_ERR_NOT_READY : status;
 }
 
 static vram_status queue_poll(struct vr_queue *queue) {
@@ -187,7 +197,12 @@ static vram_status queue_make(struct vr_queue *queue, struct vr_vulkan_line *lin
     if (status != VRAM_OK) {
         goto fail_impl;
     }
-    status = pool_make(impl);
+    if (device->physical->properties.kind == VR_VK_KIND_CPU) {
+        status = vr_vulkan_watch_make(device, impl->clock, &impl->watch);
+    }
+    if (status == VRAM_OK) {
+        status = pool_make(impl);
+    }
     if (status != VRAM_OK) {
         goto fail_clock;
     }
@@ -198,6 +213,7 @@ static vram_status queue_make(struct vr_queue *queue, struct vr_vulkan_line *lin
     return VRAM_OK;
 
 fail_clock:
+    vr_vulkan_watch_end(impl->watch, false);
     vr_vulkan_clock_give(device, impl->clock);
 fail_impl:
     vr_mem_free(impl);
@@ -234,6 +250,7 @@ static void queue_destroy(struct vr_queue *queue) {
         finished = submitted == 0 ||
                    vr_vulkan_clock_wait(device, impl->clock, submitted, FINISH_NS) == VRAM_OK;
     }
+    vr_vulkan_watch_end(impl->watch, finished);
     vr_vulkan_batches_end(impl, !finished);
     if (finished) {
         vr_vulkan_clock_give(device, impl->clock);

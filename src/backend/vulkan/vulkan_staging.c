@@ -28,8 +28,8 @@ vram_status vr_vulkan_staging_take(struct vr_vulkan_device *device, uint64_t byt
     vr_mutex_lock(&device->lock);
     for (struct vr_link *link = vr_list_first(&device->staging); link;
          link = vr_list_next(&device->staging, link)) {
-        struct vr_vulkan_block *candidate = VR_CONTAINER(link, struct vr_vulkan_block, link);
-        if (candidate->bytes == size) {
+        struct vr_vulkan_block *candidate = vr_vulkan_block_of(link);
+        if (candidate->own.bytes == size) {
             found = candidate;
             vr_link_remove(link);
             device->staging_bytes -= size;
@@ -46,10 +46,10 @@ vram_status vr_vulkan_staging_take(struct vr_vulkan_device *device, uint64_t byt
 
 void vr_vulkan_staging_give(struct vr_vulkan_device *device, struct vr_vulkan_block *block) {
     vr_mutex_lock(&device->lock);
-    bool kept = device->staging_bytes + block->bytes <= KEPT;
+    bool kept = device->staging_bytes + block->own.bytes <= KEPT;
     if (kept) {
-        vr_list_append(&device->staging, &block->link);
-        device->staging_bytes += block->bytes;
+        vr_list_append(&device->staging, &block->own.link);
+        device->staging_bytes += block->own.bytes;
     }
     vr_mutex_unlock(&device->lock);
     if (!kept) {
@@ -61,7 +61,7 @@ void vr_vulkan_staging_give_all(struct vr_vulkan_device *device, struct vr_list 
     struct vr_link *link;
     while ((link = vr_list_first(blocks))) {
         vr_link_remove(link);
-        vr_vulkan_staging_give(device, VR_CONTAINER(link, struct vr_vulkan_block, link));
+        vr_vulkan_staging_give(device, vr_vulkan_block_of(link));
     }
 }
 
@@ -70,6 +70,6 @@ void vr_vulkan_staging_end(struct vr_vulkan_device *device, bool lost) {
     struct vr_link *link;
     while ((link = vr_list_first(&device->staging))) {
         vr_link_remove(link);
-        vr_vulkan_block_end(device, VR_CONTAINER(link, struct vr_vulkan_block, link), lost);
+        vr_vulkan_block_end(device, vr_vulkan_block_of(link), lost);
     }
 }
