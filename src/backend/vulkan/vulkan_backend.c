@@ -239,7 +239,8 @@ static vram_status adopt(struct vr_vulkan *vulkan, const struct vram_vulkan_adop
 /* ----------------------------------------------------------- start and stop */
 
 static void end(struct vr_vulkan *vulkan) {
-    if (vulkan->instance && !vulkan->adopted.device && vulkan->api.vkDestroyInstance) {
+    if (vulkan->instance && !vulkan->adopted.device && vulkan->api.vkDestroyInstance &&
+        !vr_load(&vulkan->kept, VR_ACQUIRE)) {
         vulkan->api.vkDestroyInstance(vulkan->instance, NULL);
     }
     vr_mutex_destroy(&vulkan->lock);
@@ -278,7 +279,6 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
     return VRAM_OK;
 }
 
-/* Logical devices are gone already, but for lost ones, of which the driver keeps what it likes. */
 static void stop(struct vr_backend *backend) {
     end(backend->impl);
     backend->impl = NULL;

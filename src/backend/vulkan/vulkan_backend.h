@@ -66,6 +66,7 @@ struct vr_vulkan {
     vr_vk_get_fn *get;
     struct vr_vulkan_api api; /* global and instance rows */
     struct vr_vk_instance *instance;
+    vr_atomic_bool kept;  /* a lost device was left to the driver: so is the instance */
     struct vr_mutex lock; /* guards what is open and the counts of its users */
     struct vr_vulkan_physical *physicals;
     uint32_t physical_count;

@@ -119,7 +119,11 @@ static vram_status adopt_native(struct vr_vulkan_device *device) {
     return status;
 }
 
+/* No call is made on a lost device, so the driver keeps it, and what it hangs on. */
 static void device_end(struct vr_vulkan_device *device, bool lost) {
+    if (lost && device->handle) {
+        vr_store(&device->backend->kept, true, VR_RELEASE);
+    }
     vr_vulkan_staging_end(device, lost);
     vr_vulkan_clocks_end(device, lost);
     if (device->handle && !device->backend->adopted.device && device->api.vkDestroyDevice &&
