@@ -275,9 +275,9 @@ static size_t align_of(size_t bytes) {
     return power < 16 ? power : 16;
 }
 
-/* Lays the arguments out as the head of this file says. *used is a multiple of 4. */
+/* Lays the arguments out as the head of this file says; what there is none for is 0. */
 static vram_status pack(const struct kernel *kernel, const struct vram_launch *launch,
-                        char values[PUSH_MAX], uint32_t *used) {
+                        char values[PUSH_MAX]) {
     size_t at = 0;
     memset(values, 0, PUSH_MAX);
     for (uint32_t i = 0; i < launch->argument_count; i++) {
@@ -299,7 +299,6 @@ static vram_status pack(const struct kernel *kernel, const struct vram_launch *l
         memcpy(values + at, value, bytes);
         at += bytes;
     }
-    *used = (uint32_t)((at + 3) / 4 * 4);
     return VRAM_OK;
 }
 
@@ -311,14 +310,13 @@ static vram_status queue_launch(struct vr_queue *queue, void *code,
     struct vr_vulkan_recording recording;
     struct vr_vk_pipeline *pipeline;
     char values[PUSH_MAX];
-    uint32_t bytes = 0;
     if (!impl->line->compute) {
         return vr_error_set(VRAM_ERR_UNSUPPORTED, "vulkan", "vkCmdDispatch", 0,
                             "the queue's family copies only; launch on another queue");
     }
     vram_status status = check_shape(device, kernel, launch);
     if (status == VRAM_OK) {
-        status = pack(kernel, launch, values, &bytes);
+        status = pack(kernel, launch, values);
     }
     if (status == VRAM_OK) {
         status = variant_get(device, kernel, launch->group_size, &pipeline);
@@ -330,10 +328,8 @@ static vram_status queue_launch(struct vr_queue *queue, void *code,
         return status;
     }
     device->api.vkCmdBindPipeline(recording.commands, VR_VK_BIND_COMPUTE, pipeline);
-    if (bytes) {
-        device->api.vkCmdPushConstants(recording.commands, kernel->layout, VR_VK_STAGE_COMPUTE, 0,
-                                       bytes, values);
-    }
+    device->api.vkCmdPushConstants(recording.commands, kernel->layout, VR_VK_STAGE_COMPUTE, 0,
+                                   kernel->push_bytes, values);
     device->api.vkCmdDispatch(recording.commands, launch->groups[0], launch->groups[1],
                               launch->groups[2]);
     return vr_vulkan_submit(&recording, NULL, NULL);
