@@ -63,6 +63,17 @@ static vram_status poll_once(struct vr_queue *queue) {
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
+/* Waits by the word and polls, each of which must succeed, even if the word has passed meanwhile. */
+static vram_status poll_until(struct vr_queue *queue, uint64_t value) {
+    uint64_t end = vr_os_now() + FOR_EVER;
+    vram_status status = VRAM_OK;
+    while (status == VRAM_OK && word_of(queue) < value) {
+        status = vr_os_now() < end ? poll_once(queue) : VRAM_ERR_TIMEOUT;
+        vr_os_yield();
+    }
+    return status;
+}
+
 static bool work_all(struct holdings *held) {
     static unsigned char large[LARGE];
     const struct vr_queue_ops *ops = held->device.queue_ops;
@@ -92,7 +103,7 @@ static bool work_all(struct holdings *held) {
            step(held, "download", ops->download(adopted, host, held->addr, PAGE)) &&
            step(held, "download_large", ops->download(adopted, large, held->addr, LARGE)) &&
            step(held, "signal", ops->signal(adopted, value)) &&
-           step(held, "wait", wait_for(adopted, value)) && step(held, "poll", poll_once(own)) &&
+           step(held, "wait", poll_until(adopted, value)) && step(held, "poll", poll_once(own)) &&
            step(held, "poll", poll_once(adopted));
 }
 
@@ -186,7 +197,8 @@ static bool right_answer(const struct holdings *held, int code) {
     return false;
 }
 
-/* Calls whose failure only means that the answer comes another way. */
+/* Calls whose failure only means that the answer comes another way: command buffers are looked for
+   later, and a thread that waits for the device asks again. */
 static bool may_be_ignored(const char *call, int code) {
     return strcmp(call, "vkGetSemaphoreCounterValue") == 0 ||
            strcmp(call, "vkWaitSemaphores") == 0 || (code == 5 && strstr(call, "Enumerate")) ||
@@ -293,9 +305,10 @@ static void every_function_is_missing_in_turn(void **state) {
         release_all(&held);
         assert_int_equal(vr_mem_live_blocks(), blocks);
         /* What cannot be found cannot be ended either. */
-        bool end =
-            strcmp(names[i], "vkDestroyInstance") == 0 || strcmp(names[i], "vkDestroyDevice") == 0;
-        assert_true(shim->live() == 0 || (end && shim->live() == 1));
+        int left = strcmp(names[i], "vkDestroyInstance") == 0 ? 1
+                   : strcmp(names[i], "vkDestroyDevice") == 0 ? 2
+                                                              : 0;
+        assert_int_equal(shim->live(), left);
     }
 }
 
@@ -383,6 +396,12 @@ static int open_shim(void **state) {
     return 0;
 }
 
+static int end_shim(void **state) {
+    (void)state;
+    shim->reset();
+    return 0;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_entry_answers_every_code),
@@ -393,5 +412,5 @@ int main(void) {
         cmocka_unit_test(every_allocation_fails),
         cmocka_unit_test(every_system_call_fails),
     };
-    return cmocka_run_group_tests_name("vulkan_faults", tests, open_shim, NULL);
+    return cmocka_run_group_tests_name("vulkan_faults", tests, open_shim, end_shim);
 }

@@ -37,7 +37,6 @@ static vr_vk_get_fn *real_get;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct strike plan = {.names = row_names, .count = ROWS, .last = ""};
 static const char *hidden;
-static int64_t live;
 static struct shim_vulkan_control control;
 
 enum { LIE = 1 };
@@ -60,19 +59,109 @@ static bool struck(enum row row, vr_vk_result *answer) {
     return now;
 }
 
-/* +1 for what makes an object, -1 for what ends one. */
-static int delta(enum row row) {
-    const char *name = row_names[row];
-    bool makes = strncmp(name, "vkCreate", 8) == 0 || row == ROW_vkAllocateMemory;
-    bool ends = strncmp(name, "vkDestroy", 9) == 0 || row == ROW_vkFreeMemory;
-    return makes - ends;
+/* ------------------------------------------------------------------ objects */
+
+/* What was made and not ended. A device that the backend holds for lost is left to the driver with all
+   that hangs on it; the driver behind the shim is as well as ever, and control_reset ends it there. */
+enum { OBJECTS_MAX = 1 << 12 };
+static struct object {
+    enum row row; /* that made it */
+    void *parent, *handle;
+} objects[OBJECTS_MAX];
+static unsigned object_count;
+static vr_vk_result (*real_wait_idle)(struct vr_vk_device *device);
+
+static bool makes(enum row row) {
+    return strncmp(row_names[row], "vkCreate", 8) == 0 || row == ROW_vkAllocateMemory;
 }
 
-static void note_object(enum row row, bool success) {
+static bool ends(enum row row) {
+    return strncmp(row_names[row], "vkDestroy", 9) == 0 || row == ROW_vkFreeMemory;
+}
+
+static void forget(const void *handle) {
+    for (unsigned i = 0; i < object_count; i++) {
+        if (objects[i].handle == handle) {
+            object_count--;
+            memmove(&objects[i], &objects[i + 1], (object_count - i) * sizeof objects[0]);
+            return;
+        }
+    }
+}
+
+/* The first two arguments of a call that succeeded, and the last: where a new object is. */
+static void note_object(enum row row, const void *first, const void *second, const void *last) {
     pthread_mutex_lock(&lock);
-    live += success ? delta(row) : 0;
+    if (makes(row) && object_count < OBJECTS_MAX) {
+        struct object *object = &objects[object_count++];
+        *object = (struct object){.row = row, .parent = (void *)(uintptr_t)first};
+        memcpy(&object->handle, last, sizeof object->handle);
+    } else if (ends(row)) {
+        forget(row == ROW_vkDestroyInstance || row == ROW_vkDestroyDevice ? first : second);
+    }
     pthread_mutex_unlock(&lock);
 }
+
+static void end_object(const struct object *object) {
+    void *parent = object->parent, *handle = object->handle;
+    switch ((int)object->row) {
+    case ROW_vkCreateInstance:
+        real.vkDestroyInstance(handle, NULL);
+        break;
+    case ROW_vkCreateDevice:
+        real.vkDestroyDevice(handle, NULL);
+        break;
+    case ROW_vkAllocateMemory:
+        real.vkFreeMemory(parent, handle, NULL);
+        break;
+    case ROW_vkCreateBuffer:
+        real.vkDestroyBuffer(parent, handle, NULL);
+        break;
+    case ROW_vkCreateSemaphore:
+        real.vkDestroySemaphore(parent, handle, NULL);
+        break;
+    case ROW_vkCreateCommandPool:
+        real.vkDestroyCommandPool(parent, handle, NULL);
+        break;
+    case ROW_vkCreateShaderModule:
+        real.vkDestroyShaderModule(parent, handle, NULL);
+        break;
+    case ROW_vkCreatePipelineLayout:
+        real.vkDestroyPipelineLayout(parent, handle, NULL);
+        break;
+    default: /* vkCreateComputePipelines */
+        real.vkDestroyPipeline(parent, handle, NULL);
+    }
+}
+
+static void end_objects(void) {
+    for (unsigned i = 0; i < object_count; i++) {
+        if (objects[i].row == ROW_vkCreateDevice) {
+            real_wait_idle(objects[i].handle);
+        }
+    }
+    while (object_count) { /* newest first */
+        end_object(&objects[--object_count]);
+    }
+}
+
+#define FIRST_OF(a, ...)                                 a
+#define FIRST(...)                                       FIRST_OF(__VA_ARGS__, 0)
+#define SECOND_OF(a, b, ...)                             b
+#define SECOND(...)                                      SECOND_OF(__VA_ARGS__, 0, 0)
+#define LAST_OF(a, b, c, d, e, f, g, h, i, j, last, ...) last
+#define LAST_1(a)                                        a
+#define LAST_2(a, b)                                     b
+#define LAST_3(a, b, c)                                  c
+#define LAST_4(a, b, c, d)                               d
+#define LAST_5(a, b, c, d, e)                            e
+#define LAST_6(a, b, c, d, e, f)                         f
+#define LAST_10(a, b, c, d, e, f, g, h, i, j)            j
+#define LAST(...)                                                                                  \
+    LAST_OF(__VA_ARGS__, LAST_10, none, none, none, LAST_6, LAST_5, LAST_4, LAST_3, LAST_2,        \
+            LAST_1, none)                                                                          \
+    (__VA_ARGS__)
+#define POINTER(argument) ((const void *)(uintptr_t)(argument))
 
 /* ----------------------------------------------------------------- wrappers */
 
@@ -83,15 +172,18 @@ static void note_object(enum row row, bool success) {
             return answer;                                                                         \
         }                                                                                          \
         answer = real.name names;                                                                  \
-        note_object(ROW_##name, answer == VR_VK_SUCCESS);                                          \
+        if (answer == VR_VK_SUCCESS) {                                                             \
+            note_object(ROW_##name, POINTER(FIRST names), POINTER(SECOND names),                   \
+                        POINTER(LAST names));                                                      \
+        }                                                                                          \
         return answer;                                                                             \
     }
 #define BODY_void(name, names)                                                                     \
     {                                                                                              \
         vr_vk_result answer;                                                                       \
         if (!struck(ROW_##name, &answer)) {                                                        \
+            note_object(ROW_##name, POINTER(FIRST names), POINTER(SECOND names), NULL);            \
             real.name names;                                                                       \
-            note_object(ROW_##name, true);                                                         \
         }                                                                                          \
     }
 #define BODY_uint64_t(name, names)                                                                 \
@@ -135,6 +227,8 @@ static vr_vk_result pretend_instance(const struct vr_vk_instance_info *info,
     }
         VR_VULKAN_FUNCTIONS(LOAD)
 #undef LOAD
+        vr_vk_function wait = real_get(*instance, "vkDeviceWaitIdle");
+        memcpy(&real_wait_idle, &wait, sizeof wait);
     }
     return answer;
 }
@@ -346,7 +440,7 @@ static void control_reset(void) {
     control_plan(NULL, 0, 0, 0, false);
     memset(&control.pretence, 0, sizeof control.pretence);
     hidden = NULL;
-    live = 0;
+    end_objects();
 }
 
 static void control_refuse(const char *name, uint64_t nth, int code, bool for_ever) {
@@ -381,7 +475,7 @@ static uint64_t control_calls(const char *name) {
 
 static int64_t control_live(void) {
     pthread_mutex_lock(&lock);
-    int64_t number = live;
+    int64_t number = object_count;
     pthread_mutex_unlock(&lock);
     return number;
 }

@@ -33,7 +33,7 @@ struct shim_vulkan_pretence {
 
 struct shim_vulkan_control {
     struct shim_vulkan_pretence pretence;
-    void (*reset)(void); /* no plan, no pretence; counts begin anew */
+    void (*reset)(void); /* no plan, no pretence, no objects; counts begin anew */
     /* The n-th call of `name`, or of any function that returns a result ("any"), answers `code`. */
     void (*refuse)(const char *name, uint64_t nth, int code, bool for_ever);
     /* The n-th call of `name` says that it succeeded, and that is all. */
@@ -42,7 +42,7 @@ struct shim_vulkan_control {
     uint64_t (*struck)(void);
     const char *(*last_call)(void);      /* that was struck */
     uint64_t (*calls)(const char *name); /* since reset; NULL: all */
-    int64_t (*live)(void);               /* objects made and not ended since reset */
+    int64_t (*live)(void);               /* objects made and not ended */
     const char *(*entry)(
         unsigned index); /* names of the functions with results; NULL behind them */
 };

@@ -119,16 +119,16 @@ static vram_status adopt_native(struct vr_vulkan_device *device) {
     return status;
 }
 
-/* No call is made on a lost device, so the driver keeps it, and what it hangs on. */
+/* No call is made on a lost device, so the driver keeps it, and what it hangs on; likewise one that has
+   no function to end it. */
 static void device_end(struct vr_vulkan_device *device, bool lost) {
-    if (lost && device->handle) {
-        vr_store(&device->backend->kept, true, VR_RELEASE);
-    }
+    bool own = device->handle && !device->backend->adopted.device;
     vr_vulkan_staging_end(device, lost);
     vr_vulkan_clocks_end(device, lost);
-    if (device->handle && !device->backend->adopted.device && device->api.vkDestroyDevice &&
-        !lost) {
+    if (own && !lost && device->api.vkDestroyDevice) {
         device->api.vkDestroyDevice(device->handle, NULL);
+    } else if (own) {
+        vr_store(&device->backend->kept, true, VR_RELEASE);
     }
     for (uint32_t i = 0; i < device->line_count; i++) {
         vr_mutex_destroy(&device->lines[i].lock);
