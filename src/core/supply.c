@@ -39,6 +39,7 @@ enum {
 };
 
 #define ISLAND_BYTES (256 * VR_MIB) /* larger holes are no islands: see worth */
+#define REACH_BYTES  (32 * VR_MIB)  /* how much longer a window may become: see reach */
 
 #define LOOSE    1.25 /* with an empty purse the slack grows by this part of itself, */
 #define AMPLE_NS 12e6 /* and not at all with this much time in it */
@@ -229,19 +230,9 @@ static struct vr_piece *pending_piece(struct supply *supply, uint64_t most,
     return NULL;
 }
 
-/* Puts one more free piece into the plan: a spare, the longest idle one, or one of at most `most` bytes
-   that stays mapped where it is. *taken is NULL when there is none. */
-static vram_status take_one(struct supply *supply, uint64_t most, struct vr_piece **taken) {
+/* Puts a piece into the plan: one of the hole, or with no hole a spare. */
+static vram_status add(struct supply *supply, struct vr_piece *piece, struct vr_block *hole) {
     struct vr_space *space = supply->space;
-    struct vr_link *spare = vr_list_first(&space->spares);
-    struct vr_block *hole = NULL;
-    struct vr_piece *piece =
-        spare ? VR_CONTAINER(spare, struct vr_piece, spare) : idle_piece(space, &hole);
-    piece = piece ? piece : pending_piece(supply, most, &hole);
-    *taken = NULL;
-    if (!piece) {
-        return VRAM_OK;
-    }
     if (vr_span_stock(space, 2) != VRAM_OK) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -249,8 +240,8 @@ static vram_status take_one(struct supply *supply, uint64_t most, struct vr_piec
     if (!item) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    if (spare) {
-        vr_link_remove(spare);
+    if (!hole) {
+        vr_link_remove(&piece->spare);
         space->stats.spares--;
         space->stats.spare_bytes -= piece->bytes;
     } else {
@@ -259,8 +250,19 @@ static vram_status take_one(struct supply *supply, uint64_t most, struct vr_piec
         item->source->span.was = VR_SPAN_HOLE;
         item->source->span.kind = VR_SPAN_CLAIM;
     }
-    *taken = piece;
     return VRAM_OK;
+}
+
+/* Puts one more free piece into the plan: a spare, the longest idle one, or one of at most `most` bytes
+   that stays mapped where it is. *taken is NULL when there is none. */
+static vram_status take_one(struct supply *supply, uint64_t most, struct vr_piece **taken) {
+    struct vr_space *space = supply->space;
+    struct vr_link *spare = vr_list_first(&space->spares);
+    struct vr_block *hole = NULL;
+    struct vr_piece *piece =
+        spare ? VR_CONTAINER(spare, struct vr_piece, spare) : idle_piece(space, &hole);
+    *taken = piece ? piece : pending_piece(supply, most, &hole);
+    return *taken ? add(supply, *taken, hole) : VRAM_OK;
 }
 
 static int64_t move_price(const struct vr_space *space) {
@@ -357,6 +359,45 @@ static vram_status create(struct supply *supply, struct vr_block *target, uint64
     return VRAM_OK;
 }
 
+/*
+ * What is left of the window's last void at *at would make the pool grow past its aim, and all that is free
+ * lies in larger pieces under unfinished work, which cannot be melted: the window becomes longer, into
+ * addresses that nobody uses, so that one of them fits. Otherwise the pool would grow by a granule or
+ * two, again and again, beside memory that is free.
+ */
+static vram_status reach(struct supply *supply, struct vr_block *target, uint64_t *at) {
+    struct vr_space *space = supply->space;
+    struct vr_block *behind = target->span.after, *hole = NULL;
+    uint64_t rest = vr_span_end(target) - *at;
+    if (!rest || supply->melted || supply->purse_ns <= 0 ||
+        held(supply) + rest <= supply->aim_bytes || vr_span_end(target) != supply->plan->to ||
+        !vr_span_is(behind, VR_SPAN_VOID)) {
+        return VRAM_OK;
+    }
+    supply->seen = NULL;
+    struct vr_piece *piece = pending_piece(supply, rest + REACH_BYTES, &hole);
+    uint64_t more = piece ? room_below(piece->bytes, rest) : 0;
+    if (!more || more >= vr_span_bytes(behind)) {
+        return VRAM_OK;
+    }
+    if (vr_span_stock(space, 2) != VRAM_OK ||
+        vr_ground_prepare(&space->ground, supply->plan->to, more) != VRAM_OK) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_hole_cut(space, behind, supply->plan->to, more);
+    vr_span_absorb(space, target);
+    supply->plan->to += more;
+    vram_status status = add(supply, piece, hole);
+    if (status == VRAM_OK) {
+        struct vr_plan_item *item = &supply->plan->items[supply->plan->item_count - 1];
+        item->target = target;
+        item->to = *at;
+        *at += piece->bytes;
+        supply->purse_ns -= move_price(space);
+    }
+    return status;
+}
+
 /* Finds memory for one void of the window. Pieces of about the right size are moved, others melted. */
 static vram_status fill(struct supply *supply, struct vr_block *target) {
     uint64_t at = vr_span_addr(target), end = vr_span_end(target);
@@ -375,6 +416,10 @@ static vram_status fill(struct supply *supply, struct vr_block *target) {
             supply->released += bytes;
             supply->melted += bytes;
         }
+    }
+    if (status == VRAM_OK) {
+        status = reach(supply, target, &at);
+        end = vr_span_end(target);
     }
     while (status == VRAM_OK && at < end) {
         bool growth = supply->melted == 0;

@@ -345,6 +345,34 @@ static void test_ghosts_hold(void **state) {
     put(fixture, get(fixture, 512, 1), 0, 0); /* a hole that changes is looked at again */
 }
 
+/* A window whose last granules no piece under work is small enough for becomes longer, so that a larger one
+   fits, and the pool does not grow; if the driver fails it is as long as it was. */
+static void test_reaches_further(void **state) {
+    struct fixture *fixture = *state;
+    leave_two_holes(fixture, 64 * VR_MIB);
+    uint64_t held_bytes = stats_of(fixture).reserved_bytes, wish = 62 * VR_MIB;
+    struct vr_want want = {.bytes = wish, .queue = 1, .now_ns = 1000000000};
+    struct vr_answer answer = {0};
+    for (int fails = 1; fails >= 0; fails--) {
+        uint64_t hash = vr_space_hash(fixture->space);
+        assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
+        assert_non_null(answer.plan);
+        assert_sound(fixture->space);
+        assert_int_equal(answer.plan->created_bytes, 0);
+        assert_true(answer.plan->moved_bytes > wish);
+        if (fails) {
+            vr_space_undo(fixture->space, answer.plan, steps_of(answer.plan, VR_STEP_MAP));
+            vr_space_abort(fixture->space, answer.plan, NULL);
+            assert_sound(fixture->space);
+            assert_int_equal(vr_space_hash(fixture->space), hash);
+        }
+    }
+    struct vr_block *block = driver_commit(&fixture->driver, fixture->space, answer.plan, false);
+    assert_sound(fixture->space);
+    assert_int_equal(stats_of(fixture).reserved_bytes, held_bytes);
+    assert_true(vr_space_covers(fixture->space, addr_of(block), wish + GRANULE));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_same_queue, begin, fixture_end),
@@ -360,6 +388,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_rest_is_pending, begin_alias, fixture_end),
         cmocka_unit_test_setup_teardown(test_alias_undone, begin_alias, fixture_end),
         cmocka_unit_test_setup_teardown(test_ghosts_hold, begin_alias, fixture_end),
+        cmocka_unit_test_setup_teardown(test_reaches_further, begin_alias, fixture_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
