@@ -74,6 +74,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_memory_info_get(device, &memory));
     REFUSES(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &addr));
     REFUSES(vram_device_free(device, 4096));
+    REFUSES(vram_device_advise(device, 4096, 1, VRAM_ADVICE_NONE));
     REFUSES(vram_queue_create(device, NULL, &queue));
     REFUSES(vram_queue_adopt(device, NULL, &queue));
     REFUSES(vram_range_create(device, 1, &addr));

@@ -60,6 +60,39 @@ static bool prefetch(struct check *check) {
     return true;
 }
 
+/* A hint of any kind and for any part: contents stay. */
+static bool advice(struct check *check) {
+    struct check_device *device;
+    vram_addr addr, plain;
+    uint8_t *expected;
+    const uint64_t bytes = 200000;
+
+    CHECK_NEEDS(check, VRAM_CAP_MANAGED);
+    CHECK_OPEN(check, &device);
+    CHECK_ALLOC_KIND(check, device, bytes, VRAM_MEMORY_MANAGED, &addr);
+    CHECK_ALLOC(check, device, bytes, &plain);
+    CHECK_TRY(check_host_seeded(check, bytes, 47, &expected));
+    check_seed((uint8_t *)(uintptr_t)addr, bytes, 47);
+    for (int i = VRAM_ADVICE_PREFER_HOST; i >= VRAM_ADVICE_NONE; i--) {
+        CHECK_OK(check, vram_device_advise(device->device, addr, bytes, (vram_advice)i));
+        CHECK_OK(check, vram_device_advise(device->device, addr + 8192, 4096, (vram_advice)i));
+        CHECK_SAME(check, (const uint8_t *)(uintptr_t)addr, expected, bytes);
+    }
+    CHECK_STATUS(check, vram_device_advise(device->device, addr, bytes, (vram_advice)4),
+                 VRAM_ERR_INVALID);
+    CHECK_STATUS(check, vram_device_advise(device->device, addr, bytes, (vram_advice)-1),
+                 VRAM_ERR_INVALID);
+    CHECK_STATUS(check, vram_device_advise(device->device, plain, 4096, VRAM_ADVICE_NONE),
+                 VRAM_ERR_INVALID);
+    CHECK_STATUS(check, vram_device_advise(device->device, addr, UINT64_MAX, VRAM_ADVICE_NONE),
+                 VRAM_ERR_INVALID);
+    CHECK_OK(check, vram_device_advise(device->device, addr, 0, VRAM_ADVICE_NONE));
+    CHECK_FREE(check, device, addr);
+    CHECK_STATUS(check, vram_device_advise(device->device, addr, 4096, VRAM_ADVICE_NONE),
+                 VRAM_ERR_INVALID);
+    return true;
+}
+
 /* Counted with the device's memory, because that is where it ends up. */
 static bool account(struct check *check) {
     struct check_device *device;
@@ -87,6 +120,7 @@ const struct check_case check_cases_managed[] = {
     {"managed.both_sides", "host and device see each other's writes at one address", both_sides},
     {"managed.prefetch", "prefetching moves memory, never changes it, and refuses other memory",
      prefetch},
+    {"managed.advice", "advice changes nothing but where memory lies", advice},
     {"managed.account", "managed blocks are counted, found and given back", account},
     {NULL, NULL, NULL},
 };

@@ -28,6 +28,7 @@
     X(fill)                                                                                        \
     X(pinned)                                                                                      \
     X(managed)                                                                                     \
+    X(device_code)                                                                                 \
     X(vmm)                                                                                         \
     X(mapping)                                                                                     \
     X(peer)                                                                                        \

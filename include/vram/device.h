@@ -223,6 +223,22 @@ VRAM_API vram_status vram_device_alloc(vram_device *device, uint64_t bytes, vram
  */
 VRAM_API vram_status vram_device_free(vram_device *device, vram_addr addr);
 
+/** How managed memory is going to be used. */
+typedef enum vram_advice {
+    VRAM_ADVICE_NONE = 0,          /* any way; takes back what was said before */
+    VRAM_ADVICE_READ_MOSTLY = 1,   /* copies of it may be kept on both sides */
+    VRAM_ADVICE_PREFER_DEVICE = 2, /* it should stay on the device */
+    VRAM_ADVICE_PREFER_HOST = 3    /* it should stay in host memory */
+} vram_advice;
+
+/**
+ * Says how a part of managed memory is going to be used. A hint: contents stay, and a driver that
+ * knows no such thing takes it and does nothing. VRAM_ERR_UNSUPPORTED without VRAM_CAP_MANAGED,
+ * VRAM_ERR_INVALID for other memory and other advice. 0 bytes do nothing.
+ */
+VRAM_API vram_status vram_device_advise(vram_device *device, vram_addr addr, uint64_t bytes,
+                                        vram_advice advice);
+
 /** What lies behind an address. */
 typedef struct vram_native_info {
     size_t size;         /* in: sizeof(vram_native_info) of the caller */

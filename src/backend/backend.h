@@ -117,6 +117,8 @@ typedef vram_status vr_memory_info_fn(struct vr_device *device, vram_value *free
                                       vram_value *total);
 /* `bytes` of device memory, a multiple of info.alloc_granule and aligned to it. */
 typedef vram_status vr_memory_alloc_fn(struct vr_device *device, uint64_t bytes, vram_addr *addr);
+/* Bytes of the device's memory that other processes hold. NULL where that cannot be told. */
+typedef vram_status vr_memory_others_fn(struct vr_device *device, vram_value *bytes);
 /* Gives back what alloc gave. The wrapper's caller has waited for the queues that used it. [lost] */
 typedef vram_status vr_memory_free_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
 
@@ -125,6 +127,7 @@ struct vr_device_ops {
     vr_memory_info_fn *memory_info;
     vr_memory_alloc_fn *alloc;
     vr_memory_free_fn *free;
+    vr_memory_others_fn *others;
 };
 
 /* -------------------------------------------------------------------- queue */
@@ -227,10 +230,15 @@ typedef vr_memory_free_fn vr_managed_free_fn; /* [lost] */
 typedef vram_status vr_managed_prefetch_fn(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
                                            bool to_host);
 
+/* Says how the range is going to be used. A hint; NULL where the driver takes none. */
+typedef vram_status vr_managed_advise_fn(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                                         vram_advice advice);
+
 struct vr_managed_ops {
     vr_managed_alloc_fn *alloc;
     vr_managed_free_fn *free;
     vr_managed_prefetch_fn *prefetch;
+    vr_managed_advise_fn *advise;
 };
 
 /* -------------------------------------------------------------------- peers */

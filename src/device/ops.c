@@ -87,6 +87,14 @@ vram_status vr_memory_free(struct vr_device *device, vram_addr addr, uint64_t by
     return CALL_LOST(device, "free", device->ops->free(device, addr, bytes));
 }
 
+vram_status vr_memory_others(struct vr_device *device, vram_value *bytes) {
+    if (!device->ops->others) {
+        *bytes = (vram_value){0, false};
+        return VRAM_OK;
+    }
+    return CALL(device, "others", device->ops->others(device, bytes));
+}
+
 /* -------------------------------------------------------------------- queue */
 
 vram_status vr_queue_create(struct vr_queue *queue, const struct vram_queue_options *options) {
@@ -236,6 +244,13 @@ vram_status vr_managed_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t
                                 bool to_host) {
     return CALL(queue->device, "prefetch",
                 queue->device->managed->prefetch(queue, addr, bytes, to_host));
+}
+
+vram_status vr_managed_advise(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                              vram_advice advice) {
+    return device->managed->advise
+               ? CALL(device, "advise", device->managed->advise(device, addr, bytes, advice))
+               : VRAM_OK;
 }
 
 /* -------------------------------------------------------------------- peers */

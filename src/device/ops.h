@@ -19,6 +19,7 @@ vr_device_close_fn vr_device_close;
 vr_memory_info_fn vr_memory_info;
 vr_memory_alloc_fn vr_memory_alloc;
 vr_memory_free_fn vr_memory_free;
+vr_memory_others_fn vr_memory_others; /* unknown where the backend cannot tell */
 
 vr_queue_create_fn vr_queue_create;
 vr_queue_adopt_fn vr_queue_adopt;
@@ -45,6 +46,7 @@ vr_vmm_unmap_fn vr_vmm_unmap;
 vr_managed_alloc_fn vr_managed_alloc;
 vr_managed_free_fn vr_managed_free;
 vr_managed_prefetch_fn vr_managed_prefetch;
+vr_managed_advise_fn vr_managed_advise; /* VRAM_OK where the driver takes no hints */
 
 vr_peer_reachable_fn vr_peer_reachable;
 vr_peer_enable_fn vr_peer_enable;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * transfer.c: copies, fills and prefetches: every span is checked against live memory before a
+ * transfer.c: copies, fills and hints: every span is checked against live memory before a
  * backend sees it.
  */
 #include "device/objects.h"
@@ -135,25 +135,58 @@ vram_status vram_queue_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
     return status;
 }
 
-/* --------------------------------------------------------------- prefetches */
+/* ---------------------------------------------------- hints for managed memory */
+
+/* Whether there is something to hint at: VRAM_OK with *any false when it is nothing. */
+static vram_status check_managed(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
+                                 const char *operation, bool *any) {
+    struct vr_place place;
+    *any = false;
+    if (!device->base.managed) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "the device has no managed memory");
+    }
+    if (bytes == 0) {
+        return VRAM_OK;
+    }
+    if (!vr_address_find(addr, &place) || place.kind != VRAM_MEMORY_MANAGED) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not managed memory",
+                       (unsigned long long)addr);
+    }
+    *any = true;
+    return vr_span_check(device, addr, bytes, operation);
+}
+
+vram_status vram_device_advise(vram_device *handle, vram_addr addr, uint64_t bytes,
+                               vram_advice advice) {
+    static const char operation[] = "vram_device_advise";
+    void *entered;
+    bool any;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_device_object *device = entered;
+    status = check_managed(device, addr, bytes, operation, &any);
+    if (status == VRAM_OK && (unsigned)advice > VRAM_ADVICE_PREFER_HOST) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "%d is no advice", (int)advice);
+    } else if (status == VRAM_OK && any) {
+        status = vr_managed_advise(&device->base, addr, bytes, advice);
+    }
+    vr_leave(device);
+    return status;
+}
 
 vram_status vram_queue_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, bool to_host) {
     static const char operation[] = "vram_queue_prefetch";
-    struct vr_place place;
     void *entered;
+    bool any;
     vram_status status = vr_submit_enter(handle, operation, &entered);
     if (status != VRAM_OK) {
         return status;
     }
     struct vr_queue_object *queue = entered;
-    if (!queue->device->base.managed) {
-        status = vr_fail(VRAM_ERR_UNSUPPORTED, operation, "the device has no managed memory");
-    } else if (bytes == 0) {
-        status = VRAM_OK;
-    } else if (!vr_address_find(addr, &place) || place.kind != VRAM_MEMORY_MANAGED) {
-        status = vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not managed memory",
-                         (unsigned long long)addr);
-    } else if ((status = vr_span_check(queue->device, addr, bytes, operation)) == VRAM_OK) {
+    status = check_managed(queue->device, addr, bytes, operation, &any);
+    if (status == VRAM_OK && any) {
         status = vr_managed_prefetch(&queue->base, addr, bytes, to_host);
     }
     vr_submit_leave(queue);

@@ -29,7 +29,8 @@
 
 /* What was made and not given back. */
 struct fake_cuda_live {
-    uint64_t allocations, reservations, physicals, mappings, pinned, streams, events, retains;
+    uint64_t allocations, reservations, physicals, mappings, pinned, managed;
+    uint64_t streams, events, retains, modules;
     uint64_t total; /* of all above */
     uint64_t device_bytes;
 };
@@ -68,6 +69,8 @@ struct fake_cuda_control {
     struct vr_cu_stream *(*stream_make)(int device, bool blocking, bool other_context);
     void (*stream_end)(struct vr_cu_stream *stream);
     int (*stream_priority)(struct vr_cu_stream *stream);
+    /* As when a program destroys a stream and the next one gets its handle. */
+    void (*stream_renew)(struct vr_cu_stream *stream);
     /* The stream's capture state; a program's cuStreamBeginCapture and EndCapture. */
     void (*capture)(struct vr_cu_stream *stream, enum vr_cu_capture_status status);
     enum vr_cu_capture_status (*capture_status)(struct vr_cu_stream *stream);
@@ -93,6 +96,8 @@ struct fake_cuda_control {
     uint64_t (*violations)(const char **text);
     /* Reads device memory past all streams. */
     bool (*peek)(vr_cu_addr addr, void *to, size_t bytes);
+    /* Whether kernels of a device may use memory at an address. */
+    bool (*reaches)(int device, vr_cu_addr addr);
 };
 
 /* The one symbol beside the driver's. */

@@ -59,6 +59,17 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuMemsetD8Async] = "cuMemsetD8Async",
     [FAKE_cuMemsetD16Async] = "cuMemsetD16Async",
     [FAKE_cuMemsetD32Async] = "cuMemsetD32Async",
+    [FAKE_cuMemAllocManaged] = "cuMemAllocManaged",
+    [FAKE_cuMemPrefetchAsync] = "cuMemPrefetchAsync",
+    [FAKE_cuMemAdvise] = "cuMemAdvise",
+    [FAKE_cuStreamGetId] = "cuStreamGetId",
+    [FAKE_cuDeviceCanAccessPeer] = "cuDeviceCanAccessPeer",
+    [FAKE_cuCtxEnablePeerAccess] = "cuCtxEnablePeerAccess",
+    [FAKE_cuMemcpyPeerAsync] = "cuMemcpyPeerAsync",
+    [FAKE_cuModuleLoadData] = "cuModuleLoadData",
+    [FAKE_cuModuleUnload] = "cuModuleUnload",
+    [FAKE_cuModuleGetFunction] = "cuModuleGetFunction",
+    [FAKE_cuLaunchKernel] = "cuLaunchKernel",
 };
 
 const struct fake_code fake_codes[] = {
@@ -72,21 +83,33 @@ const struct fake_code fake_codes[] = {
     {100, "CUDA_ERROR_NO_DEVICE"},
     {101, "CUDA_ERROR_INVALID_DEVICE"},
     {102, "CUDA_ERROR_DEVICE_NOT_LICENSED"},
+    {200, "CUDA_ERROR_INVALID_IMAGE"},
     {201, "CUDA_ERROR_INVALID_CONTEXT"},
     {208, "CUDA_ERROR_ALREADY_MAPPED"},
+    {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
     {211, "CUDA_ERROR_NOT_MAPPED"},
     {214, "CUDA_ERROR_ECC_UNCORRECTABLE"},
     {217, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED"},
+    {218, "CUDA_ERROR_INVALID_PTX"},
     {220, "CUDA_ERROR_NVLINK_UNCORRECTABLE"},
+    {221, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND"},
+    {222, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
     {226, "CUDA_ERROR_CONTAINED"},
+    {302, "CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND"},
+    {303, "CUDA_ERROR_SHARED_OBJECT_INIT_FAILED"},
     {304, "CUDA_ERROR_OPERATING_SYSTEM"},
     {400, "CUDA_ERROR_INVALID_HANDLE"},
     {401, "CUDA_ERROR_ILLEGAL_STATE"},
+    {500, "CUDA_ERROR_NOT_FOUND"},
     {600, "CUDA_ERROR_NOT_READY"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+    {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
     {702, "CUDA_ERROR_LAUNCH_TIMEOUT"},
+    {703, "CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING"},
+    {704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED"},
     {709, "CUDA_ERROR_CONTEXT_IS_DESTROYED"},
     {710, "CUDA_ERROR_ASSERT"},
+    {711, "CUDA_ERROR_TOO_MANY_PEERS"},
     {714, "CUDA_ERROR_HARDWARE_STACK_ERROR"},
     {715, "CUDA_ERROR_ILLEGAL_INSTRUCTION"},
     {716, "CUDA_ERROR_MISALIGNED_ADDRESS"},
@@ -408,6 +431,74 @@ FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t cou
 FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
     vr_cu_stream *stream) {
     return fake_cuMemsetD32Async(to, value, count, stream);
+}
+
+FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
+    return fake_cuMemAllocManaged(addr, bytes, flags);
+}
+
+FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
+    unsigned flags, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
+    unsigned flags, struct vr_cu_stream *stream) {
+    return fake_cuMemPrefetchAsync(addr, bytes, to, flags, stream);
+}
+
+FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, struct
+    vr_cu_location location);
+FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, struct
+    vr_cu_location location) {
+    return fake_cuMemAdvise(addr, bytes, advice, location);
+}
+
+FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id);
+FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id) {
+    return fake_cuStreamGetId(stream, id);
+}
+
+FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
+FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
+    return fake_cuDeviceCanAccessPeer(can, device, peer);
+}
+
+FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags);
+FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags) {
+    return fake_cuCtxEnablePeerAccess(peer, flags);
+}
+
+FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context, vr_cu_addr
+    from, struct vr_cu_context *from_context, size_t bytes, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context, vr_cu_addr
+    from, struct vr_cu_context *from_context, size_t bytes, struct vr_cu_stream *stream) {
+    return fake_cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, stream);
+}
+
+FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image);
+FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image) {
+    return fake_cuModuleLoadData(module, image);
+}
+
+FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module);
+FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module) {
+    return fake_cuModuleUnload(module);
+}
+
+FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
+    *module, const char *name);
+FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
+    *module, const char *name) {
+    return fake_cuModuleGetFunction(function, module, name);
+}
+
+FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned groups_x, unsigned
+    groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z, unsigned
+    shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra);
+FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned groups_x, unsigned
+    groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z, unsigned
+    shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
+    return fake_cuLaunchKernel(function, groups_x, groups_y, groups_z, items_x, items_y, items_z,
+        shared_bytes, stream, parameters, extra);
 }
 
 /* clang-format on */

@@ -5,7 +5,7 @@
  * A context is per thread a stack, as NVIDIA has it; calls without a current context fail. What is
  * made and given back is counted, so that a test can demand that nothing is left.
  */
-#include "fake/fake_state.h"
+#include "fake/fake_engine.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -288,4 +288,34 @@ vr_cu_result fake_cuThreadExchangeStreamCaptureMode(enum vr_cu_capture_mode *mod
     fake_thread.mode = *mode;
     *mode = before;
     return fake_leave(VR_CU_SUCCESS);
+}
+
+/* -------------------------------------------------------------------- peers */
+
+vr_cu_result fake_cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
+    FAKE_ENTER(cuDeviceCanAccessPeer, FAKE_NEEDS_INIT);
+    if (!device_known(device) || !device_known(peer)) {
+        return fake_leave(VR_CU_INVALID_DEVICE);
+    }
+    *can = device != peer;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result fake_peer_enable(struct fake_device *peer) {
+    struct fake_device *device = fake_current_device();
+    uint64_t bit = UINT64_C(1) << peer->ordinal;
+    if (device == peer) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    bool before = device->peers & bit;
+    device->peers |= bit;
+    return fake_leave(before ? VR_CU_PEER_ACCESS_ALREADY_ENABLED : VR_CU_SUCCESS);
+}
+
+vr_cu_result fake_cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags) {
+    FAKE_ENTER(cuCtxEnablePeerAccess, FAKE_NEEDS_CONTEXT);
+    if (!peer || !peer->alive || flags) {
+        return fake_leave(flags ? VR_CU_INVALID_VALUE : VR_CU_INVALID_CONTEXT);
+    }
+    return fake_peer_enable(peer->device);
 }

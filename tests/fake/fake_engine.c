@@ -22,6 +22,7 @@ static struct vr_cu_stream *legacy[FAKE_DEVICES_MAX];
 static _Thread_local struct vr_cu_stream *per_thread[FAKE_DEVICES_MAX];
 static _Thread_local uint64_t per_thread_epoch; /* of the resets that per_thread has seen */
 static uint64_t epoch;
+static uint64_t last_id; /* of streams */
 
 /* ------------------------------------------------------------------ objects */
 
@@ -33,6 +34,7 @@ struct vr_cu_stream *fake_stream_new(struct vr_cu_context *context, bool blockin
         stream->tail = &stream->head;
         stream->blocking = blocking;
         stream->program = program;
+        stream->id = ++last_id;
         stream->next = streams;
         streams = stream;
         fake.live.streams += !program;
@@ -148,7 +150,7 @@ static bool run_copy(struct fake_device *device, const struct fake_op *op) {
         char *to = op->kind == DOWNLOAD ? (char *)(uintptr_t)op->to + done : buffer;
         if (op->kind == UPLOAD) {
             to = from + done;
-        } else if (!fake_access(device, op->from + done, to, part, false)) {
+        } else if (!fake_access(op->peer ? op->peer : device, op->from + done, to, part, false)) {
             return false;
         }
         if (op->kind != DOWNLOAD && !fake_access(device, op->to + done, to, part, true)) {
@@ -196,6 +198,8 @@ static bool run(struct vr_cu_stream *stream) {
         op->run(op->argument);
         pthread_mutex_lock(&fake.lock);
         return true;
+    case LAUNCH:
+        return fake_launch_run(stream->device, &op->launch);
     default:
         return true;
     }

@@ -5,7 +5,27 @@
 
 #include "fake/fake_state.h"
 
-enum fake_op_kind { UPLOAD, DOWNLOAD, COPY, SET, WRITE, WAIT_VALUE, WAIT_EVENT, RECORD, CALL };
+enum fake_op_kind {
+    UPLOAD,
+    DOWNLOAD,
+    COPY,
+    SET,
+    WRITE,
+    WAIT_VALUE,
+    WAIT_EVENT,
+    RECORD,
+    CALL,
+    LAUNCH,
+    NOTHING
+};
+
+struct fake_kernel;
+
+struct fake_launch {
+    const struct fake_kernel *kernel;
+    unsigned groups[3], items[3];
+    uint64_t values[8]; /* arguments */
+};
 
 struct fake_op {
     struct fake_op *next;
@@ -18,6 +38,8 @@ struct fake_op {
     uint64_t ticket; /* which recording of the event */
     void (*run)(void *);
     void *argument;
+    struct fake_device *peer; /* whose memory COPY reads; NULL: the stream's device */
+    struct fake_launch launch;
 };
 
 struct vr_cu_stream {
@@ -29,6 +51,7 @@ struct vr_cu_stream {
     bool program; /* made by the test, not counted as live */
     int priority;
     enum vr_cu_capture_status capture;
+    uint64_t id; /* never used again */
 };
 
 struct vr_cu_event {
@@ -37,6 +60,9 @@ struct vr_cu_event {
     unsigned users;             /* operations that refer to it */
     bool destroyed;
 };
+
+/* Runs a kernel; false when it touched what it may not. */
+bool fake_launch_run(struct fake_device *device, const struct fake_launch *launch);
 
 extern struct vr_cu_event *fake_events;
 
@@ -51,6 +77,11 @@ void fake_event_drop(struct vr_cu_event *event);
 bool fake_implicit(const struct vr_cu_stream *stream);
 /* Whether a stream has work left; the legacy one comes behind the work of all blocking streams. */
 bool fake_busy(const struct vr_cu_stream *stream);
+/* What both drivers' calls come to; each lets the lock go. */
+vr_cu_result fake_peer_copy(vr_cu_addr to, struct fake_device *from_device, vr_cu_addr from,
+                            size_t bytes, struct vr_cu_stream *stream);
+vr_cu_result fake_peer_enable(struct fake_device *peer);
+vr_cu_result fake_prefetch(vr_cu_addr addr, size_t bytes, struct vr_cu_stream *stream);
 /* Queues a wait for a word, and lets the lock go. */
 vr_cu_result fake_wait_value(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t value);
 /* Queues a copy of `op`, waits for it if asked, and lets the lock go. */

@@ -53,3 +53,41 @@ vr_cu_result fake_hipStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr a
     }
     return fake_wait_value(stream, addr, value);
 }
+
+/* -------------------------------------------------------------- other devices */
+
+static bool known(int device) {
+    return device >= 0 && device < fake.device_count;
+}
+
+vr_cu_result fake_hipDeviceEnablePeerAccess(int peer, unsigned flags) {
+    FAKE_ENTER(hipDeviceEnablePeerAccess, FAKE_NEEDS_CONTEXT);
+    if (!known(peer) || flags) {
+        return fake_leave(flags ? VR_CU_INVALID_VALUE : VR_CU_INVALID_DEVICE);
+    }
+    return fake_peer_enable(&fake.devices[peer]);
+}
+
+vr_cu_result fake_hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int from_device,
+                                     size_t bytes, struct vr_cu_stream *stream) {
+    FAKE_ENTER(hipMemcpyPeerAsync, FAKE_NEEDS_CONTEXT);
+    if (!known(from_device) || to_device != fake_current_device()->ordinal) {
+        return fake_leave(VR_CU_INVALID_DEVICE);
+    }
+    return fake_peer_copy(to, &fake.devices[from_device], from, bytes, stream);
+}
+
+vr_cu_result fake_hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device,
+                                      struct vr_cu_stream *stream) {
+    FAKE_ENTER(hipMemPrefetchAsync, FAKE_NEEDS_CONTEXT);
+    return known(device) || device == -1 ? fake_prefetch(addr, bytes, stream)
+                                         : fake_leave(VR_CU_INVALID_VALUE);
+}
+
+vr_cu_result fake_hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice,
+                               int device) {
+    FAKE_ENTER(hipMemAdvise, FAKE_NEEDS_CONTEXT);
+    bool good = fake_is_managed(addr, bytes) && advice >= VR_CU_ADVISE_READ_MOSTLY &&
+                advice <= VR_CU_ADVISE_PREFER_NONE && (known(device) || device == -1);
+    return fake_leave(good ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
+}

@@ -59,6 +59,16 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuMemsetD8Async] = "hipMemsetD8Async",
     [FAKE_cuMemsetD16Async] = "hipMemsetD16Async",
     [FAKE_cuMemsetD32Async] = "hipMemsetD32Async",
+    [FAKE_cuMemAllocManaged] = "hipMallocManaged",
+    [FAKE_hipMemPrefetchAsync] = "hipMemPrefetchAsync",
+    [FAKE_hipMemAdvise] = "hipMemAdvise",
+    [FAKE_cuDeviceCanAccessPeer] = "hipDeviceCanAccessPeer",
+    [FAKE_hipDeviceEnablePeerAccess] = "hipDeviceEnablePeerAccess",
+    [FAKE_hipMemcpyPeerAsync] = "hipMemcpyPeerAsync",
+    [FAKE_cuModuleLoadData] = "hipModuleLoadData",
+    [FAKE_cuModuleUnload] = "hipModuleUnload",
+    [FAKE_cuModuleGetFunction] = "hipModuleGetFunction",
+    [FAKE_cuLaunchKernel] = "hipModuleLaunchKernel",
 };
 
 const struct fake_code fake_codes[] = {
@@ -70,18 +80,27 @@ const struct fake_code fake_codes[] = {
     {35, "hipErrorInsufficientDriver"},
     {100, "hipErrorNoDevice"},
     {101, "hipErrorInvalidDevice"},
+    {200, "hipErrorInvalidImage"},
     {201, "hipErrorInvalidContext"},
     {205, "hipErrorMapFailed"},
     {208, "hipErrorAlreadyMapped"},
+    {209, "hipErrorNoBinaryForGpu"},
     {211, "hipErrorNotMapped"},
     {214, "hipErrorECCNotCorrectable"},
     {217, "hipErrorPeerAccessUnsupported"},
+    {218, "hipErrorInvalidKernelFile"},
+    {301, "hipErrorFileNotFound"},
+    {302, "hipErrorSharedObjectSymbolNotFound"},
+    {303, "hipErrorSharedObjectInitFailed"},
     {304, "hipErrorOperatingSystem"},
     {400, "hipErrorInvalidHandle"},
     {401, "hipErrorIllegalState"},
+    {500, "hipErrorNotFound"},
     {600, "hipErrorNotReady"},
     {700, "hipErrorIllegalAddress"},
+    {701, "hipErrorLaunchOutOfResources"},
     {702, "hipErrorLaunchTimeOut"},
+    {704, "hipErrorPeerAccessAlreadyEnabled"},
     {709, "hipErrorContextIsDestroyed"},
     {710, "hipErrorAssert"},
     {719, "hipErrorLaunchFailure"},
@@ -369,6 +388,69 @@ FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t co
 FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
     vr_cu_stream *stream) {
     return fake_cuMemsetD32Async(to, value, count, stream);
+}
+
+FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
+    return fake_cuMemAllocManaged(addr, bytes, flags);
+}
+
+FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device, struct
+    vr_cu_stream *stream) {
+    return fake_hipMemPrefetchAsync(addr, bytes, device, stream);
+}
+
+FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, int
+    device);
+FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, int
+    device) {
+    return fake_hipMemAdvise(addr, bytes, advice, device);
+}
+
+FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
+FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
+    return fake_cuDeviceCanAccessPeer(can, device, peer);
+}
+
+FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags);
+FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags) {
+    return fake_hipDeviceEnablePeerAccess(peer, flags);
+}
+
+FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int
+    from_device, size_t bytes, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int
+    from_device, size_t bytes, struct vr_cu_stream *stream) {
+    return fake_hipMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream);
+}
+
+FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image);
+FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image) {
+    return fake_cuModuleLoadData(module, image);
+}
+
+FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module);
+FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module) {
+    return fake_cuModuleUnload(module);
+}
+
+FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
+    *module, const char *name);
+FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
+    *module, const char *name) {
+    return fake_cuModuleGetFunction(function, module, name);
+}
+
+FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, unsigned groups_x,
+    unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z,
+    unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra);
+FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, unsigned groups_x,
+    unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z,
+    unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
+    return fake_cuLaunchKernel(function, groups_x, groups_y, groups_z, items_x, items_y, items_z,
+        shared_bytes, stream, parameters, extra);
 }
 
 /* clang-format on */

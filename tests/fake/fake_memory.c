@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum kind { ALLOCATION, PINNED, RESERVATION, MAPPING };
+enum kind { ALLOCATION, PINNED, MANAGED, RESERVATION, MAPPING };
 
 struct physical {
     struct physical *next;
@@ -33,8 +33,12 @@ struct range {
     struct fake_device *device;
     uint64_t offset; /* in the device's file */
     struct physical *physical;
-    bool access; /* the engine may touch it */
+    uint64_t access; /* bit i: device i may touch it */
 };
+
+static bool of_host(const struct range *range) {
+    return range->kind == PINNED || range->kind == MANAGED;
+}
 
 static struct range *ranges;
 static struct physical *physicals;
@@ -118,17 +122,23 @@ static uint64_t lie_about(uint64_t addr) {
 bool fake_is_pinned(const void *memory, uint64_t bytes) {
     uint64_t at = (uintptr_t)memory;
     for (struct range *range = ranges; range; range = range->next) {
-        if (range->kind == PINNED && at >= range->addr && at - range->addr < range->bytes) {
+        if (of_host(range) && at >= range->addr && at - range->addr < range->bytes) {
             return bytes <= range->bytes - (at - range->addr);
         }
     }
     return false;
 }
 
+/* Mappings are opened to devices one by one, allocations to all that a device is a peer of. */
+static bool usable_by(const struct range *range, const struct fake_device *device) {
+    return of_host(range) || range->access >> device->ordinal & 1 ||
+           (range->kind == ALLOCATION && device->peers >> range->device->ordinal & 1);
+}
+
 /* The part of one range that [addr, addr + bytes) begins with. */
 static struct range *range_touched(const struct fake_device *device, uint64_t addr) {
     for (struct range *range = ranges; range; range = range->next) {
-        bool usable = range->kind == PINNED || (range->device == device && range->access);
+        bool usable = usable_by(range, device);
         if (usable && addr >= range->addr && addr - range->addr < range->bytes) {
             return range;
         }
@@ -146,11 +156,11 @@ bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64
         uint64_t inside = addr - range->addr;
         uint64_t part = bytes < range->bytes - inside ? bytes : range->bytes - inside;
         off_t offset = (off_t)(range->offset + inside);
-        if (range->kind == PINNED) {
+        if (of_host(range)) {
             memcpy(write ? (char *)(uintptr_t)addr : at, write ? at : (char *)(uintptr_t)addr,
                    part);
-        } else if ((write ? pwrite(device->file, at, part, offset)
-                          : pread(device->file, at, part, offset)) != (ssize_t)part) {
+        } else if ((write ? pwrite(range->device->file, at, part, offset)
+                          : pread(range->device->file, at, part, offset)) != (ssize_t)part) {
             return false;
         }
         at += part;
@@ -190,7 +200,7 @@ vr_cu_result fake_cuMemAlloc(vr_cu_addr *addr, size_t bytes) {
     }
     range->device = device;
     range->offset = offset;
-    range->access = true;
+    range->access = UINT64_C(1) << device->ordinal;
     range->addr = lie_about(range->addr);
     fake.live.allocations++;
     *addr = range->addr;
@@ -200,16 +210,60 @@ vr_cu_result fake_cuMemAlloc(vr_cu_addr *addr, size_t bytes) {
 vr_cu_result fake_cuMemFree(vr_cu_addr addr) {
     FAKE_ENTER(cuMemFree, FAKE_NEEDS_SAFETY);
     struct range *range = range_at(addr, ALLOCATION);
+    range = range ? range : range_at(addr, MANAGED);
     if (!range) {
         return fake_leave(VR_CU_INVALID_VALUE);
     }
     if (fake_in_use(addr, range->bytes)) {
         fake_violation("cuMemFree under unfinished work");
     }
+    *(range->kind == MANAGED ? &fake.live.managed : &fake.live.allocations) -= 1;
     device_give(range->device, range->bytes, range->offset);
     range_end(range);
-    fake.live.allocations--;
     return fake_leave(VR_CU_SUCCESS);
+}
+
+/* -------------------------------------------------- managed memory, peers */
+
+/* It takes the device's memory and lies in the host's. */
+vr_cu_result fake_cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
+    FAKE_ENTER(cuMemAllocManaged, FAKE_NEEDS_SAFETY);
+    struct fake_device *device = fake_current_device();
+    uint64_t offset;
+    if (!bytes || flags != VR_CU_MANAGED_GLOBAL) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if (fake_thread.lie == FAKE_CUDA_NULL) {
+        *addr = 0;
+        return fake_leave(VR_CU_SUCCESS);
+    }
+    if (!device_take(device, bytes, &offset)) {
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    struct range *range = range_make(MANAGED, bytes, 4096, PROT_READ | PROT_WRITE);
+    if (!range) {
+        device_give(device, bytes, offset);
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    range->device = device;
+    range->offset = offset;
+    range->addr = lie_about(range->addr);
+    fake.live.managed++;
+    *addr = range->addr;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+bool fake_reaches(int device, uint64_t addr) {
+    return range_touched(&fake.devices[device], addr) != NULL;
+}
+
+bool fake_is_managed(uint64_t addr, uint64_t bytes) {
+    for (struct range *range = ranges; range; range = range->next) {
+        if (range->kind == MANAGED && addr >= range->addr && addr - range->addr < range->bytes) {
+            return bytes <= range->bytes - (addr - range->addr);
+        }
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------ pinned memory */
@@ -420,8 +474,10 @@ static bool whole_mappings(uint64_t addr, uint64_t bytes, void (*each)(struct ra
     return true;
 }
 
+static uint64_t allowed; /* devices that a call opens mappings to */
+
 static void allow(struct range *range) {
-    range->access = true;
+    range->access |= allowed;
 }
 
 static void unmap(struct range *range) {
@@ -433,9 +489,14 @@ static void unmap(struct range *range) {
 vr_cu_result fake_cuMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access *access,
                                  size_t count) {
     FAKE_ENTER(cuMemSetAccess, FAKE_NEEDS_CONTEXT);
-    bool good = count == 1 && access->flags == VR_CU_ACCESS_READWRITE &&
-                access->location.type == VR_CU_LOCATION_DEVICE &&
-                whole_mappings(addr, bytes, allow);
+    bool good = count > 0;
+    allowed = 0;
+    for (size_t i = 0; i < count; i++) {
+        good = good && access[i].flags == VR_CU_ACCESS_READWRITE &&
+               access[i].location.type == VR_CU_LOCATION_DEVICE;
+        allowed |= UINT64_C(1) << access[i].location.id;
+    }
+    good = good && whole_mappings(addr, bytes, allow);
     return fake_leave(good ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
 }
 

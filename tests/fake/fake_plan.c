@@ -39,6 +39,8 @@ static struct attribute_row {
     {VR_CU_ATTRIBUTE_MINOR, 61, 0, 0, "MINOR"},
     {VR_CU_ATTRIBUTE_MEMORY_OPS_V1, -1, 1, 1, "MEMORY_OPS"},
     {VR_CU_ATTRIBUTE_VMM, 89, 1, 1, "VMM"},
+    {VR_CU_ATTRIBUTE_MANAGED, 24, 1, 1, "MANAGED"},
+    {VR_CU_ATTRIBUTE_CONCURRENT_MANAGED, 9, 1, 1, "MANAGED"},
     {VR_CU_ATTRIBUTE_MEMORY_OPS, 10013, 1, 1, "MEMORY_OPS"},
 };
 
@@ -138,7 +140,9 @@ static void control_reset(void) {
     fake.captured = 0;
     fake_streams_reset();
     fake_memory_reset();
+    fake_modules_reset();
     for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
+        fake.devices[i].peers = 0;
         fake.devices[i].sticky = 0;
         fake.devices[i].retains = 0;
     }
@@ -238,7 +242,8 @@ static void control_live(struct fake_cuda_live *live) {
     pthread_mutex_lock(&fake.lock);
     *live = fake.live;
     live->total = live->allocations + live->reservations + live->physicals + live->mappings +
-                  live->pinned + live->streams + live->events + live->retains;
+                  live->pinned + live->managed + live->streams + live->events + live->retains +
+                  live->modules;
     live->device_bytes = 0;
     for (int i = 0; i < FAKE_DEVICES_MAX; i++) {
         live->device_bytes += fake.devices[i].used;
@@ -276,6 +281,13 @@ static bool control_peek(vr_cu_addr addr, void *to, size_t bytes) {
     return found;
 }
 
+static bool control_reaches(int device, vr_cu_addr addr) {
+    pthread_mutex_lock(&fake.lock);
+    bool reaches = fake_reaches(device, addr);
+    pthread_mutex_unlock(&fake.lock);
+    return reaches;
+}
+
 FAKE_API const struct fake_cuda_control *fake_cuda_control(void) {
     static struct fake_cuda_control control = {
         .reset = control_reset,
@@ -300,6 +312,7 @@ FAKE_API const struct fake_cuda_control *fake_cuda_control(void) {
         .live = control_live,
         .violations = control_violations,
         .peek = control_peek,
+        .reaches = control_reaches,
     };
     pthread_mutex_lock(&fake.lock);
     fake_stream_fill_control(&control);

@@ -49,6 +49,7 @@ struct fake_device {
     unsigned retains;
     vr_cu_result sticky; /* what every call answers once something went wrong */
     uint64_t used;       /* bytes taken */
+    uint64_t peers;      /* bit i: may use the memory of device i */
     uint64_t next;       /* where in the file the next memory goes */
     int file;
 };
@@ -130,6 +131,7 @@ void fake_violation(const char *text);
 /* Device memory, or pinned host memory, as the engine sees it: false when it may not touch it. */
 bool fake_access(struct fake_device *device, uint64_t addr, void *buffer, uint64_t bytes,
                  bool write);
+bool fake_is_managed(uint64_t addr, uint64_t bytes);
 bool fake_is_pinned(const void *memory, uint64_t bytes);
 
 /* Whether unfinished work touches the range. */
@@ -139,7 +141,10 @@ bool fake_captures_spoil(void);
 /* Forget all streams and events with their work, and all memory. */
 void fake_streams_reset(void);
 void fake_memory_reset(void);
+void fake_modules_reset(void);
 
+/* Whether a device may use memory at an address. */
+bool fake_reaches(int device, uint64_t addr);
 void fake_stream_fill_control(struct fake_cuda_control *control);
 
 #endif

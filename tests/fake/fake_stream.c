@@ -70,7 +70,59 @@ vr_cu_result fake_cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count,
     return set(to, value, 4, count, stream);
 }
 
+vr_cu_result fake_peer_copy(vr_cu_addr to, struct fake_device *from_device, vr_cu_addr from,
+                            size_t bytes, struct vr_cu_stream *stream) {
+    struct fake_op op = {.kind = COPY, .to = to, .from = from, .bytes = bytes, .peer = from_device};
+    return fake_submit(stream, &op, false);
+}
+
+vr_cu_result fake_cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context,
+                                    vr_cu_addr from, struct vr_cu_context *from_context,
+                                    size_t bytes, struct vr_cu_stream *stream) {
+    FAKE_ENTER(cuMemcpyPeerAsync, FAKE_NEEDS_CONTEXT);
+    if (to_context != fake_current_context() || !from_context->alive) {
+        return fake_leave(VR_CU_INVALID_CONTEXT);
+    }
+    return fake_peer_copy(to, from_context->device, from, bytes, stream);
+}
+
+/* Pages are where they are; what is checked is that the call is a right one, and that it is ordered. */
+vr_cu_result fake_prefetch(vr_cu_addr addr, size_t bytes, struct vr_cu_stream *stream) {
+    struct fake_op op = {.kind = NOTHING, .to = addr, .bytes = bytes};
+    return fake_is_managed(addr, bytes) ? fake_submit(stream, &op, false)
+                                        : fake_leave(VR_CU_INVALID_VALUE);
+}
+
+vr_cu_result fake_cuMemPrefetchAsync(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
+                                     unsigned flags, struct vr_cu_stream *stream) {
+    FAKE_ENTER(cuMemPrefetchAsync, FAKE_NEEDS_CONTEXT);
+    if (flags || (to.type != VR_CU_LOCATION_DEVICE && to.type != VR_CU_LOCATION_HOST) ||
+        (to.type == VR_CU_LOCATION_DEVICE && (to.id < 0 || to.id >= fake.device_count))) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    return fake_prefetch(addr, bytes, stream);
+}
+
+vr_cu_result fake_cuMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice,
+                              struct vr_cu_location location) {
+    FAKE_ENTER(cuMemAdvise, FAKE_NEEDS_CONTEXT);
+    bool good = fake_is_managed(addr, bytes) && advice >= VR_CU_ADVISE_READ_MOSTLY &&
+                advice <= VR_CU_ADVISE_PREFER_NONE &&
+                (location.type == VR_CU_LOCATION_DEVICE || location.type == VR_CU_LOCATION_HOST);
+    return fake_leave(good ? VR_CU_SUCCESS : VR_CU_INVALID_VALUE);
+}
+
 /* --------------------------------------------------------- streams by handle */
+
+vr_cu_result fake_cuStreamGetId(struct vr_cu_stream *handle, unsigned long long *id) {
+    FAKE_ENTER(cuStreamGetId, FAKE_NEEDS_CONTEXT);
+    struct vr_cu_stream *stream = fake_stream_of(handle);
+    if (!stream) {
+        return fake_leave(VR_CU_INVALID_HANDLE);
+    }
+    *id = stream->id;
+    return fake_leave(VR_CU_SUCCESS);
+}
 
 vr_cu_result fake_cuStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags,
                                              int priority) {
@@ -254,6 +306,12 @@ static int control_stream_priority(struct vr_cu_stream *stream) {
     return stream->priority;
 }
 
+static void control_stream_renew(struct vr_cu_stream *stream) {
+    pthread_mutex_lock(&fake.lock);
+    stream->id += UINT64_C(1) << 32;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 static void control_capture(struct vr_cu_stream *stream, enum vr_cu_capture_status status) {
     pthread_mutex_lock(&fake.lock);
     stream->capture = status;
@@ -285,6 +343,7 @@ void fake_stream_fill_control(struct fake_cuda_control *control) {
     control->stream_make = control_stream_make;
     control->stream_end = control_stream_end;
     control->stream_priority = control_stream_priority;
+    control->stream_renew = control_stream_renew;
     control->capture = control_capture;
     control->capture_status = control_capture_status;
     control->captured = control_captured;

@@ -61,6 +61,17 @@ const struct shim_entry shim_entries[] = {
     {"cuMemsetD8Async", {"cuMemsetD8Async", NULL}},
     {"cuMemsetD16Async", {"cuMemsetD16Async", NULL}},
     {"cuMemsetD32Async", {"cuMemsetD32Async", NULL}},
+    {"cuMemAllocManaged", {"cuMemAllocManaged", NULL}},
+    {"cuMemPrefetchAsync", {"cuMemPrefetchAsync_v2", NULL}},
+    {"cuMemAdvise", {"cuMemAdvise_v2", NULL}},
+    {"cuStreamGetId", {"cuStreamGetId", NULL}},
+    {"cuDeviceCanAccessPeer", {"cuDeviceCanAccessPeer", NULL}},
+    {"cuCtxEnablePeerAccess", {"cuCtxEnablePeerAccess", NULL}},
+    {"cuMemcpyPeerAsync", {"cuMemcpyPeerAsync", NULL}},
+    {"cuModuleLoadData", {"cuModuleLoadData", NULL}},
+    {"cuModuleUnload", {"cuModuleUnload", NULL}},
+    {"cuModuleGetFunction", {"cuModuleGetFunction", NULL}},
+    {"cuLaunchKernel", {"cuLaunchKernel", NULL}},
 };
 
 const unsigned shim_entry_count = sizeof shim_entries / sizeof shim_entries[0];
@@ -885,6 +896,187 @@ FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t cou
     }
     memcpy(&real, &address, sizeof real);
     return real(to, value, count, stream);
+}
+
+FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
+    vr_cu_result answer;
+    if (shim_strike(48, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr *, size_t, unsigned) = NULL;
+    void *address = shim_real(48, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(addr, bytes, flags);
+}
+
+FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
+    unsigned flags, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
+    unsigned flags, struct vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(49, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, size_t, struct vr_cu_location, unsigned, struct vr_cu_stream *)
+        = NULL;
+    void *address = shim_real(49, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(addr, bytes, to, flags, stream);
+}
+
+FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, struct
+    vr_cu_location location);
+FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, struct
+    vr_cu_location location) {
+    vr_cu_result answer;
+    if (shim_strike(50, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, size_t, enum vr_cu_advice, struct vr_cu_location) = NULL;
+    void *address = shim_real(50, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(addr, bytes, advice, location);
+}
+
+FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id);
+FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id) {
+    vr_cu_result answer;
+    if (shim_strike(51, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_stream *, unsigned long long *) = NULL;
+    void *address = shim_real(51, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(stream, id);
+}
+
+FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
+FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
+    vr_cu_result answer;
+    if (shim_strike(52, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(int *, vr_cu_device, vr_cu_device) = NULL;
+    void *address = shim_real(52, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(can, device, peer);
+}
+
+FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags);
+FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags) {
+    vr_cu_result answer;
+    if (shim_strike(53, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_context *, unsigned) = NULL;
+    void *address = shim_real(53, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(peer, flags);
+}
+
+FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context, vr_cu_addr
+    from, struct vr_cu_context *from_context, size_t bytes, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context, vr_cu_addr
+    from, struct vr_cu_context *from_context, size_t bytes, struct vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(54, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, struct vr_cu_context *, vr_cu_addr, struct vr_cu_context *,
+        size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(54, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, to_context, from, from_context, bytes, stream);
+}
+
+FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image);
+FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image) {
+    vr_cu_result answer;
+    if (shim_strike(55, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_module **, const void *) = NULL;
+    void *address = shim_real(55, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(module, image);
+}
+
+FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module);
+FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module) {
+    vr_cu_result answer;
+    if (shim_strike(56, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_module *) = NULL;
+    void *address = shim_real(56, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(module);
+}
+
+FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
+    *module, const char *name);
+FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
+    *module, const char *name) {
+    vr_cu_result answer;
+    if (shim_strike(57, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_function **, struct vr_cu_module *, const char *) = NULL;
+    void *address = shim_real(57, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(function, module, name);
+}
+
+FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned groups_x, unsigned
+    groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z, unsigned
+    shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra);
+FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned groups_x, unsigned
+    groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z, unsigned
+    shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
+    vr_cu_result answer;
+    if (shim_strike(58, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_function *, unsigned, unsigned, unsigned, unsigned, unsigned,
+        unsigned, unsigned, struct vr_cu_stream *, void **, void **) = NULL;
+    void *address = shim_real(58, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(function, groups_x, groups_y, groups_z, items_x, items_y, items_z, shared_bytes,
+        stream, parameters, extra);
 }
 
 /* clang-format on */

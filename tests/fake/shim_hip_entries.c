@@ -61,6 +61,16 @@ const struct shim_entry shim_entries[] = {
     {"hipMemsetD8Async", {"hipMemsetD8Async", NULL}},
     {"hipMemsetD16Async", {"hipMemsetD16Async", NULL}},
     {"hipMemsetD32Async", {"hipMemsetD32Async", NULL}},
+    {"hipMallocManaged", {"hipMallocManaged", NULL}},
+    {"hipMemPrefetchAsync", {"hipMemPrefetchAsync", NULL}},
+    {"hipMemAdvise", {"hipMemAdvise", NULL}},
+    {"hipDeviceCanAccessPeer", {"hipDeviceCanAccessPeer", NULL}},
+    {"hipDeviceEnablePeerAccess", {"hipDeviceEnablePeerAccess", NULL}},
+    {"hipMemcpyPeerAsync", {"hipMemcpyPeerAsync", NULL}},
+    {"hipModuleLoadData", {"hipModuleLoadData", NULL}},
+    {"hipModuleUnload", {"hipModuleUnload", NULL}},
+    {"hipModuleGetFunction", {"hipModuleGetFunction", NULL}},
+    {"hipModuleLaunchKernel", {"hipModuleLaunchKernel", NULL}},
 };
 
 const unsigned shim_entry_count = sizeof shim_entries / sizeof shim_entries[0];
@@ -820,6 +830,170 @@ FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t co
     }
     memcpy(&real, &address, sizeof real);
     return real(to, value, count, stream);
+}
+
+FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
+    vr_cu_result answer;
+    if (shim_strike(48, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr *, size_t, unsigned) = NULL;
+    void *address = shim_real(48, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(addr, bytes, flags);
+}
+
+FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(49, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, size_t, int, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(49, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(addr, bytes, device, stream);
+}
+
+FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, int
+    device);
+FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, int
+    device) {
+    vr_cu_result answer;
+    if (shim_strike(50, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, size_t, enum vr_cu_advice, int) = NULL;
+    void *address = shim_real(50, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(addr, bytes, advice, device);
+}
+
+FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
+FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
+    vr_cu_result answer;
+    if (shim_strike(51, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(int *, vr_cu_device, vr_cu_device) = NULL;
+    void *address = shim_real(51, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(can, device, peer);
+}
+
+FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags);
+FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags) {
+    vr_cu_result answer;
+    if (shim_strike(52, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(int, unsigned) = NULL;
+    void *address = shim_real(52, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(peer, flags);
+}
+
+FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int
+    from_device, size_t bytes, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int
+    from_device, size_t bytes, struct vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(53, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, int, vr_cu_addr, int, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(53, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, to_device, from, from_device, bytes, stream);
+}
+
+FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image);
+FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image) {
+    vr_cu_result answer;
+    if (shim_strike(54, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_module **, const void *) = NULL;
+    void *address = shim_real(54, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(module, image);
+}
+
+FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module);
+FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module) {
+    vr_cu_result answer;
+    if (shim_strike(55, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_module *) = NULL;
+    void *address = shim_real(55, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(module);
+}
+
+FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
+    *module, const char *name);
+FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
+    *module, const char *name) {
+    vr_cu_result answer;
+    if (shim_strike(56, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_function **, struct vr_cu_module *, const char *) = NULL;
+    void *address = shim_real(56, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(function, module, name);
+}
+
+FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, unsigned groups_x,
+    unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z,
+    unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra);
+FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, unsigned groups_x,
+    unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z,
+    unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
+    vr_cu_result answer;
+    if (shim_strike(57, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_function *, unsigned, unsigned, unsigned, unsigned, unsigned,
+        unsigned, unsigned, struct vr_cu_stream *, void **, void **) = NULL;
+    void *address = shim_real(57, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(function, groups_x, groups_y, groups_z, items_x, items_y, items_z, shared_bytes,
+        stream, parameters, extra);
 }
 
 /* clang-format on */

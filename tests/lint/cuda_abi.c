@@ -3,7 +3,7 @@
  * cuda_abi.c: our declarations of the CUDA driver against NVIDIA's own, by the compiler.
  *
  * Compiling this file is the test; there is nothing to run. The build does so where it finds the
- * cuda.h of CUDA 12 or newer, with its folder in the CMake variable CUDA_CROSSCHECK_INCLUDE:
+ * cuda.h of CUDA 12.2 or newer, with its folder in the CMake variable CUDA_CROSSCHECK_INCLUDE:
  *     cc -std=c11 -fsyntax-only -I src -I include -isystem ${CUDA_CROSSCHECK_INCLUDE} cuda_abi.c
  * Where no toolkit is installed the test is skipped, with that reason.
  */
@@ -13,8 +13,8 @@
 
 #include "backend/cuda/cuda_api.h"
 
-#if CUDA_VERSION < 12000
-#error "cuda_abi.c compares with CUDA 12 or newer; leave CUDA_CROSSCHECK_INCLUDE empty"
+#if CUDA_VERSION < 12020
+#error "cuda_abi.c compares with CUDA 12.2 or newer; leave CUDA_CROSSCHECK_INCLUDE empty"
 #endif
 
 /* ------------------------------------------------------------------- values */
@@ -46,6 +46,14 @@ SAME(VR_CU_MODE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
 SAME(VR_CU_GRANULARITY_MINIMUM, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 SAME(VR_CU_ALLOCATION_PINNED, CU_MEM_ALLOCATION_TYPE_PINNED);
 SAME(VR_CU_LOCATION_DEVICE, CU_MEM_LOCATION_TYPE_DEVICE);
+SAME(VR_CU_LOCATION_HOST, CU_MEM_LOCATION_TYPE_HOST);
+SAME(VR_CU_MANAGED_GLOBAL, CU_MEM_ATTACH_GLOBAL);
+SAME(VR_CU_ADVISE_READ_MOSTLY, CU_MEM_ADVISE_SET_READ_MOSTLY);
+SAME(VR_CU_ADVISE_NOT_READ_MOSTLY, CU_MEM_ADVISE_UNSET_READ_MOSTLY);
+SAME(VR_CU_ADVISE_PREFER, CU_MEM_ADVISE_SET_PREFERRED_LOCATION);
+SAME(VR_CU_ADVISE_PREFER_NONE, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION);
+SAME(VR_CU_ATTRIBUTE_MANAGED, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY);
+SAME(VR_CU_ATTRIBUTE_CONCURRENT_MANAGED, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
 SAME(VR_CU_ACCESS_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 SAME(VR_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
 SAME(VR_CU_HOST_DEVICEMAP, CU_MEMHOSTALLOC_DEVICEMAP);
@@ -95,6 +103,10 @@ FIELD(vr_cu_access, flags, CUmemAccessDesc, flags);
 #define vr_cu_context        CUctx_st
 #define vr_cu_stream         CUstream_st
 #define vr_cu_event          CUevent_st
+#define vr_cu_module         CUmod_st
+#define vr_cu_function       CUfunc_st
+#define vr_cu_location       CUmemLocation_st
+#define vr_cu_advice         CUmem_advise_enum
 #define vr_cu_uuid           CUuuid_st
 #define vr_cu_prop           CUmemAllocationProp_st
 #define vr_cu_access         CUmemAccessDesc_st

@@ -14,8 +14,11 @@ struct holdings {
     struct vr_backend backend;
     struct vr_device device;
     struct vr_queue own, adopted;
-    vram_addr addr, pinned, base;
+    vram_addr addr, pinned, managed, base;
     uint64_t handle;
+    void *kernel;
+    struct vr_device other; /* a peer, when there is a second device */
+    vram_addr other_addr;
     bool mapped;
     struct vr_cu_stream *stream; /* the program's */
     const char *step;            /* the first that failed, or NULL */
@@ -100,6 +103,59 @@ static bool map_all(struct holdings *held) {
     return step(held, "access", device->vmm->access(device, held->base, GRANULE));
 }
 
+static bool take_managed(struct holdings *held) {
+    struct vr_device *device = &held->device;
+    vram_addr out = UNTOUCHED;
+    if (!device->managed) {
+        return true;
+    }
+    vram_status status = device->managed->alloc(device, PAGE, &out);
+    return step_out(held, "managed", status, out, &held->managed) &&
+           step(held, "advise",
+                device->managed->advise(device, held->managed, PAGE, VRAM_ADVICE_PREFER_DEVICE));
+}
+
+static bool load_kernel(struct holdings *held) {
+    static const char code[] = ".version 6.0\n.visible .entry vram_check_scale(\n)\n{\n}\n";
+    const struct vram_kernel_source source = {.size = sizeof source,
+                                              .format = WORLD_FORMAT,
+                                              .code = code,
+                                              .code_bytes = sizeof code - 1,
+                                              .entry = "vram_check_scale"};
+    void *const untouched = (void *)(uintptr_t)UNTOUCHED;
+    void *out = untouched;
+    if (!held->device.kernel) {
+        return true;
+    }
+    vram_status status = held->device.kernel->load(&held->device, &source, &out);
+    assert_true((status == VRAM_OK) == (out != untouched));
+    held->kernel = status == VRAM_OK ? out : NULL;
+    return step(held, "load", status);
+}
+
+/* A second device, where there is one. */
+static bool open_other(struct holdings *held) {
+    uint32_t index = 1 - WORLD_INDEX;
+    if (held->backend.ops->count(&held->backend) < 2) {
+        return true;
+    }
+    held->other =
+        (struct vr_device){.backend = &held->backend, .index = index, .info.backend = WORLD_NAME};
+    return step(held, "describe",
+                held->backend.ops->describe(&held->backend, index, &held->other.info)) &&
+           step(held, "open", held->backend.ops->device_open(&held->other));
+}
+
+static bool enable_peer(struct holdings *held) {
+    struct vr_device *device = &held->device, *other = &held->other;
+    if (!device->peer || !other->peer) {
+        return true;
+    }
+    return step(held, "alloc", other->ops->alloc(other, GRANULE, &held->other_addr)) &&
+           (!device->peer->reachable(device, other) ||
+            step(held, "peer", device->peer->enable(device, other)));
+}
+
 /* Waits as src/device does: by the word, asking the driver now and then. */
 static vram_status wait_for(struct vr_queue *queue, uint64_t value) {
     uint64_t end = vr_os_now() + FOR_EVER;
@@ -119,6 +175,28 @@ static vram_status wait_for(struct vr_queue *queue, uint64_t value) {
 static vram_status poll_once(struct vr_queue *queue) {
     vram_status status = queue->device->queue_ops->poll(queue);
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
+}
+
+/* What not every device can do. */
+static bool work_more(struct holdings *held) {
+    struct vr_device *device = &held->device;
+    struct vr_queue *own = &held->own;
+    const uint64_t values[] = {held->addr, held->addr + 64, 3, 4};
+    const void *const arguments[] = {&values[0], &values[1], &values[2], &values[3]};
+    const size_t bytes[] = {8, 8, 8, 8};
+    const struct vram_launch launch = {.size = sizeof launch,
+                                       .groups = {1, 1, 1},
+                                       .group_size = {4, 1, 1},
+                                       .argument_count = 4,
+                                       .arguments = arguments,
+                                       .argument_bytes = bytes};
+    return (!held->managed ||
+            step(held, "prefetch", device->managed->prefetch(own, held->managed, PAGE, false))) &&
+           (!held->kernel ||
+            step(held, "launch", device->kernel->launch(own, held->kernel, &launch))) &&
+           (!held->other_addr || !held->other.peer ||
+            step(held, "peer_copy",
+                 device->peer->copy(own, held->addr, &held->other, held->other_addr, 64)));
 }
 
 static bool work_all(struct holdings *held) {
@@ -144,7 +222,9 @@ static bool work_all(struct holdings *held) {
            step(held, "copy", ops->copy(adopted, held->addr + 64, held->addr, 64)) &&
            step(held, "download", ops->download(adopted, host, held->addr, PAGE)) &&
            step(held, "signal", ops->signal(adopted, value)) &&
-           step(held, "wait", wait_for(adopted, value)) && step(held, "poll", poll_once(own));
+           step(held, "wait", wait_for(adopted, value)) && step(held, "poll", poll_once(own)) &&
+           work_more(held) && step(held, "signal", ops->signal(own, value + 1)) &&
+           step(held, "wait", wait_for(own, value + 1));
 }
 
 static bool run_open(struct holdings *held) {
@@ -157,11 +237,12 @@ static bool run_open(struct holdings *held) {
         .backend = &held->backend, .index = WORLD_INDEX, .info.backend = WORLD_NAME};
     return step(held, "describe",
                 held->backend.ops->describe(&held->backend, WORLD_INDEX, &device->info)) &&
-           step(held, "open", held->backend.ops->device_open(device));
+           step(held, "open", held->backend.ops->device_open(device)) && open_other(held);
 }
 
 static bool run_rest(struct holdings *held) {
-    return take_all(held) && map_all(held) && work_all(held);
+    return take_all(held) && map_all(held) && take_managed(held) && load_kernel(held) &&
+           enable_peer(held) && work_all(held);
 }
 
 /* ------------------------------------------------------------------ release */
@@ -212,14 +293,27 @@ static void release_all(struct holdings *held) {
     if (held->pinned && step(held, "unpin", device->pinned->free(device, held->pinned, PAGE))) {
         held->pinned = 0;
     }
+    if (held->managed && step(held, "free", device->managed->free(device, held->managed, PAGE))) {
+        held->managed = 0;
+    }
     if (held->addr && step(held, "free", device->ops->free(device, held->addr, GRANULE))) {
         held->addr = 0;
     }
-    assert_true(!lost || (!held->addr && !held->pinned && !held->base && !held->handle));
+    assert_true(!lost ||
+                (!held->addr && !held->managed && !held->pinned && !held->base && !held->handle));
 }
 
 static void close_all(struct holdings *held) {
     uint64_t struck = fake->struck();
+    if (held->kernel) {
+        held->device.kernel->unload(&held->device, held->kernel);
+    }
+    if (held->other_addr) {
+        (void)held->other.ops->free(&held->other, held->other_addr, GRANULE);
+    }
+    if (held->other.impl) {
+        close_device(&held->other);
+    }
     if (held->device.impl) {
         close_device(&held->device);
     }

@@ -30,6 +30,7 @@
 #define WORLD_TABLE   "fake/table_hip.h"
 #define WORLD_ENTRIES hip_entries
 #define WORLD_DIALECT vr_hip_dialect
+#define WORLD_FORMAT  VRAM_KERNEL_HSACO
 #define WORLD_INDEX   1    /* not the device that is current at first */
 #define WORLD_TRIES   true /* opening a device tries what it promises */
 #else
@@ -40,6 +41,7 @@
 #define WORLD_TABLE   "fake/table_cuda.h"
 #define WORLD_ENTRIES cuda_entries
 #define WORLD_DIALECT vr_cuda_dialect
+#define WORLD_FORMAT  VRAM_KERNEL_PTX
 #define WORLD_INDEX   0
 #define WORLD_TRIES   false
 #endif

@@ -239,6 +239,27 @@ static void work_behind_the_last_signal_counts_everywhere(void **state) {
     give_memory(device, addr, GRANULE);
 }
 
+/* A program that destroys its stream too early, and makes another that gets the same handle. */
+static void a_handle_used_again_is_another_stream(void **state) {
+    struct world *world = *state;
+    const struct vr_queue_ops *ops = world->device.queue_ops;
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    struct vr_queue queue, other;
+    assert_int_equal(adopt(&world->device, stream, &queue), VRAM_OK);
+    make_queue(&world->device, &other);
+    settle(&queue);
+    settle(&other);
+    fake->stream_renew(stream);
+    uint64_t value = word_of(&queue) + 1, marked = fake->calls("cuStreamWriteValue64");
+    assert_int_equal(ops->signal(&queue, value), VRAM_ERR_STALE);
+    assert_cuda_error(VRAM_ERR_STALE, "cuStreamWriteValue64", 0);
+    assert_int_equal(ops->after(&queue, &other, word_of(&other)), VRAM_ERR_STALE);
+    assert_int_equal(fake->calls("cuStreamWriteValue64"), marked);
+    end_queue(&queue);
+    end_queue(&other);
+    fake->stream_end(stream);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(captures_are_left_alone),
@@ -249,6 +270,7 @@ int main(void) {
         HERE(the_per_thread_stream_belongs_to_its_thread),
         HERE(ended_threads_are_not_mistaken_for_others),
         HERE(work_behind_the_last_signal_counts_everywhere),
+        HERE(a_handle_used_again_is_another_stream),
     };
     return cmocka_run_group_tests_name("cuda_adopt", tests, NULL, NULL);
 }

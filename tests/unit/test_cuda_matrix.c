@@ -36,7 +36,7 @@ enum { MANNERS = sizeof manners / sizeof manners[0] };
 
 static void set_up(const struct manner *manner) {
     fake->reset();
-    fake->devices(WORLD_INDEX + 1);
+    fake->devices(2);
     if (manner->no_memory_ops) {
         fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS, 0);
         fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS_V1, 0);
@@ -78,6 +78,13 @@ static bool may_pass(const struct driver_entry *entry, int code) {
         {"cuDeviceGetPCIBusId", 0},
         {"cuDeviceGetUuid", 0},
         {"cuDeviceTotalMem", 0},
+        {"cuDeviceCanAccessPeer", 0},
+        {"cuCtxEnablePeerAccess", VR_CU_PEER_ACCESS_ALREADY_ENABLED},
+        {"hipDeviceEnablePeerAccess", VR_CU_PEER_ACCESS_ALREADY_ENABLED},
+        {"cuMemPrefetchAsync", VR_CU_NOT_SUPPORTED},
+        {"hipMemPrefetchAsync", VR_CU_NOT_SUPPORTED},
+        {"cuMemAdvise", VR_CU_NOT_SUPPORTED},
+        {"hipMemAdvise", VR_CU_NOT_SUPPORTED},
         {"cuMemGetAllocationGranularity", 0},
         {"cuThreadExchangeStreamCaptureMode", 0},
         {"cuCtxPopCurrent", 0},
@@ -89,6 +96,9 @@ static bool may_pass(const struct driver_entry *entry, int code) {
         {"hipGetLastError", 0},
         {"cuStreamWaitValue64", VR_CU_NOT_SUPPORTED},
     };
+    if (WORLD_TRIES && same(entry->twin, "cuDeviceGetAttribute")) {
+        return true; /* HIP is asked nothing that has to be known */
+    }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (same(rows[i].name, entry->twin) && (!rows[i].code || rows[i].code == code)) {
             return true;
@@ -143,10 +153,10 @@ static uint64_t end_all(struct holdings *held) {
         release_all(held);
     }
     uint64_t struck = fake->struck();
-    if (held->addr || held->pinned || held->base || held->handle) {
+    if (held->addr || held->pinned || held->managed || held->base || held->handle) {
         fake->refuse(NULL, 0, 0, false);
         release_all(held);
-        assert_true(!held->addr && !held->pinned && !held->base && !held->handle);
+        assert_true(!held->addr && !held->pinned && !held->managed && !held->base && !held->handle);
         close_all(held);
         return struck;
     }

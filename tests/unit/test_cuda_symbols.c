@@ -82,6 +82,9 @@ static void assert_without(const struct vram_device_info *info, const struct dri
     assert_int_equal(!(info->caps & VRAM_CAP_VMM), of_vmm);
     assert_true(info->caps_known & VRAM_CAP_VMM);
     assert_int_equal(info->vmm_granule.known, !of_vmm);
+    assert_int_equal(!(info->caps & VRAM_CAP_MANAGED), strcmp(entry->without, "managed") == 0);
+    assert_int_equal(!(info->caps & VRAM_CAP_KERNELS), strcmp(entry->without, "kernels") == 0);
+    assert_int_equal(!(info->caps & VRAM_CAP_PEERS), strcmp(entry->without, "peers") == 0);
     assert_int_equal(info->uuid_known, strcmp(entry->twin, "cuDeviceGetUuid") != 0);
     assert_int_equal(info->pci_known, strcmp(entry->twin, "cuDeviceGetPCIBusId") != 0);
 }
@@ -93,6 +96,7 @@ static void use_variant(const struct driver_entry *entry, const char *path, bool
     struct vram_device_info info = {.size = sizeof info};
     fake = fake_open(path);
     fake->reset();
+    fake->devices(2);
     assert_int_equal(start_with(path, &backend), VRAM_OK);
     assert_int_equal(backend.ops->describe(&backend, 0, &info), VRAM_OK);
     if (without) {

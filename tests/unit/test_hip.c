@@ -59,6 +59,7 @@ static void the_current_device_is_left_alone(void **state) {
     set_device_fn *set_device = NULL;
     void *found = symbol("hipSetDevice");
     memcpy(&set_device, &found, sizeof set_device);
+    close_device(&world->device);
     fake->devices(2);
     world->backend.ops->stop(&world->backend);
     start_backend(&world->backend);

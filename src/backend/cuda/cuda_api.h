@@ -27,16 +27,18 @@ typedef int vr_cu_device;                /* CUdevice, an ordinal */
 typedef unsigned long long vr_cu_addr;   /* CUdeviceptr */
 typedef unsigned long long vr_cu_memory; /* CUmemGenericAllocationHandle */
 
-struct vr_cu_context; /* CUcontext points to it */
-struct vr_cu_stream;  /* CUstream points to it */
-struct vr_cu_event;   /* CUevent points to it */
+struct vr_cu_context;  /* CUcontext points to it */
+struct vr_cu_stream;   /* CUstream points to it */
+struct vr_cu_event;    /* CUevent points to it */
+struct vr_cu_module;   /* CUmodule points to it */
+struct vr_cu_function; /* CUfunction points to it */
 
 struct vr_cu_uuid {
     char bytes[16];
 };
 
 struct vr_cu_location {
-    int type; /* VR_CU_LOCATION_DEVICE */
+    int type; /* VR_CU_LOCATION_DEVICE or _HOST */
     int id;   /* the device's ordinal */
 };
 
@@ -72,6 +74,8 @@ enum vr_cu_attribute {
     VR_CU_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
     VR_CU_ATTRIBUTE_MAJOR = 75,
     VR_CU_ATTRIBUTE_MINOR = 76,
+    VR_CU_ATTRIBUTE_MANAGED = 83,
+    VR_CU_ATTRIBUTE_CONCURRENT_MANAGED = 89,
     VR_CU_ATTRIBUTE_MEMORY_OPS_V1 = 93, /* 64-bit stream memory operations, drivers before 11.7 */
     VR_CU_ATTRIBUTE_VMM = 102,
     VR_CU_ATTRIBUTE_MEMORY_OPS = 122 /* the same, since 11.7 */
@@ -89,11 +93,20 @@ enum vr_cu_capture_mode {
     VR_CU_MODE_RELAXED = 2
 };
 
+enum vr_cu_advice {
+    VR_CU_ADVISE_READ_MOSTLY = 1,
+    VR_CU_ADVISE_NOT_READ_MOSTLY = 2,
+    VR_CU_ADVISE_PREFER = 3,
+    VR_CU_ADVISE_PREFER_NONE = 4
+};
+
 enum vr_cu_granularity { VR_CU_GRANULARITY_MINIMUM = 0 };
 
 enum {
     VR_CU_ALLOCATION_PINNED = 1,
     VR_CU_LOCATION_DEVICE = 1,
+    VR_CU_LOCATION_HOST = 2,
+    VR_CU_MANAGED_GLOBAL = 1, /* any stream on any device may use it */
     VR_CU_ACCESS_READWRITE = 3,
     VR_CU_HOST_PORTABLE = 1,
     VR_CU_HOST_DEVICEMAP = 2,

@@ -188,6 +188,44 @@ static void describe_vmm(const struct vr_cuda_api *api, vr_cu_device device,
     info->vmm_granule = (vram_value){granule, true};
 }
 
+/* Memory that migrates is offered only where both sides may use it at the same time. */
+static void describe_managed(const struct vr_cuda_api *api, vr_cu_device device,
+                             struct vram_device_info *info) {
+    int managed = 0, concurrent = 0;
+    if (!api->cuMemAllocManaged) {
+        return;
+    }
+    if (!ask(api, VR_CUDA_FACT_MANAGED, device, &managed) ||
+        !ask(api, VR_CUDA_FACT_CONCURRENT_MANAGED, device, &concurrent)) {
+        info->caps_known &= ~(uint32_t)VRAM_CAP_MANAGED;
+    } else if (managed && concurrent) {
+        info->caps |= VRAM_CAP_MANAGED;
+    }
+}
+
+/* A device has peers when it can use the memory of any other one. */
+static void describe_peers(const struct vr_cuda *cuda, vr_cu_device device,
+                           struct vram_device_info *info) {
+    if (!cuda->api.cuDeviceCanAccessPeer || !cuda->api.dialect->has_peer_calls(&cuda->api)) {
+        return;
+    }
+    for (uint32_t i = 0; i < cuda->device_count; i++) {
+        vr_cu_device other = (vr_cu_device)i; /* devices are ordinals */
+        int can = 0;
+        if (other != device &&
+            cuda->api.cuDeviceCanAccessPeer(&can, device, other) == VR_CU_SUCCESS && can) {
+            info->caps |= VRAM_CAP_PEERS;
+        }
+    }
+}
+
+static void describe_kernels(const struct vr_cuda_api *api, struct vram_device_info *info) {
+    if (api->cuModuleLoadData && api->cuModuleUnload && api->cuModuleGetFunction &&
+        api->cuLaunchKernel) {
+        info->caps |= VRAM_CAP_KERNELS;
+    }
+}
+
 #define CAP_BIT(NAME, bit, name, text) | VRAM_CAP_##NAME
 enum { ALL_CAPS = 0 VRAM_CAP_MAP(CAP_BIT) };
 #undef CAP_BIT
@@ -245,5 +283,8 @@ vram_status vr_cuda_describe(struct vr_backend *backend, uint32_t index,
     describe_architecture(api, device, info);
     describe_identity(api, device, info);
     describe_vmm(api, device, info);
+    describe_managed(api, device, info);
+    describe_peers(cuda, device, info);
+    describe_kernels(api, info);
     return VRAM_OK;
 }

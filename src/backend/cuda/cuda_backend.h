@@ -11,6 +11,9 @@
  *   cuda_vmm.c      addresses without memory, memory without addresses
  *   cuda_queue.c    streams: copies, fills, signals, waits
  *   cuda_word.c     the words that streams write to
+ *   cuda_managed.c  memory that migrates
+ *   cuda_peer.c     devices that use each other's memory
+ *   cuda_kernel.c   code, loaded and launched
  *   ../hip          AMD's dialect, and trials of what its drivers promise
  */
 #ifndef VR_CUDA_BACKEND_H
@@ -42,6 +45,8 @@ enum vr_cuda_fact {
     VR_CUDA_FACT_MEMORY_OPS, /* 64-bit memory operations of streams */
     VR_CUDA_FACT_MEMORY_OPS_EARLIER,
     VR_CUDA_FACT_VMM,
+    VR_CUDA_FACT_MANAGED,
+    VR_CUDA_FACT_CONCURRENT_MANAGED,
     VR_CUDA_FACT_COUNT
 };
 
@@ -64,6 +69,8 @@ struct vr_cuda_dialect {
     const char *architecture;      /* format of major and minor; NULL: they do not name it */
     uint64_t granule;    /* device memory is taken in multiples of it; the driver aligns to it */
     unsigned word_flags; /* how memory for words is asked for */
+    enum vram_kernel_format kernel_format; /* the code it runs */
+    const char *kernel_format_name;
     enum vr_cu_call wait_call; /* the entry behind wait_value */
 
     /* Writes the version for people, or says that it is too old. */
@@ -79,6 +86,22 @@ struct vr_cuda_dialect {
     /* Has the stream wait until *addr >= value. */
     vr_cu_result (*wait_value)(const struct vr_cuda_api *api, struct vr_cu_stream *stream,
                                vr_cu_addr addr, uint64_t value);
+    /* Has the stream move managed memory. VR_CU_NOT_SUPPORTED where there is no such call. */
+    vr_cu_result (*prefetch)(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                             vr_cu_addr addr, size_t bytes, bool to_host);
+    enum vr_cu_call prefetch_call;
+    vr_cu_result (*advise)(const struct vr_cuda_device *device, vr_cu_addr addr, size_t bytes,
+                           enum vr_cu_advice advice, bool host);
+    enum vr_cu_call advise_call;
+    /* Lets the device, which is current, use the peer's memory; copies from there. */
+    bool (*has_peer_calls)(const struct vr_cuda_api *api);
+    vr_cu_result (*peer_enable)(const struct vr_cuda_device *device,
+                                const struct vr_cuda_device *peer);
+    enum vr_cu_call peer_call;
+    vr_cu_result (*peer_copy)(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                              vr_cu_addr to, const struct vr_cuda_device *peer, vr_cu_addr from,
+                              size_t bytes);
+    enum vr_cu_call peer_copy_call;
     /* Tries, on a device just opened, what the driver cannot be trusted with, and takes away the
        capabilities that do not hold; NULL where all is believed. */
     vram_status (*trial)(struct vr_device *device);
@@ -103,6 +126,19 @@ struct vr_cuda_words {
     struct vr_cuda_page *pages; /* newest first */
 };
 
+#define VR_CUDA_PEERS_MAX 64
+
+struct vr_cuda_mapping;
+
+/* Who else uses a device's memory, and which of its mappings are to be opened to them; cuda_peer.c. */
+struct vr_cuda_peers {
+    bool possible;                    /* the rest is not kept otherwise */
+    struct vr_mutex lock;             /* guards what follows, never a driver call */
+    uint64_t readers;                 /* bit i: device i uses this one's memory */
+    struct vr_cuda_mapping *mappings; /* by address */
+    size_t mapping_count, mapping_room;
+};
+
 /* vr_device.impl */
 struct vr_cuda_device {
     const struct vr_cuda_api *api;
@@ -111,12 +147,14 @@ struct vr_cuda_device {
     vr_atomic_bool memory_ops;     /* streams can write 64-bit words themselves ... */
     vr_atomic_bool stream_waits;   /* ... and await them */
     struct vr_cuda_words words;
+    struct vr_cuda_peers peers;
 };
 
 /* vr_queue.impl */
 struct vr_cuda_queue {
     struct vr_cu_stream *stream;
     uint64_t thread;         /* number of the only thread that may submit; 0: any may */
+    unsigned long long id;   /* the driver's, never used again; 0 where it tells none */
     vr_atomic_u64 signalled; /* highest value that any signal was asked to write */
 };
 
@@ -176,6 +214,23 @@ void vr_cuda_word_give(struct vr_cuda_device *device, vr_atomic_u64 *word);
 vram_status vr_cuda_word_write(struct vr_cuda_device *device, struct vr_cu_stream *stream,
                                vr_atomic_u64 *word, uint64_t value);
 
+/* -------------------------------------------------------------------- peers */
+
+void vr_cuda_peers_init(struct vr_cuda_device *device, bool possible);
+void vr_cuda_peers_end(struct vr_cuda_device *device);
+/* Lists a mapping that is about to be usable, and forgets all in a range. */
+vram_status vr_cuda_mapping_add(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes);
+void vr_cuda_mapping_remove(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes);
+/* The device itself and all that use its memory; how many. */
+size_t vr_cuda_readers(struct vr_cuda_device *device, struct vr_cu_access *access, size_t room);
+
+/* ------------------------------------------------------------------ streams */
+
+/* Makes the context current for a submission; the caller owes vr_cuda_leave on VRAM_OK. */
+vram_status vr_cuda_submit_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
+                                 enum vr_cu_call call);
+struct vr_cu_stream *vr_cuda_stream(const struct vr_queue *queue);
+
 /* ------------------------------------------------------------------- tables */
 
 /* The operations of a backend, for both dialects. */
@@ -186,5 +241,9 @@ vr_backend_describe_fn vr_cuda_describe;
 vr_device_open_fn vr_cuda_device_open;
 extern const struct vr_queue_ops vr_cuda_queue_ops;
 extern const struct vr_vmm_ops vr_cuda_vmm_ops;
+extern const struct vr_managed_ops vr_cuda_managed_ops;
+extern const struct vr_peer_ops vr_cuda_peer_ops;
+extern const struct vr_kernel_ops vr_cuda_kernel_ops;
+vr_memory_free_fn vr_cuda_memory_free; /* of managed memory, too */
 
 #endif

@@ -85,7 +85,7 @@ static vram_status memory_alloc(struct vr_device *device, uint64_t bytes, vram_a
     return status;
 }
 
-static vram_status memory_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+vram_status vr_cuda_memory_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_cuda_device *cuda = device->impl;
     struct vr_cuda_scope scope;
     (void)bytes;
@@ -204,6 +204,7 @@ static void device_close(struct vr_device *device) {
         cuda->api->dialect->release(cuda);
         vr_error_restore(&before);
     }
+    vr_cuda_peers_end(cuda);
     vr_mem_free(cuda);
     device->impl = NULL;
 }
@@ -212,7 +213,7 @@ static const struct vr_device_ops device_ops = {
     .close = device_close,
     .memory_info = memory_info,
     .alloc = memory_alloc,
-    .free = memory_free,
+    .free = vr_cuda_memory_free,
 };
 
 static const struct vr_pinned_ops pinned_ops = {.alloc = pinned_alloc, .free = pinned_free};
@@ -253,7 +254,12 @@ vram_status vr_cuda_device_open(struct vr_device *device) {
     device->ops = &device_ops;
     device->queue_ops = &vr_cuda_queue_ops;
     device->pinned = &pinned_ops;
-    device->vmm = device->info.caps & VRAM_CAP_VMM ? &vr_cuda_vmm_ops : NULL;
+    uint32_t caps = device->info.caps;
+    device->vmm = caps & VRAM_CAP_VMM ? &vr_cuda_vmm_ops : NULL;
+    device->managed = caps & VRAM_CAP_MANAGED ? &vr_cuda_managed_ops : NULL;
+    device->peer = caps & VRAM_CAP_PEERS ? &vr_cuda_peer_ops : NULL;
+    device->kernel = caps & VRAM_CAP_KERNELS ? &vr_cuda_kernel_ops : NULL;
+    vr_cuda_peers_init(cuda, caps & VRAM_CAP_PEERS);
     status = dialect->trial ? dialect->trial(device) : VRAM_OK;
     if (status != VRAM_OK) {
         vr_store(&device->lost, status == VRAM_ERR_DEVICE_LOST, VR_RELEASE);

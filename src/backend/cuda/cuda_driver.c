@@ -40,21 +40,34 @@ static const struct vr_cuda_row rows[] = {
      "see what nvidia-smi shows and what CUDA_VISIBLE_DEVICES hides"},
     {VR_CU_INVALID_DEVICE, VR_CU_INVALID_DEVICE, VRAM_ERR_INVALID, NULL},
     {VR_CU_NOT_LICENSED, VR_CU_NOT_LICENSED, VRAM_ERR_NO_DEVICE, NULL},
+    {VR_CU_INVALID_IMAGE, VR_CU_INVALID_IMAGE, VRAM_ERR_INVALID, "the code cannot be read"},
     {VR_CU_INVALID_CONTEXT, VR_CU_INVALID_CONTEXT, VRAM_ERR_INVALID, NULL},
     {VR_CU_ALREADY_MAPPED, VR_CU_ALREADY_MAPPED, VRAM_ERR_BUSY, NULL},
+    {VR_CU_NO_BINARY_FOR_GPU, VR_CU_NO_BINARY_FOR_GPU, VRAM_ERR_UNSUPPORTED,
+     "the code was made for another GPU"},
     {VR_CU_NOT_MAPPED, VR_CU_NOT_MAPPED, VRAM_ERR_INVALID, NULL},
     {VR_CU_ECC_UNCORRECTABLE, VR_CU_ECC_UNCORRECTABLE, VRAM_ERR_DEVICE_LOST,
      "the device's memory has failed"},
     {VR_CU_PEER_UNSUPPORTED, VR_CU_PEER_UNSUPPORTED, VRAM_ERR_UNSUPPORTED, NULL},
+    {VR_CU_INVALID_PTX, VR_CU_INVALID_PTX, VRAM_ERR_INVALID, "the PTX does not compile"},
+    {VR_CU_JIT_COMPILER_NOT_FOUND, VR_CU_JIT_COMPILER_NOT_FOUND, VRAM_ERR_UNSUPPORTED,
+     "the driver's compiler, libnvidia-ptxjitcompiler, is not installed"},
+    {VR_CU_UNSUPPORTED_PTX_VERSION, VR_CU_UNSUPPORTED_PTX_VERSION, VRAM_ERR_UNSUPPORTED,
+     "the PTX is newer than the driver: update the NVIDIA driver"},
     {VR_CU_NVLINK_UNCORRECTABLE, VR_CU_NVLINK_UNCORRECTABLE, VRAM_ERR_DEVICE_LOST,
      "the link between devices has failed"},
     {VR_CU_CONTAINED, VR_CU_CONTAINED, VRAM_ERR_DEVICE_LOST, RESTART},
     {VR_CU_OPERATING_SYSTEM, VR_CU_OPERATING_SYSTEM, VRAM_ERR_IO,
      "see that /dev/nvidia* exist and may be opened"},
     {VR_CU_INVALID_HANDLE, VR_CU_ILLEGAL_STATE, VRAM_ERR_INVALID, NULL},
+    {VR_CU_NOT_FOUND, VR_CU_NOT_FOUND, VRAM_ERR_INVALID, "the code has no such entry"},
     {VR_CU_NOT_READY, VR_CU_NOT_READY, VRAM_ERR_NOT_READY, NULL},
     {VR_CU_ILLEGAL_ADDRESS, VR_CU_ILLEGAL_ADDRESS, VRAM_ERR_DEVICE_LOST, RESTART},
+    {VR_CU_LAUNCH_OUT_OF_RESOURCES, VR_CU_LAUNCH_OUT_OF_RESOURCES, VRAM_ERR_INVALID,
+     "a group of this size needs more than the device has"},
     {VR_CU_LAUNCH_TIMEOUT, VR_CU_LAUNCH_TIMEOUT, VRAM_ERR_DEVICE_LOST, RESTART},
+    {VR_CU_TOO_MANY_PEERS, VR_CU_TOO_MANY_PEERS, VRAM_ERR_UNSUPPORTED,
+     "the device has as many peers as it can have"},
     {VR_CU_CONTEXT_DESTROYED, VR_CU_CONTEXT_DESTROYED, VRAM_ERR_DEVICE_LOST,
      "the program reset the device, as cudaDeviceReset does"},
     {VR_CU_ASSERT, VR_CU_ASSERT, VRAM_ERR_DEVICE_LOST, RESTART},
@@ -161,6 +174,40 @@ static vr_cu_result wait_value(const struct vr_cuda_api *api, struct vr_cu_strea
                                     : VR_CU_NOT_SUPPORTED;
 }
 
+/* ------------------------------------------------------------ other devices */
+
+static vr_cu_result prefetch(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                             vr_cu_addr addr, size_t bytes, bool to_host) {
+    const struct vr_cu_location to = {to_host ? VR_CU_LOCATION_HOST : VR_CU_LOCATION_DEVICE,
+                                      to_host ? 0 : device->ordinal};
+    return device->api->cuMemPrefetchAsync
+               ? device->api->cuMemPrefetchAsync(addr, bytes, to, 0, stream)
+               : VR_CU_NOT_SUPPORTED;
+}
+
+static vr_cu_result advise(const struct vr_cuda_device *device, vr_cu_addr addr, size_t bytes,
+                           enum vr_cu_advice advice, bool host) {
+    const struct vr_cu_location place = {host ? VR_CU_LOCATION_HOST : VR_CU_LOCATION_DEVICE,
+                                         host ? 0 : device->ordinal};
+    return device->api->cuMemAdvise ? device->api->cuMemAdvise(addr, bytes, advice, place)
+                                    : VR_CU_NOT_SUPPORTED;
+}
+
+static bool has_peer_calls(const struct vr_cuda_api *api) {
+    return api->cuCtxEnablePeerAccess && api->cuMemcpyPeerAsync;
+}
+
+static vr_cu_result peer_enable(const struct vr_cuda_device *device,
+                                const struct vr_cuda_device *peer) {
+    return device->api->cuCtxEnablePeerAccess(peer->context, 0);
+}
+
+static vr_cu_result peer_copy(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                              vr_cu_addr to, const struct vr_cuda_device *peer, vr_cu_addr from,
+                              size_t bytes) {
+    return device->api->cuMemcpyPeerAsync(to, device->context, from, peer->context, bytes, stream);
+}
+
 /* ------------------------------------------------------------------ backend */
 
 const struct vr_cuda_dialect vr_cuda_dialect = {
@@ -180,7 +227,9 @@ const struct vr_cuda_dialect vr_cuda_dialect = {
               [VR_CUDA_FACT_MINOR] = VR_CU_ATTRIBUTE_MINOR,
               [VR_CUDA_FACT_MEMORY_OPS] = VR_CU_ATTRIBUTE_MEMORY_OPS,
               [VR_CUDA_FACT_MEMORY_OPS_EARLIER] = VR_CU_ATTRIBUTE_MEMORY_OPS_V1,
-              [VR_CUDA_FACT_VMM] = VR_CU_ATTRIBUTE_VMM},
+              [VR_CUDA_FACT_VMM] = VR_CU_ATTRIBUTE_VMM,
+              [VR_CUDA_FACT_MANAGED] = VR_CU_ATTRIBUTE_MANAGED,
+              [VR_CUDA_FACT_CONCURRENT_MANAGED] = VR_CU_ATTRIBUTE_CONCURRENT_MANAGED},
     .architecture = "sm_%d%d",
     .granule = GRANULE,
     .word_flags = VR_CU_HOST_PORTABLE | VR_CU_HOST_DEVICEMAP,
@@ -192,6 +241,17 @@ const struct vr_cuda_dialect vr_cuda_dialect = {
     .leave = leave,
     .stream_home = stream_home,
     .wait_value = wait_value,
+    .kernel_format = VRAM_KERNEL_PTX,
+    .kernel_format_name = "VRAM_KERNEL_PTX",
+    .prefetch = prefetch,
+    .prefetch_call = VR_CU_CALL_cuMemPrefetchAsync,
+    .advise = advise,
+    .advise_call = VR_CU_CALL_cuMemAdvise,
+    .has_peer_calls = has_peer_calls,
+    .peer_enable = peer_enable,
+    .peer_call = VR_CU_CALL_cuCtxEnablePeerAccess,
+    .peer_copy = peer_copy,
+    .peer_copy_call = VR_CU_CALL_cuMemcpyPeerAsync,
 };
 
 static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {

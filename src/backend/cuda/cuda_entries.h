@@ -22,21 +22,33 @@
     X(NO_DEVICE, 100, CUDA_ERROR_NO_DEVICE)                                                        \
     X(INVALID_DEVICE, 101, CUDA_ERROR_INVALID_DEVICE)                                              \
     X(NOT_LICENSED, 102, CUDA_ERROR_DEVICE_NOT_LICENSED)                                           \
+    X(INVALID_IMAGE, 200, CUDA_ERROR_INVALID_IMAGE)                                                \
     X(INVALID_CONTEXT, 201, CUDA_ERROR_INVALID_CONTEXT)                                            \
     X(ALREADY_MAPPED, 208, CUDA_ERROR_ALREADY_MAPPED)                                              \
+    X(NO_BINARY_FOR_GPU, 209, CUDA_ERROR_NO_BINARY_FOR_GPU)                                        \
     X(NOT_MAPPED, 211, CUDA_ERROR_NOT_MAPPED)                                                      \
     X(ECC_UNCORRECTABLE, 214, CUDA_ERROR_ECC_UNCORRECTABLE)                                        \
     X(PEER_UNSUPPORTED, 217, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED)                                   \
+    X(INVALID_PTX, 218, CUDA_ERROR_INVALID_PTX)                                                    \
     X(NVLINK_UNCORRECTABLE, 220, CUDA_ERROR_NVLINK_UNCORRECTABLE)                                  \
+    X(JIT_COMPILER_NOT_FOUND, 221, CUDA_ERROR_JIT_COMPILER_NOT_FOUND)                              \
+    X(UNSUPPORTED_PTX_VERSION, 222, CUDA_ERROR_UNSUPPORTED_PTX_VERSION)                            \
     X(CONTAINED, 226, CUDA_ERROR_CONTAINED)                                                        \
+    X(SHARED_OBJECT_SYMBOL_NOT_FOUND, 302, CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND)              \
+    X(SHARED_OBJECT_INIT_FAILED, 303, CUDA_ERROR_SHARED_OBJECT_INIT_FAILED)                        \
     X(OPERATING_SYSTEM, 304, CUDA_ERROR_OPERATING_SYSTEM)                                          \
     X(INVALID_HANDLE, 400, CUDA_ERROR_INVALID_HANDLE)                                              \
     X(ILLEGAL_STATE, 401, CUDA_ERROR_ILLEGAL_STATE)                                                \
+    X(NOT_FOUND, 500, CUDA_ERROR_NOT_FOUND)                                                        \
     X(NOT_READY, 600, CUDA_ERROR_NOT_READY)                                                        \
     X(ILLEGAL_ADDRESS, 700, CUDA_ERROR_ILLEGAL_ADDRESS)                                            \
+    X(LAUNCH_OUT_OF_RESOURCES, 701, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)                            \
     X(LAUNCH_TIMEOUT, 702, CUDA_ERROR_LAUNCH_TIMEOUT)                                              \
+    X(LAUNCH_INCOMPATIBLE_TEXTURING, 703, CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING)                \
+    X(PEER_ACCESS_ALREADY_ENABLED, 704, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)                    \
     X(CONTEXT_DESTROYED, 709, CUDA_ERROR_CONTEXT_IS_DESTROYED)                                     \
     X(ASSERT, 710, CUDA_ERROR_ASSERT)                                                              \
+    X(TOO_MANY_PEERS, 711, CUDA_ERROR_TOO_MANY_PEERS)                                              \
     X(HARDWARE_STACK, 714, CUDA_ERROR_HARDWARE_STACK_ERROR)                                        \
     X(ILLEGAL_INSTRUCTION, 715, CUDA_ERROR_ILLEGAL_INSTRUCTION)                                    \
     X(MISALIGNED_ADDRESS, 716, CUDA_ERROR_MISALIGNED_ADDRESS)                                      \
@@ -139,7 +151,31 @@
     X(cuMemsetD16Async, cuMemsetD16Async, NULL, VR_CU_REQUIRED, (vr_cu_addr to, unsigned short     \
       value, size_t count, struct vr_cu_stream *stream))                                           \
     X(cuMemsetD32Async, cuMemsetD32Async, NULL, VR_CU_REQUIRED, (vr_cu_addr to, unsigned value,    \
-      size_t count, struct vr_cu_stream *stream))
+      size_t count, struct vr_cu_stream *stream))                                                  \
+    X(cuMemAllocManaged, cuMemAllocManaged, NULL, VR_CU_OPTIONAL, (vr_cu_addr *addr, size_t bytes, \
+      unsigned flags))                                                                             \
+    X(cuMemPrefetchAsync, cuMemPrefetchAsync_v2, NULL, VR_CU_OPTIONAL, (vr_cu_addr addr, size_t    \
+      bytes, struct vr_cu_location to, unsigned flags, struct vr_cu_stream *stream))               \
+    X(cuMemAdvise, cuMemAdvise_v2, NULL, VR_CU_OPTIONAL, (vr_cu_addr addr, size_t bytes, enum      \
+      vr_cu_advice advice, struct vr_cu_location location))                                        \
+    X(cuStreamGetId, cuStreamGetId, NULL, VR_CU_OPTIONAL, (struct vr_cu_stream *stream, unsigned   \
+      long long *id))                                                                              \
+    X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, NULL, VR_CU_OPTIONAL, (int *can, vr_cu_device  \
+      device, vr_cu_device peer))                                                                  \
+    X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, NULL, VR_CU_OPTIONAL, (struct vr_cu_context    \
+      *peer, unsigned flags))                                                                      \
+    X(cuMemcpyPeerAsync, cuMemcpyPeerAsync, NULL, VR_CU_OPTIONAL, (vr_cu_addr to, struct           \
+      vr_cu_context *to_context, vr_cu_addr from, struct vr_cu_context *from_context, size_t       \
+      bytes, struct vr_cu_stream *stream))                                                         \
+    X(cuModuleLoadData, cuModuleLoadData, NULL, VR_CU_OPTIONAL, (struct vr_cu_module **module,     \
+      const void *image))                                                                          \
+    X(cuModuleUnload, cuModuleUnload, NULL, VR_CU_OPTIONAL, (struct vr_cu_module *module))         \
+    X(cuModuleGetFunction, cuModuleGetFunction, NULL, VR_CU_OPTIONAL, (struct vr_cu_function       \
+      **function, struct vr_cu_module *module, const char *name))                                  \
+    X(cuLaunchKernel, cuLaunchKernel, NULL, VR_CU_OPTIONAL, (struct vr_cu_function *function,      \
+      unsigned groups_x, unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, \
+      unsigned items_z, unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters,     \
+      void **extra))
 
 /* clang-format on */
 

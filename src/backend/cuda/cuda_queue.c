@@ -8,6 +8,8 @@
  *      capture any stream whose handle it can get, so every signal and wait asks.
  *  (2) A captured stream is neither queried nor synchronised: that would spoil the capture.
  *  (3) A word is given back only when no write to it can be outstanding.
+ *  (4) No marker goes into a stream that has the handle of an adopted one and is not it: a program
+ *      may destroy its stream too early, and the driver uses handles again.
  *
  * The per-thread default stream is one handle for as many streams as there are threads. It is
  * adopted for the calling thread: submissions by others are refused rather than put out of order.
@@ -44,11 +46,15 @@ static vram_status refuse_foreign_thread(const struct vr_queue *queue, enum vr_c
                         "work from that one only");
 }
 
-/* Makes the context current for a submission; the caller owes vr_cuda_leave on VRAM_OK. */
-static vram_status submit_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
-                                enum vr_cu_call call) {
+vram_status vr_cuda_submit_begin(const struct vr_queue *queue, struct vr_cuda_scope *scope,
+                                 enum vr_cu_call call) {
     vram_status status = refuse_foreign_thread(queue, call);
     return status == VRAM_OK ? vr_cuda_enter(scope, cuda_of(queue), VR_CUDA_AS_IT_IS) : status;
+}
+
+struct vr_cu_stream *vr_cuda_stream(const struct vr_queue *queue) {
+    const struct vr_cuda_queue *impl = queue->impl;
+    return impl->stream;
 }
 
 /* The stream to ask whether the work of a queue is done. Here the handle of another thread's default
@@ -77,11 +83,32 @@ static vram_status capture_ask(const struct vr_queue *queue, bool *captured) {
     return status;
 }
 
+/* keeps (4), where the driver can tell. */
+static vram_status refuse_stranger(const struct vr_queue *queue, enum vr_cu_call call) {
+    const struct vr_cuda_device *cuda = cuda_of(queue);
+    const struct vr_cuda_queue *impl = queue->impl;
+    const struct vr_cuda_dialect *dialect = cuda->api->dialect;
+    unsigned long long id = 0;
+    if (!impl->id) {
+        return VRAM_OK;
+    }
+    vram_status status = VR_CUDA(cuda, cuStreamGetId, impl->stream, &id);
+    if (status == VRAM_OK && id != impl->id) {
+        status = vr_error_set(VRAM_ERR_STALE, dialect->name, dialect->names[call], 0,
+                              "the adopted stream was destroyed, and another has its handle; "
+                              "vram_queue_end comes first");
+    }
+    return status;
+}
+
 /* keeps (1) */
 static vram_status refuse_capture(const struct vr_queue *queue, enum vr_cu_call call) {
     const struct vr_cuda_dialect *dialect = cuda_of(queue)->api->dialect;
     bool captured = false;
-    vram_status status = capture_ask(queue, &captured);
+    vram_status status = refuse_stranger(queue, call);
+    if (status == VRAM_OK) {
+        status = capture_ask(queue, &captured);
+    }
     if (status == VRAM_OK && captured) {
         status = vr_error_set(VRAM_ERR_CAPTURE, dialect->name, dialect->names[call], 0,
                               "the stream is being captured into a graph; end the capture first");
@@ -95,7 +122,7 @@ static vram_status queue_upload(struct vr_queue *queue, vram_addr to, const void
                                 uint64_t bytes) {
     const struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyHtoDAsync);
+    vram_status status = vr_cuda_submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyHtoDAsync);
     if (status == VRAM_OK) {
         status = VR_CUDA(cuda_of(queue), cuMemcpyHtoDAsync, to, from, bytes, impl->stream);
         vr_cuda_leave(&scope);
@@ -107,7 +134,7 @@ static vram_status queue_download(struct vr_queue *queue, void *to, vram_addr fr
                                   uint64_t bytes) {
     const struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyDtoHAsync);
+    vram_status status = vr_cuda_submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyDtoHAsync);
     if (status == VRAM_OK) {
         status = VR_CUDA(cuda_of(queue), cuMemcpyDtoHAsync, to, from, bytes, impl->stream);
         vr_cuda_leave(&scope);
@@ -119,7 +146,7 @@ static vram_status queue_copy(struct vr_queue *queue, vram_addr to, vram_addr fr
                               uint64_t bytes) {
     const struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyDtoDAsync);
+    vram_status status = vr_cuda_submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyDtoDAsync);
     if (status == VRAM_OK) {
         status = VR_CUDA(cuda_of(queue), cuMemcpyDtoDAsync, to, from, bytes, impl->stream);
         vr_cuda_leave(&scope);
@@ -132,7 +159,7 @@ static vram_status queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pat
     const struct vr_cuda_device *cuda = cuda_of(queue);
     const struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, VR_CU_CALL_cuMemsetD8Async);
+    vram_status status = vr_cuda_submit_begin(queue, &scope, VR_CU_CALL_cuMemsetD8Async);
     if (status != VRAM_OK) {
         return status;
     }
@@ -155,7 +182,7 @@ static vram_status queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pat
 static vram_status queue_signal(struct vr_queue *queue, uint64_t value) {
     struct vr_cuda_queue *impl = queue->impl;
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, VR_CU_CALL_cuStreamWriteValue64);
+    vram_status status = vr_cuda_submit_begin(queue, &scope, VR_CU_CALL_cuStreamWriteValue64);
     if (status != VRAM_OK) {
         return status;
     }
@@ -175,7 +202,7 @@ static vram_status wait_for_event(struct vr_queue *queue, struct vr_queue *other
     const struct vr_cuda_queue *impl = queue->impl, *source = other->impl;
     struct vr_cuda_scope outer, inner;
     struct vr_cu_event *event = NULL;
-    vram_status status = submit_begin(other, &outer, VR_CU_CALL_cuEventRecord);
+    vram_status status = vr_cuda_submit_begin(other, &outer, VR_CU_CALL_cuEventRecord);
     if (status != VRAM_OK) {
         return status;
     }
@@ -221,7 +248,7 @@ static vram_status queue_after(struct vr_queue *queue, struct vr_queue *other, u
     bool supported =
         vr_load(&cuda->memory_ops, VR_RELAXED) && vr_load(&cuda->stream_waits, VR_RELAXED);
     struct vr_cuda_scope scope;
-    vram_status status = submit_begin(queue, &scope, call);
+    vram_status status = vr_cuda_submit_begin(queue, &scope, call);
     if (status != VRAM_OK) {
         return status;
     }
@@ -281,8 +308,14 @@ static vram_status stream_adopt(const struct vr_cuda_device *cuda, struct vr_cud
     if (number == VR_CU_STREAM_PER_THREAD) {
         impl->thread = vr_os_thread_number();
     }
-    return number <= VR_CU_STREAM_PER_THREAD ? VRAM_OK
-                                             : cuda->api->dialect->stream_home(cuda, impl->stream);
+    if (number <= VR_CU_STREAM_PER_THREAD) {
+        return VRAM_OK;
+    }
+    vram_status status = cuda->api->dialect->stream_home(cuda, impl->stream);
+    if (status == VRAM_OK && cuda->api->cuStreamGetId) {
+        status = VR_CUDA(cuda, cuStreamGetId, impl->stream, &impl->id);
+    }
+    return status;
 }
 
 /* Makes the queue around a stream: queue->native where the program made it, else a new one. */
@@ -342,8 +375,9 @@ static bool finish_adopted(const struct vr_queue *queue) {
     if (signals_done(queue)) {
         return true;
     }
-    if (foreign_thread(impl) || capture_ask(queue, &captured) != VRAM_OK || captured) {
-        return false; /* keeps (2) */
+    if (foreign_thread(impl) || refuse_stranger(queue, VR_CU_CALL_cuStreamSynchronize) != VRAM_OK ||
+        capture_ask(queue, &captured) != VRAM_OK || captured) {
+        return false; /* keeps (2) and (4) */
     }
     return VR_CUDA(cuda, cuStreamSynchronize, impl->stream) == VRAM_OK;
 }

@@ -5,7 +5,7 @@
  * Facts of the driver that shape it
  *  (1) A handle is mapped and unmapped whole: offsets into a handle are refused.
  *  (2) Access is a property of the mapping: it must be set after every one, for every device that
- *      is to use the memory. Peers come later, so one device it is.
+ *      is to use the memory: this one and its peers; see cuda_peer.c.
  *  (3) Neither unmapping nor releasing waits for work that still uses the memory; such work would
  *      take the whole device down. The callers have waited.
  *  (4) Handles that other processes may open are made so, not turned so, and cost some drivers
@@ -114,13 +114,20 @@ static vram_status vmm_map(struct vr_device *device, vram_addr addr, uint64_t ha
    ask for many handles at once. */
 static vram_status vmm_access(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     struct vr_cuda_device *cuda = device->impl;
-    const struct vr_cu_access access = {.location = location_of(cuda),
-                                        .flags = VR_CU_ACCESS_READWRITE};
+    struct vr_cu_access access[VR_CUDA_PEERS_MAX];
     struct vr_cuda_scope scope;
-    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    vram_status status = vr_cuda_mapping_add(cuda, addr, bytes);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
     if (status == VRAM_OK) {
-        status = VR_CUDA(cuda, cuMemSetAccess, addr, bytes, &access, 1);
+        size_t count = vr_cuda_readers(cuda, access, VR_CUDA_PEERS_MAX);
+        status = VR_CUDA(cuda, cuMemSetAccess, addr, bytes, access, count);
         vr_cuda_leave(&scope);
+    }
+    if (status != VRAM_OK) {
+        vr_cuda_mapping_remove(cuda, addr, bytes);
     }
     return status;
 }
@@ -135,6 +142,9 @@ static vram_status vmm_unmap(struct vr_device *device, vram_addr addr, uint64_t 
     if (status == VRAM_OK) {
         status = VR_CUDA(cuda, cuMemUnmap, addr, bytes);
         vr_cuda_leave(&scope);
+    }
+    if (status == VRAM_OK) {
+        vr_cuda_mapping_remove(cuda, addr, bytes);
     }
     return status;
 }

@@ -25,12 +25,15 @@ enum vr_hip_code {
 
 /* Numbers of hipDeviceAttribute_t. */
 enum {
+    HIP_ATTRIBUTE_CONCURRENT_MANAGED = 9,
     HIP_ATTRIBUTE_MAJOR = 23,
+    HIP_ATTRIBUTE_MANAGED = 24,
     HIP_ATTRIBUTE_MINOR = 61,
     HIP_ATTRIBUTE_VMM = 89,
     HIP_ATTRIBUTE_STREAM_WAIT_VALUE = 10013
 };
 
+#define HIP_CPU           (-1)        /* hipCpuDeviceId */
 #define HIP_HOST_COHERENT 0x40000000u /* the host sees what the device writes without a fence */
 
 /* -------------------------------------------------------------------- codes */
@@ -50,16 +53,22 @@ static const struct vr_cuda_row rows[] = {
     ONE(NO_DEVICE, VRAM_ERR_NO_DEVICE,
         "see what rocminfo shows, what HIP_VISIBLE_DEVICES hides, and that you may open /dev/kfd"),
     ONE(INVALID_DEVICE, VRAM_ERR_INVALID, NULL),
+    ONE(INVALID_IMAGE, VRAM_ERR_INVALID, "the code cannot be read"),
     ONE(INVALID_CONTEXT, VRAM_ERR_INVALID, NULL),
     ONE(ALREADY_MAPPED, VRAM_ERR_BUSY, NULL),
+    ONE(NO_BINARY_FOR_GPU, VRAM_ERR_UNSUPPORTED, "the code was made for another GPU"),
     ONE(NOT_MAPPED, VRAM_ERR_INVALID, NULL),
     ONE(ECC_UNCORRECTABLE, VRAM_ERR_DEVICE_LOST, "the device's memory has failed"),
     ONE(PEER_UNSUPPORTED, VRAM_ERR_UNSUPPORTED, NULL),
+    ONE(INVALID_KERNEL_FILE, VRAM_ERR_INVALID, "the code cannot be read"),
     ONE(OPERATING_SYSTEM, VRAM_ERR_IO, "see that /dev/kfd and /dev/dri exist and may be opened"),
     ONE(INVALID_HANDLE, VRAM_ERR_INVALID, NULL),
     ONE(ILLEGAL_STATE, VRAM_ERR_INVALID, NULL),
+    ONE(NOT_FOUND, VRAM_ERR_INVALID, "the code has no such entry"),
     ONE(NOT_READY, VRAM_ERR_NOT_READY, NULL),
     ONE(ILLEGAL_ADDRESS, VRAM_ERR_DEVICE_LOST, RESTART),
+    ONE(LAUNCH_OUT_OF_RESOURCES, VRAM_ERR_INVALID,
+        "a group of this size needs more than the device has"),
     ONE(LAUNCH_TIMEOUT, VRAM_ERR_DEVICE_LOST, RESTART),
     ONE(CONTEXT_DESTROYED, VRAM_ERR_DEVICE_LOST, "the program reset the device"),
     ONE(ASSERT, VRAM_ERR_DEVICE_LOST, RESTART),
@@ -170,6 +179,38 @@ static vr_cu_result wait_value(const struct vr_cuda_api *api, struct vr_cu_strea
                : VR_CU_NOT_SUPPORTED;
 }
 
+/* ------------------------------------------------------------ other devices */
+
+static vr_cu_result prefetch(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                             vr_cu_addr addr, size_t bytes, bool to_host) {
+    return device->api->hipMemPrefetchAsync
+               ? device->api->hipMemPrefetchAsync(addr, bytes, to_host ? HIP_CPU : device->ordinal,
+                                                  stream)
+               : VR_CU_NOT_SUPPORTED;
+}
+
+static vr_cu_result advise(const struct vr_cuda_device *device, vr_cu_addr addr, size_t bytes,
+                           enum vr_cu_advice advice, bool host) {
+    return device->api->hipMemAdvise
+               ? device->api->hipMemAdvise(addr, bytes, advice, host ? HIP_CPU : device->ordinal)
+               : VR_CU_NOT_SUPPORTED;
+}
+
+static bool has_peer_calls(const struct vr_cuda_api *api) {
+    return api->hipDeviceEnablePeerAccess && api->hipMemcpyPeerAsync;
+}
+
+static vr_cu_result peer_enable(const struct vr_cuda_device *device,
+                                const struct vr_cuda_device *peer) {
+    return device->api->hipDeviceEnablePeerAccess(peer->ordinal, 0);
+}
+
+static vr_cu_result peer_copy(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                              vr_cu_addr to, const struct vr_cuda_device *peer, vr_cu_addr from,
+                              size_t bytes) {
+    return device->api->hipMemcpyPeerAsync(to, device->ordinal, from, peer->ordinal, bytes, stream);
+}
+
 /* ------------------------------------------------------------------ backend */
 
 const struct vr_cuda_dialect vr_hip_dialect = {
@@ -191,7 +232,9 @@ const struct vr_cuda_dialect vr_hip_dialect = {
               [VR_CUDA_FACT_MINOR] = HIP_ATTRIBUTE_MINOR,
               [VR_CUDA_FACT_MEMORY_OPS] = HIP_ATTRIBUTE_STREAM_WAIT_VALUE,
               [VR_CUDA_FACT_MEMORY_OPS_EARLIER] = VR_CUDA_NOT_ASKED,
-              [VR_CUDA_FACT_VMM] = HIP_ATTRIBUTE_VMM},
+              [VR_CUDA_FACT_VMM] = HIP_ATTRIBUTE_VMM,
+              [VR_CUDA_FACT_MANAGED] = HIP_ATTRIBUTE_MANAGED,
+              [VR_CUDA_FACT_CONCURRENT_MANAGED] = HIP_ATTRIBUTE_CONCURRENT_MANAGED},
     .architecture = NULL, /* gfx90a and gfx900 have the same numbers */
     .granule = GRANULE,
     .word_flags = VR_CU_HOST_PORTABLE | VR_CU_HOST_DEVICEMAP | HIP_HOST_COHERENT,
@@ -203,6 +246,17 @@ const struct vr_cuda_dialect vr_hip_dialect = {
     .leave = leave,
     .stream_home = stream_home,
     .wait_value = wait_value,
+    .kernel_format = VRAM_KERNEL_HSACO,
+    .kernel_format_name = "VRAM_KERNEL_HSACO",
+    .prefetch = prefetch,
+    .prefetch_call = VR_CU_CALL_hipMemPrefetchAsync,
+    .advise = advise,
+    .advise_call = VR_CU_CALL_hipMemAdvise,
+    .has_peer_calls = has_peer_calls,
+    .peer_enable = peer_enable,
+    .peer_call = VR_CU_CALL_hipDeviceEnablePeerAccess,
+    .peer_copy = peer_copy,
+    .peer_copy_call = VR_CU_CALL_hipMemcpyPeerAsync,
     .trial = vr_hip_trial,
 };
 

@@ -20,18 +20,27 @@
     X(INSUFFICIENT_DRIVER, 35, hipErrorInsufficientDriver)                                         \
     X(NO_DEVICE, 100, hipErrorNoDevice)                                                            \
     X(INVALID_DEVICE, 101, hipErrorInvalidDevice)                                                  \
+    X(INVALID_IMAGE, 200, hipErrorInvalidImage)                                                    \
     X(INVALID_CONTEXT, 201, hipErrorInvalidContext)                                                \
     X(MAP_FAILED, 205, hipErrorMapFailed)                                                          \
     X(ALREADY_MAPPED, 208, hipErrorAlreadyMapped)                                                  \
+    X(NO_BINARY_FOR_GPU, 209, hipErrorNoBinaryForGpu)                                              \
     X(NOT_MAPPED, 211, hipErrorNotMapped)                                                          \
     X(ECC_UNCORRECTABLE, 214, hipErrorECCNotCorrectable)                                           \
     X(PEER_UNSUPPORTED, 217, hipErrorPeerAccessUnsupported)                                        \
+    X(INVALID_KERNEL_FILE, 218, hipErrorInvalidKernelFile)                                         \
+    X(FILE_NOT_FOUND, 301, hipErrorFileNotFound)                                                   \
+    X(SHARED_OBJECT_SYMBOL_NOT_FOUND, 302, hipErrorSharedObjectSymbolNotFound)                     \
+    X(SHARED_OBJECT_INIT_FAILED, 303, hipErrorSharedObjectInitFailed)                              \
     X(OPERATING_SYSTEM, 304, hipErrorOperatingSystem)                                              \
     X(INVALID_HANDLE, 400, hipErrorInvalidHandle)                                                  \
     X(ILLEGAL_STATE, 401, hipErrorIllegalState)                                                    \
+    X(NOT_FOUND, 500, hipErrorNotFound)                                                            \
     X(NOT_READY, 600, hipErrorNotReady)                                                            \
     X(ILLEGAL_ADDRESS, 700, hipErrorIllegalAddress)                                                \
+    X(LAUNCH_OUT_OF_RESOURCES, 701, hipErrorLaunchOutOfResources)                                  \
     X(LAUNCH_TIMEOUT, 702, hipErrorLaunchTimeOut)                                                  \
+    X(PEER_ACCESS_ALREADY_ENABLED, 704, hipErrorPeerAccessAlreadyEnabled)                          \
     X(CONTEXT_DESTROYED, 709, hipErrorContextIsDestroyed)                                          \
     X(ASSERT, 710, hipErrorAssert)                                                                 \
     X(LAUNCH_FAILED, 719, hipErrorLaunchFailure)                                                   \
@@ -87,7 +96,13 @@
     X(cuMemcpyDtoDAsync, hipMemcpyDtoDAsync, NULL, VR_CU_REQUIRED)                                 \
     X(cuMemsetD8Async, hipMemsetD8Async, NULL, VR_CU_REQUIRED)                                     \
     X(cuMemsetD16Async, hipMemsetD16Async, NULL, VR_CU_REQUIRED)                                   \
-    X(cuMemsetD32Async, hipMemsetD32Async, NULL, VR_CU_REQUIRED)
+    X(cuMemsetD32Async, hipMemsetD32Async, NULL, VR_CU_REQUIRED)                                   \
+    X(cuMemAllocManaged, hipMallocManaged, NULL, VR_CU_OPTIONAL)                                   \
+    X(cuDeviceCanAccessPeer, hipDeviceCanAccessPeer, NULL, VR_CU_OPTIONAL)                         \
+    X(cuModuleLoadData, hipModuleLoadData, NULL, VR_CU_OPTIONAL)                                   \
+    X(cuModuleUnload, hipModuleUnload, NULL, VR_CU_OPTIONAL)                                       \
+    X(cuModuleGetFunction, hipModuleGetFunction, NULL, VR_CU_OPTIONAL)                             \
+    X(cuLaunchKernel, hipModuleLaunchKernel, NULL, VR_CU_OPTIONAL)
 
 /* What only HIP has: X(name, symbol, an older symbol or NULL, VR_CU_REQUIRED or _OPTIONAL,
    (parameters)). */
@@ -99,7 +114,15 @@
     X(hipStreamGetDevice, hipStreamGetDevice, NULL, VR_CU_OPTIONAL, (struct vr_cu_stream *stream,  \
       int *device))                                                                                \
     X(hipStreamWaitValue64, hipStreamWaitValue64, NULL, VR_CU_OPTIONAL, (struct vr_cu_stream       \
-      *stream, vr_cu_addr addr, uint64_t value, unsigned flags, uint64_t mask))
+      *stream, vr_cu_addr addr, uint64_t value, unsigned flags, uint64_t mask))                    \
+    X(hipMemPrefetchAsync, hipMemPrefetchAsync, NULL, VR_CU_OPTIONAL, (vr_cu_addr addr, size_t     \
+      bytes, int device, struct vr_cu_stream *stream))                                             \
+    X(hipMemAdvise, hipMemAdvise, NULL, VR_CU_OPTIONAL, (vr_cu_addr addr, size_t bytes, enum       \
+      vr_cu_advice advice, int device))                                                            \
+    X(hipDeviceEnablePeerAccess, hipDeviceEnablePeerAccess, NULL, VR_CU_OPTIONAL, (int peer,       \
+      unsigned flags))                                                                             \
+    X(hipMemcpyPeerAsync, hipMemcpyPeerAsync, NULL, VR_CU_OPTIONAL, (vr_cu_addr to, int to_device, \
+      vr_cu_addr from, int from_device, size_t bytes, struct vr_cu_stream *stream))
 
 /* clang-format on */
 

@@ -12,7 +12,8 @@
  *   one handle at two addresses             the device has no VRAM_CAP_ALIAS
  *
  * Want of memory is no answer: what cannot be tried for that is believed. A device that is lost in a
- * trial, or has no way at all to tell how far a queue has come, is not opened.
+ * trial, or has no way at all to tell how far a queue has come, is not opened. What work that does not
+ * end may still use, queue and memory, is left to the driver.
  */
 #include "backend/hip/hip_backend.h"
 
@@ -33,6 +34,7 @@ enum verdict { HOLDS, BROKEN, UNTRIED };
 struct trial {
     struct vr_device *device;
     struct vr_queue queue;
+    bool stuck;         /* the queue's work did not end */
     vram_status failed; /* why the device cannot be opened; VRAM_OK when it can */
 };
 
@@ -50,12 +52,12 @@ static void blame(const struct trial *trial, const char *what, const char *inste
     vr_log(VRAM_LOG_WARN, "hip: device %u: %s; %s", trial->device->index, what, instead);
 }
 
-/* Whether the queue's word gets there in time. */
+/* Whether the queue's word gets there in time. A driver that will not be asked may yet write it. */
 static vram_status await(struct vr_queue *queue, uint64_t value) {
     uint64_t end = vr_os_now() + PATIENCE;
     while (vr_load(queue->word, VR_ACQUIRE) < value) {
         vram_status status = queue->device->queue_ops->poll(queue);
-        if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
+        if (status == VRAM_ERR_DEVICE_LOST || status == VRAM_ERR_SHUTDOWN) {
             return status;
         }
         if (vr_os_now() > end) {
@@ -66,11 +68,17 @@ static vram_status await(struct vr_queue *queue, uint64_t value) {
     return VRAM_OK;
 }
 
-/* Everything submitted so far, done. */
-static vram_status finish(struct vr_queue *queue) {
+/* Everything submitted so far, done. A queue that takes no marker once may take the next. */
+static vram_status finish(struct vr_queue *queue, bool *stuck) {
+    const struct vr_queue_ops *ops = queue->device->queue_ops;
     uint64_t value = vr_load(queue->word, VR_ACQUIRE) + 1;
-    vram_status status = queue->device->queue_ops->signal(queue, value);
-    return status == VRAM_OK ? await(queue, value) : status;
+    vram_status first = ops->signal(queue, value), status = first;
+    if (status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST && status != VRAM_ERR_SHUTDOWN) {
+        status = ops->signal(queue, value);
+    }
+    status = status == VRAM_OK ? await(queue, value) : status;
+    *stuck = status != VRAM_OK;
+    return first == VRAM_OK ? status : first;
 }
 
 /* ------------------------------------------------------------------ streams */
@@ -95,7 +103,16 @@ static void try_writes(struct trial *trial) {
     }
 }
 
-/* A queue whose wait never ends can be neither finished nor destroyed: it is left to the driver. */
+/* A queue whose work does not end can be neither finished nor destroyed. */
+static void end_queue(const struct trial *trial, struct vr_queue *queue, bool stuck) {
+    if (stuck && !trial->failed) {
+        vr_mem_free(queue->impl);
+    } else {
+        vr_store(&queue->device->lost, trial->failed == VRAM_ERR_DEVICE_LOST, VR_RELEASE);
+        queue->device->queue_ops->destroy(queue);
+    }
+}
+
 static void try_waits(struct trial *trial) {
     struct vr_cuda_device *cuda = trial->device->impl;
     struct vr_queue other = {.device = trial->device};
@@ -105,16 +122,14 @@ static void try_waits(struct trial *trial) {
         return;
     }
     vram_status status = ops->after(&other, &trial->queue, vr_load(trial->queue.word, VR_ACQUIRE));
-    status = status == VRAM_OK ? finish(&other) : status;
+    bool stuck = false;
+    vram_status finished = finish(&other, &stuck);
+    status = status == VRAM_OK ? finished : status;
     if (judge(trial, status) == BROKEN) {
         vr_store(&cuda->stream_waits, false, VR_RELAXED);
         blame(trial, "a stream did not await a word", "events will serve");
     }
-    if (status == VRAM_ERR_TIMEOUT) {
-        vr_mem_free(other.impl);
-    } else {
-        ops->destroy(&other);
-    }
+    end_queue(trial, &other, stuck);
 }
 
 /* ------------------------------------------------------------------- copies */
@@ -152,7 +167,7 @@ static vram_status copy_around(struct trial *trial, vram_addr memory, unsigned c
     if (status == VRAM_OK) {
         status = ops->download(&trial->queue, to, memory + SAMPLE, SAMPLE);
     }
-    vram_status finished = finish(&trial->queue);
+    vram_status finished = finish(&trial->queue, &trial->stuck);
     return status == VRAM_OK ? finished : status;
 }
 
@@ -171,11 +186,11 @@ static void try_copies(struct trial *trial) {
             verdict = BROKEN;
         }
     }
-    bool lost = trial->failed != VRAM_OK;
-    if (host && !lost) {
+    bool leave = trial->failed || trial->stuck;
+    if (host && !leave) {
         (void)judge(trial, device->pinned->free(device, host, memory_bytes));
     }
-    if (memory && !lost) {
+    if (memory && !leave) {
         (void)judge(trial, device->ops->free(device, memory, memory_bytes));
     }
     if (verdict == BROKEN) {
@@ -249,7 +264,7 @@ static vram_status write_and_read(struct trial *trial, vram_addr to, vram_addr f
     if (status == VRAM_OK) {
         status = ops->download(&trial->queue, found, from, SAMPLE);
     }
-    vram_status finished = finish(&trial->queue);
+    vram_status finished = finish(&trial->queue, &trial->stuck);
     status = status == VRAM_OK ? finished : status;
     return status == VRAM_OK && memcmp(sample, found, SAMPLE) != 0 ? VRAM_ERR_CORRUPT : status;
 }
@@ -274,7 +289,7 @@ static void try_vmm(struct trial *trial) {
     if (whole == HOLDS && trial->device->info.caps & VRAM_CAP_ALIAS) {
         twice = judge(trial, alias(trial, &patch));
     }
-    if (!trial->failed && judge(trial, tear_down(trial, &patch)) != HOLDS) {
+    if (!trial->failed && (trial->stuck || judge(trial, tear_down(trial, &patch)) != HOLDS)) {
         whole = BROKEN;
     }
     if (whole == BROKEN) {
@@ -296,12 +311,11 @@ vram_status vr_hip_trial(struct vr_device *device) {
     }
     static void (*const steps[])(struct trial *) = {try_writes, try_waits, try_copies, try_vmm};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0] && !trial.failed; i++) {
-        if (steps[i] != try_vmm || device->vmm) {
+        if (!trial.stuck && (steps[i] != try_vmm || device->vmm)) {
             steps[i](&trial);
         }
     }
-    vr_store(&device->lost, trial.failed == VRAM_ERR_DEVICE_LOST, VR_RELEASE);
-    device->queue_ops->destroy(&trial.queue);
+    end_queue(&trial, &trial.queue, trial.stuck);
     if (trial.failed == VRAM_OK) {
         vr_error_restore(&before); /* a device that opens has not failed */
     }

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda_managed.c: memory that migrates between host and device, with hints where it is wanted.
+ *
+ * Only offered where host and device may use it at the same time: elsewhere the host must not touch
+ * any of it while any kernel runs, which no caller could keep to. Hints are hints: a driver that does
+ * not know the call, or that does not support it after all, has taken them.
+ */
+#include "backend/cuda/cuda_backend.h"
+
+#include "base/error.h"
+#include "base/os/os.h"
+
+static vram_status managed_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
+    struct vr_cuda_device *cuda = device->impl;
+    struct vr_cuda_scope scope;
+    vr_cu_addr found = 0;
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = VR_CUDA(cuda, cuMemAllocManaged, &found, bytes, VR_CU_MANAGED_GLOBAL);
+    if (status == VRAM_OK && (!found || found % vr_os_page_bytes())) {
+        if (found) {
+            vr_cuda_shrug(cuda->api, VR_CU_CALL_cuMemFree, cuda->api->cuMemFree(found));
+        }
+        status = vr_cuda_lied(cuda->api, VR_CU_CALL_cuMemAllocManaged, found);
+    }
+    vr_cuda_leave(&scope);
+    if (status == VRAM_OK) {
+        *addr = found;
+    }
+    return status;
+}
+
+static vram_status managed_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes,
+                                    bool to_host) {
+    struct vr_cuda_scope scope;
+    const struct vr_cuda_device *cuda = queue->device->impl;
+    const struct vr_cuda_dialect *dialect = cuda->api->dialect;
+    vram_status status = vr_cuda_submit_begin(queue, &scope, dialect->prefetch_call);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_cu_result code = dialect->prefetch(cuda, vr_cuda_stream(queue), addr, bytes, to_host);
+    if (code != VR_CU_NOT_SUPPORTED) {
+        status = vr_cuda_check(cuda->api, dialect->prefetch_call, code, VRAM_ERR_DEVICE_MEMORY);
+    }
+    vr_cuda_leave(&scope);
+    return status;
+}
+
+/* Advice is a state with two sides, what it is for and where it is to be; the one call sets both. */
+static vram_status managed_advise(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                                  vram_advice advice) {
+    const struct vr_cuda_device *cuda = device->impl;
+    const struct vr_cuda_dialect *dialect = cuda->api->dialect;
+    const enum vr_cu_advice reads =
+        advice == VRAM_ADVICE_READ_MOSTLY ? VR_CU_ADVISE_READ_MOSTLY : VR_CU_ADVISE_NOT_READ_MOSTLY;
+    const enum vr_cu_advice place =
+        advice == VRAM_ADVICE_PREFER_DEVICE || advice == VRAM_ADVICE_PREFER_HOST
+            ? VR_CU_ADVISE_PREFER
+            : VR_CU_ADVISE_PREFER_NONE;
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    bool host = advice == VRAM_ADVICE_PREFER_HOST;
+    vr_cu_result code = dialect->advise(cuda, addr, bytes, reads, false);
+    code = code == VR_CU_SUCCESS ? dialect->advise(cuda, addr, bytes, place, host) : code;
+    if (code != VR_CU_NOT_SUPPORTED) {
+        status = vr_cuda_check(cuda->api, dialect->advise_call, code, VRAM_ERR_DEVICE_MEMORY);
+    }
+    vr_cuda_leave(&scope);
+    return status;
+}
+
+const struct vr_managed_ops vr_cuda_managed_ops = {
+    .alloc = managed_alloc,
+    .free = vr_cuda_memory_free,
+    .prefetch = managed_prefetch,
+    .advise = managed_advise,
+};

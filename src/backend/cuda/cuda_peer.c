@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda_peer.c: devices that use each other's memory.
+ *
+ * Enabling a peer opens all that it allocates to a device, now and later, but not what it maps: that
+ * is opened mapping by mapping. So a device keeps who reads it and which mappings are in use:
+ *
+ *  (1) Whoever makes a mapping usable first lists it and then looks who reads the device.
+ *  (2) Whoever begins to read a device first says so and then looks which mappings there are.
+ *
+ * Each mapping is so opened to each reader by one of the two, or by both, which does no harm. The lock
+ * is never held across a driver call: a mapping that is gone by the time it is opened is passed over.
+ */
+#include "backend/cuda/cuda_backend.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+struct vr_cuda_mapping {
+    vram_addr addr;
+    uint64_t bytes;
+};
+
+/* ----------------------------------------------------------------- mappings */
+
+/* Where a mapping is in the list, or where it would be. */
+static size_t find(const struct vr_cuda_peers *peers, vram_addr addr) {
+    size_t low = 0, high = peers->mapping_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (peers->mappings[middle].addr < addr) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static bool listed(const struct vr_cuda_peers *peers, size_t at, vram_addr addr) {
+    return at < peers->mapping_count && peers->mappings[at].addr == addr;
+}
+
+/* Room for one more. Memory is taken without the lock; who comes second throws its own away. */
+static vram_status make_room(struct vr_cuda_peers *peers) {
+    for (;;) {
+        vr_mutex_lock(&peers->lock);
+        size_t room = peers->mapping_room, count = peers->mapping_count;
+        vr_mutex_unlock(&peers->lock);
+        if (count < room) {
+            return VRAM_OK;
+        }
+        size_t larger = room ? 2 * room : 64;
+        struct vr_cuda_mapping *made = vr_mem_alloc(larger, sizeof *made, "access"), *old = made;
+        if (!made) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        vr_mutex_lock(&peers->lock);
+        if (peers->mapping_room == room) {
+            old = peers->mappings;
+            if (old) {
+                memcpy(made, old, peers->mapping_count * sizeof *made);
+            }
+            peers->mappings = made;
+            peers->mapping_room = larger;
+        }
+        vr_mutex_unlock(&peers->lock);
+        vr_mem_free(old);
+    }
+}
+
+vram_status vr_cuda_mapping_add(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes) {
+    struct vr_cuda_peers *peers = &device->peers;
+    bool done = !peers->possible;
+    while (!done) {
+        vram_status status = make_room(peers);
+        if (status != VRAM_OK) {
+            return status;
+        }
+        vr_mutex_lock(&peers->lock);
+        size_t at = find(peers, addr);
+        if (listed(peers, at, addr)) {
+            peers->mappings[at].bytes = bytes;
+            done = true;
+        } else if (peers->mapping_count < peers->mapping_room) {
+            memmove(&peers->mappings[at + 1], &peers->mappings[at],
+                    (peers->mapping_count - at) * sizeof *peers->mappings);
+            peers->mappings[at] = (struct vr_cuda_mapping){addr, bytes};
+            peers->mapping_count++;
+            done = true;
+        }
+        vr_mutex_unlock(&peers->lock);
+    }
+    return VRAM_OK;
+}
+
+void vr_cuda_mapping_remove(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes) {
+    struct vr_cuda_peers *peers = &device->peers;
+    if (!peers->possible) {
+        return;
+    }
+    vr_mutex_lock(&peers->lock);
+    size_t from = find(peers, addr), to = from;
+    while (to < peers->mapping_count && peers->mappings[to].addr - addr < bytes) {
+        to++;
+    }
+    memmove(&peers->mappings[from], &peers->mappings[to],
+            (peers->mapping_count - to) * sizeof *peers->mappings);
+    peers->mapping_count -= to - from;
+    vr_mutex_unlock(&peers->lock);
+}
+
+/* Says that a device reads this one, or no longer; whether it did before. */
+static bool reader_set(struct vr_cuda_peers *peers, int ordinal, bool reads) {
+    uint64_t bit = UINT64_C(1) << ordinal;
+    vr_mutex_lock(&peers->lock);
+    bool before = peers->readers & bit;
+    peers->readers = reads ? peers->readers | bit : peers->readers & ~bit;
+    vr_mutex_unlock(&peers->lock);
+    return before;
+}
+
+size_t vr_cuda_readers(struct vr_cuda_device *device, struct vr_cu_access *access, size_t room) {
+    size_t count = 0;
+    vr_mutex_lock(&device->peers.lock);
+    uint64_t readers = device->peers.readers;
+    vr_mutex_unlock(&device->peers.lock);
+    for (int ordinal = 0; ordinal < VR_CUDA_PEERS_MAX && count < room; ordinal++) {
+        if (ordinal == device->ordinal || readers >> ordinal & 1) {
+            access[count++] = (struct vr_cu_access){.location = {VR_CU_LOCATION_DEVICE, ordinal},
+                                                    .flags = VR_CU_ACCESS_READWRITE};
+        }
+    }
+    return count;
+}
+
+void vr_cuda_peers_init(struct vr_cuda_device *device, bool possible) {
+    device->peers.possible = possible && device->ordinal < VR_CUDA_PEERS_MAX;
+    vr_mutex_init(&device->peers.lock, VR_RANK_BACKEND);
+}
+
+void vr_cuda_peers_end(struct vr_cuda_device *device) {
+    vr_mem_free(device->peers.mappings);
+    vr_mutex_destroy(&device->peers.lock);
+}
+
+/* ----------------------------------------------------------------- enabling */
+
+static bool peer_reachable(struct vr_device *device, struct vr_device *peer) {
+    const struct vr_cuda_device *cuda = device->impl, *other = peer->impl;
+    int can = 0;
+    return cuda->peers.possible && other->peers.possible &&
+           cuda->api->cuDeviceCanAccessPeer(&can, cuda->ordinal, other->ordinal) == VR_CU_SUCCESS &&
+           can;
+}
+
+/* The first mapping at or behind an address; false when there is none. */
+static bool mapping_from(struct vr_cuda_peers *peers, vram_addr addr,
+                         struct vr_cuda_mapping *mapping) {
+    vr_mutex_lock(&peers->lock);
+    size_t at = find(peers, addr);
+    bool found = at < peers->mapping_count;
+    if (found) {
+        *mapping = peers->mappings[at];
+    }
+    vr_mutex_unlock(&peers->lock);
+    return found;
+}
+
+static bool still_there(struct vr_cuda_peers *peers, const struct vr_cuda_mapping *mapping) {
+    vr_mutex_lock(&peers->lock);
+    bool found = listed(peers, find(peers, mapping->addr), mapping->addr);
+    vr_mutex_unlock(&peers->lock);
+    return found;
+}
+
+/* keeps (2). Mappings that come while the list is walked are opened by (1). */
+static vram_status open_mappings(struct vr_cuda_device *peer) {
+    struct vr_cu_access access[VR_CUDA_PEERS_MAX];
+    size_t count = vr_cuda_readers(peer, access, VR_CUDA_PEERS_MAX);
+    struct vr_cuda_mapping mapping;
+    for (vram_addr at = 0; mapping_from(&peer->peers, at, &mapping);
+         at = mapping.addr + mapping.bytes) {
+        vr_cu_result code = peer->api->cuMemSetAccess(mapping.addr, mapping.bytes, access, count);
+        if (code != VR_CU_SUCCESS && still_there(&peer->peers, &mapping)) {
+            return vr_cuda_check(peer->api, VR_CU_CALL_cuMemSetAccess, code,
+                                 VRAM_ERR_DEVICE_MEMORY);
+        }
+    }
+    return VRAM_OK;
+}
+
+static vram_status peer_enable(struct vr_device *device, struct vr_device *peer) {
+    struct vr_cuda_device *cuda = device->impl, *other = peer->impl;
+    const struct vr_cuda_dialect *dialect = cuda->api->dialect;
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_cu_result code = dialect->peer_enable(cuda, other);
+    if (code != VR_CU_PEER_ACCESS_ALREADY_ENABLED) {
+        status = vr_cuda_check(cuda->api, dialect->peer_call, code, VRAM_ERR_DEVICE_MEMORY);
+    }
+    vr_cuda_leave(&scope);
+    if (status != VRAM_OK || !peer->vmm) {
+        return status;
+    }
+    bool before = reader_set(&other->peers, cuda->ordinal, true);
+    status = vr_cuda_enter(&scope, other, VR_CUDA_RELAXED);
+    if (status == VRAM_OK) {
+        status = open_mappings(other);
+        vr_cuda_leave(&scope);
+    }
+    if (status != VRAM_OK && !before) {
+        reader_set(&other->peers, cuda->ordinal, false);
+    }
+    return status;
+}
+
+static vram_status peer_copy(struct vr_queue *queue, vram_addr to, struct vr_device *peer,
+                             vram_addr from, uint64_t bytes) {
+    const struct vr_cuda_device *cuda = queue->device->impl, *other = peer->impl;
+    const struct vr_cuda_dialect *dialect = cuda->api->dialect;
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_submit_begin(queue, &scope, dialect->peer_copy_call);
+    if (status == VRAM_OK) {
+        vr_cu_result code = dialect->peer_copy(cuda, vr_cuda_stream(queue), to, other, from, bytes);
+        status = vr_cuda_check(cuda->api, dialect->peer_copy_call, code, VRAM_ERR_DEVICE_MEMORY);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
+const struct vr_peer_ops vr_cuda_peer_ops = {
+    .reachable = peer_reachable,
+    .enable = peer_enable,
+    .copy = peer_copy,
+};

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_kernel.c: modules, which are texts with entries in them, and kernels, which the fake knows by
+ * name: nobody here can run a GPU's code.
+ */
+#include "fake/fake_engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct vr_cu_function {
+    struct vr_cu_function *next;
+    const struct fake_kernel *kernel;
+};
+
+struct vr_cu_module {
+    struct vr_cu_module *next;
+    char *text;
+    struct vr_cu_function *functions;
+};
+
+static struct vr_cu_module *modules;
+
+/* ------------------------------------------------------------------ kernels */
+
+/* to[i] = from[i] * factor + i; (to, from, factor, count). */
+static bool scale(struct fake_device *device, const struct fake_launch *launch) {
+    uint64_t items = (uint64_t)launch->groups[0] * launch->items[0];
+    uint64_t count = launch->values[3] < items ? launch->values[3] : items;
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t value = 0;
+        if (!fake_access(device, launch->values[1] + 4 * i, &value, 4, false)) {
+            return false;
+        }
+        value = value * (uint32_t)launch->values[2] + (uint32_t)i;
+        if (!fake_access(device, launch->values[0] + 4 * i, &value, 4, true)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const struct fake_kernel {
+    const char *name;
+    unsigned values; /* 8 bytes each */
+    bool (*run)(struct fake_device *device, const struct fake_launch *launch);
+} kernels[] = {
+    {"vram_check_scale", 4, scale},
+};
+
+static const struct fake_kernel *kernel_named(const char *name) {
+    for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        if (strcmp(kernels[i].name, name) == 0) {
+            return &kernels[i];
+        }
+    }
+    return NULL;
+}
+
+bool fake_launch_run(struct fake_device *device, const struct fake_launch *launch) {
+    return launch->kernel->run(device, launch);
+}
+
+/* ------------------------------------------------------------------ modules */
+
+vr_cu_result fake_cuModuleLoadData(struct vr_cu_module **module, const void *image) {
+    FAKE_ENTER(cuModuleLoadData, FAKE_NEEDS_SAFETY);
+    const char *end = strrchr(image, '}');
+    if (!strstr(image, ".entry") || !end || strspn(end + 1, " \n") != strlen(end + 1)) {
+        return fake_leave(strncmp(image, ".version", 8) == 0 ? VR_CU_INVALID_PTX
+                                                             : VR_CU_INVALID_IMAGE);
+    }
+    struct vr_cu_module *made = calloc(1, sizeof *made);
+    char *text = strdup(image);
+    if (!made || !text) {
+        free(made);
+        free(text);
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    made->text = text;
+    made->next = modules;
+    modules = made;
+    fake.live.modules++;
+    *module = made;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+static struct vr_cu_module **module_at(const struct vr_cu_module *module) {
+    struct vr_cu_module **link = &modules;
+    while (*link && *link != module) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static void module_end(struct vr_cu_module **link) {
+    struct vr_cu_module *module = *link;
+    *link = module->next;
+    while (module->functions) {
+        struct vr_cu_function *function = module->functions;
+        module->functions = function->next;
+        free(function);
+    }
+    free(module->text);
+    free(module);
+}
+
+vr_cu_result fake_cuModuleUnload(struct vr_cu_module *module) {
+    FAKE_ENTER(cuModuleUnload, FAKE_NEEDS_SAFETY);
+    struct vr_cu_module **link = module_at(module);
+    if (!*link) {
+        return fake_leave(VR_CU_INVALID_HANDLE);
+    }
+    module_end(link);
+    fake.live.modules--;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result fake_cuModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module *module,
+                                      const char *name) {
+    FAKE_ENTER(cuModuleGetFunction, FAKE_NEEDS_CONTEXT);
+    char needle[96] = ".entry ";
+    strncat(needle, name, sizeof needle - strlen(needle) - 2);
+    strcat(needle, "(");
+    const struct fake_kernel *kernel = kernel_named(name);
+    if (!*module_at(module) || !kernel || !strstr(module->text, needle)) {
+        return fake_leave(*module_at(module) ? VR_CU_NOT_FOUND : VR_CU_INVALID_HANDLE);
+    }
+    struct vr_cu_function *made = calloc(1, sizeof *made);
+    if (!made) {
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    made->kernel = kernel;
+    made->next = module->functions;
+    module->functions = made;
+    *function = fake_thread.lie == FAKE_CUDA_NULL ? NULL : made;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result fake_cuLaunchKernel(struct vr_cu_function *function, unsigned groups_x,
+                                 unsigned groups_y, unsigned groups_z, unsigned items_x,
+                                 unsigned items_y, unsigned items_z, unsigned shared_bytes,
+                                 struct vr_cu_stream *stream, void **parameters, void **extra) {
+    FAKE_ENTER(cuLaunchKernel, FAKE_NEEDS_CONTEXT);
+    struct fake_op op = {.kind = LAUNCH,
+                         .launch = {.kernel = function->kernel,
+                                    .groups = {groups_x, groups_y, groups_z},
+                                    .items = {items_x, items_y, items_z}}};
+    if (shared_bytes || extra || !groups_x || !groups_y || !groups_z || !items_x || !items_y ||
+        !items_z) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    if ((uint64_t)items_x * items_y * items_z > 1024) {
+        return fake_leave(VR_CU_LAUNCH_OUT_OF_RESOURCES);
+    }
+    for (unsigned i = 0; i < function->kernel->values; i++) {
+        memcpy(&op.launch.values[i], parameters[i], 8);
+    }
+    return fake_submit(stream, &op, false);
+}
+
+void fake_modules_reset(void) {
+    while (modules) {
+        module_end(&modules);
+    }
+}
