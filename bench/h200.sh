@@ -12,6 +12,8 @@
 #            and checked (REPEATS=3 times), in their time without that, and as fast as it goes, checked
 #   torch    bench/torch_run.py: six programs, three allocators; PROGRAMS=a,b chooses programs and
 #            TORCH_FLAGS adds flags (--quick, --repeats 3)
+#   faults   every entry point of the driver with every documented code and three others: the tests' shim
+#            answers in its place, in child processes, and the library is used and used again (JOBS=8)
 #   handout  bench/handout_cuda: HANDOUTS=10000000 blocks from stream to stream under kernels that write
 #            to their last moment, and the proof that the test can fail
 #
@@ -25,10 +27,10 @@ cd "$(dirname "$0")/.." || exit 2
 
 stage=${1:-}
 case $#-$stage in
-1-check | 1-bench | 1-replay | 1-handout) seconds_in_all=${STAGE_SECONDS:-400} ;;
+1-check | 1-bench | 1-replay | 1-faults | 1-handout) seconds_in_all=${STAGE_SECONDS:-400} ;;
 1-torch) seconds_in_all=${STAGE_SECONDS:-560} ;;
 *)
-    echo "usage: bench/h200.sh check|bench|replay|torch|handout" >&2
+    echo "usage: bench/h200.sh check|bench|replay|torch|faults|handout" >&2
     exit 2
     ;;
 esac
@@ -242,6 +244,17 @@ stage_torch() {
         --plugin "$build/bench/libvram_torch.so" --json "$work/torch.json" \
         "${choice[@]}" ${TORCH_FLAGS:-}
     tail -n 40 "$work/torch.err" >>"$log"
+    finish
+}
+
+# The shim is built like any other target; nothing of the driver is changed.
+stage_faults() {
+    local shim="$PWD/$build/tests/fake/libcuda_shim.so"
+    build_targets shim_matrix shim_cuda vram_command || finish
+    # With no plan it changes nothing.
+    VRAM_CUDA_LIBRARY=$shim step shim-check 90 shim-check.txt "$build/vram" check --backend cuda \
+        --filter memory
+    step faults 330 faults.txt "$build/tests/shim_matrix" "$shim" --jobs "${JOBS:-8}"
     finish
 }
 

@@ -13,7 +13,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct strike strike;
+static struct strike strike, always;
 static const char *names[STRIKE_CALLS_MAX];
 static void *driver;
 
@@ -35,8 +35,8 @@ static void wake_up(void) {
     for (unsigned i = 0; i < shim_entry_count; i++) {
         names[i] = shim_entries[i].name;
     }
-    strike.names = names;
-    strike.count = shim_entry_count;
+    strike.names = always.names = names;
+    strike.count = always.count = shim_entry_count;
     strike_set(&strike, NULL, 0, 0, 0, false);
     strike_set_text(&strike, getenv("SHIM_FAIL"));
     driver = driver_open();
@@ -61,12 +61,13 @@ bool shim_strike(unsigned entry, vr_cu_result *answer) {
     pthread_once(&once, wake_up);
     pthread_mutex_lock(&lock);
     bool struck = strike_now(&strike, entry);
-    *answer = strike.code;
+    bool refused = !struck && strike_now(&always, entry);
+    *answer = refused ? always.code : strike.code;
     pthread_mutex_unlock(&lock);
     if (struck) {
         report(shim_entries[entry].name);
     }
-    return struck;
+    return struck || refused;
 }
 
 void *shim_real(unsigned entry, unsigned symbol) {
@@ -78,6 +79,12 @@ void *shim_real(unsigned entry, unsigned symbol) {
 static void control_refuse(const char *name, uint64_t nth, vr_cu_result code, bool for_ever) {
     pthread_mutex_lock(&lock);
     strike_set(&strike, name, nth, code, 0, for_ever);
+    pthread_mutex_unlock(&lock);
+}
+
+static void control_always(const char *name, vr_cu_result code) {
+    pthread_mutex_lock(&lock);
+    strike_set(&always, name, 1, code, 0, true);
     pthread_mutex_unlock(&lock);
 }
 
@@ -102,6 +109,7 @@ static uint64_t control_calls(const char *name) {
 
 const struct shim_control *shim_control(void) {
     static const struct shim_control control = {.refuse = control_refuse,
+                                                .always = control_always,
                                                 .struck = control_struck,
                                                 .last_call = control_last_call,
                                                 .calls = control_calls};
