@@ -23,6 +23,8 @@
       "path of the CUDA driver library; empty: libcuda.so.1")                                      \
     X(VULKAN_LIBRARY, "vulkan_library", TEXT, "", 0, 0, false, "",                                 \
       "path of the Vulkan loader library; empty: libvulkan.so.1")                                  \
+    X(NVML_LIBRARY, "nvml_library", TEXT, "", 0, 0, false, "",                                     \
+      "path of NVIDIA's management library; empty: libnvidia-ml.so.1")                             \
     X(HIP_LIBRARY, "hip_library", TEXT, "", 0, 0, false, "",                                       \
       "path of the HIP runtime library; empty: libamdhip64.so.7, .6 or .5")                        \
     X(OPENCL_LIBRARY, "opencl_library", TEXT, "", 0, 0, false, "",                                 \

@@ -14,6 +14,7 @@
  *   cuda_managed.c  memory that migrates
  *   cuda_peer.c     devices that use each other's memory
  *   cuda_kernel.c   code, loaded and launched
+ *   cuda_nvml.c     what other processes hold
  *   ../hip          AMD's dialect, and trials of what its drivers promise
  */
 #ifndef VR_CUDA_BACKEND_H
@@ -102,6 +103,8 @@ struct vr_cuda_dialect {
                               vr_cu_addr to, const struct vr_cuda_device *peer, vr_cu_addr from,
                               size_t bytes);
     enum vr_cu_call peer_copy_call;
+    /* What other processes hold; NULL where nobody can be asked. */
+    vr_memory_others_fn *others;
     /* Tries, on a device just opened, what the driver cannot be trusted with, and takes away the
        capabilities that do not hold; NULL where all is believed. */
     vram_status (*trial)(struct vr_device *device);
@@ -244,6 +247,7 @@ extern const struct vr_vmm_ops vr_cuda_vmm_ops;
 extern const struct vr_managed_ops vr_cuda_managed_ops;
 extern const struct vr_peer_ops vr_cuda_peer_ops;
 extern const struct vr_kernel_ops vr_cuda_kernel_ops;
+vr_memory_others_fn vr_cuda_others;
 vr_memory_free_fn vr_cuda_memory_free; /* of managed memory, too */
 
 #endif

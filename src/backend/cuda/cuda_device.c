@@ -100,6 +100,15 @@ vram_status vr_cuda_memory_free(struct vr_device *device, vram_addr addr, uint64
     return status;
 }
 
+static vram_status memory_others(struct vr_device *device, vram_value *bytes) {
+    const struct vr_cuda_device *cuda = device->impl;
+    if (!cuda->api->dialect->others) {
+        *bytes = (vram_value){0, false};
+        return VRAM_OK;
+    }
+    return cuda->api->dialect->others(device, bytes);
+}
+
 /* ------------------------------------------------------------ pinned memory */
 
 #define PINNED_GRANULE (UINT64_C(2) << 20) /* what drivers map for itself */
@@ -214,6 +223,7 @@ static const struct vr_device_ops device_ops = {
     .memory_info = memory_info,
     .alloc = memory_alloc,
     .free = vr_cuda_memory_free,
+    .others = memory_others,
 };
 
 static const struct vr_pinned_ops pinned_ops = {.alloc = pinned_alloc, .free = pinned_free};

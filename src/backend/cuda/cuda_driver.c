@@ -243,6 +243,7 @@ const struct vr_cuda_dialect vr_cuda_dialect = {
     .wait_value = wait_value,
     .kernel_format = VRAM_KERNEL_PTX,
     .kernel_format_name = "VRAM_KERNEL_PTX",
+    .others = vr_cuda_others,
     .prefetch = prefetch,
     .prefetch_call = VR_CU_CALL_cuMemPrefetchAsync,
     .advise = advise,

@@ -102,6 +102,8 @@ void vr_os_stderr(const char *text, size_t bytes);
 /* A number that differs in a forked child, however it was forked (a page wiped on fork, and
    pthread_atfork). Cheap: one load. */
 uint64_t vr_os_process_generation(void);
+/* The system's own number of the process. */
+uint64_t vr_os_process_id(void);
 /* Runs at fork, prepare last registered first, the others first registered first; NULL functions
    are skipped. At most 8; never removed. Locks need not come here: see lock.h. VRAM_ERR_LIMIT when
    the table is full. */

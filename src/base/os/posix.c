@@ -225,6 +225,10 @@ void vr_os_thread_end_set(void *value) {
     }
 }
 
+uint64_t vr_os_process_id(void) {
+    return (uint64_t)getpid();
+}
+
 /* Neither addresses nor the system's own numbers will do: both are used again. */
 uint64_t vr_os_thread_number(void) {
     static vr_atomic_u64 last;

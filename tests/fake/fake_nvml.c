@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_nvml.c: NVIDIA's management library for tests.
+ *
+ *   FAKE_NVML_PROCESSES=PID:BYTES,...  what its one device runs; "self" for the calling process, and
+ *                                      "?" for bytes that are not available
+ *   FAKE_NVML_FAIL=NAME                the call that answers "unknown error"
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FAKE_API __attribute__((visibility("default")))
+
+enum { SUCCESS = 0, UNINITIALIZED = 1, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, UNKNOWN = 999 };
+
+struct process {
+    unsigned pid;
+    unsigned long long used_bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+FAKE_API int nvmlInit_v2(void);
+FAKE_API int nvmlShutdown(void);
+FAKE_API int nvmlDeviceGetHandleByUUID(const char *uuid, void **device);
+FAKE_API int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
+                                                     struct process *processes);
+
+static int started;
+
+static int failing(const char *name) {
+    const char *text = getenv("FAKE_NVML_FAIL");
+    return text && strcmp(text, name) == 0;
+}
+
+int nvmlInit_v2(void) {
+    if (failing("init")) {
+        return UNKNOWN;
+    }
+    started++;
+    return SUCCESS;
+}
+
+int nvmlShutdown(void) {
+    return started ? (started--, SUCCESS) : UNINITIALIZED;
+}
+
+/* The first device of the fake CUDA driver. */
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
+    if (!started || failing("device")) {
+        return started ? UNKNOWN : UNINITIALIZED;
+    }
+    if (strcmp(uuid, "GPU-01020304-0506-0708-090a-0b0c0d0e0f10") != 0) {
+        return NOT_FOUND;
+    }
+    *device = &started;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
+                                            struct process *processes) {
+    const char *text = getenv("FAKE_NVML_PROCESSES");
+    unsigned room = *count, found = 0;
+    if (device != &started || failing("processes")) {
+        return UNKNOWN;
+    }
+    while (text && *text) {
+        struct process process = {.used_bytes = ~0ull};
+        const char *colon = strchr(text, ':'), *comma = strchr(text, ',');
+        process.pid =
+            strncmp(text, "self", 4) == 0 ? (unsigned)getpid() : (unsigned)strtoul(text, NULL, 10);
+        if (colon && colon[1] != '?') {
+            process.used_bytes = strtoull(colon + 1, NULL, 0);
+        }
+        if (found < room) {
+            processes[found] = process;
+        }
+        found++;
+        text = comma ? comma + 1 : NULL;
+    }
+    *count = found;
+    return found > room ? INSUFFICIENT_SIZE : SUCCESS;
+}
