@@ -100,6 +100,7 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
     vram_queue *queue = bad;
     vram_point point, none = {NULL, 0};
     void *native;
+    vram_queue *region;
     char byte = 0;
 
     REFUSES(vram_queue_native(queue, &native));
@@ -108,6 +109,8 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_queue_mark(queue, &point));
     REFUSES(vram_queue_after(queue, none));
     REFUSES(vram_queue_end(queue));
+    REFUSES(vram_capture_begin(queue, &region));
+    REFUSES(vram_capture_end(queue));
     REFUSES(vram_queue_upload(queue, 4096, &byte, 1));
     REFUSES(vram_queue_download(queue, &byte, 4096, 1));
     REFUSES(vram_queue_copy(queue, 4096, 8192, 1));

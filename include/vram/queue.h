@@ -55,6 +55,23 @@ VRAM_API vram_status vram_queue_adopt(vram_device *device, void *native, vram_qu
  */
 VRAM_API vram_status vram_queue_end(vram_queue *queue);
 
+/**
+ * Begins a captured region: makes a second queue on the native queue behind `queue`, for what the program
+ * captures into graphs there (between cuStreamBeginCapture and cuStreamEndCapture, once or several
+ * times). Memory allocated for `captured` and freed to it stays its own: later work of `captured` uses it
+ * again, in the order that the graphs keep, and nobody else does until vram_capture_end, however often
+ * the graphs are launched. The library puts no marker into it: points on it are VRAM_ERR_CAPTURE.
+ * VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT.
+ */
+VRAM_API vram_status vram_capture_begin(vram_queue *queue, vram_queue **captured);
+
+/**
+ * Ends it, when the graphs are gone and before the native queue is: waits as vram_queue_end does, and what
+ * was freed to the queue is everybody's again. VRAM_ERR_INVALID for a queue that vram_capture_begin did
+ * not make; on VRAM_ERR_TIMEOUT, and on _CAPTURE while a capture is under way, the region goes on.
+ */
+VRAM_API vram_status vram_capture_end(vram_queue *captured);
+
 /** The native queue (CUstream, ...) behind it; NULL where there is none. */
 VRAM_API vram_status vram_queue_native(vram_queue *queue, void **native);
 

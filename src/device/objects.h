@@ -147,6 +147,8 @@ struct vr_queue_object {
     vr_atomic_u32 state;                /* enum vr_queue_state */
     vr_atomic_bool closed;              /* its device is closing: it takes no more work */
     vr_atomic_bool finished;            /* nothing is left to wait for; nothing new can come */
+    bool region;                        /* made by vram_capture_begin */
+    vr_atomic_bool captured;            /* a region that has not ended: no marker goes into it */
     vr_atomic_u32 submitting;           /* calls inside that may give it work; queue.c */
     vr_atomic_u32 asking;               /* calls inside that ask the driver about it; queue.c */
     struct vr_device_object **followed; /* devices whose words it may wait for; device lock */

@@ -22,6 +22,9 @@
  *      wait until the next mark. So the driver is asked several times, and then `behind` is set: the
  *      number is written before any device is told to wait for it.
  *
+ *  (6) The queue of a captured region makes no points and is never seen idle: its graphs may be launched
+ *      at any time until the region ends.
+ *
  * docs/design/02-points-in-time.md has the argument at length.
  */
 #include "device/objects.h"
@@ -49,6 +52,9 @@ bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value) {
 static vram_status ask(struct vr_queue_object *queue, uint64_t value) {
     struct vram_error error;
     uint64_t taken = vr_load(&queue->issued, VR_ACQUIRE);
+    if (vr_load(&queue->captured, VR_ACQUIRE)) {
+        return VRAM_ERR_NOT_READY; /* keeps (6) */
+    }
     if (!vr_queue_hold(queue)) {
         return VRAM_OK; /* nothing is left of an adoption that was ended */
     }
@@ -85,7 +91,19 @@ static vram_status repeat(struct vr_queue_object *queue, uint64_t value) {
     return status;
 }
 
+/* keeps (6) */
+static vram_status refuse_region(const struct vr_queue_object *queue, const char *operation) {
+    if (!vr_load(&queue->captured, VR_ACQUIRE)) {
+        return VRAM_OK;
+    }
+    return vr_fail(VRAM_ERR_CAPTURE, operation,
+                   "the queue is that of a captured region; vram_capture_end comes first");
+}
+
 vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
+    if (refuse_region(queue, "vram_queue_mark") != VRAM_OK) {
+        return VRAM_ERR_CAPTURE;
+    }
     uint64_t mine = vr_fetch_add(&queue->issued, 1, VR_ACQ_REL) + 1;
     vram_status status = signal(queue, mine);
     if (status != VRAM_OK) {
@@ -299,6 +317,9 @@ static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *
     vram_status status = VRAM_OK;
     if (queue == other || vr_queue_passed(other, value)) {
         return VRAM_OK; /* a queue is in order with itself */
+    }
+    if (refuse_region(queue, operation) != VRAM_OK) {
+        return VRAM_ERR_CAPTURE;
     }
     if (queue->base.device->backend != other->base.device->backend) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, operation,

@@ -132,35 +132,56 @@ vram_status vram_queue_create(vram_device *handle, const vram_queue_options *opt
     return status;
 }
 
+/* Makes a queue around a native one, for ordinary work or for a captured region. */
+static vram_status adopt(struct vr_device_object *device, void *native, bool region,
+                         const char *operation, vram_queue **out) {
+    if (!(device->base.info.caps & VRAM_CAP_ADOPT)) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "%s has no native queues to adopt",
+                       device->base.info.backend);
+    }
+    struct vr_queue_object *queue = queue_make(device, operation);
+    if (!queue) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    queue->base.native = native;
+    queue->base.adopted = true;
+    queue->region = region;
+    vr_store(&queue->captured, region, VR_RELAXED);
+    vram_status status = vr_queue_adopt(&queue->base);
+    if (status != VRAM_OK) {
+        queue->base.word = NULL;
+        queue_free(queue);
+        return status;
+    }
+    return queue_publish(queue, operation, out);
+}
+
 vram_status vram_queue_adopt(vram_device *handle, void *native, vram_queue **out) {
     static const char operation[] = "vram_queue_adopt";
+    void *device;
+    if (!out) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the queue is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status == VRAM_OK) {
+        status = adopt(device, native, false, operation, out);
+        vr_leave(device);
+    }
+    return status;
+}
+
+vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
+    static const char operation[] = "vram_capture_begin";
     void *entered;
     if (!out) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the queue is NULL");
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
+    vram_status status = vr_queue_enter(handle, operation, &entered);
+    if (status == VRAM_OK) {
+        struct vr_queue_object *queue = entered;
+        status = adopt(queue->device, queue->base.native, true, operation, out);
+        vr_leave(queue);
     }
-    struct vr_device_object *device = entered;
-    struct vr_queue_object *queue = NULL;
-    if (!(device->base.info.caps & VRAM_CAP_ADOPT)) {
-        status = vr_fail(VRAM_ERR_UNSUPPORTED, operation, "%s has no native queues to adopt",
-                         device->base.info.backend);
-    } else if (!(queue = queue_make(device, operation))) {
-        status = VRAM_ERR_HOST_MEMORY;
-    } else {
-        queue->base.native = native;
-        queue->base.adopted = true;
-        status = vr_queue_adopt(&queue->base);
-        if (status == VRAM_OK) {
-            status = queue_publish(queue, operation, out);
-        } else {
-            queue->base.word = NULL;
-            queue_free(queue);
-        }
-    }
-    vr_leave(device);
     return status;
 }
 
@@ -214,6 +235,7 @@ bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline) {
     struct vram_error error;
     vr_error_save(&error);
     vr_store(&queue->closed, true, VR_SEQ_CST);
+    vr_store(&queue->captured, false, VR_SEQ_CST); /* graphs go with the device */
     drain(queue, deadline);
     vr_error_restore(&error);
     if (!vr_load(&queue->finished, VR_ACQUIRE)) {
@@ -275,8 +297,7 @@ static vram_status leave_native(struct vr_queue_object *queue) {
     return VRAM_OK;
 }
 
-vram_status vram_queue_end(vram_queue *handle) {
-    static const char operation[] = "vram_queue_end";
+static vram_status end_adoption(vram_queue *handle, bool region, const char *operation) {
     void *entered;
     vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, &entered);
     if (status != VRAM_OK) {
@@ -287,13 +308,29 @@ vram_status vram_queue_end(vram_queue *handle) {
     if (!queue->base.adopted) {
         status = vr_fail(VRAM_ERR_INVALID, operation,
                          "the queue is the library's own; vram_queue_destroy ends it");
+    } else if (queue->region != region) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "%s ends this queue",
+                         queue->region ? "vram_capture_end" : "vram_queue_end");
     } else if (!vr_cas(&queue->state, &open, VR_QUEUE_ENDING, VR_SEQ_CST)) {
         status = vr_fail(VRAM_ERR_STALE, operation, "the queue is being ended already");
-    } else if ((status = leave_native(queue)) != VRAM_OK) {
-        vr_store(&queue->state, VR_QUEUE_OPEN, VR_SEQ_CST);
+    } else {
+        vr_store(&queue->captured, false, VR_SEQ_CST);
+        status = leave_native(queue);
+        if (status != VRAM_OK) {
+            vr_store(&queue->captured, region, VR_SEQ_CST);
+            vr_store(&queue->state, VR_QUEUE_OPEN, VR_SEQ_CST);
+        }
     }
     vr_leave(queue);
     return status;
+}
+
+vram_status vram_queue_end(vram_queue *handle) {
+    return end_adoption(handle, false, "vram_queue_end");
+}
+
+vram_status vram_capture_end(vram_queue *handle) {
+    return end_adoption(handle, true, "vram_capture_end");
 }
 
 vram_status vram_queue_native(vram_queue *handle, void **native) {

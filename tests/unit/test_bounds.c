@@ -478,6 +478,7 @@ static void null_pointers(void **state) {
         INVALID(vram_native(world.addr, NULL));
         INVALID(vram_queue_create(world.device, NULL, NULL));
         INVALID(vram_queue_adopt(world.device, NULL, NULL));
+        INVALID(vram_capture_begin(world.queue, NULL));
         INVALID(vram_queue_native(world.queue, NULL));
         INVALID(vram_queue_mark(world.queue, NULL));
         INVALID(vram_queue_upload(world.queue, world.addr, NULL, 1));

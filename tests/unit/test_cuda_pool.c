@@ -366,12 +366,84 @@ static void other_devices_may_be_current(void **state) {
 #undef HERE
 #define HERE(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
+/* ---------------------------------------------------------------- captured regions */
+
+static bool overlap(vram_addr a, uint64_t a_bytes, vram_addr b, uint64_t b_bytes) {
+    return a < b + b_bytes && b < a + a_bytes;
+}
+
+/* Nobody else is given what a region holds: not after the capture, not after waiting, not when the pool
+   is trimmed. */
+static void assert_kept(struct stage *stage, vram_addr kept, uint64_t bytes) {
+    vram_addr found[24];
+    assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+    assert_ok(vram_pool_trim(stage->pool, 0));
+    for (int i = 0; i < 24; i++) {
+        assert_ok(vram_alloc(stage->pool, 5 * MIB, stage->queue, &found[i]));
+        assert_false(overlap(found[i], 5 * MIB, kept, bytes));
+    }
+    for (int i = 0; i < 24; i++) {
+        assert_ok(vram_free(stage->pool, found[i], stage->queue));
+    }
+    assert_true(fake->reaches(0, kept) && fake->reaches(0, kept + bytes - 1)); /* for the graph */
+}
+
+/* The life of a graph: captured, launched again and again, thrown away. */
+static void what_a_graph_uses_is_kept_for_it(void **state) {
+    struct stage *stage = *state;
+    vram_queue *adopted, *region;
+    vram_addr block, again;
+    vram_point point;
+    stage_open(stage, UINT64_C(4) << 30, "5s");
+    struct vr_cu_stream *stream = fake->stream_make(0, false, false);
+    assert_ok(vram_queue_adopt(stage->device, stream, &adopted));
+    assert_ok(vram_capture_begin(adopted, &region));
+    fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
+    assert_ok(vram_alloc(stage->pool, 20 * MIB, region, &block));
+    assert_ok(vram_queue_fill(region, block, 1, 4, 400));
+    assert_ok(vram_free(stage->pool, block, region));
+    assert_ok(vram_alloc(stage->pool, 20 * MIB, region, &again));
+    assert_int_equal(again, block); /* the graph runs in order with itself */
+    assert_ok(vram_free(stage->pool, again, region));
+    assert_int_equal(vram_capture_end(region), VRAM_ERR_CAPTURE);
+    assert_kept(stage, block, 20 * MIB);
+    fake->capture(stream, VR_CU_CAPTURE_NONE);
+    /* The stream is idle and could be marked; the graph may be launched at any time. */
+    assert_int_equal(vram_queue_mark(region, &point), VRAM_ERR_CAPTURE);
+    assert_int_equal(vram_queue_end(region), VRAM_ERR_INVALID);
+    assert_int_equal(vram_capture_end(adopted), VRAM_ERR_INVALID);
+    assert_ok(vram_queue_wait(adopted, FOR_EVER));
+    assert_kept(stage, block, 20 * MIB);
+    uint64_t before = stats_of(stage->pool).reserved_bytes;
+    assert_ok(vram_capture_end(region));
+    assert_ok(vram_queue_wait(adopted, FOR_EVER));
+    assert_ok(vram_pool_trim(stage->pool, 0));
+    assert_true(stats_of(stage->pool).reserved_bytes + 10 * MIB <= before); /* it is free now */
+    adoption_end(adopted, stream);
+    stage_close(stage);
+}
+
+/* A region that nobody ended goes with its device. */
+static void forgotten_regions_strand_nothing(void **state) {
+    struct stage *stage = *state;
+    vram_queue *region;
+    vram_addr block;
+    stage_open(stage, UINT64_C(4) << 30, "5s");
+    assert_ok(vram_capture_begin(stage->queue, &region));
+    assert_ok(vram_alloc(stage->pool, 20 * MIB, region, &block));
+    assert_ok(vram_queue_fill(region, block, 1, 4, 400));
+    assert_ok(vram_free(stage->pool, block, region));
+    stage_close(stage);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(captures_go_on),
         HERE(frees_in_a_capture_are_kept_for_later),
         HERE(captured_queues_get_others_memory),
         HERE(captures_do_not_mix),
+        HERE(what_a_graph_uses_is_kept_for_it),
+        HERE(forgotten_regions_strand_nothing),
         HERE(hits_ask_nobody),
         HERE(default_streams_are_told_apart),
         HERE(recycled_handles_are_other_queues),
