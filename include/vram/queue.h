@@ -158,7 +158,8 @@ typedef enum vram_kernel_format {
     VRAM_KERNEL_PTX = 1,      /* code is PTX text or a cubin */
     VRAM_KERNEL_OPENCL_C = 2, /* code is OpenCL C text, compiled by the device's driver */
     VRAM_KERNEL_SPIRV = 3,    /* code is a SPIR-V module */
-    VRAM_KERNEL_HSACO = 4     /* code is an AMD code object, as hipcc --genco writes it */
+    VRAM_KERNEL_HSACO = 4,    /* code is an AMD code object, as hipcc --genco writes it */
+    VRAM_KERNEL_METAL = 5     /* code is text in Metal's shading language */
 } vram_kernel_format;
 
 typedef struct vram_kernel_source {

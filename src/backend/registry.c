@@ -2,8 +2,6 @@
 /*
  * registry.c: one static array is all there is to registering a backend. No constructors, no
  * order of linking: what is listed here exists, in this order of preference, the host last.
- * Backends that the design names and this version does not have yet are listed with the reason,
- * so that `vram info` can say why a user's GPU is not seen.
  */
 #include "backend/registry.h"
 
@@ -12,17 +10,13 @@
 extern const struct vr_backend_ops vr_cuda_backend;
 extern const struct vr_backend_ops vr_vulkan_backend;
 extern const struct vr_backend_ops vr_hip_backend;
+extern const struct vr_backend_ops vr_metal_backend;
 extern const struct vr_backend_ops vr_opencl_backend;
 extern const struct vr_backend_ops vr_sim_backend;
 extern const struct vr_backend_ops vr_host_backend;
 
-#define VR_NOT_YET                                                                                 \
-    "not part of libvram " VRAM_VERSION_TEXT " yet; use cuda, hip, vulkan, opencl, sim or host"
-
-static const struct vr_backend_ops metal_backend = {.name = "metal", .unavailable = VR_NOT_YET};
-
 static const struct vr_backend_ops *const registry[] = {
-    &vr_cuda_backend,   &vr_hip_backend, &metal_backend,   &vr_vulkan_backend,
+    &vr_cuda_backend,   &vr_hip_backend, &vr_metal_backend, &vr_vulkan_backend,
     &vr_opencl_backend, &vr_sim_backend, &vr_host_backend,
 };
 

@@ -31,6 +31,8 @@
       "path of the OpenCL loader; empty: libOpenCL.so.1")                                          \
     X(OPENCL_MEMORY, "opencl_memory", TEXT, "", 0, 0, false, "auto, usm, svm, buffer",             \
       "how OpenCL memory is taken: usm, svm or buffer; empty or auto: the first that is there")    \
+    X(METAL_LIBRARY, "metal_library", TEXT, "", 0, 0, false, "",                                   \
+      "path of the Metal library; empty: the framework of macOS")                                  \
     X(DEVICE_LIMIT, "device_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
       "most bytes to take from any one device; 0: no limit")                                       \
     X(PRESET, "preset", TEXT, "", 0, 0, false, "default, inference, training, constrained",        \

@@ -29,7 +29,7 @@ static void kernel_free(void *memory) {
 
 static vram_status check_source(const struct vram_kernel_source *source) {
     static const char operation[] = "vram_kernel_create";
-    if ((unsigned)source->format > VRAM_KERNEL_HSACO) {
+    if ((unsigned)source->format > VRAM_KERNEL_METAL) {
         return vr_fail(VRAM_ERR_INVALID, operation, "%d is no format of kernels",
                        (int)source->format);
     }

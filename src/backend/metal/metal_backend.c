@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * metal_backend.c: loads Metal, describes its devices, and puts its refusals into words.
+ *
+ * Metal's library brings the Objective-C runtime with it, and a search in it finds that too. Once it was
+ * loaded it stays for good: classes cannot be unloaded.
+ */
+#include "backend/metal/metal_backend.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FRAMEWORK "/System/Library/Frameworks/Metal.framework/Metal"
+
+static const struct vr_symbol symbols[] = {
+#define SYMBOL(symbol, returns, parameters)                                                        \
+    {#symbol, NULL, offsetof(struct vr_metal_api, symbol), false},
+    VR_METAL_FUNCTIONS(SYMBOL)
+#undef SYMBOL
+        {"_NSConcreteStackBlock", NULL, offsetof(struct vr_metal_api, _NSConcreteStackBlock),
+         false},
+};
+
+static const char *const selectors[VR_METAL_MESSAGE_COUNT] = {
+#define SELECTOR(name, selector, returns, parameters) selector,
+    VR_METAL_MESSAGES(SELECTOR)
+#undef SELECTOR
+};
+
+/* ------------------------------------------------------------------- errors */
+
+static const struct row {
+    int64_t code;
+    vram_status status;
+    const char *text;
+} rows[] = {
+    {VR_MTL_INTERNAL, VRAM_ERR_BACKEND, "an internal error"},
+    {VR_MTL_TIMEOUT, VRAM_ERR_BACKEND, "the work took too long and was stopped"},
+    {VR_MTL_PAGE_FAULT, VRAM_ERR_BACKEND, "the work touched memory that is not its own"},
+    {VR_MTL_ACCESS_REVOKED, VRAM_ERR_DEVICE_LOST,
+     "the system has taken the device away after too many faults; restart the program"},
+    {VR_MTL_NOT_PERMITTED, VRAM_ERR_UNSUPPORTED, "the process may not use the device now"},
+    {VR_MTL_OUT_OF_MEMORY, VRAM_ERR_DEVICE_MEMORY, "the work needs more memory than there is"},
+    {VR_MTL_INVALID_RESOURCE, VRAM_ERR_BACKEND, "memory was freed under the work"},
+    {VR_MTL_MEMORYLESS, VRAM_ERR_BACKEND, "no room for memoryless textures"},
+    {VR_MTL_DEVICE_REMOVED, VRAM_ERR_DEVICE_LOST, "the device was removed"},
+    {VR_MTL_STACK_OVERFLOW, VRAM_ERR_BACKEND, "a kernel's stack overflowed"},
+};
+
+static const struct row *find(int64_t code) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].code == code) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+vram_status vr_metal_status(int64_t code) {
+    const struct row *row = find(code);
+    vram_status status = row ? row->status : VRAM_ERR_BACKEND;
+    return vr_error_set(status, "metal", "MTLCommandBuffer", code,
+                        "work submitted earlier failed: %s (%lld)", row ? row->text : "no reason",
+                        (long long)code);
+}
+
+vram_status vr_metal_nothing(vram_status status, const char *operation) {
+    return vr_error_set(status, "metal", operation, 0, "%s gave nothing: %s", operation,
+                        vram_status_text(status));
+}
+
+vram_status vr_metal_refused(const struct vr_metal_api *api, vr_mtl_id error, vram_status status,
+                             const char *operation) {
+    vr_mtl_id words = error ? VR_TELL(api, error_text, error) : NULL;
+    const char *text = words ? VR_TELL(api, utf8, words) : NULL;
+    if (!text) {
+        return vr_metal_nothing(status, operation);
+    }
+    return vr_error_set(status, "metal", operation, VR_TELL(api, error_code, error), "%s: %s",
+                        operation, text);
+}
+
+/* ----------------------------------------------------------------- starting */
+
+static vram_status load(struct vr_metal *metal) {
+    char path[VR_OPTION_TEXT_MAX];
+    vr_option_text(VR_OPTION_METAL_LIBRARY, path);
+    const char *const names[] = {*path ? path : FRAMEWORK, NULL};
+    vram_status status = vr_library_open(&metal->library, "metal", names, symbols,
+                                         sizeof symbols / sizeof symbols[0], &metal->api);
+    if (status != VRAM_OK && !*path && strcmp(vram_error_get()->operation, "dlopen") == 0) {
+        status = vr_error_set(status, "metal", "dlopen", 0,
+                              "Metal was not found: it is a part of macOS, and nowhere else");
+    }
+    for (int i = 0; status == VRAM_OK && i < VR_METAL_MESSAGE_COUNT; i++) {
+        metal->api.selectors[i] = metal->api.sel_registerName(selectors[i]);
+        if (!metal->api.selectors[i]) {
+            status = vr_metal_nothing(VRAM_ERR_NO_DRIVER, "sel_registerName");
+        }
+    }
+    return status;
+}
+
+/* Some Macs have several, virtual ones have none. */
+static vram_status find_devices(struct vr_metal *metal) {
+    const struct vr_metal_api *api = &metal->api;
+    metal->devices = api->MTLCopyAllDevices();
+    if (!metal->devices) {
+        return vr_metal_nothing(VRAM_ERR_NO_DEVICE, "MTLCopyAllDevices");
+    }
+    unsigned long count = VR_TELL(api, count, metal->devices);
+    if (!count || count > UINT32_MAX) {
+        VR_TELL(api, release, metal->devices);
+        return vr_error_set(VRAM_ERR_NO_DEVICE, "metal", "MTLCopyAllDevices", 0,
+                            "this Mac has no device for Metal");
+    }
+    metal->device_count = (uint32_t)count;
+    return VRAM_OK;
+}
+
+static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
+    (void)options;
+    struct vr_metal *metal = vr_mem_alloc(1, sizeof *metal, "metal_start");
+    if (!metal) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = load(metal);
+    if (status == VRAM_OK) {
+        void *pool = metal->api.objc_autoreleasePoolPush();
+        status = find_devices(metal);
+        metal->api.objc_autoreleasePoolPop(pool);
+    }
+    if (status != VRAM_OK) {
+        vr_mem_free(metal);
+        return status;
+    }
+    backend->impl = metal;
+    return VRAM_OK;
+}
+
+static void stop(struct vr_backend *backend) {
+    struct vr_metal *metal = backend->impl;
+    VR_TELL(&metal->api, release, metal->devices);
+    vr_mem_free(metal);
+    backend->impl = NULL;
+}
+
+static uint32_t count(struct vr_backend *backend) {
+    const struct vr_metal *metal = backend->impl;
+    return metal->device_count;
+}
+
+/* --------------------------------------------------------------- describing */
+
+#define CAP_BIT(NAME, bit, name, text) | VRAM_CAP_##NAME
+enum { ALL_CAPS = 0 VRAM_CAP_MAP(CAP_BIT) };
+#undef CAP_BIT
+
+/* What the system recommends to keep within is what there is: beyond it work fails later, and for no reason
+   that its program could see. */
+static void describe_memory(const struct vr_metal_api *api, vr_mtl_id device,
+                            struct vram_device_info *info) {
+    uint64_t bytes = VR_TELL(api, working_set, device);
+    unsigned long largest = VR_TELL(api, max_buffer, device);
+    if (bytes) {
+        info->memory_bytes = (vram_value){bytes, true};
+        info->caps |= VRAM_CAP_MEMORY_INFO;
+    }
+    if (largest) {
+        info->alloc_max = (vram_value){largest / VR_METAL_GRANULE * VR_METAL_GRANULE, true};
+    }
+}
+
+static vram_status describe(struct vr_backend *backend, uint32_t index,
+                            struct vram_device_info *info) {
+    const struct vr_metal *metal = backend->impl;
+    const struct vr_metal_api *api = &metal->api;
+    vram_status status = VRAM_OK;
+    void *pool = api->objc_autoreleasePoolPush();
+    vr_mtl_id device = VR_SEND(api, object_at, metal->devices, index);
+    vr_mtl_id name = device ? VR_TELL(api, device_name, device) : NULL;
+    const char *text = name ? VR_TELL(api, utf8, name) : NULL;
+    if (!device) {
+        status = vr_metal_nothing(VRAM_ERR_NO_DEVICE, "objectAtIndex:");
+    } else {
+        vr_text_format(info->name, sizeof info->name, "%s", text ? text : "Metal device");
+        info->kind = VRAM_DEVICE_GPU;
+        info->caps_known = ALL_CAPS;
+        info->caps = VRAM_CAP_PINNED | VRAM_CAP_KERNELS | VRAM_CAP_HANDLES;
+        info->alloc_granule = (vram_value){VR_METAL_GRANULE, true};
+        describe_memory(api, device, info);
+    }
+    api->objc_autoreleasePoolPop(pool);
+    return status;
+}
+
+const struct vr_backend_ops vr_metal_backend = {
+    .name = "metal",
+    .start = start,
+    .stop = stop,
+    .count = count,
+    .describe = describe,
+    .device_open = vr_metal_device_open,
+};
