@@ -24,6 +24,7 @@ TIERS = [
     ("src/backend/opencl/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/sim/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/vulkan/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
+    ("src/backend/metal/", (PUBLIC, BASE, CONTRACT[0], "{own}/")),
     ("src/backend/registry.", (PUBLIC, BASE) + CONTRACT),
     ("src/backend/backend.h", (PUBLIC, BASE)),
     ("src/track/", (PUBLIC, BASE, "src/track/")),

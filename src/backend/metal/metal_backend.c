@@ -139,6 +139,7 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
         vr_mem_free(metal);
         return status;
     }
+    vr_text_format(backend->version, sizeof backend->version, "(not run on hardware)");
     backend->impl = metal;
     return VRAM_OK;
 }
