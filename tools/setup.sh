@@ -79,6 +79,7 @@ need_test() {
     wish libvulkan-dev "compares our declarations of Vulkan with its own" \
         has_header vulkan/vulkan.h
     wish glslang-tools "makes the shaders of the tests and examples anew" has glslangValidator
+    wish opencl-c-headers "is what our declarations of OpenCL are compared with" has_header CL/cl.h
     wish libmimalloc2.0 "is what vram bench compares host memory with" has_library libmimalloc.so.2
     wish clang-format-14 "checks the layout of the sources" has clang-format-14
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# pocl.sh VRAM CACHE ARGUMENTS...: runs the command on PoCL; 77 where there is none, with the reason.
+# pocl.sh VRAM CACHE COMMAND...: runs a command where VRAM sees PoCL and no other OpenCL device; 77 where
+# there is none, with the reason.
 set -eu
 vram=$1
 cache=$2
@@ -19,4 +20,4 @@ if ! "$vram" info --backend opencl >/dev/null; then
     echo "skipped: the OpenCL loader does not show PoCL's device"
     exit 77
 fi
-exec "$vram" "$@"
+exec "$@"

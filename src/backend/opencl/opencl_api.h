@@ -180,12 +180,13 @@ enum {
 /*
  * CALL(name, need, (parameters), (arguments)): returns a vr_cl_int.
  * MAKE(name, need, type, (parameters), (arguments)): returns a type *, or NULL with *code.
- * PLAIN(name, need, type, (parameters), (arguments)): returns a type and no code.
+ * GIVE(name, need, (parameters), (arguments)): returns a void * and no code.
+ * TAKE(name, need, (parameters), (arguments)): returns nothing.
  * What OpenCL 1.2 has is required; what came later is not. (clang-format would take the parameters for
  * products.)
  */
 /* clang-format off */
-#define VR_OPENCL_FUNCTIONS(CALL, MAKE, PLAIN)                                                     \
+#define VR_OPENCL_FUNCTIONS(CALL, MAKE, GIVE, TAKE)                                                \
     CALL(clGetPlatformIDs, VR_CL_REQUIRED,                                                         \
          (vr_cl_uint room, struct vr_cl_platform **platforms, vr_cl_uint *count),                  \
          (room, platforms, count))                                                                 \
@@ -305,13 +306,13 @@ enum {
           const size_t *offset, const size_t *items, const size_t *group, vr_cl_uint count,        \
           struct vr_cl_event *const *events, struct vr_cl_event **event),                          \
          (queue, kernel, axes, offset, items, group, count, events, event))                        \
-    PLAIN(clGetExtensionFunctionAddressForPlatform, VR_CL_REQUIRED, void *,                        \
-          (struct vr_cl_platform *platform, const char *name), (platform, name))                   \
-    PLAIN(clSVMAlloc, VR_CL_OPTIONAL, void *,                                                      \
-          (struct vr_cl_context *context, vr_cl_bits flags, size_t bytes, vr_cl_uint align),       \
-          (context, flags, bytes, align))                                                          \
-    PLAIN(clSVMFree, VR_CL_OPTIONAL, void, (struct vr_cl_context *context, void *memory),          \
-          (context, memory))                                                                       \
+    GIVE(clGetExtensionFunctionAddressForPlatform, VR_CL_REQUIRED,                                 \
+         (struct vr_cl_platform *platform, const char *name), (platform, name))                    \
+    GIVE(clSVMAlloc, VR_CL_OPTIONAL,                                                               \
+         (struct vr_cl_context *context, vr_cl_bits flags, size_t bytes, vr_cl_uint align),        \
+         (context, flags, bytes, align))                                                           \
+    TAKE(clSVMFree, VR_CL_OPTIONAL, (struct vr_cl_context *context, void *memory),                 \
+         (context, memory))                                                                        \
     CALL(clSetKernelArgSVMPointer, VR_CL_OPTIONAL,                                                 \
          (struct vr_cl_kernel *kernel, vr_cl_uint index, const void *pointer),                     \
          (kernel, index, pointer))                                                                 \
@@ -334,13 +335,15 @@ enum {
 /* The loaded driver: one pointer per row above, NULL where an optional symbol is absent. */
 struct vr_opencl_api {
 /* NOLINTBEGIN(bugprone-macro-parentheses): these are declarations, not expressions */
-#define VR_CL_CALL(name, need, parameters, arguments)        vr_cl_int(*name) parameters;
-#define VR_CL_MAKE(name, need, type, parameters, arguments)  type *(*name)parameters;
-#define VR_CL_PLAIN(name, need, type, parameters, arguments) type(*name) parameters;
-    VR_OPENCL_FUNCTIONS(VR_CL_CALL, VR_CL_MAKE, VR_CL_PLAIN)
+#define VR_CL_CALL(name, need, parameters, arguments)       vr_cl_int(*name) parameters;
+#define VR_CL_MAKE(name, need, type, parameters, arguments) type *(*name)parameters;
+#define VR_CL_GIVE(name, need, parameters, arguments)       void *(*name)parameters;
+#define VR_CL_TAKE(name, need, parameters, arguments)       void(*name) parameters;
+    VR_OPENCL_FUNCTIONS(VR_CL_CALL, VR_CL_MAKE, VR_CL_GIVE, VR_CL_TAKE)
 #undef VR_CL_CALL
 #undef VR_CL_MAKE
-#undef VR_CL_PLAIN
+#undef VR_CL_GIVE
+#undef VR_CL_TAKE
     /* NOLINTEND(bugprone-macro-parentheses) */
 };
 

@@ -28,7 +28,7 @@ static const struct vr_symbol symbols[] = {
 #define CALL(name, need, parameters, arguments)                                                    \
     {#name, NULL, offsetof(struct vr_opencl_api, name), need},
 #define MAKE(name, need, type, parameters, arguments) CALL(name, need, parameters, arguments)
-    VR_OPENCL_FUNCTIONS(CALL, MAKE, MAKE)
+    VR_OPENCL_FUNCTIONS(CALL, MAKE, CALL, CALL)
 #undef CALL
 #undef MAKE
 };
@@ -167,20 +167,34 @@ static void choose_way(const struct vr_opencl_api *api, struct vr_opencl_unit *u
 
 /* ------------------------------------------------------------------ finding */
 
+/* Remembers why there may be no device at all. */
+static void refuse(struct vr_opencl *opencl, const char *operation, vr_cl_int code) {
+    if (code != VR_CL_SUCCESS) {
+        opencl->refused = code;
+        opencl->refused_by = operation;
+    }
+}
+
 /* Fills `unit` for a device; false: it cannot be used, and the log says why. */
-static bool examine(const struct vr_opencl_api *api, struct vr_cl_platform *platform,
+static bool examine(struct vr_opencl *opencl, struct vr_cl_platform *platform,
                     struct vr_cl_device *device, char *extensions, struct vr_opencl_unit *unit) {
+    const struct vr_opencl_api *api = &opencl->api;
     char version[128];
     vr_cl_uint available = 0, compiler = 0, align_bits = 0;
     vr_cl_bits type = 0;
     *unit = (struct vr_opencl_unit){.platform = platform, .id = device};
-    if (!ask_text(api, device, VR_CL_DEVICE_VERSION, version, sizeof version) ||
-        version_of(version) < 120) {
+    vr_cl_int code =
+        api->clGetDeviceInfo(device, VR_CL_DEVICE_VERSION, sizeof version, version, NULL);
+    version[code == VR_CL_SUCCESS ? sizeof version - 1 : 0] = 0;
+    if (version_of(version) < 120) {
+        refuse(opencl, "clGetDeviceInfo", code);
         vr_log(VRAM_LOG_INFO, "opencl: a device of version \"%s\" is left out: 1.2 is needed",
                version);
         return false;
     }
-    if (!ask(api, device, VR_CL_DEVICE_AVAILABLE, &available, sizeof available) || !available) {
+    code = api->clGetDeviceInfo(device, VR_CL_DEVICE_AVAILABLE, sizeof available, &available, NULL);
+    if (code != VR_CL_SUCCESS || !available) {
+        refuse(opencl, "clGetDeviceInfo", code);
         vr_log(VRAM_LOG_INFO, "opencl: a device is left out: it is not available");
         return false;
     }
@@ -207,6 +221,7 @@ static vram_status find_units(struct vr_opencl *opencl, struct vr_cl_platform *p
     if (code != VR_CL_SUCCESS) {
         if (code != VR_CL_DEVICE_NOT_FOUND) {
             vr_opencl_shrug("clGetDeviceIDs", code);
+            refuse(opencl, "clGetDeviceIDs", code);
         }
         return VRAM_OK;
     }
@@ -223,7 +238,7 @@ static vram_status find_units(struct vr_opencl *opencl, struct vr_cl_platform *p
     opencl->units = units;
     for (vr_cl_uint i = 0; i < count; i++) {
         opencl->unit_count +=
-            examine(&opencl->api, platform, devices[i], extensions, &units[opencl->unit_count]);
+            examine(opencl, platform, devices[i], extensions, &units[opencl->unit_count]);
     }
     return VRAM_OK;
 }
@@ -262,7 +277,8 @@ static vram_status find_all(struct vr_opencl *opencl, char *version, size_t vers
     }
     vr_mem_free(extensions);
     if (status == VRAM_OK && !opencl->unit_count) {
-        status = vr_opencl_check("clGetDeviceIDs", VR_CL_DEVICE_NOT_FOUND);
+        status = opencl->refused ? vr_opencl_check(opencl->refused_by, opencl->refused)
+                                 : vr_opencl_check("clGetDeviceIDs", VR_CL_DEVICE_NOT_FOUND);
     }
     return status;
 }

@@ -48,6 +48,8 @@ struct vr_opencl {
     struct vr_opencl_api api;
     struct vr_opencl_unit *units;
     uint32_t unit_count;
+    vr_cl_int refused;      /* the last code that kept a device from being found, and the call; */
+    const char *refused_by; /* while the backend starts */
 };
 
 /* vr_device.impl */
@@ -138,6 +140,8 @@ struct vr_opencl_line *vr_opencl_line_take(const struct vr_opencl_api *api);
    they never will, and those who wait elsewhere are let go. */
 void vr_opencl_line_leave(struct vr_opencl_line *line, bool lost);
 vr_atomic_u64 *vr_opencl_line_word(struct vr_opencl_line *line);
+/* A command was given to the queue. */
+void vr_opencl_line_count(struct vr_opencl_line *line);
 /* Whether markers are outstanding. */
 bool vr_opencl_line_busy(struct vr_opencl_line *line);
 vr_queue_signal_fn vr_opencl_signal;

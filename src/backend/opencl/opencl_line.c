@@ -29,13 +29,19 @@
 #include "base/error.h"
 #include "base/os/os.h"
 
-enum { PROBE_NS = 100000 }; /* how long an idle queue may take to say so */
+enum {
+    PROBE_NS = 50000, /* how long a queue that may have work is waited for to say it has none, */
+    PROBE_IDLE_NS =
+        5000000, /* and one that has none of ours, whose answer is all there is to wait for */
+    REPEATS = 4  /* how often a driver is asked to let a queue go */
+};
 
 struct marker {
     void *free_link; /* vr_stable's */
     struct vr_opencl_line *line;
     struct vr_cl_event *event;
     uint64_t value;
+    uint64_t commands;   /* that the queue had been given before it */
     uint32_t holders;    /* the list and the callback count as one; line's lock */
     struct vr_link link; /* in the line's markers, in the order of their submission */
     vr_cl_int (*release)(struct vr_cl_event *event);
@@ -54,9 +60,11 @@ struct relay {
 struct vr_opencl_line {
     void *free_link; /* vr_stable's */
     _Alignas(64) vr_atomic_u64 word;
-    vr_atomic_u32 keepers; /* (1) */
-    vr_atomic_bool failed; /* (4) */
-    struct vr_mutex lock;  /* guards the rest; not held across driver calls */
+    vr_atomic_u32 keepers;   /* (1) */
+    vr_atomic_u64 submitted; /* commands of ours, */
+    vr_atomic_u64 finished;  /* and how many of them are known to be done */
+    vr_atomic_bool failed;   /* (4) */
+    struct vr_mutex lock;    /* guards the rest; not held across driver calls */
     struct vr_list markers;
     struct vr_list relays;
     struct marker *probe; /* incomplete when last looked at; NULL: none */
@@ -77,6 +85,8 @@ struct vr_opencl_line *vr_opencl_line_take(const struct vr_opencl_api *api) {
     struct vr_opencl_line *line = vr_stable_take(&lines, "opencl_queue_create");
     if (line) {
         vr_store(&line->keepers, 1, VR_RELAXED);
+        vr_store(&line->submitted, 0, VR_RELAXED);
+        vr_store(&line->finished, 0, VR_RELAXED);
         vr_store(&line->failed, false, VR_RELAXED);
         vr_mutex_init(&line->lock, VR_RANK_BACKEND);
         vr_list_init(&line->markers);
@@ -113,6 +123,7 @@ static struct marker *marker_new(struct vr_opencl_line *line, uint64_t value) {
         marker->line = line;
         marker->event = NULL;
         marker->value = value;
+        marker->commands = vr_load(&line->submitted, VR_ACQUIRE);
         marker->holders = 1;
         marker->link = (struct vr_link){NULL, NULL};
         marker->release = line->api->clReleaseEvent;
@@ -147,6 +158,16 @@ static vram_status marker_submit(const struct vr_queue *queue, struct marker *ma
         marker->event = event;
     }
     return status;
+}
+
+/* A marker is complete: all before it is done. */
+static void line_raise(struct vr_opencl_line *line, const struct marker *marker) {
+    vr_atomic_max(&line->word, marker->value);
+    vr_atomic_max(&line->finished, marker->commands);
+}
+
+void vr_opencl_line_count(struct vr_opencl_line *line) {
+    vr_fetch_add(&line->submitted, 1, VR_RELEASE);
 }
 
 /* What the driver says of a marker: 0 complete, positive not yet, negative ended abnormally. */
@@ -187,7 +208,7 @@ static void marker_done(struct vr_cl_event *event, vr_cl_int state, void *user) 
     struct vr_opencl_line *line = marker->line;
     (void)event;
     if (state == VR_CL_COMPLETE) {
-        vr_atomic_max(&line->word, marker->value);
+        line_raise(line, marker);
     } else {
         line_fail(line);
     }
@@ -251,9 +272,14 @@ static struct marker *marker_hold(struct vr_opencl_line *line, uint64_t value) {
     return found;
 }
 
-/* Whoever takes it off the line opens it: the callback, or the line's failure. */
+/* Whoever takes it off the line opens it: the callback, or the line's failure. A gate that stays shut
+   would hold its queue up for ever, so the driver is asked more than once. */
 static void relay_open(struct relay *relay) {
-    vr_opencl_shrug("clSetUserEventStatus", relay->set(relay->gate, VR_CL_COMPLETE));
+    vr_cl_int code = VR_CL_OUT_OF_RESOURCES;
+    for (int i = 0; i < REPEATS && code != VR_CL_SUCCESS; i++) {
+        code = relay->set(relay->gate, VR_CL_COMPLETE);
+    }
+    vr_opencl_shrug("clSetUserEventStatus", code);
     vr_opencl_shrug("clReleaseEvent", relay->release(relay->gate));
 }
 
@@ -348,7 +374,7 @@ static vram_status look(struct vr_opencl_line *line, struct marker *marker) {
         return say_failed("clGetEventInfo", state);
     }
     if (state == VR_CL_COMPLETE) {
-        vr_atomic_max(&line->word, marker->value);
+        line_raise(line, marker);
     }
     return state == VR_CL_COMPLETE ? VRAM_OK : VRAM_ERR_NOT_READY;
 }
@@ -395,7 +421,8 @@ static vram_status probe(struct vr_queue *queue, struct vr_opencl_line *line) {
         status = VR_OPENCL(line, clFlush, impl->queue);
     }
     if (status == VRAM_OK) {
-        uint64_t deadline = vr_os_now() + PROBE_NS;
+        bool idle = vr_load(&line->finished, VR_ACQUIRE) >= marker->commands;
+        uint64_t deadline = vr_os_now() + (idle ? PROBE_IDLE_NS : PROBE_NS);
         while ((status = look(line, marker)) == VRAM_ERR_NOT_READY && vr_os_now() < deadline) {
             vr_os_yield();
         }

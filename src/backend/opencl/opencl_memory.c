@@ -19,6 +19,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/os/os.h"
 #include "base/radix.h"
 #include "base/size.h"
@@ -191,25 +192,30 @@ static vram_status usm_free(struct vr_opencl_device *device, struct vr_opencl_me
                            device->unit->usm.clMemFreeINTEL(device->context, record->raw));
 }
 
+/* What runs out in a call for host memory is the host's. */
+static vram_status of_host(vram_status status) {
+    vram_error error;
+    if (status == VRAM_ERR_DEVICE_MEMORY) {
+        vr_error_save(&error);
+        error.status = status = VRAM_ERR_HOST_MEMORY;
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
 /* A buffer in memory that the device reads at full speed, mapped for as long as it lives. */
 static vram_status mapped_alloc(struct vr_opencl_device *device, uint64_t bytes,
                                 struct vr_opencl_memory *record) {
     vr_cl_int code = VR_CL_SUCCESS;
     vram_status status =
         buffer_new(device, VR_CL_MEM_READ_WRITE | VR_CL_MEM_ALLOC_HOST_PTR, bytes, &record->buffer);
-    if (status == VRAM_ERR_DEVICE_MEMORY) { /* what runs out here is the host's */
-        vram_error error;
-        vr_error_save(&error);
-        error.status = status = VRAM_ERR_HOST_MEMORY;
-        vr_error_restore(&error);
-    }
     if (status != VRAM_OK) {
-        return status;
+        return of_host(status);
     }
     record->raw = device->api->clEnqueueMapBuffer(device->service, record->buffer, 1,
                                                   VR_CL_MAP_READ | VR_CL_MAP_WRITE, 0, bytes, 0,
                                                   NULL, NULL, &code);
-    status = usm_check("clEnqueueMapBuffer", code, record->raw);
+    status = of_host(usm_check("clEnqueueMapBuffer", code, record->raw));
     if (status != VRAM_OK) {
         buffer_end(device, record->buffer);
     }
@@ -242,6 +248,17 @@ static const struct source *managed_source(const struct vr_opencl_device *device
     return device->unit->way == VR_OPENCL_USM ? &usm_shared_source : &svm_fine_source;
 }
 
+/* Gives back what nobody got. Should the driver not take it there is nobody to tell. */
+static void source_drop(struct vr_opencl_device *device, const struct source *source,
+                        struct vr_opencl_memory *record) {
+    vram_error error;
+    vr_error_save(&error);
+    if (source->free(device, record) != VRAM_OK) {
+        vr_log(VRAM_LOG_WARN, "opencl: memory is lost: %s", vram_error_get()->text);
+    }
+    vr_error_restore(&error);
+}
+
 /* Takes exactly `bytes` first: the driver's pointer is often aligned to pages by itself. */
 static vram_status source_take(struct vr_opencl_device *device, const struct source *source,
                                uint64_t bytes, uint64_t align, struct vr_opencl_memory *record) {
@@ -250,10 +267,7 @@ static vram_status source_take(struct vr_opencl_device *device, const struct sou
     if (status != VRAM_OK || (uintptr_t)record->raw % align == 0) {
         return status;
     }
-    status = source->free(device, record);
-    if (status != VRAM_OK) {
-        return status;
-    }
+    source_drop(device, source, record);
     if (!vr_add(bytes, align, &more)) {
         return vr_error_set(VRAM_ERR_OVERFLOW, "opencl", source->operation, 0,
                             "%llu bytes cannot be aligned", (unsigned long long)bytes);
@@ -278,10 +292,7 @@ static vram_status pointer_alloc(struct vr_opencl_device *device, const struct s
         if (status == VRAM_ERR_BUSY) { /* not ours to give back */
             status = vr_opencl_lied(source->operation, base);
         } else {
-            vram_error error;
-            vr_error_save(&error);
-            (void)source->free(device, record);
-            vr_error_restore(&error);
+            source_drop(device, source, record);
         }
     }
     record_give(record);

@@ -51,6 +51,7 @@ vram_status vr_opencl_submit_end(const struct vr_queue *queue, const char *opera
     const struct vr_opencl_queue *impl = queue->impl;
     vram_status status = check_submission(queue, operation, code);
     if (status == VRAM_OK) {
+        vr_opencl_line_count(impl->line);
         status = barrier(queue);
     }
     if (status == VRAM_OK) {
