@@ -28,7 +28,8 @@ static void read_device(struct vram_oom_report *report, struct vr_device_object 
     const struct vram_device_info *info = &device->base.info;
     vr_text_format(report->device_name, sizeof report->device_name, "%s %u", info->backend,
                    info->backend_index);
-    if (vr_memory_info(&device->base, &free, &total) != VRAM_OK) {
+    if (!(info->caps & VRAM_CAP_MEMORY_INFO) ||
+        vr_memory_info(&device->base, &free, &total) != VRAM_OK) {
         free = total = (vram_value){0};
     }
     report->free_bytes = free;
