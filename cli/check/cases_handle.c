@@ -67,6 +67,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_watch *watch;
     vram_health_info health = {.size = sizeof health};
     uint64_t bytes;
+    vram_tag_info tag = {.size = sizeof tag};
     vram_kernel_source source = {.size = sizeof source, .code = &source, .entry = "none"};
     uint64_t id = 0;
 
@@ -93,6 +94,11 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_device_watch_begin(device, &watched, &watch));
     REFUSES(vram_device_cleanup(device, &bytes));
     REFUSES(vram_health(device, NULL, &health));
+    REFUSES(vram_tag_quota_set(device, "tag", 1, 2));
+    REFUSES(vram_tag_handler_set(device, NULL, NULL));
+    REFUSES(vram_tag_info_get(device, "tag", &tag));
+    REFUSES(vram_tag_info_at(device, 0, &tag));
+    CHECK_THAT(check, vram_tag_count(device) == 0);
     return true;
 }
 

@@ -136,7 +136,7 @@ static bool known(struct check *check, bool segments) {
     CHECK_TAKE_WITH(check, &stock, 10000, queue, &options, &addr);
     CHECK_TAKE(check, &stock, 10000, queue, &plain);
     CHECK_OK(check, vram_block_info_get(addr, &info));
-    CHECK_THAT(check, info.tag == tag);
+    CHECK_THAT(check, info.tag != NULL && strcmp(info.tag, tag) == 0);
     CHECK_OK(check, vram_block_info_get(plain, &info));
     CHECK_THAT(check, info.tag == NULL);
     CHECK_OK(check, vram_native(addr + 9999, &native)); /* interior: its segment */

@@ -104,6 +104,71 @@ VRAM_API vram_status vram_pool_limits_get(vram_pool *pool, vram_limits *limits);
 VRAM_API vram_status vram_device_limits_set(vram_device *device, const vram_limits *limits);
 VRAM_API vram_status vram_device_limits_get(vram_device *device, vram_limits *limits);
 
+/* --------------------------------------------------------------------- tags */
+
+/**
+ * A tag says who an allocation is for (vram_alloc_options.tag): "tenant", or a path "tenant/model/layer" of
+ * at most 16 parts and 255 bytes. A block counts for its tag and for all tags above it, over all pools of
+ * a device. Tags are known from the first time they are named until the context ends; a device knows
+ * 65,536 at most. Untagged allocations cost nothing here.
+ *
+ * Quotas are in bytes after rounding, as vram_block_info.held_bytes has them. They may promise more than
+ * there is, and children more than their parent: on the way to the first part every quota must be kept, so
+ * the smallest counts.
+ */
+
+/**
+ * Sets what blocks of a tag and of all below it may take together. Above `hard_bytes` allocations are
+ * VRAM_ERR_LIMIT, and the error record names the tag whose quota it was; above `soft_bytes` the handler is
+ * called and it is counted. 0: none. A hard quota below what the tag has now is in force and VRAM_ERR_LIMIT:
+ * live blocks stay. The option `quotas` (VRAM_QUOTAS="tenant=4G:6G,tenant/model=2G", soft:hard or hard) sets
+ * ceilings that no program lifts; it is read when a device is first used for pools or quotas, and what
+ * cannot be read of it is VRAM_ERR_INVALID then.
+ */
+VRAM_API vram_status vram_tag_quota_set(vram_device *device, const char *tag, uint64_t soft_bytes,
+                                        uint64_t hard_bytes);
+
+/** A soft quota was crossed. */
+typedef struct vram_tag_event {
+    size_t size;                     /* sizeof(vram_tag_event) of the library */
+    vram_device *device;             /* borrowed */
+    const char *tag;                 /* whose quota; valid until the context ends */
+    uint64_t used_bytes;             /* what it has now */
+    uint64_t soft_bytes, hard_bytes; /* its quota; hard 0: none */
+} vram_tag_event;
+
+/**
+ * Called on the allocating thread after the allocation that crossed has succeeded, with no lock held: it may
+ * call everything, and is not called again for what it does itself. The allocation returns after it does.
+ */
+typedef void vram_tag_handler(void *user, const vram_tag_event *event);
+
+/** Whom to tell of a device's quotas; NULL: nobody. A call that is under way may still reach the former. */
+VRAM_API vram_status vram_tag_handler_set(vram_device *device, vram_tag_handler *handler,
+                                          void *user);
+
+typedef struct vram_tag_info {
+    size_t size;                  /* in: sizeof(vram_tag_info) of the caller */
+    const char *name;             /* valid until the context ends */
+    uint64_t used_bytes;          /* of live blocks, after rounding, of the tag and all below it */
+    uint64_t own_bytes;           /* of these, the tag's own */
+    uint64_t requested_bytes;     /* own_bytes as asked for */
+    uint64_t peak_bytes;          /* most of used_bytes */
+    uint64_t live_blocks, allocs; /* its own */
+    uint64_t soft_bytes, hard_bytes; /* its quota as it is in force; 0: none */
+    uint64_t crossings;              /* times that it went above the soft one */
+    uint64_t refusals;               /* allocations that the hard one refused */
+} vram_tag_info;
+
+/** VRAM_ERR_INVALID for a tag that nobody has named on this device. */
+VRAM_API vram_status vram_tag_info_get(vram_device *device, const char *tag, vram_tag_info *info);
+
+/** How many tags the device knows; 0 for a stale one. */
+VRAM_API uint32_t vram_tag_count(vram_device *device);
+
+/** The tag with the most used_bytes is number 0; equals are in the order of their names. O(n log n). */
+VRAM_API vram_status vram_tag_info_at(vram_device *device, uint32_t rank, vram_tag_info *info);
+
 #ifdef __cplusplus
 }
 #endif

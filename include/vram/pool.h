@@ -109,7 +109,7 @@ typedef struct vram_alloc_options {
     size_t size;        /* sizeof(vram_alloc_options) */
     uint64_t alignment; /* a power of two from 256 to the device's granule; 0: 512 */
     uint32_t flags;     /* of vram_alloc_flag */
-    const char *tag;    /* who asks, for reports; must outlive the pool; NULL: none */
+    const char *tag;    /* who asks, "tenant/model/layer"; vram/limits.h; copied; NULL, "": none */
 } vram_alloc_options;
 
 /** vram_alloc with wishes. */
@@ -138,8 +138,8 @@ typedef struct vram_block_info {
     vram_addr addr;           /* its start */
     uint64_t requested_bytes; /* as asked for */
     uint64_t held_bytes;      /* after rounding */
-    const char *tag;
-    vram_memory_kind kind; /* DEVICE, or what the pool fell back to (vram/oom.h) */
+    const char *tag;          /* NULL: none; valid until the context ends */
+    vram_memory_kind kind;    /* DEVICE, or what the pool fell back to (vram/oom.h) */
 } vram_block_info;
 
 /**

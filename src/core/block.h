@@ -22,6 +22,8 @@
  *  (5) A queue gets memory back at once that work of its own may still touch. `home` names that queue for
  *      as long as this may be: a block that is then freed on another queue, or on none, is not free
  *      before both have come that far.
+ *  (6) A live block that has a tag says so in its home, which then is no queue's: the quick way of a free
+ *      passes it by without a look at the tag. Whoever frees it takes that away before anything else.
  */
 #ifndef VR_BLOCK_H
 #define VR_BLOCK_H
@@ -40,6 +42,10 @@ enum vr_block_state {
         3 /* mask: the bits above it are the turn of a block that is not FREE; see (4) */
 };
 
+enum {
+    VR_HOME_TAGGED = 0x80
+}; /* in `home`; the low byte of a handle is its kind, and less; see (6) */
+
 /* Until when work may still touch memory: the point `value` of queue `queue`. Queue 0: no work. */
 struct vr_stamp {
     uint64_t queue; /* handle number; never used twice */
@@ -56,6 +62,8 @@ enum vr_span_kind {
     VR_SPAN_GHOST = 5, /* where a piece was mapped, and still is until work has ended */
     VR_SPAN_FALLEN = 6 /* in no chain: other memory than the device's; ladder_fallback.c */
 };
+
+struct vr_tag;
 
 struct vr_span {
     uint8_t kind, was;               /* enum vr_span_kind; what a claim was before */
@@ -77,8 +85,8 @@ struct vr_block {
     vr_atomic_u64 addr;  /* first address */
     vr_atomic_u64 bytes; /* after rounding */
     vr_atomic_u64 pool;  /* handle of the pool it is a block of */
-    vr_atomic_u64 requested;   /* as asked for; the owner's */
-    _Atomic(const char *) tag; /* the owner's */
+    vr_atomic_u64 requested;      /* as asked for; the owner's */
+    _Atomic(struct vr_tag *) tag; /* NULL: none; the owner's */
     uint64_t home; /* queue whose work may touch it from before; 0: none; the owner's; see (5) */
 
     struct vr_block *next; /* in a list of cached blocks: depot, batches on the way */

@@ -188,6 +188,7 @@ void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *
 
 static void ledger_free(void *memory) {
     struct vr_ledger *ledger = memory;
+    vr_tags_free(&ledger->tags);
     vr_mutex_destroy(&ledger->lock);
     vr_mem_free(ledger);
 }
@@ -198,6 +199,7 @@ struct vr_ledger *vr_ledger_of(const struct vr_device_object *device) {
 
 struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *operation) {
     struct vr_ledger *ledger = vr_ledger_of(device);
+    char quotas[VR_OPTION_TEXT_MAX];
     if (ledger) {
         return ledger;
     }
@@ -211,6 +213,11 @@ struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *ope
     vr_store(&ledger->turn, 1, VR_RELAXED);
     vr_store(&ledger->room, UINT64_MAX, VR_RELAXED);
     vr_mutex_init(&ledger->lock, VR_RANK_LEDGER);
+    vr_option_text(VR_OPTION_QUOTAS, quotas);
+    if (vr_quotas_read(ledger, quotas, operation) != VRAM_OK) {
+        ledger_free(ledger);
+        return NULL;
+    }
     vr_mutex_lock(&device->context->lock); /* one of two threads wins */
     void *other = vr_load(&device->slot->ledger, VR_ACQUIRE);
     if (!other) {
@@ -438,7 +445,7 @@ vram_status vram_device_limits_set(vram_device *handle, const vram_limits *limit
     struct vr_ledger *ledger = NULL;
     status = vr_limits_take(&taken, limits, operation);
     if (status == VRAM_OK && !(ledger = vr_ledger_get(device, operation))) {
-        status = VRAM_ERR_HOST_MEMORY;
+        status = vram_error_get()->status;
     }
     if (status == VRAM_OK) {
         uint64_t hard = taken.hard_bytes == VRAM_LIMIT_NONE ? 0 : taken.hard_bytes;

@@ -6,6 +6,7 @@
  *      vr_slot (device tier) --> vr_ledger    one per device of a context, for all handles on it
  *                                   limits    as vram_device_limits_set has them, 0 where not set
  *                                   sample    how much memory was free when the device was last asked
+ *                                   tags      who has how much: tag.h
  *      vr_pool                      limits    as its options or vram_pool_limits_set have them
  *                                   caps      what follows for it: budget.h
  *
@@ -17,6 +18,7 @@
 #define VR_LIMIT_H
 
 #include "core/pool_object.h"
+#include "core/tag.h"
 #include "vram/limits.h"
 
 /* Device memory as the driver told it last. */
@@ -34,9 +36,11 @@ struct vr_ledger {
     struct vr_mutex lock; /* guards the rest */
     struct vram_limits limits;
     struct vr_sample sample;
+    struct vr_tags tags;
 };
 
-/* The ledger of the device, made if need be; NULL with the error set when host memory is out. */
+/* The ledger of the device, made if need be; NULL with the error set: host memory is out, or the option
+   quotas unreadable. */
 struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *operation);
 /* The same once there is one: every pool's device has it. */
 struct vr_ledger *vr_ledger_of(const struct vr_device_object *device);

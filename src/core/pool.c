@@ -18,16 +18,17 @@
 /* ------------------------------------------------------------------ hit paths */
 
 /* A cached block, which is the caller's, becomes the program's. */
-static inline void become_live(struct vr_block *block, uint64_t size, const char *tag) {
+static inline void become_live(struct vr_block *block, uint64_t size, struct vr_tag *tag) {
     uint32_t cached = vr_load(&block->state, VR_RELAXED);
     vr_store(&block->requested, size, VR_RELAXED);
     vr_store(&block->tag, tag, VR_RELAXED);
+    block->home |= tag ? VR_HOME_TAGGED : 0; /* keeps block.h (6) */
     vr_store(&block->state, cached ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_RELEASE);
 }
 
 /* The same through a cache, which counts its bytes. Inside enter. */
 static inline vram_addr hand_out(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                                 uint64_t bytes, const char *tag) {
+                                 uint64_t bytes, struct vr_tag *tag) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
     become_live(block, size, tag);
     cache->recent[vr_recent_index(addr)] = block;
@@ -121,8 +122,19 @@ vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_a
 ASIDE vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
 static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
 
+/* A block that was claimed is its tag's no more: keeps tag.h (2) and block.h (6). */
+static void release_tag(struct vr_block *block) {
+    struct vr_tag *tag = vr_load(&block->tag, VR_RELAXED);
+    if (tag && block->home & VR_HOME_TAGGED) {
+        block->home &= ~(uint64_t)VR_HOME_TAGGED;
+        vr_tag_release(tag, vr_load(&block->bytes, VR_RELAXED),
+                       vr_load(&block->requested, VR_RELAXED));
+    }
+}
+
 /* A block that was claimed and counted, and that its bin does not take as it is. The thread is inside. */
 ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    release_tag(block);
     if (is_plain(block, cache->queue_handle) && vr_cache_put(cache, block, bytes)) {
         block->home = cache->queue_handle;
         vr_thread_leave(cache->thread);
@@ -305,7 +317,9 @@ static vram_status read_options(const struct vr_pool *pool, const vram_alloc_opt
     }
     request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;
     request->flags = taken.flags;
-    request->tag = taken.tag;
+    if (taken.tag && *taken.tag) {
+        return vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &request->tag);
+    }
     return VRAM_OK;
 }
 
@@ -353,11 +367,50 @@ static bool hit_with(const struct vr_pool *pool, const struct vr_request *reques
     return block != NULL;
 }
 
+/* From the thread's cache or wherever a block comes from. */
+static vram_status alloc_entered(struct vr_pool *pool, const struct vr_request *request,
+                                 vram_addr *addr) {
+    struct vr_block *block, *more[VR_SMALL_DEPTH / 2];
+    bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
+                 !vr_load(&pool->uncached, VR_RELAXED);
+    uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
+    if (request->wishes && hit_with(pool, request, addr)) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
+    if (status == VRAM_OK) {
+        *addr = deliver(pool, request->queue_object, request, block, more, extra);
+        vr_limit_keep(pool);
+    }
+    vr_pressure_pass(pool);
+    return status;
+}
+
+/* The same within the quotas of its tag: keeps tag.h (2). */
+static vram_status alloc_tagged(struct vr_pool *pool, const struct vr_request *request,
+                                vram_addr *addr) {
+    uint32_t crossed;
+    vram_status status = vr_tag_charge(request->tag, request->bytes, request->size, &crossed);
+    if (status != VRAM_OK) {
+        vr_tally(&pool->tally.quota_refusals, 1);
+        vr_tally(&pool->tally.limit_refusals, 1);
+        vr_tally(&pool->tally.refusals, 1);
+        return status;
+    }
+    status = alloc_entered(pool, request, addr);
+    if (status != VRAM_OK) {
+        vr_tag_cancel(request->tag, request->bytes, request->size);
+    } else if (crossed) {
+        vr_tag_notify(pool, request->tag, crossed);
+    }
+    return status;
+}
+
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue_handle,
                                const vram_alloc_options *options, vram_addr *addr) {
     static const char operation[] = "vram_alloc";
-    struct vr_request request = {.size = size, .queue = (uintptr_t)queue_handle};
-    struct vr_block *block, *more[VR_SMALL_DEPTH / 2];
+    struct vr_request request = {
+        .size = size, .queue = (uintptr_t)queue_handle, .wishes = options != NULL};
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     if (!addr) {
@@ -373,19 +426,10 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     }
     request.queue_object = queue;
     status = options ? read_options(pool, options, &request) : VRAM_OK;
-    bool small =
-        request.bytes <= VR_SMALL_BYTES && !request.align && !vr_load(&pool->uncached, VR_RELAXED);
-    uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
-    if (status != VRAM_OK || (options && hit_with(pool, &request, addr))) {
-        vr_pool_leave(pool, queue);
-        return status;
-    }
-    status = vr_pool_supply(pool, &request, &block, more, &extra);
     if (status == VRAM_OK) {
-        *addr = deliver(pool, queue, &request, block, more, extra);
-        vr_limit_keep(pool);
+        status =
+            request.tag ? alloc_tagged(pool, &request, addr) : alloc_entered(pool, &request, addr);
     }
-    vr_pressure_pass(pool);
     vr_pool_leave(pool, queue);
     return status;
 }
@@ -401,6 +445,7 @@ static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
     struct vr_cache *cache = cache_enter(pool, queue);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     uint64_t requested = vr_load(&block->requested, VR_RELAXED);
+    release_tag(block);
     if (cache) {
         count_free(cache, block, bytes);
         vr_count(&cache->counts.overflows, 1);

@@ -11,7 +11,7 @@
  *      device/closing.c (4).
  *  (4) The owner's reference is dropped once, by whoever takes `owned` down.
  */
-#include "core/pool_object.h"
+#include "core/limit.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -227,10 +227,15 @@ vram_status vram_pool_destroy(vram_pool *handle) {
 
 /* ---------------------------------------------------------------- destroying */
 
-/* Of blocks that wait, and of those that the program still had. */
+/* Of blocks that wait, and of those that the program still had: these count for their tags until now. */
 static void free_uses(struct vr_pool *pool) {
     uint64_t at = 0;
     for (struct vr_block *block; (block = vr_block_table_next(&pool->table, &at));) {
+        struct vr_tag *tag = vr_load(&block->tag, VR_RELAXED);
+        if (tag && vr_block_is_live(block)) {
+            vr_tag_release(tag, vr_load(&block->bytes, VR_RELAXED),
+                           vr_load(&block->requested, VR_RELAXED));
+        }
         while (block->uses) {
             struct vr_uses *use = block->uses;
             block->uses = use->next;

@@ -2,7 +2,7 @@
 /*
  * pool_info.c: look-ups, uses by other queues, pins, and preparing ahead.
  */
-#include "core/pool_object.h"
+#include "core/limit.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -52,7 +52,7 @@ static bool read_block(const struct vr_pool *pool, const struct vr_block *block,
     info->addr = vr_load(&block->addr, VR_ACQUIRE);
     info->requested_bytes = vr_load(&block->requested, VR_ACQUIRE);
     info->held_bytes = vr_load(&block->bytes, VR_ACQUIRE);
-    info->tag = vr_load(&block->tag, VR_ACQUIRE);
+    info->tag = vr_tag_name(vr_load(&block->tag, VR_ACQUIRE));
     return info->addr == addr && vr_load(&block->state, VR_ACQUIRE) == seen;
 }
 

@@ -204,7 +204,8 @@ struct vr_request {
     uint64_t queue;                       /* handle number; 0: none */
     struct vr_queue_object *queue_object; /* pinned by the caller; NULL: none */
     uint32_t flags;                       /* vram_alloc_flag */
-    const char *tag;
+    bool wishes;                          /* came with options: no cache has been looked into yet */
+    struct vr_tag *tag;                   /* NULL: none */
 };
 
 /* Sees to it that stamps of the queue can be asked for. The caller has it pinned; NULL: no queue.

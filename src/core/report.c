@@ -206,7 +206,7 @@ static void add_blocks(struct holders *holders, struct vr_pool *pool) {
     for (uint32_t i = 0; i < BLOCKS_LOOKED_AT && (block = vr_block_table_next(&pool->table, &at));
          i++) {
         if (vr_block_is_live(block)) {
-            const char *tag = vr_load(&block->tag, VR_RELAXED);
+            const char *tag = vr_tag_name(vr_load(&block->tag, VR_RELAXED));
             add_holder(holders, tag ? tag : "", vr_load(&block->bytes, VR_RELAXED));
         }
     }
@@ -288,7 +288,7 @@ static void read_request(struct vram_oom_report *report, const struct vr_pool *p
     report->needed_bytes = request->bytes;
     report->alignment = request->align ? request->align : VR_UNIT;
     vr_text_format(report->pool_name, sizeof report->pool_name, "%s", pool->name);
-    vr_text_format(report->tag, sizeof report->tag, "%s", request->tag ? request->tag : "");
+    vr_text_format(report->tag, sizeof report->tag, "%s", request->tag ? request->tag->name : "");
 }
 
 static void read_climb(struct vram_oom_report *report, const struct vr_climb *climb) {

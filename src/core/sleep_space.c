@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "core/hole.h"
+#include "core/tag.h"
 
 #include <string.h>
 
@@ -48,7 +49,8 @@ static bool is_wanted(const struct vr_block *block, const char *tag) {
     if (!tag) {
         return true;
     }
-    return vr_block_is_live(block) && vr_sleep_tag_covers(tag, vr_load(&block->tag, VR_RELAXED));
+    return vr_block_is_live(block) &&
+           vr_sleep_tag_covers(tag, vr_tag_name(vr_load(&block->tag, VR_RELAXED)));
 }
 
 static void forget_seen(struct vr_space *space) {
@@ -224,7 +226,7 @@ uint64_t vr_sleep_call(struct vr_space *space, const char *tag) {
     uint64_t missing = 0;
     forget_seen(space);
     for (struct vr_block *span = space->first; tag && span; span = span->span.after) {
-        const char *own = vr_load(&span->tag, VR_RELAXED);
+        const char *own = vr_tag_name(vr_load(&span->tag, VR_RELAXED));
         if (span->span.kind == VR_SPAN_BLOCK && span->asleep && vr_sleep_tag_covers(tag, own)) {
             see(space, span, SEEN_WANTED);
         }

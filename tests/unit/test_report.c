@@ -279,14 +279,13 @@ static void texts_are_cut(void **state) {
 /* Names come from programs, and may be anything. */
 static void names_are_made_clean(void **state) {
     (void)state;
-    char tag[300];
+    char tag[256];
     memset(tag, 'T', sizeof tag - 1);
     tag[sizeof tag - 1] = '\0';
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "line\nbreak\x1b[31m", 0);
     for (int i = 0; i < 20; i++) {
-        static const char *const tags[] = {"",  "a", "b", "c", "d",
-                                           "e", "f", "g", "h", "\"\\\t\xff"};
+        static const char *const tags[] = {"", "a", "b", "c", "d", "e", "f", "g", "h", "\"\\\xff"};
         (void)take_for(pool, MIB, i < 10 ? tags[i] : tag);
     }
     refused(pool, 63 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
