@@ -34,6 +34,7 @@
     X(peer)                                                                                        \
     X(kernel)                                                                                      \
     X(pool)                                                                                        \
+    X(pressure)                                                                                    \
     X(reuse)                                                                                       \
     X(shortage)                                                                                    \
     X(provider)                                                                                    \
