@@ -39,6 +39,7 @@ extern const struct verb verb_check;
 extern const struct verb verb_tour;
 extern const struct verb verb_replay;
 extern const struct verb verb_bench;
+extern const struct verb verb_stress;
 extern const struct verb verb_completion;
 extern const struct verb verb_help;
 

@@ -46,6 +46,10 @@ RUNS = [
                 "--memory", "64M"], {}, 1),
     ("replay", ["--backend", "sim", "--generate", "steady,steps=1", "--policy", "naive"],
      {"VRAM_SIM": "lose=50"}, 2),
+    ("stress", ["pressure", "--backend", "sim"], {}, 0),
+    ("stress", ["pressure", "--backend", "host"], {}, 0),
+    ("stress", ["soak", "--backend", "sim", "--seconds", "1"], {}, 0),
+    ("stress", ["soak", "--backend", "sim", "--seconds", "1"], {"VRAM_SIM": "lose=50"}, 1),
     ("help", [], {}, 0),
     ("help", ["info"], {}, 0),
     ("completion", ["bash"], {}, 0),
@@ -115,6 +119,10 @@ def check_meaning(document):
         assert counts == len(document["devices"]), "device_count does not add up"
         for backend in document["backends"]:
             assert backend["present"] == (backend["reason"] is None), "absent without a reason"
+    if document["schema"] == "vram.stress/1" and document["what"] == "pressure":
+        lines = document["lines"]
+        assert document["wrong"] == sum(x["planned"] != x["found"] for x in lines), "wrong"
+        assert len(lines) > 100 and document["skipped"] == 0, "not all was tried"
     if document["schema"] == "vram.bench/1":
         peers = {peer["name"]: peer for peer in document["peers"]}
         assert (document["ns_median"] is None) == (document["reason"] is not None), "no reason"
