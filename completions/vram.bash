@@ -9,7 +9,7 @@ _vram() {
         prev=${COMP_WORDS[COMP_CWORD-2]}
     fi
     if ((COMP_CWORD == 1)); then
-        words="--help --version info check tour replay bench completion help"
+        words="--help --version info check tour replay bench stress completion help"
         COMPREPLY=($(compgen -W "$words" -- "$cur"))
         return
     fi
@@ -41,6 +41,13 @@ _vram() {
     bench,--margin) words="" ;;
     bench,--save) words="" ;;
     bench,--color) words="auto always never" ;;
+    stress,--backend | stress,-b) words="cuda hip metal vulkan opencl sim host" ;;
+    stress,--device | stress,-d) words="" ;;
+    stress,--seconds | stress,-s) words="" ;;
+    stress,--threads | stress,-t) words="" ;;
+    stress,--limit | stress,-l) words="" ;;
+    stress,--seed) words="" ;;
+    stress,--color) words="auto always never" ;;
     completion,--color) words="auto always never" ;;
     help,--color) words="auto always never" ;;
     info,*) words="--backend --options --json --color --help " ;;
@@ -48,8 +55,9 @@ _vram() {
     tour,*) words="--backend --device --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --verify --pace --print --json --color --help " files=yes ;;
     bench,*) words="--pattern --size --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc" ;;
+    stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;
     completion,*) words="--json --color --help bash zsh fish" ;;
-    help,*) words="--json --color --help info check tour replay bench completion help" ;;
+    help,*) words="--json --color --help info check tour replay bench stress completion help" ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
     if [[ $files && $cur != -* ]]; then
