@@ -129,7 +129,12 @@ vram_status vram_pool_ladder_set(vram_pool *handle, const vram_ladder_options *o
 /* Whether the request is larger than all there can ever be: no memory that is given back helps it. */
 static bool is_hopeless(const struct vr_pool *pool, const struct vr_request *request) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
-    uint64_t limit = pool->device->context->limit_bytes;
+    uint64_t limit = vr_charge_limit(pool->device);
+    struct vr_budget budget = vr_budget_get(pool);
+    bool fixed = budget.bound == VR_BOUND_POOL || budget.bound == VR_BOUND_FRACTION;
+    if (fixed && request->bytes > budget.bytes) {
+        return true;
+    }
     return !pool->provider.alloc &&
            ((memory.known && request->bytes > memory.value) || (limit && request->bytes > limit));
 }

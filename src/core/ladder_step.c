@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "core/pressure_state.h"
 
 enum { GROWTH_LEAST = 2 }; /* granules by which a space grows at least: supply.c */
 
@@ -198,21 +199,10 @@ bool vr_step_others(struct vr_climb *climb) {
     return any;
 }
 
-/* All that is cached on the device. */
 bool vr_step_cleanup(struct vr_climb *climb) {
-    struct vr_pool *pool;
-    uint64_t given = 0;
-    bool any = false;
     if (climb->pool->provider.alloc) {
-        return false;
+        return false; /* the device's memory is no use to it */
     }
-    for (uint64_t last = 0; (pool = vr_pool_beside(climb->pool->device, last));) {
-        last = pool->object.handle;
-        bool can = can_yield(pool);
-        given += can ? vr_pool_yield(pool, UINT64_MAX) : 0;
-        any = any || can;
-        vr_leave(pool);
-    }
-    vr_climb_gave(climb, given);
-    return any;
+    vr_climb_gave(climb, vr_device_cleanup(climb->pool->device));
+    return true;
 }

@@ -230,7 +230,7 @@ static void write_holders(struct vram_oom_report *report, struct holders *holder
 static void read_pools(struct vram_oom_report *report, struct vr_pool *own) {
     struct holders holders = {.count = 0};
     struct vr_pool *pool;
-    for (uint64_t last = 0; (pool = vr_pool_behind(own->device, last));) {
+    for (uint64_t last = 0; (pool = vr_pool_beside(own->device, last));) {
         last = pool->object.handle;
         if (pool != own) {
             add_pool(report, pool);

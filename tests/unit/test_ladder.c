@@ -210,6 +210,11 @@ static void some_requests_do_not_climb(void **state) {
         assert_int_equal(stats_of(pool).ladder_steps[i], 0);
     }
     assert_true(stats_of(other).reserved_bytes >= 30 * MIB);
+    const vram_limits tight = {.size = sizeof tight, .hard_bytes = 8 * MIB};
+    assert_ok(vram_pool_limits_set(pool, &tight));
+    refused(pool, 9 * MIB, rig.queue, VRAM_ERR_LIMIT);
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_RETRY], 0);
+    assert_true(stats_of(other).reserved_bytes >= 30 * MIB);
     rig_end_clean(&rig);
 }
 

@@ -175,7 +175,9 @@ static void stranded_in_another_pool(void **state) {
     (void)state;
     enum { COUNT = 320, EACH = 20 }; /* of 100 KiB: one in EACH stays */
     struct rig rig = rig_make("sim", SIM);
-    vram_pool *pool = pool_on(rig.device, "model", 0), *cache = pool_on(rig.device, "cache", 0);
+    vram_device *second; /* another handle on the same memory */
+    assert_ok(vram_device_open(rig.context, 0, &second));
+    vram_pool *pool = pool_on(rig.device, "model", 0), *cache = pool_on(second, "cache", 0);
     vram_addr addrs[COUNT];
     (void)take_for(pool, 20 * MIB, "weights");
     for (int i = 0; i < COUNT; i++) {
@@ -193,6 +195,7 @@ static void stranded_in_another_pool(void **state) {
     assert_string_equal(report.pools[0].name, "cache");
     assert_ptr_equal(report.pools[0].pool, cache);
     assert_int_equal(report.pools[0].free_bytes, report.stranded_bytes);
+    vram_device_close(second);
     rig_end_clean(&rig);
 }
 
