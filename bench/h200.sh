@@ -5,7 +5,10 @@
 #
 #   check    `vram info`, the conformance suite on cuda, on every OpenCL device that there is (NVIDIA's
 #            and PoCL's) in each way of taking memory, host and sim, the tour, a thousand short-lived
-#            threads on cuda, and the suite once more under compute-sanitizer where that is installed
+#            threads on cuda, and the suite once more under compute-sanitizer where that is installed;
+#            with VRAM_H200_VULKAN_DIR, a folder with libvulkan.so.1, also the suite on vulkan and the
+#            example that launches a shader. The driver is the one that a .json there or
+#            VK_DRIVER_FILES names, else NVIDIA's
 #   bench    `vram bench alloc` with its peers, those in bench/peers too, and what each call of the
 #            driver costs
 #   replay   the six traces with memory really mapped: in the traces' own time with every block filled
@@ -139,6 +142,34 @@ memcheck() {
         --error-exitcode 99 "$build/vram" check --backend cuda
 }
 
+# The loader and the driver's description, where the machine has neither.
+find_vulkan() {
+    local file
+    [ -n "${VRAM_H200_VULKAN_DIR:-}" ] || return 1
+    export VRAM_VULKAN_LIBRARY=$VRAM_H200_VULKAN_DIR/libvulkan.so.1
+    if [ -z "${VK_DRIVER_FILES:-}" ]; then
+        VK_DRIVER_FILES=$work/nvidia_icd.json
+        for file in "$VRAM_H200_VULKAN_DIR"/*.json; do
+            [ ! -e "$file" ] || VK_DRIVER_FILES=$file
+        done
+        export VK_DRIVER_FILES
+    fi
+    echo '{"file_format_version": "1.0.0", "ICD": {"library_path": "libEGL_nvidia.so.0",
+        "api_version": "1.3.0"}}' >"$work/nvidia_icd.json"
+}
+
+check_vulkan() {
+    if ! find_vulkan; then
+        row check-vulkan "not run: no VRAM_H200_VULKAN_DIR" 0
+        return
+    fi
+    step info-vulkan 60 info-vulkan.txt "$build/vram" info --backend vulkan
+    step check-vulkan 150 check-vulkan.txt "$build/vram" check --backend vulkan --verbose
+    step build-example 60 build-example.txt cmake --build "$build" -j "$jobs" \
+        --target example_10_vulkan_kernel &&
+        step vulkan-kernel 60 vulkan-kernel.txt "$build/examples/10_vulkan_kernel"
+}
+
 stage_check() {
     build_targets vram_command threads || finish
     step info 60 info.txt "$build/vram" info
@@ -148,6 +179,7 @@ stage_check() {
     step check-opencl 150 check-opencl.txt "$build/vram" check --backend opencl --verbose
     step check-opencl-buffer 150 check-opencl-buffer.txt env VRAM_OPENCL_MEMORY=buffer \
         "$build/vram" check --backend opencl --verbose
+    check_vulkan
     step check-host 60 check-host.txt "$build/vram" check --backend host
     step check-sim 60 check-sim.txt "$build/vram" check --backend sim
     step tour 60 tour.txt "$build/vram" tour
@@ -178,6 +210,7 @@ stage_bench() {
     for size in 1K 1M 64M; do
         on=opencl contest "opencl-$size" --size "$size"
         on=opencl VRAM_OPENCL_MEMORY=buffer contest "opencl-buffer-$size" --size "$size"
+        ! find_vulkan || on=vulkan contest "vulkan-$size" --size "$size"
     done
     step peers-1K 120 peers-1K.json bench/peers/run.sh --size 1024
     step peers-1M 40 peers-1M.json bench/peers/run.sh --size 1048576

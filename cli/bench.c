@@ -68,10 +68,11 @@ static void enter_own_peers(struct contest *contest, const struct target *target
 static void enter_all(struct contest *contest, const struct target *target) {
     bool cuda = strcmp(target->info.backend, "cuda") == 0;
     bool opencl = strcmp(target->info.backend, "opencl") == 0;
+    bool vulkan = strcmp(target->info.backend, "vulkan") == 0;
     enter(contest, target, "vram", &allocator_pool, false)->live = contest->plan.live;
     enter_own_peers(contest, target);
-    enter_host_peers(contest, target, !cuda && !opencl);
-    enter(contest, target, "naive", &allocator_naive, cuda || opencl);
+    enter_host_peers(contest, target, !cuda && !opencl && !vulkan);
+    enter(contest, target, "naive", &allocator_naive, cuda || opencl || vulkan);
     if (cuda) {
         enter(contest, target, "cudaMallocAsync", &allocator_cuda_async, true);
         enter(contest, target, "cudaMalloc", &allocator_cuda, true);
@@ -79,6 +80,9 @@ static void enter_all(struct contest *contest, const struct target *target) {
     if (opencl) {
         enter(contest, target, "clCreateBuffer", &allocator_opencl, true);
         enter(contest, target, "clCreateBuffer_lazy", &allocator_opencl_lazy, false);
+    }
+    if (vulkan) {
+        enter(contest, target, "vkAllocateMemory", &allocator_vulkan, true);
     }
 }
 

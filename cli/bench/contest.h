@@ -125,6 +125,7 @@ extern const struct allocator allocator_cuda;     /* cudaMalloc, through the dri
 extern const struct allocator allocator_cuda_async;  /* cudaMallocAsync, the same */
 extern const struct allocator allocator_opencl;      /* clCreateBuffer, used once */
 extern const struct allocator allocator_opencl_lazy; /* clCreateBuffer, which has no memory yet */
+extern const struct allocator allocator_vulkan;      /* vkAllocateMemory, with its buffer */
 extern const struct allocator allocator_pool;        /* ours */
 
 /* Called when a part of the work is done, to show progress. */
