@@ -126,6 +126,10 @@ static vram_status poll_adopted(struct vr_vulkan_queue *impl) {
 static vram_status queue_poll(struct vr_queue *queue) {
     struct vr_vulkan_queue *impl = queue->impl;
     uint64_t passed = 0, submitted = vr_load(&impl->clock->submitted, VR_ACQUIRE);
+    if (vr_load(&impl->device->lost, VR_ACQUIRE)) { /* another thread or handle has seen it */
+        return vr_vulkan_check("vkGetSemaphoreCounterValue", VR_VK_DEVICE_LOST,
+                               VRAM_ERR_DEVICE_MEMORY);
+    }
     if (queue->adopted) {
         return poll_adopted(impl);
     }
