@@ -5,18 +5,20 @@
  */
 #include "case.h"
 #include "device_code.h"
+#include "device_code_spirv.h"
 
 #include <string.h>
 
 enum { COUNT = 1000, GROUP = 64 };
 
-/* The kernel of device_code.cu by its format; text without its end. */
+/* The kernel of device_code.* by its format; text without its end. */
 static const struct {
     vram_kernel_format format;
-    const char *code;
+    const void *code;
     size_t bytes;
 } languages[] = {
     {VRAM_KERNEL_PTX, check_ptx, sizeof check_ptx - 1},
+    {VRAM_KERNEL_SPIRV, device_code_spirv, sizeof device_code_spirv},
 };
 
 static bool load(struct check *check, struct check_device *device, vram_kernel **kernel) {

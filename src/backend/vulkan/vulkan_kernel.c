@@ -49,6 +49,7 @@ enum {
     HEADER_WORDS = 5,
     OP_ENTRY_POINT = 15,
     OP_EXECUTION_MODE = 16,
+    OP_FUNCTION_END = 56,
     OP_DECORATE = 71,
     MODEL_COMPUTE = 5,
     MODE_LOCAL_SIZE = 17,
@@ -70,7 +71,7 @@ static bool names(const uint32_t *words, uint32_t count, const char *name) {
 
 /* Walks through all instructions: whether the entry is there and how large its groups are. */
 static vram_status read_code(const uint32_t *code, size_t count, struct kernel *kernel) {
-    uint32_t entry = 0;
+    uint32_t entry = 0, last = 0;
     bool found = false, by_constant = false;
     if (count <= HEADER_WORDS || code[0] != MAGIC) {
         return bad_code("it does not begin with its magic number", "");
@@ -93,7 +94,11 @@ static vram_status read_code(const uint32_t *code, size_t count, struct kernel *
                    operands[2] == BUILT_IN_GROUP_SIZE) {
             by_constant = true;
         }
+        last = op;
         at += words;
+    }
+    if (last != OP_FUNCTION_END) { /* functions come last */
+        return bad_code("it is cut off", "");
     }
     kernel->fixed = kernel->fixed && !by_constant;
     return found ? VRAM_OK : bad_code("it has no compute shader of the name ", kernel->entry);
