@@ -194,9 +194,12 @@ static bool run(struct vr_cu_stream *stream) {
         op->event->reached = op->ticket;
         return true;
     case CALL:
+        fake.calling = true;
         pthread_mutex_unlock(&fake.lock);
         op->run(op->argument);
         pthread_mutex_lock(&fake.lock);
+        fake.calling = false;
+        pthread_cond_broadcast(&fake.changed);
         return true;
     case LAUNCH:
         return fake_launch_run(stream->device, &op->launch);

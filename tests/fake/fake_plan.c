@@ -131,6 +131,9 @@ int fake_attribute(int number) {
 static void control_reset(void) {
     plan_set(NULL, 0, 0, FAKE_CUDA_TRUE, false);
     pthread_mutex_lock(&fake.lock);
+    while (fake.calling) { /* its memory is about to go */
+        pthread_cond_wait(&fake.changed, &fake.lock);
+    }
     fake_wake_up();
     settings_from_environment();
     fake.held = false;
