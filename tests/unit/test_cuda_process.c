@@ -18,6 +18,27 @@
 
 #define GRANULE (UINT64_C(2) << 20)
 
+/* Which of the two drivers of this kind is tested. */
+#ifdef WORLD_HIP
+#define NAME      "hip"
+#define PATH      FAKE_HIP_PATH
+#define LIBRARY   "VRAM_HIP_LIBRARY"
+#define JOURNAL   "FAKE_HIP_JOURNAL"
+#define INIT      "hipInit"
+#define ORDER     1 /* its place among the backends */
+#define SONAME    "libamdhip64.so.6"
+#define NOT_FOUND "libamdhip64.so.7, .6 or .5 not found: install AMD's ROCm"
+#else
+#define NAME      "cuda"
+#define PATH      FAKE_CUDA_PATH
+#define LIBRARY   "VRAM_CUDA_LIBRARY"
+#define JOURNAL   "FAKE_CUDA_JOURNAL"
+#define INIT      "cuInit"
+#define ORDER     0
+#define SONAME    "libcuda.so.1"
+#define NOT_FOUND "libcuda.so.1 not found: install the NVIDIA driver"
+#endif
+
 static char journal[256];
 
 /* Everything that may be alive when a process ends. */
@@ -32,7 +53,7 @@ struct alive {
 static bool make_alive(struct alive *alive) {
     static unsigned char bytes[4096];
     uint32_t index = 0;
-    const vram_context_options options = {.size = sizeof options, .backends = "cuda"};
+    const vram_context_options options = {.size = sizeof options, .backends = NAME};
     return vram_context_create(&options, &alive->context) == VRAM_OK &&
            vram_device_best(alive->context, &index) == VRAM_OK &&
            vram_device_open(alive->context, index, &alive->device) == VRAM_OK &&
@@ -62,10 +83,10 @@ static int new_journal(void **state) {
     snprintf(journal, sizeof journal, "%s/fake_cuda_journal_XXXXXX",
              folder && *folder ? folder : "/tmp");
     int file = mkstemp(journal);
-    if (file < 0 || close(file) != 0 || setenv("FAKE_CUDA_JOURNAL", journal, 1) != 0) {
+    if (file < 0 || close(file) != 0 || setenv(JOURNAL, journal, 1) != 0) {
         return 1;
     }
-    return setenv("VRAM_CUDA_LIBRARY", FAKE_CUDA_PATH, 1);
+    return setenv(LIBRARY, PATH, 1);
 }
 
 static int end_journal(void **state) {
@@ -107,8 +128,8 @@ static void break_the_rule(void) {
 /* The journal itself: a call that comes too late is in it, or the test above proves nothing. */
 static int exit_with_a_late_call(void *argument) {
     (void)argument;
-    void *library = dlopen(FAKE_CUDA_PATH, RTLD_NOW | RTLD_LOCAL);
-    void *found = library ? dlsym(library, "cuInit") : NULL;
+    void *library = dlopen(PATH, RTLD_NOW | RTLD_LOCAL);
+    void *found = library ? dlsym(library, INIT) : NULL;
     memcpy(&call_late, &found, sizeof call_late);
     if (!found || atexit(break_the_rule) != 0 || !make_alive(&late)) {
         return 1;
@@ -119,7 +140,7 @@ static int exit_with_a_late_call(void *argument) {
 static void late_calls_are_in_the_journal(void **state) {
     (void)state;
     assert_int_equal(in_child(exit_with_a_late_call, NULL), 43);
-    assert_string_equal(journal_text(), "exit cuInit\n");
+    assert_string_equal(journal_text(), "exit " INIT "\n");
 }
 
 /* --------------------------------------------------------------------- fork */
@@ -170,13 +191,14 @@ static int look_for_the_driver(void *argument) {
     vram_context *context;
     vram_backend_info info = {.size = sizeof info};
     (void)argument;
-    unsetenv("VRAM_CUDA_LIBRARY");
+    unsetenv(LIBRARY);
     if (vram_context_create(NULL, &context) != VRAM_OK ||
-        vram_backend_info_get(context, 0, &info) != VRAM_OK || vram_device_count(context) == 0) {
+        vram_backend_info_get(context, ORDER, &info) != VRAM_OK ||
+        vram_device_count(context) == 0) {
         return 1;
     }
-    bool told = !info.present && strcmp(info.name, "cuda") == 0 && info.device_count == 0 &&
-                strcmp(info.reason, "libcuda.so.1 not found: install the NVIDIA driver") == 0;
+    bool told = !info.present && strcmp(info.name, NAME) == 0 && info.device_count == 0 &&
+                strncmp(info.reason, NOT_FOUND, strlen(NOT_FOUND)) == 0;
     vram_context_destroy(context);
     return told ? 46 : 2;
 }
@@ -185,7 +207,7 @@ static int look_for_the_driver(void *argument) {
    test_cuda.c: a process that has loaded the fake would find that one by its name. */
 static void a_missing_driver_names_the_mend(void **state) {
     (void)state;
-    void *real = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    void *real = dlopen(SONAME, RTLD_LAZY | RTLD_LOCAL);
     if (real) {
         dlclose(real);
         skip();
@@ -202,7 +224,7 @@ static int many_contexts(void *argument) {
         }
         vram_context_destroy(alive.context);
     }
-    void *library = dlopen(FAKE_CUDA_PATH, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(PATH, RTLD_NOW | RTLD_LOCAL);
     void *found = library ? dlsym(library, "fake_cuda_control") : NULL;
     const struct fake_cuda_control *(*get)(void) = NULL;
     struct fake_cuda_live live;
@@ -216,13 +238,57 @@ static void contexts_come_and_go(void **state) {
     assert_int_equal(in_child(many_contexts, NULL), 45);
 }
 
+/* ------------------------------------------------------------ loading, unloading */
+
+typedef vram_status create_fn(const vram_context_options *, vram_context **);
+typedef void destroy_fn(vram_context *);
+typedef uint32_t count_fn(vram_context *);
+
+/* Loads the library, uses the driver, unloads it; again and again, with the driver loaded or not. */
+static int load_and_unload(void *argument) {
+    (void)argument;
+    const vram_context_options options = {.size = sizeof options, .backends = NAME ",host"};
+    for (int i = 0; i < 50; i++) {
+        create_fn *create = NULL;
+        destroy_fn *destroy = NULL;
+        count_fn *count = NULL;
+        vram_context *context;
+        void *library = dlopen(LIBVRAM_PATH, RTLD_NOW | RTLD_LOCAL);
+        void *found[] = {library ? dlsym(library, "vram_context_create") : NULL,
+                         library ? dlsym(library, "vram_context_destroy") : NULL,
+                         library ? dlsym(library, "vram_device_count") : NULL};
+        memcpy(&create, &found[0], sizeof create);
+        memcpy(&destroy, &found[1], sizeof destroy);
+        memcpy(&count, &found[2], sizeof count);
+        if (!create || !destroy || !count || create(&options, &context) != VRAM_OK) {
+            return 1;
+        }
+        if (count(context) != 2) {
+            return 2;
+        }
+        if (i % 2) {
+            destroy(context);
+        }
+        if (dlclose(library) != 0) {
+            return 3;
+        }
+    }
+    return 47;
+}
+
+static void the_library_is_loaded_and_unloaded(void **state) {
+    (void)state;
+    assert_int_equal(in_child(load_and_unload, NULL), 47);
+    assert_string_equal(journal_text(), "");
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, new_journal, end_journal)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(no_driver_is_called_at_exit),     HERE(late_calls_are_in_the_journal),
         HERE(no_driver_is_called_in_a_child),  HERE(contexts_come_and_go),
-        HERE(a_missing_driver_names_the_mend),
+        HERE(a_missing_driver_names_the_mend), HERE(the_library_is_loaded_and_unloaded),
     };
-    return cmocka_run_group_tests_name("cuda_process", tests, NULL, NULL);
+    return cmocka_run_group_tests_name(NAME "_process", tests, NULL, NULL);
 }
