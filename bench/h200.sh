@@ -6,7 +6,7 @@
 #   check    `vram info`, the conformance suite on cuda, on every OpenCL device that there is (NVIDIA's
 #            and PoCL's) in each way of taking memory, host and sim, the tour, a thousand short-lived
 #            threads on cuda, and the suite once more under compute-sanitizer where that is installed;
-#            with VRAM_H200_VULKAN_DIR, a folder with libvulkan.so.1, also the suite on vulkan and the
+#            with H200_VULKAN_DIR, a folder with libvulkan.so.1, also the suite on vulkan and the
 #            example that launches a shader. The driver is the one that a .json there or
 #            VK_DRIVER_FILES names, else NVIDIA's
 #   bench    `vram bench alloc` with its peers, those in bench/peers too, and what each call of the
@@ -145,11 +145,11 @@ memcheck() {
 # The loader and the driver's description, where the machine has neither.
 find_vulkan() {
     local file
-    [ -n "${VRAM_H200_VULKAN_DIR:-}" ] || return 1
-    export VRAM_VULKAN_LIBRARY=$VRAM_H200_VULKAN_DIR/libvulkan.so.1
+    [ -n "${H200_VULKAN_DIR:-}" ] || return 1
+    export VRAM_VULKAN_LIBRARY=$H200_VULKAN_DIR/libvulkan.so.1
     if [ -z "${VK_DRIVER_FILES:-}" ]; then
         VK_DRIVER_FILES=$work/nvidia_icd.json
-        for file in "$VRAM_H200_VULKAN_DIR"/*.json; do
+        for file in "$H200_VULKAN_DIR"/*.json; do
             [ ! -e "$file" ] || VK_DRIVER_FILES=$file
         done
         export VK_DRIVER_FILES
@@ -160,7 +160,7 @@ find_vulkan() {
 
 check_vulkan() {
     if ! find_vulkan; then
-        row check-vulkan "not run: no VRAM_H200_VULKAN_DIR" 0
+        row check-vulkan "not run: no H200_VULKAN_DIR" 0
         return
     fi
     step info-vulkan 60 info-vulkan.txt "$build/vram" info --backend vulkan
