@@ -27,6 +27,8 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     uint64_t bytes;
     uint32_t index;
     vram_backend_info backend = {.size = sizeof backend};
+    vram_pool_stats stats = {.size = sizeof stats};
+    vram_peaks peaks = {.size = sizeof peaks};
     vram_device_info info = {.size = sizeof info};
 
     REFUSES(vram_backend_info_get(context, 0, &backend));
@@ -41,6 +43,10 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_sim_clock_advance(context, 1));
     REFUSES(vram_sim_others_set(context, 0, 0));
     REFUSES(vram_context_cleanup(context, &bytes));
+    REFUSES(vram_context_stats_get(context, &stats));
+    REFUSES(vram_context_peaks_begin(context));
+    REFUSES(vram_context_peaks_end(context, &peaks));
+    REFUSES(vram_context_peaks_reset(context));
     REFUSES(vram_monitor_begin(context, NULL, &monitor));
     CHECK_EQUAL(check, vram_device_count(context), 0);
     CHECK_EQUAL(check, vram_backend_count(context), 0);
@@ -68,6 +74,8 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_health_info health = {.size = sizeof health};
     uint64_t bytes;
     vram_tag_info tag = {.size = sizeof tag};
+    vram_pool_stats stats = {.size = sizeof stats};
+    vram_peaks peaks = {.size = sizeof peaks};
     vram_kernel_source source = {.size = sizeof source, .code = &source, .entry = "none"};
     uint64_t id = 0;
 
@@ -98,6 +106,11 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_tag_handler_set(device, NULL, NULL));
     REFUSES(vram_tag_info_get(device, "tag", &tag));
     REFUSES(vram_tag_info_at(device, 0, &tag));
+    REFUSES(vram_tag_stats_get(device, "tag", &stats));
+    REFUSES(vram_device_stats_get(device, &stats));
+    REFUSES(vram_device_peaks_begin(device));
+    REFUSES(vram_device_peaks_end(device, &peaks));
+    REFUSES(vram_device_peaks_reset(device));
     CHECK_THAT(check, vram_tag_count(device) == 0);
     return true;
 }
@@ -130,6 +143,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_pool *pool = bad;
     vram_addr addr = CHECK_CANARY;
     vram_pool_stats stats = {.size = sizeof stats};
+    vram_peaks peaks = {.size = sizeof peaks};
     vram_limits limits = {.size = sizeof limits};
     vram_pressure pressure = {.size = sizeof pressure};
     vram_watch_options watched = {.size = sizeof watched, .call = ignore};
@@ -151,6 +165,9 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_stats_get(pool, &stats));
     REFUSES(vram_pool_limits_set(pool, &limits));
     REFUSES(vram_pool_limits_get(pool, &limits));
+    REFUSES(vram_pool_peaks_begin(pool));
+    REFUSES(vram_pool_peaks_end(pool, &peaks));
+    REFUSES(vram_pool_peaks_reset(pool));
     REFUSES(vram_pool_ladder_set(pool, NULL));
     REFUSES(vram_pool_pressure_get(pool, &pressure));
     REFUSES(vram_pool_watch_begin(pool, &watched, &watch));

@@ -416,8 +416,7 @@ vram_status vram_pool_limits_get(vram_pool *handle, vram_limits *limits) {
     return status;
 }
 
-/* What all pools of the device together may hold by the device's own limits. */
-static uint64_t device_most(struct vr_device_object *device, struct vr_ledger *ledger) {
+uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger *ledger) {
     struct vram_limits limits;
     vram_value total = device->base.info.memory_bytes;
     uint64_t room = vr_load(&ledger->room, VR_RELAXED), hard = vr_charge_limit(device);
@@ -457,7 +456,7 @@ vram_status vram_device_limits_set(vram_device *handle, const vram_limits *limit
         vr_sample_refresh(device, true);
         vr_pools_visit(device, fit, NULL);
         uint64_t held = vr_load(&device->slot->charged_bytes, VR_RELAXED);
-        uint64_t most = device_most(device, ledger);
+        uint64_t most = vr_limit_device_bytes(device, ledger);
         status = held > most ? too_much(held, most, operation) : VRAM_OK;
     }
     vr_leave(device);

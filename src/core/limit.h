@@ -37,6 +37,7 @@ struct vr_ledger {
     struct vram_limits limits;
     struct vr_sample sample;
     struct vr_tags tags;
+    struct vr_peak_stack peaks;
 };
 
 /* The ledger of the device, made if need be; NULL with the error set: host memory is out, or the option
@@ -56,6 +57,9 @@ void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *
 
 /* Finds out the pool's caps again if limits have changed since. No lock held. */
 void vr_limit_derive(struct vr_pool *pool);
+
+/* What the device's own limits let all pools together hold; UINT64_MAX: no limit applies. */
+uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger *ledger);
 
 /* Gives memory back of which the pool holds more than it may keep for later. No lock held. */
 void vr_limit_keep(struct vr_pool *pool);

@@ -80,6 +80,15 @@ static inline void vr_tally(vr_atomic_u64 *counter, uint64_t value) {
     vr_fetch_add(counter, value, VR_RELAXED);
 }
 
+/* Peaks as they were when scopes began, the oldest first. */
+enum { VR_PEAK_SCOPES = 16 };
+struct vr_peak_stack {
+    uint32_t depth;
+    struct {
+        uint64_t requested, allocated, reserved;
+    } saved[VR_PEAK_SCOPES];
+};
+
 /* The limits of a pool as numbers, UINT64_MAX where there is none; limit.h (1). */
 struct vr_caps {
     vr_atomic_u64 turn;      /* of the ledger, when they were derived */
@@ -143,6 +152,7 @@ struct vr_pool {
     struct vr_mutex lock; /* guards the rest */
     struct vr_space *spaces[VR_PART_COUNT];
     uint64_t peak_reserved_bytes; /* of both together */
+    struct vr_peak_stack peaks;
     uint64_t out_bytes;      /* of blocks that are in neither: live, or in a cache or the depot */
     uint64_t peak_out_bytes; /* most that this was */
     struct vr_lanes lanes;

@@ -7,6 +7,8 @@
  */
 #include "core/stats.h"
 
+#include "core/budget.h"
+
 /* -------------------------------------------------------------------- peaks */
 
 /*
@@ -21,6 +23,8 @@ void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change) {
     if (before + high > 0) {
         vr_atomic_max(&pool->requested_peak, (uint64_t)(before + high));
     }
+    vr_gauge_add(&pool->device->slot->requested, high, change);
+    vr_gauge_add(&pool->device->context->requested, high, change);
 }
 
 void vr_pool_tell(struct vr_cache *cache) {
@@ -69,6 +73,7 @@ static void add_space(struct vr_pool *pool, struct vram_pool_stats *stats) {
     stats->metadata_bytes = vr_block_table_bytes(&pool->table) + sizeof *pool;
     stats->peak_reserved_bytes = pool->peak_reserved_bytes;
     stats->peak_allocated_bytes = pool->peak_out_bytes;
+    stats->peak_scopes = pool->peaks.depth;
     for (int part = 0; part < VR_PART_COUNT; part++) {
         vr_space_stats_get(pool->spaces[part], &space);
         stats->metadata_bytes += space.metadata_bytes;
@@ -145,6 +150,10 @@ void vr_stats_of_pool(struct vr_pool *pool, struct vram_pool_stats *stats) {
     add_space(pool, stats);
     add_calls(pool, stats);
     add_tally(&pool->tally, stats);
+    vr_limit_derive(pool);
+    uint64_t budget = vr_budget_bytes(pool);
+    stats->budget_bytes =
+        (vram_value){.known = budget != UINT64_MAX, .value = budget != UINT64_MAX ? budget : 0};
     vr_stats_derive(stats);
 }
 

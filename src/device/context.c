@@ -193,6 +193,7 @@ static void context_free(void *memory) {
             context->slots[i].ledger_free(ledger);
         }
     }
+    vr_mem_free(context->peaks);
     vr_mem_free(context->slots);
     vr_mem_free(context->backends);
     vr_mutex_destroy(&context->lock);

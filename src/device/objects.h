@@ -39,12 +39,26 @@ struct vr_object {
 
 /* ------------------------------------------------------------------ context */
 
+/* A number of bytes and the most it has been. `now` may be below 0 for a moment. */
+struct vr_gauge {
+    vr_atomic_u64 now, peak;
+};
+
+static inline void vr_gauge_add(struct vr_gauge *gauge, int64_t high, int64_t change) {
+    int64_t before = (int64_t)vr_fetch_add(&gauge->now, (uint64_t)change, VR_RELAXED);
+    if (before + high > (int64_t)vr_load(&gauge->peak, VR_RELAXED)) {
+        vr_atomic_max(&gauge->peak, (uint64_t)(before + high));
+    }
+}
+
 struct vr_slot {
     struct vr_backend *backend;
     uint32_t backend_index;
     struct vram_device_info info;
     vr_atomic_u64 charged_bytes; /* device memory held through all handles of this context */
-    vr_atomic_u64 limit_bytes;   /* the program's own limit for that; 0: none */
+    vr_atomic_u64 charged_peak;  /* most that this was */
+    struct vr_gauge requested;   /* live in pools, as asked for */
+    vr_atomic_u64 limit_bytes;   /* the program's own limit for charged_bytes; 0: none */
     vr_atomic_ptr ledger;        /* what the tier above keeps for the device; NULL: nothing yet */
     void (*ledger_free)(void *); /* ends it with the context; set before it */
 };
@@ -62,9 +76,11 @@ struct vr_context {
     uint32_t backend_count;
     struct vr_slot *slots; /* one per device, order of preference */
     uint32_t slot_count;
-    bool sim_wanted;      /* the user asked for a simulation */
-    uint64_t wait_ns;     /* option wait_timeout, at creation */
-    uint64_t limit_bytes; /* option device_limit, at creation; 0: none */
+    bool sim_wanted;                    /* the user asked for a simulation */
+    uint64_t wait_ns;                   /* option wait_timeout, at creation */
+    uint64_t limit_bytes;               /* option device_limit, at creation; 0: none */
+    struct vr_gauge charged, requested; /* of all devices together */
+    void *peaks;          /* what the tier above keeps for them; vr_mem's; NULL: nothing */
     struct vr_mutex lock; /* guards the rest, and vr_device_object.quieted */
     bool closing;
     struct vr_list devices; /* vr_device_object.link */

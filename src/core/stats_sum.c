@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stats_sum.c: the counters of pools summed for a device and a context, and those of a tag.
+ */
+#include "core/stats.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stddef.h>
+
+/* Runs of counters in vram_pool_stats, from the first to the last of each: all are uint64_t. */
+#define RUN(first, last)                                                                           \
+    {                                                                                              \
+        offsetof(struct vram_pool_stats, first),                                                   \
+            offsetof(struct vram_pool_stats, last) + sizeof(((struct vram_pool_stats *)0)->last)   \
+    }
+
+static const struct {
+    size_t from, to;
+} runs[] = {
+    RUN(requested_bytes, thread_cache_bytes),
+    RUN(refusals, cleaned_bytes),
+    RUN(sleeps, damaged_blocks),
+};
+
+static void add_run(struct vram_pool_stats *sum, const struct vram_pool_stats *one, size_t from,
+                    size_t to) {
+    uint64_t *into = (uint64_t *)(void *)((char *)sum + from);
+    const uint64_t *add = (const uint64_t *)(const void *)((const char *)one + from);
+    for (size_t i = 0; i < (to - from) / sizeof *into; i++) {
+        into[i] += add[i];
+    }
+}
+
+static void add_stats(struct vram_pool_stats *sum, const struct vram_pool_stats *one) {
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        add_run(sum, one, runs[i].from, runs[i].to);
+    }
+    if (one->last_cleanup_ns.known &&
+        (!sum->last_cleanup_ns.known || one->last_cleanup_ns.value > sum->last_cleanup_ns.value)) {
+        sum->last_cleanup_ns = one->last_cleanup_ns;
+    }
+}
+
+static void add_pool(struct vr_pool *pool, void *user) {
+    struct vram_pool_stats one = {.size = sizeof one};
+    vr_stats_of_pool(pool, &one);
+    add_stats(user, &one);
+}
+
+/* ------------------------------------------------------------------- devices */
+
+vram_status vram_device_stats_get(vram_device *handle, vram_pool_stats *stats) {
+    static const char operation[] = "vram_device_stats_get";
+    struct vram_pool_stats full = {.size = sizeof full};
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_device_object *device = entered;
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    vr_pools_visit(device, add_pool, &full);
+    full.reserved_bytes = vr_load(&device->slot->charged_bytes, VR_RELAXED);
+    full.peak_reserved_bytes = vr_load(&device->slot->charged_peak, VR_RELAXED);
+    full.peak_requested_bytes = vr_load(&device->slot->requested.peak, VR_RELAXED);
+    if (ledger) {
+        uint64_t most = vr_limit_device_bytes(device, ledger);
+        full.budget_bytes = (vram_value){most != UINT64_MAX ? most : 0, most != UINT64_MAX};
+        vr_mutex_lock(&ledger->lock);
+        full.peak_scopes = ledger->peaks.depth;
+        vr_mutex_unlock(&ledger->lock);
+    }
+    vr_stats_derive(&full);
+    status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    vr_leave(device);
+    return status;
+}
+
+/* ------------------------------------------------------------------- contexts */
+
+/* The first handle on each device that has one counts for all: the next of them by its own number. */
+static struct vr_device_object *device_behind(struct vr_context *context, uint64_t last) {
+    struct vr_device_object *best = NULL;
+    vr_mutex_lock(&context->lock);
+    for (struct vr_link *link = vr_list_first(&context->devices); link;
+         link = vr_list_next(&context->devices, link)) {
+        struct vr_device_object *device = VR_CONTAINER(link, struct vr_device_object, link);
+        uint64_t handle = device->object.handle;
+        if (handle > last && (!best || handle < best->object.handle)) {
+            best = device;
+        }
+    }
+    if (best) {
+        vr_handle_ref(best->object.handle);
+    }
+    vr_mutex_unlock(&context->lock);
+    return best;
+}
+
+static void add_device(struct vr_device_object *device, struct vram_pool_stats *sum, bool *seen) {
+    size_t slot = (size_t)(device->slot - device->context->slots);
+    if (!seen[slot]) {
+        seen[slot] = true;
+        vr_pools_visit(device, add_pool, sum);
+    }
+}
+
+static vram_status add_devices(struct vr_context *context, struct vram_pool_stats *sum,
+                               const char *operation) {
+    struct vr_device_object *device;
+    bool *seen = vr_mem_alloc(context->slot_count + 1, sizeof *seen, operation);
+    if (!seen) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    for (uint64_t last = 0; (device = device_behind(context, last));) {
+        last = device->object.handle;
+        add_device(device, sum, seen);
+        vr_leave(device);
+    }
+    vr_mem_free(seen);
+    return VRAM_OK;
+}
+
+vram_status vram_context_stats_get(vram_context *handle, vram_pool_stats *stats) {
+    static const char operation[] = "vram_context_stats_get";
+    struct vram_pool_stats full = {.size = sizeof full};
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_context *context = entered;
+    status = add_devices(context, &full, operation);
+    if (status == VRAM_OK) {
+        full.reserved_bytes = vr_load(&context->charged.now, VR_RELAXED);
+        full.peak_reserved_bytes = vr_load(&context->charged.peak, VR_RELAXED);
+        full.peak_requested_bytes = vr_load(&context->requested.peak, VR_RELAXED);
+        vr_mutex_lock(&context->lock);
+        full.peak_scopes = context->peaks ? ((struct vr_peak_stack *)context->peaks)->depth : 0;
+        vr_mutex_unlock(&context->lock);
+        vr_stats_derive(&full);
+        status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    }
+    vr_leave(context);
+    return status;
+}
+
+/* ----------------------------------------------------------------------- tags */
+
+/* Those below it are summed here: a block counts its own level only, but for its bytes. */
+static struct vram_pool_stats stats_of_tag(struct vr_ledger *ledger, const struct vr_tag *tag) {
+    struct vram_pool_stats sum = {.size = sizeof sum};
+    for (struct vr_tag *at = vr_load(&ledger->tags.newest, VR_ACQUIRE); at; at = at->older) {
+        if (vr_tag_is_within(at, tag->name)) {
+            sum.requested_bytes += vr_load(&at->requested, VR_RELAXED);
+            sum.allocs += vr_load(&at->allocs, VR_RELAXED);
+            sum.frees += vr_load(&at->frees, VR_RELAXED);
+            sum.quota_refusals += vr_load(&at->refusals, VR_RELAXED);
+            sum.quota_crossings += vr_load(&at->crossings, VR_RELAXED);
+        }
+    }
+    uint64_t hard = vr_load(&tag->hard, VR_RELAXED);
+    sum.allocated_bytes = vr_load(&tag->used, VR_RELAXED);
+    sum.peak_allocated_bytes = vr_load(&tag->peak, VR_RELAXED);
+    sum.limit_refusals = sum.refusals = sum.quota_refusals;
+    sum.budget_bytes = (vram_value){hard, hard != 0};
+    vr_stats_derive(&sum);
+    return sum;
+}
+
+vram_status vram_tag_stats_get(vram_device *handle, const char *name, vram_pool_stats *stats) {
+    static const char operation[] = "vram_tag_stats_get";
+    void *device;
+    if (!name) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the tag is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    const struct vr_tag *tag = ledger ? vr_tag_find(ledger, name) : NULL;
+    if (tag) {
+        struct vram_pool_stats full = stats_of_tag(ledger, tag);
+        status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    } else {
+        status = vr_fail(VRAM_ERR_INVALID, operation,
+                         "nobody has named the tag \"%.48s\" on this device", name);
+    }
+    vr_leave(device);
+    return status;
+}
