@@ -42,6 +42,7 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_sim_violation(context, 0, (char[8]){0}, 8));
     REFUSES(vram_sim_clock_advance(context, 1));
     REFUSES(vram_sim_others_set(context, 0, 0));
+    REFUSES(vram_error_handler_set(context, NULL, NULL));
     REFUSES(vram_context_cleanup(context, &bytes));
     REFUSES(vram_context_stats_get(context, &stats));
     REFUSES(vram_context_peaks_begin(context));

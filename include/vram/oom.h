@@ -236,6 +236,49 @@ VRAM_API size_t vram_oom_report_text(const vram_oom_report *report, char *text, 
 /** Writes a report as one JSON object, in bytes and nanoseconds; schema vram.oom/1. `key` as in vram/json.h. */
 VRAM_API void vram_oom_report_json(const vram_oom_report *report, vram_json *json, const char *key);
 
+/* -------------------------------------------------------- the error handler */
+
+enum { VRAM_ERROR_RETRIES_MAX = 3 }; /* retries of one request that a handler can have */
+
+/** What a handler wants done. */
+typedef enum vram_error_answer {
+    VRAM_ERROR_FAIL = 0,     /* the call fails with this error */
+    VRAM_ERROR_RETRY = 1,    /* once more, from the start */
+    VRAM_ERROR_FALL_BACK = 2 /* other memory than the device's, for this request */
+} vram_error_answer;
+
+/** What a handler is told. */
+typedef struct vram_error_event {
+    size_t size;             /* sizeof(vram_error_event) of the library */
+    const vram_error *error; /* the record; borrowed until the handler returns */
+    vram_context *context;   /* borrowed, as the next two */
+    vram_device *device;
+    vram_pool *pool;
+    uint64_t bytes;   /* what was asked for */
+    uint32_t retries; /* of this request so far */
+    uint64_t total;   /* errors of this status that the context's handler has been told of */
+    double
+        recent; /* the same, each counting half as much for every `error_half_life` that has passed */
+} vram_error_event;
+
+/** Called on the thread whose request failed. Errors of calls that it makes itself are not handed to it. */
+typedef vram_error_answer vram_error_fn(void *user, const vram_error_event *event);
+
+/**
+ * Has every error of a pool's allocation (vram_alloc, vram_alloc_with, vram_pool_warm) handed to `handler`
+ * before the call returns it: after the ladder, and after the report was written, which it may read. Mistakes
+ * in arguments are not, nor is a request for cached memory alone that found none.
+ *
+ * What it answers counts for exhaustion only: any other error is returned whatever it says, and nothing that
+ * it says has a device reset. RETRY is followed VRAM_ERROR_RETRIES_MAX times, FALL_BACK once: it takes the
+ * kinds of memory that the pool allows or, when it allows none, any that can be had.
+ *
+ * NULL: no handler. A call of the former one under way on another thread may still be inside it when this
+ * returns. Counts go on from where they were.
+ */
+VRAM_API vram_status vram_error_handler_set(vram_context *context, vram_error_fn *handler,
+                                            void *user);
+
 #ifdef __cplusplus
 }
 #endif

@@ -65,6 +65,8 @@
       "steps a pool takes when memory is short, by name and comma; none; empty: see vram/oom.h")   \
     X(OOM_WAIT, "oom_wait", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",              \
       "longest wait for other threads to free memory when it is short; 0ns: none")                 \
+    X(ERROR_HALF_LIFE, "error_half_life", DURATION, "60s", 1, UINT64_C(3600000000000), false, "",  \
+      "time after which an error counts half as much for a context's error handler")               \
     X(WAIT_TIMEOUT, "wait_timeout", DURATION, "60s", 1, UINT64_C(3600000000000), false, "",        \
       "longest wait of a call that was given no deadline of its own")                              \
     X(PRESSURE_WARN, "pressure_warn", FRACTION, "0.7", 1, 1000000, false, "",                      \

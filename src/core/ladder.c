@@ -265,3 +265,15 @@ vram_status vr_climb_run(struct vr_climb *climb) {
     vr_error_restore(&error);
     return vr_climb_status(climb);
 }
+
+vram_status vr_climb_fall_back(struct vr_pool *pool, const struct vr_request *request,
+                               vram_status status, struct vr_block **block) {
+    struct vr_climb climb;
+    vr_climb_begin(&climb, pool, request, status, 0, block);
+    climb.ladder.count = 1;
+    climb.ladder.steps[0] = VRAM_LADDER_FALLBACK;
+    if (!climb.ladder.fallback) {
+        climb.ladder.fallback = VRAM_FALLBACK_MANAGED | VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST;
+    }
+    return vr_climb_run(&climb);
+}

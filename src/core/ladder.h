@@ -71,6 +71,11 @@ vram_status vr_climb_run(struct vr_climb *climb);
    out is the limit, or the device's memory. */
 vram_status vr_climb_status(const struct vr_climb *climb);
 
+/* The step `fallback` alone, for a request that was refused with `status` and its error record; of whatever
+   memory there is when the pool allows none. */
+vram_status vr_climb_fall_back(struct vr_pool *pool, const struct vr_request *request,
+                               vram_status status, struct vr_block **block);
+
 /* One more attempt to serve the request. */
 void vr_climb_try(struct vr_climb *climb);
 /* The same if the present step gave anything back, which is noted. */

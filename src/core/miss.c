@@ -14,6 +14,7 @@
  * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
  */
 #include "core/budget.h"
+#include "core/handler.h"
 #include "core/report.h"
 
 #include "base/error.h"
@@ -262,24 +263,67 @@ static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *r
     return vr_climb_run(climb);
 }
 
+/* One attempt with all that belongs to it. When it fails, the error is in the record, and the report of an
+   exhaustion is written. */
+static vram_status attempt(struct vr_pool *pool, const struct vr_request *request,
+                           struct vr_block **block, struct vr_block **more, uint32_t *extra) {
+    struct vr_climb climb;
+    climb.ladder.count = 0; /* for a request that does not get as far as to climb */
+    *block = NULL;
+    vram_error_clear(); /* for explain: what is there then is of this call */
+    vram_status status = find_or_make(pool, request, block, more, extra, &climb);
+    reap(pool);
+    if (status == VRAM_OK) {
+        return status;
+    }
+    status = explain(pool, request, status);
+    if (vram_status_is_exhausted(status) && !(request->flags & VRAM_ALLOC_CACHED_ONLY)) {
+        vr_report_write(pool, request, status, &climb);
+    }
+    return status;
+}
+
+/* The attempt failed: what the context's error handler says is done, as far as it may say anything. */
+static vram_status handle(struct vr_pool *pool, const struct vr_request *request,
+                          vram_status status, struct vr_block **block, struct vr_block **more,
+                          uint32_t *extra) {
+    uint32_t room = *extra;
+    vram_error_answer answer;
+    for (uint32_t retries = 0;
+         status != VRAM_OK &&
+         (answer = vr_handler_ask(pool, request, status, retries)) != VRAM_ERROR_FAIL;
+         retries++) {
+        *extra = 0;
+        if (vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
+            return vr_fail(VRAM_ERR_STALE, "vram_alloc",
+                           "the pool was destroyed by the error handler");
+        }
+        if (answer == VRAM_ERROR_FALL_BACK) {
+            return vr_climb_fall_back(pool, request, status, block);
+        }
+        *extra = room;
+        status = attempt(pool, request, block, more, extra);
+    }
+    return status;
+}
+
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra) {
     struct vram_error error;
+    uint32_t room = *extra;
     vr_error_save(&error);
-    vram_error_clear(); /* for explain: what is there then is of this call */
-    *block = NULL;
     vr_pool_flush(pool);
-    struct vr_climb climb;
-    climb.ladder.count = 0; /* for a request that does not get as far as to climb */
-    vram_status status = find_or_make(pool, request, block, more, extra, &climb);
-    reap(pool);
+    vram_status status = attempt(pool, request, block, more, extra);
     if (status != VRAM_OK) {
-        status = explain(pool, request, status);
-        if (vram_status_is_exhausted(status) && !(request->flags & VRAM_ALLOC_CACHED_ONLY)) {
-            vr_tally(&pool->tally.refusals, 1);
-            vr_tally(&pool->tally.limit_refusals, status == VRAM_ERR_LIMIT);
-            vr_report_write(pool, request, status, &climb);
-        }
+        *extra = room;
+        status = handle(pool, request, status, block, more, extra);
+    }
+    if (status != VRAM_OK) {
+        *extra = 0;
+        vr_tally(&pool->tally.refusals,
+                 vram_status_is_exhausted(status) && !(request->flags & VRAM_ALLOC_CACHED_ONLY));
+        vr_tally(&pool->tally.limit_refusals,
+                 status == VRAM_ERR_LIMIT && !(request->flags & VRAM_ALLOC_CACHED_ONLY));
         return status;
     }
     vr_error_restore(&error); /* what was tried in vain is nobody's business */

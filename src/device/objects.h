@@ -70,6 +70,28 @@ struct vr_backend_state {
     char reason[sizeof((struct vram_backend_info *)0)->reason];
 };
 
+/* Statuses there are. */
+enum {
+#define VR_STATUS_NUMBER(name, value, text) VR_STATUS_OF_##name,
+    VRAM_STATUS_MAP(VR_STATUS_NUMBER)
+#undef VR_STATUS_NUMBER
+        VR_STATUS_COUNT
+};
+
+/* The errors of one status that a handler was told of; core/handler.c. */
+struct vr_error_count {
+    uint64_t total;
+    double recent; /* as of at_ns */
+    uint64_t at_ns;
+};
+
+/* A context's error handler, and what it was told. */
+struct vr_error_handler {
+    vram_error_fn *call; /* NULL: none */
+    void *user;
+    struct vr_error_count counts[VR_STATUS_COUNT];
+};
+
 struct vr_context {
     struct vr_object object;
     struct vr_backend_state *backends; /* one per registry row, same order */
@@ -82,6 +104,7 @@ struct vr_context {
     struct vr_gauge charged, requested; /* of all devices together */
     void *peaks;          /* what the tier above keeps for them; vr_mem's; NULL: nothing */
     struct vr_mutex lock; /* guards the rest, and vr_device_object.quieted */
+    struct vr_error_handler handler;
     bool closing;
     struct vr_list devices; /* vr_device_object.link */
     struct vr_list
