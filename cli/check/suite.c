@@ -39,6 +39,7 @@
     X(shortage)                                                                                    \
     X(provider)                                                                                    \
     X(sleep)                                                                                       \
+    X(safety)                                                                                      \
     X(sim)                                                                                         \
     X(error)                                                                                       \
     X(handle)                                                                                      \

@@ -52,10 +52,29 @@ typedef struct vram_provider {
  * on the order of the calls alone, whatever threads make them and however fast the device is. A queue
  * then finds only what was freed on it, or on queues that have ended since; no memory is moved, and
  * nothing is kept per thread. The price is speed, and memory where several queues take turns.
+ *
+ * Safety modes, off unless a flag or the option of the same name asks. A pool with one keeps nothing at
+ * hand for threads: each call costs microseconds and work on a queue.
+ *
+ *   zero_alloc  blocks are full of zeros, for work of the queue they were asked for on.
+ *   zero_free   freed memory is overwritten with zeros, behind the work of the queue it was freed on.
+ *   poison      new blocks are filled with 0xCD, freed ones with 0xDD. These stay in quarantine until there
+ *               is too much of them or memory is short, and are looked through when they leave it.
+ *   red_zones   at least 512 bytes before and behind each block, looked at when it is freed.
+ *
+ * With poison or red zones a free waits for its queue. Damage is VRAM_ERR_CORRUPT, of the vram_free or
+ * vram_pool_trim that finds it, which has done its work all the same; the error record and the log name the block that
+ * was written to, its size and tag, and the offset of the first bad byte. What is pinned or asleep when it
+ * is freed, freed on a queue that is being captured, or not of the device's memory is not overwritten, and
+ * providers' memory has no such modes (VRAM_ERR_UNSUPPORTED).
  */
 typedef enum vram_pool_flag {
     VRAM_POOL_DETERMINISTIC = 1 << 0, /* addresses depend on the order of calls alone */
-    VRAM_POOL_SEGMENTS = 1 << 1       /* segments even where the device could map memory */
+    VRAM_POOL_SEGMENTS = 1 << 1,      /* segments even where the device could map memory */
+    VRAM_POOL_ZERO_ALLOC = 1 << 2,    /* safety modes: see above */
+    VRAM_POOL_ZERO_FREE = 1 << 3,
+    VRAM_POOL_POISON = 1 << 4,
+    VRAM_POOL_RED_ZONES = 1 << 5
 } vram_pool_flag;
 
 typedef struct vram_pool_options {
@@ -68,8 +87,9 @@ typedef struct vram_pool_options {
     const char *name;     /* for reports; copied; at most 63 bytes */
     const struct vram_limits *limits; /* as vram_pool_limits_set has them; copied; NULL: none set */
     const struct vram_response_options
-        *response; /* what it does by itself when memory runs low: see
+        *response;             /* what it does by itself when memory runs low: see
                                                      pressure.h; copied; NULL: as the options say */
+    uint64_t quarantine_bytes; /* most that poison keeps apart; 0: option quarantine */
 } vram_pool_options;
 
 /** Creates a pool on a device. No memory is taken from the driver before it is needed. */

@@ -55,6 +55,16 @@
       "memory of the host device; 0: what the machine has")                                        \
     X(POOL, "pool", BOOL, "on", 0, 1, false, "",                                                   \
       "off: every allocation of a pool is one of the driver's, every free gives it back")          \
+    X(ZERO_ALLOC, "zero_alloc", BOOL, "off", 0, 1, false, "",                                      \
+      "pools hand out memory filled with zeros")                                                   \
+    X(ZERO_FREE, "zero_free", BOOL, "off", 0, 1, false, "",                                        \
+      "pools fill freed memory with zeros, in the order of its queue")                             \
+    X(POISON, "poison", BOOL, "off", 0, 1, false, "",                                              \
+      "pools fill new and freed memory with patterns and look for late writes")                    \
+    X(RED_ZONES, "red_zones", BOOL, "off", 0, 1, false, "",                                        \
+      "pools put zones around blocks and look at them when a block is freed")                      \
+    X(QUARANTINE, "quarantine", SIZE, "16M", 0, UINT64_MAX, false, "",                             \
+      "freed memory that a pool with poison keeps apart, to catch late writes")                    \
     X(POOL_SLACK, "pool_slack", INTEGER, "8000", 0, 1000000, false, "",                            \
       "what a pool may hold beyond its peak need before it moves memory, in millionths of it")     \
     X(POOL_MOVE_SHARE, "move_share", INTEGER, "80000", 0, 1000000, false, "",                      \

@@ -94,7 +94,8 @@ struct vr_block {
     uint32_t pins;         /* vram_pin; under the pool's lock */
     uint32_t turn; /* its last, in the place of the turn in `state`; under the pool's lock */
     bool asleep;   /* a piece under it is: sleep.h (2); pool's lock */
-    bool owed;     /* deferred, on a queue that no lane could be made for; pool's lock */
+    _Atomic(uint8_t) zone; /* log2 of the front zone, guard.h (2); 0: none; the owner's */
+    bool owed;             /* deferred, on a queue that no lane could be made for; pool's lock */
     struct vr_stamp stamp;
     struct vr_stamp before; /* deferred: the same for what `home` said, in (5); pool's lock */
     struct vr_span span;    /* the space's, under the pool's lock */

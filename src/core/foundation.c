@@ -117,7 +117,8 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
 
 vram_status vr_pool_check_options(const struct vram_pool_options *options) {
     static const char operation[] = "vram_pool_create";
-    if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS)) {
+    if (options->flags &
+        ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS | VR_GUARD_MODES)) {
         return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x",
                        options->flags);
     }
@@ -183,5 +184,5 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
         status = make_space(pool, options, (enum vr_pool_part)part);
     }
-    return status;
+    return status == VRAM_OK ? vr_guard_make(pool, options) : status;
 }

@@ -40,6 +40,7 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t 
     block->uses = NULL;
     block->pins = 0;
     block->asleep = false;
+    vr_store(&block->zone, 0, VR_RELAXED);
     block->owed = false;
     block->turn += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
     vr_store(&block->held, false, VR_RELAXED);
@@ -256,6 +257,10 @@ static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *r
     vr_pool_look(pool, false);
     uint64_t grown = 0;
     status = vr_miss_plan(pool, request, 0, &grown, block);
+    if (vr_miss_is_short(status) && vr_guard_release(pool)) {
+        grown = 0;
+        status = vr_miss_plan(pool, request, 0, &grown, block);
+    }
     if (!vr_miss_is_short(status)) {
         return status;
     }

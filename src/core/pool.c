@@ -327,7 +327,7 @@ static vram_status read_options(const struct vr_pool *pool, const vram_alloc_opt
 static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
                          const struct vr_request *request, struct vr_block *block,
                          struct vr_block **more, uint32_t extra) {
-    vram_addr addr = vr_load(&block->addr, VR_RELAXED);
+    vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
     struct vr_cache *cache = cache_enter(pool, queue);
     if (!cache) { /* without a cache the block is counted by the pool itself */
         vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
@@ -378,6 +378,12 @@ static vram_status alloc_entered(struct vr_pool *pool, const struct vr_request *
         return VRAM_OK;
     }
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
+    if (status == VRAM_OK && pool->guard.modes) {
+        status = vr_guard_dress(pool, request, block);
+        if (status != VRAM_OK) {
+            vr_pool_return(pool, request->queue, &block, 1);
+        }
+    }
     if (status == VRAM_OK) {
         *addr = deliver(pool, request->queue_object, request, block, more, extra);
         vr_limit_keep(pool);
@@ -426,6 +432,10 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     }
     request.queue_object = queue;
     status = options ? read_options(pool, options, &request) : VRAM_OK;
+    if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
+        status = vr_fail(VRAM_ERR_OVERFLOW, operation,
+                         "%llu bytes and their red zones are too much", (unsigned long long)size);
+    }
     if (status == VRAM_OK) {
         status =
             request.tag ? alloc_tagged(pool, &request, addr) : alloc_entered(pool, &request, addr);
@@ -440,8 +450,11 @@ vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
                    : vram_alloc(pool, size, queue, addr);
 }
 
-/* Counts the free of a block that is ours now and gives it back. */
-static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struct vr_block *block) {
+/* Counts the free of a block that is ours now and gives it back; `quarantine`: it may wait there first.
+   VRAM_ERR_CORRUPT: a block that left for it was written to. */
+static vram_status take_back(struct vr_pool *pool, struct vr_queue_object *queue,
+                             struct vr_block *block, bool quarantine) {
+    vram_status status = VRAM_OK;
     struct vr_cache *cache = cache_enter(pool, queue);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     uint64_t requested = vr_load(&block->requested, VR_RELAXED);
@@ -459,12 +472,35 @@ static void take_back(struct vr_pool *pool, struct vr_queue_object *queue, struc
         vr_pool_tell_bytes(pool, 0, -(int64_t)requested);
     }
     uint64_t handle = queue ? queue->object.handle : 0;
+    if (quarantine && vr_guard_keep(pool, block, &status)) {
+        return status;
+    }
     if ((pool->flags & VRAM_POOL_DETERMINISTIC) && (block->uses || is_foreign(block, handle))) {
         vr_pool_return_ordered(pool, queue, block);
     } else {
         vr_pool_return_new(pool, queue, block);
     }
     vr_pool_flush(pool);
+    return status;
+}
+
+/* The same in a pool with safety modes: what they say comes before. */
+static vram_status take_back_guarded(struct vr_pool *pool, struct vr_queue_object *queue,
+                                     struct vr_block *block) {
+    struct vr_queue_object *own;
+    bool poisoned;
+    vram_status found = vr_guard_undress(pool, &queue, &own, block, &poisoned);
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = take_back(pool, queue, block, poisoned);
+    if (own) {
+        vr_leave(own);
+    }
+    if (found != VRAM_OK) {
+        vr_error_restore(&error);
+        status = found;
+    }
+    return status;
 }
 
 /* A free without a cache at hand: the first one on this thread and queue, or a mistake. */
@@ -481,11 +517,12 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
     }
     if (addr) {
         vr_mutex_lock(&pool->lock);
-        struct vr_block *block = vr_block_table_find(&pool->table, addr);
-        bool ours = block && claim(block, pool->object.handle, addr);
+        struct vr_block *block = vr_guard_find(pool, addr);
+        bool ours = block && claim(block, pool->object.handle, addr - vr_guard_front(block));
         vr_mutex_unlock(&pool->lock);
         if (ours) {
-            take_back(pool, queue, block);
+            status = pool->guard.modes ? take_back_guarded(pool, queue, block)
+                                       : take_back(pool, queue, block, false);
         } else {
             status = vr_fail(VRAM_ERR_INVALID, operation,
                              "0x%llx is not the start of a live block of this pool",

@@ -189,6 +189,7 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     }
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
     vr_error_save(&error);
+    vr_guard_end(pool);
     vr_watches_end(pool, deadline);
     vr_pool_drop_caches(pool, 0);
     bool readers_done = vr_readers_wait(pool->device, deadline);
@@ -275,6 +276,7 @@ void vr_pool_free(void *memory) {
     vr_fallback_end(pool);
     vr_pool_release_all(pool);
     vr_pool_forget_sleep(pool);
+    vr_guard_forget(pool);
     if (pool->range) {
         free_range(pool);
     }

@@ -32,7 +32,7 @@ static vram_status no_block(vram_addr addr, const char *operation) {
 
 /* The live block that starts at `addr`; NULL with the error set. Under the lock. */
 static struct vr_block *live_block(struct vr_pool *pool, vram_addr addr, const char *operation) {
-    struct vr_block *block = vr_block_table_find(&pool->table, addr);
+    struct vr_block *block = vr_guard_find(pool, addr);
     if (!block || !vr_block_is_live(block)) {
         no_block(addr, operation);
         return NULL;
@@ -49,7 +49,7 @@ static bool read_block(const struct vr_pool *pool, const struct vr_block *block,
         vr_load(&block->pool, VR_ACQUIRE) != pool->object.handle) {
         return false;
     }
-    info->addr = vr_load(&block->addr, VR_ACQUIRE);
+    info->addr = vr_load(&block->addr, VR_ACQUIRE) + vr_guard_front(block);
     info->requested_bytes = vr_load(&block->requested, VR_ACQUIRE);
     info->held_bytes = vr_load(&block->bytes, VR_ACQUIRE);
     info->tag = vr_tag_name(vr_load(&block->tag, VR_ACQUIRE));
@@ -64,7 +64,7 @@ static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info
     if (!inside) {
         vr_mutex_lock(&pool->lock);
     }
-    bool found = read_block(pool, vr_block_table_find(&pool->table, addr), addr, info);
+    bool found = read_block(pool, vr_guard_find(pool, addr), addr, info);
     if (inside) {
         vr_thread_leave(thread);
     } else {
@@ -197,7 +197,7 @@ static vram_status change_pins(vram_addr addr, bool add, const char *operation) 
     }
     status = VRAM_ERR_INVALID;
     vr_mutex_lock(&pool->lock);
-    struct vr_block *block = vr_block_table_find(&pool->table, addr);
+    struct vr_block *block = vr_guard_find(pool, addr);
     bool asleep = block && add && block->asleep;
     if (asleep) {
         status = VRAM_ERR_BUSY;
@@ -259,6 +259,7 @@ vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
 
 vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes) {
     vram_status status = VRAM_OK;
+    (void)vr_guard_release(pool);
     vr_pool_drain(pool);
     if (pool->flags & VRAM_POOL_DETERMINISTIC) {
         status = vr_pool_finish(pool);
@@ -340,7 +341,14 @@ vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
     if (status != VRAM_OK) {
         return status;
     }
+    vram_status found = vr_guard_inspect(pool);
+    struct vram_error error;
+    vr_error_save(&error);
     status = vr_pool_trim(pool, keep_bytes, &released);
+    if (status == VRAM_OK && found != VRAM_OK) {
+        vr_error_restore(&error);
+        status = found;
+    }
     vr_pressure_note(pool, false);
     vr_leave(pool);
     return status;

@@ -16,6 +16,7 @@
  *   pressure.c   how near memory is to its end; pressure_state.h lists what belongs to it
  *   sleep.c      sleep and wake, with sleep_space.c, sleep_turn.c, sleep_copy.c and sleep_wake.c
  *   direct.c     pools with pooling switched off
+ *   guard.c      safety modes
  *
  *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
  *      a driver call: what the space wants done comes as a plan (space.h).
@@ -33,6 +34,7 @@
 #include "core/block_table.h"
 #include "core/cache.h"
 #include "core/depot.h"
+#include "core/guard.h"
 #include "core/lane.h"
 #include "core/pressure_state.h"
 #include "core/sleep.h"
@@ -105,7 +107,8 @@ enum vr_uncached {
     VR_UNCACHED_ORDER = 1 << 0, /* deterministic: addresses must not depend on which thread asks */
     VR_UNCACHED_TURNING = 1 << 1, /* memory is falling asleep or waking: sleep.c */
     VR_UNCACHED_ASLEEP = 1 << 2,  /* all of it is asleep */
-    VR_UNCACHED_DIRECT = 1 << 3   /* pooling is off: direct.c */
+    VR_UNCACHED_DIRECT = 1 << 3,  /* pooling is off: direct.c */
+    VR_UNCACHED_GUARD = 1 << 4    /* safety modes: guard.h (1) */
 };
 
 enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
@@ -164,6 +167,7 @@ struct vr_pool {
     struct vr_block *fallen;   /* blocks of other memory, live or freed; ladder_fallback.c */
     uint64_t owed;             /* of `deferred`, those without a lane */
     struct vr_sleep sleep;
+    struct vr_guard guard;
 };
 
 /* The space where blocks of that size lie. */

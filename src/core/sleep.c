@@ -211,6 +211,7 @@ static vram_status begin(struct vr_turn *turn, bool whole) {
 static vram_status come_to_rest(const struct vr_turn *turn) {
     struct vram_error error;
     vr_pool_drop_caches(turn->pool, 0);
+    (void)vr_guard_release(turn->pool);
     vram_status status = wait_for_work(turn);
     if (status == VRAM_OK && !turn->tag) {
         vr_error_save(&error);
@@ -283,6 +284,10 @@ static vram_status check_options(const struct vr_pool *pool,
     }
     if (options->contents == VRAM_SLEEP_PINNED && !pool->device->base.pinned) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "the device has no page-locked memory");
+    }
+    if (options->contents == VRAM_SLEEP_DROP && pool->guard.modes & VRAM_POOL_RED_ZONES) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+                       "red zones would be lost with the contents; keep those in host memory");
     }
     if (options->tag && !*options->tag) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the tag is empty");

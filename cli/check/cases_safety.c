@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cases_safety.c: pools with safety modes: zeros where they are promised, and writes to where nobody may
+ * write found out.
+ */
+#include "case.h"
+
+enum { BYTES = 3000 };
+
+static bool begin(struct check *check, uint32_t flags, struct check_device **device,
+                  vram_queue **queue, vram_pool **pool) {
+    vram_pool_options options = {
+        .size = sizeof options, .flags = flags, .quarantine_bytes = UINT64_C(1) << 20};
+    CHECK_OPEN(check, device);
+    (*device)->unledgered = true;
+    CHECK_QUEUE(check, *device, queue);
+    CHECK_OK(check, vram_pool_create((*device)->device, &options, pool));
+    return true;
+}
+
+/* All of [addr, addr + BYTES) is `value` for later work of the queue. */
+static bool holds(struct check *check, vram_queue *queue, vram_addr addr, uint8_t value) {
+    void *memory;
+    CHECK_TRY(check_host(check, BYTES, &memory));
+    const uint8_t *found = memory;
+    CHECK_OK(check, vram_queue_download(queue, memory, addr, BYTES));
+    CHECK_WAIT(check, queue);
+    for (uint32_t i = 0; i < BYTES; i++) {
+        CHECK_EQUAL(check, found[i], value);
+    }
+    return true;
+}
+
+static bool zero_alloc(struct check *check) {
+    struct check_device *device;
+    vram_queue *queue;
+    vram_pool *pool;
+    vram_addr addr;
+    CHECK_TRY(begin(check, VRAM_POOL_ZERO_ALLOC, &device, &queue, &pool));
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK_OK(check, vram_alloc(pool, BYTES, i == 0 ? NULL : queue, &addr));
+        CHECK_TRY(holds(check, queue, addr, 0));
+        CHECK_OK(check, vram_queue_fill(queue, addr, 0xEE, 1, BYTES));
+        CHECK_OK(check, vram_free(pool, addr, queue));
+    }
+    return true;
+}
+
+static bool zero_free(struct check *check) {
+    struct check_device *device;
+    vram_queue *queue;
+    vram_pool *pool;
+    vram_addr addr, again;
+    CHECK_TRY(begin(check, VRAM_POOL_ZERO_FREE, &device, &queue, &pool));
+    CHECK_OK(check, vram_alloc(pool, BYTES, queue, &addr));
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_OK(check, vram_queue_fill(queue, addr, 0xEE, 1, BYTES));
+        CHECK_OK(check, vram_free(pool, addr, queue));
+        CHECK_OK(check, vram_alloc(pool, BYTES, queue, &again));
+        if (again == addr && check_pools()) {
+            CHECK_TRY(holds(check, queue, again, 0));
+        }
+        addr = again;
+    }
+    return true;
+}
+
+static bool red_zones(struct check *check) {
+    struct check_device *device;
+    vram_queue *queue;
+    vram_pool *pool;
+    vram_addr addr;
+    vram_pool_stats stats;
+    CHECK_TRY(begin(check, VRAM_POOL_RED_ZONES, &device, &queue, &pool));
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_OK(check, vram_alloc(pool, BYTES, queue, &addr));
+        CHECK_OK(check, vram_queue_fill(queue, addr, 0xEE, 1, BYTES));
+        if (i == 0) {
+            CHECK_OK(check, vram_free(pool, addr, queue));
+            continue;
+        }
+        CHECK_OK(check, vram_queue_fill(queue, i == 1 ? addr + BYTES : addr - 1, 0x11, 1, 1));
+        CHECK_STATUS(check, vram_free(pool, addr, queue), VRAM_ERR_CORRUPT);
+        CHECK_STATUS(check, vram_free(pool, addr, queue), VRAM_ERR_INVALID);
+    }
+    CHECK_TRY(check_stats(check, pool, &stats));
+    CHECK_EQUAL(check, stats.damaged_blocks, 2);
+    CHECK_EQUAL(check, stats.live_blocks, 0);
+    return true;
+}
+
+static bool poison(struct check *check) {
+    struct check_device *device;
+    vram_queue *queue;
+    vram_pool *pool;
+    vram_addr addr;
+    vram_pool_stats stats;
+    CHECK_TRY(begin(check, VRAM_POOL_POISON, &device, &queue, &pool));
+    CHECK_OK(check, vram_alloc(pool, BYTES, queue, &addr));
+    CHECK_TRY(holds(check, queue, addr, 0xCD));
+    CHECK_OK(check, vram_free(pool, addr, queue));
+    CHECK_TRY(holds(check, queue, addr, 0xDD));
+    CHECK_TRY(check_stats(check, pool, &stats));
+    CHECK_THAT(check, stats.quarantine_bytes >= BYTES);
+    CHECK_OK(check, vram_queue_fill(queue, addr + 7, 0x11, 1, 1)); /* too late */
+    CHECK_WAIT(check, queue);
+    CHECK_STATUS(check, vram_pool_trim(pool, 0), VRAM_ERR_CORRUPT);
+    CHECK_TRY(check_stats(check, pool, &stats));
+    CHECK_EQUAL(check, stats.damaged_blocks, 1);
+    CHECK_EQUAL(check, stats.quarantine_bytes, 0);
+    return true;
+}
+
+const struct check_case check_cases_safety[] = {
+    {"safety.zero_alloc", "blocks are full of zeros where the pool is told so", zero_alloc},
+    {"safety.zero_free", "freed memory is zeros behind the work that used it", zero_free},
+    {"safety.red_zones", "a byte written beside a block is found when that is freed", red_zones},
+    {"safety.poison", "a byte written after a free is found when the block leaves quarantine",
+     poison},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_pool_guard.c: safety modes of pools. Zeros where they are promised, and every byte that a program
+ * writes outside its blocks or after a free is found, with its block named.
+ */
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "vram/vram.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define assert_ok(call) assert_int_equal(call, VRAM_OK)
+#define KIB             UINT64_C(1024)
+
+struct rig {
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue, *other;
+    vram_pool *pool;
+};
+
+static struct rig rig_make(const char *sim, uint32_t flags, uint64_t quarantine) {
+    struct rig rig = {.pool = NULL};
+    vram_context_options wanted = {.size = sizeof wanted, .backends = "sim", .sim = sim};
+    vram_pool_options options = {
+        .size = sizeof options, .flags = flags, .quarantine_bytes = quarantine};
+    assert_ok(vram_context_create(&wanted, &rig.context));
+    assert_ok(vram_device_open(rig.context, 0, &rig.device));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.other));
+    assert_ok(vram_pool_create(rig.device, &options, &rig.pool));
+    return rig;
+}
+
+static vram_pool_stats stats_of(const struct rig *rig) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(rig->pool, &stats));
+    return stats;
+}
+
+static void rig_end(struct rig *rig, bool complete) {
+    vram_sim_state state = {.size = sizeof state};
+    char text[200] = "";
+    vram_device_close(rig->device);
+    (void)vram_sim_violation(rig->context, 0, text, sizeof text);
+    assert_string_equal(text, "");
+    assert_ok(vram_sim_state_get(rig->context, &state));
+    assert_true(!complete || (state.live_bytes == 0 && state.live_handles == 0));
+    vram_context_destroy(rig->context);
+}
+
+static int nothing_left(void **state) {
+    (void)state;
+    vr_mem_fail_at(0, false);
+    vr_option_reset();
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
+}
+
+/* All bytes of the range, as later work of the queue sees them. */
+static void expect_bytes(vram_queue *queue, vram_addr addr, uint64_t bytes, uint8_t value) {
+    static uint8_t found[300 * 1024];
+    assert_true(bytes <= sizeof found);
+    assert_ok(vram_queue_download(queue, found, addr, bytes));
+    assert_ok(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
+    for (uint64_t i = 0; i < bytes; i++) {
+        assert_int_equal(found[i], value);
+    }
+}
+
+/* -------------------------------------------------------------------------- zeros */
+
+static void new_blocks_are_zero(void **state) {
+    static const uint64_t sizes[] = {1, 700, 40 * 1024, 200 * 1024};
+    (void)state;
+    for (int way = 0; way < 4; way++) {
+        if (way == 1) {
+            assert_ok(vram_option_set("zero_alloc", "on"));
+        }
+        struct rig rig =
+            rig_make(way < 3 ? "memory=8M,granule=64K,lag=9" : "memory=8M,vmm=off,lag=9",
+                     way == 1 ? 0 : VRAM_POOL_ZERO_ALLOC, 0);
+        for (int i = 0; i < 24; i++) {
+            vram_queue *queue = i % 3 ? rig.queue : i % 2 ? rig.other : NULL;
+            uint64_t size = sizes[i % 4];
+            vram_addr addr;
+            assert_ok(vram_alloc(rig.pool, size, queue, &addr));
+            vram_queue *user = queue ? queue : rig.other;
+            expect_bytes(user, addr, size, 0);
+            assert_ok(vram_queue_fill(user, addr, 0xEE, 1, size));
+            assert_ok(vram_free(rig.pool, addr, user));
+        }
+        assert_int_equal(stats_of(&rig).hits, 0);
+        rig_end(&rig, true);
+        vr_option_reset();
+    }
+}
+
+/* What was freed is zeros, though the work that filled it came late. */
+static void freed_memory_is_zero(void **state) {
+    (void)state;
+    for (int with_queue = 0; with_queue < 2; with_queue++) {
+        struct rig rig = rig_make("memory=8M,granule=64K,lag=40", VRAM_POOL_ZERO_FREE, 0);
+        for (int i = 0; i < 20; i++) {
+            vram_addr addr, again;
+            assert_ok(vram_alloc(rig.pool, 100 * KIB, rig.queue, &addr));
+            assert_ok(vram_queue_fill(rig.queue, addr, 0xEE, 1, 100 * KIB));
+            if (!with_queue) {
+                assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+            }
+            assert_ok(vram_free(rig.pool, addr, with_queue ? rig.queue : NULL));
+            assert_ok(vram_alloc(rig.pool, 100 * KIB, i % 2 ? rig.queue : rig.other, &again));
+            if (again == addr) {
+                expect_bytes(i % 2 ? rig.queue : rig.other, again, 100 * KIB, 0);
+            }
+            assert_ok(vram_free(rig.pool, again, i % 2 ? rig.queue : rig.other));
+        }
+        rig_end(&rig, true);
+    }
+}
+
+/* ---------------------------------------------------------------------- red zones */
+
+static void red_zones_change_nothing_else(void **state) {
+    (void)state;
+    struct rig rig = rig_make("memory=32M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
+    for (uint64_t align = 256; align <= 64 * KIB; align *= 2) {
+        vram_alloc_options wish = {.size = sizeof wish, .alignment = align, .tag = "aligned"};
+        vram_block_info info = {.size = sizeof info};
+        for (uint64_t size = 0; size < 5000; size = size * 3 + 1) {
+            vram_addr addr;
+            assert_ok(vram_alloc_with(rig.pool, size, rig.queue, &wish, &addr));
+            assert_int_equal(addr % align, 0);
+            assert_ok(vram_queue_fill(rig.queue, addr, 0xEE, 1, size));
+            assert_ok(vram_block_info_get(addr, &info));
+            assert_true(info.addr == addr && info.requested_bytes == size);
+            assert_int_equal(vram_block_info_get(addr - 512, &info), VRAM_ERR_INVALID);
+            assert_int_equal(vram_free(rig.pool, addr + 512, rig.queue), VRAM_ERR_INVALID);
+            assert_int_equal(vram_free(rig.pool, addr - 512, rig.queue), VRAM_ERR_INVALID);
+            assert_ok(vram_use(addr, rig.other));
+            assert_ok(vram_pin(addr));
+            assert_ok(vram_unpin(addr));
+            assert_ok(vram_free(rig.pool, addr, rig.queue));
+            assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_INVALID);
+        }
+    }
+    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+    assert_int_equal(stats_of(&rig).live_blocks, 0);
+    vram_addr addr = 1;
+    assert_int_equal(vram_alloc(rig.pool, UINT64_MAX - 600, rig.queue, &addr), VRAM_ERR_OVERFLOW);
+    assert_int_equal(addr, 1);
+    rig_end(&rig, true);
+}
+
+/* Each byte near a block, one at a time. */
+static void every_stray_byte_is_found(void **state) {
+    static const int64_t offsets[] = {-512, -511, -1, 0, 1, 100, 511};
+    (void)state;
+    struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
+    vram_alloc_options wish = {.size = sizeof wish, .tag = "model/layer"};
+    uint64_t damaged = 0;
+    for (int with_queue = 0; with_queue < 2; with_queue++) {
+        for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
+            uint64_t size = 1000 + i * 37;
+            vram_addr addr;
+            char expected[32];
+            assert_ok(vram_alloc_with(rig.pool, size, rig.queue, &wish, &addr));
+            int64_t at = offsets[i] < 0 ? offsets[i] : (int64_t)size + offsets[i];
+            assert_ok(vram_queue_fill(rig.queue, addr + (uint64_t)at, 0x11, 1, 1));
+            if (!with_queue) {
+                assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+            }
+            assert_int_equal(vram_free(rig.pool, addr, with_queue ? rig.queue : NULL),
+                             VRAM_ERR_CORRUPT);
+            const char *text = vram_error_get()->text;
+            assert_int_equal(vram_error_get()->status, VRAM_ERR_CORRUPT);
+            snprintf(expected, sizeof expected, "byte %lld is 0x11", (long long)at);
+            assert_non_null(strstr(text, expected));
+            assert_non_null(strstr(text, "model/layer"));
+            snprintf(expected, sizeof expected, "of %llu bytes", (unsigned long long)size);
+            assert_non_null(strstr(text, expected));
+            assert_int_equal(stats_of(&rig).damaged_blocks, ++damaged);
+            assert_int_equal(stats_of(&rig).live_blocks, 0); /* it is freed all the same */
+        }
+    }
+    rig_end(&rig, true);
+}
+
+/* ------------------------------------------------------------------------- poison */
+
+static void poison_is_where_it_should_be(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 256 * KIB);
+    for (int i = 0; i < 30; i++) {
+        assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));
+        expect_bytes(rig.queue, addr, 60 * KIB, 0xCD);
+        assert_ok(vram_queue_fill(rig.queue, addr, 0x22, 1, 60 * KIB));
+        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        expect_bytes(rig.queue, addr, 60 * KIB, 0xDD);
+        assert_true(stats_of(&rig).quarantine_bytes <= 256 * KIB);
+        assert_true(stats_of(&rig).quarantine_bytes > 0);
+    }
+    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+    assert_ok(vram_pool_trim(rig.pool, 0));
+    assert_int_equal(stats_of(&rig).quarantine_bytes, 0);
+    assert_int_equal(stats_of(&rig).reserved_bytes, 0);
+    rig_end(&rig, true);
+}
+
+static void count_messages(void *user, vram_log_level level, const char *text) {
+    int *count = user;
+    *count += level == VRAM_LOG_ERROR && strstr(text, "after it was freed") != NULL;
+}
+
+static void late_writes_are_found(void **state) {
+    vram_alloc_options wish = {.size = sizeof wish, .tag = "late"};
+    vram_addr freed, addr;
+    int messages = 0;
+    (void)state;
+    vram_log_set(count_messages, &messages, VRAM_LOG_ERROR);
+    for (int zones = 0; zones < 2; zones++) {
+        struct rig rig = rig_make("memory=8M,granule=64K,lag=3",
+                                  VRAM_POOL_POISON | (zones ? VRAM_POOL_RED_ZONES : 0), 600 * KIB);
+        assert_ok(vram_alloc_with(rig.pool, 500 * KIB, rig.queue, &wish, &freed));
+        assert_ok(vram_free(rig.pool, freed, rig.queue));
+        assert_ok(vram_queue_fill(rig.other, freed + 400 * KIB + 3, 0x33, 1, 2));
+        assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
+        assert_ok(vram_alloc(rig.pool, 200 * KIB, rig.queue, &addr));
+        assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_CORRUPT);
+        assert_non_null(strstr(vram_error_get()->text, "after it was freed: byte 409603 is 0x33"));
+        assert_non_null(strstr(vram_error_get()->text, "late"));
+        assert_int_equal(messages, zones + 1);
+        assert_int_equal(stats_of(&rig).damaged_blocks, 1);
+        assert_int_equal(stats_of(&rig).live_blocks, 0);
+        rig_end(&rig, true);
+    }
+}
+
+/* Memory in quarantine is no reason to refuse a request. */
+static void quarantine_gives_way(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("memory=2M,granule=64K,lag=3", VRAM_POOL_POISON, UINT64_MAX);
+    for (int i = 0; i < 20; i++) {
+        assert_ok(vram_alloc(rig.pool, 1100 * KIB, rig.queue, &addr));
+        assert_ok(vram_free(rig.pool, addr, rig.queue));
+    }
+    rig_end(&rig, true);
+}
+
+/* A block that another queue was said to use is poisoned behind that use, and pinned ones are left alone. */
+static void other_users_are_waited_for(void **state) {
+    (void)state;
+    for (uint32_t seed = 1; seed < 12; seed++) {
+        char sim[64];
+        snprintf(sim, sizeof sim, "memory=8M,granule=64K,lag=80,seed=%u", seed);
+        struct rig rig = rig_make(sim, VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, 300 * KIB);
+        for (int i = 0; i < 12; i++) {
+            vram_addr addr;
+            assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));
+            vram_point made;
+            assert_ok(vram_queue_mark(rig.queue, &made));
+            assert_ok(vram_queue_after(rig.other, made));
+            assert_ok(vram_queue_fill(rig.other, addr, 0x44, 1, 60 * KIB));
+            assert_ok(vram_use(addr, rig.other));
+            if (i % 4 == 0) {
+                assert_ok(vram_pin(addr));
+            }
+            assert_ok(vram_free(rig.pool, addr, rig.queue));
+            if (i % 4 == 0) {
+                assert_ok(vram_unpin(addr));
+            }
+        }
+        assert_ok(vram_pool_trim(rig.pool, 0));
+        assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+        rig_end(&rig, true);
+    }
+}
+
+/* -------------------------------------------------------------------------- others */
+
+static vram_status give(void *user, uint64_t bytes, vram_addr *addr) {
+    (void)user, (void)bytes, (void)addr;
+    return VRAM_ERR_DEVICE_MEMORY;
+}
+
+static vram_status take(void *user, vram_addr addr, uint64_t bytes) {
+    (void)user, (void)addr, (void)bytes;
+    return VRAM_OK;
+}
+
+static void modes_and_the_rest(void **state) {
+    vram_provider provider = {.size = sizeof provider, .alloc = give, .free = take};
+    vram_pool_options options = {
+        .size = sizeof options, .flags = VRAM_POOL_POISON, .provider = &provider};
+    vram_pool *pool = NULL;
+    vram_addr addr, other;
+    (void)state;
+    struct rig rig =
+        rig_make("memory=8M,granule=64K", VRAM_POOL_RED_ZONES | VRAM_POOL_POISON, 1024 * KIB);
+    assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_UNSUPPORTED);
+    options = (vram_pool_options){.size = sizeof options, .flags = 1u << 6};
+    assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_INVALID);
+    assert_null(pool);
+    /* Sleep keeps the zones, or is refused. */
+    assert_ok(vram_alloc(rig.pool, 80 * KIB, rig.queue, &addr));
+    assert_ok(vram_alloc(rig.pool, 90 * KIB, rig.queue, &other));
+    assert_ok(vram_free(rig.pool, other, rig.queue));
+    assert_int_equal(vram_pool_sleep(rig.pool, NULL), VRAM_ERR_UNSUPPORTED);
+    vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
+    assert_ok(vram_pool_sleep(rig.pool, &keep));
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    assert_ok(vram_free(rig.pool, addr, rig.queue));
+    assert_ok(vram_alloc(rig.pool, 80 * KIB, rig.queue, &addr));
+    assert_ok(vram_pool_sleep(rig.pool, &keep));
+    assert_ok(vram_free(rig.pool, addr, rig.queue));
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+    rig_end(&rig, true);
+}
+
+static bool try_life(bool memory, bool for_ever, int32_t code, uint64_t nth) {
+    struct rig rig = rig_make("memory=2M,granule=64K,lag=3",
+                              VRAM_POOL_ZERO_ALLOC | VRAM_POOL_ZERO_FREE |
+                                  (nth % 2 ? VRAM_POOL_POISON | VRAM_POOL_RED_ZONES : 0),
+                              100 * KIB);
+    vram_sim_fault planned = {
+        .size = sizeof planned, .nth = nth, .for_ever = for_ever, .code = code};
+    if (memory) {
+        vr_mem_fail_at(nth, for_ever);
+    } else {
+        assert_ok(vram_sim_fault_set(rig.context, &planned));
+    }
+    for (int i = 0; i < 6; i++) {
+        vram_addr addr = 0;
+        vram_status status = vram_alloc(rig.pool, 50 * KIB, i % 2 ? rig.queue : NULL, &addr);
+        assert_true((status == VRAM_OK) == (addr != 0));
+        status = vram_free(rig.pool, addr, i % 3 ? rig.queue : rig.other);
+        assert_true(status == VRAM_OK || vram_error_get()->status == status);
+        assert_true(status != VRAM_ERR_CORRUPT); /* a failing driver is not taken for damage */
+    }
+    vram_sim_state state = {.size = sizeof state};
+    assert_ok(vram_sim_state_get(rig.context, &state));
+    bool struck = vr_mem_failed() || state.faults;
+    vr_mem_fail_at(0, false);
+    assert_int_equal(stats_of(&rig).live_blocks, 0);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    (void)vram_pool_destroy(rig.pool);
+    rig_end(&rig, !for_ever || memory);
+    return struck;
+}
+
+static void any_call_may_fail(void **state) {
+    static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, 9999, VRAM_SIM_DEVICE_LOST};
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "2s"));
+    for (int i = 0; i < 8; i++) {
+        uint64_t nth = 1;
+        while (try_life(i < 2, i % 2, i < 2 ? 0 : codes[i / 2 - 1], nth)) {
+            nth++;
+        }
+        assert_true(nth > 1);
+    }
+}
+
+static void *churn(void *user) {
+    struct rig *rig = user;
+    for (int i = 0; i < 60; i++) {
+        vram_addr addr;
+        assert_ok(vram_alloc(rig->pool, 1000 + (uint64_t)i * 100, rig->queue, &addr));
+        assert_ok(vram_queue_fill(rig->queue, addr, 0x55, 1, 1000));
+        assert_ok(vram_free(rig->pool, addr, rig->queue));
+    }
+    return NULL;
+}
+
+static void threads_share_a_guarded_pool(void **state) {
+    pthread_t threads[3];
+    (void)state;
+    struct rig rig =
+        rig_make("memory=8M,granule=64K,lag=3",
+                 VRAM_POOL_ZERO_ALLOC | VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, 20 * KIB);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, churn, &rig), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+    assert_int_equal(stats_of(&rig).live_blocks, 0);
+    rig_end(&rig, true);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(new_blocks_are_zero, nothing_left),
+        cmocka_unit_test_teardown(freed_memory_is_zero, nothing_left),
+        cmocka_unit_test_teardown(red_zones_change_nothing_else, nothing_left),
+        cmocka_unit_test_teardown(every_stray_byte_is_found, nothing_left),
+        cmocka_unit_test_teardown(poison_is_where_it_should_be, nothing_left),
+        cmocka_unit_test_teardown(late_writes_are_found, nothing_left),
+        cmocka_unit_test_teardown(quarantine_gives_way, nothing_left),
+        cmocka_unit_test_teardown(other_users_are_waited_for, nothing_left),
+        cmocka_unit_test_teardown(modes_and_the_rest, nothing_left),
+        cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
+        cmocka_unit_test_teardown(threads_share_a_guarded_pool, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
