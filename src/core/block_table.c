@@ -70,8 +70,8 @@ vram_status vr_block_table_reserve(struct vr_block_table *table) {
     }
     vr_store(&table->slots, slots, VR_RELEASE); /* keeps (3) */
     if (old) {
-        old->older = table->retired;
-        table->retired = old;
+        old->older = vr_load(&table->retired, VR_RELAXED);
+        vr_store(&table->retired, old, VR_RELAXED);
     }
     return VRAM_OK;
 }
@@ -123,8 +123,8 @@ struct vr_block *vr_block_table_next(struct vr_block_table *table, uint64_t *at)
 }
 
 struct vr_block_slots *vr_block_table_retired(struct vr_block_table *table) {
-    struct vr_block_slots *retired = table->retired;
-    table->retired = NULL;
+    struct vr_block_slots *retired = vr_load(&table->retired, VR_RELAXED);
+    vr_store(&table->retired, NULL, VR_RELAXED);
     return retired;
 }
 
@@ -137,7 +137,7 @@ void vr_block_slots_free(struct vr_block_slots *slots) {
 }
 
 void vr_block_table_free(struct vr_block_table *table) {
-    vr_block_slots_free(table->retired);
+    vr_block_slots_free(vr_load(&table->retired, VR_RELAXED));
     vr_mem_free(slots_of(table));
     *table = (struct vr_block_table){.used = 0};
 }

@@ -16,10 +16,10 @@
 struct vr_block_slots;
 
 struct vr_block_table {
-    vr_atomic_ptr slots;            /* struct vr_block_slots *, the newest */
-    struct vr_block_slots *retired; /* replaced, waiting to be freed; writers' */
-    uint64_t used;                  /* entries and tombstones in it; writers' */
-    uint64_t live;                  /* entries; writers' */
+    vr_atomic_ptr slots;   /* struct vr_block_slots *, the newest */
+    vr_atomic_ptr retired; /* struct vr_block_slots *, replaced, waiting to be freed; writers' */
+    uint64_t used;         /* entries and tombstones in it; writers' */
+    uint64_t live;         /* entries; writers' */
 };
 
 /* Room for one more entry; call it before the block is committed to. Writers hold the pool's lock. */
@@ -29,7 +29,11 @@ void vr_block_table_insert(struct vr_block_table *table, struct vr_block *block)
 void vr_block_table_remove(struct vr_block_table *table, const struct vr_block *block);
 void vr_block_table_free(struct vr_block_table *table);
 /* Takes the replaced tables away. The caller frees them with vr_block_slots_free once every reader
-   has been seen outside (vr_thread_quiesce). NULL: none. */
+   has been seen outside (vr_thread_quiesce). NULL: none. Whether there are any may be asked without the
+   lock: who made them sees them. */
+static inline bool vr_block_table_has_retired(const struct vr_block_table *table) {
+    return vr_load(&table->retired, VR_RELAXED) != NULL;
+}
 struct vr_block_slots *vr_block_table_retired(struct vr_block_table *table);
 void vr_block_slots_free(struct vr_block_slots *slots);
 uint64_t vr_block_table_bytes(struct vr_block_table *table);

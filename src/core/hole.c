@@ -15,21 +15,30 @@ struct key {
     uint64_t queue, bytes, addr;
 };
 
-static struct key key_of(const struct vr_block *span) {
-    bool is_void = span->span.kind == VR_SPAN_VOID;
-    return (struct key){is_void ? VR_QUEUE_VOID : span->stamp.queue, vr_span_bytes(span),
-                        vr_span_addr(span)};
+static uint64_t queue_of(const struct vr_block *span) {
+    return span->span.kind == VR_SPAN_VOID ? VR_QUEUE_VOID : span->stamp.queue;
 }
 
-static bool less(struct key a, struct key b) {
-    if (a.queue != b.queue) {
-        return a.queue < b.queue;
+static struct key key_of(const struct vr_block *span) {
+    return (struct key){queue_of(span), vr_span_bytes(span), vr_span_addr(span)};
+}
+
+/* Of spans in the tree queue and bytes are read beside the links, so that a step down touches one line
+   of memory and not three; the address only where those are equal. */
+static bool is_below(const struct vr_block *span, struct key key) {
+    if (span->span.by_queue != key.queue) {
+        return span->span.by_queue < key.queue;
     }
-    return a.bytes != b.bytes ? a.bytes < b.bytes : a.addr < b.addr;
+    return span->span.by_bytes != key.bytes ? span->span.by_bytes < key.bytes
+                                            : vr_span_addr(span) < key.addr;
 }
 
 bool vr_hole_less(const struct vr_block *a, const struct vr_block *b) {
-    return less(key_of(a), key_of(b));
+    return is_below(a, key_of(b));
+}
+
+bool vr_hole_key_holds(const struct vr_block *span) {
+    return span->span.by_queue == queue_of(span) && span->span.by_bytes == vr_span_bytes(span);
 }
 
 /* --------------------------------------------------------------------- tree */
@@ -43,13 +52,15 @@ static uint64_t rank(const struct vr_block *span) {
 /* Goes down to where the heap order ends, and hangs what was there below the new node. */
 static void tree_insert(struct vr_block **at, struct vr_block *span) {
     struct key key = key_of(span);
+    span->span.by_queue = key.queue;
+    span->span.by_bytes = key.bytes;
     while (*at && rank(*at) >= rank(span)) {
-        at = less(key, key_of(*at)) ? &(*at)->span.left : &(*at)->span.right;
+        at = is_below(*at, key) ? &(*at)->span.right : &(*at)->span.left;
     }
     struct vr_block *rest = *at, **low = &span->span.left, **high = &span->span.right;
     *at = span;
     while (rest) { /* splits what was there around the key */
-        if (less(key_of(rest), key)) {
+        if (is_below(rest, key)) {
             *low = rest;
             low = &rest->span.right;
             rest = *low;
@@ -67,7 +78,7 @@ static void tree_remove(struct vr_block **at, struct vr_block *span) {
     struct key key = key_of(span);
     while (*at != span) {
         assert(*at);
-        at = less(key, key_of(*at)) ? &(*at)->span.left : &(*at)->span.right;
+        at = is_below(*at, key) ? &(*at)->span.right : &(*at)->span.left;
     }
     struct vr_block *low = span->span.left, *high = span->span.right;
     while (low && high) { /* joins the two below it */
@@ -89,7 +100,7 @@ static void tree_remove(struct vr_block **at, struct vr_block *span) {
 static struct vr_block *tree_from(struct vr_block *at, struct key key) {
     struct vr_block *best = NULL;
     while (at) {
-        if (less(key_of(at), key)) {
+        if (is_below(at, key)) {
             at = at->span.right;
         } else {
             best = at;
@@ -103,7 +114,7 @@ static struct vr_block *tree_from(struct vr_block *at, struct key key) {
 static struct vr_block *tree_below(struct vr_block *at, struct key key) {
     struct vr_block *best = NULL;
     while (at) {
-        if (less(key_of(at), key)) {
+        if (is_below(at, key)) {
             best = at;
             at = at->span.right;
         } else {
@@ -115,19 +126,19 @@ static struct vr_block *tree_below(struct vr_block *at, struct key key) {
 
 struct vr_block *vr_hole_least(const struct vr_space *space, uint64_t queue, uint64_t bytes) {
     struct vr_block *found = tree_from(space->tree, (struct key){queue, bytes, 0});
-    return found && key_of(found).queue == queue ? found : NULL;
+    return found && found->span.by_queue == queue ? found : NULL;
 }
 
 struct vr_block *vr_hole_smaller(const struct vr_space *space, uint64_t queue,
                                  const struct vr_block *span) {
     struct key key = span ? key_of(span) : (struct key){queue, UINT64_MAX, UINT64_MAX};
     struct vr_block *found = tree_below(space->tree, key);
-    return found && key_of(found).queue == queue ? found : NULL;
+    return found && found->span.by_queue == queue ? found : NULL;
 }
 
 uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue) {
     struct vr_block *found = tree_from(space->tree, (struct key){queue + 1, 0, 0});
-    return found ? key_of(found).queue : VR_QUEUE_VOID;
+    return found ? found->span.by_queue : VR_QUEUE_VOID;
 }
 
 /* -------------------------------------------------------------------- index */

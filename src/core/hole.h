@@ -31,8 +31,9 @@ struct vr_block *vr_hole_smaller(const struct vr_space *space, uint64_t queue,
 /* The lowest queue above `queue` that has a hole; VR_QUEUE_VOID: none. */
 uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue);
 
-/* The order of the trees. */
+/* The order of the tree, of spans in it; and whether one is found by what it is. */
 bool vr_hole_less(const struct vr_block *a, const struct vr_block *b);
+bool vr_hole_key_holds(const struct vr_block *span);
 
 /* Settles all holes of a queue, whatever their stamps. */
 void vr_hole_forget(struct vr_space *space, uint64_t queue);

@@ -79,8 +79,12 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
                              struct vr_block **block, struct vr_block **more, uint32_t *extra) {
     struct vr_answer answer;
     uint32_t room = *extra, got = 0;
-    vr_pool_repay(pool);
     vr_mutex_lock(&pool->lock);
+    if (pool->owed) {
+        vr_mutex_unlock(&pool->lock);
+        vr_pool_repay(pool);
+        vr_mutex_lock(&pool->lock);
+    }
     vr_pool_settle(pool);
     vram_status status = vr_pool_know(pool, request->queue_object);
     if (status == VRAM_OK && !request->align) {
@@ -224,6 +228,9 @@ static vram_status explain(const struct vr_pool *pool, const struct vr_request *
 
 /* Frees tables that were replaced, after every thread has been seen outside its caches. */
 static void reap(struct vr_pool *pool) {
+    if (!vr_block_table_has_retired(&pool->table)) {
+        return;
+    }
     vr_mutex_lock(&pool->lock);
     struct vr_block_slots *retired = vr_block_table_retired(&pool->table);
     vr_mutex_unlock(&pool->lock);
@@ -317,7 +324,13 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
     struct vram_error error;
     uint32_t room = *extra;
     vr_error_save(&error);
+    *block = NULL;
     vr_pool_flush(pool);
+    if (from_held(pool, request, block, more, extra) == VRAM_OK) { /* as nearly always */
+        reap(pool);
+        return VRAM_OK;
+    }
+    *extra = room;
     vram_status status = attempt(pool, request, block, more, extra);
     if (status != VRAM_OK) {
         *extra = room;

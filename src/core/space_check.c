@@ -213,6 +213,8 @@ static bool check_tree(struct tally *tally, const struct vr_block *span,
     bool is_free = span->span.kind == VR_SPAN_HOLE || span->span.kind == VR_SPAN_VOID;
     CHECK(is_free, "a %s at %llx is in a tree of free spans", kind_name(span),
           hex(vr_span_addr(span)));
+    CHECK(vr_hole_key_holds(span), "the %s at %llx has changed in its tree", kind_name(span),
+          hex(vr_span_addr(span)));
     CHECK(!*last || vr_hole_less(*last, span), "the tree has %llx before %llx",
           hex(vr_span_addr(*last)), hex(vr_span_addr(span)));
     *last = span;

@@ -128,6 +128,8 @@ static void lists_and_trees(struct fixture *fixture) {
     BROKEN(fixture->hole->stamp.queue, 1,
            listed ? "is in the wrong list" : "pending and in no list");
     BROKEN(space->tree, NULL, "spans in trees");
+    BROKEN(fixture->hole->span.by_bytes, 77, "has changed in its tree");
+    BROKEN(fixture->pending->span.by_queue, 77, "has changed in its tree");
     /* A list without its hole. */
     struct vr_link *link = &fixture->pending->span.age;
     vr_link_remove(link);
