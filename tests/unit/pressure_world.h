@@ -90,4 +90,35 @@ static inline void cache_blocks(struct rig *rig, vram_pool *pool, uint64_t size,
     }
 }
 
+/* What a watch was told. */
+struct log {
+    unsigned calls, ups, downs;
+    vram_pressure_event last, all[16];
+    vram_pool *pool;
+    vram_queue *queue;
+    vram_watch *watch;
+    vram_addr addr;
+    vram_status status;
+    vram_context *context;
+};
+
+static inline void write_down(void *user, const vram_pressure_event *event) {
+    struct log *log = user;
+    log->last = log->all[log->calls % 16] = *event;
+    log->calls++;
+    log->ups += event->up;
+    log->downs += !event->up;
+    assert_int_equal(vr_locks_held(), 0);
+    assert_true(event->size == sizeof *event);
+}
+
+static inline vram_watch *watch_pool(vram_pool *pool, vram_pressure_fn call, struct log *log,
+                                     uint32_t edges) {
+    vram_watch_options options = {
+        .size = sizeof options, .call = call, .user = log, .edges = edges};
+    vram_watch *watch;
+    assert_ok(vram_pool_watch_begin(pool, &options, &watch));
+    return watch;
+}
+
 #endif

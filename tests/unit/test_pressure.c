@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pressure.c: the number and its levels, who is told of it, and what a pool does about it by itself.
+ * test_pressure.c: the number and its levels, and who is told of it.
  */
 #include "unit/pressure_world.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
 
 /* -------------------------------------------------------------------- levels */
 
@@ -110,36 +112,6 @@ static void item_6_unknown_stays_unknown(void **state) {
 }
 
 /* ------------------------------------------------------------------ watching */
-
-struct log {
-    unsigned calls, ups, downs;
-    vram_pressure_event last, all[16];
-    vram_pool *pool;
-    vram_queue *queue;
-    vram_watch *watch;
-    vram_addr addr;
-    vram_status status;
-    vram_context *context;
-};
-
-static void write_down(void *user, const vram_pressure_event *event) {
-    struct log *log = user;
-    log->last = log->all[log->calls % 16] = *event;
-    log->calls++;
-    log->ups += event->up;
-    log->downs += !event->up;
-    assert_int_equal(vr_locks_held(), 0);
-    assert_true(event->size == sizeof *event);
-}
-
-static vram_watch *watch_pool(vram_pool *pool, vram_pressure_fn call, struct log *log,
-                              uint32_t edges) {
-    vram_watch_options options = {
-        .size = sizeof options, .call = call, .user = log, .edges = edges};
-    vram_watch *watch;
-    assert_ok(vram_pool_watch_begin(pool, &options, &watch));
-    return watch;
-}
 
 /* Told once on the way up, once on the way down, and not of what happens between. */
 static void thresholds_have_hysteresis(void **state) {
@@ -325,174 +297,53 @@ static void callbacks_may_end_everything(void **state) {
     assert_int_equal(vram_free(pool, addr, rig.queue), VRAM_ERR_STALE);
 }
 
-/* ------------------------------------------------------------------ response */
+/* ------------------------------------------------ callbacks that do not return */
 
-struct steps {
-    uint64_t halve, drop, emergency;
+struct stuck {
+    vram_pool *pool;
+    sem_t inside, leave;
 };
 
-static void expect_steps(vram_pool *pool, struct steps want) {
-    vram_pool_stats stats = stats_of(pool);
-    assert_int_equal(stats.response_steps[VRAM_RESPONSE_HALVE], want.halve);
-    assert_int_equal(stats.response_steps[VRAM_RESPONSE_DROP], want.drop);
-    assert_int_equal(stats.response_steps[VRAM_RESPONSE_EMERGENCY], want.emergency);
+static void stay(void *user, const vram_pressure_event *event) {
+    struct stuck *stuck = user;
+    (void)event;
+    sem_post(&stuck->inside);
+    sem_wait(&stuck->leave);
 }
 
-/* At each boundary what is due there and no more; what is live is never touched. */
-static void item_6_response_at_each_boundary(void **state) {
-    static const struct {
-        uint64_t value;
-        struct steps steps;
-        bool cached; /* something is cached afterwards */
-    } walk[] = {{5999, {0, 0, 0}, true},  {6000, {0, 0, 0}, true}, {7999, {0, 0, 0}, true},
-                {8000, {1, 1, 0}, true},  {9000, {1, 1, 0}, true}, {9001, {1, 1, 1}, false},
-                {9500, {1, 1, 1}, false}, {9501, {1, 1, 1}, false}};
-    vram_addr live;
+static void *notice(void *argument) {
+    struct stuck *stuck = argument;
+    vram_pressure pressure = {.size = sizeof pressure};
+    assert_ok(vram_pool_pressure_get(stuck->pool, &pressure));
+    return NULL;
+}
+
+/* It holds up its own thread and no other; ending its watch has a deadline. */
+static void a_callback_that_does_not_return_stops_nobody(void **state) {
+    struct stuck stuck;
+    vram_watch_options options = {
+        .size = sizeof options, .call = stay, .user = &stuck, .edges = VRAM_PRESSURE_WARN};
+    vram_watch *watch;
+    pthread_t thread;
     (void)state;
+    assert_ok(vram_option_set("wait_timeout", "20ms"));
     struct rig rig = rig_told();
-    vram_pool *pool = pool_of(&rig, NULL);
-    assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &live));
-    cache_blocks(&rig, pool, 4 * KIB, 32, 100);
-    cache_blocks(&rig, pool, 8 * KIB, 32, 0);
-    vram_pool_stats before = stats_of(pool);
-    for (unsigned i = 0; i < sizeof walk / sizeof walk[0]; i++) {
-        told_pressure(walk[i].value);
-        pressure_of(pool);
-        expect_steps(pool, walk[i].steps);
-        vram_pool_stats after = stats_of(pool);
-        assert_int_equal(after.cached_bytes != 0, walk[i].cached);
-        assert_int_equal(after.allocated_bytes, before.allocated_bytes);
-        assert_int_equal(after.live_blocks, 1);
-        assert_int_equal(after.allocs, before.allocs);
-        if (walk[i].value == 8000) { /* half of all, then all of the size that nobody hits */
-            uint64_t halved = after.response_bytes[VRAM_RESPONSE_HALVE];
-            assert_true(halved >= before.cached_bytes / 2); /* of an odd number the larger half */
-            assert_true(halved <= before.cached_bytes / 2 + 4 * 8 * KIB);
-            assert_true(after.cached_bytes < before.cached_bytes / 2);
-            assert_int_equal(after.cached_bytes % (4 * KIB), 0);
-        }
-    }
-    assert_ok(vram_free(pool, live, rig.queue));
-    rig_end_clean(&rig);
-}
-
-/* Once per crossing, and not sooner than the interval. */
-static void responses_are_armed_again(void **state) {
-    (void)state;
-    struct rig rig = rig_told();
-    vram_pool *pool = pool_of(&rig, NULL);
-    told_pressure(8500);
-    pressure_of(pool);
-    told_pressure(7600); /* within the hysteresis: not below */
-    pressure_of(pool);
-    told_pressure(8500);
-    assert_ok(vram_sim_clock_advance(rig.context, 2 * SECOND));
-    pressure_of(pool);
-    expect_steps(pool, (struct steps){1, 1, 0});
-    told_pressure(7000);
-    pressure_of(pool);
-    told_pressure(8500);
-    pressure_of(pool);
-    expect_steps(pool, (struct steps){2, 2, 0});
-    told_pressure(7000);
-    pressure_of(pool);
-    told_pressure(8500); /* too soon, and made up for as soon as it may be */
-    pressure_of(pool);
-    expect_steps(pool, (struct steps){2, 2, 0});
-    assert_ok(vram_sim_clock_advance(rig.context, 1 * SECOND));
-    pressure_of(pool);
-    expect_steps(pool, (struct steps){3, 3, 0});
-    rig_end_clean(&rig);
-}
-
-static void each_step_can_be_switched_off(void **state) {
-    static const char *const options[] = {"response_halve", "response_drop", "response_emergency"};
-    (void)state;
-    for (unsigned i = 0; i < 6; i++) {
-        unsigned off = i % 3;
-        vram_response_options response = {.size = sizeof response, .off = 1u << off};
-        vram_pool_options wanted = {.size = sizeof wanted, .response = &response};
-        if (i >= 3) { /* by option, and set when the pool is there already */
-            response.off = 0;
-            assert_ok(vram_option_set(options[off], "off"));
-        }
-        struct rig rig = rig_told();
-        vram_pool *pool = pool_of(&rig, &wanted);
-        vram_pool *later = pool_of(&rig, NULL);
-        assert_ok(vram_pool_response_set(later, &response));
-        told_pressure(9900);
-        pressure_of(pool);
-        expect_steps(pool, (struct steps){off != 0, off != 1, off != 2});
-        pressure_of(later);
-        expect_steps(later, (struct steps){off != 0, off != 1, off != 2});
-        rig_end_clean(&rig);
-        vr_option_reset();
-    }
-}
-
-/* Its addresses follow from the order of calls alone: it is told of pressure and does nothing. */
-static void deterministic_pools_do_not_respond(void **state) {
-    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
-    struct log log = {0};
-    (void)state;
-    struct rig rig = rig_told();
-    vram_pool *pool = pool_of(&rig, &options), *other = pool_of(&rig, NULL);
-    cache_blocks(&rig, pool, 3 * MIB, 4, 0);
-    watch_pool(pool, write_down, &log, 0);
-    uint64_t held = stats_of(pool).reserved_bytes;
-    told_pressure(9900);
-    pressure_of(pool);
-    pressure_of(other); /* whose emergency cleanup passes by the first */
-    expect_steps(pool, (struct steps){0, 0, 0});
-    expect_steps(other, (struct steps){1, 1, 1});
-    assert_int_equal(stats_of(pool).reserved_bytes, held);
-    assert_int_equal(log.calls, 2);
-    rig_end_clean(&rig);
-}
-
-/* What a thread has not used for a while goes, by halves; what it uses stays. No thread is needed. */
-static void idle_caches_decay(void **state) {
-    vram_addr addr;
-    (void)state;
-    struct rig rig = rig_told();
-    vram_pool *pool = pool_of(&rig, NULL);
-    cache_blocks(&rig, pool, 2 * MIB, 1, 0);
-    assert_ok(vram_pool_clear(pool, &(uint64_t){0})); /* a hole */
-    cache_blocks(&rig, pool, 4 * KIB, 32, 1);
-    cache_blocks(&rig, pool, 8 * KIB, 32, 1);
-    uint64_t before = stats_of(pool).cached_bytes;
-    pressure_of(pool);
-    assert_int_equal(stats_of(pool).cached_bytes, before);
-    assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
-    pressure_of(pool); /* both were used since the start; what lies in the depot was not */
-    uint64_t last = stats_of(pool).cached_bytes;
-    assert_true(last >= before / 2 && last < before);
-    for (int round = 0; round < 8; round++) {
-        assert_ok(vram_alloc(pool, 4 * KIB, rig.queue, &addr)); /* a hit */
-        assert_ok(vram_free(pool, addr, rig.queue));
-        assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
-        pressure_of(pool);
-        uint64_t now = stats_of(pool).cached_bytes;
-        assert_true(now < last || round > 3);
-        last = now;
-    }
-    assert_int_equal(last % (4 * KIB), 0);
-    assert_true(last >= 16 * 4 * KIB && last <= 32 * 4 * KIB);
-    vram_pool_stats stats = stats_of(pool);
-    assert_int_equal(stats.response_steps[VRAM_RESPONSE_DECAY], 9);
-    assert_int_equal(stats.response_bytes[VRAM_RESPONSE_DECAY], before - last);
-    assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
-    for (int i = 0; i < 16; i++) { /* misses come by */
-        vram_alloc_options aligned = {.size = sizeof aligned, .alignment = 4096};
-        assert_ok(vram_alloc_with(pool, 40 * KIB, rig.queue, &aligned, &addr));
-        assert_ok(vram_free(pool, addr, rig.queue));
-    }
-    assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_DECAY], 10);
-    vram_response_options off = {.size = sizeof off, .off = 1 << VRAM_RESPONSE_DECAY};
-    assert_ok(vram_pool_response_set(pool, &off));
-    assert_ok(vram_sim_clock_advance(rig.context, 100 * SECOND));
-    pressure_of(pool);
-    assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_DECAY], 10);
+    stuck.pool = pool_of(&rig, NULL);
+    sem_init(&stuck.inside, 0, 0);
+    sem_init(&stuck.leave, 0, 0);
+    assert_ok(vram_pool_watch_begin(stuck.pool, &options, &watch));
+    told_pressure(7500);
+    assert_int_equal(pthread_create(&thread, NULL, notice, &stuck), 0);
+    sem_wait(&stuck.inside);
+    cache_blocks(&rig, stuck.pool, 3 * MIB, 4, 10); /* others go on */
+    pressure_of(stuck.pool);
+    assert_int_equal(vram_watch_end(watch), VRAM_ERR_TIMEOUT);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_TIMEOUT);
+    assert_int_equal(vram_watch_end(watch), VRAM_ERR_STALE);
+    sem_post(&stuck.leave);
+    pthread_join(thread, NULL);
+    sem_destroy(&stuck.inside);
+    sem_destroy(&stuck.leave);
     rig_end_clean(&rig);
 }
 
@@ -571,24 +422,13 @@ static void mistakes_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(item_6_boundaries_of_numbers),
-        TEST(item_6_boundaries_of_devices),
-        TEST(item_6_boundaries_of_limits),
-        TEST(item_6_unknown_stays_unknown),
-        TEST(thresholds_have_hysteresis),
-        TEST(levels_are_told_and_counted),
-        TEST(an_allocation_notices),
-        TEST(callbacks_may_call_the_library),
-        TEST(callbacks_may_end_their_watch),
-        TEST(callbacks_may_destroy_the_pool),
-        TEST(callbacks_may_end_everything),
-        TEST(item_6_response_at_each_boundary),
-        TEST(responses_are_armed_again),
-        TEST(each_step_can_be_switched_off),
-        TEST(deterministic_pools_do_not_respond),
-        TEST(idle_caches_decay),
-        TEST(bad_thresholds_are_refused),
-        TEST(mistakes_are_refused),
+        TEST(item_6_boundaries_of_numbers),  TEST(item_6_boundaries_of_devices),
+        TEST(item_6_boundaries_of_limits),   TEST(item_6_unknown_stays_unknown),
+        TEST(thresholds_have_hysteresis),    TEST(levels_are_told_and_counted),
+        TEST(an_allocation_notices),         TEST(callbacks_may_call_the_library),
+        TEST(callbacks_may_end_their_watch), TEST(callbacks_may_destroy_the_pool),
+        TEST(callbacks_may_end_everything),  TEST(a_callback_that_does_not_return_stops_nobody),
+        TEST(bad_thresholds_are_refused),    TEST(mistakes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_response.c: what a pool does about pressure by itself, and all of it at once from many threads.
+ */
+#include "unit/pressure_world.h"
+
+#include <pthread.h>
+
+/* ------------------------------------------------------------------ response */
+
+struct steps {
+    uint64_t halve, drop, emergency;
+};
+
+static void expect_steps(vram_pool *pool, struct steps want) {
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.response_steps[VRAM_RESPONSE_HALVE], want.halve);
+    assert_int_equal(stats.response_steps[VRAM_RESPONSE_DROP], want.drop);
+    assert_int_equal(stats.response_steps[VRAM_RESPONSE_EMERGENCY], want.emergency);
+}
+
+/* At each boundary what is due there and no more; what is live is never touched. */
+static void item_6_response_at_each_boundary(void **state) {
+    static const struct {
+        uint64_t value;
+        struct steps steps;
+        bool cached; /* something is cached afterwards */
+    } walk[] = {{5999, {0, 0, 0}, true},  {6000, {0, 0, 0}, true}, {7999, {0, 0, 0}, true},
+                {8000, {1, 1, 0}, true},  {9000, {1, 1, 0}, true}, {9001, {1, 1, 1}, false},
+                {9500, {1, 1, 1}, false}, {9501, {1, 1, 1}, false}};
+    vram_addr live;
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &live));
+    cache_blocks(&rig, pool, 4 * KIB, 32, 100);
+    cache_blocks(&rig, pool, 8 * KIB, 32, 0);
+    vram_pool_stats before = stats_of(pool);
+    for (unsigned i = 0; i < sizeof walk / sizeof walk[0]; i++) {
+        told_pressure(walk[i].value);
+        pressure_of(pool);
+        expect_steps(pool, walk[i].steps);
+        vram_pool_stats after = stats_of(pool);
+        assert_int_equal(after.cached_bytes != 0, walk[i].cached);
+        assert_int_equal(after.allocated_bytes, before.allocated_bytes);
+        assert_int_equal(after.live_blocks, 1);
+        assert_int_equal(after.allocs, before.allocs);
+        if (walk[i].value == 8000) { /* half of all, then all of the size that nobody hits */
+            uint64_t halved = after.response_bytes[VRAM_RESPONSE_HALVE];
+            assert_true(halved >= before.cached_bytes / 2); /* of an odd number the larger half */
+            assert_true(halved <= before.cached_bytes / 2 + 4 * 8 * KIB);
+            assert_true(after.cached_bytes < before.cached_bytes / 2);
+            assert_int_equal(after.cached_bytes % (4 * KIB), 0);
+        }
+    }
+    assert_ok(vram_free(pool, live, rig.queue));
+    rig_end_clean(&rig);
+}
+
+/* Once per crossing, and not sooner than the interval. */
+static void responses_are_armed_again(void **state) {
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    told_pressure(8500);
+    pressure_of(pool);
+    told_pressure(7600); /* within the hysteresis: not below */
+    pressure_of(pool);
+    told_pressure(8500);
+    assert_ok(vram_sim_clock_advance(rig.context, 2 * SECOND));
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){1, 1, 0});
+    told_pressure(7000);
+    pressure_of(pool);
+    told_pressure(8500);
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){2, 2, 0});
+    told_pressure(7000);
+    pressure_of(pool);
+    told_pressure(8500); /* too soon, and made up for as soon as it may be */
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){2, 2, 0});
+    assert_ok(vram_sim_clock_advance(rig.context, 1 * SECOND));
+    pressure_of(pool);
+    expect_steps(pool, (struct steps){3, 3, 0});
+    rig_end_clean(&rig);
+}
+
+static void each_step_can_be_switched_off(void **state) {
+    static const char *const options[] = {"response_halve", "response_drop", "response_emergency"};
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        unsigned off = i % 3;
+        vram_response_options response = {.size = sizeof response, .off = 1u << off};
+        vram_pool_options wanted = {.size = sizeof wanted, .response = &response};
+        if (i >= 3) { /* by option, and set when the pool is there already */
+            response.off = 0;
+            assert_ok(vram_option_set(options[off], "off"));
+        }
+        struct rig rig = rig_told();
+        vram_pool *pool = pool_of(&rig, &wanted);
+        vram_pool *later = pool_of(&rig, NULL);
+        assert_ok(vram_pool_response_set(later, &response));
+        told_pressure(9900);
+        pressure_of(pool);
+        expect_steps(pool, (struct steps){off != 0, off != 1, off != 2});
+        pressure_of(later);
+        expect_steps(later, (struct steps){off != 0, off != 1, off != 2});
+        rig_end_clean(&rig);
+        vr_option_reset();
+    }
+}
+
+/* Its addresses follow from the order of calls alone: it is told of pressure and does nothing. */
+static void deterministic_pools_do_not_respond(void **state) {
+    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
+    struct log log = {0};
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, &options), *other = pool_of(&rig, NULL);
+    cache_blocks(&rig, pool, 3 * MIB, 4, 0);
+    watch_pool(pool, write_down, &log, 0);
+    uint64_t held = stats_of(pool).reserved_bytes;
+    told_pressure(9900);
+    pressure_of(pool);
+    pressure_of(other); /* whose emergency cleanup passes by the first */
+    expect_steps(pool, (struct steps){0, 0, 0});
+    expect_steps(other, (struct steps){1, 1, 1});
+    assert_int_equal(stats_of(pool).reserved_bytes, held);
+    assert_int_equal(log.calls, 2);
+    rig_end_clean(&rig);
+}
+
+/* What a thread has not used for a while goes, by halves; what it uses stays. No thread is needed. */
+static void idle_caches_decay(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_told();
+    vram_pool *pool = pool_of(&rig, NULL);
+    cache_blocks(&rig, pool, 2 * MIB, 1, 0);
+    assert_ok(vram_pool_clear(pool, &(uint64_t){0})); /* a hole */
+    cache_blocks(&rig, pool, 4 * KIB, 32, 1);
+    cache_blocks(&rig, pool, 8 * KIB, 32, 1);
+    uint64_t before = stats_of(pool).cached_bytes;
+    pressure_of(pool);
+    assert_int_equal(stats_of(pool).cached_bytes, before);
+    assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
+    pressure_of(pool); /* both were used since the start; what lies in the depot was not */
+    uint64_t last = stats_of(pool).cached_bytes;
+    assert_true(last >= before / 2 && last < before);
+    for (int round = 0; round < 8; round++) {
+        assert_ok(vram_alloc(pool, 4 * KIB, rig.queue, &addr)); /* a hit */
+        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
+        pressure_of(pool);
+        uint64_t now = stats_of(pool).cached_bytes;
+        assert_true(now < last || round > 3);
+        last = now;
+    }
+    assert_int_equal(last % (4 * KIB), 0);
+    assert_true(last >= 16 * 4 * KIB && last <= 32 * 4 * KIB);
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.response_steps[VRAM_RESPONSE_DECAY], 9);
+    assert_int_equal(stats.response_bytes[VRAM_RESPONSE_DECAY], before - last);
+    assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
+    for (int i = 0; i < 16; i++) { /* misses come by */
+        vram_alloc_options aligned = {.size = sizeof aligned, .alignment = 4096};
+        assert_ok(vram_alloc_with(pool, 40 * KIB, rig.queue, &aligned, &addr));
+        assert_ok(vram_free(pool, addr, rig.queue));
+    }
+    assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_DECAY], 10);
+    vram_response_options off = {.size = sizeof off, .off = 1 << VRAM_RESPONSE_DECAY};
+    assert_ok(vram_pool_response_set(pool, &off));
+    assert_ok(vram_sim_clock_advance(rig.context, 100 * SECOND));
+    pressure_of(pool);
+    assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_DECAY], 10);
+    rig_end_clean(&rig);
+}
+
+/* --------------------------------------------------------- everything at once */
+
+struct storm {
+    struct rig *rig;
+    vram_pool *pool;
+    atomic_bool stop;
+    atomic_uint told;
+};
+
+static void count_one(void *user, const vram_pressure_event *event) {
+    struct storm *storm = user;
+    (void)event;
+    atomic_fetch_add(&storm->told, 1);
+}
+
+static void *allocate(void *argument) {
+    struct storm *storm = argument;
+    unsigned seed = (unsigned)(uintptr_t)&seed;
+    vram_addr addrs[16] = {0};
+    while (!atomic_load(&storm->stop)) {
+        seed = seed * 1664525 + 1013904223;
+        vram_addr *addr = &addrs[seed >> 28];
+        if (*addr) {
+            assert_ok(vram_free(storm->pool, *addr, storm->rig->queue));
+            *addr = 0;
+        } else if (vram_alloc(storm->pool, seed >> (seed & 64 ? 12 : 20), storm->rig->queue,
+                              addr) != VRAM_OK) {
+            *addr = 0;
+        }
+    }
+    for (int i = 0; i < 16; i++) {
+        assert_ok(vram_free(storm->pool, addrs[i], storm->rig->queue));
+    }
+    return NULL;
+}
+
+static void *watch_and_end(void *argument) {
+    struct storm *storm = argument;
+    vram_watch_options options = {
+        .size = sizeof options, .call = count_one, .user = storm, .edges = 7};
+    while (!atomic_load(&storm->stop)) {
+        vram_watch *of_pool, *of_device;
+        uint64_t bytes;
+        vram_pressure pressure = {.size = sizeof pressure};
+        assert_ok(vram_pool_watch_begin(storm->pool, &options, &of_pool));
+        assert_ok(vram_device_watch_begin(storm->rig->device, &options, &of_device));
+        assert_ok(vram_pool_pressure_get(storm->pool, &pressure));
+        assert_ok(vram_pool_response_set(storm->pool, NULL));
+        assert_ok(vram_pool_maintain(storm->pool, 0, &bytes));
+        assert_ok(vram_sim_clock_advance(storm->rig->context, 11 * SECOND)); /* a tick is due */
+        assert_ok(vram_device_pressure_get(storm->rig->device, &pressure));
+        assert_ok(vram_watch_end(of_pool));
+        assert_ok(vram_watch_end(of_device));
+    }
+    return NULL;
+}
+
+/* Threads allocate around the thresholds while others watch, look, maintain and change the rules. */
+static void all_at_once(void **state) {
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 8 * MIB};
+    vram_pool_options options = {.size = sizeof options, .limits = &limits};
+    pthread_t threads[4];
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    struct storm storm = {.rig = &rig, .pool = pool_of(&rig, &options)};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, i % 2 ? watch_and_end : allocate, &storm), 0);
+    }
+    vr_os_sleep(SECOND);
+    atomic_store(&storm.stop, true);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(stats_of(storm.pool).live_blocks, 0);
+    assert_int_equal(stats_of(storm.pool).requested_bytes, 0);
+    assert_true(atomic_load(&storm.told) > 0);
+    rig_end_clean(&rig);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(item_6_response_at_each_boundary),
+        TEST(responses_are_armed_again),
+        TEST(each_step_can_be_switched_off),
+        TEST(deterministic_pools_do_not_respond),
+        TEST(idle_caches_decay),
+        TEST(all_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
