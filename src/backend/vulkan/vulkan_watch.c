@@ -8,6 +8,7 @@
  */
 #include "backend/vulkan/vulkan_backend.h"
 
+#include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
 
@@ -33,6 +34,22 @@ struct vr_vulkan_watch {
     vr_atomic_u32 end;    /* how: what is left has happened, or never will */
 };
 
+/* From the moment that the process exits no driver is called any more. */
+static vr_atomic_bool leaving;
+static struct vr_once leaving_once = VR_ONCE_INIT;
+
+static void leave(void) {
+    vr_store(&leaving, true, VR_RELEASE);
+}
+
+/* Where the system has no room for it, the process leaves as it is. */
+static void watch_exit(void) {
+    vram_error error;
+    vr_error_save(&error);
+    (void)vr_os_at_exit(leave);
+    vr_error_restore(&error);
+}
+
 /* ------------------------------------------------------------------- thread */
 
 static struct mark *next_mark(struct vr_vulkan_watch *watch) {
@@ -53,7 +70,7 @@ static struct mark *next_mark(struct vr_vulkan_watch *watch) {
 static bool reached(struct vr_vulkan_watch *watch, uint64_t value) {
     for (;;) {
         uint32_t end = vr_load(&watch->end, VR_ACQUIRE);
-        if (end != GOING) {
+        if (end != GOING || vr_load(&leaving, VR_ACQUIRE)) {
             return end == FINISHED;
         }
         vram_status status = vr_vulkan_clock_wait(watch->device, watch->clock, value, SLICE_NS);
@@ -87,6 +104,7 @@ vram_status vr_vulkan_watch_make(struct vr_vulkan_device *device, struct vr_vulk
     if (!watch) {
         return VRAM_ERR_HOST_MEMORY;
     }
+    vr_once(&leaving_once, watch_exit);
     watch->device = device;
     watch->clock = clock;
     vr_list_init(&watch->marks);
