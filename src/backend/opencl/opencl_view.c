@@ -82,7 +82,7 @@ static void take_out(const struct view *view) {
 /* Room for one more, so that every search ends at an empty slot. */
 static vram_status reserve(void) {
     struct table *old = vr_load(&views.table, VR_RELAXED);
-    uint64_t count = 512, bytes;
+    uint64_t count = 512, bytes = 0;
     void *pages;
     if (old && views.used < (old->mask + 1) / 2) {
         return VRAM_OK;
