@@ -11,6 +11,15 @@
 
 enum { COUNT = 1000, GROUP = 64 };
 
+static const char opencl_text[] =
+    "__kernel void vram_check_scale(__global uint *to, __global const uint *from, ulong factor,\n"
+    "                               ulong count) {\n"
+    "    ulong i = get_global_id(0);\n"
+    "    if (i < count) {\n"
+    "        to[i] = from[i] * (uint)factor + (uint)i;\n"
+    "    }\n"
+    "}\n";
+
 /* The kernel of device_code.* by its format; text without its end. */
 static const struct {
     vram_kernel_format format;
@@ -19,6 +28,7 @@ static const struct {
 } languages[] = {
     {VRAM_KERNEL_PTX, check_ptx, sizeof check_ptx - 1},
     {VRAM_KERNEL_SPIRV, device_code_spirv, sizeof device_code_spirv},
+    {VRAM_KERNEL_OPENCL_C, opencl_text, sizeof opencl_text - 1},
 };
 
 static bool load(struct check *check, struct check_device *device, vram_kernel **kernel) {

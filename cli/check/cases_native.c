@@ -120,11 +120,54 @@ static bool unique(struct check *check) {
     return true;
 }
 
+/* Blocks of a pool, where memory has handles: each first address has one, and always the same. */
+static bool pool_blocks(struct check *check) {
+    struct check_device *device;
+    vram_queue *queue;
+    vram_pool *pool;
+    vram_addr blocks[4];
+    vram_native_info first[4], again = {.size = sizeof again}, inside = again;
+    bool handles = check_has(check, VRAM_CAP_HANDLES);
+
+    CHECK_NEEDS_POOLS(check);
+    CHECK_OPEN(check, &device);
+    device->unledgered = true; /* what a pool takes is its own affair */
+    CHECK_QUEUE(check, device, &queue);
+    CHECK_OK(check, vram_pool_create(device->device, NULL, &pool));
+    for (uint32_t i = 0; i < 4; i++) {
+        first[i].size = sizeof first[i];
+        CHECK_OK(check, vram_alloc(pool, 3000 + i * 5000, queue, &blocks[i]));
+        CHECK_OK(check, vram_native(blocks[i], &first[i]));
+        CHECK_EQUAL(check, first[i].base + first[i].offset, blocks[i]);
+        CHECK_THAT(check, first[i].bytes - first[i].offset >= 3000 + i * 5000);
+        CHECK_THAT(check, (first[i].handle != NULL) == handles);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK_OK(check, vram_native(blocks[i], &again));
+        CHECK_THAT(check, again.handle == first[i].handle && again.offset == first[i].offset);
+        CHECK_OK(check, vram_native(blocks[i] + 1000, &inside));
+        CHECK_EQUAL(check, inside.base + inside.offset, blocks[i] + 1000);
+        CHECK_THAT(check, (inside.handle != NULL) == handles);
+        for (uint32_t j = 0; handles && j < i; j++) {
+            CHECK_THAT(check,
+                       first[i].handle != first[j].handle || first[i].offset != first[j].offset);
+        }
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK_OK(check, vram_free(pool, blocks[i], queue));
+    }
+    vram_pool_destroy(pool);
+    CHECK_STATUS(check, vram_native(blocks[0], &again), VRAM_ERR_INVALID);
+    return true;
+}
+
 const struct check_case check_cases_native[] = {
     {"native.lookup", "base, interior and last address of a block resolve to it", lookup},
     {"native.not_there", "addresses without live memory are refused, freed ones too", not_there},
     {"native.past_end", "a block ends where it ends", past_end},
     {"native.host_pointer", "the host pointer shows the device's memory, both ways", host_pointer},
+    {"native.pool_blocks", "a pool's blocks have handles where memory has, always the same",
+     pool_blocks},
     {"native.unique", "an address is one device's in the whole process", unique},
     {NULL, NULL, NULL},
 };

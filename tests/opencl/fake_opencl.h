@@ -5,7 +5,8 @@
  * left behind and what broke OpenCL's rules.
  *
  * Commands are run by a thread of the fake's own, those of an out-of-order queue last come first
- * served. Kernels are C functions of these names: gate, saxpy, store, tally.
+ * served. Kernels are C functions of these names: gate, saxpy, store,
+ * tally, scratch, vram_check_scale.
  */
 #ifndef TEST_FAKE_OPENCL_H
 #define TEST_FAKE_OPENCL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fake_opencl_kernel.c: programs and kernels. The text of a program is not compiled: it has the kernels
- * whose names are in it, and fails to build when it says so ("#error").
+ * whose names are in it, and fails to build when it says so ("#error") or does not end with a brace.
  */
 #include "opencl/fake_opencl.h"
 
@@ -75,6 +75,18 @@ static void scratch(const struct fake_argument *arguments, const size_t items[3]
     *(uint64_t *)pointer_of(&arguments[0]) = arguments[1].bytes;
 }
 
+/* (to, from, factor, count) */
+static void scale(const struct fake_argument *arguments, const size_t items[3],
+                  const size_t group[3]) {
+    uint32_t *to = pointer_of(&arguments[0]);
+    const uint32_t *from = pointer_of(&arguments[1]);
+    uint64_t factor = number_of(&arguments[2]), count = number_of(&arguments[3]);
+    (void)group;
+    for (size_t i = 0; i < items[0] && i < count; i++) {
+        to[i] = from[i] * (uint32_t)factor + (uint32_t)i;
+    }
+}
+
 struct fake_kernel {
     const char *name;
     fake_kernel_fn *run;
@@ -83,7 +95,7 @@ struct fake_kernel {
 
 static const struct fake_kernel kernels[] = {
     {"gate", gate, "gv"},  {"saxpy", saxpy, "ggvv"},    {"store", store, "gvv"},
-    {"tally", tally, "g"}, {"scratch", scratch, "glv"},
+    {"tally", tally, "g"}, {"scratch", scratch, "glv"}, {"vram_check_scale", scale, "ggvv"},
 };
 
 /* ----------------------------------------------------------------- programs */
@@ -106,7 +118,12 @@ static vr_cl_int build_program(struct vr_cl_program *program, vr_cl_uint count,
                                struct vr_cl_device *const *devices, const char *options,
                                vr_cl_built_fn *built, void *user) {
     (void)count, (void)devices, (void)options, (void)built, (void)user;
-    program->built = !strstr(program->text, "#error") && strstr(program->text, "__kernel");
+    size_t length = strlen(program->text);
+    while (length && strchr("\n ", program->text[length - 1])) {
+        length--;
+    }
+    program->built = !strstr(program->text, "#error") && strstr(program->text, "__kernel") &&
+                     length && program->text[length - 1] == '}';
     return program->built ? VR_CL_SUCCESS : VR_CL_BUILD_PROGRAM_FAILURE;
 }
 

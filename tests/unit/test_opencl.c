@@ -221,7 +221,7 @@ static void pools_name_their_blocks(void **state) {
     vram_native_info native = {.size = sizeof native}, inside = native;
     vram_kernel_source source = {.size = sizeof source,
                                  .format = VRAM_KERNEL_OPENCL_C,
-                                 .code = "__kernel void store()",
+                                 .code = "__kernel void store() {}",
                                  .entry = "store"};
     vram_context *context;
     vram_device *device;
