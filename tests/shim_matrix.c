@@ -228,16 +228,19 @@ static const struct shim_control *control_of(const char *path) {
 
 /* What makes the program come by an entry that it does without otherwise. */
 static void prepare(const struct shim_control *shim, int manner) {
-    static const struct {
-        const char *name;
-        vr_cu_result code;
-    } manners[] = {{NULL, 0},
-                   {"cuStreamWriteValue64", VR_CU_NOT_SUPPORTED}, /* host functions and events */
-                   {"cuMemAlloc", VR_CU_OUT_OF_MEMORY}};          /* words about a failure */
-    shim->always(manners[manner].name, manners[manner].code);
+    shim->always(NULL, 0);
+    if (manner == 1 || manner == 2) { /* host functions and events */
+        shim->always("cuStreamWriteValue64", VR_CU_NOT_SUPPORTED);
+    }
+    if (manner == 2) { /* events alone */
+        shim->always("cuLaunchHostFunc", VR_CU_NOT_SUPPORTED);
+    }
+    if (manner == 3) { /* words about a failure */
+        shim->always("cuMemAlloc", VR_CU_OUT_OF_MEMORY);
+    }
 }
 
-enum { MANNERS = 3 };
+enum { MANNERS = 4 };
 
 /* Whether the entry was struck, in one of the manners; -1 when something went wrong. */
 static int combine(const struct shim_control *shim, const struct driver_entry *entry, int code) {

@@ -14,6 +14,7 @@
  *   FAKE_CUDA_MEMORY=BYTES  of each device (4 GiB)
  *   FAKE_CUDA_VERSION=N     what cuDriverGetVersion tells (13000)
  *   FAKE_CUDA_VMM=0|1, FAKE_CUDA_MEMORY_OPS=0|1, FAKE_CUDA_MAJOR, _MINOR, _UNIFIED: attributes
+ *   FAKE_CUDA_FUNCTIONS=0|1 streams call functions of the host (1)
  *   FAKE_CUDA_DELAY=US      the engine rests that long before each operation (0)
  *   FAKE_CUDA_FAIL=NAME:N:CODE[:forever]   as refuse() below; NAME may be any
  *   FAKE_CUDA_JOURNAL=PATH  calls after exit began, or in a forked child, are appended here
@@ -78,6 +79,8 @@ struct fake_cuda_control {
     uint64_t (*captured)(void);
     /* The engine runs nothing while held; what is submitted waits. */
     void (*hold)(bool held);
+    /* Whether streams call functions of the host; they do. */
+    void (*host_functions)(bool are_called);
     /* Small pinned blocks start that many bytes inside a page, as behind somebody else's. */
     void (*pinned_offset)(unsigned bytes);
 

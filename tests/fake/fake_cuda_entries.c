@@ -70,6 +70,7 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuModuleUnload] = "cuModuleUnload",
     [FAKE_cuModuleGetFunction] = "cuModuleGetFunction",
     [FAKE_cuLaunchKernel] = "cuLaunchKernel",
+    [FAKE_cuEventQuery] = "cuEventQuery",
 };
 
 const struct fake_code fake_codes[] = {
@@ -499,6 +500,11 @@ FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned g
     shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
     return fake_cuLaunchKernel(function, groups_x, groups_y, groups_z, items_x, items_y, items_z,
         shared_bytes, stream, parameters, extra);
+}
+
+FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event);
+FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event) {
+    return fake_cuEventQuery(event);
 }
 
 /* clang-format on */

@@ -69,6 +69,7 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuModuleUnload] = "hipModuleUnload",
     [FAKE_cuModuleGetFunction] = "hipModuleGetFunction",
     [FAKE_cuLaunchKernel] = "hipModuleLaunchKernel",
+    [FAKE_cuEventQuery] = "hipEventQuery",
 };
 
 const struct fake_code fake_codes[] = {
@@ -451,6 +452,11 @@ FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, uns
     unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
     return fake_cuLaunchKernel(function, groups_x, groups_y, groups_z, items_x, items_y, items_z,
         shared_bytes, stream, parameters, extra);
+}
+
+FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event);
+FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event) {
+    return fake_cuEventQuery(event);
 }
 
 /* clang-format on */

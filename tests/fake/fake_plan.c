@@ -64,6 +64,7 @@ static void settings_from_environment(void) {
     fake.capacity = environment("MEMORY", UINT64_C(4) << 30);
     fake.version = (int)environment("VERSION", fake_speaks_hip() ? 60443484 : 13000);
     fake.delay_us = (unsigned)environment("DELAY", 0);
+    fake.no_functions = !environment("FUNCTIONS", 1);
     for (int i = 0; i < ATTRIBUTE_COUNT; i++) {
         attributes[i].value = (int)environment(attributes[i].name, (uint64_t)attributes[i].normal);
     }

@@ -65,7 +65,8 @@ struct fake_state {
     uint64_t capacity;
     unsigned delay_us;
     bool held;
-    bool calling; /* the engine is in a function of the program's, without the lock */
+    bool no_functions; /* cuLaunchHostFunc is not supported */
+    bool calling;      /* the engine is in a function of the program's, without the lock */
     unsigned pinned_offset;
     struct fake_device devices[FAKE_DEVICES_MAX];
     struct fake_cuda_live live;

@@ -242,6 +242,9 @@ vr_cu_result fake_cuStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr ad
 vr_cu_result fake_cuLaunchHostFunc(struct vr_cu_stream *stream, void (*called)(void *),
                                    void *argument) {
     FAKE_ENTER(cuLaunchHostFunc, FAKE_NEEDS_CONTEXT);
+    if (fake.no_functions) {
+        return fake_leave(VR_CU_NOT_SUPPORTED);
+    }
     struct fake_op op = {.kind = CALL, .run = called, .argument = argument};
     return fake_submit(stream, &op, false);
 }
@@ -272,6 +275,11 @@ vr_cu_result fake_cuEventRecord(struct vr_cu_event *event, struct vr_cu_stream *
     FAKE_ENTER(cuEventRecord, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = RECORD, .event = event, .ticket = ++event->recorded};
     return fake_submit(stream, &op, false);
+}
+
+vr_cu_result fake_cuEventQuery(struct vr_cu_event *event) {
+    FAKE_ENTER(cuEventQuery, FAKE_NEEDS_CONTEXT);
+    return fake_leave(event->reached >= event->recorded ? VR_CU_SUCCESS : VR_CU_NOT_READY);
 }
 
 vr_cu_result fake_cuStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
@@ -332,6 +340,12 @@ static uint64_t control_captured(void) {
     return captured;
 }
 
+static void control_host_functions(bool are_called) {
+    pthread_mutex_lock(&fake.lock);
+    fake.no_functions = !are_called;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 static void control_hold(bool held) {
     pthread_mutex_lock(&fake.lock);
     fake.held = held;
@@ -348,4 +362,5 @@ void fake_stream_fill_control(struct fake_cuda_control *control) {
     control->capture_status = control_capture_status;
     control->captured = control_captured;
     control->hold = control_hold;
+    control->host_functions = control_host_functions;
 }

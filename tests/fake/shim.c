@@ -13,7 +13,12 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct strike strike, always;
+static struct strike strike;
+static struct {
+    unsigned entry;
+    vr_cu_result code;
+} always[4]; /* calls that are refused beside the plan */
+static unsigned always_count;
 static const char *names[STRIKE_CALLS_MAX];
 static void *driver;
 
@@ -35,8 +40,8 @@ static void wake_up(void) {
     for (unsigned i = 0; i < shim_entry_count; i++) {
         names[i] = shim_entries[i].name;
     }
-    strike.names = always.names = names;
-    strike.count = always.count = shim_entry_count;
+    strike.names = names;
+    strike.count = shim_entry_count;
     strike_set(&strike, NULL, 0, 0, 0, false);
     strike_set_text(&strike, getenv("SHIM_FAIL"));
     driver = driver_open();
@@ -61,8 +66,12 @@ bool shim_strike(unsigned entry, vr_cu_result *answer) {
     pthread_once(&once, wake_up);
     pthread_mutex_lock(&lock);
     bool struck = strike_now(&strike, entry);
-    bool refused = !struck && strike_now(&always, entry);
-    *answer = refused ? always.code : strike.code;
+    bool refused = false;
+    *answer = strike.code;
+    for (unsigned i = 0; i < always_count && !struck && !refused; i++) {
+        refused = always[i].entry == entry;
+        *answer = always[i].code;
+    }
     pthread_mutex_unlock(&lock);
     if (struck) {
         report(shim_entries[entry].name);
@@ -84,7 +93,12 @@ static void control_refuse(const char *name, uint64_t nth, vr_cu_result code, bo
 
 static void control_always(const char *name, vr_cu_result code) {
     pthread_mutex_lock(&lock);
-    strike_set(&always, name, 1, code, 0, true);
+    if (!name) {
+        always_count = 0;
+    } else if (always_count < sizeof always / sizeof always[0]) {
+        always[always_count].entry = strike_call(&strike, name);
+        always[always_count++].code = code;
+    }
     pthread_mutex_unlock(&lock);
 }
 

@@ -72,6 +72,7 @@ const struct shim_entry shim_entries[] = {
     {"cuModuleUnload", {"cuModuleUnload", NULL}},
     {"cuModuleGetFunction", {"cuModuleGetFunction", NULL}},
     {"cuLaunchKernel", {"cuLaunchKernel", NULL}},
+    {"cuEventQuery", {"cuEventQuery", NULL}},
 };
 
 const unsigned shim_entry_count = sizeof shim_entries / sizeof shim_entries[0];
@@ -1077,6 +1078,21 @@ FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned g
     memcpy(&real, &address, sizeof real);
     return real(function, groups_x, groups_y, groups_z, items_x, items_y, items_z, shared_bytes,
         stream, parameters, extra);
+}
+
+FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event);
+FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event) {
+    vr_cu_result answer;
+    if (shim_strike(59, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_event *) = NULL;
+    void *address = shim_real(59, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(event);
 }
 
 /* clang-format on */

@@ -71,6 +71,7 @@ const struct shim_entry shim_entries[] = {
     {"hipModuleUnload", {"hipModuleUnload", NULL}},
     {"hipModuleGetFunction", {"hipModuleGetFunction", NULL}},
     {"hipModuleLaunchKernel", {"hipModuleLaunchKernel", NULL}},
+    {"hipEventQuery", {"hipEventQuery", NULL}},
 };
 
 const unsigned shim_entry_count = sizeof shim_entries / sizeof shim_entries[0];
@@ -994,6 +995,21 @@ FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, uns
     memcpy(&real, &address, sizeof real);
     return real(function, groups_x, groups_y, groups_z, items_x, items_y, items_z, shared_bytes,
         stream, parameters, extra);
+}
+
+FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event);
+FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event) {
+    vr_cu_result answer;
+    if (shim_strike(58, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_event *) = NULL;
+    void *address = shim_real(58, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(event);
 }
 
 /* clang-format on */

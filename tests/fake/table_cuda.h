@@ -130,6 +130,8 @@ static const struct driver_entry cuda_entries[] = {
      (const int[]){1, 3, 4, 201, 214, 500, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
     {"cuLaunchKernel", "cuLaunchKernel", "cuLaunchKernel", NULL, "kernels", 21,
      (const int[]){1, 3, 4, 200, 201, 214, 303, 400, 500, 700, 701, 702, 703, 710, 714, 715, 716, 717, 718, 719, 999}},
+    {"cuEventQuery", "cuEventQuery", "cuEventQuery", NULL, NULL, 16,
+     (const int[]){1, 3, 4, 214, 400, 600, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
 };
 
 /* clang-format on */

@@ -128,6 +128,8 @@ static const struct driver_entry hip_entries[] = {
      (const int[]){1, 3, 201, 214, 500, 700, 702, 710, 719, 999, 1053}},
     {"hipModuleLaunchKernel", "cuLaunchKernel", "hipModuleLaunchKernel", NULL, "kernels", 14,
      (const int[]){1, 3, 101, 201, 214, 303, 400, 700, 701, 702, 710, 719, 999, 1053}},
+    {"hipEventQuery", "cuEventQuery", "hipEventQuery", NULL, NULL, 10,
+     (const int[]){1, 3, 214, 600, 700, 702, 710, 719, 999, 1053}},
 };
 
 /* clang-format on */

@@ -22,11 +22,13 @@ enum { BOGUS = sizeof bogus / sizeof bogus[0] };
 static const struct manner {
     const char *name;
     bool no_memory_ops; /* words are written by host functions, waits are events */
+    bool no_functions;  /* nor by these: by events alone */
     bool full;          /* the device has no memory: some call fails, and its words are asked for */
 } manners[] = {
-    {"plain", false, false},
-    {"without memory operations", true, false},
-    {"full", false, true},
+    {"plain", false, false, false},
+    {"without memory operations", true, false, false},
+    {"with events alone", true, true, false},
+    {"full", false, false, true},
 };
 
 /* When the entry is to fail: from the start, or once the device is open. */
@@ -41,6 +43,7 @@ static void set_up(const struct manner *manner) {
         fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS, 0);
         fake->attribute(VR_CU_ATTRIBUTE_MEMORY_OPS_V1, 0);
     }
+    fake->host_functions(!manner->no_functions);
     if (manner->full) {
         fake->capacity(0);
     }
@@ -91,6 +94,8 @@ static bool may_pass(const struct driver_entry *entry, int code) {
         {"cuEventDestroy", 0},
         {"cuStreamQuery", 0}, /* the word had passed meanwhile */
         {"cuStreamWriteValue64", VR_CU_NOT_SUPPORTED},
+        {"cuLaunchHostFunc", VR_CU_NOT_SUPPORTED},
+        {"cuEventQuery", 0}, /* the work was done when the queue ended */
         {"hipStreamWaitValue64", VR_CU_NOT_SUPPORTED},
         {"hipPeekAtLastError", 0},
         {"hipGetLastError", 0},

@@ -510,6 +510,47 @@ static void many_threads_share_a_device(void **state) {
     end_queue(&shared);
 }
 
+/* Neither words nor functions: each signal is an event, and the word rises when the queue is polled. */
+static void events_stand_for_signals(void **state) {
+    struct world *world = *state;
+    const struct vr_queue_ops *ops = world->device.queue_ops;
+    struct vr_queue queue, other;
+    vram_addr addr = take_memory(&world->device, GRANULE);
+    vr_store(&((struct vr_cuda_device *)world->device.impl)->memory_ops, false, VR_RELAXED);
+    fake->host_functions(false);
+    make_queue(&world->device, &queue);
+    make_queue(&world->device, &other);
+    uint64_t first = word_of(&queue);
+    fake->hold(true);
+    for (uint64_t i = 1; i <= 5; i++) {
+        assert_int_equal(ops->fill(&queue, addr, 1, 1, 64), VRAM_OK);
+        assert_int_equal(ops->signal(&queue, first + i), VRAM_OK);
+    }
+    assert_int_equal(ops->after(&other, &queue, first + 5), VRAM_OK);
+    assert_int_equal(ops->poll(&queue), VRAM_ERR_NOT_READY);
+    assert_int_equal(word_of(&queue), first);
+    fake->hold(false);
+    while (ops->poll(&queue) == VRAM_ERR_NOT_READY) {
+        assert_true(word_of(&queue) <= first + 5);
+    }
+    assert_int_equal(word_of(&queue), first + 5);
+    struct fake_cuda_live live;
+    fake->live(&live);
+    assert_int_equal(live.events, 0);
+    /* One that is never polled again: its end sees to the rest. */
+    assert_int_equal(ops->signal(&queue, first + 6), VRAM_OK);
+    fake->refuse("cuEventQuery", 1, VR_CU_UNKNOWN, false);
+    assert_int_equal(ops->poll(&queue), VRAM_ERR_BACKEND);
+    fake->refuse(NULL, 0, 0, false);
+    vr_atomic_u64 *word = queue.word;
+    end_queue(&queue);
+    assert_int_equal(vr_load(word, VR_ACQUIRE), first + 6);
+    end_queue(&other);
+    fake->live(&live);
+    assert_int_equal(live.events, 0);
+    give_memory(&world->device, addr, GRANULE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(work_runs_in_order),
@@ -532,6 +573,7 @@ int main(void) {
         HERE(refused_ends_are_forgotten),
         HERE(loss_with_writes_outstanding),
         HERE(many_threads_share_a_device),
+        HERE(events_stand_for_signals),
     };
     return cmocka_run_group_tests_name("cuda_queue", tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
  *   cuda_vmm.c      addresses without memory, memory without addresses
  *   cuda_queue.c    streams: copies, fills, signals, waits
  *   cuda_word.c     the words that streams write to
+ *   cuda_event.c    signals where they do not
  *   cuda_managed.c  memory that migrates
  *   cuda_peer.c     devices that use each other's memory
  *   cuda_kernel.c   code, loaded and launched
@@ -149,8 +150,17 @@ struct vr_cuda_device {
     struct vr_cu_context *context; /* CUDA's primary one, retained; the runtime API's */
     vr_atomic_bool memory_ops;     /* streams can write 64-bit words themselves ... */
     vr_atomic_bool stream_waits;   /* ... and await them */
+    vr_atomic_bool no_functions;   /* streams do not call host functions either */
     struct vr_cuda_words words;
     struct vr_cuda_peers peers;
+};
+
+struct vr_cuda_mark;
+
+/* Signals that are events; cuda_event.c. */
+struct vr_cuda_marks {
+    struct vr_mutex lock;              /* guards the list, never a driver call */
+    struct vr_cuda_mark *first, *last; /* oldest first */
 };
 
 /* vr_queue.impl */
@@ -159,6 +169,7 @@ struct vr_cuda_queue {
     uint64_t thread;         /* number of the only thread that may submit; 0: any may */
     unsigned long long id;   /* the driver's, never used again; 0 where it tells none */
     vr_atomic_u64 signalled; /* highest value that any signal was asked to write */
+    struct vr_cuda_marks marks;
 };
 
 /* ------------------------------------------------------------------- errors */
@@ -213,7 +224,8 @@ void vr_cuda_words_end(struct vr_cuda_device *device, bool lost);
 vram_status vr_cuda_word_take(struct vr_cuda_device *device, vr_atomic_u64 **word);
 /* Lets a later queue use it; no write to it is outstanding. */
 void vr_cuda_word_give(struct vr_cuda_device *device, vr_atomic_u64 *word);
-/* Has the stream write `value` behind its work. The device's context is current. */
+/* Has the stream write `value` behind its work. The device's context is current. VRAM_ERR_UNSUPPORTED,
+   without an error record, where streams do not. */
 vram_status vr_cuda_word_write(struct vr_cuda_device *device, struct vr_cu_stream *stream,
                                vr_atomic_u64 *word, uint64_t value);
 
@@ -226,6 +238,19 @@ vram_status vr_cuda_mapping_add(struct vr_cuda_device *device, vram_addr addr, u
 void vr_cuda_mapping_remove(struct vr_cuda_device *device, vram_addr addr, uint64_t bytes);
 /* The device itself and all that use its memory; how many. */
 size_t vr_cuda_readers(struct vr_cuda_device *device, struct vr_cu_access *access, size_t room);
+
+/* ------------------------------------------------------------ signals as events */
+
+void vr_cuda_marks_init(struct vr_cuda_marks *marks);
+/* Signals by an event. The device's context is current, here and below. */
+vram_status vr_cuda_mark_add(const struct vr_cuda_device *device, struct vr_cuda_queue *queue,
+                             uint64_t value);
+/* Writes into the word how far the events have come. */
+vram_status vr_cuda_marks_look(const struct vr_cuda_device *device, struct vr_cuda_queue *queue,
+                               vr_atomic_u64 *word);
+/* Forgets all; finished: they were reached. Without driver calls when the device is lost. */
+void vr_cuda_marks_end(const struct vr_cuda_device *device, struct vr_cuda_queue *queue,
+                       vr_atomic_u64 *word, bool finished, bool lost);
 
 /* ------------------------------------------------------------------ streams */
 

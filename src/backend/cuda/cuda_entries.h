@@ -175,7 +175,8 @@
     X(cuLaunchKernel, cuLaunchKernel, NULL, VR_CU_OPTIONAL, (struct vr_cu_function *function,      \
       unsigned groups_x, unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, \
       unsigned items_z, unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters,     \
-      void **extra))
+      void **extra))                                                                               \
+    X(cuEventQuery, cuEventQuery, NULL, VR_CU_REQUIRED, (struct vr_cu_event *event))
 
 /* clang-format on */
 

@@ -190,6 +190,9 @@ static vram_status queue_signal(struct vr_queue *queue, uint64_t value) {
     if (status == VRAM_OK) {
         vr_atomic_max(&impl->signalled, value); /* before the write exists: queue_destroy looks */
         status = vr_cuda_word_write(cuda_of(queue), impl->stream, queue->word, value);
+        if (status == VRAM_ERR_UNSUPPORTED) {
+            status = vr_cuda_mark_add(cuda_of(queue), impl, value);
+        }
     }
     vr_cuda_leave(&scope);
     return status;
@@ -272,7 +275,8 @@ static vram_status queue_poll(struct vr_queue *queue) {
     status = capture_ask(queue, &captured);
     if (status == VRAM_OK && captured) {
         status = VRAM_ERR_NOT_READY; /* keeps (2); what was submitted before goes on */
-    } else if (status == VRAM_OK) {
+    } else if (status == VRAM_OK &&
+               (status = vr_cuda_marks_look(cuda, queue->impl, queue->word)) == VRAM_OK) {
         vr_cu_result code = cuda->api->cuStreamQuery(asked_stream(queue->impl));
         status = code == VR_CU_NOT_READY ? VRAM_ERR_NOT_READY
                                          : vr_cuda_check(cuda->api, VR_CU_CALL_cuStreamQuery, code,
@@ -346,6 +350,7 @@ static vram_status queue_make(struct vr_queue *queue, int32_t priority) {
         return status;
     }
     vr_store(&impl->signalled, vr_load(word, VR_RELAXED), VR_RELAXED);
+    vr_cuda_marks_init(&impl->marks);
     queue->impl = impl;
     queue->native = impl->stream;
     queue->word = word;
@@ -400,8 +405,12 @@ static void queue_destroy(struct vr_queue *queue) {
     vr_error_save(&before);
     if (!vr_load(&queue->device->lost, VR_ACQUIRE) &&
         vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED) == VRAM_OK) {
+        (void)vr_cuda_marks_look(cuda, queue->impl, queue->word);
         finished = queue->adopted ? finish_adopted(queue) : finish_own(queue);
+        vr_cuda_marks_end(cuda, queue->impl, queue->word, finished, false);
         vr_cuda_leave(&scope);
+    } else {
+        vr_cuda_marks_end(cuda, queue->impl, queue->word, false, true);
     }
     if (finished) {
         vr_cuda_word_give(cuda, queue->word); /* keeps (3) */

@@ -17,8 +17,8 @@
  *
  * A stream writes by a memory operation of its own where the device has 64-bit ones. Elsewhere (a
  * device attribute, a missing symbol, or a driver that answers "not supported" after all) the
- * driver calls a function of ours behind the stream's work. An event per signal would be the other
- * way, but then the host would have to ask the driver to learn the time, and the word would lie.
+ * driver calls a function of ours behind the stream's work. Where it does not do that either an event
+ * stands for each signal (cuda_event.c): the last choice, since the word then rises only when polled.
  * The function is never called once the device is lost; what it was to write is then abandoned in
  * type-stable memory, where a call that is already under way finds it whole.
  */
@@ -168,11 +168,16 @@ static vram_status write_by_function(struct vr_cuda_device *device, struct vr_cu
     }
     mark->word = word;
     mark->value = value;
-    vram_status status = VR_CUDA(device, cuLaunchHostFunc, stream, mark_write, mark);
-    if (status != VRAM_OK) {
-        vr_stable_give(&marks, mark);
+    vr_cu_result code = device->api->cuLaunchHostFunc(stream, mark_write, mark);
+    if (code == VR_CU_SUCCESS) {
+        return VRAM_OK;
     }
-    return status;
+    vr_stable_give(&marks, mark);
+    if (code == VR_CU_NOT_SUPPORTED) {
+        vr_store(&device->no_functions, true, VR_RELAXED);
+        return VRAM_ERR_UNSUPPORTED;
+    }
+    return vr_cuda_check(device->api, VR_CU_CALL_cuLaunchHostFunc, code, VRAM_ERR_DEVICE_MEMORY);
 }
 
 vram_status vr_cuda_word_write(struct vr_cuda_device *device, struct vr_cu_stream *stream,
@@ -186,5 +191,7 @@ vram_status vr_cuda_word_write(struct vr_cuda_device *device, struct vr_cu_strea
         }
         vr_store(&device->memory_ops, false, VR_RELAXED);
     }
-    return write_by_function(device, stream, word, value);
+    return vr_load(&device->no_functions, VR_RELAXED)
+               ? VRAM_ERR_UNSUPPORTED
+               : write_by_function(device, stream, word, value);
 }

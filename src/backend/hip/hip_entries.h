@@ -102,7 +102,8 @@
     X(cuModuleLoadData, hipModuleLoadData, NULL, VR_CU_OPTIONAL)                                   \
     X(cuModuleUnload, hipModuleUnload, NULL, VR_CU_OPTIONAL)                                       \
     X(cuModuleGetFunction, hipModuleGetFunction, NULL, VR_CU_OPTIONAL)                             \
-    X(cuLaunchKernel, hipModuleLaunchKernel, NULL, VR_CU_OPTIONAL)
+    X(cuLaunchKernel, hipModuleLaunchKernel, NULL, VR_CU_OPTIONAL)                                 \
+    X(cuEventQuery, hipEventQuery, NULL, VR_CU_REQUIRED)
 
 /* What only HIP has: X(name, symbol, an older symbol or NULL, VR_CU_REQUIRED or _OPTIONAL,
    (parameters)). */

@@ -106,6 +106,7 @@ static void try_writes(struct trial *trial) {
 /* A queue whose work does not end can be neither finished nor destroyed. */
 static void end_queue(const struct trial *trial, struct vr_queue *queue, bool stuck) {
     if (stuck && !trial->failed) {
+        vr_cuda_marks_end(queue->device->impl, queue->impl, queue->word, false, true);
         vr_mem_free(queue->impl);
     } else {
         vr_store(&queue->device->lost, trial->failed == VRAM_ERR_DEVICE_LOST, VR_RELEASE);
