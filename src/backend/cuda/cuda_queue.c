@@ -275,12 +275,16 @@ static vram_status queue_poll(struct vr_queue *queue) {
     status = capture_ask(queue, &captured);
     if (status == VRAM_OK && captured) {
         status = VRAM_ERR_NOT_READY; /* keeps (2); what was submitted before goes on */
-    } else if (status == VRAM_OK &&
-               (status = vr_cuda_marks_look(cuda, queue->impl, queue->word)) == VRAM_OK) {
+    } else if (status == VRAM_OK) {
         vr_cu_result code = cuda->api->cuStreamQuery(asked_stream(queue->impl));
-        status = code == VR_CU_NOT_READY ? VRAM_ERR_NOT_READY
-                                         : vr_cuda_check(cuda->api, VR_CU_CALL_cuStreamQuery, code,
-                                                         VRAM_ERR_DEVICE_MEMORY);
+        /* After the question: of a stream that is done, no event is left behind. */
+        status = vr_cuda_marks_look(cuda, queue->impl, queue->word);
+        if (code == VR_CU_NOT_READY) {
+            status = status == VRAM_OK ? VRAM_ERR_NOT_READY : status;
+        } else if (code != VR_CU_SUCCESS) {
+            status =
+                vr_cuda_check(cuda->api, VR_CU_CALL_cuStreamQuery, code, VRAM_ERR_DEVICE_MEMORY);
+        }
     }
     vr_cuda_leave(&scope);
     return status;
