@@ -281,7 +281,7 @@ static unsigned sweep(int code, bool for_ever, bool gpu) {
 
 static void every_call_fails_once(void **state) {
     (void)state;
-    unsigned faults = sweep(-2, false, AS_GPU) + sweep(-4, false, false) + sweep(-1, false, false);
+    unsigned faults = sweep(-2, false, AS_GPU) + sweep(-4, false, AS_GPU) + sweep(-1, false, false);
     print_message("%u calls failed once\n", faults);
     assert_true(faults > 200);
 }

@@ -406,6 +406,20 @@ static vr_vk_function find(const char *name) {
     return wrappers[row];
 }
 
+/* An instance that nobody uses keeps the driver loaded: its compiler leaves a little behind each time
+   that it is unloaded, and takes a while to be loaded again. */
+static struct vr_vk_instance *anchor;
+
+static void keep_loaded(void) {
+    static const struct vr_vk_application application = {.head = {VR_VK_TYPE_APPLICATION, NULL},
+                                                         .api_version = VR_VK_VERSION(1, 2)};
+    static const struct vr_vk_instance_info info = {.head = {VR_VK_TYPE_INSTANCE, NULL},
+                                                    .application = &application};
+    if (real.vkCreateInstance(&info, NULL, &anchor) != VR_VK_SUCCESS) {
+        anchor = NULL;
+    }
+}
+
 static void load_real(void) {
     void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
     void *found = library ? dlsym(library, "vkGetInstanceProcAddr") : NULL;
@@ -417,6 +431,7 @@ static void load_real(void) {
     vr_vk_function create = real_get(NULL, "vkCreateInstance");
     memcpy(&real.vkEnumerateInstanceVersion, &version, sizeof version);
     memcpy(&real.vkCreateInstance, &create, sizeof create);
+    keep_loaded();
 }
 
 SHIM_API vr_vk_get_fn vkGetInstanceProcAddr;
