@@ -69,7 +69,6 @@ static struct object {
     void *parent, *handle;
 } objects[OBJECTS_MAX];
 static unsigned object_count;
-static vr_vk_result (*real_wait_idle)(struct vr_vk_device *device);
 
 static bool makes(enum row row) {
     return strncmp(row_names[row], "vkCreate", 8) == 0 || row == ROW_vkAllocateMemory;
@@ -137,7 +136,7 @@ static void end_object(const struct object *object) {
 static void end_objects(void) {
     for (unsigned i = 0; i < object_count; i++) {
         if (objects[i].row == ROW_vkCreateDevice) {
-            real_wait_idle(objects[i].handle);
+            real.vkDeviceWaitIdle(objects[i].handle);
         }
     }
     while (object_count) { /* newest first */
@@ -227,8 +226,6 @@ static vr_vk_result pretend_instance(const struct vr_vk_instance_info *info,
     }
         VR_VULKAN_FUNCTIONS(LOAD)
 #undef LOAD
-        vr_vk_function wait = real_get(*instance, "vkDeviceWaitIdle");
-        memcpy(&real_wait_idle, &wait, sizeof wait);
     }
     return answer;
 }

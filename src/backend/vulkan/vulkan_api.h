@@ -55,6 +55,7 @@ typedef vr_vk_function vr_vk_get_fn(struct vr_vk_instance *instance, const char 
     X(void, vkDestroyDevice, VR_VK_DEVICE,                                                         \
       (struct vr_vk_device *device, const struct vr_vk_allocator *allocator),                      \
       (device, allocator))                                                                         \
+    X(vr_vk_result, vkDeviceWaitIdle, VR_VK_DEVICE, (struct vr_vk_device *device), (device))       \
     X(void, vkGetDeviceQueue, VR_VK_DEVICE,                                                        \
       (struct vr_vk_device *device, uint32_t family, uint32_t index,                               \
        struct vr_vk_queue **queue), (device, family, index, queue))                                \

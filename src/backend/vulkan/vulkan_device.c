@@ -123,6 +123,10 @@ static vram_status adopt_native(struct vr_vulkan_device *device) {
    no function to end it. */
 static void device_end(struct vr_vulkan_device *device, bool lost) {
     bool own = device->handle && !device->backend->adopted.device;
+    if (own && !lost &&
+        device->api.vkDeviceWaitIdle) { /* what has signalled may still be leaving */
+        (void)device->api.vkDeviceWaitIdle(device->handle);
+    }
     vr_vulkan_staging_end(device, lost);
     vr_vulkan_clocks_end(device, lost);
     if (own && !lost && device->api.vkDestroyDevice) {
