@@ -181,6 +181,9 @@ static bool refused(struct check *check, bool segments) {
         CHECK_STATUS(check, vram_pool_warm(stock.pool, granule, 3, queue), VRAM_ERR_DEVICE_MEMORY);
     }
     CHECK_EQUAL(check, none, CHECK_CANARY);
+    vram_oom_report report = {.size = sizeof report};
+    CHECK_OK(check, vram_oom_report_get(stock.pool, &report));
+    CHECK_THAT(check, report.status == VRAM_ERR_DEVICE_MEMORY && report.pool == stock.pool);
     /* What warming took in vain was given back. Without host memory that can wait until now. */
     CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, before.reserved_bytes));
     CHECK_TRY(check_stats(check, stock.pool, &after));
@@ -199,6 +202,40 @@ static bool refused_segments(struct check *check) {
     return refused(check, true);
 }
 
+/* What a callback has to let go of. */
+struct luggage {
+    vram_pool *pool;
+    vram_addr addr;
+};
+
+static uint64_t let_go(void *user, const vram_oom_event *event) {
+    struct luggage *luggage = user;
+    vram_addr addr = luggage->addr;
+    luggage->addr = 0;
+    return addr && vram_free(luggage->pool, addr, NULL) == VRAM_OK ? event->bytes : 0;
+}
+
+/* A callback lets go of a block, and the request that was short gets its memory. */
+static bool by_callback(struct check *check) {
+    struct check_device *device;
+    struct check_stock stock;
+    struct luggage luggage;
+    vram_queue *queue;
+    vram_addr addr;
+    uint64_t id;
+
+    CHECK_TRY(begin(check, 4, false, &device, &queue, &stock));
+    uint64_t granule = check_pool_granule(device, false);
+    luggage.pool = stock.pool;
+    CHECK_OK(check, vram_alloc(stock.pool, 4 * granule, NULL, &luggage.addr));
+    CHECK_OK(check, vram_oom_callback_add(device->device, let_go, &luggage, &id));
+    CHECK_OK(check, vram_alloc(stock.pool, 3 * granule, queue, &addr));
+    CHECK_EQUAL(check, luggage.addr, 0);
+    CHECK_OK(check, vram_oom_callback_remove(device->device, id));
+    CHECK_OK(check, vram_free(stock.pool, addr, queue));
+    return true;
+}
+
 const struct check_case check_cases_shortage[] = {
     {"shortage.moves", "scattered free memory is put together without touching a live block",
      moves},
@@ -207,6 +244,7 @@ const struct check_case check_cases_shortage[] = {
      from_other_queue_mapped},
     {"shortage.other_queue_segments", "and so on segments", from_other_queue_segments},
     {"shortage.caches", "what threads keep at hand is fetched back before a refusal", from_caches},
+    {"shortage.callback", "a callback lets go of a block for a request that is short", by_callback},
     {"shortage.refused", "a refusal for want of memory changes nothing", refused_mapped},
     {"shortage.refused_segments", "and so on segments", refused_segments},
     {NULL, NULL, NULL},
