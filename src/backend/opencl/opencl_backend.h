@@ -60,6 +60,7 @@ struct vr_opencl_device {
     struct vr_cl_queue *service; /* for touching, mapping and unmapping; never behind users' work */
     uint64_t memory_bytes;       /* of the device; UINT64_MAX: unknown */
     vr_atomic_u64 used_bytes;    /* taken through this handle */
+    struct vr_mutex memory;      /* opencl_memory.c (3) */
 };
 
 struct vr_opencl_line;

@@ -57,6 +57,7 @@ static void device_close(struct vr_device *device) {
                         opencl->api->clReleaseCommandQueue(opencl->service));
         vr_opencl_shrug("clReleaseContext", opencl->api->clReleaseContext(opencl->context));
     }
+    vr_mutex_destroy(&opencl->memory);
     vr_mem_free(opencl);
     device->impl = NULL;
 }
@@ -75,6 +76,7 @@ vram_status vr_opencl_device_open(struct vr_device *device) {
     }
     opencl->api = &backend->api;
     opencl->unit = &backend->units[device->index];
+    vr_mutex_init(&opencl->memory, VR_RANK_DRIVER);
     opencl->memory_bytes =
         device->info.memory_bytes.known ? device->info.memory_bytes.value : UINT64_MAX;
     vram_status status = context_new(opencl);
@@ -85,6 +87,7 @@ vram_status vr_opencl_device_open(struct vr_device *device) {
         if (opencl->context) {
             vr_opencl_shrug("clReleaseContext", opencl->api->clReleaseContext(opencl->context));
         }
+        vr_mutex_destroy(&opencl->memory);
         vr_mem_free(opencl);
         return status;
     }

@@ -10,7 +10,9 @@
  *      buffers, `pointers` here for the rest.
  *  (2) A buffer is used once before anybody gets it. Drivers allocate when memory is first needed, and
  *      the failure would otherwise meet whoever submits work, long after an allocation that succeeded.
- *  (3) What was taken is counted against the device's memory: some drivers promise more than there is.
+ *  (3) One thread at a time asks a device's driver for memory or gives it back: NVIDIA's fails, or crashes,
+ *      when several do, whatever the specification says of threads.
+ *  (4) What was taken is counted against the device's memory: some drivers promise more than there is.
  *
  * OpenCL aligns shared virtual memory to the size of its largest type, 128 bytes, and no more; the
  * library needs pages. So a granule more is taken where the driver's own pointer is not aligned.
@@ -50,7 +52,7 @@ static void record_give(struct vr_opencl_memory *record) {
     vr_stable_give(&records, record);
 }
 
-/* keeps (3) */
+/* keeps (4) */
 static vram_status charge(struct vr_opencl_device *device, uint64_t bytes, const char *operation) {
     uint64_t used = vr_load(&device->used_bytes, VR_RELAXED);
     do {
@@ -75,8 +77,10 @@ static void uncharge(struct vr_opencl_device *device, uint64_t bytes) {
 static vram_status buffer_new(struct vr_opencl_device *device, vr_cl_bits flags, uint64_t bytes,
                               struct vr_cl_memory **buffer) {
     vr_cl_int code = VR_CL_SUCCESS;
+    vr_mutex_lock(&device->memory); /* keeps (3), here and below */
     struct vr_cl_memory *made =
         device->api->clCreateBuffer(device->context, flags, bytes, NULL, &code);
+    vr_mutex_unlock(&device->memory);
     vram_status status = vr_opencl_check("clCreateBuffer", code);
     if (status == VRAM_OK && !made) {
         status = vr_opencl_lied("clCreateBuffer", 0);
@@ -88,12 +92,16 @@ static vram_status buffer_new(struct vr_opencl_device *device, vr_cl_bits flags,
 }
 
 static void buffer_end(struct vr_opencl_device *device, struct vr_cl_memory *buffer) {
-    vr_opencl_shrug("clReleaseMemObject", device->api->clReleaseMemObject(buffer));
+    vr_mutex_lock(&device->memory);
+    vr_cl_int code = device->api->clReleaseMemObject(buffer);
+    vr_mutex_unlock(&device->memory);
+    vr_opencl_shrug("clReleaseMemObject", code);
 }
 
 /* keeps (2). A read changes nothing, so it may come as late as it likes; that there is memory to read is
    known when it was taken. */
 static vram_status touch(struct vr_opencl_device *device, struct vr_cl_memory *buffer) {
+    vr_mutex_lock(&device->memory);
     vram_status status = VR_OPENCL(device, clEnqueueMigrateMemObjects, device->service, 1, &buffer,
                                    0, 0, NULL, NULL);
     if (status == VRAM_OK) {
@@ -103,6 +111,7 @@ static vram_status touch(struct vr_opencl_device *device, struct vr_cl_memory *b
     if (status == VRAM_OK) {
         status = VR_OPENCL(device, clFlush, device->service);
     }
+    vr_mutex_unlock(&device->memory);
     return status;
 }
 
@@ -144,7 +153,9 @@ struct source {
 
 static vram_status svm_take(struct vr_opencl_device *device, vr_cl_bits flags, uint64_t bytes,
                             struct vr_opencl_memory *record) {
+    vr_mutex_lock(&device->memory);
     record->raw = device->api->clSVMAlloc(device->context, flags, bytes, 0);
+    vr_mutex_unlock(&device->memory);
     return record->raw ? VRAM_OK
                        : vr_error_set(VRAM_ERR_DEVICE_MEMORY, "opencl", "clSVMAlloc", 0,
                                       "clSVMAlloc has no %llu bytes", (unsigned long long)bytes);
@@ -162,7 +173,9 @@ static vram_status svm_alloc_fine(struct vr_opencl_device *device, uint64_t byte
 
 /* It waits for nothing, and neither does it fail. */
 static vram_status svm_free(struct vr_opencl_device *device, struct vr_opencl_memory *record) {
+    vr_mutex_lock(&device->memory);
     device->api->clSVMFree(device->context, record->raw);
+    vr_mutex_unlock(&device->memory);
     return VRAM_OK;
 }
 
@@ -212,9 +225,11 @@ static vram_status mapped_alloc(struct vr_opencl_device *device, uint64_t bytes,
     if (status != VRAM_OK) {
         return of_host(status);
     }
+    vr_mutex_lock(&device->memory);
     record->raw = device->api->clEnqueueMapBuffer(device->service, record->buffer, 1,
                                                   VR_CL_MAP_READ | VR_CL_MAP_WRITE, 0, bytes, 0,
                                                   NULL, NULL, &code);
+    vr_mutex_unlock(&device->memory);
     status = of_host(usm_check("clEnqueueMapBuffer", code, record->raw));
     if (status != VRAM_OK) {
         buffer_end(device, record->buffer);
@@ -353,7 +368,9 @@ static vram_status buffer_free(struct vr_device *device, vram_addr addr, uint64_
     }
     vr_opencl_views_end(record, lost);
     if (!lost) {
+        vr_mutex_lock(&opencl->memory);
         vram_status status = VR_OPENCL(opencl, clReleaseMemObject, record->buffer);
+        vr_mutex_unlock(&opencl->memory);
         if (status != VRAM_OK) {
             return status;
         }
