@@ -175,7 +175,7 @@ VRAM_API vram_status vram_tag_info_at(vram_device *device, uint32_t rank, vram_t
  * The same counters as vram_pool_stats_get has them, summed over the pools that a device has now, through
  * whatever handle on it, or over all devices of a context. reserved_bytes is all that was taken from the
  * device, what was allocated past pools included. peak_requested_bytes and peak_reserved_bytes are peaks of
- * the sum, of pools that have ended since too; peak_allocated_bytes is the sum of the pools' own peaks.
+ * the sum, of pools that have ended since too (the first may be off by 1 MiB for each pool); peak_allocated_bytes is the sum of the pools' own peaks.
  */
 VRAM_API vram_status vram_device_stats_get(vram_device *device, vram_pool_stats *stats);
 VRAM_API vram_status vram_context_stats_get(vram_context *context, vram_pool_stats *stats);

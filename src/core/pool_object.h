@@ -155,7 +155,6 @@ struct vr_pool {
     struct vr_mutex lock; /* guards the rest */
     struct vr_space *spaces[VR_PART_COUNT];
     uint64_t peak_reserved_bytes; /* of both together */
-    struct vr_peak_stack peaks;
     uint64_t out_bytes;      /* of blocks that are in neither: live, or in a cache or the depot */
     uint64_t peak_out_bytes; /* most that this was */
     struct vr_lanes lanes;
@@ -168,6 +167,8 @@ struct vr_pool {
     uint64_t owed;             /* of `deferred`, those without a lane */
     struct vr_sleep sleep;
     struct vr_guard guard;
+    vr_atomic_u64 requested_up; /* of requested_now, what device and context were told last */
+    struct vr_peak_stack peaks;
 };
 
 /* The space where blocks of that size lie. */
@@ -183,6 +184,8 @@ void vr_pool_large_give(struct vr_pool *pool, uint64_t bytes);
    drain. Inside enter, or revoked. The second is for blocks that go past all caches; stats.c. */
 void vr_pool_tell(struct vr_cache *cache);
 void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change);
+/* Passes on to device and context what the pool knows. */
+void vr_pool_tell_up(struct vr_pool *pool);
 
 /* How the device tier learns where blocks end, for drivers that have an object for each; pool_info.c. */
 vr_extent_fn vr_pool_extent;

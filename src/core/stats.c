@@ -18,13 +18,30 @@
  * out or taken back without a word, and that is never more than the caches can hold: whoever wants more
  * has a miss, whoever gives more an overflow, and both tell.
  */
+/* Device and context are told when it is worth it, or when somebody asks: their peaks may be off by as much
+   for each pool. What they have of a pool is what `requested_up` says. */
+#define UP_BYTES ((int64_t)1 << 20)
+
+static void tell_up(struct vr_pool *pool, int64_t high, int64_t now) {
+    int64_t up = (int64_t)vr_exchange(&pool->requested_up, (uint64_t)now, VR_RELAXED);
+    vr_gauge_add(&pool->device->slot->requested, high - up, now - up);
+    vr_gauge_add(&pool->device->context->requested, high - up, now - up);
+}
+
 void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change) {
     int64_t before = (int64_t)vr_fetch_add(&pool->requested_now, (uint64_t)change, VR_RELAXED);
     if (before + high > 0) {
         vr_atomic_max(&pool->requested_peak, (uint64_t)(before + high));
     }
-    vr_gauge_add(&pool->device->slot->requested, high, change);
-    vr_gauge_add(&pool->device->context->requested, high, change);
+    int64_t up = (int64_t)vr_load(&pool->requested_up, VR_RELAXED);
+    if (before + high - up >= UP_BYTES || up - before - change >= UP_BYTES) {
+        tell_up(pool, before + high, before + change);
+    }
+}
+
+void vr_pool_tell_up(struct vr_pool *pool) {
+    int64_t now = (int64_t)vr_load(&pool->requested_now, VR_RELAXED);
+    tell_up(pool, now, now);
 }
 
 void vr_pool_tell(struct vr_cache *cache) {
@@ -143,6 +160,7 @@ void vr_stats_of_pool(struct vr_pool *pool, struct vram_pool_stats *stats) {
     struct sums sums = {.pool = pool, .stats = stats};
     vr_thread_visit_all(add_thread, &sums);
     add_counts(&sums, &pool->past);
+    vr_pool_tell_up(pool);
     stats->peak_requested_bytes = vr_load(&pool->requested_peak, VR_RELAXED);
     stats->misses = sums.misses;
     stats->hits = stats->allocs - sums.misses;

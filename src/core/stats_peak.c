@@ -28,6 +28,7 @@ static void tell_thread(struct vr_thread_state *thread, void *user) {
             (!scope->slot || cache->pool->device->slot == scope->slot) &&
             (!scope->context || cache->pool->device->context == scope->context)) {
             vr_pool_tell(cache);
+            vr_pool_tell_up(cache->pool);
         }
     }
 }
