@@ -5,6 +5,7 @@
 usage: torch_run.py [--plugin LIB.so] [--programs A,B] [--modes default,expandable,vram]
                     [--repeats 5] [--quick] [--budget-seconds N] [--no-losses] [--no-time]
                     [--json FILE]
+       torch_run.py --fresh N [--programs A,B] [--modes vram]
 
 One process is started for each program and allocator, all at once, since most of their time is
 spent importing. Programs are measured one after the other; the runs of one program's processes take
@@ -12,6 +13,9 @@ turns, so that whatever changes on the machine meets all allocators alike. The f
 a warm-up. After the last, each process runs once more under deterministic algorithms, and the
 losses are compared bit by bit, step by step; the first allocator does so twice, which shows whether
 the program itself repeats its losses.
+
+--fresh N tells how much memory one run of a program takes: N processes for each program and allocator
+run it once each, and the ratio is the median of the processes.
 
 --quick measures one run after the warm-up. --budget-seconds ends the repeats of a program when its
 share of the time is used up, and names the programs that were not reached. No answer is waited for
@@ -252,6 +256,24 @@ def measure(children, repeats, soft, end):
     return results
 
 
+def measure_fresh(children, end):
+    """Peaks of one run in a process of its own: {mode: {...}}."""
+    results = {}
+    for each in children:
+        answer = each.ask("run", run_deadline(end))
+        numbers = each.ask("stats", run_deadline(end)) or {}
+        each.end()
+        result = results.setdefault(each.mode, {"seconds": [], "ratios": [], "failed": None})
+        result["failed"] = result["failed"] or each.failed
+        if answer and numbers.get("peak_requested_bytes"):
+            result.update(numbers)
+            result["seconds"].append(answer["seconds"])
+            result["ratios"].append(numbers["peak_reserved_bytes"] / numbers["peak_requested_bytes"])
+            result["ratio"] = statistics.median(result["ratios"])
+            result["seconds_median"] = statistics.median(result["seconds"])
+    return results
+
+
 def first_difference(values, others):
     """The step at which two lists of losses part; -1: equal throughout."""
     if values == others:
@@ -337,6 +359,8 @@ def parse():
     parser.add_argument("--modes", default="default,expandable,vram")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="one run after the warm-up")
+    parser.add_argument("--fresh", type=int, default=0, metavar="N",
+                        help="one run in each of N processes, for its memory")
     parser.add_argument("--budget-seconds", type=float, default=3600)
     parser.add_argument("--no-losses", action="store_true")
     parser.add_argument("--no-time", action="store_true")
@@ -362,6 +386,13 @@ def absent_modules(name):
 
 
 def one_program(name, children, options, soft, end):
+    if options.fresh:
+        results = measure_fresh(children, end)
+        missed = [text for text in goals_missed(name, results, None) if "seconds" not in text]
+        show(name, results, None, missed)
+        for mode, result in results.items():
+            print(f"  {mode:12} ratios {' '.join(f'{ratio:.4f}' for ratio in result['ratios'])}")
+        return {"name": name, "modes": results, "losses": None, "missed": missed}
     results = measure(children, options.repeats, soft, end) if not options.no_time else {}
     losses = None
     if not options.no_losses and name not in WITHOUT_LOSS:
@@ -399,7 +430,8 @@ def main():
             print(f"\n{name}\n  left out: no module {', '.join(absent)}")
             document["programs"].append({"name": name, "left_out": absent, "missed": []})
         else:
-            crews[name] = [Child(name, mode, options.plugin) for mode in options.modes]
+            crews[name] = [Child(name, mode, options.plugin)
+                           for _ in range(max(1, options.fresh)) for mode in options.modes]
     try:
         for result in run_all(options, crews, end):
             document["programs"].append(result)

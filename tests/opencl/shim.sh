@@ -24,7 +24,7 @@ for call in clGetPlatformIDs clGetDeviceIDs clGetDeviceInfo clCreateContext clCr
     clCreateBuffer clEnqueueWriteBuffer clEnqueueReadBuffer clEnqueueCopyBuffer \
     clEnqueueMarkerWithWaitList clSetEventCallback clFlush clFinish clReleaseMemObject \
     clReleaseCommandQueue clReleaseContext clReleaseEvent clGetEventInfo; do
-    for plan in 1:-5 2:-36:forever; do
+    for plan in 1:-5 2:-6:forever; do
         run "0 1 2" "$call:$plan" transfer
     done
 done
