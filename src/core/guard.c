@@ -40,10 +40,11 @@ static uint32_t wanted_modes(const struct vram_pool_options *options) {
 
 vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *options) {
     struct vr_guard *guard = &pool->guard;
-    guard->modes = wanted_modes(options);
+    uint32_t modes = wanted_modes(options);
+    vr_store(&guard->modes, modes, VR_RELAXED);
     guard->most_bytes = options->quarantine_bytes ? options->quarantine_bytes
                                                   : vr_option_number(VR_OPTION_QUARANTINE);
-    if (!guard->modes) {
+    if (!modes) {
         return VRAM_OK;
     }
     if (options->provider) {
@@ -67,7 +68,7 @@ void vr_guard_end(struct vr_pool *pool) {
 
 bool vr_guard_widen(const struct vr_pool *pool, struct vr_request *request) {
     uint64_t bytes = request->size;
-    if (!(pool->guard.modes & VRAM_POOL_RED_ZONES)) {
+    if (!(vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES)) {
         return true;
     }
     uint64_t front = request->align > VR_GUARD_ZONE ? request->align : VR_GUARD_ZONE;
@@ -79,7 +80,7 @@ bool vr_guard_widen(const struct vr_pool *pool, struct vr_request *request) {
 }
 
 struct vr_block *vr_guard_find(struct vr_pool *pool, vram_addr addr) {
-    if (!(pool->guard.modes & VRAM_POOL_RED_ZONES)) {
+    if (!(vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES)) {
         return vr_block_table_find(&pool->table, addr);
     }
     for (uint64_t front = VR_GUARD_ZONE; front <= pool->granule && front < addr; front *= 2) {
@@ -122,7 +123,7 @@ static vram_status fill(const struct vr_queue_object *queue, vram_addr addr, uin
 
 static vram_status dress_on(const struct vr_pool *pool, const struct vr_queue_object *queue,
                             uint64_t size, const struct vr_block *block) {
-    uint32_t modes = pool->guard.modes;
+    uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
     uint64_t behind = end_of(block) - addr - size;
     vram_status status = VRAM_OK;
@@ -145,7 +146,7 @@ static bool is_ours(const struct vr_block *block) {
 vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block *block) {
     bool own;
-    if (pool->guard.modes & VRAM_POOL_RED_ZONES) {
+    if (vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES) {
         uint64_t front = request->align > VR_GUARD_ZONE ? request->align : VR_GUARD_ZONE;
         vr_store(&block->zone, (uint8_t)vr_low_bit(front), VR_RELAXED);
     }
@@ -283,7 +284,7 @@ static void join_uses(const struct vr_queue_object *queue, const struct vr_block
 
 static vram_status undress_on(struct vr_pool *pool, struct vr_queue_object *queue,
                               const struct vr_block *block, bool *poisoned) {
-    uint32_t modes = pool->guard.modes;
+    uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     join_uses(queue, block);
@@ -314,7 +315,8 @@ vram_status vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queu
     bool is_own;
     *own = NULL;
     *poisoned = false;
-    if (!(pool->guard.modes & ~(uint32_t)VRAM_POOL_ZERO_ALLOC) || is_left_alone(pool, block)) {
+    if (!(vr_load(&pool->guard.modes, VR_RELAXED) & ~(uint32_t)VRAM_POOL_ZERO_ALLOC) ||
+        is_left_alone(pool, block)) {
         return VRAM_OK;
     }
     struct vr_queue_object *chosen = choose(pool, *queue ? (*queue)->object.handle : 0, &is_own);
@@ -424,12 +426,12 @@ bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, vram_status *st
 }
 
 vram_status vr_guard_inspect(struct vr_pool *pool) {
-    return pool->guard.modes & VRAM_POOL_POISON ? empty(pool, 0) : VRAM_OK;
+    return vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON ? empty(pool, 0) : VRAM_OK;
 }
 
 bool vr_guard_release(struct vr_pool *pool) {
     struct vram_error error;
-    if (!(pool->guard.modes & VRAM_POOL_POISON)) {
+    if (!(vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON)) {
         return false;
     }
     vr_mutex_lock(&pool->lock);

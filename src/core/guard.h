@@ -32,7 +32,7 @@ enum {
 };
 
 struct vr_guard {
-    uint32_t modes;      /* of VR_GUARD_MODES; fixed at the pool's creation */
+    vr_atomic_u32 modes; /* of VR_GUARD_MODES; fixed at the pool's creation */
     uint64_t most_bytes; /* in quarantine */
     vram_queue *queue;   /* the pool's own, for what is asked for or freed on none */
     /* Under the pool's lock. */

@@ -378,7 +378,7 @@ static vram_status alloc_entered(struct vr_pool *pool, const struct vr_request *
         return VRAM_OK;
     }
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
-    if (status == VRAM_OK && pool->guard.modes) {
+    if (status == VRAM_OK && vr_load(&pool->guard.modes, VR_RELAXED)) {
         status = vr_guard_dress(pool, request, block);
         if (status != VRAM_OK) {
             vr_pool_return(pool, request->queue, &block, 1);
@@ -521,8 +521,8 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
         bool ours = block && claim(block, pool->object.handle, addr - vr_guard_front(block));
         vr_mutex_unlock(&pool->lock);
         if (ours) {
-            status = pool->guard.modes ? take_back_guarded(pool, queue, block)
-                                       : take_back(pool, queue, block, false);
+            status = vr_load(&pool->guard.modes, VR_RELAXED) ? take_back_guarded(pool, queue, block)
+                                                             : take_back(pool, queue, block, false);
         } else {
             status = vr_fail(VRAM_ERR_INVALID, operation,
                              "0x%llx is not the start of a live block of this pool",

@@ -285,7 +285,8 @@ static vram_status check_options(const struct vr_pool *pool,
     if (options->contents == VRAM_SLEEP_PINNED && !pool->device->base.pinned) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "the device has no page-locked memory");
     }
-    if (options->contents == VRAM_SLEEP_DROP && pool->guard.modes & VRAM_POOL_RED_ZONES) {
+    if (options->contents == VRAM_SLEEP_DROP &&
+        vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
                        "red zones would be lost with the contents; keep those in host memory");
     }

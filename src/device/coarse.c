@@ -34,8 +34,7 @@ vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, ui
     /* What is refused is never added: it must not stand in the way of others for a moment. */
     while (bytes <= most && before <= most - bytes) {
         if (vr_cas_weak(&device->slot->charged_bytes, &before, before + bytes, VR_RELAXED)) {
-            vr_atomic_max(&device->slot->charged_peak, before + bytes);
-            vr_gauge_add(&device->context->charged, (int64_t)bytes, (int64_t)bytes);
+            vr_fetch_add(&device->context->charged.now, bytes, VR_RELAXED);
             return VRAM_OK;
         }
     }
@@ -54,7 +53,7 @@ vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const cha
 
 void vr_uncharge(struct vr_device_object *device, uint64_t bytes) {
     vr_fetch_sub(&device->slot->charged_bytes, bytes, VR_RELAXED);
-    vr_gauge_add(&device->context->charged, 0, -(int64_t)bytes);
+    vr_fetch_sub(&device->context->charged.now, bytes, VR_RELAXED);
 }
 
 uint64_t vr_held_add(struct vr_device_object *device, uint64_t bytes) {
@@ -63,7 +62,10 @@ uint64_t vr_held_add(struct vr_device_object *device, uint64_t bytes) {
 }
 
 void vr_held_peak(struct vr_device_object *device, uint64_t bytes) {
+    struct vr_gauge *all = &device->context->charged;
     vr_atomic_max(&device->held_peak_bytes, bytes);
+    vr_atomic_max(&device->slot->charged_peak, vr_load(&device->slot->charged_bytes, VR_RELAXED));
+    vr_atomic_max(&all->peak, vr_load(&all->now, VR_RELAXED));
 }
 
 void vr_held_sub(struct vr_device_object *device, uint64_t bytes) {

@@ -44,7 +44,11 @@ static struct strike plan = {.names = names, .count = NAME_COUNT, .last = ""};
 static uint64_t violations;
 static const char *first_violation = "";
 static long live;
-static _Thread_local int commit_code;
+/* Static storage of threads: what a library that was loaded late has otherwise is freed behind the back of
+   checkers of races. */
+#define THREAD _Thread_local __attribute__((tls_model("initial-exec")))
+
+static THREAD int commit_code;
 
 uint64_t fake_metal_setting(const char *name, uint64_t otherwise) {
     const char *text = getenv(name);
@@ -263,7 +267,7 @@ struct waiting {
     void *object; /* NULL: here a pool begins */
 };
 
-static _Thread_local struct waiting *pools;
+static THREAD struct waiting *pools;
 
 static void push(void *object) {
     struct waiting *waiting = malloc(sizeof *waiting);

@@ -52,6 +52,16 @@ struct vr_opencl {
     const char *refused_by; /* while the backend starts */
 };
 
+/* Where touching a buffer reads to. Nobody looks at it; type-stable, since a read may come late. */
+struct vr_opencl_target {
+    void *unused; /* the first word is the free list's */
+    unsigned char bytes[56];
+};
+
+/* NULL with the error set: out of memory; opencl_memory.c. */
+struct vr_opencl_target *vr_opencl_target_take(void);
+void vr_opencl_target_give(struct vr_opencl_target *target);
+
 /* vr_device.impl */
 struct vr_opencl_device {
     const struct vr_opencl_api *api;
@@ -60,7 +70,8 @@ struct vr_opencl_device {
     struct vr_cl_queue *service; /* for touching, mapping and unmapping; never behind users' work */
     uint64_t memory_bytes;       /* of the device; UINT64_MAX: unknown */
     vr_atomic_u64 used_bytes;    /* taken through this handle */
-    struct vr_mutex memory;      /* opencl_memory.c (3) */
+    struct vr_opencl_target *target;
+    struct vr_mutex memory; /* opencl_memory.c (3) */
 };
 
 struct vr_opencl_line;

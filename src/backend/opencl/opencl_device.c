@@ -57,6 +57,7 @@ static void device_close(struct vr_device *device) {
                         opencl->api->clReleaseCommandQueue(opencl->service));
         vr_opencl_shrug("clReleaseContext", opencl->api->clReleaseContext(opencl->context));
     }
+    vr_opencl_target_give(opencl->target);
     vr_mutex_destroy(&opencl->memory);
     vr_mem_free(opencl);
     device->impl = NULL;
@@ -74,6 +75,11 @@ vram_status vr_opencl_device_open(struct vr_device *device) {
     if (!opencl) {
         return VRAM_ERR_HOST_MEMORY;
     }
+    opencl->target = vr_opencl_target_take();
+    if (!opencl->target) {
+        vr_mem_free(opencl);
+        return VRAM_ERR_HOST_MEMORY;
+    }
     opencl->api = &backend->api;
     opencl->unit = &backend->units[device->index];
     vr_mutex_init(&opencl->memory, VR_RANK_DRIVER);
@@ -87,6 +93,7 @@ vram_status vr_opencl_device_open(struct vr_device *device) {
         if (opencl->context) {
             vr_opencl_shrug("clReleaseContext", opencl->api->clReleaseContext(opencl->context));
         }
+        vr_opencl_target_give(opencl->target);
         vr_mutex_destroy(&opencl->memory);
         vr_mem_free(opencl);
         return status;

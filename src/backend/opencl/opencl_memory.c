@@ -30,8 +30,15 @@
 static struct vr_stable records = VR_STABLE_INIT(struct vr_opencl_memory);
 static struct vr_radix pointers = VR_RADIX_INIT; /* (1) */
 
-/* Where touching a buffer reads to. Nobody looks at it, and it must outlast every device. */
-static unsigned char touched[64];
+static struct vr_stable targets = VR_STABLE_INIT(struct vr_opencl_target);
+
+struct vr_opencl_target *vr_opencl_target_take(void) {
+    return vr_stable_take(&targets, "opencl_device_open");
+}
+
+void vr_opencl_target_give(struct vr_opencl_target *target) {
+    vr_stable_give(&targets, target);
+}
 
 static struct vr_opencl_memory *record_take(struct vr_opencl_device *device, uint64_t bytes,
                                             const char *operation) {
@@ -105,8 +112,8 @@ static vram_status touch(struct vr_opencl_device *device, struct vr_cl_memory *b
     vram_status status = VR_OPENCL(device, clEnqueueMigrateMemObjects, device->service, 1, &buffer,
                                    0, 0, NULL, NULL);
     if (status == VRAM_OK) {
-        status = VR_OPENCL(device, clEnqueueReadBuffer, device->service, buffer, 0, 0, 1, touched,
-                           0, NULL, NULL);
+        status = VR_OPENCL(device, clEnqueueReadBuffer, device->service, buffer, 0, 0, 1,
+                           device->target->bytes, 0, NULL, NULL);
     }
     if (status == VRAM_OK) {
         status = VR_OPENCL(device, clFlush, device->service);
