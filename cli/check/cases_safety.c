@@ -5,6 +5,8 @@
  */
 #include "case.h"
 
+#include <time.h>
+
 enum { BYTES = 3000 };
 
 static bool begin(struct check *check, uint32_t flags, struct check_device **device,
@@ -89,6 +91,21 @@ static bool red_zones(struct check *check) {
     return true;
 }
 
+static bool waits(struct check *check, vram_queue *queue) {
+    CHECK_WAIT(check, queue);
+    return true;
+}
+
+/* Work on memory that was freed is nobody's to wait for but ours: it is over before the case is, also when
+   a wait has failed. */
+static bool when_over(vram_queue *queue, bool good) {
+    const struct timespec moment = {.tv_nsec = 20000};
+    for (int i = 0; i < 100000 && vram_queue_poll(queue) == VRAM_ERR_NOT_READY; i++) {
+        nanosleep(&moment, NULL);
+    }
+    return good;
+}
+
 static bool poison(struct check *check) {
     struct check_device *device;
     vram_queue *queue;
@@ -99,11 +116,11 @@ static bool poison(struct check *check) {
     CHECK_OK(check, vram_alloc(pool, BYTES, queue, &addr));
     CHECK_TRY(holds(check, queue, addr, 0xCD));
     CHECK_OK(check, vram_free(pool, addr, queue));
-    CHECK_TRY(holds(check, queue, addr, 0xDD));
+    CHECK_TRY(when_over(queue, holds(check, queue, addr, 0xDD)));
     CHECK_TRY(check_stats(check, pool, &stats));
     CHECK_THAT(check, stats.quarantine_bytes >= BYTES);
     CHECK_OK(check, vram_queue_fill(queue, addr + 7, 0x11, 1, 1)); /* too late */
-    CHECK_WAIT(check, queue);
+    CHECK_TRY(when_over(queue, waits(check, queue)));
     CHECK_STATUS(check, vram_pool_trim(pool, 0), VRAM_ERR_CORRUPT);
     CHECK_TRY(check_stats(check, pool, &stats));
     CHECK_EQUAL(check, stats.damaged_blocks, 1);

@@ -381,6 +381,22 @@ static struct vr_block *let_out(struct vr_pool *pool, uint64_t most) {
     return block;
 }
 
+/* A block that was looked through goes back to everybody; where the look has failed its copy may still be
+   under way, and the block waits for our queue. */
+static void give_on(struct vr_pool *pool, struct vr_block *block, vram_status looked) {
+    struct vram_error error;
+    void *queue = NULL;
+    bool over = looked == VRAM_OK || looked == VRAM_ERR_CORRUPT;
+    vr_error_save(&error);
+    if (!over && vr_queue_enter(pool->guard.queue, "vram_free", &queue) == VRAM_OK) {
+        vr_pool_return_new(pool, queue, block);
+        vr_leave(queue);
+    } else {
+        vr_pool_return(pool, 0, &block, 1);
+    }
+    vr_error_restore(&error);
+}
+
 /* Lets blocks out until at most `most` bytes are left: the first damage that is found, or why it could not
    be looked for. */
 static vram_status empty(struct vr_pool *pool, uint64_t most) {
@@ -401,7 +417,7 @@ static vram_status empty(struct vr_pool *pool, uint64_t most) {
         } else {
             vr_error_restore(&error);
         }
-        vr_pool_return(pool, 0, &block, 1);
+        give_on(pool, block, status);
     }
 }
 
