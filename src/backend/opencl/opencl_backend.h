@@ -107,11 +107,11 @@ void vr_opencl_shrug(const char *operation, vr_cl_int code);
 
 /* One allocation; type-stable, since it is found by its address without a lock. */
 struct vr_opencl_memory {
-    void *free_link; /* vr_stable's */
-    struct vr_opencl_device *device;
-    struct vr_cl_memory *buffer; /* the object; NULL for pointers */
+    void *free_link;                           /* vr_stable's */
+    _Atomic(struct vr_opencl_device *) device; /* atomic is what is read without a lock */
+    _Atomic(struct vr_cl_memory *) buffer;     /* the object; NULL for pointers */
     void *raw;            /* what the driver gave, at or below the address; NULL for windows */
-    uint64_t bytes;       /* usable, from its address on */
+    vr_atomic_u64 bytes;  /* usable, from its address on */
     struct vr_list views; /* sub-buffers made of it; this and the next two are opencl_view.c's */
     uint64_t view_count;
     uint64_t sweep_at; /* how many there are when those of old blocks are looked for */

@@ -44,10 +44,10 @@ static struct vr_opencl_memory *record_take(struct vr_opencl_device *device, uin
                                             const char *operation) {
     struct vr_opencl_memory *record = vr_stable_take(&records, operation);
     if (record) {
-        record->device = device;
-        record->buffer = NULL;
+        vr_store(&record->device, device, VR_RELEASE);
+        vr_store(&record->buffer, NULL, VR_RELEASE);
+        vr_store(&record->bytes, bytes, VR_RELEASE);
         record->raw = NULL;
-        record->bytes = bytes;
         record->view_count = 0;
         record->sweep_at = 64;
         vr_list_init(&record->views);
@@ -128,14 +128,16 @@ static vram_status buffer_alloc(struct vr_opencl_device *device, uint64_t bytes,
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = buffer_new(device, VR_CL_MEM_READ_WRITE, bytes, &record->buffer);
+    struct vr_cl_memory *buffer;
+    vram_status status = buffer_new(device, VR_CL_MEM_READ_WRITE, bytes, &buffer);
     if (status == VRAM_OK) {
-        status = touch(device, record->buffer);
+        vr_store(&record->buffer, buffer, VR_RELEASE);
+        status = touch(device, buffer);
         if (status == VRAM_OK) {
             status = vr_window_open(bytes, granule, record, "clCreateBuffer", addr);
         }
         if (status != VRAM_OK) {
-            buffer_end(device, record->buffer);
+            buffer_end(device, buffer);
         }
     }
     if (status != VRAM_OK) {
@@ -227,31 +229,40 @@ static vram_status of_host(vram_status status) {
 static vram_status mapped_alloc(struct vr_opencl_device *device, uint64_t bytes,
                                 struct vr_opencl_memory *record) {
     vr_cl_int code = VR_CL_SUCCESS;
+    struct vr_cl_memory *buffer;
     vram_status status =
-        buffer_new(device, VR_CL_MEM_READ_WRITE | VR_CL_MEM_ALLOC_HOST_PTR, bytes, &record->buffer);
+        buffer_new(device, VR_CL_MEM_READ_WRITE | VR_CL_MEM_ALLOC_HOST_PTR, bytes, &buffer);
     if (status != VRAM_OK) {
         return of_host(status);
     }
+    vr_store(&record->buffer, buffer, VR_RELEASE);
     vr_mutex_lock(&device->memory);
-    record->raw = device->api->clEnqueueMapBuffer(device->service, record->buffer, 1,
+    record->raw = device->api->clEnqueueMapBuffer(device->service, buffer, 1,
                                                   VR_CL_MAP_READ | VR_CL_MAP_WRITE, 0, bytes, 0,
                                                   NULL, NULL, &code);
     vr_mutex_unlock(&device->memory);
     status = of_host(usm_check("clEnqueueMapBuffer", code, record->raw));
     if (status != VRAM_OK) {
-        buffer_end(device, record->buffer);
+        buffer_end(device, buffer);
     }
     return status;
 }
 
 static vram_status mapped_free(struct vr_opencl_device *device, struct vr_opencl_memory *record) {
-    vram_status status = VR_OPENCL(device, clEnqueueUnmapMemObject, device->service, record->buffer,
+    struct vr_cl_memory *buffer = vr_load(&record->buffer, VR_RELAXED);
+    vr_cl_int flushed = VR_CL_SUCCESS;
+    vr_mutex_lock(&device->memory);
+    vram_status status = VR_OPENCL(device, clEnqueueUnmapMemObject, device->service, buffer,
                                    record->raw, 0, NULL, NULL);
+    if (status == VRAM_OK) {
+        flushed = device->api->clFlush(device->service);
+    }
+    vr_mutex_unlock(&device->memory);
     if (status != VRAM_OK) {
         return status;
     }
-    vr_opencl_shrug("clFlush", device->api->clFlush(device->service));
-    buffer_end(device, record->buffer); /* it goes when it is unmapped */
+    vr_opencl_shrug("clFlush", flushed);
+    buffer_end(device, buffer); /* it goes when it is unmapped */
     return VRAM_OK;
 }
 
@@ -329,7 +340,7 @@ static vram_status pointer_free(struct vr_device *device, const struct source *s
         return vr_error_set(VRAM_ERR_INVALID, "opencl", source->operation, 0,
                             "0x%llx is no memory of this device", (unsigned long long)addr);
     }
-    uint64_t bytes = record->bytes;
+    uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
     (void)vr_radix_remove(&pointers, addr, bytes, record); /* the driver may give it out again */
     if (!vr_load(&device->lost, VR_ACQUIRE)) {
         status = source->free(device->impl, record);
@@ -376,7 +387,8 @@ static vram_status buffer_free(struct vr_device *device, vram_addr addr, uint64_
     vr_opencl_views_end(record, lost);
     if (!lost) {
         vr_mutex_lock(&opencl->memory);
-        vram_status status = VR_OPENCL(opencl, clReleaseMemObject, record->buffer);
+        vram_status status =
+            VR_OPENCL(opencl, clReleaseMemObject, vr_load(&record->buffer, VR_RELAXED));
         vr_mutex_unlock(&opencl->memory);
         if (status != VRAM_OK) {
             return status;
@@ -398,17 +410,19 @@ vram_status vr_opencl_free(struct vr_device *device, vram_addr addr, uint64_t by
     return status;
 }
 
+/* Between two looks, so that what was read belongs together: the record may be another buffer's meanwhile. */
 static vram_status native(struct vr_device *device, vram_addr addr, uint64_t bytes,
                           struct vr_native *found) {
-    uint64_t offset;
+    uint64_t offset = 0, again = 0;
     struct vr_opencl_memory *record = vr_opencl_buffer_at(addr, &offset);
-    struct vr_cl_memory *handle;
-    if (!record || record->device != device->impl) {
+    bool ours = record && vr_load(&record->device, VR_ACQUIRE) == device->impl;
+    struct vr_cl_memory *handle = ours ? vr_load(&record->buffer, VR_ACQUIRE) : NULL;
+    uint64_t all = ours ? vr_load(&record->bytes, VR_ACQUIRE) : 0;
+    if (!handle || vr_opencl_buffer_at(addr, &again) != record || again != offset) {
         return vr_error_set(VRAM_ERR_INVALID, "opencl", "native", 0,
                             "no buffer of this device is at 0x%llx", (unsigned long long)addr);
     }
-    bool part = bytes && bytes != record->bytes;
-    handle = record->buffer;
+    bool part = bytes && bytes != all;
     if (part) {
         vram_status status = vr_opencl_view(record, addr, offset, bytes, &handle);
         if (status != VRAM_OK) {
@@ -416,7 +430,7 @@ static vram_status native(struct vr_device *device, vram_addr addr, uint64_t byt
         }
     }
     *found = (struct vr_native){
-        .handle = handle, .offset = part ? 0 : offset, .bytes = part ? bytes : record->bytes};
+        .handle = handle, .offset = part ? 0 : offset, .bytes = part ? bytes : all};
     return VRAM_OK;
 }
 

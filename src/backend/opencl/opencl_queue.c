@@ -86,22 +86,22 @@ static bool is_buffer(const struct vr_queue *queue, vram_addr addr,
         return false;
     }
     *memory = vr_opencl_buffer_at(addr, offset);
-    return *memory && (*memory)->device == opencl;
+    return *memory && vr_load(&(*memory)->device, VR_ACQUIRE) == opencl;
 }
 
 static vram_status write_buffer(struct vr_queue *queue, const struct vr_opencl_memory *memory,
                                 uint64_t offset, const void *from, uint64_t bytes) {
     const struct vr_opencl_queue *impl = queue->impl;
     vr_cl_int code = opencl_of(queue)->api->clEnqueueWriteBuffer(
-        impl->queue, memory->buffer, 0, offset, bytes, from, 0, NULL, NULL);
+        impl->queue, vr_load(&memory->buffer, VR_RELAXED), 0, offset, bytes, from, 0, NULL, NULL);
     return vr_opencl_submit_end(queue, "clEnqueueWriteBuffer", code);
 }
 
 static vram_status read_buffer(struct vr_queue *queue, const struct vr_opencl_memory *memory,
                                uint64_t offset, void *to, uint64_t bytes) {
     const struct vr_opencl_queue *impl = queue->impl;
-    vr_cl_int code = opencl_of(queue)->api->clEnqueueReadBuffer(impl->queue, memory->buffer, 0,
-                                                                offset, bytes, to, 0, NULL, NULL);
+    vr_cl_int code = opencl_of(queue)->api->clEnqueueReadBuffer(
+        impl->queue, vr_load(&memory->buffer, VR_RELAXED), 0, offset, bytes, to, 0, NULL, NULL);
     return vr_opencl_submit_end(queue, "clEnqueueReadBuffer", code);
 }
 
@@ -207,10 +207,10 @@ static vram_status queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pat
     if (!is_buffer(queue, to, &memory, &offset)) {
         return fill_pointer(queue, to, unit, pattern_bytes, bytes);
     }
-    return vr_opencl_submit_end(
-        queue, "clEnqueueFillBuffer",
-        opencl_of(queue)->api->clEnqueueFillBuffer(impl->queue, memory->buffer, unit, pattern_bytes,
-                                                   offset, bytes, 0, NULL, NULL));
+    return vr_opencl_submit_end(queue, "clEnqueueFillBuffer",
+                                opencl_of(queue)->api->clEnqueueFillBuffer(
+                                    impl->queue, vr_load(&memory->buffer, VR_RELAXED), unit,
+                                    pattern_bytes, offset, bytes, 0, NULL, NULL));
 }
 
 /* A hint: drivers without the call, and memory that is not shared virtual memory, go without. */

@@ -174,8 +174,9 @@ static void release(const struct vr_opencl_memory *memory, struct vr_list *gone,
         struct view *view = VR_CONTAINER(link, struct view, link);
         vr_link_remove(link);
         if (!lost) {
-            vr_opencl_shrug("clReleaseMemObject", memory->device->api->clReleaseMemObject(
-                                                      vr_load(&view->handle, VR_RELAXED)));
+            vr_opencl_shrug("clReleaseMemObject",
+                            vr_load(&memory->device, VR_RELAXED)
+                                ->api->clReleaseMemObject(vr_load(&view->handle, VR_RELAXED)));
         }
         vr_stable_give(&view_memory, view);
     }
@@ -239,7 +240,7 @@ static vram_status sub_buffer(const struct vr_opencl_memory *memory, uint64_t of
                               uint64_t bytes, struct vr_cl_memory **handle) {
     const struct vr_cl_region region = {offset, bytes};
     vr_cl_int code = VR_CL_SUCCESS;
-    uint64_t align = memory->device->unit->view_align;
+    uint64_t align = vr_load(&memory->device, VR_RELAXED)->unit->view_align;
     if (offset % align) {
         return vr_error_set(
             VRAM_ERR_UNSUPPORTED, "opencl", "clCreateSubBuffer", VR_CL_MISALIGNED_SUB_BUFFER_OFFSET,
@@ -247,8 +248,10 @@ static vram_status sub_buffer(const struct vr_opencl_memory *memory, uint64_t of
             "with that alignment",
             (unsigned long long)align);
     }
-    struct vr_cl_memory *made = memory->device->api->clCreateSubBuffer(
-        memory->buffer, VR_CL_MEM_READ_WRITE, VR_CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    struct vr_cl_memory *made =
+        vr_load(&memory->device, VR_RELAXED)
+            ->api->clCreateSubBuffer(vr_load(&memory->buffer, VR_RELAXED), VR_CL_MEM_READ_WRITE,
+                                     VR_CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
     vram_status status = vr_opencl_check("clCreateSubBuffer", code);
     if (status == VRAM_OK && !made) {
         status = vr_opencl_lied("clCreateSubBuffer", 0);
@@ -302,7 +305,8 @@ vram_status vr_opencl_view(struct vr_opencl_memory *memory, vram_addr addr, uint
     }
     view = view_new(addr, bytes, made);
     if (!view) {
-        vr_opencl_shrug("clReleaseMemObject", memory->device->api->clReleaseMemObject(made));
+        vr_opencl_shrug("clReleaseMemObject",
+                        vr_load(&memory->device, VR_RELAXED)->api->clReleaseMemObject(made));
         return VRAM_ERR_HOST_MEMORY;
     }
     vr_list_init(&gone);
