@@ -20,9 +20,9 @@ run: ## build the command, show what is there and take a short tour on the best 
 	@echo
 	@build/vram tour
 
-test: ## all tests: release, debug, ASan + UBSan and TSan builds (minutes)
+test: ## all tests: as users build it, and checking itself under ASan + UBSan and TSan (minutes)
 	@tools/setup.sh test
-	@tools/run-tests release dev asan tsan
+	@tools/run-tests release asan tsan
 
 test-long: ## the same, longer: every fault, more seeds, fuzzing, and a fresh Debian in a folder (needs root)
 	@tools/setup.sh test

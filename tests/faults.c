@@ -71,6 +71,7 @@ struct plan {
     const char *backend, *sim, *filter, *source, *mode;
     uint64_t nth; /* only this one; 0: all */
     bool json, full;
+    bool sparse; /* not every n: 1 to 16, then an eighth further each time */
 };
 
 struct totals {
@@ -309,7 +310,9 @@ static bool wanted(const char *asked, const char *name) {
 /* n = 1, 2, 3 ... until the fault does not strike any more. */
 static void run_numbers(struct run *run, struct totals *totals) {
     uint64_t only = run->plan->nth;
-    for (run->nth = only ? only : 1; run_once(run, totals) && !only; run->nth++) {
+    run->nth = only ? only : 1;
+    while (run_once(run, totals) && !only) {
+        run->nth += run->plan->sparse && run->nth >= 16 ? run->nth / 8 : 1;
     }
 }
 
@@ -381,7 +384,7 @@ static void report(const struct plan *plan, const struct totals *totals) {
 
 static int usage(void) {
     fprintf(stderr, "usage: faults [--backend B] [--sim TEXT] [--filter TEXT] [--source "
-                    "memory|system|driver] [--mode M] [--nth N] [--full] [--json]\n");
+                    "memory|system|driver] [--mode M] [--nth N] [--full | --sparse] [--json]\n");
     return 2;
 }
 
@@ -394,10 +397,16 @@ static bool parse(int count, char **words, struct plan *plan) {
                  {"--filter", &plan->filter},
                  {"--source", &plan->source},
                  {"--mode", &plan->mode}};
+    const struct {
+        const char *flag;
+        bool *place;
+    } switches[] = {{"--json", &plan->json}, {"--full", &plan->full}, {"--sparse", &plan->sparse}};
     for (int i = 1; i < count; i++) {
-        bool known = strcmp(words[i], "--json") == 0 || strcmp(words[i], "--full") == 0;
-        plan->json = plan->json || strcmp(words[i], "--json") == 0;
-        plan->full = plan->full || strcmp(words[i], "--full") == 0;
+        bool known = false;
+        for (size_t s = 0; s < sizeof switches / sizeof switches[0] && !known; s++) {
+            known = strcmp(words[i], switches[s].flag) == 0;
+            *switches[s].place = *switches[s].place || known;
+        }
         if (!known && i + 1 == count) {
             return false;
         }
