@@ -140,6 +140,21 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
     return true;
 }
 
+static bool as_buffer(struct check *check, void *bad, vram_status want) {
+    vram_buffer *buffer = bad;
+    vram_buffer_info info = {.size = sizeof info};
+    vram_addr addr = CHECK_CANARY;
+
+    REFUSES(vram_buffer_info_get(buffer, &info));
+    REFUSES(vram_buffer_addr(buffer, &addr));
+    REFUSES(vram_buffer_use(buffer, NULL));
+    if (buffer != NULL) { /* destroying NULL is allowed */
+        REFUSES(vram_buffer_destroy(buffer));
+    }
+    CHECK_EQUAL(check, addr, CHECK_CANARY);
+    return true;
+}
+
 static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_pool *pool = bad;
     vram_addr addr = CHECK_CANARY;
@@ -152,6 +167,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_fragmentation fragmentation = {.size = sizeof fragmentation};
     uint64_t bytes;
     vram_oom_report report = {.size = sizeof report};
+    vram_buffer *buffer;
 
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
@@ -177,6 +193,8 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_clear(pool, &bytes));
     REFUSES(vram_pool_maintain(pool, 0, &bytes));
     REFUSES(vram_pool_fragmentation_get(pool, &fragmentation));
+    REFUSES(vram_buffer_create(pool, 1, NULL, NULL, &buffer));
+    REFUSES(vram_buffer_create_elements(pool, 1, VRAM_PRECISION_FP32, NULL, NULL, &buffer));
     if (pool != NULL) {
         REFUSES(vram_oom_report_get(pool, &report));
         REFUSES(vram_pool_destroy(pool));
@@ -209,6 +227,7 @@ static void destroy_as_all(void *bad) {
     vram_queue_destroy(bad);
     vram_kernel_destroy(bad);
     (void)vram_pool_destroy(bad);
+    (void)vram_buffer_destroy(bad);
 }
 
 static bool as_all(struct check *check, void *bad, vram_status want) {
@@ -218,6 +237,7 @@ static bool as_all(struct check *check, void *bad, vram_status want) {
     CHECK_TRY(as_physical(check, bad, want));
     CHECK_TRY(as_pool(check, bad, want));
     CHECK_TRY(as_watch(check, bad, want));
+    CHECK_TRY(as_buffer(check, bad, want));
     destroy_as_all(bad);
     return true;
 }
@@ -232,6 +252,7 @@ static bool null(struct check *check) {
 /* From the leaves to the root, so that every kind is seen dead under a living parent as well. */
 static bool stale(struct check *check) {
     vram_context *context;
+    vram_buffer *buffer;
     struct check_device *device;
     struct check_stock stock;
     vram_queue *queue;
@@ -241,6 +262,9 @@ static bool stale(struct check *check) {
     CHECK_OPEN_OF(check, context, check->target->device, &device);
     CHECK_QUEUE(check, device, &queue);
     CHECK_STOCK(check, device, NULL, &stock);
+    CHECK_OK(check, vram_buffer_create(stock.pool, 100, queue, NULL, &buffer));
+    CHECK_OK(check, vram_buffer_destroy(buffer));
+    CHECK_TRY(as_buffer(check, buffer, VRAM_ERR_STALE));
     CHECK_OK(check, vram_pool_destroy(stock.pool));
     CHECK_TRY(as_pool(check, stock.pool, VRAM_ERR_STALE));
     if ((device->info.caps & VRAM_CAP_VMM) != 0) {
@@ -265,6 +289,7 @@ static bool stale(struct check *check) {
 /* The children of a destroyed parent, of every kind, without destroying them first. */
 static bool orphans(struct check *check) {
     vram_context *context;
+    vram_buffer *buffer;
     struct check_device *device;
     struct check_stock stock;
     vram_queue *queue;
@@ -276,6 +301,7 @@ static bool orphans(struct check *check) {
     CHECK_QUEUE(check, device, &queue);
     CHECK_STOCK(check, device, NULL, &stock);
     CHECK_TAKE(check, &stock, 5000, queue, &addr);
+    CHECK_OK(check, vram_buffer_create(stock.pool, 100, queue, NULL, &buffer));
     if ((device->info.caps & VRAM_CAP_VMM) != 0) {
         CHECK_PHYSICAL(check, device, 1, &physical);
     }
@@ -285,6 +311,7 @@ static bool orphans(struct check *check) {
     CHECK_TRY(as_device(check, orphan, VRAM_ERR_STALE));
     CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
     CHECK_TRY(as_pool(check, stock.pool, VRAM_ERR_STALE));
+    CHECK_TRY(as_buffer(check, buffer, VRAM_ERR_STALE));
     CHECK_STATUS(check, vram_free(stock.pool, addr, queue), VRAM_ERR_STALE);
     CHECK_STATUS(check, vram_pin(addr), VRAM_ERR_INVALID);
     if (physical != NULL) {
@@ -334,6 +361,8 @@ static bool wrong_kind(struct check *check) {
     CHECK_TRY(as_pool(check, device->device, VRAM_OK));
     CHECK_TRY(as_device(check, stock.pool, VRAM_OK));
     CHECK_TRY(as_queue(check, stock.pool, VRAM_OK));
+    CHECK_TRY(as_buffer(check, stock.pool, VRAM_OK));
+    CHECK_TRY(as_buffer(check, queue, VRAM_OK));
     CHECK_REFUSED(check, vram_free(stock.pool, addr, (vram_queue *)(void *)stock.pool));
     vram_queue_destroy((vram_queue *)(void *)stock.pool);
     vram_kernel_destroy((vram_kernel *)(void *)queue);

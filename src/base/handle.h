@@ -41,6 +41,7 @@ enum vr_kind {
     VR_KIND_POOL = 6,
     VR_KIND_WATCH = 7,
     VR_KIND_MONITOR = 8,
+    VR_KIND_BUFFER = 9,
     VR_KIND_COUNT
 };
 

@@ -10,6 +10,7 @@
  *  (3) A device that closes with unfinished work keeps its pools for good, like all it has:
  *      device/closing.c (4).
  *  (4) The owner's reference is dropped once, by whoever takes `owned` down.
+ *  (5) Children of the tier above end with the handle, before memory does.
  */
 #include "core/limit.h"
 
@@ -87,6 +88,54 @@ static bool is_busy(struct vr_pool *pool) {
     return vr_lane_behind(&pool->lanes, 0) || pool->owed;
 }
 
+/* ------------------------------------------------------------------ children */
+
+vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child,
+                              const char *operation) {
+    vr_mutex_lock(&pool->lock);
+    bool ended = pool->childless;
+    if (!ended) {
+        vr_list_append(&pool->children, &child->link);
+    }
+    vr_mutex_unlock(&pool->lock);
+    return ended ? vr_fail(VRAM_ERR_STALE, operation, "the pool was destroyed") : VRAM_OK;
+}
+
+/* A pool without a reference has told all its children before, and has none any more. */
+void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_child *child) {
+    if (vr_handle_try_ref(handle)) {
+        vr_mutex_lock(&pool->lock);
+        vr_link_remove(&child->link);
+        vr_mutex_unlock(&pool->lock);
+        vr_handle_unpin(handle);
+    }
+}
+
+/* The next child, off the list and with a reference; one that is ending by itself is passed over. NULL:
+   there are no more, and none comes. */
+static struct vr_pool_child *next_child(struct vr_pool *pool) {
+    struct vr_pool_child *child = NULL;
+    struct vr_link *link;
+    vr_mutex_lock(&pool->lock);
+    pool->childless = true;
+    while (!child && (link = vr_list_first(&pool->children))) {
+        vr_link_remove(link);
+        child = VR_CONTAINER(link, struct vr_pool_child, link);
+        child = vr_handle_try_ref(child->handle) ? child : NULL;
+    }
+    vr_mutex_unlock(&pool->lock);
+    return child;
+}
+
+static void end_children(struct vr_pool *pool) {
+    struct vr_pool_child *child;
+    while ((child = next_child(pool))) {
+        uint64_t handle = child->handle;
+        child->pool_ended(child);
+        vr_handle_unpin(handle);
+    }
+}
+
 /* ------------------------------------------------------------------- keeping */
 
 /* Drops the owner's reference or, for good, forgets it; keeps (4). */
@@ -133,6 +182,7 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     (void)vr_handle_retire(pool->object.handle);
+    end_children(pool);
     vr_watches_end(pool, vr_deadline_in(pool->device->context->wait_ns));
     vr_pool_drop_caches(pool, 0);
     disown(pool, !finished);
@@ -153,6 +203,7 @@ void vr_pool_end_init(struct vr_pool *pool) {
     pool->watcher.queue_ended = queue_ended;
     pool->watcher.closing = device_closing;
     pool->watcher.covers = covers;
+    vr_list_init(&pool->children);
     vr_store(&pool->owned, true, VR_RELAXED);
 }
 
@@ -189,6 +240,7 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     }
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
     vr_error_save(&error);
+    end_children(pool);
     vr_guard_end(pool);
     vr_watches_end(pool, deadline);
     vr_pool_drop_caches(pool, 0);

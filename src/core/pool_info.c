@@ -112,8 +112,7 @@ vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
 /* Notes on a live block that `queue` uses it until the point just marked, or, with value 0, until its next
    one, whoever will mark that. */
 static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue, vram_addr addr,
-                            vram_point point) {
-    static const char operation[] = "vram_use";
+                            vram_point point, const char *operation) {
     struct vr_uses *use = vr_mem_alloc(1, sizeof *use, operation);
     if (!use) {
         return VRAM_ERR_HOST_MEMORY;
@@ -167,10 +166,9 @@ static vram_status mark_use(struct vr_pool *pool, vram_queue *queue, vram_point 
     return VRAM_OK;
 }
 
-vram_status vram_use(vram_addr addr, vram_queue *handle) {
-    static const char operation[] = "vram_use";
+vram_status vr_pool_use(vram_addr addr, vram_queue *handle, const char *operation,
+                        vram_point *point) {
     void *queue;
-    vram_point point;
     vram_status status = vr_queue_enter(handle, operation, &queue);
     if (status != VRAM_OK) {
         return status;
@@ -178,14 +176,19 @@ vram_status vram_use(vram_addr addr, vram_queue *handle) {
     struct vr_pool *pool;
     status = enter_pool_of(addr, operation, &pool);
     if (status == VRAM_OK) {
-        status = mark_use(pool, handle, &point);
+        status = mark_use(pool, handle, point);
         if (status == VRAM_OK) {
-            status = note_use(pool, queue, addr, point);
+            status = note_use(pool, queue, addr, *point, operation);
         }
         vr_leave(pool);
     }
     vr_leave(queue);
     return status;
+}
+
+vram_status vram_use(vram_addr addr, vram_queue *queue) {
+    vram_point point;
+    return vr_pool_use(addr, queue, "vram_use", &point);
 }
 
 /* Adds to the pins of a live block, or of one that was freed while pinned. */

@@ -124,6 +124,17 @@ struct vr_ladder {
     uint64_t wait_ns;                /* longest wait for other threads */
 };
 
+/*
+ * What the tier above hangs on a pool (a buffer): an object behind a handle itself. When the pool ends,
+ * before any of its memory goes, it is taken off the list and told, with no lock held and a reference to it
+ * taken; then it must end. It takes itself off the list before its own memory goes; pool_end.c.
+ */
+struct vr_pool_child {
+    struct vr_link link; /* in pool->children */
+    uint64_t handle;     /* of the object it is part of */
+    void (*pool_ended)(struct vr_pool_child *child);
+};
+
 struct vr_pool {
     struct vr_object object;
     struct vr_watcher watcher;
@@ -167,6 +178,8 @@ struct vr_pool {
     uint64_t owed;             /* of `deferred`, those without a lane */
     struct vr_sleep sleep;
     struct vr_guard guard;
+    struct vr_list children;    /* vr_pool_child.link */
+    bool childless;             /* it has ended, and takes no more of them */
     vr_atomic_u64 requested_up; /* of requested_now, what device and context were told last */
     struct vr_peak_stack peaks;
 };
@@ -323,6 +336,16 @@ void vr_pool_flush(struct vr_pool *pool);
 /* At the end of a pool: frees kept contents. What is asleep and not gone is released with all else;
    sleep.c. */
 void vr_pool_forget_sleep(struct vr_pool *pool);
+
+/* Hangs a child on a pool that the caller has entered; VRAM_ERR_STALE: it ends at this moment. And takes it off,
+   if it is there, by the pool's number: the pool may be gone; pool_end.c. */
+vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child,
+                              const char *operation);
+void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_child *child);
+
+/* vram_use, which tells the point that was noted too; its value is 0 on a queue that is captured; pool_info.c. */
+vram_status vr_pool_use(vram_addr addr, vram_queue *queue, const char *operation,
+                        vram_point *point);
 
 /* What a pool that is being made needs for its end; pool_end.c. */
 void vr_pool_end_init(struct vr_pool *pool);

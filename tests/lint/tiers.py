@@ -30,6 +30,7 @@ TIERS = [
     ("src/track/", (PUBLIC, BASE, "src/track/")),
     ("src/device/", (PUBLIC, BASE, "src/track/", "src/device/") + CONTRACT),
     ("src/core/", (PUBLIC, BASE, "src/track/", "src/device/", "src/core/")),
+    ("src/mem/", (PUBLIC, BASE, "src/track/", "src/device/", "src/core/", "src/mem/")),
     ("cli/", (PUBLIC, "cli/")),
     ("examples/", (PUBLIC, "examples/")),
     ("bench/", (PUBLIC, "bench/")),
@@ -121,6 +122,8 @@ VIOLATIONS = [
     ("not below", {"src/device/queue.c": '#include "core/pool.h"\n',
                    "src/core/pool.h": "int x;\n"}),
     ("not below", {"src/core/pool.c": '#include "backend/backend.h"\n'}),
+    ("not below", {"src/core/pool.c": '#include "mem/buffer.h"\n',
+                   "src/mem/buffer.h": "int x;\n"}),
     ("no tier", {"src/elsewhere/pool.c": "int x;\n"}),
 ]
 

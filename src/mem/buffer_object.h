@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffer_object.h: what stands behind a vram_buffer, and the steps that every change of one is made of.
+ *
+ *   vr_pool
+ *     +- vr_pool_child        the buffer as its pool knows it: told when the pool ends
+ *          +- vr_buffer       pins nothing: memory is the pool's, and ends with it
+ *               +- memory     one block of the pool, or memory that was wrapped
+ *
+ *  (1) `lock` guards everything that may change. No call into pool, queue or driver is made under it.
+ *  (2) Who wants to change where the buffer lies claims it; who needs it to stay shares it. One excludes
+ *      the other: VRAM_ERR_BUSY. So between claim and unclaim only the claimer changes `memory`.
+ *  (3) A change takes the new memory first, submits the copy, installs it, and gives the old memory back on
+ *      the queue of the copy. Whatever fails before the installation leaves the buffer as it was.
+ *  (4) `uses` holds the last point of each queue besides home that uses the memory. The pool knows of them
+ *      too (vram_use): they are kept here so that a move can be ordered behind them.
+ *  (5) A destroyed buffer gives its memory back at once unless somebody shares or claims it at that moment:
+ *      then the destructor does, when the last of them has left.
+ *  (6) A pool that ends takes the memory of its buffers with it: `orphan` says so, and nothing is freed.
+ */
+#ifndef VR_BUFFER_OBJECT_H
+#define VR_BUFFER_OBJECT_H
+
+#include "core/pool_object.h"
+#include "vram/buffer.h"
+
+/* Where contents lie. */
+struct vr_buffer_memory {
+    vram_addr addr;        /* 0: there is none */
+    vram_memory_kind kind; /* of what it is */
+};
+
+struct vr_buffer {
+    struct vr_object object;
+    struct vr_pool_child child;
+    struct vr_pool *pool;          /* not pinned: valid for who has entered it */
+    uint64_t pool_handle;          /* its number, which stays good */
+    uint64_t id;                   /* rising over the process */
+    enum vram_buffer_kind kind;    /* as asked for */
+    enum vram_precision precision; /* what elements are */
+    uint32_t flags;                /* of vram_buffer_options */
+    const char *tag;               /* the ledger's; NULL: none */
+    uint64_t created_ns;           /* vr_clock_now */
+    char name[VRAM_BUFFER_NAME_MAX];
+
+    struct vr_mutex lock; /* guards the rest */
+    struct vr_buffer_memory memory;
+    uint64_t capacity_bytes, used_bytes;
+    vram_queue *home;        /* NULL: none */
+    uint64_t accessed_ns;    /* vr_clock_now of the last call that used it */
+    uint64_t resizes;        /* times that the capacity changed */
+    struct vram_point *uses; /* keeps (4); vr_mem's */
+    uint32_t use_count, use_room;
+    uint32_t sharers;  /* calls inside that need the memory to stay */
+    bool claimed;      /* a call inside changes it */
+    bool captured_use; /* a queue in a capture uses it: nobody knows until when */
+    bool orphan;       /* its pool has ended */
+};
+
+/* ------------------------------------------------------------ entering, leaving */
+
+/* Enters the buffer and its pool; STALE when either has ended. On VRAM_OK a vr_buffer_leave is owed. */
+vram_status vr_buffer_enter(vram_buffer *handle, const char *operation, struct vr_buffer **buffer);
+void vr_buffer_leave(struct vr_buffer *buffer);
+
+/* Keeps the memory where it is, or makes the caller the only one who may change it: (2). */
+vram_status vr_buffer_share(struct vr_buffer *buffer, const char *operation);
+void vr_buffer_unshare(struct vr_buffer *buffer);
+vram_status vr_buffer_claim(struct vr_buffer *buffer, const char *operation);
+void vr_buffer_unclaim(struct vr_buffer *buffer);
+
+/* Notes that somebody looked. */
+void vr_buffer_touch(struct vr_buffer *buffer);
+
+/* --------------------------------------------------------------------- making */
+
+/* Refuses options, as vr_options_take gave them, that make no sense for `bytes`. */
+vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes,
+                                    const char *operation);
+
+/* ------------------------------------------------------- memory; buffer_memory.c */
+
+/* `bytes` of memory from the buffer's pool, ready for `queue`, as a buffer of its kind begins. */
+vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                           struct vr_buffer_memory *memory);
+/* Gives memory back in the time of `queue`; nothing for none. VRAM_ERR_CORRUPT when the pool found damage.
+   A queue that has ended meanwhile does no harm. */
+vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
+                           vram_queue *queue);
+/* Has later work of `queue` wait for all work that uses the claimed buffer: that of its home, and (4). */
+vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const char *operation);
+/* Submits the copy of the first `bytes` from one memory of the buffer to another. */
+vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
+                           const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
+                           uint64_t bytes);
+/* The claimed buffer lies in `memory` from now on, at home on `queue`, and nobody else uses it there. */
+void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
+                       vram_queue *queue);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * precision.c: element types, and how many bytes so many of them are.
+ */
+#include "base/error.h"
+#include "base/size.h"
+#include "vram/buffer.h"
+
+static const struct {
+    const char *name;
+    uint32_t bytes;
+} precisions[] = {
+    [VRAM_PRECISION_BYTES] = {"bytes", 1}, [VRAM_PRECISION_FP32] = {"fp32", 4},
+    [VRAM_PRECISION_FP16] = {"fp16", 2},   [VRAM_PRECISION_BF16] = {"bf16", 2},
+    [VRAM_PRECISION_INT8] = {"int8", 1},
+};
+
+enum { PRECISION_COUNT = sizeof precisions / sizeof precisions[0] };
+
+uint32_t vram_precision_bytes(vram_precision precision) {
+    return (unsigned)precision < PRECISION_COUNT ? precisions[precision].bytes : 0;
+}
+
+const char *vram_precision_name(vram_precision precision) {
+    return (unsigned)precision < PRECISION_COUNT ? precisions[precision].name : "unknown";
+}
+
+vram_status vram_precision_size(vram_precision precision, uint64_t count, uint64_t *bytes) {
+    static const char operation[] = "vram_precision_size";
+    uint32_t each = vram_precision_bytes(precision);
+    if (!bytes) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the bytes is NULL");
+    }
+    if (!each) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no precision", (int)precision);
+    }
+    if (!vr_mul(count, each, bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements of %s do not fit into 64 bits",
+                       (unsigned long long)count, vram_precision_name(precision));
+    }
+    return VRAM_OK;
+}
