@@ -6,8 +6,8 @@
  * gives memory back or looks for it elsewhere, in the order of the option `ladder` or of
  * vram_pool_ladder_set; by default all of them, as listed here. A step that gave something back is followed by another attempt. Only exhaustion
  * climbs (vram_status_is_exhausted, host memory apart): every other error is returned as it is, and
- * nothing is tried twice for it. VRAM_ALLOC_CACHED_ONLY asks for no step, and a request that is larger than
- * the device or than the program's limit takes none but `fallback`.
+ * nothing is tried twice for it. VRAM_ALLOC_CACHED_ONLY asks for no step, a request that a tag's quota refuses
+ * takes none, and one that is larger than the device or than the program's limit none but `fallback`.
  *
  *   drain      what threads keep at hand goes back to the pool
  *   finished   memory that queues have finished with; see below
@@ -124,7 +124,8 @@ VRAM_API vram_status vram_oom_callback_remove(vram_device *device, uint64_t id);
     X(OTHERS, 5, "others", "other programs hold it")                                               \
     X(TOO_LARGE, 6, "too_large", "it is more than there can ever be")                              \
     X(REFUSED, 7, "refused", "the driver refused, although it says that enough is free")           \
-    X(HOST, 8, "host", "the library has no host memory for its own bookkeeping")
+    X(HOST, 8, "host", "the library has no host memory for its own bookkeeping")                   \
+    X(QUOTA, 9, "quota", "the quota of a tag was reached")
 
 typedef enum vram_oom_cause {
 #define VRAM_OOM_CAUSE_ENUM(NAME, value, name, text) VRAM_OOM_##NAME = (value),
@@ -156,10 +157,10 @@ typedef struct vram_oom_pool {
     uint64_t free_bytes;     /* of them, in no live block */
 } vram_oom_pool;
 
-/** Who holds memory of the device. */
+/** Who holds memory of the device. A tag counts all below it: what "a/b" has, "a" has too. */
 typedef struct vram_oom_holder {
     char tag[VRAM_OOM_NAME_MAX]; /* "" for blocks without one */
-    uint64_t bytes, blocks;      /* live */
+    uint64_t bytes, blocks;      /* live, after rounding */
 } vram_oom_holder;
 
 /** What one step of the ladder did. */
@@ -195,8 +196,14 @@ typedef struct vram_oom_report {
     vram_value total_bytes, free_bytes; /* of the device, as the driver says */
     uint64_t process_bytes;             /* of it, held through this context */
     vram_value others_bytes; /* the rest: other programs, other contexts, the driver itself */
-    vram_value limit_bytes;  /* most that the pool may hold; unknown: no limit applies */
+    vram_value
+        processes_bytes; /* of it, in other processes, as NVIDIA's management library says at most once a
+                                second; unknown where there is nobody to ask */
+    vram_value limit_bytes;             /* most that the pool may hold; unknown: no limit applies */
     char limit_name[VRAM_OOM_NAME_MAX]; /* which limit that is; "" when none applies */
+    char quota_tag
+        [VRAM_OOM_NAME_MAX]; /* whose quota refused the request; "" for every other cause */
+    uint64_t quota_bytes, quota_used_bytes; /* that quota, and what the tag had of it */
 
     uint64_t reserved_bytes;  /* of the pool: live + cached + free + pending + lost */
     uint64_t live_bytes;      /* in blocks of the program's, after rounding */
@@ -214,8 +221,10 @@ typedef struct vram_oom_report {
     uint32_t queue_count, pool_count, holder_count, step_count; /* entries of the lists */
     vram_oom_queue queues[VRAM_OOM_LIST_MAX];                   /* that pending_bytes wait for */
     vram_oom_pool pools[VRAM_OOM_LIST_MAX];                     /* the others, most unused first */
-    vram_oom_holder holders[VRAM_OOM_LIST_MAX]; /* in all pools of the device, the largest first */
-    vram_oom_step steps[VRAM_LADDER_ROOM];      /* in the order of the pool's ladder */
+    vram_oom_holder
+        holders[VRAM_OOM_LIST_MAX];        /* in all pools of the device, the largest first; a tag
+                                that has nothing but what one tag below it has is left out */
+    vram_oom_step steps[VRAM_LADDER_ROOM]; /* in the order of the pool's ladder */
 } vram_oom_report;
 
 /**
@@ -271,7 +280,8 @@ typedef vram_error_answer vram_error_fn(void *user, const vram_error_event *even
  *
  * What it answers counts for exhaustion only: any other error is returned whatever it says, and nothing that
  * it says has a device reset. RETRY is followed VRAM_ERROR_RETRIES_MAX times, FALL_BACK once: it takes the
- * kinds of memory that the pool allows or, when it allows none, any that can be had.
+ * kinds of memory that the pool allows or, when it allows none, any that can be had. A quota counts all
+ * memory, so FALL_BACK is no way past one.
  *
  * NULL: no handler. A call of the former one under way on another thread may still be inside it when this
  * returns. Counts go on from where they were.

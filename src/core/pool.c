@@ -396,11 +396,8 @@ static vram_status alloc_entered(struct vr_pool *pool, const struct vr_request *
 static vram_status alloc_tagged(struct vr_pool *pool, const struct vr_request *request,
                                 vram_addr *addr) {
     uint32_t crossed;
-    vram_status status = vr_tag_charge(request->tag, request->bytes, request->size, &crossed);
+    vram_status status = vr_quota_charge(pool, request, &crossed);
     if (status != VRAM_OK) {
-        vr_tally(&pool->tally.quota_refusals, 1);
-        vr_tally(&pool->tally.limit_refusals, 1);
-        vr_tally(&pool->tally.refusals, 1);
         return status;
     }
     status = alloc_entered(pool, request, addr);

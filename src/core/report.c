@@ -13,13 +13,9 @@
 #include "core/stats.h"
 #include "device/ops.h"
 
-#include <string.h>
+enum { THREADS = 32 }; /* whose last report is kept */
 
-enum {
-    THREADS = 32,               /* whose last report is kept */
-    BLOCKS_LOOKED_AT = 1 << 16, /* of each pool, for who holds the most */
-    TAGS = 64                   /* that are told apart */
-};
+#define PROCESSES_NS UINT64_C(1000000000) /* between two questions who else uses the device */
 
 /* ----------------------------------------------------------------- the device */
 
@@ -44,13 +40,33 @@ static void read_device(struct vram_oom_report *report, struct vr_device_object 
     }
 }
 
+/* What other processes hold. Who answers that is a library which is opened for the question, and takes
+   milliseconds: it is asked now and then. */
+static void read_processes(struct vram_oom_report *report, struct vr_device_object *device) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    uint64_t now = vr_device_now(device), due = vr_load(&ledger->processes_due_ns, VR_ACQUIRE);
+    vram_value bytes = {0};
+    if ((!due || now >= due) &&
+        vr_cas(&ledger->processes_due_ns, &due, now + PROCESSES_NS, VR_ACQ_REL)) {
+        if (vr_memory_others(&device->base, &bytes) != VRAM_OK) {
+            bytes = (vram_value){0};
+        }
+        vr_mutex_lock(&ledger->lock);
+        ledger->processes = bytes;
+        vr_mutex_unlock(&ledger->lock);
+    }
+    vr_mutex_lock(&ledger->lock);
+    report->processes_bytes = ledger->processes;
+    vr_mutex_unlock(&ledger->lock);
+}
+
 static void read_limit(struct vram_oom_report *report, const struct vr_pool *pool) {
     static const char *const names[] = {
         [VR_BOUND_NONE] = "",
         [VR_BOUND_POOL] = "hard_bytes of the pool",
         [VR_BOUND_DEVICE] = "device_limit",
         [VR_BOUND_FRACTION] = "memory_fraction",
-        [VR_BOUND_FREE] = "memory_min_free",
+        [VR_BOUND_FREE] = "min_free",
     };
     struct vr_budget budget = vr_budget_get(pool);
     report->limit_bytes.known = budget.bound != VR_BOUND_NONE;
@@ -171,74 +187,23 @@ static void add_pool(struct vram_oom_report *report, struct vr_pool *pool) {
     report->pools[at] = entry;
 }
 
-/* ---------------------------------------------------------------- who holds it */
-
-/* Tags as they are told apart: by their text. Static, behind the lock of the reports. */
-struct holders {
-    uint32_t count;
-    struct {
-        const char *tag; /* "": none */
-        uint64_t bytes, blocks;
-    } rows[TAGS];
-};
-
-static void add_holder(struct holders *holders, const char *tag, uint64_t bytes) {
-    uint32_t i = 0;
-    while (i < holders->count && strcmp(holders->rows[i].tag, tag) != 0) {
-        i++;
-    }
-    if (i == TAGS) {
-        return;
-    }
-    if (i == holders->count) {
-        holders->rows[holders->count++].tag = tag;
-        holders->rows[i].bytes = holders->rows[i].blocks = 0;
-    }
-    holders->rows[i].bytes += bytes;
-    holders->rows[i].blocks++;
-}
-
-/* The live blocks of a pool, or as many of them as may be looked at. */
-static void add_blocks(struct holders *holders, struct vr_pool *pool) {
-    uint64_t at = 0;
-    struct vr_block *block;
-    vr_mutex_lock(&pool->lock);
-    for (uint32_t i = 0; i < BLOCKS_LOOKED_AT && (block = vr_block_table_next(&pool->table, &at));
-         i++) {
-        if (vr_block_is_live(block)) {
-            const char *tag = vr_tag_name(vr_load(&block->tag, VR_RELAXED));
-            add_holder(holders, tag ? tag : "", vr_load(&block->bytes, VR_RELAXED));
-        }
-    }
-    vr_mutex_unlock(&pool->lock);
-}
-
-static void write_holders(struct vram_oom_report *report, struct holders *holders) {
-    while (report->holder_count < VRAM_OOM_LIST_MAX && holders->count) {
-        uint32_t most = 0;
-        for (uint32_t i = 1; i < holders->count; i++) {
-            most = holders->rows[i].bytes > holders->rows[most].bytes ? i : most;
-        }
-        struct vram_oom_holder *to = &report->holders[report->holder_count++];
-        to->bytes = holders->rows[most].bytes;
-        to->blocks = holders->rows[most].blocks;
-        vr_text_format(to->tag, sizeof to->tag, "%s", holders->rows[most].tag);
-        holders->rows[most] = holders->rows[--holders->count];
-    }
-}
-
-static void read_pools(struct vram_oom_report *report, struct vr_pool *own) {
-    struct holders holders = {.count = 0};
+/* All pools of the device, this one too, since tags count over all of them. */
+static void read_pools(struct vram_oom_report *report, struct vr_pool *own,
+                       const struct vr_request *charged) {
+    struct vr_live live = {.device = own->device, .charged = charged};
     struct vr_pool *pool;
     for (uint64_t last = 0; (pool = vr_pool_beside(own->device, last));) {
+        struct vram_pool_stats stats = {.size = sizeof stats};
         last = pool->object.handle;
         if (pool != own) {
             add_pool(report, pool);
         }
-        add_blocks(&holders, pool);
+        vr_stats_of_pool(pool, &stats);
+        live.bytes += stats.allocated_bytes;
+        live.blocks += stats.live_blocks;
         vr_leave(pool);
     }
-    write_holders(report, &holders);
+    vr_report_holders(report, &live);
 }
 
 /* ------------------------------------------------------------------- keeping it */
@@ -291,6 +256,12 @@ static void read_request(struct vram_oom_report *report, const struct vr_pool *p
     vr_text_format(report->tag, sizeof report->tag, "%s", request->tag ? request->tag->name : "");
 }
 
+static void read_quota(struct vram_oom_report *report, const struct vr_tag *full) {
+    vr_text_format(report->quota_tag, sizeof report->quota_tag, "%s", full->name);
+    report->quota_bytes = vr_load(&full->hard, VR_RELAXED);
+    report->quota_used_bytes = vr_load(&full->used, VR_RELAXED);
+}
+
 static void read_climb(struct vram_oom_report *report, const struct vr_climb *climb) {
     for (uint32_t i = 0; i < climb->ladder.count; i++) {
         uint8_t step = climb->ladder.steps[i];
@@ -300,22 +271,40 @@ static void read_climb(struct vram_oom_report *report, const struct vr_climb *cl
     }
 }
 
-void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vram_status status,
-                     const struct vr_climb *climb) {
+static void write_report(struct vr_pool *pool, const struct vr_request *request, vram_status status,
+                         const struct vr_climb *climb, struct vr_tag *full) {
     struct vram_oom_report report = {.size = sizeof report, .status = status};
     struct vram_error error;
     vr_error_save(&error);
     vr_text_copy(report.error, sizeof report.error, error.text);
     read_request(&report, pool, request);
     read_device(&report, pool->device);
+    if (climb) {
+        read_processes(&report, pool->device);
+    }
     read_limit(&report, pool);
     read_pool(&report, pool, request->bytes);
-    read_pools(&report, pool);
-    read_climb(&report, climb);
-    vr_report_judge(&report, pool);
+    read_pools(&report, pool, request->tag && !full ? request : NULL);
+    if (climb) {
+        read_climb(&report, climb);
+    }
+    if (full) {
+        read_quota(&report, full);
+    }
+    vr_report_judge(&report, pool, full);
     keep(&report, pool);
     vr_log(VRAM_LOG_INFO, "%s; %s", report.summary, report.advice);
     vr_error_restore(&error);
+}
+
+void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vram_status status,
+                     const struct vr_climb *climb) {
+    write_report(pool, request, status, climb, NULL);
+}
+
+void vr_report_write_quota(struct vr_pool *pool, const struct vr_request *request,
+                           vram_status status, struct vr_tag *full) {
+    write_report(pool, request, status, NULL, full);
 }
 
 vram_status vram_oom_report_get(vram_pool *handle, vram_oom_report *out) {

@@ -2,7 +2,7 @@
 /*
  * report_cause.c: why a request could not be served, and which knob would help; see report.h.
  *
- * Memory that exists and could not be had comes first, since it can be got at: what is in pieces, in use
+ * A quota that refused says so itself. Memory that exists and could not be had comes first, since it can be got at: what is in pieces, in use
  * by queues, or in other pools, in this order, each if it would have sufficed. Then what stands in the
  * way: a limit, or others. A device that is simply full comes last.
  */
@@ -54,11 +54,20 @@ static bool is_refused(const struct vram_oom_report *report, const struct vr_poo
            report->free_bytes.value >= granules;
 }
 
+/* What other programs hold: by the word of who knows or, where nobody does, all that is not ours. */
+static uint64_t others_of(const struct vram_oom_report *report) {
+    return report->processes_bytes.known ? report->processes_bytes.value
+                                         : report->others_bytes.value;
+}
+
 static vram_oom_cause cause_of(const struct vram_oom_report *report, const struct vr_pool *pool) {
     uint64_t room = room_of(report, pool), need = report->needed_bytes;
     uint64_t missing = need > room ? need - room : 1;
     bool limited = report->status == VRAM_ERR_LIMIT;
-    uint64_t others = report->others_bytes.value, ours = report->process_bytes;
+    uint64_t others = others_of(report), ours = report->process_bytes;
+    if (*report->quota_tag) {
+        return VRAM_OOM_QUOTA;
+    }
     if (report->status == VRAM_ERR_HOST_MEMORY) {
         return VRAM_OOM_HOST;
     }
@@ -125,8 +134,7 @@ static void explain(struct vram_oom_report *report, char *text, size_t bytes) {
         return;
     case VRAM_OOM_OTHERS:
         vr_text_format(text, bytes, "other programs hold %s of the device's %s",
-                       size(&words, report->others_bytes.value),
-                       size(&words, report->total_bytes.value));
+                       size(&words, others_of(report)), size(&words, report->total_bytes.value));
         return;
     case VRAM_OOM_TOO_LARGE:
         vr_text_format(text, bytes, "the device has %s in all",
@@ -138,6 +146,10 @@ static void explain(struct vram_oom_report *report, char *text, size_t bytes) {
         return;
     case VRAM_OOM_HOST:
         vr_text_format(text, bytes, "the library has no host memory for its own bookkeeping");
+        return;
+    case VRAM_OOM_QUOTA:
+        vr_text_format(text, bytes, "tag \"%.48s\" has %s of its quota of %s", report->quota_tag,
+                       size(&words, report->quota_used_bytes), size(&words, report->quota_bytes));
         return;
     case VRAM_OOM_FULL:
         vr_text_format(text, bytes, "the device is full: this program holds %s, %s are free",
@@ -184,7 +196,9 @@ static void advise_limit(const struct vram_oom_report *report, const struct vr_p
                          char *text, size_t bytes) {
     switch (vr_budget_get(pool).bound) {
     case VR_BOUND_POOL:
-        vr_text_format(text, bytes, "raise hard_bytes of the pool by vram_pool_limits_set");
+        vr_text_format(text, bytes,
+                       "raise hard_bytes of the pool by vram_pool_limits_set, or the option "
+                       "pool_limit (VRAM_POOL_LIMIT)");
         return;
     case VR_BOUND_DEVICE:
         vr_text_format(text, bytes,
@@ -200,15 +214,26 @@ static void advise_limit(const struct vram_oom_report *report, const struct vr_p
                            : "an unknown amount");
         return;
     case VR_BOUND_FREE:
-        vr_text_format(text, bytes, "lower the option memory_min_free (VRAM_MEMORY_MIN_FREE)");
+        vr_text_format(text, bytes, "lower the option min_free (VRAM_MIN_FREE)");
         return;
     case VR_BOUND_NONE:
         vr_text_format(text, bytes, "give the pool more addresses: vram_pool_options.range_bytes");
     }
 }
 
-static void advise(struct vram_oom_report *report, const struct vr_pool *pool, char *text,
-                   size_t bytes) {
+/* A quota of the environment's is a ceiling that no program lifts. */
+static void advise_quota(const struct vr_tag *full, char *text, size_t bytes) {
+    bool outer = full && full->outer_hard == vr_load(&full->hard, VR_RELAXED);
+    vr_text_format(text, bytes,
+                   outer ? "free some of what \"%.48s\" holds, or raise its quota in the option "
+                           "quotas (VRAM_QUOTAS)"
+                         : "free some of what \"%.48s\" holds, or raise its quota by "
+                           "vram_tag_quota_set",
+                   full ? full->name : "");
+}
+
+static void advise(struct vram_oom_report *report, const struct vr_pool *pool,
+                   const struct vr_tag *full, char *text, size_t bytes) {
     char wait[VR_NUMBER_TEXT_MAX];
     switch (report->cause) {
     case VRAM_OOM_FRAGMENTED:
@@ -250,12 +275,16 @@ static void advise(struct vram_oom_report *report, const struct vr_pool *pool, c
     case VRAM_OOM_HOST:
         vr_text_format(text, bytes, "free memory of the process, or lower its number of blocks");
         return;
+    case VRAM_OOM_QUOTA:
+        advise_quota(full, text, bytes);
+        return;
     case VRAM_OOM_FULL:
         advise_full(report, text, bytes);
     }
 }
 
-void vr_report_judge(struct vram_oom_report *report, const struct vr_pool *pool) {
+void vr_report_judge(struct vram_oom_report *report, const struct vr_pool *pool,
+                     const struct vr_tag *full) {
     char why[160];
     struct words words = {.used = 0};
     report->cause = cause_of(report, pool);
@@ -263,5 +292,5 @@ void vr_report_judge(struct vram_oom_report *report, const struct vr_pool *pool)
     vr_text_format(report->summary, sizeof report->summary,
                    "out of memory (%s): pool \"%.40s\" needs %s: %s", causes[report->cause].name,
                    report->pool_name, size(&words, report->needed_bytes), why);
-    advise(report, pool, report->advice, sizeof report->advice);
+    advise(report, pool, full, report->advice, sizeof report->advice);
 }

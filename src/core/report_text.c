@@ -53,10 +53,19 @@ static void add_device(struct page *page, const struct vram_oom_report *report) 
     add_value(page, "", report->total_bytes, " in all, ");
     add_value(page, "", report->free_bytes, " free, ");
     add_size(page, "", report->process_bytes, " held here, ");
-    add_value(page, "", report->others_bytes, " by others\n");
+    add_value(page, "", report->others_bytes, " by others");
+    if (report->processes_bytes.known && report->others_bytes.value) {
+        add_size(page, " (", report->processes_bytes.value, " by other processes)");
+    }
+    add(page, "\n");
     if (report->limit_bytes.known) {
         add_size(page, "  limit    ", report->limit_bytes.value, " for this pool");
         add(page, " (%s)\n", report->limit_name);
+    }
+    if (*report->quota_tag) {
+        add_size(page, "  quota    ", report->quota_bytes, "");
+        add(page, " for \"%s\"", report->quota_tag);
+        add_size(page, ", which has ", report->quota_used_bytes, "\n");
     }
 }
 
@@ -168,8 +177,21 @@ static void write_device(const struct vram_oom_report *report, vram_json *json) 
     vram_json_value(json, "free_bytes", report->free_bytes);
     vram_json_unsigned(json, "process_bytes", report->process_bytes);
     vram_json_value(json, "others_bytes", report->others_bytes);
+    vram_json_value(json, "processes_bytes", report->processes_bytes);
     vram_json_value(json, "limit_bytes", report->limit_bytes);
     vram_json_text(json, "limit", *report->limit_name ? report->limit_name : NULL);
+    vram_json_object_end(json);
+}
+
+static void write_quota(const struct vram_oom_report *report, vram_json *json) {
+    if (!*report->quota_tag) {
+        vram_json_null(json, "quota");
+        return;
+    }
+    vram_json_object_begin(json, "quota");
+    vram_json_text(json, "tag", report->quota_tag);
+    vram_json_unsigned(json, "hard_bytes", report->quota_bytes);
+    vram_json_unsigned(json, "used_bytes", report->quota_used_bytes);
     vram_json_object_end(json);
 }
 
@@ -250,6 +272,7 @@ void vram_oom_report_json(const vram_oom_report *report, vram_json *json, const 
     vram_json_text(json, "error", report->error);
     write_request(report, json);
     write_device(report, json);
+    write_quota(report, json);
     write_pool(report, json);
     write_lists(report, json);
     write_steps(report, json);

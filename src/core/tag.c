@@ -180,8 +180,8 @@ static vram_status refuse(struct vr_tag *asked, struct vr_tag *full, uint64_t by
 }
 
 /* What is refused raises no peak. Keeps (2). */
-vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested,
-                          uint32_t *crossed) {
+vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested, uint32_t *crossed,
+                          struct vr_tag **full) {
     uint64_t before;
     uint32_t level = 1;
     *crossed = 0;
@@ -191,6 +191,7 @@ vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested
                 vr_fetch_sub(&undo->used, bytes, VR_RELAXED);
             }
             *crossed = 0;
+            *full = at;
             return refuse(tag, at, bytes);
         }
         uint64_t soft = vr_load(&at->soft, VR_RELAXED);

@@ -20,6 +20,7 @@
 struct vr_device_object;
 struct vr_ledger;
 struct vr_pool;
+struct vr_request;
 
 enum {
     VR_TAG_BYTES = 256,   /* of a name, the final 0 included */
@@ -71,14 +72,19 @@ void vr_tags_free(struct vr_tags *tags);
 /* Whether the tag is `name` or lies below it. */
 bool vr_tag_is_within(const struct vr_tag *tag, const char *name);
 
-/* Around the life of a tagged block. VRAM_ERR_LIMIT with the error set names the tag whose quota is in the
-   way. *crossed has a bit for each level that went above its soft quota, 1 for the tag itself, 2 for its
-   parent. */
-vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested,
-                          uint32_t *crossed);
+/* Around the life of a tagged block. VRAM_ERR_LIMIT with the error set, and *full, name the tag whose quota
+   is in the way. *crossed has a bit for each level that went above its soft quota, 1 for the tag itself, 2
+   for its parent. */
+vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested, uint32_t *crossed,
+                          struct vr_tag **full);
 void vr_tag_release(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 /* Takes a charge back for which no block was found after all. */
 void vr_tag_cancel(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
+
+/* The same for a request, counted; a refusal is told in a report, and to the error handler, which may have
+   it tried again. No lock held; tag_quota.c. */
+vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,
+                            uint32_t *crossed);
 
 /* Tells the program of soft quotas that were crossed. No lock held; not from inside such a call. */
 void vr_tag_notify(struct vr_pool *pool, struct vr_tag *tag, uint32_t crossed);
@@ -90,5 +96,8 @@ vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const cha
    in `infos`. */
 uint32_t vr_tags_top(const struct vr_device_object *device, struct vram_tag_info *infos,
                      uint32_t room);
+/* What is live of a tag and all below it (NULL: of all tags of the device), after rounding. */
+void vr_tags_live(const struct vr_device_object *device, const char *name, uint64_t *bytes,
+                  uint64_t *blocks);
 
 #endif

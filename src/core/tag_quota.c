@@ -9,7 +9,9 @@
 #include "base/memory.h"
 #include "base/size_text.h"
 #include "base/text.h"
+#include "core/handler.h"
 #include "core/limit.h"
+#include "core/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -171,6 +173,45 @@ vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const cha
     return status;
 }
 
+/* ------------------------------------------------------------------- refusing */
+
+/* Whether the error handler, after a refusal, has it tried again. */
+static bool is_retried(struct vr_pool *pool, const struct vr_request *request, vram_status *status,
+                       uint32_t retries) {
+    if (vr_handler_ask(pool, request, *status, retries) != VRAM_ERROR_RETRY) {
+        return false;
+    }
+    if (vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
+        *status =
+            vr_fail(VRAM_ERR_STALE, "vram_alloc", "the pool was destroyed by the error handler");
+        return false;
+    }
+    return true;
+}
+
+vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,
+                            uint32_t *crossed) {
+    struct vr_tag *full;
+    vram_status status;
+    uint32_t retries = 0;
+    struct vram_error error;
+    vr_error_save(&error);
+    do {
+        status = vr_tag_charge(request->tag, request->bytes, request->size, crossed, &full);
+        if (status == VRAM_OK) {
+            vr_error_restore(&error);
+            return status;
+        }
+        if (!(request->flags & VRAM_ALLOC_CACHED_ONLY)) {
+            vr_report_write_quota(pool, request, status, full);
+        }
+    } while (is_retried(pool, request, &status, retries++));
+    vr_tally(&pool->tally.quota_refusals, 1);
+    vr_tally(&pool->tally.limit_refusals, 1);
+    vr_tally(&pool->tally.refusals, 1);
+    return status;
+}
+
 /* ------------------------------------------------------------------- telling */
 
 void vr_tag_notify(struct vr_pool *pool, struct vr_tag *tag, uint32_t crossed) {
@@ -250,6 +291,20 @@ uint32_t vr_tags_top(const struct vr_device_object *device, struct vram_tag_info
         }
     }
     return count;
+}
+
+void vr_tags_live(const struct vr_device_object *device, const char *name, uint64_t *bytes,
+                  uint64_t *blocks) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    struct vr_tag *tag = ledger ? vr_load(&ledger->tags.newest, VR_ACQUIRE) : NULL;
+    *bytes = *blocks = 0;
+    for (; tag; tag = tag->older) {
+        if (!name || vr_tag_is_within(tag, name)) {
+            struct vram_tag_info info = info_of(tag);
+            *bytes += info.own_bytes;
+            *blocks += info.live_blocks;
+        }
+    }
 }
 
 uint32_t vram_tag_count(vram_device *handle) {

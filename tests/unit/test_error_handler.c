@@ -220,6 +220,41 @@ static void counts_decay(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Quotas refuse like all else: the handler is told, may have it tried again, and other memory is no way past
+   them. */
+static void quotas_are_told(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    vram_alloc_options tagged = {.size = sizeof tagged, .tag = "a/b"};
+    struct handler handler;
+    vram_addr first = 0, addr = 0;
+    assert_ok(vram_tag_quota_set(rig.device, "a", 0, 10 * MIB));
+    assert_ok(vram_alloc_with(pool, 8 * MIB, NULL, &tagged, &first));
+    static const vram_error_answer answers[] = {VRAM_ERROR_FAIL, VRAM_ERROR_FALL_BACK,
+                                                VRAM_ERROR_RETRY};
+    for (int i = 0; i < 3; i++) {
+        handled_by(&rig, pool, &handler, answers[i]);
+        assert_int_equal(vram_alloc_with(pool, 4 * MIB, NULL, &tagged, &addr), VRAM_ERR_LIMIT);
+        assert_int_equal(vram_error_get()->status, VRAM_ERR_LIMIT);
+        assert_int_equal(handler.calls,
+                         1 + (answers[i] == VRAM_ERROR_RETRY ? VRAM_ERROR_RETRIES_MAX : 0));
+        assert_true(handler.report > 0);
+        assert_int_equal(stats_of(pool).quota_refusals, i + 1);
+    }
+    handled_by(&rig, pool, &handler, VRAM_ERROR_RETRY);
+    handler.gives = first;
+    vram_error_clear();
+    assert_ok(vram_alloc_with(pool, 4 * MIB, NULL, &tagged, &addr));
+    expect_no_record();
+    assert_int_equal(stats_of(pool).quota_refusals, 3);
+    handled_by(&rig, pool, &handler, VRAM_ERROR_RETRY);
+    handler.destroys = true;
+    assert_int_equal(vram_alloc_with(pool, 8 * MIB, NULL, &tagged, &addr), VRAM_ERR_STALE);
+    assert_int_equal(handler.calls, 1);
+    rig_end_clean(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
@@ -229,6 +264,7 @@ int main(void) {
         TEST(fall_back_for_one_request),
         TEST(handlers_that_misbehave),
         TEST(counts_decay),
+        TEST(quotas_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

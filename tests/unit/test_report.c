@@ -242,6 +242,162 @@ static void refused_by_the_driver(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A tag of the tenant's runs into the tenant's quota; the device has plenty. */
+static void quota_reached(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    assert_ok(vram_tag_quota_set(rig.device, "tenant", 0, 32 * MIB));
+    (void)take_for(pool, 20 * MIB, "tenant/weights");
+    (void)take_for(pool, 8 * MIB, "tenant/kv");
+    vram_alloc_options options = {.size = sizeof options, .tag = "tenant/kv"};
+    vram_addr addr = 0;
+    assert_int_equal(vram_alloc_with(pool, 6 * MIB, rig.queue, &options, &addr), VRAM_ERR_LIMIT);
+    assert_non_null(strstr(vram_error_get()->text, "the quota of tag \"tenant\""));
+    expect_report(pool, VRAM_OOM_QUOTA);
+    vram_oom_report report = report_of(pool);
+    assert_string_equal(report.tag, "tenant/kv");
+    assert_string_equal(report.quota_tag, "tenant");
+    assert_int_equal(report.quota_bytes, 32 * MIB);
+    assert_int_equal(report.quota_used_bytes, 28 * MIB);
+    assert_int_equal(report.step_count, 0);
+    options.flags = VRAM_ALLOC_CACHED_ONLY;
+    assert_int_equal(vram_alloc_with(pool, 6 * MIB, rig.queue, &options, &addr), VRAM_ERR_LIMIT);
+    assert_int_equal(report_of(pool).number, report.number); /* for cached memory alone: none */
+    rig_end_clean(&rig);
+}
+
+/* The advice is to change what is in force. */
+static void quota_of_the_environment(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("quotas", "tenant=16M"));
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_alloc_options options = {.size = sizeof options, .tag = "tenant"};
+    vram_addr addr = 0;
+    assert_int_equal(vram_alloc_with(pool, 20 * MIB, NULL, &options, &addr), VRAM_ERR_LIMIT);
+    assert_non_null(strstr(report_of(pool).advice, "VRAM_QUOTAS"));
+    assert_ok(vram_tag_quota_set(rig.device, "tenant", 0, 8 * MIB));
+    assert_int_equal(vram_alloc_with(pool, 20 * MIB, NULL, &options, &addr), VRAM_ERR_LIMIT);
+    assert_non_null(strstr(report_of(pool).advice, "vram_tag_quota_set"));
+    rig_end_clean(&rig);
+}
+
+/* Every option and call that advice names is there. */
+static void advice_names_what_there_is(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_limits limits = {.size = sizeof limits, .fraction = 1, .min_free_bytes = 40 * MIB};
+    vram_addr addr = 0;
+    char value[64];
+    assert_int_equal(vram_pool_limits_set(pool, &limits), VRAM_OK);
+    assert_int_equal(vram_alloc(pool, 30 * MIB, NULL, &addr), VRAM_ERR_LIMIT);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.cause, VRAM_OOM_LIMIT);
+    assert_ok(vram_option_get(report.limit_name, value, sizeof value, NULL));
+    assert_non_null(strstr(report.advice, "VRAM_MIN_FREE"));
+    rig_end_clean(&rig);
+}
+
+static const vram_oom_holder *holder_of(const vram_oom_report *report, const char *tag) {
+    for (uint32_t i = 0; i < report->holder_count; i++) {
+        if (strcmp(report->holders[i].tag, tag) == 0) {
+            return &report->holders[i];
+        }
+    }
+    return NULL;
+}
+
+static void expect_holder(const vram_oom_report *report, const char *tag, uint64_t bytes,
+                          uint64_t blocks) {
+    const vram_oom_holder *holder = holder_of(report, tag);
+    assert_non_null(holder);
+    assert_int_equal(holder->bytes, bytes);
+    assert_int_equal(holder->blocks, blocks);
+}
+
+/* A tag counts all below it, in every pool of the device and through every handle; what has nothing of its
+   own beside one below it is left out. */
+static void holders_nest(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_device *second;
+    assert_ok(vram_device_open(rig.context, 0, &second));
+    vram_pool *pool = pool_on(rig.device, "model", 0), *other = pool_on(second, "other", 0);
+    (void)take_for(pool, 8 * MIB, "a/x/1");
+    (void)take_for(other, 6 * MIB, "a/x/2");
+    (void)take_for(other, 4 * MIB, "a/y");
+    (void)take_for(pool, 2 * MIB, "a");
+    (void)take_for(pool, 10 * MIB, "b/only/one");
+    vram_addr gone = take_for(pool, 2 * MIB, "c");
+    (void)take(other, 12 * MIB, NULL);
+    assert_ok(vram_free(pool, gone, NULL));
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.holder_count, 7);
+    assert_string_equal(report.holders[0].tag, "a");
+    expect_holder(&report, "a", 20 * MIB, 4);
+    expect_holder(&report, "a/x", 14 * MIB, 2);
+    expect_holder(&report, "", 12 * MIB, 1);
+    expect_holder(&report, "b/only/one", 10 * MIB, 1);
+    expect_holder(&report, "a/x/1", 8 * MIB, 1);
+    expect_holder(&report, "a/x/2", 6 * MIB, 1);
+    expect_holder(&report, "a/y", 4 * MIB, 1);
+    assert_null(holder_of(&report, "b"));
+    assert_null(holder_of(&report, "c"));
+    for (uint32_t i = 1; i < report.holder_count; i++) {
+        assert_true(report.holders[i - 1].bytes >= report.holders[i].bytes);
+    }
+    vram_device_close(second);
+    rig_end_clean(&rig);
+}
+
+/* More blocks than a report would ever look at one by one. */
+static void holders_count_every_block(void **state) {
+    (void)state;
+    enum { COUNT = 70000 };
+    struct rig rig = rig_make("sim", "memory=256M,granule=2M");
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    for (int i = 0; i < COUNT; i++) {
+        (void)take_for(pool, 512, i % 2 ? "odd" : "even");
+    }
+    refused(pool, 300 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    vram_oom_report report = report_of(pool);
+    expect_holder(&report, "odd", COUNT / 2 * 512, COUNT / 2);
+    expect_holder(&report, "even", COUNT / 2 * 512, COUNT / 2);
+    rig_end_clean(&rig);
+}
+
+/* What the driver says of other processes is asked now and then, and counts more than what is left over. */
+static void other_processes_are_told_apart(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM ",others=44M");
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.cause, VRAM_OOM_OTHERS);
+    assert_true(report.processes_bytes.known);
+    assert_int_equal(report.processes_bytes.value, 44 * MIB);
+    assert_ok(vram_sim_others_set(rig.context, 0, 30 * MIB));
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(report_of(pool).others_bytes.value, 30 * MIB);
+    assert_int_equal(report_of(pool).processes_bytes.value, 44 * MIB); /* of a moment ago */
+    assert_ok(vram_sim_clock_advance(rig.context, 2 * SECOND));
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(report_of(pool).processes_bytes.value, 30 * MIB);
+    rig_end_clean(&rig);
+}
+
+static void nobody_knows_of_other_processes(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM ",others=44M,info=off");
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_false(report_of(pool).processes_bytes.known);
+    rig_end_clean(&rig);
+}
+
 /* ------------------------------------------------------------------ getting reports */
 
 static void there_may_be_none(void **state) {
@@ -380,6 +536,13 @@ int main(void) {
         TEST(held_by_another_process),
         TEST(larger_than_the_device),
         TEST(refused_by_the_driver),
+        TEST(quota_reached),
+        TEST(quota_of_the_environment),
+        TEST(advice_names_what_there_is),
+        TEST(holders_nest),
+        TEST(holders_count_every_block),
+        TEST(other_processes_are_told_apart),
+        TEST(nobody_knows_of_other_processes),
         TEST(there_may_be_none),
         TEST(texts_are_cut),
         TEST(names_are_made_clean),

@@ -359,6 +359,7 @@ bool vr_sim_check_block(struct vr_sim_call *call, const struct vr_sim_block *blo
 vr_device_open_fn vr_sim_device_open;
 vr_device_close_fn vr_sim_device_close;
 vr_memory_info_fn vr_sim_memory_info;
+vr_memory_others_fn vr_sim_memory_others;
 /* Frees the machine; no device is open. */
 void vr_sim_free(struct vr_sim *sim);
 

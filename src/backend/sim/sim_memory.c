@@ -113,6 +113,7 @@ const struct vr_device_ops vr_sim_device_ops = {
     .memory_info = vr_sim_memory_info,
     .alloc = memory_alloc,
     .free = memory_free,
+    .others = vr_sim_memory_others,
 };
 
 const struct vr_pinned_ops vr_sim_pinned_ops = {

@@ -66,6 +66,16 @@ vram_status vr_sim_memory_info(struct vr_device *device, vram_value *free, vram_
     return vr_sim_end(&call);
 }
 
+/* No entry of the driver: who asks after other processes asks somebody beside it. */
+vram_status vr_sim_memory_others(struct vr_device *device, vram_value *bytes) {
+    struct vr_sim_open *open = device->impl;
+    vr_mutex_lock(&open->sim->lock);
+    bool known = open->sim->config.info;
+    *bytes = (vram_value){known ? open->sim->gpus[device->index].others : 0, known};
+    vr_mutex_unlock(&open->sim->lock);
+    return VRAM_OK;
+}
+
 /* ----------------------------------------------------------------------- closing */
 
 /* What a block is, in a report of a leak; a mapping is its handle's. */
