@@ -4,8 +4,32 @@
 # lavapipe.sh [--layers] COMMAND...: runs a command with Mesa's Vulkan driver for the CPU, lavapipe, and
 # no other. With --layers under Khronos's validation layers, synchronisation included: any message of
 # theirs is a failure, and so is their absence from the process. Exit code 77, with the reason, where
-# loader, driver or layers are not installed.
+# loader, driver or layers are not installed. --self-test shows that each of these is told from the others.
 set -eu
+
+# expect CODE SCRIPT: what this script makes of a command that does that, under layers.
+expect() {
+    code=0
+    sh "$0" --layers sh -c "$2" >/dev/null 2>&1 || code=$?
+    [ "$code" -eq "$1" ] || {
+        echo "lavapipe.sh: exit code $code and not $1 for: $2"
+        exit 1
+    }
+}
+
+if [ "$1" = --self-test ]; then
+    loaded='echo "Insert instance layer \"VK_LAYER_KHRONOS_validation\""'
+    sh "$0" --layers true || [ $? -ne 77 ] || exit 77
+    expect 1 "true"                                                  # no layers
+    expect 0 "$loaded"                                               # all is well
+    expect 1 "$loaded; exit 1"                                       # the command failed
+    expect 2 "$loaded; exit 2"                                       # and was misused
+    expect 139 "$loaded; kill -SEGV \$\$"                            # and died
+    expect 1 "$loaded; echo VUID-vkMapMemory-memory-00678"           # the layers said something
+    expect 1 "$loaded; echo 'Validation Warning: [ x ]'; exit 2"     # and the command failed too
+    echo "7 outcomes, each told from the others"
+    exit 0
+fi
 
 layers=""
 if [ "$1" = --layers ]; then
@@ -43,7 +67,7 @@ grep -q 'Insert instance layer "VK_LAYER_KHRONOS_validation"' "$said" || {
     exit 1
 }
 grep -v -E '^(ERROR|WARNING|INFO|DEBUG)? *\|? *(LAYER|\[?Vulkan Loader)' "$said" | grep -v '^LAYER:' || true
-messages=$(grep -c -E 'VUID|SYNC-HAZARD|UNASSIGNED|Validation (Error|Warning)' "$said" || true)
+messages=$(grep -c -E 'VUID|SYNC-HAZARD|UNASSIGNED|Validation ([A-Z][a-z]+ )?(Error|Warning)' "$said" || true)
 echo "validation messages: $messages"
 [ "$messages" -eq 0 ] && exit "$code"
 exit 1
