@@ -15,6 +15,10 @@
  * own has only its hard_bytes. What is allocated past pools (vram_device_alloc, vram_physical_create)
  * counts, and is itself bound by hard_bytes of the device alone.
  *
+ * A GPU that several backends show (vram_device_same) has one account in a context: limits, tags and quotas
+ * set through one of its devices hold for all of them, and what one holds the others may not. Statistics
+ * stay those of each device.
+ *
  * An allocation that would pass the budget first uses all that the pool holds already, then is
  * VRAM_ERR_LIMIT, and the error record says which limit it was.
  */

@@ -14,7 +14,7 @@
    look larger than it is, by what is on its way. */
 static void take_sample(struct vr_device_object *device, struct vr_ledger *ledger, uint64_t now) {
     vram_value free = {0}, total = device->base.info.memory_bytes;
-    uint64_t before = vr_load(&device->slot->charged_bytes, VR_RELAXED);
+    uint64_t before = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vr_memory_info(&device->base, &free, &total);
@@ -22,7 +22,7 @@ static void take_sample(struct vr_device_object *device, struct vr_ledger *ledge
     if (status != VRAM_OK) {
         return;
     }
-    uint64_t after = vr_load(&device->slot->charged_bytes, VR_RELAXED);
+    uint64_t after = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
     uint64_t held = before < after ? before : after;
     vr_mutex_lock(&ledger->lock);
     ledger->sample = (struct vr_sample){free, total, now};
@@ -92,7 +92,7 @@ struct vr_budget vr_budget_get(const struct vr_pool *pool) {
     take_less(&budget, vr_load(&pool->caps.own_bytes, VR_RELAXED), VR_BOUND_POOL);
     if (!pool->provider.alloc) {
         enum vr_bound bound;
-        uint64_t all = vr_load(&pool->device->slot->charged_bytes, VR_RELAXED);
+        uint64_t all = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
         uint64_t others = all > held ? all - held : 0, hard = vr_charge_limit(pool->device);
         take_less(&budget, less(hard ? hard : UINT64_MAX, others), VR_BOUND_DEVICE);
         uint64_t most = device_bytes(pool, &bound);

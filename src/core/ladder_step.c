@@ -129,7 +129,7 @@ static uint64_t next_handle(struct vr_device_object *device, uint64_t last, uint
     return best;
 }
 
-/* A device that was opened twice is one piece of hardware. */
+/* A device that was opened twice, or that several backends show, is one piece of hardware. */
 struct vr_pool *vr_pool_beside(struct vr_device_object *device, uint64_t last) {
     struct vr_context *context = device->context;
     for (;;) {
@@ -138,7 +138,8 @@ struct vr_pool *vr_pool_beside(struct vr_device_object *device, uint64_t last) {
         for (struct vr_link *link = vr_list_first(&context->devices); link;
              link = vr_list_next(&context->devices, link)) {
             struct vr_device_object *other = VR_CONTAINER(link, struct vr_device_object, link);
-            handle = other->slot == device->slot ? next_handle(other, last, handle) : handle;
+            bool same = other->slot->account == device->slot->account;
+            handle = same ? next_handle(other, last, handle) : handle;
         }
         vr_mutex_unlock(&context->lock);
         if (handle == UINT64_MAX) {

@@ -194,7 +194,7 @@ static void ledger_free(void *memory) {
 }
 
 struct vr_ledger *vr_ledger_of(const struct vr_device_object *device) {
-    return vr_load(&device->slot->ledger, VR_ACQUIRE);
+    return vr_load(&device->slot->account->ledger, VR_ACQUIRE);
 }
 
 struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *operation) {
@@ -207,7 +207,6 @@ struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *ope
     if (!ledger) {
         return NULL;
     }
-    ledger->slot = device->slot;
     ledger->sample_ns = vr_option_number(VR_OPTION_MEMORY_SAMPLE);
     ledger->limits.size = sizeof ledger->limits;
     vr_store(&ledger->turn, 1, VR_RELAXED);
@@ -219,10 +218,11 @@ struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *ope
         return NULL;
     }
     vr_mutex_lock(&device->context->lock); /* one of two threads wins */
-    void *other = vr_load(&device->slot->ledger, VR_ACQUIRE);
+    struct vr_account *account = device->slot->account;
+    void *other = vr_load(&account->ledger, VR_ACQUIRE);
     if (!other) {
-        device->slot->ledger_free = ledger_free;
-        vr_store(&device->slot->ledger, ledger, VR_RELEASE);
+        account->ledger_free = ledger_free;
+        vr_store(&account->ledger, ledger, VR_RELEASE);
     }
     vr_mutex_unlock(&device->context->lock);
     if (other) {
@@ -301,16 +301,18 @@ void vr_limit_keep(struct vr_pool *pool) {
 
 /* ------------------------------------------------------------------ visiting */
 
-/* The next handle on the same device by number, with a reference; NULL behind the last. */
-static struct vr_device_object *handle_behind(struct vr_device_object *device, uint64_t last) {
+/* The next handle on the same device, or account, by number, with a reference; NULL behind the last. */
+static struct vr_device_object *handle_behind(struct vr_device_object *device, bool account,
+                                              uint64_t last) {
     struct vr_device_object *best = NULL;
     vr_mutex_lock(&device->context->lock);
     for (struct vr_link *link = vr_list_first(&device->context->devices); link;
          link = vr_list_next(&device->context->devices, link)) {
         struct vr_device_object *other = VR_CONTAINER(link, struct vr_device_object, link);
         uint64_t handle = other->object.handle;
-        if (other->slot == device->slot && handle > last &&
-            (!best || handle < best->object.handle)) {
+        bool same =
+            account ? other->slot->account == device->slot->account : other->slot == device->slot;
+        if (same && handle > last && (!best || handle < best->object.handle)) {
             best = other;
         }
     }
@@ -333,10 +335,10 @@ static uint64_t watcher_behind(struct vr_device_object *device, uint64_t last) {
     return best;
 }
 
-void vr_pools_visit(struct vr_device_object *device, void (*visit)(struct vr_pool *, void *),
-                    void *user) {
+static void visit_pools(struct vr_device_object *device, bool account,
+                        void (*visit)(struct vr_pool *, void *), void *user) {
     struct vr_device_object *handle;
-    for (uint64_t last = 0; (handle = handle_behind(device, last)); vr_leave(handle)) {
+    for (uint64_t last = 0; (handle = handle_behind(device, account, last)); vr_leave(handle)) {
         last = handle->object.handle;
         for (uint64_t at = 0; (at = watcher_behind(handle, at));) {
             struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (const void *)(uintptr_t)at);
@@ -346,6 +348,16 @@ void vr_pools_visit(struct vr_device_object *device, void (*visit)(struct vr_poo
             }
         }
     }
+}
+
+void vr_pools_visit(struct vr_device_object *device, void (*visit)(struct vr_pool *, void *),
+                    void *user) {
+    visit_pools(device, false, visit, user);
+}
+
+void vr_pools_visit_account(struct vr_device_object *device,
+                            void (*visit)(struct vr_pool *, void *), void *user) {
+    visit_pools(device, true, visit, user);
 }
 
 /* -------------------------------------------------------------------- setting */
@@ -450,12 +462,12 @@ vram_status vram_device_limits_set(vram_device *handle, const vram_limits *limit
         uint64_t hard = taken.hard_bytes == VRAM_LIMIT_NONE ? 0 : taken.hard_bytes;
         vr_mutex_lock(&ledger->lock);
         ledger->limits = taken;
-        vr_store(&device->slot->limit_bytes, hard, VR_RELAXED);
+        vr_store(&device->slot->account->limit_bytes, hard, VR_RELAXED);
         vr_fetch_add(&ledger->turn, 1, VR_ACQ_REL);
         vr_mutex_unlock(&ledger->lock);
         vr_sample_refresh(device, true);
-        vr_pools_visit(device, fit, NULL);
-        uint64_t held = vr_load(&device->slot->charged_bytes, VR_RELAXED);
+        vr_pools_visit_account(device, fit, NULL);
+        uint64_t held = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
         uint64_t most = vr_limit_device_bytes(device, ledger);
         status = held > most ? too_much(held, most, operation) : VRAM_OK;
     }

@@ -3,7 +3,8 @@
  * limit.h: limits as they were set, what is in force of them, and the ledger that a device has for all
  * its pools.
  *
- *      vr_slot (device tier) --> vr_ledger    one per device of a context, for all handles on it
+ *      vr_account (device tier) -> vr_ledger  one per device of a context, for all handles on it, of
+ *                                             whatever backend: a GPU that several show has one
  *                                   limits    as vram_device_limits_set has them, 0 where not set
  *                                   sample    how much memory was free when the device was last asked
  *                                   tags      who has how much: tag.h
@@ -28,7 +29,6 @@ struct vr_sample {
 };
 
 struct vr_ledger {
-    struct vr_slot *slot;
     uint64_t sample_ns;             /* option memory_sample, at creation */
     vr_atomic_u64 turn;             /* goes up whenever limits change; starts with 1 */
     vr_atomic_u64 due_ns;           /* when the next sample may be taken; 0: none was */
@@ -39,7 +39,6 @@ struct vr_ledger {
     struct vr_sample sample;
     vram_value processes; /* bytes that other processes hold, when that was last asked; report.c */
     struct vr_tags tags;
-    struct vr_peak_stack peaks;
 };
 
 /* The ledger of the device, made if need be; NULL with the error set: host memory is out, or the option
@@ -69,5 +68,8 @@ void vr_limit_keep(struct vr_pool *pool);
 /* Calls `visit` for every pool of the device, on whatever handle, with a reference and no lock held. */
 void vr_pools_visit(struct vr_device_object *device, void (*visit)(struct vr_pool *, void *),
                     void *user);
+/* The same for every pool on the device's account, of other backends too. */
+void vr_pools_visit_account(struct vr_device_object *device,
+                            void (*visit)(struct vr_pool *, void *), void *user);
 
 #endif

@@ -131,7 +131,7 @@ void vr_pressure_of_device(struct vr_device_object *device, const struct vram_pr
         p->free_bytes = given->free_bytes;
         p->total_bytes = given->total_bytes;
     }
-    p->reserved_bytes = vr_load(&device->slot->charged_bytes, VR_RELAXED);
+    p->reserved_bytes = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
     p->limit_bytes = (struct vram_value){.known = limit != 0, .value = limit};
     if (!given) {
         ask_driver(device, p);

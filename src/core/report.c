@@ -30,7 +30,7 @@ static void read_device(struct vram_oom_report *report, struct vr_device_object 
     }
     report->free_bytes = free;
     report->total_bytes = total.known ? total : info->memory_bytes;
-    report->process_bytes = vr_load(&device->slot->charged_bytes, VR_RELAXED);
+    report->process_bytes = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
     if (free.known && report->total_bytes.known) {
         uint64_t taken =
             report->total_bytes.value > free.value ? report->total_bytes.value - free.value : 0;

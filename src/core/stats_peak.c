@@ -167,10 +167,27 @@ vram_status vram_pool_peaks_reset(vram_pool *pool) {
 
 /* -------------------------------------------------------------------- devices */
 
+/* The stack at a place of the context or of a device, made when it is first needed. */
+static struct vr_peak_stack *stack_of(struct vr_context *context, void **place,
+                                      const char *operation) {
+    struct vr_peak_stack *made = vr_mem_alloc(1, sizeof *made, operation);
+    vr_mutex_lock(&context->lock);
+    struct vr_peak_stack *stack = *place;
+    if (!stack) {
+        *place = stack = made;
+        made = NULL;
+    }
+    vr_mutex_unlock(&context->lock);
+    vr_mem_free(made);
+    return stack;
+}
+
 static void forget_tags(struct vr_ledger *ledger) {
+    vr_mutex_lock(&ledger->lock);
     for (struct vr_tag *tag = vr_load(&ledger->tags.newest, VR_ACQUIRE); tag; tag = tag->older) {
         vr_store(&tag->peak, vr_load(&tag->used, VR_RELAXED), VR_RELAXED);
     }
+    vr_mutex_unlock(&ledger->lock);
 }
 
 static vram_status of_device(vram_device *handle, enum act act, struct vram_peaks *to,
@@ -183,22 +200,23 @@ static vram_status of_device(vram_device *handle, enum act act, struct vram_peak
     }
     struct vr_device_object *device = entered;
     struct vr_ledger *ledger = vr_ledger_get(device, operation);
-    status = ledger ? check_answer(act, to, operation) : vram_error_get()->status;
+    struct vr_peak_stack *stack = stack_of(device->context, &device->slot->peaks, operation);
+    status = ledger && stack ? check_answer(act, to, operation) : vram_error_get()->status;
     if (status == VRAM_OK) {
         vr_stats_tell((struct vr_stats_scope){.slot = device->slot});
-        vr_mutex_lock(&ledger->lock);
+        vr_mutex_lock(&device->context->lock);
         struct measure of = {
-            .stack = &ledger->peaks,
+            .stack = stack,
             .requested = &device->slot->requested.peak,
             .charged = &device->slot->charged_peak,
             .requested_now = live_now(&device->slot->requested.now),
             .reserved_now = vr_load(&device->slot->charged_bytes, VR_RELAXED),
         };
         status = act_on(&of, act, &peaks, operation);
+        vr_mutex_unlock(&device->context->lock);
         if (act == RESET) {
             forget_tags(ledger);
         }
-        vr_mutex_unlock(&ledger->lock);
     }
     if (status == VRAM_OK && act == END) {
         status = vr_info_give(to, &peaks, sizeof peaks, sizeof peaks, operation);
@@ -221,20 +239,6 @@ vram_status vram_device_peaks_reset(vram_device *device) {
 
 /* ------------------------------------------------------------------- contexts */
 
-/* The context's stack, made when it is first needed. */
-static struct vr_peak_stack *stack_of(struct vr_context *context, const char *operation) {
-    struct vr_peak_stack *made = vr_mem_alloc(1, sizeof *made, operation);
-    vr_mutex_lock(&context->lock);
-    struct vr_peak_stack *stack = context->peaks;
-    if (!stack) {
-        context->peaks = stack = made;
-        made = NULL;
-    }
-    vr_mutex_unlock(&context->lock);
-    vr_mem_free(made);
-    return stack;
-}
-
 static vram_status of_context(vram_context *handle, enum act act, struct vram_peaks *to,
                               const char *operation) {
     struct vram_peaks peaks;
@@ -244,7 +248,7 @@ static vram_status of_context(vram_context *handle, enum act act, struct vram_pe
         return status;
     }
     struct vr_context *context = entered;
-    struct vr_peak_stack *stack = stack_of(context, operation);
+    struct vr_peak_stack *stack = stack_of(context, &context->peaks, operation);
     status = stack ? check_answer(act, to, operation) : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
         vr_stats_tell((struct vr_stats_scope){.context = context});

@@ -51,6 +51,15 @@ static void add_pool(struct vr_pool *pool, void *user) {
 
 /* ------------------------------------------------------------------- devices */
 
+/* Open scopes of peaks of a device or of the whole context. */
+static uint64_t scopes_at(struct vr_context *context, void *const *place) {
+    vr_mutex_lock(&context->lock);
+    const struct vr_peak_stack *stack = *place;
+    uint64_t scopes = stack ? stack->depth : 0;
+    vr_mutex_unlock(&context->lock);
+    return scopes;
+}
+
 vram_status vram_device_stats_get(vram_device *handle, vram_pool_stats *stats) {
     static const char operation[] = "vram_device_stats_get";
     struct vram_pool_stats full = {.size = sizeof full};
@@ -62,15 +71,13 @@ vram_status vram_device_stats_get(vram_device *handle, vram_pool_stats *stats) {
     struct vr_device_object *device = entered;
     struct vr_ledger *ledger = vr_ledger_of(device);
     vr_pools_visit(device, add_pool, &full);
+    full.peak_scopes = scopes_at(device->context, &device->slot->peaks);
     full.reserved_bytes = vr_load(&device->slot->charged_bytes, VR_RELAXED);
     full.peak_reserved_bytes = vr_load(&device->slot->charged_peak, VR_RELAXED);
     full.peak_requested_bytes = vr_load(&device->slot->requested.peak, VR_RELAXED);
     if (ledger) {
         uint64_t most = vr_limit_device_bytes(device, ledger);
         full.budget_bytes = (vram_value){most != UINT64_MAX ? most : 0, most != UINT64_MAX};
-        vr_mutex_lock(&ledger->lock);
-        full.peak_scopes = ledger->peaks.depth;
-        vr_mutex_unlock(&ledger->lock);
     }
     vr_stats_derive(&full);
     status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
@@ -137,9 +144,7 @@ vram_status vram_context_stats_get(vram_context *handle, vram_pool_stats *stats)
         full.reserved_bytes = vr_load(&context->charged.now, VR_RELAXED);
         full.peak_reserved_bytes = vr_load(&context->charged.peak, VR_RELAXED);
         full.peak_requested_bytes = vr_load(&context->requested.peak, VR_RELAXED);
-        vr_mutex_lock(&context->lock);
-        full.peak_scopes = context->peaks ? ((struct vr_peak_stack *)context->peaks)->depth : 0;
-        vr_mutex_unlock(&context->lock);
+        full.peak_scopes = scopes_at(context, &context->peaks);
         vr_stats_derive(&full);
         status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
     }

@@ -24,16 +24,18 @@
 
 uint64_t vr_charge_limit(const struct vr_device_object *device) {
     uint64_t option = device->context->limit_bytes;
-    uint64_t own = vr_load(&device->slot->limit_bytes, VR_RELAXED);
+    uint64_t own = vr_load(&device->slot->account->limit_bytes, VR_RELAXED);
     return !own || (option && option < own) ? option : own;
 }
 
 vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, uint64_t most,
                              const char *why, const char *operation) {
-    uint64_t before = vr_load(&device->slot->charged_bytes, VR_RELAXED);
+    vr_atomic_u64 *charged = &device->slot->account->charged_bytes;
+    uint64_t before = vr_load(charged, VR_RELAXED);
     /* What is refused is never added: it must not stand in the way of others for a moment. */
     while (bytes <= most && before <= most - bytes) {
-        if (vr_cas_weak(&device->slot->charged_bytes, &before, before + bytes, VR_RELAXED)) {
+        if (vr_cas_weak(charged, &before, before + bytes, VR_RELAXED)) {
+            vr_fetch_add(&device->slot->charged_bytes, bytes, VR_RELAXED);
             vr_fetch_add(&device->context->charged.now, bytes, VR_RELAXED);
             return VRAM_OK;
         }
@@ -52,6 +54,7 @@ vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const cha
 }
 
 void vr_uncharge(struct vr_device_object *device, uint64_t bytes) {
+    vr_fetch_sub(&device->slot->account->charged_bytes, bytes, VR_RELAXED);
     vr_fetch_sub(&device->slot->charged_bytes, bytes, VR_RELAXED);
     vr_fetch_sub(&device->context->charged.now, bytes, VR_RELAXED);
 }

@@ -140,6 +140,19 @@ static vram_status list_devices(struct vr_context *context, struct vr_backend_st
     return VRAM_OK;
 }
 
+/* One account for each piece of hardware, however many backends show it. */
+static void share_accounts(struct vr_context *context) {
+    for (uint32_t i = 0; i < context->slot_count; i++) {
+        struct vr_slot *slot = &context->slots[i];
+        slot->account = &slot->own;
+        for (uint32_t j = i; j-- > 0;) { /* the first that is the same has the last word */
+            if (vram_device_same(&context->slots[j].info, &slot->info)) {
+                slot->account = context->slots[j].account;
+            }
+        }
+    }
+}
+
 static vram_status start_all(struct vr_context *context, const char *list,
                              const struct vram_context_options *options) {
     static const char operation[] = "vram_context_create";
@@ -167,6 +180,7 @@ static vram_status start_all(struct vr_context *context, const char *list,
             return status;
         }
     }
+    share_accounts(context);
     return VRAM_OK;
 }
 
@@ -188,10 +202,12 @@ static void context_free(void *memory) {
         }
     }
     for (uint32_t i = 0; i < context->slot_count; i++) {
-        void *ledger = vr_load(&context->slots[i].ledger, VR_ACQUIRE);
+        struct vr_account *account = &context->slots[i].own;
+        void *ledger = vr_load(&account->ledger, VR_ACQUIRE);
         if (ledger) {
-            context->slots[i].ledger_free(ledger);
+            account->ledger_free(ledger);
         }
+        vr_mem_free(context->slots[i].peaks);
     }
     vr_mem_free(context->peaks);
     vr_mem_free(context->slots);

@@ -51,16 +51,25 @@ static inline void vr_gauge_add(struct vr_gauge *gauge, int64_t high, int64_t ch
     }
 }
 
+/* What is held of one piece of hardware, and may be. Backends that show the same GPU (vram_device_same) have
+   one account for it, so that its memory is counted once. */
+struct vr_account {
+    vr_atomic_u64 charged_bytes; /* device memory held through all handles of this context */
+    vr_atomic_u64 limit_bytes;   /* the program's own limit for charged_bytes; 0: none */
+    vr_atomic_ptr ledger;        /* what the tier above keeps for it; NULL: nothing yet */
+    void (*ledger_free)(void *); /* ends it with the context; set before it */
+};
+
 struct vr_slot {
     struct vr_backend *backend;
     uint32_t backend_index;
     struct vram_device_info info;
-    vr_atomic_u64 charged_bytes; /* device memory held through all handles of this context */
+    struct vr_account *account;  /* its own, or that of the first slot with the same hardware */
+    struct vr_account own;       /* NULL and 0 where it has another's */
+    vr_atomic_u64 charged_bytes; /* its part of the account's */
     vr_atomic_u64 charged_peak;  /* most that this was */
     struct vr_gauge requested;   /* live in pools, as asked for */
-    vr_atomic_u64 limit_bytes;   /* the program's own limit for charged_bytes; 0: none */
-    vr_atomic_ptr ledger;        /* what the tier above keeps for the device; NULL: nothing yet */
-    void (*ledger_free)(void *); /* ends it with the context; set before it */
+    void *peaks;                 /* what the tier above keeps for them; vr_mem's; NULL: nothing */
 };
 
 struct vr_backend_state {

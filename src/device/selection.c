@@ -66,7 +66,7 @@ static struct vram_value room(const struct search *search, uint32_t index,
     struct vr_slot *slot = &search->context->slots[index];
     struct vram_value room = memory->free_bytes;
     uint64_t limit = search->context->limit_bytes;
-    uint64_t charged = vr_load(&slot->charged_bytes, VR_RELAXED);
+    uint64_t charged = vr_load(&slot->account->charged_bytes, VR_RELAXED);
     uint64_t left = limit > charged ? limit - charged : 0;
     if (!room.known && memory->total_bytes.known) {
         room = (struct vram_value){memory->total_bytes.value / 5 * 4, true};

@@ -156,7 +156,9 @@ static vr_cl_int get_device_info(struct vr_cl_device *device, vr_cl_uint what, s
     const vr_cl_bits type = fake_settings.gpu ? 4 : VR_CL_DEVICE_TYPE_CPU;
     const vr_cl_bits svm = (vr_cl_bits)fake_settings.svm;
     const struct vr_cl_pci pci = {0, 7, 0, 0};
-    const unsigned char uuid[16] = {0xFA, 0x4E, (unsigned char)(device - devices[0])};
+    const unsigned char own[16] = {0xFA, 0x4E, (unsigned char)(device - devices[0])};
+    const unsigned char cuda[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    const unsigned char *uuid = fake_settings.twin ? cuda : own;
     const struct {
         vr_cl_uint what;
         const void *value;
@@ -169,7 +171,7 @@ static vr_cl_int get_device_info(struct vr_cl_device *device, vr_cl_uint what, s
         {VR_CL_DEVICE_AVAILABLE, &fake_settings.available, 4},
         {VR_CL_DEVICE_COMPILER_AVAILABLE, &fake_settings.compiler, 4},
         {VR_CL_DEVICE_SVM_CAPABILITIES, &svm, sizeof svm},
-        {VR_CL_DEVICE_UUID_KHR, uuid, sizeof uuid},
+        {VR_CL_DEVICE_UUID_KHR, uuid, sizeof own},
         {VR_CL_DEVICE_PCI_BUS_INFO_KHR, &pci, sizeof pci},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -232,6 +234,7 @@ static void read_environment(void) {
         {"lazy=", &fake_settings.lazy},
         {"aligned=", &fake_settings.aligned},
         {"arg_info=", &fake_settings.arg_info},
+        {"twin=", &fake_settings.twin},
     };
     const char *text = getenv("FAKE_OPENCL");
     for (size_t i = 0; text && i < sizeof rows / sizeof rows[0]; i++) {

@@ -30,6 +30,7 @@ struct fake_opencl_settings {
     int arg_info;       /* 1: kernels know their arguments */
     int memory_mib;     /* of a device; 1024 */
     int largest_mib;    /* the largest allocation; 256 */
+    int twin;           /* 1: the UUID is that of the first device of the tests' CUDA driver; 0 */
     int late_callbacks; /* 1: only fake_opencl_control.call_back has them called */
 };
 
