@@ -168,6 +168,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     uint64_t bytes;
     vram_oom_report report = {.size = sizeof report};
     vram_buffer *buffer;
+    vram_scope *scope;
 
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
@@ -195,6 +196,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_fragmentation_get(pool, &fragmentation));
     REFUSES(vram_buffer_create(pool, 1, NULL, NULL, &buffer));
     REFUSES(vram_buffer_create_elements(pool, 1, VRAM_PRECISION_FP32, NULL, NULL, &buffer));
+    REFUSES(vram_scope_begin(pool, NULL, &scope));
     if (pool != NULL) {
         REFUSES(vram_oom_report_get(pool, &report));
         REFUSES(vram_pool_destroy(pool));
@@ -220,6 +222,24 @@ static bool as_watch(struct check *check, void *bad, vram_status want) {
     return true;
 }
 
+static bool as_scope(struct check *check, void *bad, vram_status want) {
+    vram_scope *scope = bad;
+    vram_scope_info info = {.size = sizeof info};
+    vram_addr addr = CHECK_CANARY;
+
+    REFUSES(vram_scope_alloc(scope, 1, NULL, &addr));
+    REFUSES(vram_scope_alloc_with(scope, 1, NULL, NULL, &addr));
+    REFUSES(vram_scope_free(scope, 4096, NULL));
+    REFUSES(vram_scope_take(scope, 4096));
+    REFUSES(vram_scope_give(scope, 4096, NULL));
+    REFUSES(vram_scope_info_get(scope, &info));
+    if (scope != NULL) { /* ending NULL is allowed */
+        REFUSES(vram_scope_end(scope));
+    }
+    CHECK_EQUAL(check, addr, CHECK_CANARY);
+    return true;
+}
+
 /* Destroying what is none is allowed everywhere, and does nothing. */
 static void destroy_as_all(void *bad) {
     vram_context_destroy(bad);
@@ -238,6 +258,7 @@ static bool as_all(struct check *check, void *bad, vram_status want) {
     CHECK_TRY(as_pool(check, bad, want));
     CHECK_TRY(as_watch(check, bad, want));
     CHECK_TRY(as_buffer(check, bad, want));
+    CHECK_TRY(as_scope(check, bad, want));
     destroy_as_all(bad);
     return true;
 }
@@ -257,6 +278,7 @@ static bool stale(struct check *check) {
     struct check_stock stock;
     vram_queue *queue;
     vram_physical *physical = NULL;
+    vram_scope *scope;
 
     CHECK_CONTEXT(check, NULL, NULL, &context);
     CHECK_OPEN_OF(check, context, check->target->device, &device);
@@ -265,6 +287,9 @@ static bool stale(struct check *check) {
     CHECK_OK(check, vram_buffer_create(stock.pool, 100, queue, NULL, &buffer));
     CHECK_OK(check, vram_buffer_destroy(buffer));
     CHECK_TRY(as_buffer(check, buffer, VRAM_ERR_STALE));
+    CHECK_OK(check, vram_scope_begin(stock.pool, NULL, &scope));
+    CHECK_OK(check, vram_scope_end(scope));
+    CHECK_TRY(as_scope(check, scope, VRAM_ERR_STALE));
     CHECK_OK(check, vram_pool_destroy(stock.pool));
     CHECK_TRY(as_pool(check, stock.pool, VRAM_ERR_STALE));
     if ((device->info.caps & VRAM_CAP_VMM) != 0) {
@@ -295,6 +320,7 @@ static bool orphans(struct check *check) {
     vram_queue *queue;
     vram_addr addr;
     vram_physical *physical = NULL;
+    vram_scope *scope;
 
     CHECK_CONTEXT(check, NULL, NULL, &context);
     CHECK_OPEN_OF(check, context, check->target->device, &device);
@@ -302,6 +328,7 @@ static bool orphans(struct check *check) {
     CHECK_STOCK(check, device, NULL, &stock);
     CHECK_TAKE(check, &stock, 5000, queue, &addr);
     CHECK_OK(check, vram_buffer_create(stock.pool, 100, queue, NULL, &buffer));
+    CHECK_OK(check, vram_scope_begin(stock.pool, NULL, &scope));
     if ((device->info.caps & VRAM_CAP_VMM) != 0) {
         CHECK_PHYSICAL(check, device, 1, &physical);
     }
@@ -312,6 +339,7 @@ static bool orphans(struct check *check) {
     CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
     CHECK_TRY(as_pool(check, stock.pool, VRAM_ERR_STALE));
     CHECK_TRY(as_buffer(check, buffer, VRAM_ERR_STALE));
+    CHECK_TRY(as_scope(check, scope, VRAM_ERR_STALE));
     CHECK_STATUS(check, vram_free(stock.pool, addr, queue), VRAM_ERR_STALE);
     CHECK_STATUS(check, vram_pin(addr), VRAM_ERR_INVALID);
     if (physical != NULL) {
@@ -359,6 +387,7 @@ static bool wrong_kind(struct check *check) {
     CHECK_TRY(as_physical(check, queue, VRAM_OK));
     CHECK_TRY(as_pool(check, queue, VRAM_OK));
     CHECK_TRY(as_pool(check, device->device, VRAM_OK));
+    CHECK_TRY(as_scope(check, stock.pool, VRAM_OK));
     CHECK_TRY(as_device(check, stock.pool, VRAM_OK));
     CHECK_TRY(as_queue(check, stock.pool, VRAM_OK));
     CHECK_TRY(as_buffer(check, stock.pool, VRAM_OK));

@@ -28,6 +28,7 @@
 #include <vram/pool.h>
 #include <vram/pressure.h>
 #include <vram/queue.h>
+#include <vram/scope.h>
 #include <vram/sim.h>
 #include <vram/vmm.h>
 #include <vram/vulkan.h>

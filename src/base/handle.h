@@ -42,6 +42,9 @@ enum vr_kind {
     VR_KIND_WATCH = 7,
     VR_KIND_MONITOR = 8,
     VR_KIND_BUFFER = 9,
+    VR_KIND_SCOPE = 10,
+    VR_KIND_BATCH = 11,
+    VR_KIND_NAMED = 12,
     VR_KIND_COUNT
 };
 

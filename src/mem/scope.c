@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scope.c: what a part of the program has, let go of when that part is done.
+ *
+ *  (1) A scope watches its device and pins it. Its pool it knows by handle only: a pool takes its blocks
+ *      with it, and a scope that finds it gone has nothing to free.
+ *  (2) What is in `things` is the scope's alone. Whoever takes a thing off the list, under the lock, frees it
+ *      or hands it on; so each is freed once.
+ *  (3) Who retires the handle ends the scope, and sets `ended` under the lock before it takes the first
+ *      thing off. A call that has got a block meanwhile finds that when it wants to add it, and frees it.
+ *  (4) A scope in another one is a thing of it, by handle. The parent's end ends it in its turn; its own end
+ *      takes it off the parent's list. Scopes may lie in each other without bound, so ending climbs by `up`
+ *      and not by recursion.
+ *  (5) The lock of one scope is never taken under that of another, and nothing is allocated from a pool or
+ *      freed under it.
+ */
+#include "vram/scope.h"
+#include "mem/holding.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "core/pool_object.h"
+
+struct vr_scope {
+    struct vr_object object;
+    struct vr_watcher watcher;
+    struct vr_device_object *device; /* pinned */
+    uint64_t pool;                   /* handle; (1) */
+    uint64_t parent;                 /* handle; 0: none */
+    struct vr_scope *up;             /* while it ends: who goes on when it is empty; (4) */
+    struct vr_mutex lock;            /* guards the rest */
+    bool ended;
+    struct vr_holding things;
+};
+
+static vram_status has_ended(const char *operation) {
+    return vr_fail(VRAM_ERR_STALE, operation, "the scope has ended meanwhile");
+}
+
+/* ---------------------------------------------------------------- the things */
+
+static vram_status add(struct vr_scope *scope, const struct vr_thing *thing,
+                       const char *operation) {
+    vr_mutex_lock(&scope->lock);
+    bool ended = scope->ended;
+    vram_status status = ended ? VRAM_OK : vr_holding_add(&scope->things, thing, operation);
+    vr_mutex_unlock(&scope->lock);
+    return ended ? has_ended(operation) : status;
+}
+
+static bool take_off(struct vr_scope *scope, enum vr_thing_kind kind, uint64_t number,
+                     struct vr_thing *thing) {
+    vr_mutex_lock(&scope->lock);
+    bool found = vr_holding_remove(&scope->things, kind, number, thing);
+    vr_mutex_unlock(&scope->lock);
+    return found;
+}
+
+static vram_status has_none(vram_addr addr, const char *operation) {
+    return vr_fail(VRAM_ERR_INVALID, operation, "the scope has no block at 0x%llx",
+                   (unsigned long long)addr);
+}
+
+/* -------------------------------------------------------------------- ending */
+
+static void scope_free(void *memory) {
+    struct vr_scope *scope = memory;
+    uint64_t device = scope->device->object.handle;
+    vr_holding_free(&scope->things);
+    vr_mutex_destroy(&scope->lock);
+    vr_mem_free(scope);
+    vr_handle_unpin(device);
+}
+
+/* Makes the caller, who has a reference, the one that ends the scope; keeps (3). */
+static bool win(struct vr_scope *scope) {
+    if (!vr_handle_retire(scope->object.handle)) {
+        return false;
+    }
+    vr_mutex_lock(&scope->lock);
+    scope->ended = true;
+    vr_mutex_unlock(&scope->lock);
+    vr_mutex_lock(&scope->device->lock);
+    vr_link_remove(&scope->watcher.link);
+    vr_mutex_unlock(&scope->device->lock);
+    return true;
+}
+
+/* The scope of that handle, to be ended by the caller; NULL: it has ended, or another thread is at it. */
+static struct vr_scope *win_by_handle(uint64_t handle) {
+    struct vr_scope *scope = vr_handle_pin(VR_KIND_SCOPE, (void *)(uintptr_t)handle);
+    if (scope && !win(scope)) {
+        vr_leave(scope);
+        scope = NULL;
+    }
+    return scope;
+}
+
+/* An empty scope goes; its owner's reference and that of who ended it. Returns who goes on. */
+static struct vr_scope *climb(struct vr_scope *scope) {
+    struct vr_scope *up = scope->up;
+    uint64_t handle = scope->object.handle;
+    vr_handle_unpin(handle);
+    vr_handle_unpin(handle);
+    return up;
+}
+
+/* Lets go of all that the scope and those in it have. The caller has won it and gives its reference up. */
+static vram_status empty(struct vr_scope *scope, const char *operation) {
+    vram_status first = VRAM_OK;
+    struct vram_error error;
+    scope->up = NULL;
+    while (scope) {
+        struct vr_thing thing;
+        vr_mutex_lock(&scope->lock);
+        bool found = vr_holding_pop(&scope->things, &thing);
+        vr_mutex_unlock(&scope->lock);
+        if (!found) {
+            scope = climb(scope);
+        } else if (thing.kind == VR_THING_SCOPE) {
+            struct vr_scope *child = win_by_handle(thing.number);
+            if (child) {
+                child->up = scope;
+                scope = child;
+            }
+        } else {
+            vram_status status = vr_thing_release(&thing, operation);
+            if (status != VRAM_OK && first == VRAM_OK) {
+                first = status;
+                vr_error_save(&error);
+            }
+        }
+    }
+    if (first != VRAM_OK) {
+        vr_error_restore(&error); /* of the first, not of the last */
+    }
+    return first;
+}
+
+/* A scope is no thing of its parent any more. */
+static void leave_parent(uint64_t parent, uint64_t handle) {
+    struct vr_thing thing;
+    struct vr_scope *scope =
+        parent ? vr_handle_pin(VR_KIND_SCOPE, (void *)(uintptr_t)parent) : NULL;
+    if (scope) {
+        (void)take_off(scope, VR_THING_SCOPE, handle, &thing);
+        vr_leave(scope);
+    }
+}
+
+static vram_status end(struct vr_scope *scope, const char *operation) {
+    leave_parent(scope->parent, scope->object.handle);
+    return empty(scope, operation);
+}
+
+vram_status vram_scope_end(vram_scope *handle) {
+    static const char operation[] = "vram_scope_end";
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    struct vr_scope *scope = vr_handle_pin(VR_KIND_SCOPE, handle);
+    if (!scope) {
+        return vr_handle_error(VR_KIND_SCOPE, handle, operation);
+    }
+    if (vr_forked(&scope->object)) {
+        vr_handle_retire(scope->object.handle);
+        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
+    }
+    if (!win(scope)) {
+        vr_leave(scope);
+        return vr_fail(VRAM_ERR_STALE, operation, "the scope is being ended already");
+    }
+    return end(scope, operation);
+}
+
+/* Its pool may have ended before it or not. Work has been waited for, as far as it ends. */
+static void device_closing(struct vr_watcher *watcher, bool finished) {
+    struct vr_scope *scope = VR_CONTAINER(watcher, struct vr_scope, watcher);
+    struct vram_error error;
+    (void)finished;
+    vr_handle_ref(scope->object.handle); /* who tells has one, too */
+    if (!win(scope)) {
+        vr_leave(scope);
+        return;
+    }
+    vr_error_save(&error);
+    (void)end(scope, "vram_device_close");
+    vr_error_restore(&error);
+}
+
+static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
+    (void)watcher, (void)queue, (void)finished;
+}
+
+static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+    (void)watcher, (void)addr, (void)bytes;
+    return false; /* the pool's memory is the pool's */
+}
+
+/* ----------------------------------------------------------------- beginning */
+
+static vram_status list_in_parent(struct vr_scope *parent, struct vr_scope *scope,
+                                  const char *operation) {
+    struct vr_thing thing = {.kind = VR_THING_SCOPE, .number = scope->object.handle};
+    return parent ? add(parent, &thing, operation) : VRAM_OK;
+}
+
+static vram_status begin(struct vr_pool *pool, struct vr_scope *parent, const char *operation,
+                         vram_scope **out) {
+    struct vr_scope *scope = vr_mem_alloc(1, sizeof *scope, operation);
+    if (!scope) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_mutex_init(&scope->lock, VR_RANK_SCOPE);
+    scope->object.process = vr_os_process_generation();
+    scope->watcher.closing = device_closing;
+    scope->watcher.queue_ended = queue_ended;
+    scope->watcher.covers = covers;
+    scope->device = pool->device;
+    scope->pool = pool->object.handle;
+    scope->parent = parent ? parent->object.handle : 0;
+    vr_handle_ref(scope->device->object.handle);
+    vram_status status = vr_handle_publish(VR_KIND_SCOPE, scope, scope_free, &scope->object.handle);
+    if (status != VRAM_OK) {
+        scope_free(scope);
+        return status;
+    }
+    uint64_t handle = scope->watcher.handle = scope->object.handle;
+    vr_handle_ref(handle); /* listed, it may end at any moment */
+    status = list_in_parent(parent, scope, operation);
+    if (status == VRAM_OK) {
+        status = vr_device_list_child(scope->device, &scope->device->watchers, &scope->watcher.link,
+                                      operation);
+    }
+    if (status != VRAM_OK) {
+        if (win(scope)) {
+            (void)end(scope, operation);
+        } else {
+            vr_handle_unpin(handle);
+        }
+        return status;
+    }
+    vr_handle_unpin(handle);
+    *out = (vram_scope *)(uintptr_t)handle;
+    return VRAM_OK;
+}
+
+vram_status vram_scope_begin(vram_pool *pool_handle, vram_scope *parent_handle,
+                             vram_scope **scope) {
+    static const char operation[] = "vram_scope_begin";
+    void *pool, *parent = NULL;
+    if (!scope) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the scope is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_POOL, pool_handle, operation, &pool);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (parent_handle) {
+        status = vr_enter(VR_KIND_SCOPE, parent_handle, operation, &parent);
+    }
+    if (status == VRAM_OK && parent &&
+        ((struct vr_scope *)parent)->device->context != ((struct vr_pool *)pool)->device->context) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the parent belongs to another context");
+    }
+    if (status == VRAM_OK) {
+        status = begin(pool, parent, operation, scope);
+    }
+    if (parent) {
+        vr_leave(parent);
+    }
+    vr_leave(pool);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the blocks */
+
+/* Adds a block that the caller has just got, or frees it: keeps (3). */
+static vram_status keep_block(struct vr_scope *scope, const struct vr_thing *block,
+                              const char *operation) {
+    vram_status status = add(scope, block, operation);
+    if (status != VRAM_OK) {
+        struct vram_error error;
+        vr_error_save(&error);
+        (void)vr_thing_release(block, operation);
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
+static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue,
+                            const vram_alloc_options *options, const char *operation,
+                            vram_addr *addr) {
+    void *entered;
+    vram_addr got;
+    if (!addr) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_scope *scope = entered;
+    vram_pool *pool = (vram_pool *)(uintptr_t)scope->pool;
+    status = options ? vram_alloc_with(pool, size, queue, options, &got)
+                     : vram_alloc(pool, size, queue, &got);
+    if (status == VRAM_OK) {
+        struct vr_thing block = {.kind = VR_THING_BLOCK,
+                                 .number = got,
+                                 .bytes = size,
+                                 .queue = (uintptr_t)queue,
+                                 .pool = scope->pool};
+        status = keep_block(scope, &block, operation);
+    }
+    if (status == VRAM_OK) {
+        *addr = got;
+    }
+    vr_leave(scope);
+    return status;
+}
+
+vram_status vram_scope_alloc(vram_scope *scope, uint64_t size, vram_queue *queue, vram_addr *addr) {
+    return alloc_in(scope, size, queue, NULL, "vram_scope_alloc", addr);
+}
+
+vram_status vram_scope_alloc_with(vram_scope *scope, uint64_t size, vram_queue *queue,
+                                  const vram_alloc_options *options, vram_addr *addr) {
+    return alloc_in(scope, size, queue, options, "vram_scope_alloc_with", addr);
+}
+
+/* Pool and queue are checked while the block is still the scope's. */
+vram_status vram_scope_free(vram_scope *handle, vram_addr addr, vram_queue *queue_handle) {
+    static const char operation[] = "vram_scope_free";
+    struct vr_queue_object *queue;
+    struct vr_pool *pool;
+    struct vr_thing block;
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_scope *scope = entered;
+    status =
+        vr_pool_enter((vram_pool *)(uintptr_t)scope->pool, queue_handle, operation, &pool, &queue);
+    if (status == VRAM_OK) {
+        if (!take_off(scope, VR_THING_BLOCK, addr, &block)) {
+            status = has_none(addr, operation);
+        } else {
+            block.queue = (uintptr_t)queue_handle;
+            status = vr_thing_release(&block, operation);
+        }
+        vr_pool_leave(pool, queue);
+    }
+    vr_leave(scope);
+    return status;
+}
+
+vram_status vram_scope_take(vram_scope *handle, vram_addr addr) {
+    static const char operation[] = "vram_scope_take";
+    struct vr_thing block;
+    void *scope;
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &scope);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (!take_off(scope, VR_THING_BLOCK, addr, &block)) {
+        status = has_none(addr, operation);
+    }
+    vr_leave(scope);
+    return status;
+}
+
+/* The block is live, of the scope's pool, and not the scope's yet. */
+static vram_status give(struct vr_scope *scope, const struct vr_thing *block,
+                        const char *operation) {
+    struct vram_block_info info = {.size = sizeof info};
+    struct vr_thing given = *block;
+    vram_status status = vram_block_info_get(block->number, &info);
+    if (status != VRAM_OK || (uintptr_t)info.pool != scope->pool) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "0x%llx is not the start of a live block of the scope's pool",
+                       (unsigned long long)block->number);
+    }
+    given.bytes = info.requested_bytes;
+    vr_mutex_lock(&scope->lock);
+    bool ended = scope->ended;
+    bool has = !ended && vr_holding_find(&scope->things, VR_THING_BLOCK, block->number);
+    if (!ended && !has) {
+        status = vr_holding_add(&scope->things, &given, operation);
+    }
+    vr_mutex_unlock(&scope->lock);
+    if (has) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the scope has the block at 0x%llx already",
+                       (unsigned long long)block->number);
+    }
+    return ended ? has_ended(operation) : status;
+}
+
+vram_status vram_scope_give(vram_scope *handle, vram_addr addr, vram_queue *queue_handle) {
+    static const char operation[] = "vram_scope_give";
+    struct vr_queue_object *queue;
+    struct vr_pool *pool;
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_scope *scope = entered;
+    status =
+        vr_pool_enter((vram_pool *)(uintptr_t)scope->pool, queue_handle, operation, &pool, &queue);
+    if (status == VRAM_OK) {
+        struct vr_thing block = {.kind = VR_THING_BLOCK,
+                                 .number = addr,
+                                 .queue = (uintptr_t)queue_handle,
+                                 .pool = scope->pool};
+        status = give(scope, &block, operation);
+        vr_pool_leave(pool, queue);
+    }
+    vr_leave(scope);
+    return status;
+}
+
+vram_status vram_scope_info_get(vram_scope *handle, vram_scope_info *info) {
+    static const char operation[] = "vram_scope_info_get";
+    struct vram_scope_info full = {.size = sizeof full};
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_scope *scope = entered;
+    full.pool = (vram_pool *)(uintptr_t)scope->pool;
+    full.parent = (vram_scope *)(uintptr_t)scope->parent;
+    vr_mutex_lock(&scope->lock);
+    for (size_t i = 0; i < scope->things.count; i++) {
+        const struct vr_thing *thing = &scope->things.things[i];
+        full.blocks += thing->kind == VR_THING_BLOCK;
+        full.scopes += thing->kind == VR_THING_SCOPE;
+        full.bytes += thing->bytes;
+    }
+    vr_mutex_unlock(&scope->lock);
+    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    vr_leave(scope);
+    return status;
+}
