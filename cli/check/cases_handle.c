@@ -78,6 +78,8 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_pool_stats stats = {.size = sizeof stats};
     vram_peaks peaks = {.size = sizeof peaks};
     vram_kernel_source source = {.size = sizeof source, .code = &source, .entry = "none"};
+    vram_foreign_info foreign = {.size = sizeof foreign};
+    vram_foreign_totals totals = {.size = sizeof totals};
     uint64_t id = 0;
 
     REFUSES(vram_device_describe(device, &info));
@@ -112,6 +114,11 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_device_peaks_begin(device));
     REFUSES(vram_device_peaks_end(device, &peaks));
     REFUSES(vram_device_peaks_reset(device));
+    REFUSES(vram_foreign_track(device, 1, NULL, &id));
+    REFUSES(vram_foreign_untrack(device, 1));
+    REFUSES(vram_foreign_info_get(device, 1, &foreign));
+    REFUSES(vram_foreign_info_after(device, 0, &foreign));
+    REFUSES(vram_foreign_totals_get(device, &totals));
     CHECK_THAT(check, vram_tag_count(device) == 0);
     return true;
 }

@@ -22,6 +22,7 @@
 #include <vram/base.h>
 #include <vram/buffer.h>
 #include <vram/device.h>
+#include <vram/foreign.h>
 #include <vram/json.h>
 #include <vram/limits.h>
 #include <vram/oom.h>

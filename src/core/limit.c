@@ -189,6 +189,7 @@ void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *
 static void ledger_free(void *memory) {
     struct vr_ledger *ledger = memory;
     vr_tags_free(&ledger->tags);
+    vr_foreigns_free(&ledger->foreigns);
     vr_mutex_destroy(&ledger->lock);
     vr_mem_free(ledger);
 }

@@ -8,6 +8,7 @@
  *                                   limits    as vram_device_limits_set has them, 0 where not set
  *                                   sample    how much memory was free when the device was last asked
  *                                   tags      who has how much: tag.h
+ *                                   foreigns  what others have allocated: foreign_record.h
  *      vr_pool                      limits    as its options or vram_pool_limits_set have them
  *                                   caps      what follows for it: budget.h
  *
@@ -18,6 +19,7 @@
 #ifndef VR_LIMIT_H
 #define VR_LIMIT_H
 
+#include "core/foreign_record.h"
 #include "core/pool_object.h"
 #include "core/tag.h"
 #include "vram/limits.h"
@@ -39,6 +41,7 @@ struct vr_ledger {
     struct vr_sample sample;
     vram_value processes; /* bytes that other processes hold, when that was last asked; report.c */
     struct vr_tags tags;
+    struct vr_foreigns foreigns;
 };
 
 /* The ledger of the device, made if need be; NULL with the error set: host memory is out, or the option

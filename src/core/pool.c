@@ -404,7 +404,7 @@ static vram_status alloc_tagged(struct vr_pool *pool, const struct vr_request *r
     if (status != VRAM_OK) {
         vr_tag_cancel(request->tag, request->bytes, request->size);
     } else if (crossed) {
-        vr_tag_notify(pool, request->tag, crossed);
+        vr_tag_notify(pool->device, pool, request->tag, crossed);
     }
     return status;
 }

@@ -86,8 +86,10 @@ void vr_tag_cancel(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,
                             uint32_t *crossed);
 
-/* Tells the program of soft quotas that were crossed. No lock held; not from inside such a call. */
-void vr_tag_notify(struct vr_pool *pool, struct vr_tag *tag, uint32_t crossed);
+/* Tells the program of soft quotas that were crossed, by a block of the pool or, with NULL, by memory of no
+   pool. No lock held; not from inside such a call. */
+void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct vr_tag *tag,
+                   uint32_t crossed);
 
 /* Reads the option `quotas` into a new ledger. */
 vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const char *operation);

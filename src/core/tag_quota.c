@@ -214,15 +214,18 @@ vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *reque
 
 /* ------------------------------------------------------------------- telling */
 
-void vr_tag_notify(struct vr_pool *pool, struct vr_tag *tag, uint32_t crossed) {
-    struct vr_ledger *ledger = vr_ledger_of(pool->device);
+void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct vr_tag *tag,
+                   uint32_t crossed) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
     struct vr_thread_state *thread = vr_thread_get("vram_alloc");
     for (struct vr_tag *at = tag; at && crossed; at = at->parent, crossed >>= 1) {
         if (!(crossed & 1)) {
             continue;
         }
         vr_fetch_add(&at->crossings, 1, VR_RELAXED);
-        vr_tally(&pool->tally.quota_crossings, 1);
+        if (pool) {
+            vr_tally(&pool->tally.quota_crossings, 1);
+        }
         vr_mutex_lock(&ledger->lock);
         vram_tag_handler *handler = ledger->tags.handler;
         void *user = ledger->tags.handler_user;
@@ -231,7 +234,7 @@ void vr_tag_notify(struct vr_pool *pool, struct vr_tag *tag, uint32_t crossed) {
             !thread->telling) { /* a handler that crosses a quota is not told */
             struct vram_tag_event event = {
                 .size = sizeof event,
-                .device = (vram_device *)(uintptr_t)pool->device->object.handle,
+                .device = (vram_device *)(uintptr_t)device->object.handle,
                 .tag = at->name,
                 .used_bytes = vr_load(&at->used, VR_RELAXED),
                 .soft_bytes = vr_load(&at->soft, VR_RELAXED),

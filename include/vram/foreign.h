@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * vram/foreign.h: memory of a device that somebody else allocated, and that is to be known all the same.
+ *
+ * A library or a framework takes memory past libvram: its workspaces, its own caches. A record of it says
+ * how much it is and whose, until it is taken back by its number. A record alone changes nothing: it is
+ * there to be asked for. One that counts is treated as if the program had taken the memory through libvram:
+ * pools of the device may hold that much less (vram/limits.h: "what else the program holds there"), and it
+ * counts for its tag and against its quotas.
+ *
+ * Records belong to the device, whatever handle on it they were made through, and go with the context.
+ */
+#ifndef VRAM_FOREIGN_H
+#define VRAM_FOREIGN_H
+
+#include <vram/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum vram_foreign_flag {
+    VRAM_FOREIGN_COUNTS = 1 << 0 /* in budgets, and for its tag */
+} vram_foreign_flag;
+
+enum { VRAM_FOREIGN_NAME_MAX = 64 }; /* bytes of a record's name, the final 0 included */
+
+typedef struct vram_foreign_options {
+    size_t size;    /* sizeof(vram_foreign_options) */
+    uint32_t flags; /* of vram_foreign_flag */
+    const char
+        *tag; /* whose it is, "cublas/workspace"; vram/limits.h; copied; NULL, "": nobody's */
+    const char *name; /* a label; copied; need not be unique; NULL: "" */
+} vram_foreign_options;
+
+/**
+ * Records `bytes` of memory on the device. Numbers are unique in the process, rise from 1 and are never
+ * used again. To keep a limit, record first and allocate then: what counts is VRAM_ERR_LIMIT when it would
+ * pass the hard limit of the device or a hard quota of its tag, and nothing is recorded. What is there
+ * already and too much is recorded without VRAM_FOREIGN_COUNTS.
+ * VRAM_ERR_INVALID for 0 bytes, a name of more than 63 bytes, and for what is no tag or flag.
+ */
+VRAM_API vram_status vram_foreign_track(vram_device *device, uint64_t bytes,
+                                        const vram_foreign_options *options, uint64_t *id);
+
+/** Takes a record back. VRAM_ERR_INVALID: the device has none of that number, or no longer. */
+VRAM_API vram_status vram_foreign_untrack(vram_device *device, uint64_t id);
+
+/** One record. */
+typedef struct vram_foreign_info {
+    size_t size;                      /* in: sizeof(vram_foreign_info) of the caller */
+    uint64_t id;                      /* its number */
+    uint64_t bytes;                   /* as recorded */
+    bool counts;                      /* in budgets, and for its tag */
+    const char *tag;                  /* NULL: none; valid until the context ends */
+    uint64_t since_ns;                /* when it was recorded, on the library's monotonic clock */
+    char name[VRAM_FOREIGN_NAME_MAX]; /* as given, "" for none; may hold any bytes: escape it */
+} vram_foreign_info;
+
+/** VRAM_ERR_INVALID: the device has no record of that number. */
+VRAM_API vram_status vram_foreign_info_get(vram_device *device, uint64_t id,
+                                           vram_foreign_info *info);
+
+/**
+ * The record with the lowest number above `last`, 0 for the first; VRAM_ERR_INVALID behind the last. To
+ * look at all of them, go on with the number of the one that was found: what comes and goes meanwhile does
+ * no harm.
+ */
+VRAM_API vram_status vram_foreign_info_after(vram_device *device, uint64_t last,
+                                             vram_foreign_info *info);
+
+/** All records of a device. */
+typedef struct vram_foreign_totals {
+    size_t size;            /* in: sizeof(vram_foreign_totals) of the caller */
+    uint64_t count;         /* records */
+    uint64_t bytes;         /* of them */
+    uint64_t counted_bytes; /* of these, what counts in budgets */
+    uint64_t peak_bytes;    /* most of `bytes` */
+} vram_foreign_totals;
+
+VRAM_API vram_status vram_foreign_totals_get(vram_device *device, vram_foreign_totals *totals);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

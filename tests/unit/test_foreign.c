@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_foreign.c: memory that somebody else allocated, by number, for its tag, and in budgets when asked.
+ */
+#include "unit/mem_world.h"
+#include "vram/foreign.h"
+#include "vram/limits.h"
+
+#include <pthread.h>
+
+static vram_foreign_totals totals_of(vram_device *device) {
+    vram_foreign_totals totals = {.size = sizeof totals};
+    assert_ok(vram_foreign_totals_get(device, &totals));
+    return totals;
+}
+
+static vram_tag_info tag_of(vram_device *device, const char *name) {
+    vram_tag_info info = {.size = sizeof info};
+    assert_ok(vram_tag_info_get(device, name, &info));
+    return info;
+}
+
+static vram_foreign_options counting(const char *tag) {
+    return (vram_foreign_options){
+        .size = sizeof(vram_foreign_options), .flags = VRAM_FOREIGN_COUNTS, .tag = tag};
+}
+
+static uint64_t reserved_on(vram_device *device) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_device_stats_get(device, &stats));
+    return stats.reserved_bytes;
+}
+
+/* A record that does not count is there to be asked for, and nothing else. */
+static void recorded_and_taken_back(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,devices=2");
+    char name[] = "work\nspace";
+    vram_foreign_options options = {.size = sizeof options, .tag = "lib/blas", .name = name};
+    vram_foreign_info info = {.size = sizeof info};
+    vram_device *again;
+    uint64_t a = 0, b = 0, c = 0;
+    assert_int_equal(totals_of(rig.device).count, 0);
+    assert_int_equal(vram_foreign_info_after(rig.device, 0, &info), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_untrack(rig.device, 1), VRAM_ERR_INVALID);
+    assert_ok(vram_foreign_track(rig.device, 5000, &options, &a));
+    name[0] = '?'; /* is copied */
+    assert_ok(vram_foreign_track(rig.other, 100, NULL, &b));
+    assert_ok(vram_foreign_track(rig.device, 3 * 1024 * MIB, NULL, &c)); /* more than there is */
+    assert_true(a > 0 && b > a && c > b);
+    assert_ok(vram_foreign_info_get(rig.device, a, &info));
+    assert_int_equal(info.id, a);
+    assert_int_equal(info.bytes, 5000);
+    assert_false(info.counts);
+    assert_string_equal(info.tag, "lib/blas");
+    assert_string_equal(info.name, "work\nspace");
+    assert_int_equal(vram_foreign_info_get(rig.device, b, &info), VRAM_ERR_INVALID);
+    assert_ok(vram_foreign_info_after(rig.device, 0, &info));
+    assert_int_equal(info.id, a);
+    assert_ok(vram_foreign_info_after(rig.device, a, &info));
+    assert_int_equal(info.id, c);
+    assert_null(info.tag);
+    assert_string_equal(info.name, "");
+    assert_int_equal(vram_foreign_info_after(rig.device, c, &info), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_info_after(rig.device, UINT64_MAX, &info), VRAM_ERR_INVALID);
+    assert_int_equal(totals_of(rig.device).count, 2);
+    assert_int_equal(totals_of(rig.device).bytes, 5000 + 3 * 1024 * MIB);
+    assert_int_equal(totals_of(rig.device).counted_bytes, 0);
+    assert_int_equal(reserved_on(rig.device), 0);
+    assert_int_equal(tag_of(rig.device, "lib").used_bytes, 0);
+
+    /* Another handle on the same device knows it, another device does not. */
+    assert_ok(vram_device_open(rig.context, 0, &again));
+    assert_int_equal(vram_foreign_untrack(rig.other, a), VRAM_ERR_INVALID);
+    assert_ok(vram_foreign_untrack(again, a));
+    assert_int_equal(vram_foreign_untrack(rig.device, a), VRAM_ERR_INVALID);
+    vram_device_close(again);
+    assert_int_equal(totals_of(rig.device).count, 1);
+    assert_int_equal(totals_of(rig.device).peak_bytes, 5000 + 3 * 1024 * MIB);
+    assert_ok(vram_foreign_untrack(rig.device, c));
+    assert_int_equal(totals_of(rig.device).bytes, 0);
+    rig_end_clean(&rig); /* b goes with the context */
+}
+
+/* What counts is what else the program holds: a pool may hold that much less. */
+static void counts_in_budgets(void **state) {
+    vram_limits limits = {
+        .size = sizeof limits, .hard_bytes = 64 * MIB, .fraction = 1, .min_free_bytes = 1};
+    vram_foreign_options count = counting(NULL);
+    uint64_t id, large;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    assert_ok(vram_device_limits_set(rig.device, &limits));
+    assert_int_equal(stats_of(pool).budget_bytes.value, 64 * MIB);
+    assert_ok(vram_foreign_track(rig.device, 40 * MIB, &count, &id));
+    assert_int_equal(totals_of(rig.device).counted_bytes, 40 * MIB);
+    assert_int_equal(reserved_on(rig.device), 40 * MIB);
+    assert_int_equal(stats_of(pool).budget_bytes.value, 24 * MIB);
+    assert_int_equal(vram_alloc(pool, 32 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
+    assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &addr));
+    /* Recorded first, it can be refused before anybody allocates it. */
+    assert_int_equal(vram_foreign_track(rig.device, 24 * MIB, &count, &large), VRAM_ERR_LIMIT);
+    assert_int_equal(totals_of(rig.device).count, 1);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_foreign_untrack(rig.device, id));
+    assert_ok(vram_alloc(pool, 60 * MIB, rig.queue, &addr));
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_device_stats_get(rig.device, &stats));
+    assert_true(stats.peak_reserved_bytes >= 56 * MIB);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_pool_destroy(pool));
+    assert_int_equal(reserved_on(rig.device), 0);
+    rig_end_clean(&rig);
+}
+
+/* The same by the fraction of the device's memory. */
+static void counts_in_the_fraction(void **state) {
+    vram_limits limits = {.size = sizeof limits, .fraction = 0.5, .min_free_bytes = 1};
+    vram_foreign_options count = counting("lib");
+    uint64_t id;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=256M");
+    vram_pool *pool = pool_of(&rig, 0);
+    assert_ok(vram_device_limits_set(rig.device, &limits));
+    assert_ok(vram_foreign_track(rig.device, 100 * MIB, &count, &id));
+    assert_int_equal(vram_alloc(pool, 30 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
+    assert_ok(vram_foreign_untrack(rig.device, id));
+    assert_ok(vram_alloc(pool, 30 * MIB, rig.queue, &addr));
+    rig_end_clean(&rig);
+}
+
+static uint32_t told;
+static void on_crossed(void *user, const vram_tag_event *event) {
+    assert_ptr_equal(event->device, user);
+    assert_string_equal(event->tag, "lib");
+    told++;
+}
+
+static void counts_for_its_tag(void **state) {
+    vram_foreign_options blas = counting("lib/blas"), fft = counting("lib/fft");
+    uint64_t a, b, c = 77;
+    (void)state;
+    told = 0;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_tag_quota_set(rig.device, "lib", 5000, 10000));
+    assert_ok(vram_tag_handler_set(rig.device, on_crossed, rig.device));
+    assert_ok(vram_foreign_track(rig.device, 3000, &blas, &a));
+    assert_int_equal(told, 0);
+    assert_ok(vram_foreign_track(rig.device, 4000, &fft, &b));
+    assert_int_equal(told, 1);
+    assert_int_equal(tag_of(rig.device, "lib").used_bytes, 7000);
+    assert_int_equal(tag_of(rig.device, "lib").crossings, 1);
+    assert_int_equal(tag_of(rig.device, "lib/fft").own_bytes, 4000);
+    assert_int_equal(vram_foreign_track(rig.device, 3001, &fft, &c), VRAM_ERR_LIMIT);
+    assert_non_null(strstr(vram_error_get()->text, "lib"));
+    assert_int_equal(c, 77);
+    assert_int_equal(reserved_on(rig.device), 7000); /* what was charged is given back */
+    assert_ok(vram_foreign_untrack(rig.device, a));
+    assert_ok(vram_foreign_untrack(rig.device, b));
+    assert_int_equal(tag_of(rig.device, "lib").used_bytes, 0);
+    assert_int_equal(tag_of(rig.device, "lib").peak_bytes, 7000);
+    assert_int_equal(tag_of(rig.device, "lib/fft").live_blocks, 0);
+    rig_end_clean(&rig);
+}
+
+enum { THREADS = 8, ROUNDS = 500 };
+
+static void *come_and_go(void *argument) {
+    struct rig *rig = argument;
+    vram_foreign_options options = counting("t/x");
+    uint64_t ids[8], last = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        if (i >= 8 && vram_foreign_untrack(rig->device, ids[i % 8]) != VRAM_OK) {
+            return argument;
+        }
+        if (vram_foreign_track(rig->device, 1000, &options, &ids[i % 8]) != VRAM_OK ||
+            ids[i % 8] <= last) {
+            return argument;
+        }
+        last = ids[i % 8];
+    }
+    return NULL;
+}
+
+static void totals_are_exact_with_threads(void **state) {
+    pthread_t threads[THREADS];
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, &rig), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    vram_foreign_totals totals = totals_of(rig.device);
+    assert_int_equal(totals.count, THREADS * 8);
+    assert_int_equal(totals.bytes, THREADS * 8000);
+    assert_int_equal(totals.counted_bytes, THREADS * 8000);
+    assert_int_equal(tag_of(rig.device, "t").used_bytes, THREADS * 8000);
+    vram_foreign_info info = {.size = sizeof info};
+    uint64_t seen = 0;
+    for (uint64_t last = 0; vram_foreign_info_after(rig.device, last, &info) == VRAM_OK; seen++) {
+        assert_true(info.id > last);
+        last = info.id;
+    }
+    assert_int_equal(seen, THREADS * 8);
+    rig_end_clean(&rig);
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    for (uint64_t nth = 1;; nth++) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_foreign_options options = counting("a/b");
+        uint64_t id, good = 0;
+        vr_mem_fail_at(nth, false);
+        for (int i = 0; i < 20; i++) {
+            good += vram_foreign_track(rig.device, 1000, &options, &id) == VRAM_OK;
+        }
+        bool struck = vr_mem_failed() > 0;
+        vr_mem_fail_at(0, false);
+        assert_int_equal(good, struck ? 19 : 20);
+        assert_int_equal(totals_of(rig.device).bytes, good * 1000);
+        assert_int_equal(reserved_on(rig.device), good * 1000);
+        assert_int_equal(tag_of(rig.device, "a").used_bytes, good * 1000);
+        rig_end_clean(&rig);
+        if (!struck) {
+            assert_true(nth > 1);
+            return;
+        }
+    }
+}
+
+static void bad_input(void **state) {
+    char name[VRAM_FOREIGN_NAME_MAX + 1];
+    vram_foreign_options options = {.size = sizeof options};
+    vram_foreign_info info = {.size = sizeof info};
+    vram_foreign_totals totals = {.size = sizeof totals};
+    uint64_t id = 77;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_int_equal(vram_foreign_track(rig.device, 1, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_track(rig.device, 0, NULL, &id), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_track(NULL, 1, NULL, &id), VRAM_ERR_INVALID);
+    memset(name, 'x', sizeof name);
+    name[VRAM_FOREIGN_NAME_MAX] = 0;
+    options.name = name;
+    assert_int_equal(vram_foreign_track(rig.device, 1, &options, &id), VRAM_ERR_INVALID);
+    options.name = name + 1;
+    options.flags = 2;
+    assert_int_equal(vram_foreign_track(rig.device, 1, &options, &id), VRAM_ERR_INVALID);
+    options.flags = 0;
+    options.tag = "a//b";
+    assert_int_equal(vram_foreign_track(rig.device, 1, &options, &id), VRAM_ERR_INVALID);
+    options.tag = NULL;
+    options.size = 1;
+    assert_int_equal(vram_foreign_track(rig.device, 1, &options, &id), VRAM_ERR_INVALID);
+    assert_int_equal(id, 77);
+    options.size = sizeof options;
+    assert_ok(vram_foreign_track(rig.device, UINT64_MAX, &options, &id));
+    uint64_t more = 0;
+    assert_int_equal(vram_foreign_track(rig.device, 1, &options, &more), VRAM_ERR_OVERFLOW);
+    assert_int_equal(vram_foreign_untrack(rig.device, 0), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_untrack(rig.device, UINT64_MAX), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_info_get(rig.device, 0, &info), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_info_get(rig.device, id, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_info_after(rig.device, 0, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_totals_get(rig.device, NULL), VRAM_ERR_INVALID);
+    info.size = totals.size = 4;
+    assert_int_equal(vram_foreign_info_get(rig.device, id, &info), VRAM_ERR_INVALID);
+    assert_int_equal(vram_foreign_totals_get(rig.device, &totals), VRAM_ERR_INVALID);
+    assert_ok(vram_foreign_untrack(rig.device, id));
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(recorded_and_taken_back, start, nothing_left),
+        cmocka_unit_test_setup_teardown(counts_in_budgets, start, nothing_left),
+        cmocka_unit_test_setup_teardown(counts_in_the_fraction, start, nothing_left),
+        cmocka_unit_test_setup_teardown(counts_for_its_tag, start, nothing_left),
+        cmocka_unit_test_setup_teardown(totals_are_exact_with_threads, start, nothing_left),
+        cmocka_unit_test_setup_teardown(every_allocation_may_fail, start, nothing_left),
+        cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
