@@ -4,7 +4,7 @@
  *
  *     build/tests/model --ops N --mode vmm|segments --seed S [--check K] [--json]
  *
- * Several queues allocate and free; stamps pass at random; several plans are open at once, their steps
+ * Several queues allocate, resize and free; stamps pass at random; several plans are open at once, their steps
  * executed one by one between other operations, failing at random, undone with failures of their own;
  * host memory runs out now and then; memory is trimmed. Every block handed out and every step is judged
  * by the model, and the engine's own validator runs every K operations. Exit 0: nothing was wrong.
@@ -24,6 +24,7 @@ struct live {
     struct vr_block *block;
     uint32_t owner;
     uint64_t queue;
+    bool growing; /* a plan for memory behind it is open */
 };
 
 /* A plan on its way: the steps done, and of an undo which ones failed. */
@@ -32,11 +33,13 @@ struct open_plan {
     uint32_t done;
     bool undoing;
     struct vr_want want; /* bytes 0: a trim */
+    uint32_t owner;      /* the block that grows; 0: none */
     bool *failed;
 };
 
 struct counts {
     uint64_t found, plans, commits, aborts, refused, frees, trims, sweeps, host_failures, lost_most;
+    uint64_t grown, shrunk;
 };
 
 struct session {
@@ -72,7 +75,7 @@ static bool segments(const struct session *session) {
 static void hand_out(struct session *session, struct vr_block *block, uint64_t queue,
                      struct vr_stamp after) {
     struct live *live = &session->live[session->live_count++];
-    *live = (struct live){block, ++session->owners, queue};
+    *live = (struct live){block, ++session->owners, queue, false};
     vr_store(&block->state, VR_BLOCK_LIVE, VR_RELAXED);
     world_give(&session->world, live->owner, vr_load(&block->addr, VR_RELAXED),
                vr_load(&block->bytes, VR_RELAXED), queue, after);
@@ -101,12 +104,63 @@ static void free_one(struct session *session) {
         at = session->live_count - 1; /* the latest, as scopes do */
     }
     struct live live = session->live[at];
+    if (live.growing) {
+        return; /* the pool keeps it until the plan has ended */
+    }
     session->live[at] = session->live[--session->live_count];
     live.block->stamp = free_stamp(session, &live);
     world_take(&session->world, live.owner, vr_load(&live.block->addr, VR_RELAXED),
                vr_load(&live.block->bytes, VR_RELAXED), live.block->stamp);
     vr_space_free(session->space, live.block);
     session->counts.frees++;
+}
+
+static struct live *find_owner(struct session *session, uint32_t owner) {
+    struct live *live = session->live;
+    while (live->owner != owner) {
+        live++;
+    }
+    return live;
+}
+
+/* Memory was found behind a block: the two are one from now on. */
+static void join(struct session *session, struct live *live, struct vr_block *tail) {
+    uint64_t addr = vr_load(&tail->addr, VR_RELAXED), bytes = vr_load(&tail->bytes, VR_RELAXED);
+    uint64_t end = vr_load(&live->block->addr, VR_RELAXED);
+    end += vr_load(&live->block->bytes, VR_RELAXED);
+    if (addr != end) {
+        world_blame(&session->world, "a tail at %" PRIx64 ", the block ends at %" PRIx64, addr,
+                    end);
+    }
+    world_give(&session->world, live->owner, addr, bytes, live->queue, (struct vr_stamp){0});
+    vr_space_join(session->space, live->block, tail);
+    session->counts.grown++;
+}
+
+/* Cuts a block short; what it loses is freed on its queue. */
+static void shrink_one(struct session *session) {
+    struct live *live = &session->live[below(session, session->live_count + 1)];
+    uint64_t units = live < session->live + session->live_count
+                         ? vr_load(&live->block->bytes, VR_RELAXED) / 512
+                         : 0;
+    struct vr_block *tail;
+    if (units < 2 || live->growing) {
+        return;
+    }
+    bool fail = below(session, 16) == 0;
+    vr_mem_fail_at(fail, false);
+    vram_status status =
+        vr_space_split(session->space, live->block, (1 + below(session, units - 1)) * 512, &tail);
+    vr_mem_fail_at(0, false);
+    if (status != VRAM_OK) {
+        session->counts.host_failures++;
+        return;
+    }
+    tail->stamp = free_stamp(session, live);
+    world_take(&session->world, live->owner, vr_load(&tail->addr, VR_RELAXED),
+               vr_load(&tail->bytes, VR_RELAXED), tail->stamp);
+    vr_space_free(session->space, tail);
+    session->counts.shrunk++;
 }
 
 static uint64_t random_bytes(struct session *session) {
@@ -161,7 +215,11 @@ static void open_begin(struct session *session, struct open_plan *open, struct v
 
 static void open_end(struct session *session, struct open_plan *open) {
     struct vr_plan *plan = open->plan;
+    struct live *grows = open->owner ? find_owner(session, open->owner) : NULL;
     open->plan = NULL;
+    if (grows) {
+        grows->growing = false;
+    }
     if (open->undoing) {
         vr_space_abort(session->space, plan, open->failed);
         session->counts.aborts++;
@@ -173,7 +231,11 @@ static void open_end(struct session *session, struct open_plan *open) {
         world_blame(&session->world, "a commit and no block, or one for a trim");
     } else if (block) {
         check_answer(session, &open->want, block);
-        hand_out(session, block, open->want.queue, (struct vr_stamp){0});
+        if (grows) {
+            join(session, grows, block);
+        } else {
+            hand_out(session, block, open->want.queue, (struct vr_stamp){0});
+        }
     }
 }
 
@@ -268,6 +330,40 @@ static void alloc_one(struct session *session) {
     }
 }
 
+static void grow_one(struct session *session) {
+    struct open_plan *slot = free_slot(session);
+    struct live *live = &session->live[below(session, session->live_count + 1)];
+    if (live == session->live + session->live_count || live->growing || !slot) {
+        return;
+    }
+    struct vr_want want = {.bytes = random_bytes(session),
+                           .queue = live->queue,
+                           .behind = live->block,
+                           .now_ns = session->now_ns};
+    want.flags = below(session, 2) ? VR_WANT_GATHER : (uint32_t)below(session, 16);
+    bool fail = below(session, 16) == 0;
+    if (fail) {
+        vr_mem_fail_at(1 + below(session, 4), false);
+    }
+    struct vr_answer answer;
+    vram_status status = vr_space_alloc(session->space, &want, &answer);
+    vr_mem_fail_at(0, false);
+    if (status == VRAM_OK && answer.block) {
+        check_answer(session, &want, answer.block);
+        join(session, live, answer.block);
+    } else if (status == VRAM_OK) {
+        open_begin(session, slot, answer.plan, &want);
+        slot->owner = live->owner;
+        live->growing = true;
+    } else if (status == VRAM_ERR_HOST_MEMORY && fail) {
+        session->counts.host_failures++;
+    } else if (status == VRAM_ERR_HOST_MEMORY || status == VRAM_ERR_INVALID) {
+        world_blame(&session->world, "growing failed with %d", status);
+    } else {
+        session->counts.refused++;
+    }
+}
+
 static void sweep(struct session *session) {
     struct open_plan *slot = free_slot(session);
     struct vr_plan *plan = NULL;
@@ -310,6 +406,10 @@ static void operate(struct session *session) {
         sweep(session);
     } else if (kind < 100) {
         pass_time(session);
+    } else if (kind < 140) {
+        shrink_one(session);
+    } else if (kind < (hungry ? 260u : 200u)) {
+        grow_one(session);
     } else if (kind < 100 + (hungry ? 600u : 300u)) {
         alloc_one(session);
     } else {
@@ -414,14 +514,16 @@ static void report(const struct session *session, const char *mode, uint64_t ops
         json ? "{\"mode\": \"%s\", \"seed\": %" PRIu64 ", \"ops\": %" PRIu64 ", \"found\": %" PRIu64
                ", \"plans\": %" PRIu64 ", \"commits\": %" PRIu64 ", \"aborts\": %" PRIu64
                ", \"refused\": %" PRIu64 ", \"host_failures\": %" PRIu64 ", \"trims\": %" PRIu64
-               ", \"sweeps\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"violations\": %" PRIu64 "}\n"
+               ", \"sweeps\": %" PRIu64 ", \"grown\": %" PRIu64 ", \"shrunk\": %" PRIu64
+               ", \"lost\": %" PRIu64 ", \"violations\": %" PRIu64 "}\n"
              : "model %s, seed %" PRIu64 ": %" PRIu64 " operations; %" PRIu64 " found, %" PRIu64
                " planned (%" PRIu64 " committed, %" PRIu64 " aborted), %" PRIu64
                " refused, host memory failed %" PRIu64 ", %" PRIu64 " trims, %" PRIu64
-               " sweeps, %" PRIu64 " handles lost: %" PRIu64 " violations\n";
+               " sweeps, %" PRIu64 " grown, %" PRIu64 " shrunk, %" PRIu64 " handles lost: %" PRIu64
+               " violations\n";
     printf(form, mode, seed, ops, counts->found, counts->plans, counts->commits, counts->aborts,
-           counts->refused, counts->host_failures, counts->trims, counts->sweeps, counts->lost_most,
-           session->world.violations);
+           counts->refused, counts->host_failures, counts->trims, counts->sweeps, counts->grown,
+           counts->shrunk, counts->lost_most, session->world.violations);
 }
 
 int main(int count, char **words) {

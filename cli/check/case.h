@@ -297,6 +297,12 @@ bool check_give_at(struct check *check, struct check_stock *stock, vram_addr add
                    vram_queue *queue, struct check_place place);
 #define CHECK_GIVE(check, stock, addr, queue)                                                      \
     CHECK_TRY(check_give_at(check, stock, addr, queue, CHECK_AT("vram_free(" #addr ")")))
+/* Resizes a block in place, on the queue that it was taken for; *done is false where there was no room for
+   that. What both sizes have in common keeps its contents. */
+bool check_resize_at(struct check *check, struct check_stock *stock, vram_addr addr, uint64_t size,
+                     bool *done, struct check_place place);
+#define CHECK_RESIZE(check, stock, addr, size, done)                                               \
+    CHECK_TRY(check_resize_at(check, stock, addr, size, done, CHECK_AT("vram_resize(" #size ")")))
 /* Everything must be as the model has it: counters, what is known of each block, contents. */
 bool check_stock_verify_at(struct check *check, struct check_stock *stock,
                            struct check_place place);

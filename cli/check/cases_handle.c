@@ -182,6 +182,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_alloc_with(pool, 1, NULL, &(vram_alloc_options){.size = sizeof(size_t)}, &addr));
     REFUSES(vram_free(pool, 4096, NULL));
     REFUSES(vram_free(pool, 0, NULL)); /* nothing to free, but no pool either */
+    REFUSES(vram_resize(pool, 4096, 1, NULL));
     REFUSES(vram_pool_warm(pool, 1, 1, NULL));
     REFUSES(vram_pool_warm(pool, 1, UINT32_MAX, NULL));
     REFUSES(vram_pool_trim(pool, 0));

@@ -212,12 +212,17 @@ bool check_take_at(struct check *check, struct check_stock *stock, uint64_t size
     return stock->foreign || check_ok(check, write_mark(block), place);
 }
 
-bool check_give_at(struct check *check, struct check_stock *stock, vram_addr addr,
-                   vram_queue *queue, struct check_place place) {
+static uint32_t find(const struct check_stock *stock, vram_addr addr) {
     uint32_t at = 0;
     while (at < stock->count && stock->blocks[at].addr != addr) {
         at++;
     }
+    return at;
+}
+
+bool check_give_at(struct check *check, struct check_stock *stock, vram_addr addr,
+                   vram_queue *queue, struct check_place place) {
+    uint32_t at = find(stock, addr);
     CHECK_TRY(check_that(check, at < stock->count, place));
     vram_status status = vram_free(stock->pool, addr, queue);
     if (status != VRAM_OK) { /* (5) */
@@ -227,4 +232,49 @@ bool check_give_at(struct check *check, struct check_stock *stock, vram_addr add
     stock->requested_bytes -= stock->blocks[at].size;
     stock->blocks[at] = stock->blocks[--stock->count];
     return true;
+}
+
+/* The head of the block, which both sizes have, must be as it was. */
+static bool compare_head(struct check *check, const struct check_block *block, uint64_t bytes,
+                         struct check_place place) {
+    void *memory;
+    CHECK_TRY(check_host(check, EDGE, &memory));
+    CHECK_TRY(
+        check_ok(check, vram_queue_download(block->queue, memory, block->addr, bytes), place));
+    CHECK_TRY(check_ok(check, vram_queue_wait(block->queue, CHECK_DEADLINE_NS), place));
+    for (uint64_t at = 0; at < bytes; at += 4) {
+        uint32_t word;
+        memcpy(&word, (const uint8_t *)memory + at, 4);
+        CHECK_TRY(check_equal(check, word, block->mark, place));
+    }
+    return true;
+}
+
+bool check_resize_at(struct check *check, struct check_stock *stock, vram_addr addr, uint64_t size,
+                     bool *done, struct check_place place) {
+    uint32_t at = find(stock, addr);
+    vram_pool_stats before;
+    CHECK_TRY(check_that(check, at < stock->count, place));
+    CHECK_TRY(check_stats(check, stock->pool, &before));
+    struct check_block *block = &stock->blocks[at];
+    uint64_t old = edge_of(block), old_size = block->size;
+    vram_status status = vram_resize(stock->pool, addr, size, block->queue);
+    *done = status == VRAM_OK;
+    if (status == VRAM_ERR_BUSY && size > old_size) {
+        return compare_counters(check, stock, place);
+    }
+    if (!check_ok(check, status, place)) {
+        check_that(check, size > old_size, place); /* shrinking never fails */
+        no_more_held(check, stock, before.reserved_bytes, place);
+        return check_stock_failed(check, stock, place);
+    }
+    stock->requested_bytes += size - old_size;
+    block->size = size;
+    CHECK_TRY(compare_block(check, stock, block, place));
+    if (stock->foreign) {
+        return true;
+    }
+    uint64_t edge = edge_of(block);
+    CHECK_TRY(compare_head(check, block, edge < old ? edge : old, place));
+    return check_ok(check, write_mark(block), place);
 }

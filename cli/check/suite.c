@@ -38,6 +38,7 @@
     X(reuse)                                                                                       \
     X(shortage)                                                                                    \
     X(provider)                                                                                    \
+    X(resize)                                                                                      \
     X(sleep)                                                                                       \
     X(safety)                                                                                      \
     X(sim)                                                                                         \

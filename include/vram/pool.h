@@ -137,6 +137,29 @@ VRAM_API vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue 
                                      const vram_alloc_options *options, vram_addr *addr);
 
 /**
+ * Makes a live block larger or smaller where it is: the address stays, nothing is copied, and what both
+ * sizes have in common keeps its contents. 0 bytes count as one.
+ *
+ * Shrinking always succeeds on memory of the pool's own, and gives what is not needed back as a vram_free
+ * on `queue` would; while the block is pinned, or another queue uses it, it keeps that memory and only
+ * counts as smaller. Growing takes the addresses behind the block, where nothing else lies there, for
+ * work submitted to `queue` from now on: memory that is there, then free memory of the pool from
+ * elsewhere, then more from the driver, within all limits and quotas and by the ladder of vram/oom.h.
+ * Where the device cannot map memory it grows into what is free behind it in its segment. Whatever the
+ * answer, a block that was not resized is as it was:
+ *
+ *   VRAM_ERR_BUSY         something lies behind the block, or work that has not ended uses memory there;
+ *                         or the block is asleep, or another thread is resizing it. A new block and a
+ *                         copy will do.
+ *   VRAM_ERR_UNSUPPORTED  this block never changes in place: its pool has a safety mode, or it is not of
+ *                         the device's memory and would grow.
+ *   any exhaustion        the addresses are free, the memory is not to be had.
+ *   VRAM_ERR_INVALID      no live block of this pool starts at `addr`, or it was freed meanwhile.
+ */
+VRAM_API vram_status vram_resize(vram_pool *pool, vram_addr addr, uint64_t new_size,
+                                 vram_queue *queue);
+
+/**
  * Says that work on another queue uses the block too: after it is freed it is not reused before that
  * queue has come as far as it is now. Call it after submitting that work. While that queue is captured
  * into a graph the block waits for the first point behind the capture; what a graph uses whenever it is

@@ -11,7 +11,8 @@
  *
  *  (1) Whoever moves `state` from LIVE to CACHED by compare-and-swap owns the block: of two frees of
  *      one address one wins, from whatever threads they come.
- *  (2) pool, addr and bytes change only while the block is FREE, under the pool's lock. A reader without
+ *  (2) pool, addr and bytes change only while the block is FREE, under the pool's lock; bytes of a live one
+ *      also while resize.c has made it CACHED under that lock, and then it has another turn. A reader without
  *      a lock may look at any block at any time (type-stable memory, for all pools) and must check pool,
  *      addr and state.
  *  (3) stamp tells when the memory is free of work: it is written by the owner before the block goes to
@@ -82,10 +83,11 @@ struct vr_span {
 struct vr_block {
     _Alignas(64) void *free_link; /* vr_stable's */
     vr_atomic_u32 state;          /* enum vr_block_state, and the turn */
-    vr_atomic_bool held; /* not for a cache: pins, uses, asleep or fallen; read without the lock */
-    vr_atomic_u64 addr;  /* first address */
-    vr_atomic_u64 bytes; /* after rounding */
-    vr_atomic_u64 pool;  /* handle of the pool it is a block of */
+    vr_atomic_bool
+        held; /* not for a cache: pins, uses, asleep, growing or fallen; read without the lock */
+    vr_atomic_u64 addr;           /* first address */
+    vr_atomic_u64 bytes;          /* after rounding */
+    vr_atomic_u64 pool;           /* handle of the pool it is a block of */
     vr_atomic_u64 requested;      /* as asked for; the owner's */
     _Atomic(struct vr_tag *) tag; /* NULL: none; the owner's */
     uint64_t home; /* queue whose work may touch it from before; 0: none; the owner's; see (5) */
@@ -95,6 +97,8 @@ struct vr_block {
     uint32_t pins;         /* vram_pin; under the pool's lock */
     uint32_t turn; /* its last, in the place of the turn in `state`; under the pool's lock */
     bool asleep;   /* a piece under it is: sleep.h (2); pool's lock */
+    bool growing;  /* memory is being put behind it: resize.c; pool's lock */
+    uint8_t part;  /* vr_pool_part: the space it is of; pool's lock */
     _Atomic(uint8_t) zone; /* log2 of the front zone, guard.h (2); 0: none; the owner's */
     bool owed;             /* deferred, on a queue that no lane could be made for; pool's lock */
     struct vr_stamp stamp;
@@ -107,9 +111,11 @@ static inline bool vr_block_is_fallen(const struct vr_block *block) {
     return block->span.kind == VR_SPAN_FALLEN;
 }
 
-/* After a change of its pins or uses, or of `asleep`. Under the pool's lock. */
+/* After a change of its pins or uses, of `asleep` or of `growing`. Under the pool's lock. */
 static inline void vr_block_note_held(struct vr_block *block) {
-    vr_store(&block->held, block->pins || block->uses || block->asleep || vr_block_is_fallen(block),
+    vr_store(&block->held,
+             block->pins || block->uses || block->asleep || block->growing ||
+                 vr_block_is_fallen(block),
              VR_RELAXED);
 }
 

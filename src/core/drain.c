@@ -40,7 +40,7 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_st
         vr_fallback_freed(pool, block);
         return;
     }
-    vr_space_free(vr_pool_space(pool, vr_load(&block->bytes, VR_RELAXED)), block);
+    vr_space_free(pool->spaces[block->part], block);
 }
 
 void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t queue) {
@@ -55,7 +55,7 @@ void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t
 /* ----------------------------------------------------------------- deferred */
 
 static bool is_used(struct vr_pool *pool, struct vr_block *block) {
-    if (block->owed || block->asleep) {
+    if (block->owed || block->asleep || block->growing) {
         return true;
     }
     while (block->uses && vr_lane_passed(&pool->lanes, block->uses->stamp)) {
@@ -78,7 +78,7 @@ void vr_pool_settle(struct vr_pool *pool) {
 
 bool vr_pool_deferred(struct vr_pool *pool, struct vr_stamp *stamp) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
-        if (!block->pins && !block->asleep && is_used(pool, block)) {
+        if (!block->pins && !block->asleep && !block->growing && is_used(pool, block)) {
             *stamp = block->uses ? block->uses->stamp : block->owed ? block->stamp : block->before;
             return true;
         }
@@ -99,7 +99,7 @@ static void note_before(struct vr_pool *pool, uint64_t queue, struct vr_block *b
 static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *block) {
     uint64_t from;
     note_before(pool, queue, block);
-    if (block->uses || block->pins || block->asleep || block->before.queue) {
+    if (block->uses || block->pins || block->asleep || block->growing || block->before.queue) {
         block->stamp = vr_lane_stamp(&pool->lanes, queue);
         block->next = pool->deferred;
         pool->deferred = block;

@@ -374,3 +374,36 @@ struct vr_place vr_fit_after(struct vr_space *space, const struct vr_want *want)
     }
     return in_hole(space, best, want);
 }
+
+/* Whether time alone clears the way from `span` to `end`. */
+static bool clears(const struct vr_block *span, uint64_t end) {
+    for (int left = STEPS; span && left > 0; left--, span = span->span.after) {
+        if (span->span.kind != VR_SPAN_HOLE && span->span.kind != VR_SPAN_VOID &&
+            span->span.kind != VR_SPAN_GHOST) {
+            return false;
+        }
+        if (vr_span_end(span) >= end) {
+            return true;
+        }
+    }
+    return false;
+}
+
+vram_status vr_fit_behind(const struct vr_space *space, const struct vr_want *want,
+                          struct vr_place *place) {
+    struct vr_block *next = want->behind->span.after;
+    uint64_t addr = vr_span_end(want->behind), count = UINT64_MAX;
+    *place = (struct vr_place){.addr = addr};
+    if (usable(next, want->queue) && vr_span_bytes(next) >= want->bytes) {
+        place->hole = next;
+        return VRAM_OK;
+    }
+    if (next && space->config.mode == VR_SPACE_VMM) {
+        count = missing(space, next, addr, want->bytes, want->queue);
+    }
+    if (count != UINT64_MAX) {
+        place->window = (struct vr_window){next, addr, want->bytes, count};
+        return VRAM_OK;
+    }
+    return clears(next, addr + want->bytes) ? VRAM_ERR_NOT_READY : VRAM_ERR_BUSY;
+}

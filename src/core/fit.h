@@ -31,6 +31,11 @@ struct vr_place vr_fit_held(struct vr_space *space, const struct vr_want *want);
 /* A hole that another queue may still use. */
 struct vr_place vr_fit_after(struct vr_space *space, const struct vr_want *want);
 
+/* Right behind want->behind: a hole or a window on VRAM_OK. VRAM_ERR_NOT_READY: only work that has not ended
+   is in the way; VRAM_ERR_BUSY: something else is. */
+vram_status vr_fit_behind(const struct vr_space *space, const struct vr_want *want,
+                          struct vr_place *place);
+
 /* A block was handed out, or came back: keeps account of runs. */
 void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t queue, uint64_t run_end);
 void vr_fit_forget(struct vr_space *space, const struct vr_block *block);

@@ -98,7 +98,7 @@ static uint64_t trim_part(struct vr_climb *climb, int part) {
 
 /* What the other space has free is given back, and of segments, which come whole, also what this one has. */
 bool vr_step_trim(struct vr_climb *climb) {
-    int own = climb->request->bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE;
+    int own = vr_request_part(climb->request);
     int parts = climb->pool->range ? 1 : VR_PART_COUNT;
     for (int i = 0; i < parts && vr_miss_is_short(climb->tried); i++) {
         uint64_t bytes = trim_part(climb, i ? own : !own);

@@ -28,7 +28,7 @@ static uint64_t slice_of(uint32_t round) {
 static bool find_pending(struct vr_climb *climb, struct vr_stamp *stamp) {
     struct vr_pool *pool = climb->pool;
     struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
-    struct vr_space *space = vr_pool_space(pool, climb->request->bytes);
+    struct vr_space *space = vr_request_space(pool, climb->request);
     vr_mutex_lock(&pool->lock);
     bool pending = vr_space_pending(space, stamp) ||
                    vr_space_pending(space == small ? large : small, stamp) ||

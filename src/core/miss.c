@@ -39,7 +39,8 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t 
     block->before = (struct vr_stamp){0, 0};
     block->uses = NULL;
     block->pins = 0;
-    block->asleep = false;
+    block->asleep = block->growing = false;
+    block->part = (uint8_t)vr_part_of(vr_load(&block->bytes, VR_RELAXED));
     vr_store(&block->zone, 0, VR_RELAXED);
     block->owed = false;
     block->turn += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
@@ -50,15 +51,22 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t 
     vr_pool_out(pool, block);
 }
 
+/* A block of the space leaves it for the request. */
+static void leave(struct vr_pool *pool, const struct vr_request *request, struct vr_block *block) {
+    vr_pool_leave_space(pool, block, request->queue);
+    block->part = (uint8_t)vr_request_part(request);
+}
+
 /* One question to the space. On VRAM_OK the answer has a block, which has left the space, or a plan.
    Under the lock. */
 static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                        uint64_t grow_bytes, struct vr_answer *answer) {
-    bool small = request->bytes <= VR_SMALL_BYTES; /* as all that is in the depot */
+    bool small = vr_request_part(request) == VR_PART_SMALL; /* as all that is in the depot */
     uint64_t queue = vr_pool_queue_name(pool, request->queue);
     struct vr_want want = {.bytes = request->bytes,
                            .align = request->align,
                            .queue = queue ? queue : QUEUE_NONE,
+                           .behind = request->behind,
                            .now_ns = flags & VR_WANT_HELD ? 0 : vr_pool_now(pool),
                            .idle_bytes = small ? pool->depot.held_bytes : 0,
                            .grow_bytes = grow_bytes,
@@ -66,10 +74,10 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
     vram_status status = vr_block_table_reserve(&pool->table);
     *answer = (struct vr_answer){.block = NULL};
     if (status == VRAM_OK) {
-        status = vr_space_alloc(vr_pool_space(pool, request->bytes), &want, answer);
+        status = vr_space_alloc(vr_request_space(pool, request), &want, answer);
     }
     if (status == VRAM_OK && answer->block) {
-        vr_pool_leave_space(pool, answer->block, request->queue);
+        leave(pool, request, answer->block);
     }
     return status;
 }
@@ -87,7 +95,7 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
     }
     vr_pool_settle(pool);
     vram_status status = vr_pool_know(pool, request->queue_object);
-    if (status == VRAM_OK && !request->align) {
+    if (status == VRAM_OK && !request->align && !request->behind) {
         *block = vr_depot_take(&pool->depot, request->queue, request->bytes);
         while (*block && got < room &&
                (more[got] = vr_depot_take(&pool->depot, request->queue, request->bytes))) {
@@ -110,8 +118,11 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
 
 vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                          uint64_t *grown, struct vr_block **block) {
-    struct vr_space *space = vr_pool_space(pool, request->bytes);
+    struct vr_space *space = vr_request_space(pool, request);
     struct vr_answer answer;
+    if (request->behind && !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
+        flags |= VR_WANT_GATHER;
+    }
     vr_pool_repay(pool);
     vr_pool_sweep(pool, space);
     vr_budget_refresh(pool, false);
@@ -131,7 +142,7 @@ vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request,
         vr_mutex_lock(&pool->lock);
         status = vr_block_table_reserve(&pool->table);
         if (status == VRAM_OK) {
-            vr_pool_leave_space(pool, *block, request->queue);
+            leave(pool, request, *block);
         } else {
             (*block)->stamp = (struct vr_stamp){0, 0};
             vr_space_free(space, *block);
@@ -211,6 +222,9 @@ static vram_status explain(const struct vr_pool *pool, const struct vr_request *
                            vram_status status) {
     if (vram_error_get()->status == status) {
         return status;
+    }
+    if (status == VRAM_ERR_BUSY && request->behind) {
+        return status; /* resize.c knows what is in the way */
     }
     if (status == VRAM_ERR_BUSY) {
         return vr_fail(status, "vram_alloc", "pool \"%s\" is asleep; vram_pool_wake comes first",
@@ -332,7 +346,9 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
     }
     *extra = room;
     vram_status status = attempt(pool, request, block, more, extra);
-    if (status != VRAM_OK) {
+    bool elsewhere =
+        request->behind && status == VRAM_ERR_BUSY; /* no error: there is another way */
+    if (status != VRAM_OK && !elsewhere) {
         *extra = room;
         status = handle(pool, request, status, block, more, extra);
     }

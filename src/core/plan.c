@@ -403,7 +403,9 @@ static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, b
         block->stamp = (struct vr_stamp){0};
         space->stats.blocks++;
         space->stats.out_bytes += plan->bytes;
-        vr_fit_note(space, block, plan->queue, plan->run_end);
+        if (!plan->behind) {
+            vr_fit_note(space, block, plan->queue, plan->run_end);
+        }
     }
     space->open_plans--;
     vr_mem_free(plan->items);

@@ -285,7 +285,7 @@ static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *
 }
 
 /* A thread without a cache is slower and nothing worse: the error record does not tell. */
-static struct vr_cache *cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
+struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
     struct vram_error error;
     if (vr_load(&pool->uncached, VR_SEQ_CST)) {
         return NULL;
@@ -328,7 +328,7 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
                          const struct vr_request *request, struct vr_block *block,
                          struct vr_block **more, uint32_t extra) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
-    struct vr_cache *cache = cache_enter(pool, queue);
+    struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
     if (!cache) { /* without a cache the block is counted by the pool itself */
         vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
         vr_fetch_add(&pool->past.misses, 1, VR_RELAXED);
@@ -452,7 +452,7 @@ vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
 static vram_status take_back(struct vr_pool *pool, struct vr_queue_object *queue,
                              struct vr_block *block, bool quarantine) {
     vram_status status = VRAM_OK;
-    struct vr_cache *cache = cache_enter(pool, queue);
+    struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     uint64_t requested = vr_load(&block->requested, VR_RELAXED);
     release_tag(block);

@@ -64,10 +64,17 @@ static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info
     if (!inside) {
         vr_mutex_lock(&pool->lock);
     }
-    bool found = read_block(pool, vr_guard_find(pool, addr), addr, info);
+    struct vr_block *block = vr_guard_find(pool, addr);
+    bool found = read_block(pool, block, addr, info);
     if (inside) {
         vr_thread_leave(thread);
     } else {
+        vr_mutex_unlock(&pool->lock);
+    }
+    if (!found && block &&
+        inside) { /* it may be resized at this moment, which is done under the lock */
+        vr_mutex_lock(&pool->lock);
+        found = read_block(pool, vr_guard_find(pool, addr), addr, info);
         vr_mutex_unlock(&pool->lock);
     }
     return found;

@@ -8,6 +8,7 @@
  *   miss.c       a miss: depot, space, a plan
  *   ladder.h     what to do when memory is short
  *   executor.c   carries a plan out with the driver, or with the program's provider
+ *   resize.c     blocks that grow and shrink where they are
  *   drain.c      the way back: from caches and depot into the space
  *   order.c      what deterministic pools do in another way
  *   pool_info.c  look-ups, uses and pins
@@ -184,9 +185,9 @@ struct vr_pool {
     struct vr_peak_stack peaks;
 };
 
-/* The space where blocks of that size lie. */
-static inline struct vr_space *vr_pool_space(const struct vr_pool *pool, uint64_t bytes) {
-    return pool->spaces[bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE];
+/* The space where new blocks of that size lie. One that was resized stays in its own: vr_block.part. */
+static inline enum vr_pool_part vr_part_of(uint64_t bytes) {
+    return bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE;
 }
 
 /* Bytes of large blocks that all caches of the pool may hold together: a budget; cache.c. */
@@ -236,7 +237,19 @@ struct vr_request {
     uint32_t flags;                       /* vram_alloc_flag */
     bool wishes;                          /* came with options: no cache has been looked into yet */
     struct vr_tag *tag;                   /* NULL: none */
+    struct vr_block
+        *behind; /* a live block that it is to follow without a gap; `growing`; NULL: none */
 };
+
+static inline enum vr_pool_part vr_request_part(const struct vr_request *request) {
+    return request->behind ? (enum vr_pool_part)request->behind->part : vr_part_of(request->bytes);
+}
+
+/* Where its block will lie. */
+static inline struct vr_space *vr_request_space(const struct vr_pool *pool,
+                                                const struct vr_request *request) {
+    return pool->spaces[vr_request_part(request)];
+}
 
 /* Sees to it that stamps of the queue can be asked for. The caller has it pinned; NULL: no queue.
    VRAM_ERR_STALE: it has come to its end. Under the lock; miss.c. */
@@ -362,6 +375,10 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
 vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
                           struct vr_pool **pool, struct vr_queue_object **queue);
 void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue);
+
+/* The thread's cache for this pool and queue, made if need be, with the thread inside it; NULL where there
+   can be none: the pool then counts for itself. No lock held; pool.c. */
+struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_object *queue);
 
 /* The slow halves of the public calls; pool.c. */
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue,

@@ -140,7 +140,7 @@ static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) 
 
 static void read_pool(struct vram_oom_report *report, struct vr_pool *pool, uint64_t bytes) {
     struct vram_pool_stats stats = {.size = sizeof stats};
-    const struct vr_space *own = vr_pool_space(pool, bytes);
+    const struct vr_space *own = pool->spaces[vr_part_of(bytes)];
     vr_stats_of_pool(pool, &stats);
     report->cached_bytes = stats.cached_bytes;
     report->live_bytes = stats.allocated_bytes;

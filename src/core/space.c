@@ -170,7 +170,9 @@ static void hand_out(struct vr_space *space, const struct vr_want *want,
     block->stamp = (struct vr_stamp){0};
     space->stats.blocks++;
     space->stats.out_bytes += want->bytes;
-    vr_fit_note(space, block, want->queue, place->run_end);
+    if (!want->behind) {
+        vr_fit_note(space, block, want->queue, place->run_end);
+    }
     *answer = (struct vr_answer){.block = block, .after = after};
 }
 
@@ -196,6 +198,29 @@ static struct vr_place look(struct vr_space *space, const struct vr_want *want) 
     return want->flags & VR_WANT_HELD ? vr_fit_held(space, want) : vr_fit_find(space, want);
 }
 
+/* The one place that will do is behind a block. */
+static vram_status alloc_behind(struct vr_space *space, const struct vr_want *want,
+                                struct vr_answer *answer) {
+    struct vr_place place;
+    vram_status status = vr_fit_behind(space, want, &place);
+    if (!place.hole && vr_hole_settle(space, true)) {
+        status = vr_fit_behind(space, want, &place);
+    }
+    if (place.hole) {
+        hand_out(space, want, &place, answer);
+        return VRAM_OK;
+    }
+    bool held = want->flags & (VR_WANT_HELD | VR_WANT_PROBE);
+    if (status != VRAM_OK) {
+        return held ? status : VRAM_ERR_BUSY;
+    }
+    if (held) {
+        return VRAM_ERR_LIMIT;
+    }
+    budget_fill(space, want->now_ns);
+    return plan_for(space, want, &place, answer);
+}
+
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
                            struct vr_answer *answer) {
     struct vr_want want = *asked;
@@ -205,6 +230,9 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     }
     if (status != VRAM_OK) {
         return status;
+    }
+    if (want.behind) {
+        return alloc_behind(space, &want, answer);
     }
     if (space->config.direct) {
         const struct vr_place none = {.hole = NULL};
@@ -230,6 +258,26 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     }
     budget_fill(space, want.now_ns);
     return plan_for(space, &want, &place, answer);
+}
+
+void vr_space_join(struct vr_space *space, struct vr_block *block, struct vr_block *tail) {
+    assert(block->span.kind == VR_SPAN_BLOCK && tail->span.kind == VR_SPAN_BLOCK);
+    assert(block->span.after == tail);
+    vr_fit_forget(space, tail);
+    vr_store(&tail->state, VR_BLOCK_FREE, VR_RELAXED);
+    space->stats.blocks--;
+    vr_span_absorb(space, block);
+}
+
+vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint64_t bytes,
+                           struct vr_block **tail) {
+    assert(block->span.kind == VR_SPAN_BLOCK && bytes && bytes % VR_SPAN_UNIT == 0);
+    if (vr_span_stock(space, 1) != VRAM_OK) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    *tail = vr_span_cut(space, block, vr_span_addr(block) + bytes);
+    space->stats.blocks++;
+    return VRAM_OK;
 }
 
 void vr_space_free(struct vr_space *space, struct vr_block *block) {

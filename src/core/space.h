@@ -103,6 +103,7 @@ struct vr_plan {
     struct vr_step *steps;
     uint32_t count;
     bool sweep;               /* only unmaps ghosts */
+    bool behind;              /* its block goes behind another */
     uint32_t moved_handles;   /* taken from elsewhere (UNMAP and MAP), or spares mapped */
     uint32_t created_handles; /* new ones (CREATE) */
     uint32_t released_handles;
@@ -126,13 +127,16 @@ enum vr_want_flag {
     VR_WANT_NO_GROWTH = 1 << 1, /* hold at most grow_bytes more than now: move, whatever the time
                                    budget says */
     VR_WANT_AFTER = 1 << 2,     /* memory that another queue still uses will do: see answer.after */
-    VR_WANT_PROBE = 1 << 3      /* FOUND where the policy would have it so, otherwise no plan */
+    VR_WANT_PROBE = 1 << 3,     /* FOUND where the policy would have it so, otherwise no plan */
+    VR_WANT_GATHER = 1 << 4 /* free memory that fits comes first, whatever the time budget says */
 };
 
 struct vr_want {
-    uint64_t bytes;      /* > 0; the space rounds up to 512 */
-    uint64_t align;      /* a power of two up to the granule; 0: 512 */
-    uint64_t queue;      /* handle number, not 0: who uses it first */
+    uint64_t bytes; /* > 0; the space rounds up to 512 */
+    uint64_t align; /* a power of two up to the granule; 0: 512 */
+    uint64_t queue; /* handle number, not 0: who uses it first */
+    struct vr_block
+        *behind;         /* it starts where this block ends, for vr_space_join; NULL: anywhere */
     uint64_t now_ns;     /* a clock that never goes back, for the time budget */
     uint64_t idle_bytes; /* of what is out of the space, how much lies in caches and is no need */
     uint64_t grow_bytes; /* with VR_WANT_NO_GROWTH: what the driver may still have */
@@ -157,7 +161,8 @@ void vr_space_destroy(struct vr_space *space);
  * VRAM_ERR_LIMIT: growing would pass the limit (or VR_WANT_NO_GROWTH, _HELD, _PROBE forbid it).
  * VRAM_ERR_FRAGMENTED: no run of addresses is long enough.
  * VRAM_ERR_NOT_READY: enough would be there once stamps pass: see vr_space_pending.
- * VRAM_ERR_BUSY: the space rests (vr_space_rest).
+ * VRAM_ERR_BUSY: the space rests (vr_space_rest), or something else lies behind want->behind; where that
+ * is only work that has not ended and VR_WANT_HELD is set, VRAM_ERR_NOT_READY.
  * VRAM_ERR_INVALID: the alignment. VRAM_ERR_HOST_MEMORY; only this one is recorded as an error.
  */
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *want,
@@ -166,6 +171,14 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *want,
 /* Takes a block back. block->stamp says until when work may use it. The record is the space's from
    here on. */
 void vr_space_free(struct vr_space *space, struct vr_block *block);
+
+/* The block that was found behind `block` becomes part of it: `tail` is gone. */
+void vr_space_join(struct vr_space *space, struct vr_block *block, struct vr_block *tail);
+
+/* Cuts the block in two, the lower with `bytes`, a multiple of 512 below its own: *tail is the upper. Only
+   VRAM_ERR_HOST_MEMORY, with nothing changed. */
+vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint64_t bytes,
+                           struct vr_block **tail);
 
 /* All steps are done. The block of the plan, or NULL (trim). The plan is gone. */
 struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan);

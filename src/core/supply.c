@@ -23,7 +23,8 @@
 #include <assert.h>
 
 enum {
-    GROW_PART = 4096, /* a handle made by growth is this part of the peak, */
+    BEHIND_PART = 8,  /* a handle made behind a block is this part of what it grows by at least, */
+    GROW_PART = 4096, /* one made by other growth is this part of the peak, */
     GROW_LEAST = 2,   /* at least so many granules; the largest is the configuration's */
     RUN_LEAST = 4,    /* or so many where a run of blocks is to lie, */
     RUN_WINDOW = 8,   /* if the window has so many at least */
@@ -31,11 +32,9 @@ enum {
     MELT_LEAST = 2, /* at least so many granules, */
     MELT_MOST = 16, /* at most so many */
     IDLE_MOST = 64, /* idle holes looked at for a piece */
-    SWEEP_MOST = 512,   /* ghosts unmapped by one plan, and */
-    UNPASSED_MOST = 64, /* ghosts passed over that are not ready */
-    SEGMENT_PART = 16,  /* an ordinary segment is this part of what is held */
-    FAR_PERCENT = 8,    /* growth this far past the peak is worth the reserve, */
-    GIANT_PART = 50     /* and so is growth by this part of the peak for one block */
+    SEGMENT_PART = 16, /* an ordinary segment is this part of what is held */
+    FAR_PERCENT = 8,   /* growth this far past the peak is worth the reserve, */
+    GIANT_PART = 50    /* and so is growth by this part of the peak for one block */
 };
 
 #define ISLAND_BYTES (256 * VR_MIB) /* larger holes are no islands: see worth */
@@ -56,6 +55,8 @@ struct supply {
     uint64_t queue;       /* whose unfinished memory may be taken; 0: none's */
     struct vr_link *seen; /* the last pending hole that has nothing to take; NULL: none yet */
     int64_t purse_ns, reserve_ns;
+    bool gathers;      /* what is free and fits comes first, */
+    bool gathering;    /* and is being taken */
     uint64_t released; /* by this plan */
     uint64_t melted;   /* of it, not yet created anew */
 };
@@ -96,6 +97,7 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     supply.purse_ns = space->purse_ns;
     supply.reserve_ns = space->reserve_ns;
     supply.queue = space->config.alias ? want->queue : 0;
+    supply.gathers = want->flags & VR_WANT_GATHER;
     if (want->flags & VR_WANT_NO_GROWTH) {
         uint64_t most = held(&supply);
         most += want->grow_bytes < UINT64_MAX - most ? want->grow_bytes : UINT64_MAX - most;
@@ -185,9 +187,9 @@ static int worth(const struct vr_block *hole) {
                : 2 - is_bare(hole->span.before) - is_bare(hole->span.after);
 }
 
-/* A piece of the hole that is worth least, among those idle for longest, and that hole. Holes that hold
-   no whole piece leave the list: they come back when they change. */
-static struct vr_piece *idle_piece(struct vr_space *space, struct vr_block **hole) {
+/* A piece of at most `most` bytes of the hole that is worth least, among those idle for longest, and that
+   hole. Holes that hold no whole piece leave the list: they come back when they change. */
+static struct vr_piece *idle_piece(struct vr_space *space, uint64_t most, struct vr_block **hole) {
     struct vr_piece *best = NULL;
     struct vr_link *link = vr_list_first(&space->idle), *next;
     for (int left = IDLE_MOST; link && left > 0 && (!best || worth(*hole) > 0); link = next) {
@@ -197,13 +199,12 @@ static struct vr_piece *idle_piece(struct vr_space *space, struct vr_block **hol
         if (best && worth(here) >= worth(*hole)) {
             continue;
         }
-        struct vr_piece *piece = space->config.mode == VR_SPACE_VMM
-                                     ? inner_piece(space, here, UINT64_MAX)
-                                     : empty_segment(here);
+        struct vr_piece *piece = space->config.mode == VR_SPACE_VMM ? inner_piece(space, here, most)
+                                                                    : empty_segment(here);
         if (piece) {
             best = piece;
             *hole = here;
-        } else {
+        } else if (most == UINT64_MAX || !inner_piece(space, here, UINT64_MAX)) {
             vr_link_remove(link);
             left++;
         }
@@ -253,14 +254,23 @@ static vram_status add(struct supply *supply, struct vr_piece *piece, struct vr_
     return VRAM_OK;
 }
 
-/* Puts one more free piece into the plan: a spare, the longest idle one, or one of at most `most` bytes
-   that stays mapped where it is. *taken is NULL when there is none. */
-static vram_status take_one(struct supply *supply, uint64_t most, struct vr_piece **taken) {
+/* The longest unused spare of at most `most` bytes, or NULL. */
+static struct vr_piece *spare_piece(struct vr_space *space, uint64_t most) {
+    struct vr_link *link = vr_list_first(&space->spares);
+    while (link && VR_CONTAINER(link, struct vr_piece, spare)->bytes > most) {
+        link = vr_list_next(&space->spares, link);
+    }
+    return link ? VR_CONTAINER(link, struct vr_piece, spare) : NULL;
+}
+
+/* Puts one more free piece into the plan: a spare, the longest idle one, both of at most `idle_most` bytes, or one of at most `most` that
+   stays mapped where it is. *taken is NULL when there is none. */
+static vram_status take_one(struct supply *supply, uint64_t idle_most, uint64_t most,
+                            struct vr_piece **taken) {
     struct vr_space *space = supply->space;
-    struct vr_link *spare = vr_list_first(&space->spares);
     struct vr_block *hole = NULL;
-    struct vr_piece *piece =
-        spare ? VR_CONTAINER(spare, struct vr_piece, spare) : idle_piece(space, &hole);
+    struct vr_piece *piece = spare_piece(space, idle_most);
+    piece = piece ? piece : idle_piece(space, idle_most, &hole);
     *taken = piece ? piece : pending_piece(supply, most, &hole);
     return *taken ? add(supply, *taken, hole) : VRAM_OK;
 }
@@ -276,7 +286,8 @@ static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns
     supply->seen = NULL; /* what was too large for less may do now */
     while (*need && (!purse_ns || *purse_ns > 0)) {
         struct vr_piece *piece;
-        vram_status status = take_one(supply, *need, &piece);
+        uint64_t most = supply->gathering ? *need : UINT64_MAX;
+        vram_status status = take_one(supply, most, *need, &piece);
         if (status != VRAM_OK || !piece) {
             return status;
         }
@@ -290,6 +301,14 @@ static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns
    from the reserve what would pass it by far, or by much at once, at any price what would pass the
    limit. Growing costs memory for ever, moving costs time once. */
 static vram_status gather(struct supply *supply, uint64_t bytes) {
+    if (supply->gathers) {
+        supply->gathering = true;
+        vram_status taken = take(supply, &bytes, NULL);
+        supply->gathering = false;
+        if (taken != VRAM_OK) {
+            return taken;
+        }
+    }
     uint64_t past_aim = room_below(bytes, room_below(supply->aim_bytes, held(supply)));
     uint64_t past_far = room_below(bytes, room_below(supply->far_bytes, held(supply)));
     past_far = past_aim > supply->need_bytes / GIANT_PART ? past_aim : past_far;
@@ -333,6 +352,9 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
     }
     if (supply->plan->run_end && supply->window_bytes >= RUN_WINDOW * granule) {
         least = RUN_LEAST * granule;
+    }
+    if (!melted && supply->plan->behind && supply->window_bytes / BEHIND_PART > least) {
+        least = supply->window_bytes / BEHIND_PART;
     }
     bytes = bytes > least ? bytes : least;
     bytes = bytes > most ? most : bytes;
@@ -473,6 +495,7 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
     plan->bytes = want->bytes;
     plan->queue = want->queue;
     plan->run_end = place->run_end;
+    plan->behind = want->behind != NULL;
     struct supply supply = supply_begin(space, want, plan, window->bytes);
     vram_status status = claim(space, plan, window);
     for (struct vr_block *span = plan->target;
@@ -535,51 +558,4 @@ vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_
         return VRAM_OK;
     }
     return supply_end(&supply, status, out);
-}
-
-/* ------------------------------------------------------------------- sweep */
-
-/* Puts the ghosts that have passed into the plan. */
-static vram_status sweep(struct vr_space *space, struct vr_plan *plan) {
-    uint32_t unpassed = UNPASSED_MOST;
-    struct vr_link *link = vr_list_first(&space->ghosts), *next;
-    for (; link && unpassed > 0 && plan->item_count < SWEEP_MOST; link = next) {
-        struct vr_block *ghost = VR_CONTAINER(link, struct vr_block, span.age);
-        next = vr_list_next(&space->ghosts, link);
-        if (!space->config.passed(space->config.user, ghost->stamp)) {
-            unpassed--;
-            continue;
-        }
-        struct vr_plan_item *item = vr_plan_add(plan, ghost->span.segment);
-        if (!item) {
-            return VRAM_ERR_HOST_MEMORY;
-        }
-        vr_link_remove(link);
-        space->stats.ghosts--;
-        ghost->span.kind = VR_SPAN_CLAIM;
-        item->source = ghost;
-    }
-    return VRAM_OK;
-}
-
-vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **out) {
-    *out = NULL;
-    if (vr_list_empty(&space->ghosts)) {
-        return VRAM_OK;
-    }
-    struct vr_plan *plan = vr_plan_new(space);
-    if (!plan) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
-    plan->sweep = true;
-    vram_status status = sweep(space, plan);
-    if (status == VRAM_OK && plan->item_count) {
-        status = vr_plan_write(space, plan);
-    }
-    if (status != VRAM_OK || !plan->item_count) {
-        vr_plan_cancel(space, plan);
-        return status;
-    }
-    *out = plan;
-    return VRAM_OK;
 }

@@ -211,7 +211,7 @@ vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested
     return VRAM_OK;
 }
 
-static void subtract(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
+void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
     vr_fetch_sub(&tag->own, bytes, VR_RELAXED);
     vr_fetch_sub(&tag->requested, requested, VR_RELAXED);
     for (struct vr_tag *at = tag; at; at = at->parent) {
@@ -219,12 +219,16 @@ static void subtract(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
     }
 }
 
+void vr_tag_join(struct vr_tag *tag) {
+    vr_fetch_sub(&tag->allocs, 1, VR_RELAXED);
+}
+
 void vr_tag_release(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
     vr_fetch_add(&tag->frees, 1, VR_RELAXED);
-    subtract(tag, bytes, requested);
+    vr_tag_shrink(tag, bytes, requested);
 }
 
 void vr_tag_cancel(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
     vr_fetch_sub(&tag->allocs, 1, VR_RELAXED);
-    subtract(tag, bytes, requested);
+    vr_tag_shrink(tag, bytes, requested);
 }

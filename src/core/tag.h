@@ -80,6 +80,9 @@ vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested
 void vr_tag_release(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 /* Takes a charge back for which no block was found after all. */
 void vr_tag_cancel(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
+/* What was charged last is part of a block that was there; and one has become smaller, modulo 2^64. */
+void vr_tag_join(struct vr_tag *tag);
+void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 
 /* The same for a request, counted; a refusal is told in a report, and to the error handler, which may have
    it tried again. No lock held; tag_quota.c. */

@@ -90,6 +90,8 @@ static void captures_go_on(void **state) {
         fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
         assert_ok(vram_alloc(stage->pool, 1000, captured, &small));
         assert_ok(vram_alloc(stage->pool, 40 * MIB, captured, &large));
+        assert_ok(vram_resize(stage->pool, large, 44 * MIB, captured));
+        assert_ok(vram_resize(stage->pool, large, 40 * MIB, captured));
         assert_ok(vram_queue_fill(captured, small, 1, 4, 400));
         assert_ok(vram_queue_fill(captured, large, 1, 4, 400));
         assert_ok(vram_queue_fill(captured, shared, 1, 4, 400));

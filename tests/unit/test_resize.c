@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_resize.c: blocks that grow and shrink where they are, in every kind of pool; what they count for;
+ * what is in their way; and every call of the driver and of the host's memory failing in turn.
+ */
+#include "unit/device_world.h"
+#include "vram/limits.h"
+#include "vram/oom.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define KIB UINT64_C(1024)
+
+static vram_pool_stats stats_of(vram_pool *pool) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    return stats;
+}
+
+static uint64_t held_by(vram_addr addr) {
+    vram_block_info info = {.size = sizeof info};
+    assert_ok(vram_block_info_get(addr, &info));
+    return info.held_bytes;
+}
+
+static uint64_t asked_for(vram_addr addr) {
+    vram_block_info info = {.size = sizeof info};
+    assert_ok(vram_block_info_get(addr, &info));
+    return info.requested_bytes;
+}
+
+static vram_pool *pool_make(struct rig *rig, uint32_t flags) {
+    vram_pool_options options = {.size = sizeof options, .flags = flags};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    return pool;
+}
+
+static void write_all(struct rig *rig, vram_addr addr, uint64_t bytes, int seed) {
+    unsigned char *text = malloc(bytes);
+    assert_non_null(text);
+    for (uint64_t i = 0; i < bytes; i++) {
+        text[i] = (unsigned char)(i * 7 + (uint64_t)seed);
+    }
+    assert_ok(vram_queue_upload(rig->queue, addr, text, bytes));
+    assert_ok(vram_queue_wait(rig->queue, SECOND));
+    free(text);
+}
+
+static void expect_all(struct rig *rig, vram_addr addr, uint64_t bytes, int seed) {
+    unsigned char *text = malloc(bytes);
+    assert_non_null(text);
+    assert_ok(vram_queue_download(rig->queue, text, addr, bytes));
+    assert_ok(vram_queue_wait(rig->queue, SECOND));
+    for (uint64_t i = 0; i < bytes; i++) {
+        assert_int_equal(text[i], (unsigned char)(i * 7 + (uint64_t)seed));
+    }
+    free(text);
+}
+
+/* -------------------------------------------------------------------- plainly */
+
+/* Larger by mapping memory behind it, smaller by giving the tail back, and larger again from what that left:
+   without the driver. Numbers follow at each step. */
+static void growing_and_shrinking_in_place(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,real=on");
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_alloc(pool, 5 * MIB + 1, rig.queue, &addr));
+    write_all(&rig, addr, 5 * MIB, 3);
+    assert_ok(vram_resize(pool, addr, 33 * MIB + 7, rig.queue));
+    assert_int_equal(asked_for(addr), 33 * MIB + 7);
+    assert_int_equal(held_by(addr), 33 * MIB + 512);
+    expect_all(&rig, addr, 5 * MIB, 3);
+    write_all(&rig, addr, 33 * MIB, 4);
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.requested_bytes, 33 * MIB + 7);
+    assert_int_equal(stats.allocated_bytes, 33 * MIB + 512);
+    assert_int_equal(stats.peak_requested_bytes, 33 * MIB + 7);
+    assert_int_equal(stats.peak_allocated_bytes, 33 * MIB + 512);
+    assert_int_equal(stats.live_blocks, 1);
+    assert_int_equal(stats.allocs, 1);
+
+    assert_ok(vram_resize(pool, addr, MIB, rig.queue));
+    assert_int_equal(held_by(addr), MIB);
+    vram_pool_stats less = stats_of(pool);
+    assert_int_equal(less.requested_bytes, MIB);
+    assert_int_equal(less.allocated_bytes, MIB);
+    assert_int_equal(less.reserved_bytes, stats.reserved_bytes);
+    assert_int_equal(less.peak_requested_bytes, 33 * MIB + 7);
+    assert_ok(vram_resize(pool, addr, 33 * MIB, rig.queue));
+    less = stats_of(pool);
+    assert_int_equal(less.driver_creates, stats.driver_creates);
+    assert_int_equal(less.driver_maps, stats.driver_maps);
+    expect_all(&rig, addr, MIB, 4);
+
+    assert_ok(vram_resize(pool, addr, MIB, rig.queue));
+    assert_ok(vram_pool_trim(pool, 0)); /* the tail can be given back to the driver */
+    assert_in_range(stats_of(pool).reserved_bytes, MIB, 8 * MIB);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_int_equal(vram_resize(pool, addr, MIB, rig.queue), VRAM_ERR_INVALID);
+    stats = stats_of(pool);
+    assert_int_equal(stats.requested_bytes, 0);
+    assert_int_equal(stats.allocated_bytes, 0);
+    assert_int_equal(stats.frees, 1);
+    rig_end_clean(&rig);
+}
+
+/* Within what rounding gives it only the number changes; the block is freed and found by its size again. */
+static void rounding_has_room(void **state) {
+    vram_addr addr, again;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_alloc(pool, 1, rig.queue, &addr));
+    assert_ok(vram_resize(pool, addr, 512, rig.queue));
+    assert_int_equal(asked_for(addr), 512);
+    assert_ok(vram_resize(pool, addr, 0, rig.queue));
+    assert_int_equal(asked_for(addr), 0);
+    assert_int_equal(held_by(addr), 512);
+    assert_int_equal(stats_of(pool).requested_bytes, 0);
+    assert_int_equal(stats_of(pool).peak_requested_bytes, 512);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_alloc(pool, 512, rig.queue, &again));
+    assert_int_equal(again, addr);
+    rig_end_clean(&rig);
+}
+
+/* Over the border between small and large blocks and back: it stays in its space, and so does what it
+   leaves. */
+static void sizes_cross_the_border_of_spaces(void **state) {
+    static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        vram_addr addr, other;
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_make(&rig, flags[i]);
+        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &other));
+        assert_ok(vram_resize(pool, other, 700, rig.queue)); /* small, where large ones are */
+        assert_int_equal(held_by(other), 1024);
+        assert_ok(vram_resize(pool, other, 40 * KIB, rig.queue));
+        assert_ok(vram_resize(pool, other, 40 * KIB - 600, rig.queue)); /* a small tail */
+        assert_ok(vram_resize(pool, other, 700, rig.queue));
+        assert_ok(vram_free(pool, other, rig.queue));
+        assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &addr));
+        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_queue_wait(rig.queue, SECOND));
+        assert_ok(vram_pool_trim(pool, 0));
+        assert_int_equal(stats_of(pool).reserved_bytes, 0);
+        assert_ok(vram_alloc(pool, 32 * KIB, NULL, &addr));
+        vram_status status = vram_resize(pool, addr, 100 * KIB, NULL); /* large, among small ones */
+        assert_true(status == VRAM_OK || status == VRAM_ERR_BUSY);
+        assert_ok(vram_free(pool, addr, NULL));
+        assert_ok(vram_pool_trim(pool, 0));
+        assert_int_equal(stats_of(pool).reserved_bytes, 0);
+        rig_end_clean(&rig);
+    }
+}
+
+/* Free memory from elsewhere comes before more from the driver, also where the pool may take more. */
+static void free_handles_come_first(void **state) {
+    vram_addr addr, between, far;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=4G");
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_alloc(pool, 64 * MIB, NULL, &far));
+    assert_ok(vram_alloc(pool, 2 * MIB, NULL, &between));
+    assert_ok(vram_alloc(pool, 16 * MIB, NULL, &addr));
+    assert_ok(vram_free(pool, far, NULL));
+    vram_pool_stats before = stats_of(pool);
+    assert_ok(vram_resize(pool, addr, 72 * MIB, NULL));
+    vram_pool_stats after = stats_of(pool);
+    assert_int_equal(after.reserved_bytes, before.reserved_bytes);
+    assert_true(after.moved_bytes >= 48 * MIB);
+    assert_ok(vram_resize(pool, addr, 200 * MIB, NULL)); /* and then the driver's */
+    assert_in_range(stats_of(pool).reserved_bytes, 200 * MIB, 212 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* ----------------------------------------------------------------- in the way */
+
+static void what_lies_behind_is_in_the_way(void **state) {
+    static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        vram_addr low, high;
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_make(&rig, flags[i]);
+        assert_ok(vram_alloc(pool, 24 * MIB, rig.queue, &low));
+        assert_ok(vram_resize(pool, low, 8 * MIB, rig.queue));
+        assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &high));
+        assert_int_equal(high, low + 8 * MIB);
+        vram_pool_stats before = stats_of(pool);
+        assert_int_equal(vram_resize(pool, low, 8 * MIB + 1, rig.queue), VRAM_ERR_BUSY);
+        assert_non_null(strstr(vram_error_get()->text, "behind it"));
+        assert_string_equal(vram_error_get()->operation, "vram_resize");
+        vram_pool_stats after = stats_of(pool);
+        assert_int_equal(after.reserved_bytes, before.reserved_bytes);
+        assert_int_equal(after.allocated_bytes, before.allocated_bytes);
+        assert_int_equal(after.refusals, 0);
+        assert_int_equal(held_by(low), 8 * MIB);
+        assert_ok(vram_free(pool, high, rig.queue));
+        assert_ok(vram_resize(pool, low, 24 * MIB, rig.queue));
+        assert_int_equal(held_by(low), 24 * MIB);
+        rig_end_clean(&rig);
+    }
+}
+
+/* Memory behind the block that another queue may still use is not taken; when that has come on it is. */
+static void work_of_others_is_in_the_way(void **state) {
+    vram_addr low, high;
+    vram_queue *other;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,lag=1000");
+    assert_ok(vram_queue_create(rig.device, NULL, &other));
+    vram_pool *pool = pool_make(&rig, VRAM_POOL_DETERMINISTIC);
+    assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &low));
+    assert_ok(vram_alloc(pool, 8 * MIB, other, &high));
+    assert_int_equal(high, low + 8 * MIB);
+    assert_ok(vram_free(pool, high, other));
+    assert_int_equal(vram_resize(pool, low, 12 * MIB, rig.queue), VRAM_ERR_BUSY);
+    vram_queue_destroy(other);
+    assert_ok(vram_resize(pool, low, 12 * MIB, rig.queue));
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------------ uses */
+
+/* While something holds the block its memory stays with it; afterwards it goes like any other. */
+static void held_blocks_keep_their_memory(void **state) {
+    vram_addr addr;
+    vram_queue *other;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,lag=1000");
+    assert_ok(vram_queue_create(rig.device, NULL, &other));
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &addr));
+    assert_ok(vram_pin(addr));
+    assert_ok(vram_resize(pool, addr, MIB, rig.queue));
+    assert_int_equal(held_by(addr), 8 * MIB);
+    assert_int_equal(asked_for(addr), MIB);
+    assert_ok(vram_resize(pool, addr, 12 * MIB, rig.queue)); /* a pinned block may grow */
+    assert_int_equal(held_by(addr), 12 * MIB);
+    assert_ok(vram_unpin(addr));
+    assert_ok(vram_queue_fill(other, addr, 1, 4, MIB));
+    assert_ok(vram_use(addr, other));
+    assert_ok(vram_resize(pool, addr, MIB, rig.queue));
+    assert_int_equal(held_by(addr), 12 * MIB);
+    assert_ok(vram_queue_wait(other, SECOND));
+    assert_ok(vram_resize(pool, addr, MIB, rig.queue));
+    assert_int_equal(held_by(addr), MIB);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_int_equal(stats_of(pool).allocated_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+/* A tail is free in the time of the queue it was given back on, and behind the block's home: nobody gets it
+   while work may touch it. The simulated driver would see it unmapped under work. */
+static void tails_wait_for_their_queue(void **state) {
+    (void)state;
+    for (int ordered = 0; ordered < 2; ordered++) {
+        vram_addr addr, same;
+        vram_queue *other;
+        struct rig rig = rig_make("sim", "memory=64M,lag=1000");
+        assert_ok(vram_queue_create(rig.device, NULL, &other));
+        vram_pool *pool = pool_make(&rig, ordered ? VRAM_POOL_DETERMINISTIC : 0);
+        assert_ok(vram_alloc(pool, 40 * MIB, rig.queue, &addr));
+        assert_ok(vram_queue_fill(rig.queue, addr, 1, 4, 40 * MIB));
+        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_alloc(pool, 40 * MIB, rig.queue, &addr)); /* under its own work: its home */
+        assert_ok(vram_resize(pool, addr, 8 * MIB, other));      /* freed on another queue */
+        assert_ok(vram_alloc(pool, 20 * MIB, other, &same));     /* waits for both, or grows */
+        assert_true(same >= addr + 8 * MIB);
+        assert_ok(vram_resize(pool, addr, MIB, NULL));
+        assert_ok(vram_pool_trim(pool, 0));
+        expect_protocol(&rig);
+        rig_end_clean(&rig);
+    }
+}
+
+/* --------------------------------------------------------------- kinds of pools */
+
+/* In a segment a block grows into what is free behind it, and with pooling off into its own granule. */
+static void segments_have_what_they_have(void **state) {
+    (void)state;
+    for (int direct = 0; direct < 2; direct++) {
+        vram_addr addr;
+        assert_ok(vram_option_set("pool", direct ? "off" : "on"));
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_make(&rig, VRAM_POOL_SEGMENTS);
+        assert_ok(vram_alloc(pool, MIB - 2048, rig.queue, &addr));
+        assert_ok(vram_resize(pool, addr, MIB, rig.queue));
+        assert_int_equal(held_by(addr), MIB);
+        assert_int_equal(vram_resize(pool, addr, 512 * MIB, rig.queue), VRAM_ERR_BUSY);
+        assert_ok(vram_resize(pool, addr, 3, rig.queue));
+        assert_int_equal(held_by(addr), 512);
+        assert_int_equal(stats_of(pool).driver_allocs, 1);
+        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_queue_wait(rig.queue, SECOND));
+        assert_ok(vram_pool_trim(pool, 0));
+        assert_int_equal(stats_of(pool).reserved_bytes, 0);
+        rig_end_clean(&rig);
+    }
+}
+
+static void safety_modes_do_not_resize(void **state) {
+    static const uint32_t modes[] = {VRAM_POOL_ZERO_ALLOC, VRAM_POOL_ZERO_FREE, VRAM_POOL_POISON,
+                                     VRAM_POOL_RED_ZONES};
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        vram_addr addr;
+        struct rig rig = rig_make("sim", "memory=1G,real=on");
+        vram_pool *pool = pool_make(&rig, modes[i]);
+        assert_ok(vram_alloc(pool, 4096, rig.queue, &addr));
+        assert_int_equal(vram_resize(pool, addr, 5000, rig.queue), VRAM_ERR_UNSUPPORTED);
+        assert_int_equal(vram_resize(pool, addr, 3000, rig.queue), VRAM_ERR_UNSUPPORTED);
+        assert_ok(vram_resize(pool, addr, 4096, rig.queue));
+        assert_int_equal(asked_for(addr), 4096);
+        assert_ok(vram_free(pool, addr, rig.queue)); /* its red zones are where they were */
+        rig_end_clean(&rig);
+    }
+}
+
+static void asleep_is_busy(void **state) {
+    vram_addr addr, other;
+    vram_alloc_options wishes = {.size = sizeof wishes, .tag = "nap"};
+    vram_sleep_options nap = {.size = sizeof nap, .tag = "nap"};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_alloc_with(pool, 8 * MIB, rig.queue, &wishes, &addr));
+    assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &other));
+    assert_ok(vram_pool_sleep(pool, &nap));
+    assert_int_equal(vram_resize(pool, addr, MIB, rig.queue), VRAM_ERR_BUSY);
+    assert_int_equal(vram_resize(pool, addr, 9 * MIB, rig.queue), VRAM_ERR_BUSY);
+    assert_non_null(strstr(vram_error_get()->text, "asleep"));
+    assert_ok(vram_resize(pool, other, 20 * MIB, rig.queue)); /* awake, and nothing behind it */
+    assert_ok(vram_pool_wake(pool, NULL));
+    assert_ok(vram_resize(pool, addr, MIB, rig.queue));
+    assert_ok(vram_pool_sleep(pool, NULL));
+    assert_int_equal(vram_resize(pool, other, MIB, rig.queue), VRAM_ERR_BUSY);
+    assert_ok(vram_pool_wake(pool, NULL));
+    assert_int_equal(held_by(other), 20 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* Memory that the pool fell back to shrinks in number alone. */
+static void fallback_memory_does_not_grow(void **state) {
+    vram_addr addr, all;
+    vram_ladder_options ladder = {.size = sizeof ladder, .fallback = VRAM_FALLBACK_HOST};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=16M,real=on");
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_pool_ladder_set(pool, &ladder));
+    assert_ok(vram_alloc(pool, 14 * MIB, rig.queue, &all));
+    assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &addr));
+    assert_int_equal(stats_of(pool).fallbacks, 1);
+    assert_int_equal(vram_resize(pool, addr, 9 * MIB, rig.queue), VRAM_ERR_UNSUPPORTED);
+    assert_ok(vram_resize(pool, addr, MIB, rig.queue));
+    assert_int_equal(held_by(addr), 8 * MIB);
+    assert_ok(vram_resize(pool, addr, 8 * MIB, rig.queue));
+    /* And growing never falls back. */
+    vram_status status = vram_resize(pool, all, 20 * MIB, rig.queue);
+    assert_true(vram_status_is_exhausted(status));
+    assert_int_equal(stats_of(pool).fallbacks, 1);
+    assert_int_equal(held_by(all), 14 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* ----------------------------------------------------------- limits and quotas */
+
+static void limits_hold(void **state) {
+    vram_addr addr;
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 32 * MIB};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_pool_limits_set(pool, &limits));
+    assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &addr));
+    assert_int_equal(vram_resize(pool, addr, 33 * MIB, rig.queue), VRAM_ERR_LIMIT);
+    assert_string_equal(vram_error_get()->operation, "vram_resize");
+    assert_int_equal(stats_of(pool).limit_refusals, 1);
+    assert_int_equal(held_by(addr), 8 * MIB);
+    assert_int_equal(stats_of(pool).requested_bytes, 8 * MIB);
+    assert_ok(vram_resize(pool, addr, 32 * MIB, rig.queue));
+    assert_int_equal(vram_resize(pool, addr, UINT64_MAX, rig.queue), VRAM_ERR_OVERFLOW);
+    assert_true(vram_status_is_exhausted(vram_resize(pool, addr, UINT64_MAX - 4096, rig.queue)));
+    rig_end_clean(&rig);
+}
+
+static vram_tag_info tag_of(vram_device *device, const char *name) {
+    vram_tag_info info = {.size = sizeof info};
+    assert_ok(vram_tag_info_get(device, name, &info));
+    return info;
+}
+
+static void quotas_hold_at_every_level(void **state) {
+    vram_addr addr;
+    vram_alloc_options wishes = {.size = sizeof wishes, .tag = "t/m"};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_tag_quota_set(rig.device, "t", 0, 24 * MIB));
+    assert_ok(vram_alloc_with(pool, 8 * MIB, rig.queue, &wishes, &addr));
+    assert_ok(vram_resize(pool, addr, 16 * MIB + 1, rig.queue));
+    assert_int_equal(tag_of(rig.device, "t").used_bytes, 16 * MIB + 512);
+    assert_int_equal(tag_of(rig.device, "t/m").requested_bytes, 16 * MIB + 1);
+    assert_int_equal(tag_of(rig.device, "t/m").live_blocks, 1);
+    assert_int_equal(vram_resize(pool, addr, 25 * MIB, rig.queue), VRAM_ERR_LIMIT);
+    assert_int_equal(stats_of(pool).quota_refusals, 1);
+    assert_int_equal(tag_of(rig.device, "t").used_bytes, 16 * MIB + 512);
+    assert_ok(vram_resize(pool, addr, 24 * MIB, rig.queue));
+    assert_int_equal(tag_of(rig.device, "t").peak_bytes, 24 * MIB);
+    assert_ok(vram_resize(pool, addr, 4 * MIB, rig.queue));
+    assert_int_equal(tag_of(rig.device, "t").used_bytes, 4 * MIB);
+    assert_ok(vram_resize(pool, addr, 4 * MIB - 5, rig.queue));
+    assert_int_equal(tag_of(rig.device, "t/m").requested_bytes, 4 * MIB - 5);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_int_equal(tag_of(rig.device, "t").used_bytes, 0);
+    assert_int_equal(tag_of(rig.device, "t/m").requested_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+/* -------------------------------------------------------------------- meanwhile */
+
+struct meanwhile {
+    vram_pool *pool;
+    vram_addr addr;
+    vram_queue *queue;
+    vram_status resized, freed, looked, pinned;
+};
+
+static void resize_and_free(void *argument) {
+    struct meanwhile *scene = argument;
+    vram_block_info info = {.size = sizeof info};
+    scene->resized = vram_resize(scene->pool, scene->addr, MIB, scene->queue);
+    scene->looked = vram_block_info_get(scene->addr, &info);
+    scene->pinned = vram_pin(scene->addr);
+    (void)vram_unpin(scene->addr);
+    scene->freed = vram_free(scene->pool, scene->addr, scene->queue);
+}
+
+/* A block that is freed while memory is mapped behind it is freed; what was mapped goes back to the pool. */
+static void a_free_meanwhile_wins(void **state) {
+    (void)state;
+    for (int tagged = 0; tagged < 2; tagged++) {
+        vram_alloc_options wishes = {.size = sizeof wishes, .tag = tagged ? "t" : NULL};
+        vram_addr addr, again;
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_make(&rig, 0);
+        assert_ok(vram_alloc_with(pool, 8 * MIB, rig.queue, &wishes, &addr));
+        struct meanwhile scene = {.pool = pool, .addr = addr, .queue = rig.queue};
+        hook_set(rig.device);
+        hook.map_meanwhile = resize_and_free;
+        hook.argument = &scene;
+        assert_int_equal(vram_resize(pool, addr, 32 * MIB, rig.queue), VRAM_ERR_INVALID);
+        assert_int_equal(scene.resized, VRAM_ERR_BUSY);
+        assert_ok(scene.looked);
+        assert_ok(scene.pinned);
+        assert_ok(scene.freed);
+        vram_pool_stats stats = stats_of(pool);
+        assert_int_equal(stats.allocated_bytes, 0);
+        assert_int_equal(stats.requested_bytes, 0);
+        assert_int_equal(stats.live_blocks, 0);
+        if (tagged) {
+            assert_int_equal(tag_of(rig.device, "t").used_bytes, 0);
+        }
+        assert_int_equal(vram_free(pool, addr, rig.queue), VRAM_ERR_INVALID);
+        assert_ok(vram_alloc(pool, 32 * MIB, rig.queue, &again)); /* all of it is free */
+        assert_in_range(stats_of(pool).reserved_bytes, 32 * MIB, 40 * MIB);
+        assert_ok(vram_free(pool, again, rig.queue));
+        rig_end_clean(&rig);
+    }
+}
+
+struct racers {
+    vram_pool *pool;
+    vram_addr addr[8];
+    atomic_uint turn;
+    atomic_bool over;
+};
+
+static void *race(void *argument) {
+    struct racers *racers = argument;
+    uint64_t random = atomic_fetch_add(&racers->turn, 1) + 1;
+    while (!atomic_load(&racers->over)) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        vram_addr addr = racers->addr[random >> 60 & 7], mine;
+        vram_block_info info = {.size = sizeof info};
+        vram_status status = vram_resize(racers->pool, addr, 1 + (random >> 33) % (4 * MIB), NULL);
+        assert_true(status == VRAM_OK || status == VRAM_ERR_BUSY);
+        assert_ok(vram_block_info_get(addr, &info)); /* is found whatever others do to it */
+        assert_true(info.held_bytes >= info.requested_bytes);
+        assert_ok(vram_alloc(racers->pool, 1 + (random >> 30) % MIB, NULL, &mine));
+        assert_ok(vram_free(racers->pool, mine, NULL));
+    }
+    return NULL;
+}
+
+/* Threads resize the same blocks, look at them, and allocate beside them. */
+static void threads_may_resize_one_block(void **state) {
+    struct racers racers = {0};
+    pthread_t threads[3];
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=4G");
+    racers.pool = pool_make(&rig, 0);
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_alloc(racers.pool, MIB, NULL, &racers.addr[i]));
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, race, &racers), 0);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
+    atomic_store(&racers.over, true);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    uint64_t held = 0, asked = 0;
+    for (int i = 0; i < 8; i++) {
+        held += held_by(racers.addr[i]);
+        asked += asked_for(racers.addr[i]);
+    }
+    assert_int_equal(stats_of(racers.pool).allocated_bytes, held);
+    assert_int_equal(stats_of(racers.pool).requested_bytes, asked);
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_free(racers.pool, racers.addr[i], NULL));
+    }
+    assert_int_equal(stats_of(racers.pool).allocated_bytes, 0);
+    assert_ok(vram_pool_trim(racers.pool, 0));
+    assert_int_equal(stats_of(racers.pool).reserved_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+/* Addresses of a deterministic pool follow from the order of calls, those of resizing too. */
+static void order_decides_in_deterministic_pools(void **state) {
+    uint64_t first[40] = {0};
+    (void)state;
+    for (int pass = 0; pass < 2; pass++) {
+        vram_addr addrs[8] = {0}, base = 0;
+        uint64_t random = 7;
+        struct rig rig = rig_make("sim", pass ? "memory=1G,lag=1000,seed=5" : "memory=1G");
+        vram_pool *pool = pool_make(&rig, VRAM_POOL_DETERMINISTIC);
+        for (int i = 0; i < 40; i++) {
+            random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+            vram_addr *addr = &addrs[random >> 61];
+            uint64_t size = 1 + (random >> 30) % (6 * MIB);
+            uint64_t note;
+            if (!*addr) {
+                assert_ok(vram_alloc(pool, size, rig.queue, addr));
+                base = base ? base : *addr;
+                note = *addr - base;
+            } else {
+                note = (uint64_t)vram_resize(pool, *addr, size, rig.queue);
+            }
+            assert_true(!pass || note == first[i]);
+            first[i] = note;
+        }
+        rig_end_clean(&rig);
+    }
+}
+
+/* ---------------------------------------------------------------------- faults */
+
+/* What one run does under a fault: grows, shrinks and grows again; whatever fails, the block is there with
+   its contents, and counts add up. */
+static void faulty_run(struct rig *rig, uint32_t flags) {
+    vram_pool_options options = {.size = sizeof options, .flags = flags};
+    vram_pool *pool = NULL;
+    vram_addr addr = 0, other = 0;
+    if (vram_pool_create(rig->device, &options, &pool) != VRAM_OK) {
+        return;
+    }
+    uint64_t size = 3 * MIB;
+    bool there = vram_alloc(pool, 24 * MIB, NULL, &other) == VRAM_OK;
+    if (vram_alloc(pool, size, rig->queue, &addr) != VRAM_OK) {
+        assert_ok(vram_pool_destroy(pool));
+        return;
+    }
+    if (there) {
+        assert_ok(vram_free(pool, other, NULL));
+    }
+    static const uint64_t sizes[] = {20, 2, 40, 1, 7};
+    for (size_t i = 0; i < 5; i++) {
+        vram_status status = vram_resize(pool, addr, sizes[i] * MIB, rig->queue);
+        assert_true(status == VRAM_OK || sizes[i] * MIB > size);
+        size = status == VRAM_OK ? sizes[i] * MIB : size;
+        assert_int_equal(asked_for(addr), size);
+        assert_true(held_by(addr) >= size);
+        assert_int_equal(stats_of(pool).requested_bytes, size);
+        assert_int_equal(stats_of(pool).allocated_bytes, held_by(addr));
+    }
+    assert_ok(vram_free(pool, addr, rig->queue));
+    assert_int_equal(stats_of(pool).allocated_bytes, 0);
+}
+
+static void every_call_of_the_driver_fails_in_turn(void **state) {
+    static const vram_sim_call calls[] = {VRAM_SIM_CREATE, VRAM_SIM_MAP, VRAM_SIM_ACCESS,
+                                          VRAM_SIM_UNMAP, VRAM_SIM_RELEASE};
+    (void)state;
+    for (size_t call = 0; call < 5; call++) {
+        for (int twice = 0; twice < 2; twice++) {
+            for (uint64_t nth = 1; nth < 60; nth++) {
+                struct rig rig = rig_make("sim", "memory=1G");
+                fault(&rig, calls[call], nth, false, VRAM_SIM_OUT_OF_MEMORY);
+                if (twice) { /* and undoing it fails as well */
+                    fault(&rig, VRAM_SIM_UNMAP, 1, false, 9999);
+                }
+                faulty_run(&rig, 0);
+                assert_ok(vram_sim_fault_set(rig.context, NULL));
+                rig_end_clean(&rig);
+            }
+        }
+    }
+}
+
+static void every_host_allocation_fails_in_turn(void **state) {
+    static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        for (uint64_t nth = 1; nth < 80; nth++) {
+            struct rig rig = rig_make("sim", "memory=1G");
+            vr_mem_fail_at(nth, false);
+            faulty_run(&rig, flags[i]);
+            vr_mem_fail_at(0, false);
+            rig_end_clean(&rig);
+        }
+    }
+}
+
+static void bad_input_is_refused(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,devices=2");
+    vram_pool *pool = pool_make(&rig, 0), *other = pool_make(&rig, 0);
+    assert_ok(vram_alloc(pool, MIB, rig.queue, &addr));
+    assert_int_equal(vram_resize(NULL, addr, 1, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_resize(pool, 0, 1, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_resize(pool, addr + 512, 1, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_resize(other, addr, 1, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_resize(pool, addr, 1, rig.other_queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_resize(pool, addr, UINT64_MAX, rig.queue), VRAM_ERR_OVERFLOW);
+    assert_int_equal(asked_for(addr), MIB);
+    assert_ok(vram_pool_destroy(pool));
+    assert_int_equal(vram_resize(pool, addr, 1, rig.queue), VRAM_ERR_STALE);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, start, nothing_left)
+    const struct CMUnitTest tests[] = {
+        TEST(growing_and_shrinking_in_place),
+        TEST(rounding_has_room),
+        TEST(sizes_cross_the_border_of_spaces),
+        TEST(free_handles_come_first),
+        TEST(what_lies_behind_is_in_the_way),
+        TEST(work_of_others_is_in_the_way),
+        TEST(held_blocks_keep_their_memory),
+        TEST(tails_wait_for_their_queue),
+        TEST(segments_have_what_they_have),
+        TEST(safety_modes_do_not_resize),
+        TEST(asleep_is_busy),
+        TEST(fallback_memory_does_not_grow),
+        TEST(limits_hold),
+        TEST(quotas_hold_at_every_level),
+        TEST(a_free_meanwhile_wins),
+        TEST(threads_may_resize_one_block),
+        TEST(order_decides_in_deterministic_pools),
+        TEST(every_call_of_the_driver_fails_in_turn),
+        TEST(every_host_allocation_fails_in_turn),
+        TEST(bad_input_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
