@@ -36,6 +36,11 @@ uint64_t vr_clock_now(void) {
     return told;
 }
 
+uint64_t vr_clock_coarse(void) {
+    const struct vr_clock_source *source = vr_load(&replaced, VR_ACQUIRE);
+    return source && source->now ? source->now(source->user) : vr_os_now_coarse();
+}
+
 void vr_clock_sleep(uint64_t ns) {
     const struct vr_clock_source *source = vr_load(&replaced, VR_ACQUIRE);
     if (source && source->sleep) {

@@ -9,6 +9,10 @@
 /* Nanoseconds since some start; never falls, even when the source does. */
 uint64_t vr_clock_now(void);
 
+/* The same from a clock that costs next to nothing and moves in steps of some milliseconds. It may fall behind
+   vr_clock_now, never run ahead of it. */
+uint64_t vr_clock_coarse(void);
+
 /* Sleeps about `ns` (of the replaced clock: its sleep function is called instead). */
 void vr_clock_sleep(uint64_t ns);
 

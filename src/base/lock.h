@@ -29,6 +29,7 @@ enum vr_rank {
     VR_RANK_BUFFER = 23,  /* one buffer: where it lies and who uses it */
     VR_RANK_POOL = 24,    /* a pool: its space, depot and table */
     VR_RANK_LEDGER = 26,  /* a device's limits, tags and quotas */
+    VR_RANK_TRACK = 28,   /* room for records of live blocks; who listens to pools */
     VR_RANK_QUEUE = 30,   /* a queue's own state */
     VR_RANK_DRIVER = 36,  /* calls that a driver takes one at a time */
     VR_RANK_BACKEND = 40, /* inside one backend: host queues, the simulation's state */

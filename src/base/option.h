@@ -65,6 +65,8 @@
       "pools put zones around blocks and look at them when a block is freed")                      \
     X(QUARANTINE, "quarantine", SIZE, "16M", 0, UINT64_MAX, false, "",                             \
       "freed memory that a pool with poison keeps apart, to catch late writes")                    \
+    X(TRACKING, "tracking", TEXT, "", 0, 0, false, "auto, on, off",                                \
+      "pools keep a record of every live block: on or off; empty or auto: in debug builds")        \
     X(POOL_SLACK, "pool_slack", INTEGER, "8000", 0, 1000000, false, "",                            \
       "what a pool may hold beyond its peak need before it moves memory, in millionths of it")     \
     X(POOL_MOVE_SHARE, "move_share", INTEGER, "80000", 0, 1000000, false, "",                      \

@@ -100,7 +100,9 @@ struct vr_block {
     bool growing;  /* memory is being put behind it: resize.c; pool's lock */
     uint8_t part;  /* vr_pool_part: the space it is of; pool's lock */
     _Atomic(uint8_t) zone; /* log2 of the front zone, guard.h (2); 0: none; the owner's */
-    bool owed;             /* deferred, on a queue that no lane could be made for; pool's lock */
+    vr_atomic_u32
+        record; /* number of its record while it is live; 0: none; witness.h; the owner's */
+    bool owed;  /* deferred, on a queue that no lane could be made for; pool's lock */
     struct vr_stamp stamp;
     struct vr_stamp before; /* deferred: the same for what `home` said, in (5); pool's lock */
     struct vr_span span;    /* the space's, under the pool's lock */

@@ -37,7 +37,9 @@ struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t poo
             return NULL;
         }
         if (cache->pool_handle == pool && cache->queue_handle == queue) {
-            thread->recent = cache;
+            if (!cache->witnessed) {
+                thread->recent = cache;
+            }
             return cache;
         }
     }
@@ -81,7 +83,7 @@ static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr
     thread->caches = table;
     thread->cache_mask = mask;
     thread->cache_count++;
-    thread->recent = added;
+    thread->recent = added->witnessed ? NULL : added;
     return old;
 }
 
@@ -107,6 +109,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
     cache->queue_handle = queue_handle;
     cache->pool = pool;
     cache->thread = thread;
+    cache->witnessed = pool->track != NULL;
     go_inside(thread);
     struct vr_cache **old = table_replace(thread, table, mask, cache);
     vr_thread_leave(thread);

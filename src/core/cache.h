@@ -77,6 +77,8 @@ struct vr_cache {
     struct vr_bin small[VR_SMALL_UNITS + 1];
     struct vr_exact_bin exact[VR_EXACT_BINS];
     struct vr_block *recent[VR_RECENT];
+    bool witnessed; /* its pool tells of its blocks: never the thread's recent cache; witness.h */
+    uint32_t site;  /* where its untagged blocks are counted; a guess of the tracker's */
     char apart_behind[128];
 };
 
@@ -143,6 +145,19 @@ static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t by
         }
     }
     return block;
+}
+
+/* Puts back what was just taken, as if it had not been. Inside enter. */
+static inline void vr_cache_untake(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    if (bytes <= VR_SMALL_BYTES) {
+        struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
+        bin->blocks[bin->count++] = block;
+        bin->hits--;
+    } else {
+        struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
+        bin->blocks[bin->count++] = block;
+        bin->hits--;
+    }
 }
 
 /* Keeps a block; false when there is no room for it. Inside enter. */

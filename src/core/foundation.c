@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foundation.c: what a pool is built on: its options, its range of addresses, its spaces.
+ * foundation.c: making and entering pools, and what one is built on: its options, its range of addresses, its spaces.
  */
 #include "core/ladder.h"
 #include "core/limit.h"
+#include "core/witness.h"
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/option.h"
+#include "base/os/os.h"
 #include "base/size.h"
 #include "device/ops.h"
 
@@ -185,4 +188,100 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
         status = make_space(pool, options, (enum vr_pool_part)part);
     }
     return status == VRAM_OK ? vr_guard_make(pool, options) : status;
+}
+
+/* ------------------------------------------------------------------- making */
+
+static struct vr_pool *pool_make(struct vr_device_object *device) {
+    struct vr_pool *pool = vr_mem_alloc(1, sizeof *pool, "vram_pool_create");
+    if (pool) {
+        pool->object.process = vr_os_process_generation();
+        pool->device = device;
+        vr_pool_end_init(pool);
+        vr_mutex_init(&pool->lock, VR_RANK_POOL);
+        vr_handle_ref(device->object.handle);
+        vr_thread_on_end(vr_pool_thread_ended);
+    }
+    return pool;
+}
+
+static vram_status pool_create(struct vr_device_object *device,
+                               const struct vram_pool_options *options, vram_pool **out) {
+    struct vr_pool *pool = pool_make(device);
+    if (!pool) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vr_handle_publish(VR_KIND_POOL, pool, vr_pool_free, &pool->object.handle);
+    if (status != VRAM_OK) {
+        vr_pool_free(pool);
+        return status;
+    }
+    uint64_t handle = pool->object.handle;
+    pool->watcher.handle = handle;
+    status = vr_pool_build(pool, options);
+    if (status == VRAM_OK) {
+        vr_witness_begin(pool);
+        status = vr_device_list_child(device, &device->watchers, &pool->watcher.link,
+                                      "vram_pool_create");
+    }
+    if (status != VRAM_OK) {
+        vr_pool_end(pool);
+        return status;
+    }
+    *out = (vram_pool *)(uintptr_t)handle; /* listed, it may have ended with its device by now */
+    return VRAM_OK;
+}
+
+vram_status vram_pool_create(vram_device *handle, const vram_pool_options *options,
+                             vram_pool **out) {
+    static const char operation[] = "vram_pool_create";
+    struct vram_pool_options taken;
+    void *device;
+    if (!out) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the pool is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK && (status = vr_pool_check_options(&taken)) == VRAM_OK) {
+        status = pool_create(device, &taken, out);
+    }
+    vr_leave(device);
+    return status;
+}
+
+/* ----------------------------------------------------------------- entering */
+
+vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
+                          struct vr_pool **pool, struct vr_queue_object **queue) {
+    void *entered, *queue_entered = NULL;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    *pool = entered;
+    if (queue_handle) {
+        status = vr_queue_enter(queue_handle, operation, &queue_entered);
+        if (status == VRAM_OK &&
+            ((struct vr_queue_object *)queue_entered)->device != (*pool)->device) {
+            vr_leave(queue_entered);
+            status = vr_fail(VRAM_ERR_INVALID, operation,
+                             "the queue belongs to another device than the pool");
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_leave(entered);
+        return status;
+    }
+    *queue = queue_entered;
+    return VRAM_OK;
+}
+
+void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue) {
+    if (queue) {
+        vr_leave(queue);
+    }
+    vr_leave(pool);
 }

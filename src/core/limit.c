@@ -98,6 +98,8 @@ static struct vram_limits outside_start(vram_value total, enum vr_option hard) {
     start.hard_bytes = bytes ? bytes : VRAM_LIMIT_NONE;
     start.cached_bytes = cached ? cached : VRAM_LIMIT_NONE;
     start.cached_blocks = blocks ? (uint32_t)blocks : start.cached_blocks;
+    uint64_t tracking = vr_option_number(VR_OPTION_TRACKING);
+    start.tracking = tracking ? (vram_switch)tracking : start.tracking;
     return start;
 }
 
@@ -174,6 +176,10 @@ void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *
     tighten(&all, &ceiling);
     all.hard_bytes = lower(all.hard_bytes, ceiling.hard_bytes);
     all.cached_blocks = (uint32_t)lower(all.cached_blocks, VR_EXACT_DEPTH);
+    uint64_t outside;
+    if (vr_option_environment(VR_OPTION_TRACKING, &outside) && outside) {
+        all.tracking = (vram_switch)outside; /* the user has the last word */
+    }
     if (all.tracking == VRAM_SWITCH_DEFAULT) {
 #ifdef NDEBUG
         all.tracking = VRAM_SWITCH_OFF;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool.c: the hit paths, and making and ending pools.
+ * pool.c: the hit paths, and the slower ones behind them.
  *
  * A hit is the whole point of this library: find the thread's cache by two numbers, take a block from a
  * bin, write down who has it. No lock, no driver, no line that another thread normally writes; the one
@@ -8,6 +8,7 @@
  * fail (block.h (1)).
  */
 #include "core/limit.h"
+#include "core/witness.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -88,12 +89,34 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
  */
 #define ASIDE __attribute__((noinline)) static
 
+/* A hit of a pool that tells (witness.h), whose caches are never the thread's recent one: so no other pool's
+   hits pay for it. What cannot be noted here is left to the slow way. The thread is inside. */
+ASIDE vram_status alloc_witnessed(struct vr_cache *cache, uint64_t size, uint64_t bytes,
+                                  vram_addr *addr) {
+    uint64_t pool = cache->pool_handle, queue = cache->queue_handle;
+    struct vr_block *block = vr_witness_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
+    bool noted = block && vr_witness_quick(cache, block, size);
+    if (noted) {
+        *addr = hand_out(cache, block, size, bytes, NULL);
+        vr_pool_tell(cache); /* so that the peak is exact */
+    } else if (block) {
+        vr_cache_untake(cache, block, bytes);
+    }
+    vr_thread_leave(cache->thread);
+    return noted ? VRAM_OK
+                 : vr_pool_alloc_slow((vram_pool *)(uintptr_t)pool, size,
+                                      (vram_queue *)(uintptr_t)queue, NULL, addr);
+}
+
 /* Another queue than the last time, or none of that size at hand. The thread is inside. */
 ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
                               vram_queue *queue, vram_addr *addr) {
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
     uint64_t bytes = 0;
     (void)vr_block_bytes(size, &bytes); /* which was seen to do */
+    if (cache && cache->witnessed) {
+        return alloc_witnessed(cache, size, bytes, addr);
+    }
     struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
     if (block) {
         *addr = hand_out(cache, block, size, bytes, NULL);
@@ -144,6 +167,38 @@ ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uin
     return VRAM_OK;
 }
 
+/* A block of a pool that tells was claimed and counted. Who listens may take his time, so he is told outside,
+   before anybody can have the block again; the cache may be gone after that. The thread is inside. */
+ASIDE vram_status free_witnessed(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    struct vr_thread_state *thread = cache->thread;
+    struct vr_pool *pool = cache->pool;
+    uint64_t handle = cache->pool_handle, queue = cache->queue_handle;
+    struct vr_event event;
+    vr_pool_tell(cache);
+    if (!vr_witness_free(pool, block, queue, &event)) {
+        return keep_aside(cache, block, bytes);
+    }
+    bool lives = vr_handle_try_ref(handle);
+    vr_thread_leave(thread);
+    if (!lives) { /* it takes the block with it */
+        return VRAM_OK;
+    }
+    vr_event_tell(&event);
+    while (!vr_thread_enter(thread)) {
+        vr_thread_rest(thread);
+    }
+    cache = vr_cache_find(thread, handle, queue);
+    if (cache) {
+        (void)keep_aside(cache, block, bytes); /* leaves */
+    } else {
+        vr_thread_leave(thread);
+        release_tag(block);
+        vr_pool_return(pool, queue, &block, 1);
+    }
+    vr_handle_unpin(handle);
+    return VRAM_OK;
+}
+
 /* Another queue than the last time, or a block that the thread does not remember. The thread is inside. */
 ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
                              vram_queue *queue) {
@@ -155,7 +210,7 @@ ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vr
     }
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     count_free(cache, block, bytes);
-    return keep_aside(cache, block, bytes);
+    return cache->witnessed ? free_witnessed(cache, block, bytes) : keep_aside(cache, block, bytes);
 }
 
 vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
@@ -205,38 +260,6 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
         vr_pool_return(pool, queue, blocks, count);
         vr_handle_unpin(handle);
     }
-}
-
-vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
-                          struct vr_pool **pool, struct vr_queue_object **queue) {
-    void *entered, *queue_entered = NULL;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    *pool = entered;
-    if (queue_handle) {
-        status = vr_queue_enter(queue_handle, operation, &queue_entered);
-        if (status == VRAM_OK &&
-            ((struct vr_queue_object *)queue_entered)->device != (*pool)->device) {
-            vr_leave(queue_entered);
-            status = vr_fail(VRAM_ERR_INVALID, operation,
-                             "the queue belongs to another device than the pool");
-        }
-    }
-    if (status != VRAM_OK) {
-        vr_leave(entered);
-        return status;
-    }
-    *queue = queue_entered;
-    return VRAM_OK;
-}
-
-void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue) {
-    if (queue) {
-        vr_leave(queue);
-    }
-    vr_leave(pool);
 }
 
 /* Makes the thread's cache for this pool and queue; false when there can be none. */
@@ -328,6 +351,8 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
                          const struct vr_request *request, struct vr_block *block,
                          struct vr_block **more, uint32_t extra) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
+    vr_witness_alloc(pool, request, block);
+    vr_witness_tell(pool, request, block);
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
     if (!cache) { /* without a cache the block is counted by the pool itself */
         vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
@@ -352,8 +377,7 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
 }
 
 /* A hit with wishes, from the cache that the thread has already; false when it has none such. */
-static bool hit_with(const struct vr_pool *pool, const struct vr_request *request,
-                     vram_addr *addr) {
+static bool hit_with(struct vr_pool *pool, const struct vr_request *request, vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
     if (request->align || !thread || !vr_thread_enter(thread)) {
         return false;
@@ -361,9 +385,16 @@ static bool hit_with(const struct vr_pool *pool, const struct vr_request *reques
     struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
     struct vr_block *block = cache ? vr_cache_take(cache, request->bytes) : NULL;
     if (block) {
+        vr_witness_alloc(pool, request, block);
         *addr = hand_out(cache, block, request->size, request->bytes, request->tag);
+        if (pool->track) {
+            vr_pool_tell(cache);
+        }
     }
     vr_thread_leave(thread);
+    if (block) {
+        vr_witness_tell(pool, request, block);
+    }
     return block != NULL;
 }
 
@@ -428,14 +459,21 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
         return status;
     }
     request.queue_object = queue;
+    request.wishes |= pool->track != NULL; /* the quick way may have left a hit to this one */
     status = options ? read_options(pool, options, &request) : VRAM_OK;
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, operation,
                          "%llu bytes and their red zones are too much", (unsigned long long)size);
     }
+    if (status == VRAM_OK && pool->track) {
+        vr_witness_ask(pool, &request);
+    }
     if (status == VRAM_OK) {
         status =
             request.tag ? alloc_tagged(pool, &request, addr) : alloc_entered(pool, &request, addr);
+        if (status != VRAM_OK && pool->track) {
+            vr_witness_refuse(pool, &request, status);
+        }
     }
     vr_pool_leave(pool, queue);
     return status;
@@ -452,6 +490,10 @@ vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
 static vram_status take_back(struct vr_pool *pool, struct vr_queue_object *queue,
                              struct vr_block *block, bool quarantine) {
     vram_status status = VRAM_OK;
+    struct vr_event event;
+    if (pool->track && vr_witness_free(pool, block, queue ? queue->object.handle : 0, &event)) {
+        vr_event_tell(&event);
+    }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     uint64_t requested = vr_load(&block->requested, VR_RELAXED);
@@ -527,66 +569,5 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
         }
     }
     vr_pool_leave(pool, queue);
-    return status;
-}
-
-/* ----------------------------------------------------------- making and ending */
-
-static struct vr_pool *pool_make(struct vr_device_object *device) {
-    struct vr_pool *pool = vr_mem_alloc(1, sizeof *pool, "vram_pool_create");
-    if (pool) {
-        pool->object.process = vr_os_process_generation();
-        pool->device = device;
-        vr_pool_end_init(pool);
-        vr_mutex_init(&pool->lock, VR_RANK_POOL);
-        vr_handle_ref(device->object.handle);
-        vr_thread_on_end(vr_pool_thread_ended);
-    }
-    return pool;
-}
-
-static vram_status pool_create(struct vr_device_object *device,
-                               const struct vram_pool_options *options, vram_pool **out) {
-    struct vr_pool *pool = pool_make(device);
-    if (!pool) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
-    vram_status status = vr_handle_publish(VR_KIND_POOL, pool, vr_pool_free, &pool->object.handle);
-    if (status != VRAM_OK) {
-        vr_pool_free(pool);
-        return status;
-    }
-    uint64_t handle = pool->object.handle;
-    pool->watcher.handle = handle;
-    status = vr_pool_build(pool, options);
-    if (status == VRAM_OK) {
-        status = vr_device_list_child(device, &device->watchers, &pool->watcher.link,
-                                      "vram_pool_create");
-    }
-    if (status != VRAM_OK) {
-        vr_pool_end(pool);
-        return status;
-    }
-    *out = (vram_pool *)(uintptr_t)handle; /* listed, it may have ended with its device by now */
-    return VRAM_OK;
-}
-
-vram_status vram_pool_create(vram_device *handle, const vram_pool_options *options,
-                             vram_pool **out) {
-    static const char operation[] = "vram_pool_create";
-    struct vram_pool_options taken;
-    void *device;
-    if (!out) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the pool is NULL");
-    }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = vr_options_take(&taken, sizeof taken, options, operation);
-    if (status == VRAM_OK && (status = vr_pool_check_options(&taken)) == VRAM_OK) {
-        status = pool_create(device, &taken, out);
-    }
-    vr_leave(device);
     return status;
 }

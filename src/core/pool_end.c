@@ -13,6 +13,7 @@
  *  (5) Children of the tier above end with the handle, before memory does.
  */
 #include "core/limit.h"
+#include "core/witness.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -185,6 +186,7 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     end_children(pool);
     vr_watches_end(pool, vr_deadline_in(pool->device->context->wait_ns));
     vr_pool_drop_caches(pool, 0);
+    vr_witness_end(pool);
     disown(pool, !finished);
 }
 
@@ -244,6 +246,7 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     vr_guard_end(pool);
     vr_watches_end(pool, deadline);
     vr_pool_drop_caches(pool, 0);
+    vr_witness_end(pool);
     bool readers_done = vr_readers_wait(pool->device, deadline);
     vram_status status = settle_all(pool, deadline); /* keeps (1) */
     vr_error_restore(&error);
@@ -336,6 +339,7 @@ void vr_pool_free(void *memory) {
     vr_space_destroy(pool->spaces[VR_PART_SMALL]);
     vr_space_destroy(pool->spaces[VR_PART_LARGE]);
     vr_block_table_free(&pool->table);
+    vr_track_free(pool->track);
     vr_mutex_destroy(&pool->lock);
     vr_mem_free(pool);
     vr_error_restore(&error);

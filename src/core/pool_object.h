@@ -2,8 +2,8 @@
 /*
  * pool_object.h: what stands behind a vram_pool, and who does what to it.
  *
- *   pool.c       making pools; the hit paths of vram_alloc and vram_free
- *   foundation.c what a pool is built on: options, addresses, spaces
+ *   pool.c       the hit paths of vram_alloc and vram_free
+ *   foundation.c making and entering pools, and what one is built on: options, addresses, spaces
  *   pool_end.c   how they end
  *   miss.c       a miss: depot, space, a plan
  *   ladder.h     what to do when memory is short
@@ -18,6 +18,7 @@
  *   sleep.c      sleep and wake, with sleep_space.c, sleep_turn.c, sleep_copy.c and sleep_wake.c
  *   direct.c     pools with pooling switched off
  *   guard.c      safety modes
+ *   witness.c    what it tells of its blocks
  *
  *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
  *      a driver call: what the space wants done comes as a plan (space.h).
@@ -183,6 +184,10 @@ struct vr_pool {
     bool childless;             /* it has ended, and takes no more of them */
     vr_atomic_u64 requested_up; /* of requested_now, what device and context were told last */
     struct vr_peak_stack peaks;
+
+    struct vr_track
+        *track;          /* its live blocks; NULL: it tells of none; fixed at creation; witness.h */
+    vr_atomic_bool told; /* its end was told of */
 };
 
 /* The space where new blocks of that size lie. One that was resized stays in its own: vr_block.part. */
@@ -239,6 +244,10 @@ struct vr_request {
     struct vr_tag *tag;                   /* NULL: none */
     struct vr_block
         *behind; /* a live block that it is to follow without a gap; `growing`; NULL: none */
+    const char *name;                     /* label; NULL: none */
+    uint64_t elements;                    /* label; 0: not said */
+    uint32_t record;                      /* prepared for its block; 0: none; witness.h */
+    uint32_t stack;                       /* who asks; 0: not known */
 };
 
 static inline enum vr_pool_part vr_request_part(const struct vr_request *request) {
@@ -371,7 +380,7 @@ void vr_pool_free(void *memory);
 vram_status vr_pool_check_options(const struct vram_pool_options *options);
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options);
 
-/* Enters pool and queue for a slow path; the queue may be NULL; pool.c. */
+/* Enters pool and queue for a slow path; the queue may be NULL; foundation.c. */
 vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
                           struct vr_pool **pool, struct vr_queue_object **queue);
 void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue);

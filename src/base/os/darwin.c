@@ -128,3 +128,7 @@ int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns) {
                                 .tv_nsec = (long)(ns % UINT64_C(1000000000))};
     return pthread_cond_timedwait_relative_np(cond, mutex, &relative);
 }
+
+uint64_t vr_os_now_coarse(void) {
+    return vr_os_now();
+}

@@ -114,3 +114,11 @@ int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns) {
     until.tv_nsec = (long)(below % UINT64_C(1000000000));
     return pthread_cond_timedwait(cond, mutex, &until);
 }
+
+uint64_t vr_os_now_coarse(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) {
+        return 0;
+    }
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}

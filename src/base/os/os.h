@@ -87,7 +87,8 @@ bool vr_os_barrier(void);
 
 /* --------------------------------------------------------------------- time */
 
-uint64_t vr_os_now(void); /* monotonic ns; 0 when the clock fails */
+uint64_t vr_os_now(void);        /* monotonic ns; 0 when the clock fails */
+uint64_t vr_os_now_coarse(void); /* the same, as of the last tick where that is cheaper */
 void vr_os_sleep(uint64_t ns);
 
 /* ------------------------------------------------------------------ process */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * event.c: the one receiver of events, and the calls to it that are under way.
+ */
+#include "track/event.h"
+
+#include "base/error.h"
+#include "base/lock.h"
+#include "base/os/os.h"
+
+vr_atomic_bool vr_events_wanted_flag;
+
+static struct vr_mutex change_lock = VR_MUTEX_INIT(VR_RANK_TRACK); /* of who listens */
+static struct {
+    vr_event_fn *take; /* written while nobody is wanted and inside */
+    void *user;
+    uint64_t process;     /* whose events these are; keeps (5) */
+    vr_atomic_u32 inside; /* calls under way */
+} receiver;
+
+void vr_event_tell(const struct vr_event *event) {
+    struct vram_error error;
+    if (!vr_events_wanted()) {
+        return;
+    }
+    vr_fetch_add(&receiver.inside, 1, VR_SEQ_CST);
+    if (vr_load(&vr_events_wanted_flag, VR_SEQ_CST) &&
+        receiver.process == vr_os_process_generation()) {
+        vr_error_save(&error);
+        receiver.take(receiver.user, event);
+        vr_error_restore(&error);
+    }
+    vr_fetch_sub(&receiver.inside, 1, VR_SEQ_CST);
+}
+
+/* Keeps (3): who comes inside from now on finds that nobody is wanted. In a child calls of the parent's
+   threads never end, and are none of its business. */
+static void silence(void) {
+    vr_store(&vr_events_wanted_flag, false, VR_SEQ_CST);
+    for (unsigned round = 0;
+         vr_load(&receiver.inside, VR_SEQ_CST) && receiver.process == vr_os_process_generation();
+         round++) {
+        if (round < 64) {
+            vr_os_yield();
+        } else {
+            vr_os_sleep(50000);
+        }
+    }
+}
+
+vram_status vr_events_to(vr_event_fn *take, void *user) {
+    bool own = receiver.process == vr_os_process_generation();
+    vram_status status = VRAM_OK;
+    vr_mutex_lock(&change_lock);
+    if (take && vr_events_wanted() && own) {
+        status = VRAM_ERR_BUSY;
+    } else {
+        silence();
+        receiver.take = take;
+        receiver.user = user;
+        if (take) {
+            if (!own) {
+                vr_store(&receiver.inside, 0, VR_RELAXED);
+            }
+            receiver.process = vr_os_process_generation();
+            vr_store(&vr_events_wanted_flag, true, VR_SEQ_CST);
+        }
+    }
+    vr_mutex_unlock(&change_lock);
+    return status == VRAM_OK ? VRAM_OK
+                             : vr_fail(status, "vr_events_to", "somebody listens to pools already");
+}
