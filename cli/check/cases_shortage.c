@@ -31,6 +31,12 @@ static bool begin(struct check *check, uint32_t granules, bool segments,
 
 /* ------------------------------------------------------------------- moving */
 
+/* When the library itself ran out of host memory, everything free went back to the driver and was taken
+   anew: then nothing had to be moved. */
+static bool was_cleaned(const vram_pool_stats *stats) {
+    return stats->ladder_steps[VRAM_LADDER_CLEANUP] > 0;
+}
+
 /* Scattered free memory serves a large block before the pool grows, and no live block notices. */
 static bool moves(struct check *check) {
     enum { PAIRS = 8 };
@@ -57,7 +63,7 @@ static bool moves(struct check *check) {
     CHECK_TAKE(check, &stock, PAIRS / 2 * granule, queue, &large);
     CHECK_TRY(check_stats(check, stock.pool, &after));
     CHECK_THAT(check, after.moved_handles > before.moved_handles ||
-                          after.reserved_bytes > before.reserved_bytes);
+                          after.reserved_bytes > before.reserved_bytes || was_cleaned(&after));
     CHECK_STOCK_VERIFY(check, &stock);
     return true;
 }
@@ -83,7 +89,7 @@ static bool must_move(struct check *check) {
     }
     CHECK_TAKE(check, &stock, PAIRS * granule, queue, &large);
     CHECK_TRY(check_stats(check, stock.pool, &stats));
-    CHECK_THAT(check, stats.moved_handles > 0);
+    CHECK_THAT(check, stats.moved_handles > 0 || was_cleaned(&stats));
     CHECK_EQUAL(check, stats.reserved_bytes, 2 * PAIRS * granule);
     CHECK_STOCK_VERIFY(check, &stock);
     return true;

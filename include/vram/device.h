@@ -255,8 +255,9 @@ typedef struct vram_native_info {
 } vram_native_info;
 
 /**
- * Looks an address up, interior ones too. VRAM_ERR_INVALID when no live memory of libvram is there.
- * No lock is taken, except for a range of a device with VRAM_CAP_HOST_ACCESS, to see what is mapped.
+ * Looks an address up, interior ones too. VRAM_ERR_INVALID when no live memory of libvram is there,
+ * VRAM_ERR_BUSY where a pool sleeps. No lock is taken, except to see what is mapped: in a range of a device
+ * with VRAM_CAP_HOST_ACCESS, and in a pool of which a part is asleep.
  *
  * With VRAM_CAP_HANDLES the first address of a pool's block gives the handle that a kernel should get:
  * on OpenCL a sub-buffer of exactly that block, made when it is first asked for and good until the block

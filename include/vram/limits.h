@@ -67,8 +67,10 @@ typedef struct vram_limits {
     vram_switch
         tracking; /* of single allocations, for leak reports; in debug builds on by default */
     vram_switch
-        cpu_fallback; /* host memory for buffers that may fall back; raw allocations fall back only
-                                 if their pool says so, and not where this is off */
+        cpu_fallback; /* whether other memory than the device's may stand in for it: on, buffers of the
+                                 fallback kind may lie there, and raw allocations of pools that allow it
+                                 (vram_ladder_options.fallback), also by the word of an error handler;
+                                 off, nothing does. On in every preset but training. */
 } vram_limits;
 
 /** Every preset: X(NAME, number, "name", fraction, min_free MiB, cached_blocks, tracking, cpu_fallback). */

@@ -4,10 +4,12 @@
  *
  * A request that the driver or a limit refuses climbs the ladder: a declared list of steps, each of which
  * gives memory back or looks for it elsewhere, in the order of the option `ladder` or of
- * vram_pool_ladder_set; by default all of them, as listed here. A step that gave something back is followed by another attempt. Only exhaustion
- * climbs (vram_status_is_exhausted, host memory apart): every other error is returned as it is, and
- * nothing is tried twice for it. VRAM_ALLOC_CACHED_ONLY asks for no step, a request that a tag's quota refuses
- * takes none, and one that is larger than the device or than the program's limit none but `fallback`.
+ * vram_pool_ladder_set; by default all of them, as listed here. A step that gave something back is followed
+ * by another attempt. Only exhaustion climbs (vram_status_is_exhausted): every other error is returned as it
+ * is, and nothing is tried twice for it. VRAM_ALLOC_CACHED_ONLY asks for no step, a request that a tag's
+ * quota refuses takes none, and one that is larger than the device or than the program's limit none but
+ * `fallback`. When the library's own host memory has run out, only cleanup, of all devices of the context,
+ * and retry can help. vram_pool_wake climbs, too.
  *
  *   drain      what threads keep at hand goes back to the pool
  *   finished   memory that queues have finished with; see below

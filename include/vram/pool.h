@@ -224,7 +224,7 @@ typedef struct vram_sleep_options {
 /**
  * Gives the physical memory of a pool back to the driver and keeps every address: live blocks stay where
  * they are, without memory, until vram_pool_wake. Copies and fills there are VRAM_ERR_INVALID meanwhile,
- * work that the library does not see must keep off by itself. Blocks may be freed; nothing can be
+ * pins and vram_native VRAM_ERR_BUSY; work that the library does not see must keep off by itself. Blocks may be freed; nothing can be
  * allocated from a pool that sleeps as a whole (VRAM_ERR_BUSY). With a tag those pieces of memory fall
  * asleep that lie under its blocks alone, and the rest of the pool goes on.
  *
@@ -241,9 +241,10 @@ VRAM_API vram_status vram_pool_sleep(vram_pool *pool, const vram_sleep_options *
 /**
  * Gives memory back to what is asleep, at the same addresses and with the contents that were kept. NULL
  * wakes everything; a tag wakes what lies under its blocks, also in a pool that sleeps as a whole, which
- * goes on refusing to allocate until all of it is awake. All or nothing: after a failure it is asleep as
- * before; any exhaustion says that the memory is not there now. VRAM_ERR_INVALID: nothing of that kind is
- * asleep.
+ * goes on refusing to allocate until all of it is awake. Where memory is short the pool climbs its ladder
+ * (vram/oom.h) as an allocation does, without the steps that look for a block: finished, move, wait and
+ * fallback. All or nothing: after a failure it is asleep as before; any exhaustion says that the memory is
+ * not there now, and the report why. VRAM_ERR_INVALID: nothing of that kind is asleep.
  */
 VRAM_API vram_status vram_pool_wake(vram_pool *pool, const char *tag);
 

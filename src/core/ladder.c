@@ -12,23 +12,30 @@
 
 #include <string.h>
 
+enum {
+    ALLOC = VR_FOR_ALLOC,
+    ALLOC_WAKE = VR_FOR_ALLOC | VR_FOR_WAKE,
+    ALL = VR_FOR_ALLOC | VR_FOR_WAKE | VR_FOR_HOST
+};
+
 /* One row a step, by its number. `own`: what the pool does with its own memory, again whenever work that
-   holds some has ended. `ordered`: what a deterministic pool may do. */
+   holds some has ended. `ordered`: what a deterministic pool may do. `serves`: of vr_purpose. */
 static const struct {
     const char *name;
     bool own, ordered;
+    uint32_t serves;
     vr_step_fn *take;
 } steps[VRAM_LADDER_STEPS] = {
-    [VRAM_LADDER_DRAIN] = {"drain", true, false, vr_step_drain},
-    [VRAM_LADDER_FINISHED] = {"finished", true, false, vr_step_finished},
-    [VRAM_LADDER_MOVE] = {"move", true, false, vr_step_move},
-    [VRAM_LADDER_TRIM] = {"trim", true, false, vr_step_trim},
-    [VRAM_LADDER_OTHERS] = {"others", false, true, vr_step_others},
-    [VRAM_LADDER_CALLBACKS] = {"callbacks", false, true, vr_step_callbacks},
-    [VRAM_LADDER_CLEANUP] = {"cleanup", false, true, vr_step_cleanup},
-    [VRAM_LADDER_RETRY] = {"retry", false, true, vr_step_retry},
-    [VRAM_LADDER_WAIT] = {"wait", false, false, vr_step_wait},
-    [VRAM_LADDER_FALLBACK] = {"fallback", false, false, vr_step_fallback},
+    [VRAM_LADDER_DRAIN] = {"drain", true, false, ALLOC_WAKE, vr_step_drain},
+    [VRAM_LADDER_FINISHED] = {"finished", true, false, ALLOC, vr_step_finished},
+    [VRAM_LADDER_MOVE] = {"move", true, false, ALLOC, vr_step_move},
+    [VRAM_LADDER_TRIM] = {"trim", true, false, ALLOC_WAKE, vr_step_trim},
+    [VRAM_LADDER_OTHERS] = {"others", false, true, ALLOC_WAKE, vr_step_others},
+    [VRAM_LADDER_CALLBACKS] = {"callbacks", false, true, ALLOC_WAKE, vr_step_callbacks},
+    [VRAM_LADDER_CLEANUP] = {"cleanup", false, true, ALL, vr_step_cleanup},
+    [VRAM_LADDER_RETRY] = {"retry", false, true, ALL, vr_step_retry},
+    [VRAM_LADDER_WAIT] = {"wait", false, false, ALLOC, vr_step_wait},
+    [VRAM_LADDER_FALLBACK] = {"fallback", false, false, ALLOC, vr_step_fallback},
 };
 
 const char *vram_ladder_step_name(vram_ladder_step step) {
@@ -126,17 +133,17 @@ vram_status vram_pool_ladder_set(vram_pool *handle, const vram_ladder_options *o
 
 /* -------------------------------------------------------------------- the climb */
 
-/* Whether the request is larger than all there can ever be: no memory that is given back helps it. */
+/* Whether the request is larger than all there can ever be: no memory that is given back helps it. The limits
+   count as they are set: what is left of them today may be more tomorrow. */
 static bool is_hopeless(const struct vr_pool *pool, const struct vr_request *request) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
-    uint64_t limit = vr_charge_limit(pool->device);
-    struct vr_budget budget = vr_budget_get(pool);
-    bool fixed = budget.bound == VR_BOUND_POOL || budget.bound == VR_BOUND_FRACTION;
-    if (fixed && request->bytes > budget.bytes) {
+    uint64_t bytes = request->bytes, limit = vr_charge_limit(pool->device);
+    if (bytes > vr_load(&pool->caps.own_bytes, VR_RELAXED)) {
         return true;
     }
     return !pool->provider.alloc &&
-           ((memory.known && request->bytes > memory.value) || (limit && request->bytes > limit));
+           ((memory.known && bytes > memory.value) || (limit && bytes > limit) ||
+            bytes > vr_load(&pool->caps.fraction_bytes, VR_RELAXED));
 }
 
 /* Leaves out of the ladder what this pool may not do, or what cannot help. */
@@ -147,21 +154,24 @@ static void choose_steps(struct vr_climb *climb) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < ladder->count; i++) {
         uint8_t step = ladder->steps[i];
-        if ((!ordered || steps[step].ordered) && (!hopeless || step == VRAM_LADDER_FALLBACK)) {
+        if ((steps[step].serves & climb->purpose) && (!ordered || steps[step].ordered) &&
+            (!hopeless || step == VRAM_LADDER_FALLBACK)) {
             ladder->steps[count++] = step;
         }
     }
     ladder->count = count;
 }
 
-void vr_climb_begin(struct vr_climb *climb, struct vr_pool *pool, const struct vr_request *request,
-                    vram_status status, uint64_t grown, struct vr_block **block) {
+void vr_climb_begin_for(struct vr_climb *climb, enum vr_purpose purpose, struct vr_pool *pool,
+                        const struct vr_request *request, vram_status status,
+                        vr_attempt_fn *attempt, void *subject) {
     *climb = (struct vr_climb){.pool = pool,
                                .request = request,
-                               .block = block,
+                               .purpose = purpose,
+                               .attempt = attempt,
+                               .subject = subject,
                                .status = status,
                                .tried = status,
-                               .grown = grown,
                                .deadline = vr_deadline_in(pool->device->context->wait_ns)};
     vr_mutex_lock(&pool->lock);
     climb->ladder = pool->ladder;
@@ -169,10 +179,21 @@ void vr_climb_begin(struct vr_climb *climb, struct vr_pool *pool, const struct v
     choose_steps(climb);
 }
 
+void vr_climb_begin(struct vr_climb *climb, struct vr_pool *pool, const struct vr_request *request,
+                    vram_status status, uint64_t grown, struct vr_block **block) {
+    vr_climb_begin_for(climb, VR_FOR_ALLOC, pool, request, status, NULL, NULL);
+    climb->grown = grown;
+    climb->block = block;
+}
+
 /* A segment comes whole: when a good one is refused, the smallest that will do is asked for. */
 void vr_climb_try(struct vr_climb *climb) {
     struct vr_pool *pool = climb->pool;
     const struct vr_request *request = climb->request;
+    if (climb->attempt) {
+        climb->tried = climb->attempt(climb);
+        return;
+    }
     climb->grown = 0;
     climb->tried = vr_miss_plan(pool, request, 0, &climb->grown, climb->block);
     uint64_t grown = 0;
@@ -191,6 +212,12 @@ void vr_climb_gave(struct vr_climb *climb, uint64_t bytes) {
     if (bytes) {
         vr_climb_try(climb);
     }
+}
+
+/* Whether a further step may help. */
+static bool goes_on(const struct vr_climb *climb) {
+    return climb->purpose == VR_FOR_HOST ? climb->tried == VRAM_ERR_HOST_MEMORY
+                                         : vr_miss_is_short(climb->tried);
 }
 
 /* Takes one step, and counts it. */
@@ -237,10 +264,10 @@ static uint32_t take_row(struct vr_climb *climb, uint32_t at) {
         waits = waits || ladder->steps[end] == VRAM_LADDER_FINISHED;
     }
     do {
-        for (uint32_t i = at; i < end && vr_miss_is_short(climb->tried); i++) {
+        for (uint32_t i = at; i < end && goes_on(climb); i++) {
             take(climb, (enum vram_ladder_step)ladder->steps[i]);
         }
-    } while (waits && vr_miss_is_short(climb->tried) && wait_behind(climb));
+    } while (waits && goes_on(climb) && wait_behind(climb));
     return end;
 }
 
@@ -256,10 +283,10 @@ vram_status vr_climb_run(struct vr_climb *climb) {
     struct vram_error error;
     vr_error_save(&error);
     vr_tally(&climb->pool->tally.ladder_runs, 1);
-    for (uint32_t at = 0; at < climb->ladder.count && vr_miss_is_short(climb->tried);) {
+    for (uint32_t at = 0; at < climb->ladder.count && goes_on(climb);) {
         at = take_row(climb, at);
     }
-    if (!vr_miss_is_short(climb->tried)) {
+    if (!goes_on(climb)) {
         return climb->tried; /* done, or something else went wrong and is in the record */
     }
     vr_error_restore(&error);

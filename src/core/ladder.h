@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ladder.h: a request that is short of memory, on its way from step to step (vram/oom.h).
+ * ladder.h: what is short of memory, on its way from step to step (vram/oom.h). That is an allocation, a pool
+ * that wakes, or an allocation for which the library itself has no host memory left.
  *
  *   miss.c            a request before it is short, and one attempt to serve it
  *   ladder.c          the order of the steps, and the climb
@@ -27,10 +28,26 @@ struct vr_rung {
     uint64_t ns;    /* the device's time, as vr_pool_now has it */
 };
 
+/* What a climb is for: it decides which steps can help. */
+enum vr_purpose {
+    VR_FOR_ALLOC = 1 << 0, /* a block */
+    VR_FOR_WAKE = 1 << 1,  /* memory under blocks that sleep */
+    VR_FOR_HOST =
+        1 << 2 /* the library's own host memory, for a block: only VRAM_ERR_HOST_MEMORY climbs */
+};
+
+struct vr_climb;
+
+/* One attempt to get what the climb is for; its answer. */
+typedef vram_status vr_attempt_fn(struct vr_climb *climb);
+
 struct vr_climb {
     struct vr_pool *pool;
     const struct vr_request *request;
-    struct vr_block **block;    /* where the block goes */
+    enum vr_purpose purpose;
+    vr_attempt_fn *attempt;     /* NULL for VR_FOR_ALLOC, whose steps know what to try */
+    void *subject;              /* the attempt's own */
+    struct vr_block **block;    /* where the block goes; VR_FOR_ALLOC */
     struct vr_ladder ladder;    /* the pool's, as it was when the climb began */
     enum vram_ladder_step step; /* the present one */
     vram_status status;         /* what growing was refused with */
@@ -64,7 +81,11 @@ vram_status vr_ladder_init(struct vr_pool *pool);
 /* Begins a climb for a request that was refused with `status` when the driver had given `grown` bytes. */
 void vr_climb_begin(struct vr_climb *climb, struct vr_pool *pool, const struct vr_request *request,
                     vram_status status, uint64_t grown, struct vr_block **block);
-/* Climbs: VRAM_OK with the block, an error that is no shortage, or the status it began with and its
+/* The same for another purpose. */
+void vr_climb_begin_for(struct vr_climb *climb, enum vr_purpose purpose, struct vr_pool *pool,
+                        const struct vr_request *request, vram_status status,
+                        vr_attempt_fn *attempt, void *subject);
+/* Climbs: VRAM_OK with what it was for, an error that is no shortage, or the status it began with and its
    error record. */
 vram_status vr_climb_run(struct vr_climb *climb);
 /* What the request was refused with, for programs: where work that has not ended stands in the way, what ran

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "core/limit.h"
 #include "core/span.h"
 #include "device/ops.h"
 
@@ -181,7 +182,7 @@ bool vr_step_fallback(struct vr_climb *climb) {
     uint32_t caps = pool->device->base.info.caps, allowed = climb->ladder.fallback;
     vram_status status = VRAM_ERR_LIMIT;
     bool any = false;
-    if (climb->request->flags & VR_REQUEST_AHEAD) {
+    if ((climb->request->flags & VR_REQUEST_AHEAD) || !vr_limit_falls_back(pool)) {
         return false; /* what is prepared ahead must be the pool's own memory */
     }
     for (unsigned i = 0; i < KIND_COUNT && vram_status_is_exhausted(status); i++) {

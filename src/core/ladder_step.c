@@ -96,10 +96,11 @@ static uint64_t trim_part(struct vr_climb *climb, int part) {
     return less(before, after);
 }
 
-/* What the other space has free is given back, and of segments, which come whole, also what this one has. */
+/* What the other space has free is given back, and of segments, which come whole, also what this one has; of a
+   pool that wakes, too, since what it has free serves no sleeper. */
 bool vr_step_trim(struct vr_climb *climb) {
     int own = vr_request_part(climb->request);
-    int parts = climb->pool->range ? 1 : VR_PART_COUNT;
+    int parts = climb->pool->range && !climb->attempt ? 1 : VR_PART_COUNT;
     for (int i = 0; i < parts && vr_miss_is_short(climb->tried); i++) {
         uint64_t bytes = trim_part(climb, i ? own : !own);
         if (vr_miss_is_short(climb->tried)) {
@@ -110,6 +111,10 @@ bool vr_step_trim(struct vr_climb *climb) {
 }
 
 bool vr_step_retry(struct vr_climb *climb) {
+    if (climb->attempt) {
+        climb->tried = climb->attempt(climb);
+        return true;
+    }
     climb->grown = 0;
     climb->tried = vr_miss_plan(climb->pool, climb->request, 0, &climb->grown, climb->block);
     return true;
@@ -200,10 +205,13 @@ bool vr_step_others(struct vr_climb *climb) {
     return any;
 }
 
+/* Host memory may lie in pools of any device, whatever the present one is made of. */
 bool vr_step_cleanup(struct vr_climb *climb) {
-    if (climb->pool->provider.alloc) {
+    bool all = climb->purpose == VR_FOR_HOST;
+    struct vr_device_object *device = climb->pool->device;
+    if (climb->pool->provider.alloc && !all) {
         return false; /* the device's memory is no use to it */
     }
-    vr_climb_gave(climb, vr_device_cleanup(climb->pool->device));
+    vr_climb_gave(climb, all ? vr_context_cleanup(device->context) : vr_device_cleanup(device));
     return true;
 }

@@ -276,9 +276,15 @@ void vr_limit_derive(struct vr_pool *pool) {
     vr_store(&caps->min_free_bytes, blind || pool->provider.alloc ? 0 : free, VR_RELAXED);
     vr_store(&caps->cached_bytes, limits.cached_bytes, VR_RELAXED);
     vr_store(&caps->cached_blocks, limits.cached_blocks, VR_RELAXED);
+    vr_store(&caps->falls_back, limits.cpu_fallback != VRAM_SWITCH_OFF, VR_RELAXED);
     allow_large(pool, &limits);
     vr_store(&caps->turn, vr_load(&ledger->turn, VR_RELAXED), VR_RELEASE);
     vr_mutex_unlock(&ledger->lock);
+}
+
+bool vr_limit_falls_back(struct vr_pool *pool) {
+    vr_limit_derive(pool);
+    return vr_load(&pool->caps.falls_back, VR_RELAXED);
 }
 
 /* ------------------------------------------------------------------- keeping */

@@ -62,6 +62,10 @@ void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *
 /* Finds out the pool's caps again if limits have changed since. No lock held. */
 void vr_limit_derive(struct vr_pool *pool);
 
+/* Whether other memory than the device's may stand in for the pool's: vram_limits.cpu_fallback. Whoever falls
+   back asks first. No lock held. */
+bool vr_limit_falls_back(struct vr_pool *pool);
+
 /* What the device's own limits let all pools together hold; UINT64_MAX: no limit applies. */
 uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger *ledger);
 

@@ -254,10 +254,18 @@ static void reap(struct vr_pool *pool) {
     }
 }
 
+/* Where what was found goes. */
+struct find {
+    struct vr_block **block, **more;
+    uint32_t *extra, room; /* blocks in `more`, and how many may be */
+    struct vr_climb climb; /* as far as it came; it has no steps where nothing was short */
+};
+
 static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *request,
-                                struct vr_block **block, struct vr_block **more, uint32_t *extra,
-                                struct vr_climb *climb) {
-    uint32_t room = *extra;
+                                struct find *find) {
+    struct vr_block **block = find->block, **more = find->more;
+    uint32_t *extra = find->extra, room = find->room;
+    *extra = room;
     vram_status status = from_held(pool, request, block, more, extra);
     if (status == VRAM_OK || !vr_miss_is_short(status)) {
         return status;
@@ -285,26 +293,46 @@ static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *r
     if (!vr_miss_is_short(status)) {
         return status;
     }
-    vr_climb_begin(climb, pool, request, status, grown, block);
-    return vr_climb_run(climb);
+    vr_climb_begin(&find->climb, pool, request, status, grown, block);
+    return vr_climb_run(&find->climb);
+}
+
+static vram_status find_again(struct vr_climb *climb) {
+    return find_or_make(climb->pool, climb->request, climb->subject);
+}
+
+/* The same, and when the library's own memory has run out: once more after all that is cached on every device
+   was given back. */
+static vram_status find_or_clean(struct vr_pool *pool, const struct vr_request *request,
+                                 struct find *find) {
+    struct vr_climb climb;
+    vram_status status = find_or_make(pool, request, find);
+    if (status != VRAM_ERR_HOST_MEMORY || (request->flags & VRAM_ALLOC_CACHED_ONLY)) {
+        return status;
+    }
+    vr_climb_begin_for(&climb, VR_FOR_HOST, pool, request, status, find_again, find);
+    status = vr_climb_run(&climb);
+    if (status == VRAM_ERR_HOST_MEMORY) {
+        find->climb = climb;
+    }
+    return status;
 }
 
 /* One attempt with all that belongs to it. When it fails, the error is in the record, and the report of an
    exhaustion is written. */
 static vram_status attempt(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra) {
-    struct vr_climb climb;
-    climb.ladder.count = 0; /* for a request that does not get as far as to climb */
+    struct find find = {.block = block, .more = more, .extra = extra, .room = *extra};
     *block = NULL;
     vram_error_clear(); /* for explain: what is there then is of this call */
-    vram_status status = find_or_make(pool, request, block, more, extra, &climb);
+    vram_status status = find_or_clean(pool, request, &find);
     reap(pool);
     if (status == VRAM_OK) {
         return status;
     }
     status = explain(pool, request, status);
     if (vram_status_is_exhausted(status) && !(request->flags & VRAM_ALLOC_CACHED_ONLY)) {
-        vr_report_write(pool, request, status, &climb);
+        vr_report_write(pool, request, status, &find.climb);
     }
     return status;
 }

@@ -102,6 +102,7 @@ struct vr_caps {
     vr_atomic_u64 min_free_bytes; /* to stay free on the device; 0: none */
     vr_atomic_u64 cached_bytes;   /* held, and in no block */
     vr_atomic_u32 cached_blocks;  /* in an exact bin */
+    vr_atomic_bool falls_back;    /* other memory than the device's may be handed out at all */
 };
 
 /* Why threads keep nothing of a pool at hand. */

@@ -116,7 +116,9 @@ struct vr_pool *vr_pool_behind(struct vr_device_object *device, uint64_t last);
 /* The next opened device of a context likewise; release.c. */
 struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t last);
 /* Emergency cleanup of the device behind that handle, for the library's own use: waits for nothing and
-   passes by deterministic pools. The bytes that its pools hold less. No lock held; release.c. */
+   passes by deterministic pools. The bytes that its pools hold less. The same of all devices. No lock held;
+   release.c. */
 uint64_t vr_device_cleanup(struct vr_device_object *device);
+uint64_t vr_context_cleanup(struct vr_context *context);
 
 #endif

@@ -170,13 +170,21 @@ static vram_status cleanup(struct vr_context *context, const struct vr_slot *slo
     return first;
 }
 
-uint64_t vr_device_cleanup(struct vr_device_object *device) {
+static uint64_t clean_quietly(struct vr_context *context, const struct vr_slot *slot) {
     struct vram_error error;
     uint64_t released;
     vr_error_save(&error);
-    (void)cleanup(device->context, device->slot, true, &released);
+    (void)cleanup(context, slot, true, &released);
     vr_error_restore(&error);
     return released;
+}
+
+uint64_t vr_device_cleanup(struct vr_device_object *device) {
+    return clean_quietly(device->context, device->slot);
+}
+
+uint64_t vr_context_cleanup(struct vr_context *context) {
+    return clean_quietly(context, NULL);
 }
 
 /* ------------------------------------------------------------- fragmentation */

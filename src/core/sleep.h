@@ -76,7 +76,8 @@ struct vr_turn {
     uint64_t deadline; /* of falling asleep */
 };
 
-/* Whether threads may keep something at hand, after a change of the pool's sleep. Under the lock. */
+/* After a change of the pool's sleep: says whether threads may keep something at hand, and whether addresses
+   must be looked at before they are used. Under the lock. */
 void vr_sleep_note(struct vr_pool *pool);
 /* Lists the naps that are turning. Under the lock. */
 vram_status vr_turn_gather(struct vr_turn *turn);

@@ -34,13 +34,13 @@ vram_status vr_turn_gather(struct vr_turn *turn) {
     return VRAM_OK;
 }
 
-/* Whether threads may keep something at hand again. Under the lock. */
 void vr_sleep_note(struct vr_pool *pool) {
     uint32_t others = vr_load(&pool->uncached, VR_RELAXED) &
                       ~(uint32_t)(VR_UNCACHED_TURNING | VR_UNCACHED_ASLEEP);
     uint32_t turning = pool->sleep.turning ? VR_UNCACHED_TURNING : 0;
     uint32_t asleep = pool->sleep.whole ? VR_UNCACHED_ASLEEP : 0;
     vr_store(&pool->uncached, others | turning | asleep, VR_SEQ_CST);
+    vr_store(&pool->range->sleeps, turning || asleep || pool->sleep.naps, VR_RELEASE);
 }
 
 /* Ends the naps of what is awake again and hands them to the caller. Under the lock. */

@@ -3,7 +3,8 @@
  * sleep_wake.c: pools wake. Handles are made, all of them, mapped, made accessible, and filled; whatever
  * fails, all of that is taken back. The contents on the host go when all is done.
  */
-#include "core/pool_object.h"
+#include "core/budget.h"
+#include "core/report.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -48,31 +49,58 @@ static void release_fresh(const struct vr_turn *turn) {
     }
 }
 
-/* A pool of which a part is awake may have free memory of its own, which goes first. */
-static vram_status create_one(const struct vr_turn *turn, const struct vr_nap *nap, bool *trimmed) {
-    vram_status status = vr_turn_step(turn->pool, nap, VR_STEP_CREATE);
-    if (vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY && !*trimmed) {
-        struct vram_error error;
-        vr_error_save(&error);
-        *trimmed = true;
-        (void)vram_pool_trim((vram_pool *)(uintptr_t)turn->pool->object.handle, 0);
-        status = vr_turn_step(turn->pool, nap, VR_STEP_CREATE);
-        if (status == VRAM_OK) {
-            vr_error_restore(&error);
-        }
+/* A piece on its way back. */
+struct piece {
+    const struct vr_turn *turn;
+    const struct vr_nap *nap;
+};
+
+static vram_status create(struct vr_climb *climb) {
+    const struct piece *piece = climb->subject;
+    vr_budget_refresh(climb->pool, false);
+    return vr_turn_step(piece->turn->pool, piece->nap, VR_STEP_CREATE);
+}
+
+/* What pieces from `at` on lack. */
+static uint64_t missing_from(const struct vr_turn *turn, uint32_t at) {
+    uint64_t bytes = 0;
+    for (; at < turn->count; at++) {
+        bytes += turn->naps[at]->piece->gone ? turn->naps[at]->piece->bytes : 0;
+    }
+    return bytes;
+}
+
+/* When memory is short it climbs the ladder, for all that is still missing. */
+static vram_status create_one(const struct vr_turn *turn, uint32_t at) {
+    struct vr_pool *pool = turn->pool;
+    struct piece piece = {turn, turn->naps[at]};
+    struct vr_climb climb;
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vr_turn_step(pool, piece.nap, VR_STEP_CREATE);
+    if (!vr_miss_is_short(status)) {
+        return status;
+    }
+    uint64_t bytes = missing_from(turn, at);
+    struct vr_request request = {.size = bytes, .bytes = bytes};
+    vr_climb_begin_for(&climb, VR_FOR_WAKE, pool, &request, status, create, &piece);
+    status = vr_climb_run(&climb);
+    if (status == VRAM_OK) {
+        vr_error_restore(&error);
+    } else if (vram_status_is_exhausted(status)) {
+        vr_report_write(pool, &request, status, &climb);
     }
     return status;
 }
 
 static vram_status create_all(const struct vr_turn *turn) {
-    bool trimmed = false;
     vram_status status = VRAM_OK;
     for (uint32_t i = 0; i < turn->count && status == VRAM_OK; i++) {
         struct vr_nap *nap = turn->naps[i];
         if (!nap->piece->gone) {
             continue;
         }
-        status = create_one(turn, nap, &trimmed);
+        status = create_one(turn, i);
         if (status == VRAM_OK) {
             nap->made = true;
             vr_mutex_lock(&turn->pool->lock);

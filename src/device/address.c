@@ -35,6 +35,7 @@ struct vr_record *vr_record_take(const char *operation) {
     }
     vr_store(&record->pool, 0, VR_RELEASE);
     vr_store(&record->extent, NULL, VR_RELEASE);
+    vr_store(&record->sleeps, false, VR_RELEASE);
     record->link = (struct vr_link){NULL, NULL};
     record->freeing = record->stuck = record->passed_on = false;
     record->mappings = NULL;

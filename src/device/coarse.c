@@ -353,6 +353,13 @@ static vram_status name_native(struct vr_device_object *device, vram_addr addr,
     return status;
 }
 
+/* Whether the address has no memory now, since its pool is asleep there. */
+static bool is_asleep(struct vr_device_object *device, const struct vr_place *place,
+                      vram_addr addr) {
+    return place->pool && vr_load(&place->record->sleeps, VR_ACQUIRE) &&
+           !vr_place_covers(device, place, addr, 1);
+}
+
 vram_status vram_native(vram_addr addr, vram_native_info *info) {
     static const char operation[] = "vram_native";
     struct vr_place place;
@@ -360,6 +367,11 @@ vram_status vram_native(vram_addr addr, vram_native_info *info) {
     vram_status status = vr_span_owner(addr, operation, &place, &device);
     if (status != VRAM_OK) {
         return status;
+    }
+    if (is_asleep(device, &place, addr)) {
+        vr_leave(device);
+        return vr_fail(VRAM_ERR_BUSY, operation, "0x%llx is asleep; vram_pool_wake comes first",
+                       (unsigned long long)addr);
     }
     uint32_t caps = device->base.info.caps;
     bool on_host = place.kind != VRAM_MEMORY_DEVICE ||

@@ -121,6 +121,22 @@ static void others_serve_alone(void **state) {
     others_serve(state, "others", VRAM_LADDER_OTHERS, true);
 }
 
+/* Under a limit that all pools share, what others keep at hand is no reason to give a request up. */
+static void others_serve_under_a_fraction(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0), *other = pool_on(rig.device, "other", 0);
+    vram_limits limits = {
+        .size = sizeof limits, .fraction = 0.75, .min_free_bytes = VRAM_LIMIT_NONE};
+    assert_ok(vram_device_limits_set(rig.device, &limits));
+    assert_ok(vram_free(other, take(other, 40 * MIB, NULL), NULL));
+    (void)take(pool, 44 * MIB, rig.queue);
+    assert_int_equal(stats_of(pool).ladder_rescues[VRAM_LADDER_OTHERS], 1);
+    refused(pool, 49 * MIB, rig.queue, VRAM_ERR_LIMIT); /* more than the fraction: no step helps */
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_OTHERS], 1);
+    rig_end_clean(&rig);
+}
+
 static void cleanup_serves_alone(void **state) {
     others_serve(state, "cleanup", VRAM_LADDER_CLEANUP, false);
     others_serve(state, "cleanup", VRAM_LADDER_CLEANUP, true);
@@ -237,6 +253,70 @@ static void deterministic_pools_climb_less(void **state) {
     rig_end_clean(&rig);
 }
 
+/* ------------------------------------------------------------------ host memory */
+
+/* The next request of that size finds nothing at hand, and needs host memory for its bookkeeping. */
+static void spoil(vram_pool *pool) {
+    climb_by(pool, NULL, 0);
+    assert_ok(vram_pool_trim(pool, 0));
+}
+
+/* Item 25: when the library's own memory runs out, all devices are cleaned up, and the request is tried once
+   more. */
+static void item_25_host_memory_cleans_all_devices(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM ",devices=2");
+    vram_device *second;
+    assert_ok(vram_device_open(rig.context, 1, &second));
+    vram_pool *pool = pool_on(rig.device, "main", 0), *far = pool_on(second, "far", 0);
+    uint64_t rescues = 0;
+    for (uint64_t nth = 1; nth < 4; nth++) {
+        spoil(pool);
+        assert_ok(vram_free(far, take(far, 20 * MIB, NULL), NULL));
+        assert_true(stats_of(far).reserved_bytes >= 20 * MIB);
+        vram_pool_stats before = stats_of(pool);
+        vram_addr addr = 0;
+        vram_error_clear();
+        vr_mem_fail_at(nth, false);
+        vram_status status = vram_alloc(pool, 5 * MIB + nth * MIB, NULL, &addr);
+        vr_mem_fail_at(0, false);
+        vram_pool_stats after = stats_of(pool);
+        uint64_t cleaned =
+            after.ladder_steps[VRAM_LADDER_CLEANUP] - before.ladder_steps[VRAM_LADDER_CLEANUP];
+        assert_ok(status);
+        expect_no_record();
+        assert_int_equal(stats_of(far).reserved_bytes == 0, cleaned == 1);
+        rescues += cleaned;
+        assert_ok(vram_free(pool, addr, NULL));
+    }
+    assert_true(rescues > 0);
+    vram_device_close(second);
+    rig_end_clean(&rig);
+}
+
+/* It never comes back: the report says which steps were taken, each once, and in vain. */
+static void host_memory_is_out_for_good(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "main", 0);
+    vram_oom_report report = {.size = sizeof report};
+    vram_addr addr = 0;
+    for (int i = 0; i < 2; i++) {
+        spoil(pool);
+        climb_by(pool, i ? "none" : NULL, 0);
+        vr_mem_fail_at(1, true);
+        vram_status status = vram_alloc(pool, 5 * MIB, NULL, &addr);
+        vr_mem_fail_at(0, false);
+        assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
+        assert_ok(vram_oom_report_get(pool, &report));
+        assert_int_equal(report.cause, VRAM_OOM_HOST);
+        assert_int_equal(report.step_count, i ? 0 : 2);
+    }
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_CLEANUP], 1);
+    assert_int_equal(stats_of(pool).ladder_steps[VRAM_LADDER_RETRY], 1);
+    rig_end_clean(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_have_names),
@@ -245,12 +325,15 @@ int main(void) {
         TEST(no_steps_no_climb),
         TEST(trim_serves),
         TEST(others_serve_alone),
+        TEST(others_serve_under_a_fraction),
         TEST(cleanup_serves_alone),
         TEST(finished_serves),
         TEST(item_25_retry_once_and_nothing_else),
         TEST(another_error_ends_the_climb),
         TEST(some_requests_do_not_climb),
         TEST(deterministic_pools_climb_less),
+        TEST(item_25_host_memory_cleans_all_devices),
+        TEST(host_memory_is_out_for_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

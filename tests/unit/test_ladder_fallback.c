@@ -68,6 +68,42 @@ static void each_kind_is_seen_and_goes_back(void **state) {
     }
 }
 
+/* What the limits say counts more than what the pool or the error handler allows. */
+static vram_error_answer fall_back(void *user, const vram_error_event *event) {
+    (void)event;
+    ++*(int *)user;
+    return VRAM_ERROR_FALL_BACK;
+}
+
+static void not_where_limits_forbid_it(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = full_pool(&rig, VRAM_FALLBACK_HOST);
+    vram_limits limits = {.size = sizeof limits, .cpu_fallback = VRAM_SWITCH_OFF};
+    int asked = 0;
+    assert_ok(vram_error_handler_set(rig.context, fall_back, &asked));
+    assert_ok(vram_pool_limits_set(pool, &limits));
+    refused(pool, MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(asked, 1);
+    assert_int_equal(stats_of(pool).fallbacks, 0);
+    limits.cpu_fallback = VRAM_SWITCH_DEFAULT;
+    assert_ok(vram_pool_limits_set(pool, &limits));
+    (void)take(pool, MIB, NULL);
+    assert_int_equal(stats_of(pool).fallbacks, 1);
+    limits.cpu_fallback = VRAM_SWITCH_OFF; /* a device's counts for pools that say nothing */
+    limits.fraction = 1;
+    limits.min_free_bytes = VRAM_LIMIT_NONE;
+    assert_ok(vram_device_limits_set(rig.device, &limits));
+    refused(pool, MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(vram_option_set("preset", "training"));
+    limits.cpu_fallback = VRAM_SWITCH_DEFAULT;
+    assert_ok(vram_device_limits_set(rig.device, &limits));
+    refused(pool, MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    assert_ok(vram_option_set("preset", NULL));
+    assert_int_equal(stats_of(pool).fallbacks, 1);
+    rig_end_clean(&rig);
+}
+
 /* The first kind that can be had, in the declared order. */
 static void kinds_are_tried_in_order(void **state) {
     (void)state;
@@ -191,6 +227,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
         TEST(each_kind_is_seen_and_goes_back),
+        TEST(not_where_limits_forbid_it),
         TEST(kinds_are_tried_in_order),
         TEST(device_memory_comes_back_first),
         TEST(work_keeps_it),

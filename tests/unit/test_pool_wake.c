@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_pool_wake.c: pools that wake when memory is short: what is tried before they sleep on, and what is
+ * left of it.
+ */
+#include "unit/sleep_world.h"
+
+/* Others took the memory: the pool sleeps on, and wakes when it is there again. */
+static void waking_needs_memory(void **state) {
+    vram_addr taken;
+    (void)state;
+    struct rig rig = rig_make("memory=2M,granule=64K", 0);
+    fill(&rig);
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_PINNED, NULL));
+    assert_ok(vram_device_alloc(rig.device, 1800 * KIB, VRAM_MEMORY_DEVICE, &taken));
+    uint64_t live = sim_state(&rig).live_bytes;
+    for (int i = 0; i < 3; i++) {
+        vram_status status = vram_pool_wake(rig.pool, NULL);
+        assert_true(vram_status_is_exhausted(status));
+        assert_int_equal(vram_error_get()->status, status);
+        assert_int_equal(sim_state(&rig).live_bytes, live); /* nothing is held halfway */
+        spaces_are_sound(&rig);
+        assert_false(is_usable(&rig, 0));
+    }
+    assert_ok(vram_device_free(rig.device, taken));
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    for (int i = 0; i < BLOCKS; i++) {
+        expect_contents(&rig, i);
+    }
+    rig_end(&rig, true);
+}
+
+static vram_pool *second_pool(const struct rig *rig) {
+    vram_pool_options options = {.size = sizeof options, .name = "second"};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    return pool;
+}
+
+/* Memory that lies free in another pool is memory for the one that wakes. */
+static void waking_climbs_the_ladder(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("memory=2M,granule=64K", 0);
+    vram_pool *second = second_pool(&rig);
+    fill(&rig);
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+    assert_ok(vram_alloc(second, 1600 * KIB, NULL, &addr));
+    assert_ok(vram_free(second, addr, NULL));
+    assert_true(stats_of(second).reserved_bytes >= 1600 * KIB);
+    vram_ladder_options none = {.size = sizeof none, .steps = "none"};
+    assert_ok(vram_pool_ladder_set(rig.pool, &none));
+    assert_true(vram_status_is_exhausted(vram_pool_wake(rig.pool, NULL)));
+    assert_ok(vram_pool_ladder_set(rig.pool, NULL));
+    vram_error_clear();
+    assert_ok(vram_pool_wake(rig.pool, NULL));
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    assert_int_equal(stats_of(rig.pool).ladder_rescues[VRAM_LADDER_OTHERS], 1);
+    assert_int_equal(stats_of(rig.pool).ladder_steps[VRAM_LADDER_CALLBACKS], 0);
+    for (int i = 0; i < BLOCKS; i++) {
+        expect_contents(&rig, i);
+    }
+    rig_end(&rig, true);
+}
+
+struct sitter {
+    struct rig *rig;
+    vram_pool *pool;
+    vram_addr addr;
+    enum { FREES, SLEEPS, WAKES, DESTROYS, NOTHING } does;
+    vram_status inner;
+    unsigned calls;
+};
+
+static uint64_t sit(void *user, const vram_oom_event *event) {
+    struct sitter *sitter = user;
+    sitter->calls++;
+    assert_ptr_equal(event->pool, sitter->rig->pool);
+    assert_true(event->bytes >= 64 * KIB);
+    switch (sitter->does) {
+    case FREES:
+        sitter->inner = vram_free(sitter->pool, sitter->addr, NULL);
+        break;
+    case SLEEPS: /* another pool makes room */
+        sitter->inner = vram_pool_sleep(sitter->pool, NULL);
+        break;
+    case WAKES:
+        sitter->inner = vram_pool_wake(sitter->rig->pool, NULL);
+        break;
+    case DESTROYS:
+        sitter->inner = vram_pool_destroy(sitter->rig->pool);
+        break;
+    case NOTHING:
+        return 0;
+    }
+    return 1600 * KIB;
+}
+
+/* The program is asked before waking fails, and may do whatever it likes. */
+static void waking_asks_the_program(void **state) {
+    static const struct {
+        vram_status status, inner;
+    } ends[] = {
+        [FREES] = {VRAM_OK, VRAM_OK},
+        [SLEEPS] = {VRAM_OK, VRAM_OK},
+        [WAKES] = {VRAM_ERR_LIMIT, VRAM_ERR_BUSY},
+        [DESTROYS] = {VRAM_ERR_STALE, VRAM_OK},
+        [NOTHING] = {VRAM_ERR_LIMIT, VRAM_OK},
+    };
+    (void)state;
+    for (int does = FREES; does <= NOTHING; does++) {
+        struct rig rig = rig_make("memory=2M,granule=64K", 0);
+        struct sitter sitter = {.rig = &rig, .pool = second_pool(&rig), .does = does};
+        uint64_t id;
+        fill(&rig);
+        assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+        assert_ok(vram_alloc(sitter.pool, 1600 * KIB, NULL, &sitter.addr));
+        assert_ok(vram_oom_callback_add(rig.device, sit, &sitter, &id));
+        uint64_t live = sim_state(&rig).live_bytes;
+        assert_int_equal(vram_pool_wake(rig.pool, NULL), ends[does].status);
+        assert_int_equal(sitter.inner, ends[does].inner);
+        assert_int_equal(sitter.calls, 1);
+        if (ends[does].status == VRAM_OK) {
+            for (int i = 0; i < BLOCKS; i++) {
+                expect_contents(&rig, i);
+            }
+        } else {
+            assert_int_equal(sim_state(&rig).live_bytes, live); /* nothing is held halfway */
+        }
+        if (ends[does].status == VRAM_ERR_LIMIT) {
+            vram_oom_report report = {.size = sizeof report};
+            spaces_are_sound(&rig);
+            assert_ok(vram_oom_report_get(rig.pool, &report));
+            assert_true(report.asked_bytes >= stats_of(rig.pool).asleep_bytes / 2);
+            assert_int_equal(report.step_count, 6);
+        }
+        rig_end(&rig, does != DESTROYS);
+    }
+}
+
+/* Each call of the driver, or each allocation of the library's, fails in a wake that climbs; what was not
+   woken wakes the next time, and has its contents. */
+static bool wake_with_fault(const vram_sim_fault *fault, uint64_t nth) {
+    struct rig rig = rig_make("memory=2M,granule=64K", 0);
+    struct sitter sitter = {.rig = &rig, .pool = second_pool(&rig), .does = FREES};
+    vram_addr addr;
+    uint64_t id;
+    fill(&rig);
+    assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+    assert_ok(vram_alloc(sitter.pool, 256 * KIB, NULL, &addr));
+    assert_ok(vram_alloc(sitter.pool, 1300 * KIB, NULL, &sitter.addr));
+    assert_ok(vram_free(sitter.pool, addr, NULL));
+    assert_ok(vram_oom_callback_add(rig.device, sit, &sitter, &id));
+    if (fault) {
+        assert_ok(vram_sim_fault_set(rig.context, fault));
+    } else {
+        vr_mem_fail_at(nth, false);
+    }
+    vram_status status = vram_pool_wake(rig.pool, NULL);
+    bool struck = fault ? sim_state(&rig).faults > 0 : vr_mem_failed() > 0;
+    vr_mem_fail_at(0, false);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    spaces_are_sound(&rig);
+    if (status != VRAM_OK) {
+        assert_int_equal(vram_error_get()->status, status);
+        assert_ok(vram_pool_wake(rig.pool, NULL));
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        expect_contents(&rig, i);
+    }
+    rig_end(&rig, !struck);
+    return struck;
+}
+
+static void any_call_may_fail(void **state) {
+    static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, 99};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        vram_sim_fault fault = {.size = sizeof fault, .call = VRAM_SIM_ANY, .code = codes[i]};
+        for (fault.nth = 1; wake_with_fault(&fault, 0); fault.nth++) {
+        }
+        assert_true(fault.nth > 20);
+    }
+    uint64_t nth = 1;
+    while (wake_with_fault(NULL, nth)) {
+        nth++;
+    }
+    assert_true(nth > 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(waking_needs_memory, nothing_left),
+        cmocka_unit_test_teardown(waking_climbs_the_ladder, nothing_left),
+        cmocka_unit_test_teardown(waking_asks_the_program, nothing_left),
+        cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
