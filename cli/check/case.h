@@ -331,13 +331,14 @@ bool check_stock_failed(struct check *check, struct check_stock *stock, struct c
 
 /*
  * Work that does not end before the case says so: the one sure way to see that a wait waits. A
- * kernel that looks at a word of host memory; it gives up by itself after half of CHECK_DEADLINE_NS, and
- * the runner opens it when the case ends early.
+ * kernel that looks at a word of host memory; it gives up by itself after a while, and the runner opens it
+ * when the case ends early.
  */
 struct check_gate {
     vram_kernel *kernel;
     uint32_t *word; /* 0: shut. Written through check_gate_open */
     vram_addr addr; /* of the word, where it is the device's managed memory; else 0 */
+    uint64_t limit; /* ns, or turns where the kernel has no clock: when it gives up */
 };
 
 /* Makes one that is shut; skips the case where kernels do not run beside the calling thread. */

@@ -71,9 +71,6 @@ static bool gated(struct check *check) {
     CHECK_TRY(check_host_seeded(check, 4096, 1, &old));
     CHECK_TRY(check_host_seeded(check, 4096, 1, &fresh));
     memset(fresh, 0x66, 4096);
-    CHECK_GATE_PASS(check, &gate, producer);
-    CHECK_OK(check, vram_queue_fill(producer, addr, 0x66, 1, 4096));
-    CHECK_TRY(follow(check, consumer, producer));
     if (check_has(check, VRAM_CAP_PINNED)) {
         /* Drivers may make the host wait in a copy to pageable memory: pinned memory it is. */
         vram_addr pinned;
@@ -81,6 +78,9 @@ static bool gated(struct check *check) {
         found = (uint8_t *)(uintptr_t)pinned;
         memcpy(found, old, 4096);
     }
+    CHECK_GATE_PASS(check, &gate, producer);
+    CHECK_OK(check, vram_queue_fill(producer, addr, 0x66, 1, 4096));
+    CHECK_TRY(follow(check, consumer, producer));
     CHECK_OK(check, vram_queue_download(consumer, found, addr, 4096));
     CHECK_OK(check, vram_queue_mark(consumer, &point));
     CHECK_STATUS(check, vram_point_wait(point, 20000000), VRAM_ERR_TIMEOUT);

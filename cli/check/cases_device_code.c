@@ -20,6 +20,18 @@ static const char opencl_text[] =
     "    }\n"
     "}\n";
 
+static const char metal_text[] =
+    "#include <metal_stdlib>\n"
+    "kernel void vram_check_scale(device uint *to [[buffer(0)]],\n"
+    "                             device const uint *from [[buffer(1)]],\n"
+    "                             constant ulong &factor [[buffer(2)]],\n"
+    "                             constant ulong &count [[buffer(3)]],\n"
+    "                             uint i [[thread_position_in_grid]]) {\n"
+    "    if (i < count) {\n"
+    "        to[i] = from[i] * uint(factor) + i;\n"
+    "    }\n"
+    "}\n";
+
 /* The kernel of device_code.* by its format; text without its end. */
 static const struct {
     vram_kernel_format format;
@@ -29,6 +41,7 @@ static const struct {
     {VRAM_KERNEL_PTX, check_ptx, sizeof check_ptx - 1},
     {VRAM_KERNEL_SPIRV, device_code_spirv, sizeof device_code_spirv},
     {VRAM_KERNEL_OPENCL_C, opencl_text, sizeof opencl_text - 1},
+    {VRAM_KERNEL_METAL, metal_text, sizeof metal_text - 1},
 };
 
 static bool load(struct check *check, struct check_device *device, vram_kernel **kernel) {

@@ -129,12 +129,14 @@ static uint64_t word_read(uint64_t addr) {
     return __atomic_load_n((uint64_t *)(uintptr_t)addr, __ATOMIC_ACQUIRE);
 }
 
-static bool may_run(const struct fake_op *op) {
+static bool may_run(struct fake_op *op) {
     switch (op->kind) {
     case WAIT_VALUE:
         return (int64_t)(word_read(op->to) - op->value) >= 0;
     case WAIT_EVENT:
         return op->event->reached >= op->ticket;
+    case LAUNCH:
+        return fake_launch_may_end(&op->launch);
     default:
         return true;
     }

@@ -25,6 +25,7 @@ struct fake_launch {
     const struct fake_kernel *kernel;
     unsigned groups[3], items[3];
     uint64_t values[8]; /* arguments */
+    uint64_t start_ns;  /* when it came to the head of its stream; 0: it has not */
 };
 
 struct fake_op {
@@ -61,6 +62,8 @@ struct vr_cu_event {
     bool destroyed;
 };
 
+/* Whether a kernel that has started has come to its end. */
+bool fake_launch_may_end(struct fake_launch *launch);
 /* Runs a kernel; false when it touched what it may not. */
 bool fake_launch_run(struct fake_device *device, const struct fake_launch *launch);
 

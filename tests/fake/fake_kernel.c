@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct vr_cu_function {
     struct vr_cu_function *next;
@@ -20,6 +21,12 @@ struct vr_cu_module {
 };
 
 static struct vr_cu_module *modules;
+
+static uint64_t fake_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
 
 /* ------------------------------------------------------------------ kernels */
 
@@ -40,12 +47,27 @@ static bool scale(struct fake_device *device, const struct fake_launch *launch) 
     return true;
 }
 
+/* Waits until the word is not 0, or its time is over; (word, ns). The engine looks again and again. */
+static bool gate_is_open(const struct fake_launch *launch) {
+    const uint32_t *word = (const uint32_t *)(uintptr_t)launch->values[0];
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0 ||
+           fake_now() - launch->start_ns >= launch->values[1];
+}
+
+static bool gate(struct fake_device *device, const struct fake_launch *launch) {
+    (void)device;
+    (void)launch;
+    return true;
+}
+
 static const struct fake_kernel {
     const char *name;
     unsigned values; /* 8 bytes each */
     bool (*run)(struct fake_device *device, const struct fake_launch *launch);
+    bool (*may_end)(const struct fake_launch *launch); /* NULL: it waits for nothing */
 } kernels[] = {
-    {"vram_check_scale", 4, scale},
+    {"vram_check_scale", 4, scale, NULL},
+    {"vram_check_gate", 2, gate, gate_is_open},
 };
 
 static const struct fake_kernel *kernel_named(const char *name) {
@@ -55,6 +77,11 @@ static const struct fake_kernel *kernel_named(const char *name) {
         }
     }
     return NULL;
+}
+
+bool fake_launch_may_end(struct fake_launch *launch) {
+    launch->start_ns = launch->start_ns ? launch->start_ns : fake_now();
+    return !launch->kernel->may_end || launch->kernel->may_end(launch);
 }
 
 bool fake_launch_run(struct fake_device *device, const struct fake_launch *launch) {

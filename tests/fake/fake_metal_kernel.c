@@ -30,6 +30,14 @@ void fake_metal_run_kernel(const struct op *op) {
         for (uint64_t i = 0; i < items && i < number_of(op, 3); i++) {
             y[i] += a * x[i];
         }
+    } else if (strcmp(op->pipeline->name, "vram_check_scale") ==
+               0) { /* (to, from, factor, count) */
+        uint32_t *to = (uint32_t *)(void *)op->arguments[0].data;
+        const uint32_t *from = (const uint32_t *)(const void *)op->arguments[1].data;
+        uint64_t items = op->groups.width * op->size.width;
+        for (uint64_t i = 0; i < items && i < number_of(op, 3); i++) {
+            to[i] = from[i] * (uint32_t)number_of(op, 2) + (uint32_t)i;
+        }
     } else {
         fake_metal_breach("a kernel that the tests' driver does not know was launched");
     }
@@ -44,7 +52,9 @@ vr_mtl_id fake_metal_library_create(vr_mtl_id receiver, vr_mtl_selector message,
     (void)message;
     (void)options;
     const char *text = fake_metal_text(source);
-    if (!fake_metal_is(receiver, FAKE_DEVICE) || !strstr(text, "kernel void ")) {
+    const char *end = strrchr(text, '}'); /* cut off text is no program */
+    if (!fake_metal_is(receiver, FAKE_DEVICE) || !strstr(text, "kernel void ") || !end ||
+        strspn(end + 1, " \n") != strlen(end + 1)) {
         *error = fake_metal_error(3, "program_source:1:1: error: unknown type name");
         return NULL;
     }
