@@ -16,7 +16,8 @@
 #   torch    bench/torch_run.py: six programs, three allocators; PROGRAMS=a,b chooses programs and
 #            TORCH_FLAGS adds flags (--quick, --repeats 3)
 #   faults   every entry point of the driver with every documented code and three others: the tests' shim
-#            answers in its place, in child processes, and the library is used and used again (JOBS=8)
+#            answers in its place, in child processes, and the library is used and used again (JOBS at a
+#            time, as many as there are processors); the last line is "entry x code: N of N"
 #   handout  bench/handout_cuda: HANDOUTS=10000000 blocks from stream to stream under kernels that write
 #            to their last moment, and the proof that the test can fail
 #
@@ -287,7 +288,7 @@ stage_faults() {
     # With no plan it changes nothing.
     VRAM_CUDA_LIBRARY=$shim step shim-check 90 shim-check.txt "$build/vram" check --backend cuda \
         --filter memory
-    step faults 330 faults.txt "$build/tests/shim_matrix" "$shim" --jobs "${JOBS:-8}"
+    step faults 330 faults.txt "$build/tests/shim_matrix" "$shim" --jobs "${JOBS:-$((jobs > 32 ? 32 : jobs))}"
     finish
 }
 
