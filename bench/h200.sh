@@ -5,10 +5,10 @@
 #
 #   check    `vram info`, the conformance suite on cuda, on every OpenCL device that there is (NVIDIA's
 #            and PoCL's) in each way of taking memory, host and sim, the tour, a thousand short-lived
-#            threads on cuda, and the suite once more under compute-sanitizer where that is installed;
-#            with H200_VULKAN_DIR, a folder with libvulkan.so.1, also the suite on vulkan and the
-#            example that launches a shader. The driver is the one that a .json there or
-#            VK_DRIVER_FILES names, else NVIDIA's
+#            threads on cuda, the examples that launch a kernel, and the suite once more under
+#            compute-sanitizer where that is installed; with H200_VULKAN_DIR, a folder with
+#            libvulkan.so.1, also the suite and the example on vulkan. The driver is the one that a .json
+#            there or VK_DRIVER_FILES names, else NVIDIA's
 #   bench    `vram bench alloc` with its peers, those in bench/peers too, and what each call of the
 #            driver costs
 #   replay   the six traces with memory really mapped: in the traces' own time with every block filled
@@ -166,9 +166,13 @@ check_vulkan() {
     fi
     step info-vulkan 60 info-vulkan.txt "$build/vram" info --backend vulkan
     step check-vulkan 150 check-vulkan.txt "$build/vram" check --backend vulkan --verbose
-    step build-example 60 build-example.txt cmake --build "$build" -j "$jobs" \
-        --target example_10_vulkan_kernel &&
-        step vulkan-kernel 60 vulkan-kernel.txt "$build/examples/10_vulkan_kernel"
+    example 10_vulkan_kernel
+}
+
+# example NUMBER_NAME: one that launches a kernel.
+example() {
+    step "build-$1" 60 "build-$1.txt" cmake --build "$build" -j "$jobs" --target "example_$1" &&
+        step "$1" 60 "example-$1.txt" "$build/examples/$1"
 }
 
 stage_check() {
@@ -184,6 +188,8 @@ stage_check() {
     step check-host 60 check-host.txt "$build/vram" check --backend host
     step check-sim 60 check-sim.txt "$build/vram" check --backend sim
     step tour 60 tour.txt "$build/vram" tour
+    example 12_cuda_kernel
+    example 11_opencl_kernel
     step threads-cuda 90 threads.json "$build/tests/threads" --count 1000 --backend cuda --json
     memcheck
     finish

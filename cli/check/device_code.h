@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * device_code.h: the conformance suite's kernel as PTX, made from device_code.cu.
+ * device_code.h: the conformance suite's kernels as PTX, made from device_code.cu.
  *
  * Written by tools/ptx with nvcc 13.0; change the source, not this file.
  */

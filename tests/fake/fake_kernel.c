@@ -60,14 +60,35 @@ static bool gate(struct fake_device *device, const struct fake_launch *launch) {
     return true;
 }
 
+/* y[i] += a * x[i]; (y, x, a, count), as examples/shaders/saxpy.cu has it. */
+static bool saxpy(struct fake_device *device, const struct fake_launch *launch) {
+    uint64_t items = (uint64_t)launch->groups[0] * launch->items[0];
+    uint64_t count = launch->values[3] < items ? launch->values[3] : items;
+    uint32_t bits = (uint32_t)launch->values[2];
+    float a, x, y;
+    memcpy(&a, &bits, sizeof a);
+    for (uint64_t i = 0; i < count; i++) {
+        if (!fake_access(device, launch->values[1] + 4 * i, &x, 4, false) ||
+            !fake_access(device, launch->values[0] + 4 * i, &y, 4, false)) {
+            return false;
+        }
+        y += a * x;
+        if (!fake_access(device, launch->values[0] + 4 * i, &y, 4, true)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static const struct fake_kernel {
     const char *name;
-    unsigned values; /* 8 bytes each */
+    unsigned char bytes[8]; /* of each argument; 0 behind the last */
     bool (*run)(struct fake_device *device, const struct fake_launch *launch);
     bool (*may_end)(const struct fake_launch *launch); /* NULL: it waits for nothing */
 } kernels[] = {
-    {"vram_check_scale", 4, scale, NULL},
-    {"vram_check_gate", 2, gate, gate_is_open},
+    {"vram_check_scale", {8, 8, 8, 8}, scale, NULL},
+    {"vram_check_gate", {8, 8}, gate, gate_is_open},
+    {"saxpy", {8, 8, 4, 4}, saxpy, NULL},
 };
 
 static const struct fake_kernel *kernel_named(const char *name) {
@@ -180,8 +201,8 @@ vr_cu_result fake_cuLaunchKernel(struct vr_cu_function *function, unsigned group
     if ((uint64_t)items_x * items_y * items_z > 1024) {
         return fake_leave(VR_CU_LAUNCH_OUT_OF_RESOURCES);
     }
-    for (unsigned i = 0; i < function->kernel->values; i++) {
-        memcpy(&op.launch.values[i], parameters[i], 8);
+    for (unsigned i = 0; i < 8 && function->kernel->bytes[i]; i++) {
+        memcpy(&op.launch.values[i], parameters[i], function->kernel->bytes[i]);
     }
     return fake_submit(stream, &op, false);
 }

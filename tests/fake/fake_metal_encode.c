@@ -172,6 +172,7 @@ void fake_metal_set_bytes(vr_mtl_id receiver, vr_mtl_selector message, const voi
     struct op *op = may_encode(encoder, true) ? encoder->pending : NULL;
     if (op && index < ARGUMENTS_MAX && length <= BYTES_MAX - op->used) {
         op->arguments[index].data = op->storage + op->used;
+        op->arguments[index].length = length;
         memcpy(op->arguments[index].data, bytes, length);
         op->used += length;
     } else {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 static uint64_t number_of(const struct op *op, int index) {
-    uint64_t value;
-    memcpy(&value, op->arguments[index].data, sizeof value);
+    uint64_t value = 0; /* of 4 bytes or 8 */
+    memcpy(&value, op->arguments[index].data, op->arguments[index].length == 4 ? 4 : sizeof value);
     return value;
 }
 

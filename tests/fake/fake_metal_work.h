@@ -12,6 +12,7 @@ enum op_kind { OP_COPY, OP_FILL, OP_KERNEL, OP_SIGNAL, OP_WAIT };
 struct argument {
     struct fake_buffer *buffer; /* kept; NULL: bytes */
     char *data;
+    unsigned long length; /* of bytes */
 };
 
 struct pipeline;
