@@ -233,6 +233,7 @@ static bool as_watch(struct check *check, void *bad, vram_status want) {
 static bool as_scope(struct check *check, void *bad, vram_status want) {
     vram_scope *scope = bad;
     vram_scope_info info = {.size = sizeof info};
+    vram_buffer *buffer = NULL;
     vram_addr addr = CHECK_CANARY;
 
     REFUSES(vram_scope_alloc(scope, 1, NULL, &addr));
@@ -241,6 +242,9 @@ static bool as_scope(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_scope_take(scope, 4096));
     REFUSES(vram_scope_give(scope, 4096, NULL));
     REFUSES(vram_scope_info_get(scope, &info));
+    REFUSES(vram_scope_buffer_create(scope, 1, NULL, NULL, &buffer));
+    REFUSES(vram_scope_buffer_take(scope, buffer));
+    REFUSES(vram_scope_buffer_give(scope, buffer));
     if (scope != NULL) { /* ending NULL is allowed */
         REFUSES(vram_scope_end(scope));
     }

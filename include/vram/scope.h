@@ -17,14 +17,15 @@
  *
  * What a scope has is freed by the scope: by its end, or early by vram_scope_free. Calling vram_free for it
  * is a mistake; the end then answers VRAM_ERR_INVALID, unless the address is somebody's again by that time.
+ * A buffer may be destroyed by itself, or lie in two scopes: who comes first destroys it.
  *
- * Scopes may be used by several threads at once. A scope ends with its device at the latest. Blocks
- * go with their pool; the end of a scope whose pool has gone before it has nothing to free.
+ * Scopes may be used by several threads at once. A scope is its pool's, like a buffer: it ends with the pool
+ * at the latest, and with the device and the context.
  */
 #ifndef VRAM_SCOPE_H
 #define VRAM_SCOPE_H
 
-#include <vram/pool.h>
+#include <vram/buffer.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,7 +44,7 @@ VRAM_API vram_status vram_scope_begin(vram_pool *pool, vram_scope *parent, vram_
  * Ends it with all it has, newest first. A scope that has ended is VRAM_ERR_STALE, whoever ended it. NULL
  * is allowed. Otherwise it has ended whatever the answer: what is not VRAM_OK is the first answer of a
  * free, and the others were made all the same. Memory of a queue that was destroyed with unfinished work
- * stays with its pool (VRAM_ERR_STALE): nobody can tell when it is free.
+ * is nobody's until the pool ends.
  */
 VRAM_API vram_status vram_scope_end(vram_scope *scope);
 
@@ -71,13 +72,28 @@ VRAM_API vram_status vram_scope_take(vram_scope *scope, vram_addr addr);
  */
 VRAM_API vram_status vram_scope_give(vram_scope *scope, vram_addr addr, vram_queue *queue);
 
+/** vram_buffer_create from the scope's pool; the scope has the buffer. */
+VRAM_API vram_status vram_scope_buffer_create(vram_scope *scope, uint64_t bytes, vram_queue *queue,
+                                              const vram_buffer_options *options,
+                                              vram_buffer **buffer);
+
+/** Moves a buffer out of the scope. VRAM_ERR_INVALID: the scope has no such buffer. */
+VRAM_API vram_status vram_scope_buffer_take(vram_scope *scope, vram_buffer *buffer);
+
+/**
+ * Moves a buffer into the scope, of any pool of its context (VRAM_ERR_INVALID: of another context, or the
+ * scope has it already).
+ */
+VRAM_API vram_status vram_scope_buffer_give(vram_scope *scope, vram_buffer *buffer);
+
 /** What a scope has at this moment. */
 typedef struct vram_scope_info {
     size_t size;        /* in: sizeof(vram_scope_info) of the caller */
-    vram_pool *pool;    /* that it allocates from; borrowed, and perhaps gone */
+    vram_pool *pool;    /* that it allocates from; borrowed */
     vram_scope *parent; /* NULL: none */
     uint64_t blocks;    /* its own */
     uint64_t bytes;     /* of these, as asked for */
+    uint64_t buffers;   /* its own; those that were destroyed by themselves count until its end */
     uint64_t scopes;    /* begun in it and not ended */
 } vram_scope_info;
 

@@ -7,25 +7,35 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/objects.h"
+#include "vram/buffer.h"
 
 #include <string.h>
 
 enum { ROOM_FIRST = 16 };
 
+vram_status vr_holding_reserve(struct vr_holding *holding, size_t more, const char *operation) {
+    if (more <= holding->room - holding->count) {
+        return VRAM_OK;
+    }
+    size_t room = holding->room ? holding->room * 2 : ROOM_FIRST;
+    room = room - holding->count < more ? holding->count + more : room;
+    struct vr_thing *things =
+        vr_mem_resize(holding->things, room, sizeof *holding->things, operation);
+    if (!things) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    holding->things = things;
+    holding->room = room;
+    return VRAM_OK;
+}
+
 vram_status vr_holding_add(struct vr_holding *holding, const struct vr_thing *thing,
                            const char *operation) {
-    if (holding->count == holding->room) {
-        size_t room = holding->room ? holding->room * 2 : ROOM_FIRST;
-        struct vr_thing *things =
-            vr_mem_resize(holding->things, room, sizeof *holding->things, operation);
-        if (!things) {
-            return VRAM_ERR_HOST_MEMORY;
-        }
-        holding->things = things;
-        holding->room = room;
+    vram_status status = vr_holding_reserve(holding, 1, operation);
+    if (status == VRAM_OK) {
+        holding->things[holding->count++] = *thing;
     }
-    holding->things[holding->count++] = *thing;
-    return VRAM_OK;
+    return status;
 }
 
 const struct vr_thing *vr_holding_find(const struct vr_holding *holding, enum vr_thing_kind kind,
@@ -66,43 +76,55 @@ void vr_holding_free(struct vr_holding *holding) {
 
 /* ---------------------------------------------------------------- letting go */
 
-/* Whether work of a queue that takes no calls any more may still be running. */
-static bool is_unfinished(uint64_t handle) {
-    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, (void *)(uintptr_t)handle);
-    if (!queue) {
-        return false;
-    }
-    bool unfinished = !vr_load(&queue->finished, VR_ACQUIRE);
-    vr_leave(queue);
-    return unfinished;
-}
-
-/* The pool or the queue has ended. */
-static vram_status release_late(const struct vr_thing *thing, const char *operation) {
-    void *pool = (void *)(uintptr_t)thing->pool;
+/* The pool or the queue has ended. What a queue never finished is pinned: there is no later moment to wait
+   for. */
+static vram_status free_late(const struct vr_thing *block) {
+    void *pool = (void *)(uintptr_t)block->pool;
     if (vr_handle_was(VR_KIND_POOL, pool)) {
         return VRAM_OK;
     }
-    if (is_unfinished(thing->queue)) {
-        return vr_fail(VRAM_ERR_STALE, operation,
-                       "the queue of block 0x%llx was destroyed with unfinished work; its memory "
-                       "is kept until the pool ends",
-                       (unsigned long long)thing->number);
+    if (!vr_handle_was(VR_KIND_QUEUE, (void *)(uintptr_t)block->queue)) {
+        (void)vram_pin(block->number);
     }
-    vram_status status = vram_free(pool, thing->number, NULL);
+    vram_status status = vram_free(pool, block->number, NULL);
     return status == VRAM_ERR_STALE ? VRAM_OK : status;
 }
 
-vram_status vr_thing_release(const struct vr_thing *thing, const char *operation) {
+static vram_status free_block(const struct vr_thing *block) {
+    vram_status status = vram_free((vram_pool *)(uintptr_t)block->pool, block->number,
+                                   (vram_queue *)(uintptr_t)block->queue);
+    return status == VRAM_ERR_STALE ? free_late(block) : status;
+}
+
+static vram_status destroy_buffer(const struct vr_thing *buffer) {
+    vram_status status = vram_buffer_destroy((vram_buffer *)(uintptr_t)buffer->number);
+    return status == VRAM_ERR_STALE ? VRAM_OK : status;
+}
+
+vram_status vr_thing_release(const struct vr_thing *thing) {
     struct vram_error error;
-    void *pool = (void *)(uintptr_t)thing->pool;
     vr_error_save(&error);
-    vram_status status = vram_free(pool, thing->number, (vram_queue *)(uintptr_t)thing->queue);
-    if (status == VRAM_ERR_STALE) {
-        status = release_late(thing, operation);
-    }
+    vram_status status = thing->kind == VR_THING_BLOCK ? free_block(thing) : destroy_buffer(thing);
     if (status == VRAM_OK) {
         vr_error_restore(&error);
     }
     return status;
+}
+
+vram_status vr_holding_release(struct vr_holding *holding) {
+    vram_status first = VRAM_OK;
+    struct vram_error error;
+    struct vr_thing thing;
+    while (vr_holding_pop(holding, &thing)) {
+        vram_status status = vr_thing_release(&thing);
+        if (status != VRAM_OK && first == VRAM_OK) {
+            first = status;
+            vr_error_save(&error);
+        }
+    }
+    if (first != VRAM_OK) {
+        vr_error_restore(&error);
+    }
+    vr_holding_free(holding);
+    return first;
 }

@@ -2,8 +2,8 @@
 /*
  * scope.c: what a part of the program has, let go of when that part is done.
  *
- *  (1) A scope watches its device and pins it. Its pool it knows by handle only: a pool takes its blocks
- *      with it, and a scope that finds it gone has nothing to free.
+ *  (1) A scope is a child of its pool (pool_end.c), pins nothing, and ends with it. Pool and context are
+ *      known by number only: a pool takes its blocks with it.
  *  (2) What is in `things` is the scope's alone. Whoever takes a thing off the list, under the lock, frees it
  *      or hands it on; so each is freed once.
  *  (3) Who retires the handle ends the scope, and sets `ended` under the lock before it takes the first
@@ -20,16 +20,17 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
-#include "core/pool_object.h"
+#include "mem/buffer_object.h"
 
 struct vr_scope {
     struct vr_object object;
-    struct vr_watcher watcher;
-    struct vr_device_object *device; /* pinned */
-    uint64_t pool;                   /* handle; (1) */
-    uint64_t parent;                 /* handle; 0: none */
-    struct vr_scope *up;             /* while it ends: who goes on when it is empty; (4) */
-    struct vr_mutex lock;            /* guards the rest */
+    struct vr_pool_child child;
+    struct vr_pool *pool_object; /* not pinned: for vr_pool_child_remove alone */
+    uint64_t pool;               /* its handle; (1) */
+    uint64_t context;            /* handle */
+    uint64_t parent;             /* handle; 0: none */
+    struct vr_scope *up;         /* while it ends: who goes on when it is empty; (4) */
+    struct vr_mutex lock;        /* guards the rest */
     bool ended;
     struct vr_holding things;
 };
@@ -66,11 +67,10 @@ static vram_status has_none(vram_addr addr, const char *operation) {
 
 static void scope_free(void *memory) {
     struct vr_scope *scope = memory;
-    uint64_t device = scope->device->object.handle;
+    vr_pool_child_remove(scope->pool, scope->pool_object, &scope->child);
     vr_holding_free(&scope->things);
     vr_mutex_destroy(&scope->lock);
     vr_mem_free(scope);
-    vr_handle_unpin(device);
 }
 
 /* Makes the caller, who has a reference, the one that ends the scope; keeps (3). */
@@ -81,9 +81,6 @@ static bool win(struct vr_scope *scope) {
     vr_mutex_lock(&scope->lock);
     scope->ended = true;
     vr_mutex_unlock(&scope->lock);
-    vr_mutex_lock(&scope->device->lock);
-    vr_link_remove(&scope->watcher.link);
-    vr_mutex_unlock(&scope->device->lock);
     return true;
 }
 
@@ -107,7 +104,7 @@ static struct vr_scope *climb(struct vr_scope *scope) {
 }
 
 /* Lets go of all that the scope and those in it have. The caller has won it and gives its reference up. */
-static vram_status empty(struct vr_scope *scope, const char *operation) {
+static vram_status empty(struct vr_scope *scope) {
     vram_status first = VRAM_OK;
     struct vram_error error;
     scope->up = NULL;
@@ -125,7 +122,7 @@ static vram_status empty(struct vr_scope *scope, const char *operation) {
                 scope = child;
             }
         } else {
-            vram_status status = vr_thing_release(&thing, operation);
+            vram_status status = vr_thing_release(&thing);
             if (status != VRAM_OK && first == VRAM_OK) {
                 first = status;
                 vr_error_save(&error);
@@ -149,9 +146,9 @@ static void leave_parent(uint64_t parent, uint64_t handle) {
     }
 }
 
-static vram_status end(struct vr_scope *scope, const char *operation) {
+static vram_status end(struct vr_scope *scope) {
     leave_parent(scope->parent, scope->object.handle);
-    return empty(scope, operation);
+    return empty(scope);
 }
 
 vram_status vram_scope_end(vram_scope *handle) {
@@ -171,31 +168,21 @@ vram_status vram_scope_end(vram_scope *handle) {
         vr_leave(scope);
         return vr_fail(VRAM_ERR_STALE, operation, "the scope is being ended already");
     }
-    return end(scope, operation);
+    return end(scope);
 }
 
-/* Its pool may have ended before it or not. Work has been waited for, as far as it ends. */
-static void device_closing(struct vr_watcher *watcher, bool finished) {
-    struct vr_scope *scope = VR_CONTAINER(watcher, struct vr_scope, watcher);
+/* Blocks of the pool are gone; buffers and scopes of other pools are not. Who tells has a reference, too. */
+static void pool_ended(struct vr_pool_child *child) {
+    struct vr_scope *scope = VR_CONTAINER(child, struct vr_scope, child);
     struct vram_error error;
-    (void)finished;
-    vr_handle_ref(scope->object.handle); /* who tells has one, too */
+    vr_handle_ref(scope->object.handle);
     if (!win(scope)) {
         vr_leave(scope);
         return;
     }
     vr_error_save(&error);
-    (void)end(scope, "vram_device_close");
+    (void)end(scope);
     vr_error_restore(&error);
-}
-
-static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
-    (void)watcher, (void)queue, (void)finished;
-}
-
-static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
-    (void)watcher, (void)addr, (void)bytes;
-    return false; /* the pool's memory is the pool's */
 }
 
 /* ----------------------------------------------------------------- beginning */
@@ -214,28 +201,25 @@ static vram_status begin(struct vr_pool *pool, struct vr_scope *parent, const ch
     }
     vr_mutex_init(&scope->lock, VR_RANK_SCOPE);
     scope->object.process = vr_os_process_generation();
-    scope->watcher.closing = device_closing;
-    scope->watcher.queue_ended = queue_ended;
-    scope->watcher.covers = covers;
-    scope->device = pool->device;
+    scope->child.pool_ended = pool_ended;
+    scope->pool_object = pool;
     scope->pool = pool->object.handle;
+    scope->context = pool->device->context->object.handle;
     scope->parent = parent ? parent->object.handle : 0;
-    vr_handle_ref(scope->device->object.handle);
     vram_status status = vr_handle_publish(VR_KIND_SCOPE, scope, scope_free, &scope->object.handle);
     if (status != VRAM_OK) {
         scope_free(scope);
         return status;
     }
-    uint64_t handle = scope->watcher.handle = scope->object.handle;
+    uint64_t handle = scope->child.handle = scope->object.handle;
     vr_handle_ref(handle); /* listed, it may end at any moment */
     status = list_in_parent(parent, scope, operation);
     if (status == VRAM_OK) {
-        status = vr_device_list_child(scope->device, &scope->device->watchers, &scope->watcher.link,
-                                      operation);
+        status = vr_pool_child_add(pool, &scope->child, operation);
     }
     if (status != VRAM_OK) {
         if (win(scope)) {
-            (void)end(scope, operation);
+            (void)end(scope);
         } else {
             vr_handle_unpin(handle);
         }
@@ -261,7 +245,8 @@ vram_status vram_scope_begin(vram_pool *pool_handle, vram_scope *parent_handle,
         status = vr_enter(VR_KIND_SCOPE, parent_handle, operation, &parent);
     }
     if (status == VRAM_OK && parent &&
-        ((struct vr_scope *)parent)->device->context != ((struct vr_pool *)pool)->device->context) {
+        ((struct vr_scope *)parent)->context !=
+            ((struct vr_pool *)pool)->device->context->object.handle) {
         status = vr_fail(VRAM_ERR_INVALID, operation, "the parent belongs to another context");
     }
     if (status == VRAM_OK) {
@@ -276,14 +261,14 @@ vram_status vram_scope_begin(vram_pool *pool_handle, vram_scope *parent_handle,
 
 /* ---------------------------------------------------------------- the blocks */
 
-/* Adds a block that the caller has just got, or frees it: keeps (3). */
-static vram_status keep_block(struct vr_scope *scope, const struct vr_thing *block,
-                              const char *operation) {
-    vram_status status = add(scope, block, operation);
+/* Adds what the caller has just got, or lets go of it: keeps (3). */
+static vram_status keep(struct vr_scope *scope, const struct vr_thing *thing,
+                        const char *operation) {
+    vram_status status = add(scope, thing, operation);
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
-        (void)vr_thing_release(block, operation);
+        (void)vr_thing_release(thing);
         vr_error_restore(&error);
     }
     return status;
@@ -311,7 +296,7 @@ static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue
                                  .bytes = size,
                                  .queue = (uintptr_t)queue,
                                  .pool = scope->pool};
-        status = keep_block(scope, &block, operation);
+        status = keep(scope, &block, operation);
     }
     if (status == VRAM_OK) {
         *addr = got;
@@ -348,7 +333,7 @@ vram_status vram_scope_free(vram_scope *handle, vram_addr addr, vram_queue *queu
             status = has_none(addr, operation);
         } else {
             block.queue = (uintptr_t)queue_handle;
-            status = vr_thing_release(&block, operation);
+            status = vr_thing_release(&block);
         }
         vr_pool_leave(pool, queue);
     }
@@ -371,30 +356,34 @@ vram_status vram_scope_take(vram_scope *handle, vram_addr addr) {
     return status;
 }
 
-/* The block is live, of the scope's pool, and not the scope's yet. */
-static vram_status give(struct vr_scope *scope, const struct vr_thing *block,
-                        const char *operation) {
+/* Adds what the caller had, unless the scope has it already. */
+static vram_status add_given(struct vr_scope *scope, const struct vr_thing *thing,
+                             const char *operation) {
+    vram_status status = VRAM_OK;
+    vr_mutex_lock(&scope->lock);
+    bool ended = scope->ended;
+    bool has = !ended && vr_holding_find(&scope->things, thing->kind, thing->number);
+    if (!ended && !has) {
+        status = vr_holding_add(&scope->things, thing, operation);
+    }
+    vr_mutex_unlock(&scope->lock);
+    if (has) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the scope has this already");
+    }
+    return ended ? has_ended(operation) : status;
+}
+
+/* The block is live, and of the scope's pool. */
+static vram_status give(struct vr_scope *scope, struct vr_thing *block, const char *operation) {
     struct vram_block_info info = {.size = sizeof info};
-    struct vr_thing given = *block;
     vram_status status = vram_block_info_get(block->number, &info);
     if (status != VRAM_OK || (uintptr_t)info.pool != scope->pool) {
         return vr_fail(VRAM_ERR_INVALID, operation,
                        "0x%llx is not the start of a live block of the scope's pool",
                        (unsigned long long)block->number);
     }
-    given.bytes = info.requested_bytes;
-    vr_mutex_lock(&scope->lock);
-    bool ended = scope->ended;
-    bool has = !ended && vr_holding_find(&scope->things, VR_THING_BLOCK, block->number);
-    if (!ended && !has) {
-        status = vr_holding_add(&scope->things, &given, operation);
-    }
-    vr_mutex_unlock(&scope->lock);
-    if (has) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the scope has the block at 0x%llx already",
-                       (unsigned long long)block->number);
-    }
-    return ended ? has_ended(operation) : status;
+    block->bytes = info.requested_bytes;
+    return add_given(scope, block, operation);
 }
 
 vram_status vram_scope_give(vram_scope *handle, vram_addr addr, vram_queue *queue_handle) {
@@ -421,6 +410,73 @@ vram_status vram_scope_give(vram_scope *handle, vram_addr addr, vram_queue *queu
     return status;
 }
 
+/* --------------------------------------------------------------- the buffers */
+
+vram_status vram_scope_buffer_create(vram_scope *handle, uint64_t bytes, vram_queue *queue,
+                                     const vram_buffer_options *options, vram_buffer **buffer) {
+    static const char operation[] = "vram_scope_buffer_create";
+    void *entered;
+    vram_buffer *made;
+    if (!buffer) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the buffer is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_scope *scope = entered;
+    status = vram_buffer_create((vram_pool *)(uintptr_t)scope->pool, bytes, queue, options, &made);
+    if (status == VRAM_OK) {
+        struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)made};
+        status = keep(scope, &thing, operation);
+    }
+    if (status == VRAM_OK) {
+        *buffer = made;
+    }
+    vr_leave(scope);
+    return status;
+}
+
+vram_status vram_scope_buffer_take(vram_scope *handle, vram_buffer *buffer) {
+    static const char operation[] = "vram_scope_buffer_take";
+    struct vr_thing thing;
+    void *scope;
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &scope);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (!take_off(scope, VR_THING_BUFFER, (uintptr_t)buffer, &thing)) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the scope has no such buffer");
+    }
+    vr_leave(scope);
+    return status;
+}
+
+vram_status vram_scope_buffer_give(vram_scope *handle, vram_buffer *buffer_handle) {
+    static const char operation[] = "vram_scope_buffer_give";
+    struct vr_buffer *buffer;
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_scope *scope = entered;
+    status = vr_buffer_enter(buffer_handle, operation, &buffer);
+    if (status == VRAM_OK) {
+        struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)buffer_handle};
+        if (buffer->pool->device->context->object.handle != scope->context) {
+            status = vr_fail(VRAM_ERR_INVALID, operation, "the buffer belongs to another context");
+        } else {
+            status = add_given(scope, &thing, operation);
+        }
+        vr_buffer_leave(buffer);
+    }
+    vr_leave(scope);
+    return status;
+}
+
+/* --------------------------------------------------------------- information */
+
 vram_status vram_scope_info_get(vram_scope *handle, vram_scope_info *info) {
     static const char operation[] = "vram_scope_info_get";
     struct vram_scope_info full = {.size = sizeof full};
@@ -436,6 +492,7 @@ vram_status vram_scope_info_get(vram_scope *handle, vram_scope_info *info) {
     for (size_t i = 0; i < scope->things.count; i++) {
         const struct vr_thing *thing = &scope->things.things[i];
         full.blocks += thing->kind == VR_THING_BLOCK;
+        full.buffers += thing->kind == VR_THING_BUFFER;
         full.scopes += thing->kind == VR_THING_SCOPE;
         full.bytes += thing->bytes;
     }

@@ -211,6 +211,52 @@ static void many_things(void **state) {
     rig_end_clean(&rig);
 }
 
+static void buffers_in_scopes(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,devices=2");
+    struct rig elsewhere = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0), *distant, *far = pool_of(&elsewhere, 0);
+    vram_buffer_options options = {
+        .size = sizeof options, .precision = VRAM_PRECISION_FP16, .name = "weights"};
+    vram_buffer_info info = {.size = sizeof info};
+    vram_buffer *a, *b, *c, *strange;
+    vram_scope *scope, *inner;
+    assert_ok(vram_pool_create(rig.other, NULL, &distant));
+    assert_ok(vram_scope_begin(pool, NULL, &scope));
+    assert_ok(vram_scope_begin(pool, scope, &inner));
+    assert_ok(vram_scope_buffer_create(scope, 1000, rig.queue, &options, &a));
+    assert_ok(vram_scope_buffer_create(inner, 2000, NULL, NULL, &b));
+    assert_ok(vram_buffer_create(distant, 3000, rig.other_queue, NULL, &c));
+    assert_ok(vram_buffer_create(far, 3000, elsewhere.queue, NULL, &strange));
+    assert_ok(vram_buffer_info_get(a, &info));
+    assert_string_equal(info.name, "weights");
+    assert_int_equal(info.elements, 500);
+    assert_ok(vram_scope_buffer_give(inner, c));
+    assert_int_equal(vram_scope_buffer_give(inner, c), VRAM_ERR_INVALID);
+    assert_int_equal(vram_scope_buffer_give(inner, strange), VRAM_ERR_INVALID);
+    assert_int_equal(vram_scope_buffer_give(inner, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_scope_buffer_take(inner, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_scope_buffer_take(inner, a), VRAM_ERR_INVALID);
+    assert_ok(vram_scope_buffer_take(inner, b));
+    assert_ok(vram_scope_buffer_give(scope, b));
+    assert_ok(vram_scope_buffer_give(inner, b)); /* in two scopes: the first to end destroys it */
+    assert_int_equal(info_of(scope).buffers, 2);
+    assert_ok(vram_scope_end(inner));
+    assert_int_equal(vram_buffer_info_get(b, &info), VRAM_ERR_STALE);
+    assert_int_equal(vram_buffer_info_get(c, &info), VRAM_ERR_STALE);
+    assert_int_equal(live_in(distant), 0);
+    assert_int_equal(vram_scope_buffer_give(scope, c), VRAM_ERR_STALE);
+    assert_ok(vram_buffer_info_get(a, &info));
+    vram_error_clear();
+    assert_ok(vram_scope_end(scope));
+    expect_no_record();
+    assert_int_equal(vram_buffer_info_get(a, &info), VRAM_ERR_STALE);
+    assert_int_equal(live_in(pool), 0);
+    assert_ok(vram_buffer_info_get(strange, &info));
+    rig_end_clean(&elsewhere);
+    rig_end_clean(&rig);
+}
+
 /* ------------------------------------------------------------------ other ends */
 
 static void ended_twice(void **state) {
@@ -325,9 +371,14 @@ static void work_that_never_ends(void **state) {
     hook_set(rig.device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
     vram_queue_destroy(stuck);
-    assert_int_equal(vram_scope_end(scope), VRAM_ERR_STALE);
-    assert_non_null(strstr(vram_error_get()->text, "unfinished work"));
-    assert_int_equal(live_in(pool), 1); /* kept, not given to anybody */
+    vram_error_clear();
+    assert_ok(vram_scope_end(scope));
+    expect_no_record();
+    assert_int_equal(live_in(pool), 0);
+    for (int i = 0; i < 100; i++) { /* it is given to nobody */
+        assert_ok(vram_alloc(pool, 1000, i % 2 ? rig.queue : NULL, &b));
+        assert_int_not_equal(b, a);
+    }
     hook.poll_answer = VRAM_OK;
     rig_end_clean(&rig);
 }
@@ -349,9 +400,8 @@ static void parents_that_go_first(void **state) {
             assert_ok(vram_pool_destroy(pool));
             assert_int_equal(vram_scope_alloc(scope, 1, NULL, &addr), VRAM_ERR_STALE);
             assert_int_equal(vram_scope_give(scope, addr, NULL), VRAM_ERR_STALE);
-            vram_error_clear();
-            assert_ok(vram_scope_end(scope));
-            expect_no_record();
+            assert_int_equal(vram_scope_end(scope), VRAM_ERR_STALE);
+            assert_int_equal(vram_scope_end(inner), VRAM_ERR_STALE); /* ended with its parent */
             assert_int_equal(live_in(distant), 0);
         } else if (round == 1) {
             vram_device_close(rig.device);
@@ -495,6 +545,7 @@ static void ended_under_others(void **state) {
 /* A part of a program, as it is written: the one end lets go of everything, however far it has come. */
 static vram_status part(struct rig *rig, vram_pool *pool) {
     vram_scope *scope = NULL, *inner;
+    vram_buffer *buffer;
     vram_addr addr;
     vram_status status = vram_scope_begin(pool, NULL, &scope);
     for (int i = 0; i < 20 && status == VRAM_OK; i++) { /* more than fit at first */
@@ -502,6 +553,9 @@ static vram_status part(struct rig *rig, vram_pool *pool) {
     }
     if (status == VRAM_OK) {
         status = vram_scope_begin(pool, scope, &inner);
+    }
+    if (status == VRAM_OK) {
+        status = vram_scope_buffer_create(inner, 7000, rig->queue, NULL, &buffer);
     }
     if (status == VRAM_OK) {
         status = vram_scope_alloc(inner, 5 * MIB, rig->queue, &addr);
@@ -556,6 +610,11 @@ static void bad_input(void **state) {
     assert_int_equal(vram_scope_take(scope, 0), VRAM_ERR_INVALID);
     assert_int_equal(vram_scope_give(scope, addr, rig.other_queue), VRAM_ERR_INVALID);
     assert_int_equal(vram_scope_info_get(scope, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_scope_buffer_create(scope, 1, NULL, NULL, NULL), VRAM_ERR_INVALID);
+    vram_buffer_options odd = {.size = sizeof odd, .precision = VRAM_PRECISION_FP32};
+    vram_buffer *no_buffer = NULL;
+    assert_int_equal(vram_scope_buffer_create(scope, 3, NULL, &odd, &no_buffer), VRAM_ERR_INVALID);
+    assert_null(no_buffer);
     vram_scope_info small = {.size = 3};
     assert_int_equal(vram_scope_info_get(scope, &small), VRAM_ERR_INVALID);
     assert_int_equal(info_of(scope).blocks, 1);
@@ -572,6 +631,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(in_the_time_of_the_queue, start, nothing_left),
         cmocka_unit_test_setup_teardown(take_give_and_early_frees, start, nothing_left),
         cmocka_unit_test_setup_teardown(scopes_in_scopes, start, nothing_left),
+        cmocka_unit_test_setup_teardown(buffers_in_scopes, start, nothing_left),
         cmocka_unit_test_setup_teardown(very_deep, start, nothing_left),
         cmocka_unit_test_setup_teardown(many_things, start, nothing_left),
         cmocka_unit_test_setup_teardown(ended_twice, start, nothing_left),
