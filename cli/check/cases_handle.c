@@ -176,6 +176,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_oom_report report = {.size = sizeof report};
     vram_buffer *buffer;
     vram_scope *scope;
+    vram_batch *batch;
 
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
@@ -205,6 +206,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_buffer_create(pool, 1, NULL, NULL, &buffer));
     REFUSES(vram_buffer_create_elements(pool, 1, VRAM_PRECISION_FP32, NULL, NULL, &buffer));
     REFUSES(vram_scope_begin(pool, NULL, &scope));
+    REFUSES(vram_batch_create(pool, NULL, NULL, &batch));
     if (pool != NULL) {
         REFUSES(vram_oom_report_get(pool, &report));
         REFUSES(vram_pool_destroy(pool));
@@ -252,6 +254,24 @@ static bool as_scope(struct check *check, void *bad, vram_status want) {
     return true;
 }
 
+static bool as_batch(struct check *check, void *bad, vram_status want) {
+    vram_batch *batch = bad;
+    vram_batch_item item = {.size = sizeof item, .elements = 1};
+    vram_batch_info info = {.size = sizeof info};
+    vram_buffer *buffer = NULL;
+    uint32_t index = 77;
+
+    REFUSES(vram_batch_add(batch, &item, 1, &index));
+    REFUSES(vram_batch_give(batch, buffer, &index));
+    REFUSES(vram_batch_get(batch, 0, &buffer));
+    REFUSES(vram_batch_info_get(batch, &info));
+    if (batch != NULL) { /* destroying NULL is allowed */
+        REFUSES(vram_batch_destroy(batch));
+    }
+    CHECK_EQUAL(check, index, 77);
+    return true;
+}
+
 /* Destroying what is none is allowed everywhere, and does nothing. */
 static void destroy_as_all(void *bad) {
     vram_context_destroy(bad);
@@ -271,6 +291,7 @@ static bool as_all(struct check *check, void *bad, vram_status want) {
     CHECK_TRY(as_watch(check, bad, want));
     CHECK_TRY(as_buffer(check, bad, want));
     CHECK_TRY(as_scope(check, bad, want));
+    CHECK_TRY(as_batch(check, bad, want));
     destroy_as_all(bad);
     return true;
 }
@@ -291,6 +312,7 @@ static bool stale(struct check *check) {
     vram_queue *queue;
     vram_physical *physical = NULL;
     vram_scope *scope;
+    vram_batch *batch;
 
     CHECK_CONTEXT(check, NULL, NULL, &context);
     CHECK_OPEN_OF(check, context, check->target->device, &device);
@@ -302,6 +324,9 @@ static bool stale(struct check *check) {
     CHECK_OK(check, vram_scope_begin(stock.pool, NULL, &scope));
     CHECK_OK(check, vram_scope_end(scope));
     CHECK_TRY(as_scope(check, scope, VRAM_ERR_STALE));
+    CHECK_OK(check, vram_batch_create(stock.pool, queue, NULL, &batch));
+    CHECK_OK(check, vram_batch_destroy(batch));
+    CHECK_TRY(as_batch(check, batch, VRAM_ERR_STALE));
     CHECK_OK(check, vram_pool_destroy(stock.pool));
     CHECK_TRY(as_pool(check, stock.pool, VRAM_ERR_STALE));
     if ((device->info.caps & VRAM_CAP_VMM) != 0) {
@@ -333,6 +358,7 @@ static bool orphans(struct check *check) {
     vram_addr addr;
     vram_physical *physical = NULL;
     vram_scope *scope;
+    vram_batch *batch;
 
     CHECK_CONTEXT(check, NULL, NULL, &context);
     CHECK_OPEN_OF(check, context, check->target->device, &device);
@@ -341,6 +367,7 @@ static bool orphans(struct check *check) {
     CHECK_TAKE(check, &stock, 5000, queue, &addr);
     CHECK_OK(check, vram_buffer_create(stock.pool, 100, queue, NULL, &buffer));
     CHECK_OK(check, vram_scope_begin(stock.pool, NULL, &scope));
+    CHECK_OK(check, vram_batch_create(stock.pool, queue, NULL, &batch));
     if ((device->info.caps & VRAM_CAP_VMM) != 0) {
         CHECK_PHYSICAL(check, device, 1, &physical);
     }
@@ -352,6 +379,7 @@ static bool orphans(struct check *check) {
     CHECK_TRY(as_pool(check, stock.pool, VRAM_ERR_STALE));
     CHECK_TRY(as_buffer(check, buffer, VRAM_ERR_STALE));
     CHECK_TRY(as_scope(check, scope, VRAM_ERR_STALE));
+    CHECK_TRY(as_batch(check, batch, VRAM_ERR_STALE));
     CHECK_STATUS(check, vram_free(stock.pool, addr, queue), VRAM_ERR_STALE);
     CHECK_STATUS(check, vram_pin(addr), VRAM_ERR_INVALID);
     if (physical != NULL) {

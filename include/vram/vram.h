@@ -20,6 +20,7 @@
 #define VRAM_VRAM_H
 
 #include <vram/base.h>
+#include <vram/batch.h>
 #include <vram/buffer.h>
 #include <vram/device.h>
 #include <vram/foreign.h>

@@ -250,6 +250,21 @@ static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_h
     return status;
 }
 
+vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr, uint64_t bytes,
+                            vram_queue *queue, const struct vram_buffer_options *options,
+                            const char *operation, vram_buffer **out) {
+    struct vr_buffer *buffer;
+    struct vr_place place;
+    vram_status status = buffer_make(pool, bytes, queue, options, operation, &buffer);
+    if (status == VRAM_OK) {
+        buffer->memory.addr = addr;
+        buffer->memory.base = base;
+        buffer->memory.kind = vr_address_find(base, &place) ? place.kind : VRAM_MEMORY_DEVICE;
+        status = buffer_publish(pool, buffer, operation, out);
+    }
+    return status;
+}
+
 vram_status vram_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queue,
                                const vram_buffer_options *options, vram_buffer **buffer) {
     static const char operation[] = "vram_buffer_create";
@@ -319,7 +334,7 @@ static void uses_note(struct vr_buffer *buffer, vram_point point) {
 static vram_status note_use(struct vr_buffer *buffer, vram_queue *queue) {
     vram_point point = {queue, 0};
     vr_mutex_lock(&buffer->lock);
-    vram_addr addr = buffer->memory.addr;
+    vram_addr addr = buffer->memory.base ? buffer->memory.base : buffer->memory.addr;
     bool home = buffer->home == queue;
     vram_status status = home ? VRAM_OK : uses_reserve(buffer);
     vr_mutex_unlock(&buffer->lock);

@@ -23,8 +23,8 @@ static vram_status take_block(struct vr_buffer *buffer, uint64_t bytes, vram_que
                              ? vram_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
                              : vram_alloc(pool_of(buffer), bytes, queue, &addr);
     if (status == VRAM_OK) {
-        memory->addr = addr;
-        memory->kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
+        *memory = (struct vr_buffer_memory){
+            .addr = addr, .kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE};
     }
     return status;
 }
@@ -49,7 +49,7 @@ static vram_status give_without_queue(struct vr_buffer *buffer, vram_addr addr,
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                            vram_queue *queue) {
     struct vram_error error;
-    if (!memory->addr || vr_handle_was(VR_KIND_POOL, pool_of(buffer))) {
+    if (!memory->addr || memory->base || vr_handle_was(VR_KIND_POOL, pool_of(buffer))) {
         return VRAM_OK;
     }
     vr_error_save(&error);

@@ -28,6 +28,7 @@
 struct vr_buffer_memory {
     vram_addr addr;        /* 0: there is none */
     vram_memory_kind kind; /* of what it is */
+    vram_addr base; /* of the block it is a part of, which somebody else frees; 0: it is no part */
 };
 
 struct vr_buffer {
@@ -77,6 +78,12 @@ void vr_buffer_touch(struct vr_buffer *buffer);
 /* Refuses options, as vr_options_take gave them, that make no sense for `bytes`. */
 vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes,
                                     const char *operation);
+
+/* A buffer over a part of a live block of the pool, which stays the caller's and outlasts the buffer's use of
+   it. The options are checked and the pool is entered. */
+vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr, uint64_t bytes,
+                            vram_queue *queue, const struct vram_buffer_options *options,
+                            const char *operation, vram_buffer **buffer);
 
 /* ------------------------------------------------------- memory; buffer_memory.c */
 

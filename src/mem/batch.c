@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * batch.c: buffers that come together, lie together and go together.
+ *
+ *      one block of the pool          +--------+-----+----------+--+
+ *      items in the order they came   | 0      | 1   | 2        |  |   each begins at a multiple of 512
+ *                                     +--------+-----+----------+--+
+ *
+ *  (1) A batch is a child of its pool, pins nothing, and ends with it.
+ *  (2) What one call adds is a draft first, which nobody else knows. It joins the batch as a whole, under the
+ *      lock and with room made before; a draft that fails is let go of, newest first.
+ *  (3) Buffers in a common block do not own their memory (vr_buffer_memory.base): the batch has the block, and
+ *      frees it after them.
+ *  (4) Numbers of buffers stay: nothing leaves `buffers` before the end.
+ *  (5) Who retires the handle ends the batch; `ended`, under the lock, keeps drafts out from then on.
+ */
+#include "vram/batch.h"
+#include "mem/holding.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "base/size.h"
+#include "core/limit.h"
+#include "mem/buffer_object.h"
+
+#include <string.h>
+
+struct vr_batch {
+    struct vr_object object;
+    struct vr_pool_child child;
+    struct vr_pool *pool_object; /* not pinned: for vr_pool_child_remove alone */
+    uint64_t pool;               /* its handle */
+    uint64_t context;            /* handle */
+    vram_queue *queue;           /* home of what is added; NULL: none */
+    const char *tag;             /* the ledger's; NULL: none */
+    struct vr_mutex lock;        /* guards the rest */
+    bool ended;
+    struct vr_holding blocks;  /* that buffers lie in */
+    struct vr_holding buffers; /* by number */
+};
+
+/* What one call is about to add; keeps (2). */
+struct order {
+    struct vram_batch_item item;
+    uint64_t bytes;
+};
+
+struct draft {
+    struct vr_pool *pool; /* entered */
+    const struct vr_batch *batch;
+    const char *operation;
+    struct order *orders; /* a copy of the items: nobody changes it between two looks */
+    uint32_t count;
+    struct vr_holding blocks, buffers;
+};
+
+/* -------------------------------------------------------------------- ending */
+
+static void batch_free(void *memory) {
+    struct vr_batch *batch = memory;
+    vr_pool_child_remove(batch->pool, batch->pool_object, &batch->child);
+    vr_holding_free(&batch->buffers);
+    vr_holding_free(&batch->blocks);
+    vr_mutex_destroy(&batch->lock);
+    vr_mem_free(batch);
+}
+
+/* Buffers first, then what they lie in: keeps (3). */
+static vram_status release(struct vr_holding *buffers, struct vr_holding *blocks) {
+    struct vram_error error;
+    vram_status status = vr_holding_release(buffers);
+    if (status != VRAM_OK) {
+        vr_error_save(&error);
+    }
+    vram_status freed = vr_holding_release(blocks);
+    if (status != VRAM_OK) {
+        vr_error_restore(&error);
+    }
+    return status != VRAM_OK ? status : freed;
+}
+
+/* Ends a batch that the caller has a reference to; false: another thread does. */
+static bool end(struct vr_batch *batch, vram_status *status) {
+    if (!vr_handle_retire(batch->object.handle)) {
+        return false;
+    }
+    vr_mutex_lock(&batch->lock);
+    batch->ended = true;
+    struct vr_holding buffers = batch->buffers, blocks = batch->blocks;
+    batch->buffers = batch->blocks = (struct vr_holding){0};
+    vr_mutex_unlock(&batch->lock);
+    *status = release(&buffers, &blocks);
+    vr_handle_unpin(batch->object.handle); /* the owner's */
+    return true;
+}
+
+static void pool_ended(struct vr_pool_child *child) {
+    struct vr_batch *batch = VR_CONTAINER(child, struct vr_batch, child);
+    struct vram_error error;
+    vram_status status;
+    vr_error_save(&error);
+    (void)end(batch, &status);
+    vr_error_restore(&error);
+}
+
+vram_status vram_batch_destroy(vram_batch *handle) {
+    static const char operation[] = "vram_batch_destroy";
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    struct vr_batch *batch = vr_handle_pin(VR_KIND_BATCH, handle);
+    if (!batch) {
+        return vr_handle_error(VR_KIND_BATCH, handle, operation);
+    }
+    if (vr_forked(&batch->object)) {
+        vr_handle_retire(batch->object.handle);
+        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
+    }
+    vram_status status;
+    if (!end(batch, &status)) {
+        status = vr_fail(VRAM_ERR_STALE, operation, "the batch is being destroyed already");
+    }
+    vr_leave(batch);
+    return status;
+}
+
+/* ------------------------------------------------------------------ creating */
+
+static vram_status create(struct vr_pool *pool, vram_queue *queue, struct vr_tag *tag,
+                          const char *operation, vram_batch **out) {
+    struct vr_batch *batch = vr_mem_alloc(1, sizeof *batch, operation);
+    if (!batch) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_mutex_init(&batch->lock, VR_RANK_SCOPE);
+    batch->object.process = vr_os_process_generation();
+    batch->child.pool_ended = pool_ended;
+    batch->pool_object = pool;
+    batch->pool = pool->object.handle;
+    batch->context = pool->device->context->object.handle;
+    batch->queue = queue;
+    batch->tag = vr_tag_name(tag);
+    vram_status status = vr_handle_publish(VR_KIND_BATCH, batch, batch_free, &batch->object.handle);
+    if (status != VRAM_OK) {
+        batch_free(batch);
+        return status;
+    }
+    uint64_t handle = batch->child.handle = batch->object.handle;
+    status = vr_pool_child_add(pool, &batch->child, operation);
+    if (status != VRAM_OK) {
+        vr_handle_retire(handle);
+        vr_handle_unpin(handle);
+        return status;
+    }
+    *out = (vram_batch *)(uintptr_t)handle; /* listed, it may have ended with its pool by now */
+    return VRAM_OK;
+}
+
+vram_status vram_batch_create(vram_pool *pool_handle, vram_queue *queue_handle,
+                              const vram_batch_options *options, vram_batch **batch) {
+    static const char operation[] = "vram_batch_create";
+    struct vram_batch_options taken;
+    struct vr_queue_object *queue;
+    struct vr_pool *pool;
+    struct vr_tag *tag = NULL;
+    if (!batch) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the batch is NULL");
+    }
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK) {
+        status = vr_pool_enter(pool_handle, queue_handle, operation, &pool, &queue);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (taken.tag && *taken.tag) {
+        status = vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &tag);
+    }
+    if (status == VRAM_OK) {
+        status = create(pool, queue_handle, tag, operation, batch);
+    }
+    vr_pool_leave(pool, queue);
+    return status;
+}
+
+/* -------------------------------------------------------------------- adding */
+
+static struct vram_buffer_options options_of(const struct draft *draft,
+                                             const struct vram_batch_item *item) {
+    return (struct vram_buffer_options){.size = sizeof(struct vram_buffer_options),
+                                        .kind = item->kind,
+                                        .precision = item->precision,
+                                        .name = item->name,
+                                        .tag = draft->batch->tag};
+}
+
+/* Reads an item of whatever version, which lies at the size that the first one names. */
+static vram_status take_item(const struct draft *draft, const struct vram_batch_item *items,
+                             uint32_t index, struct vram_batch_item *item, uint64_t *bytes) {
+    size_t stride;
+    memcpy(&stride, items, sizeof stride);
+    const void *from = (const char *)items + stride * index;
+    vram_status status = vr_options_take(item, sizeof *item, from, draft->operation);
+    if (status == VRAM_OK && item->size != stride) {
+        return vr_fail(VRAM_ERR_INVALID, draft->operation,
+                       "the size field of item %u is %zu, not "
+                       "%zu as in the first",
+                       index, item->size, stride);
+    }
+    if (status == VRAM_OK) {
+        status = vram_precision_size(item->precision, item->elements, bytes);
+    }
+    if (status == VRAM_OK) {
+        struct vram_buffer_options options = options_of(draft, item);
+        status = vr_buffer_options_check(&options, *bytes, draft->operation);
+    }
+    if (status == VRAM_OK && item->host_bytes != (item->host ? *bytes : 0)) {
+        return vr_fail(VRAM_ERR_INVALID, draft->operation,
+                       "item %u has %llu bytes (%llu elements of %s) and %llu bytes on the host",
+                       index, (unsigned long long)*bytes, (unsigned long long)item->elements,
+                       vram_precision_name(item->precision), (unsigned long long)item->host_bytes);
+    }
+    if (status == VRAM_OK && item->host && *bytes && !draft->batch->queue) {
+        return vr_fail(VRAM_ERR_INVALID, draft->operation,
+                       "item %u has bytes on the host, and the batch has no queue to upload them",
+                       index);
+    }
+    return status;
+}
+
+/* How much of the common block an item takes: whole units, so that each begins at one, and no less than
+   one, so that no two begin at the same. */
+static bool share_of(uint64_t bytes, uint64_t *share) {
+    return vr_round_up(bytes ? bytes : 1, VR_UNIT, share);
+}
+
+static bool is_shared(const struct draft *draft, const struct vram_batch_item *item) {
+    return item->kind == VRAM_BUFFER_DEVICE &&
+           !(draft->pool->device->base.info.caps & VRAM_CAP_HANDLES);
+}
+
+/* Looks through all items before anything is taken: the bytes of the common block. */
+static vram_status measure(const struct draft *draft, const struct vram_batch_item *items,
+                           uint64_t *total) {
+    *total = 0;
+    for (uint32_t i = 0; i < draft->count; i++) {
+        struct order *order = &draft->orders[i];
+        uint64_t share;
+        vram_status status = take_item(draft, items, i, &order->item, &order->bytes);
+        if (status != VRAM_OK) {
+            return status;
+        }
+        if (is_shared(draft, &order->item) &&
+            (!share_of(order->bytes, &share) || !vr_add(*total, share, total))) {
+            return vr_fail(VRAM_ERR_OVERFLOW, draft->operation,
+                           "the bytes of %u items do not fit into 64 bits", draft->count);
+        }
+    }
+    return VRAM_OK;
+}
+
+/* The common block; none for no bytes. */
+static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *base) {
+    struct vram_alloc_options options = {.size = sizeof options, .tag = draft->batch->tag};
+    vram_pool *pool = (vram_pool *)(uintptr_t)draft->batch->pool;
+    *base = 0;
+    if (!bytes) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_holding_reserve(&draft->blocks, 1, draft->operation);
+    if (status == VRAM_OK) {
+        status = draft->batch->tag
+                     ? vram_alloc_with(pool, bytes, draft->batch->queue, &options, base)
+                     : vram_alloc(pool, bytes, draft->batch->queue, base);
+    }
+    if (status == VRAM_OK) {
+        struct vr_thing block = {.kind = VR_THING_BLOCK,
+                                 .number = *base,
+                                 .bytes = bytes,
+                                 .queue = (uintptr_t)draft->batch->queue,
+                                 .pool = draft->batch->pool};
+        (void)vr_holding_add(&draft->blocks, &block, draft->operation); /* there is room */
+    }
+    return status;
+}
+
+/* One buffer, at *at in the common block, or with memory of its own. */
+static vram_status take_buffer(struct draft *draft, const struct order *order, vram_addr base,
+                               vram_addr *at) {
+    struct vram_buffer_options options = options_of(draft, &order->item);
+    vram_queue *queue = draft->batch->queue;
+    uint64_t bytes = order->bytes, share;
+    vram_buffer *buffer;
+    vram_status status;
+    if (is_shared(draft, &order->item)) {
+        status = vr_buffer_carve(draft->pool, base, *at, bytes, queue, &options, draft->operation,
+                                 &buffer);
+        (void)share_of(bytes, &share); /* which was seen to do */
+        *at += share;
+    } else {
+        status = vram_buffer_create((vram_pool *)(uintptr_t)draft->batch->pool, bytes, queue,
+                                    &options, &buffer);
+    }
+    if (status == VRAM_OK) {
+        struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)buffer};
+        (void)vr_holding_add(&draft->buffers, &thing, draft->operation); /* there is room */
+    }
+    return status;
+}
+
+/* On the device in the order of the queue; memory of the host's is new, and nobody uses it yet. */
+static vram_status upload(const struct draft *draft, uint32_t index) {
+    const void *host = draft->orders[index].item.host;
+    uint64_t bytes = draft->orders[index].bytes;
+    vram_buffer *buffer = (vram_buffer *)(uintptr_t)draft->buffers.things[index].number;
+    struct vram_buffer_info info = {.size = sizeof info};
+    struct vram_native_info native = {.size = sizeof native};
+    if (!host || !bytes) {
+        return VRAM_OK;
+    }
+    vram_status status = vram_buffer_info_get(buffer, &info);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (info.location == VRAM_MEMORY_DEVICE || info.location == VRAM_MEMORY_MANAGED) {
+        return vram_queue_upload(draft->batch->queue, info.addr, host, bytes);
+    }
+    status = vram_native(info.addr, &native);
+    if (status == VRAM_OK && native.host_pointer) {
+        memcpy(native.host_pointer, host, (size_t)bytes);
+    } else if (status == VRAM_OK) {
+        status = vr_fail(VRAM_ERR_UNSUPPORTED, draft->operation,
+                         "the host may not write to the memory of item %u", index);
+    }
+    return status;
+}
+
+/* All memory first, then the contents: what fails for want of memory has copied nothing. */
+static vram_status fill_draft(struct draft *draft, const struct vram_batch_item *items) {
+    uint64_t total;
+    vram_addr base = 0;
+    vram_status status = measure(draft, items, &total);
+    if (status == VRAM_OK) {
+        status = vr_holding_reserve(&draft->buffers, draft->count, draft->operation);
+    }
+    if (status == VRAM_OK) {
+        status = take_block(draft, total, &base);
+    }
+    vram_addr at = base;
+    for (uint32_t i = 0; i < draft->count && status == VRAM_OK; i++) {
+        status = take_buffer(draft, &draft->orders[i], base, &at);
+    }
+    for (uint32_t i = 0; i < draft->count && status == VRAM_OK; i++) {
+        status = upload(draft, i);
+    }
+    return status;
+}
+
+static void move_all(struct vr_holding *to, struct vr_holding *from) {
+    for (size_t i = 0; i < from->count; i++) {
+        to->things[to->count++] = from->things[i];
+    }
+    from->count = 0;
+}
+
+/* Keeps (2) and (5). */
+static vram_status join(struct vr_batch *batch, struct draft *draft, uint32_t *first) {
+    vr_mutex_lock(&batch->lock);
+    bool ended = batch->ended;
+    bool full = draft->buffers.count > UINT32_MAX - batch->buffers.count;
+    vram_status status = VRAM_OK;
+    if (!ended && !full) {
+        status = vr_holding_reserve(&batch->buffers, draft->buffers.count, draft->operation);
+    }
+    if (!ended && !full && status == VRAM_OK) {
+        status = vr_holding_reserve(&batch->blocks, draft->blocks.count, draft->operation);
+    }
+    if (!ended && !full && status == VRAM_OK) {
+        *first = (uint32_t)batch->buffers.count;
+        move_all(&batch->buffers, &draft->buffers);
+        move_all(&batch->blocks, &draft->blocks);
+    }
+    vr_mutex_unlock(&batch->lock);
+    if (ended) {
+        return vr_fail(VRAM_ERR_STALE, draft->operation, "the batch was destroyed meanwhile");
+    }
+    return full ? vr_fail(VRAM_ERR_LIMIT, draft->operation, "a batch has at most %u buffers",
+                          UINT32_MAX)
+                : status;
+}
+
+static vram_status add(struct vr_batch *batch, struct vr_pool *pool,
+                       const struct vram_batch_item *items, uint32_t count, const char *operation,
+                       uint32_t *first) {
+    struct draft draft = {.pool = pool, .batch = batch, .operation = operation, .count = count};
+    struct vram_error error;
+    draft.orders = vr_mem_alloc(count, sizeof *draft.orders, operation);
+    vram_status status = draft.orders ? fill_draft(&draft, items) : VRAM_ERR_HOST_MEMORY;
+    if (status == VRAM_OK) {
+        status = join(batch, &draft, first);
+    }
+    vr_error_save(&error);
+    (void)release(&draft.buffers, &draft.blocks); /* what did not join, and the lists */
+    vr_error_restore(&error);
+    vr_mem_free(draft.orders);
+    return status;
+}
+
+vram_status vram_batch_add(vram_batch *handle, const vram_batch_item *items, uint32_t count,
+                           uint32_t *first) {
+    static const char operation[] = "vram_batch_add";
+    struct vr_queue_object *queue;
+    struct vr_pool *pool;
+    void *entered;
+    if (!items || !count || !first) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       !first ? "the place for the first number is NULL" : "there are no items");
+    }
+    vram_status status = vr_enter(VR_KIND_BATCH, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_batch *batch = entered;
+    status =
+        vr_pool_enter((vram_pool *)(uintptr_t)batch->pool, batch->queue, operation, &pool, &queue);
+    if (status == VRAM_OK) {
+        status = add(batch, pool, items, count, operation, first);
+        vr_pool_leave(pool, queue);
+    }
+    vr_leave(batch);
+    return status;
+}
+
+/* -------------------------------------------------------- giving and looking */
+
+static vram_status give(struct vr_batch *batch, uint64_t buffer, const char *operation,
+                        uint32_t *index) {
+    struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = buffer};
+    vram_status status = VRAM_OK;
+    vr_mutex_lock(&batch->lock);
+    bool ended = batch->ended;
+    bool has = vr_holding_find(&batch->buffers, VR_THING_BUFFER, buffer);
+    bool full = batch->buffers.count >= UINT32_MAX;
+    if (!ended && !has && !full) {
+        status = vr_holding_add(&batch->buffers, &thing, operation);
+    }
+    uint32_t last = (uint32_t)(batch->buffers.count - 1);
+    vr_mutex_unlock(&batch->lock);
+    if (ended || has || full) {
+        return ended ? vr_fail(VRAM_ERR_STALE, operation, "the batch was destroyed meanwhile")
+               : has ? vr_fail(VRAM_ERR_INVALID, operation, "the batch has this buffer already")
+                     : vr_fail(VRAM_ERR_LIMIT, operation, "the batch is full");
+    }
+    if (status == VRAM_OK) {
+        *index = last;
+    }
+    return status;
+}
+
+vram_status vram_batch_give(vram_batch *handle, vram_buffer *buffer_handle, uint32_t *index) {
+    static const char operation[] = "vram_batch_give";
+    struct vr_buffer *buffer;
+    void *entered;
+    if (!index) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the number is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_BATCH, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_batch *batch = entered;
+    status = vr_buffer_enter(buffer_handle, operation, &buffer);
+    if (status == VRAM_OK) {
+        if (buffer->pool->device->context->object.handle != batch->context) {
+            status = vr_fail(VRAM_ERR_INVALID, operation, "the buffer belongs to another context");
+        } else {
+            status = give(batch, (uintptr_t)buffer_handle, operation, index);
+        }
+        vr_buffer_leave(buffer);
+    }
+    vr_leave(batch);
+    return status;
+}
+
+vram_status vram_batch_get(vram_batch *handle, uint32_t index, vram_buffer **buffer) {
+    static const char operation[] = "vram_batch_get";
+    void *entered;
+    if (!buffer) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the buffer is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_BATCH, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_batch *batch = entered;
+    vr_mutex_lock(&batch->lock);
+    size_t count = batch->buffers.count;
+    if (index < count) {
+        *buffer = (vram_buffer *)(uintptr_t)batch->buffers.things[index].number;
+    }
+    vr_mutex_unlock(&batch->lock);
+    if (index >= count) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer %u: the batch has %zu",
+                         index, count);
+    }
+    vr_leave(batch);
+    return status;
+}
+
+vram_status vram_batch_info_get(vram_batch *handle, vram_batch_info *info) {
+    static const char operation[] = "vram_batch_info_get";
+    struct vram_batch_info full = {.size = sizeof full};
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_BATCH, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_batch *batch = entered;
+    full.pool = (vram_pool *)(uintptr_t)batch->pool;
+    full.queue = batch->queue;
+    vr_mutex_lock(&batch->lock);
+    full.count = (uint32_t)batch->buffers.count;
+    full.blocks = (uint32_t)batch->blocks.count;
+    for (size_t i = 0; i < batch->blocks.count; i++) {
+        full.shared_bytes += batch->blocks.things[i].bytes;
+    }
+    vr_mutex_unlock(&batch->lock);
+    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    vr_leave(batch);
+    return status;
+}
