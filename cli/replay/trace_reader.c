@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_reader.c: see trace_reader.h.
+ * trace_reader.c: see trace_reader.h, and recording.h for traces of our own.
  *
  * The text is hostile until shown otherwise: one line at a time is held, of at most LINE_MAX_BYTES,
  * fields are slices of it, and numbers are read digit by digit with a check for overflow.
  */
 #include "trace_reader.h"
-#include "trace_source.h"
+#include "recording.h"
+#include "trace_ids.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ struct reader {
     char text[LINE_MAX_BYTES];
     size_t text_bytes;     /* of the line so far */
     const char *complaint; /* what is wrong with it; NULL: the builder or the source says */
+    bool binary;           /* a trace of our own; then `line` is an offset */
     uint8_t chunk[CHUNK_BYTES];
 };
 
@@ -162,7 +164,7 @@ static bool take(struct reader *reader, const uint8_t *text, size_t bytes, bool 
     return read_line(reader);
 }
 
-static bool read_all(struct reader *reader) {
+static bool read_csv(struct reader *reader) {
     for (;;) {
         size_t bytes = sizeof reader->chunk;
         if (!trace_source_read(&reader->source, reader->chunk, &bytes)) {
@@ -185,19 +187,79 @@ static bool read_all(struct reader *reader) {
     }
 }
 
+/* --------------------------------------------------------- traces of our own */
+
+static bool add_block(struct reader *reader, enum trace_kind kind, const struct recorded *event) {
+    struct trace_entry entry = {.kind = kind,
+                                .id = event->id,
+                                .bytes = event->bytes,
+                                .stream = event->queue,
+                                .thread = event->thread,
+                                .t_us = event->time_ns / 1000,
+                                .bytes_given = kind == TRACE_ALLOC,
+                                .stream_given = true};
+    reader->line = event->offset;
+    return trace_builder_add(&reader->builder, &entry);
+}
+
+/* A resize is played as a free and an allocation. Blocks from before the trace, and those whose record was
+   lost, which have id 0, are not played. */
+static bool add_event(struct reader *reader, const struct recorded *event) {
+    uint32_t block;
+    bool live = event->id != 0 && trace_ids_find(reader->builder.ids, event->id, &block);
+    switch (event->kind) {
+    case RECORDED_ALLOC:
+        return event->id == 0 || add_block(reader, TRACE_ALLOC, event);
+    case RECORDED_FREE:
+        return !live || add_block(reader, TRACE_FREE, event);
+    case RECORDED_RESIZE:
+        return !live ||
+               (add_block(reader, TRACE_FREE, event) && add_block(reader, TRACE_ALLOC, event));
+    default:
+        return true;
+    }
+}
+
+static bool read_recording(struct reader *reader) {
+    struct recording *recording = calloc(1, sizeof *recording);
+    struct recorded event;
+    bool there = true;
+    reader->binary = true;
+    if (recording == NULL) {
+        return complain(reader, "out of host memory");
+    }
+    bool good = recording_open(recording, &reader->source);
+    while (good && there) {
+        good = recording_next(recording, &event, &there) && (!there || add_event(reader, &event));
+    }
+    if (recording->problem[0] != 0) {
+        snprintf(reader->builder.problem, sizeof reader->builder.problem, "%s", recording->problem);
+        reader->line = recording->problem_at;
+    }
+    recording_close(recording);
+    free(recording);
+    return good;
+}
+
+static bool read_all(struct reader *reader) {
+    bool ours = trace_source_begins(&reader->source, RECORDING_MAGIC, RECORDING_MAGIC_BYTES);
+    return ours ? read_recording(reader) : read_csv(reader);
+}
+
 /* What went wrong, from whoever knows: the source, the line, or the trace as a whole. */
 static void tell(const struct reader *reader, const char *name, char problem[TRACE_PROBLEM_MAX]) {
     const char *why = reader->complaint != NULL ? reader->complaint : reader->builder.problem;
     if (reader->source.problem[0] != 0) {
         snprintf(problem, TRACE_PROBLEM_MAX, "%.120s: %.120s", name, reader->source.problem);
     } else {
-        snprintf(problem, TRACE_PROBLEM_MAX, "%.100s:%" PRIu64 ": %.120s", name, reader->line, why);
+        snprintf(problem, TRACE_PROBLEM_MAX, "%.100s%s%" PRIu64 ": %.120s", name,
+                 reader->binary ? ": at offset " : ":", reader->line, why);
     }
 }
 
-/* The name without its folders and without .csv and .gz, as people speak of it. */
+/* The name without its folders and without .csv, .vrt and .gz, as people speak of it. */
 static void short_name(const char *path, char name[TRACE_NAME_MAX]) {
-    static const char *const suffixes[] = {".gz", ".csv"};
+    static const char *const suffixes[] = {".gz", ".csv", ".vrt"};
     const char *slash = strrchr(path, '/');
     snprintf(name, TRACE_NAME_MAX, "%s", slash != NULL && slash[1] != 0 ? slash + 1 : path);
     for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {

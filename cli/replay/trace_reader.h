@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_reader.h: traces from CSV text.
+ * trace_reader.h: traces from files: the library's own (docs/trace-format.md), told by their first bytes,
+ * and CSV text.
  *
  *   op,id,bytes,stream,t_us[,thread]      the header; the column thread may be left out
  *   a,ID,BYTES,STREAM,T                   allocates
@@ -18,7 +19,7 @@
 
 /*
  * Reads a file, or standard input for "-". False, nothing to free, and one line in `problem` that
- * names the file, the line and what is wrong with it.
+ * names the file, the line or offset, and what is wrong with it.
  */
 bool trace_read(const char *path, struct trace *trace, char problem[TRACE_PROBLEM_MAX]);
 

@@ -56,7 +56,7 @@ static bool refill(struct trace_source *source) {
     return true;
 }
 
-/* Looks at the first bytes: gzip says 1f 8b, and no CSV does. */
+/* Looks at the first bytes: gzip says 1f 8b, and no trace does. */
 static bool begin(struct trace_source *source) {
     source->begun = true;
     if (!refill(source)) {
@@ -109,9 +109,31 @@ static bool read_gzip(struct trace_source *source, uint8_t *to, size_t *bytes) {
     }
 }
 
-bool trace_source_read(struct trace_source *source, uint8_t *to, size_t *bytes) {
+static bool read_on(struct trace_source *source, uint8_t *to, size_t *bytes) {
     if (!source->begun && !begin(source)) {
         return false;
     }
     return source->inflater != NULL ? read_gzip(source, to, bytes) : read_plain(source, to, bytes);
+}
+
+bool trace_source_begins(struct trace_source *source, const void *text, size_t bytes) {
+    while (source->peeked_end < bytes) {
+        size_t some = bytes - source->peeked_end;
+        if (!read_on(source, source->peeked + source->peeked_end, &some) || some == 0) {
+            return false;
+        }
+        source->peeked_end += some;
+    }
+    return memcmp(source->peeked, text, bytes) == 0;
+}
+
+bool trace_source_read(struct trace_source *source, uint8_t *to, size_t *bytes) {
+    size_t kept = source->peeked_end - source->peeked_begin;
+    if (kept == 0) {
+        return read_on(source, to, bytes);
+    }
+    *bytes = kept < *bytes ? kept : *bytes;
+    memcpy(to, source->peeked + source->peeked_begin, *bytes);
+    source->peeked_begin += *bytes;
+    return true;
 }

@@ -10,16 +10,18 @@
 
 #include <stdio.h>
 
-enum { SOURCE_RAW_BYTES = 65536, SOURCE_PROBLEM_MAX = 160 };
+enum { SOURCE_RAW_BYTES = 65536, SOURCE_PROBLEM_MAX = 160, SOURCE_PEEK_MAX = 8 };
 
 struct trace_source {
-    FILE *file;                    /* NULL: memory */
-    const uint8_t *memory;         /* what is left of it */
-    size_t memory_bytes;           /* that much */
-    struct inflater *inflater;     /* NULL: plain */
-    uint8_t raw[SOURCE_RAW_BYTES]; /* as it was read */
-    size_t raw_begin, raw_end;     /* what of it was not handed on */
-    bool begun, ended;             /* the first bytes were looked at; there are no more */
+    FILE *file;                      /* NULL: memory */
+    const uint8_t *memory;           /* what is left of it */
+    size_t memory_bytes;             /* that much */
+    struct inflater *inflater;       /* NULL: plain */
+    uint8_t raw[SOURCE_RAW_BYTES];   /* as it was read */
+    size_t raw_begin, raw_end;       /* what of it was not handed on */
+    uint8_t peeked[SOURCE_PEEK_MAX]; /* read ahead, and handed on first */
+    size_t peeked_begin, peeked_end;
+    bool begun, ended; /* the first bytes were looked at; there are no more */
     char problem[SOURCE_PROBLEM_MAX];
 };
 
@@ -29,6 +31,10 @@ void trace_source_open_memory(struct trace_source *source, const void *text, siz
 
 /* Up to *bytes bytes; *bytes is set to what came, 0 at the end. False with the problem set. */
 bool trace_source_read(struct trace_source *source, uint8_t *to, size_t *bytes);
+
+/* Whether it begins with these bytes, at most SOURCE_PEEK_MAX; they are still to be read. Before anything was
+   read. False too when it cannot be read: the next read says why. */
+bool trace_source_begins(struct trace_source *source, const void *text, size_t bytes);
 
 void trace_source_close(struct trace_source *source);
 

@@ -36,6 +36,7 @@ enum vr_rank {
     VR_RANK_RADIX = 50,   /* changes of the address map */
     VR_RANK_HANDLE = 60,  /* changes of the handle table */
     VR_RANK_OPTION = 70,  /* the options table */
+    VR_RANK_TRACE = 75,   /* a trace's writer: its tables and its file */
     VR_RANK_LOG = 80,     /* the log callback's registration */
     VR_RANK_REPORT = 85,  /* the last out-of-memory reports */
     VR_RANK_STABLE = 90   /* free lists of type-stable memory; a leaf */

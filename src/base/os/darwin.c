@@ -77,6 +77,20 @@ vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes) {
     return error ? vr_os_error(error, "fcntl", bytes) : VRAM_OK;
 }
 
+/* Zeros are written, a page at a time: what F_PREALLOCATE sets aside is not the file's yet. */
+int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes) {
+    static const char zeros[4096];
+    for (uint64_t done = 0; done < bytes;) {
+        size_t some = (size_t)(bytes - done < sizeof zeros ? bytes - done : sizeof zeros);
+        ssize_t moved = pwrite(fd, zeros, some, (off_t)(offset + done));
+        if (moved < 0 && errno != EINTR) {
+            return errno;
+        }
+        done += moved > 0 ? (uint64_t)moved : 0;
+    }
+    return 0;
+}
+
 /* ------------------------------------------------------- os.h: environment */
 
 const char *vr_os_environment(const char *name) {

@@ -34,6 +34,14 @@ vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes) {
     return error ? vr_os_error(error, "fallocate", bytes) : VRAM_OK;
 }
 
+int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes) {
+    int error = EINTR;
+    while (error == EINTR) {
+        error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);
+    }
+    return error;
+}
+
 /* ----------------------------------------------------------- os.h: threads */
 
 static long membarrier(int command) {

@@ -51,6 +51,18 @@ vram_status vr_os_pages_access(void *pages, uint64_t bytes);
    number of mappings can make it fail. */
 vram_status vr_os_pages_unmap(void *pages, uint64_t bytes);
 
+/* ------------------------------------------------------------ files on disk */
+
+/* Opens or makes a file for writing, locks it, and empties it. VRAM_ERR_BUSY when another opening of it,
+   in this process or another, has it locked; VRAM_ERR_INVALID for what is no plain file. Close it with
+   vr_os_file_close. */
+vram_status vr_os_disk_open(const char *path, int *fd);
+/* Sees to it that [offset, offset + bytes) has room on the disk, as zeros where it is new. */
+vram_status vr_os_disk_grow(int fd, uint64_t offset, uint64_t bytes);
+/* A part of the file as memory, both ways; a forked child does not have it. Writing to what was not grown
+   before, or cut off since, ends the process. Give it back with vr_os_pages_free. */
+vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages);
+
 /* ------------------------------------------------------------------ threads */
 
 /* Stays where it is from start to join: the new thread reads it. */
@@ -89,6 +101,7 @@ bool vr_os_barrier(void);
 
 uint64_t vr_os_now(void);        /* monotonic ns; 0 when the clock fails */
 uint64_t vr_os_now_coarse(void); /* the same, as of the last tick where that is cheaper */
+uint64_t vr_os_date(void);       /* ns since 1970; 0 when the clock fails */
 void vr_os_sleep(uint64_t ns);
 
 /* ------------------------------------------------------------------ process */
@@ -121,7 +134,7 @@ void vr_os_library_close(void *library);
 
 /* Makes the n-th fallible system call from now fail with `error` (an errno), once or for ever; 0
    ends the plan. Counted, one for each call: pages_alloc, _reserve, _lock, _access, file_create,
-   _resize, _read, _write, _map, thread_start and at_exit. Giving back is not: pages_free, _unlock,
+   _resize, _read, _write, _map, disk_open, _grow, _map, thread_start and at_exit. Giving back is not: pages_free, _unlock,
    _unmap, file_punch, _close. */
 void vr_os_fail_at(uint64_t nth, bool for_ever, int error);
 uint64_t vr_os_calls(void);  /* since the plan was set */

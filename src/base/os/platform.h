@@ -20,6 +20,10 @@ vr_atomic_u64 *vr_os_fork_word(void);
 /* Keeps pages from a forked child, which would otherwise write into the parent's shared memory. */
 void vr_os_pages_keep(void *pages, uint64_t bytes);
 
+/* Sees to it that [offset, offset + bytes) of a file has room on its disk, as zeros where it is new; an
+   errno. */
+int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes);
+
 /* Names the calling thread. */
 void vr_os_thread_name(const char *name);
 
@@ -41,6 +45,9 @@ vram_status vr_os_error(int error, const char *call, uint64_t bytes);
 
 /* The same with the status given. */
 vram_status vr_os_error_as(vram_status status, int error, const char *call, uint64_t bytes);
+
+/* Whether a file may end there: one that grows past the process's limit brings SIGXFSZ. */
+bool vr_os_within_file_limit(uint64_t end);
 
 /* meminfo.c: vr_os_memory with `root` in front of every path, for tests of the reading. */
 void vr_os_memory_under(const char *root, vram_value *total, vram_value *available);

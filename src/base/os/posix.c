@@ -135,7 +135,7 @@ void vr_os_file_close(int fd) {
 
 /* A file that grows past the limit on file sizes would bring SIGXFSZ upon the process, also a file
    in memory. So the limit is looked at first. */
-static bool within_file_limit(uint64_t end) {
+bool vr_os_within_file_limit(uint64_t end) {
     struct rlimit limit;
     if (end > INT64_MAX) {
         return false;
@@ -146,7 +146,7 @@ static bool within_file_limit(uint64_t end) {
 
 vram_status vr_os_file_resize(int fd, uint64_t bytes) {
     int error = vr_os_fault();
-    if (!error && !within_file_limit(bytes)) {
+    if (!error && !vr_os_within_file_limit(bytes)) {
         error = EFBIG;
     }
     while (!error && ftruncate(fd, (off_t)bytes) != 0) {
@@ -164,7 +164,7 @@ static ssize_t transfer_some(int fd, uint64_t offset, void *to, const void *from
 /* Reads into `to` or, where that is NULL, writes from `from`; an errno. */
 static int transfer(int fd, uint64_t offset, char *to, const char *from, uint64_t bytes) {
     uint64_t end;
-    if (!vr_add(offset, bytes, &end) || end > INT64_MAX || (!to && !within_file_limit(end))) {
+    if (!vr_add(offset, bytes, &end) || end > INT64_MAX || (!to && !vr_os_within_file_limit(end))) {
         return EFBIG;
     }
     for (uint64_t done = 0; done < bytes;) {

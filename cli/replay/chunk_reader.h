@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * chunk_reader.h: the chunks of a trace file (docs/trace-format.md) in the order they were written.
+ *
+ * The file is hostile until shown otherwise. One chunk is held at a time; a ring, which may begin anywhere,
+ * is held whole, and is 256 MiB at most. What is sealed is checked against its CRC; what is not may only
+ * be the last, and is handed on as far as it goes.
+ */
+#ifndef REPLAY_CHUNK_READER_H
+#define REPLAY_CHUNK_READER_H
+
+#include "trace_source.h"
+
+#define RECORDING_MAGIC       "\x89VRT\r\n\x1a\n"
+#define RECORDING_MAGIC_BYTES 8
+
+enum { CHUNK_PROBLEM_MAX = 160 };
+
+/* How the writing of a file came to its end. */
+enum recording_end {
+    RECORDING_ENDED, /* as it should */
+    RECORDING_STOPPED, /* the disk was full, or the system refused something else; the rest was lost */
+    RECORDING_CUT      /* the program was killed, still runs, or the file is not whole */
+};
+
+struct chunk_view {
+    uint64_t offset;        /* of its first record in the file */
+    const uint8_t *records; /* borrowed until the next one is asked for */
+    size_t bytes;           /* of them */
+    bool whole;             /* checked; else the last of the file, which may end inside a record */
+    uint64_t sequence;      /* its number, from 0 */
+    uint64_t time_ns;       /* when the record before its first was written */
+    uint64_t live_blocks, live_bytes; /* before its first record */
+};
+
+struct chunk_reader {
+    struct trace_source *source;
+    uint64_t offset; /* bytes of the file read so far */
+    uint32_t header_bytes, chunk_bytes, slots;
+    uint64_t date_ns, process; /* when it was begun, ns since 1970, and by whom */
+    bool ended;                /* the header says how it ended: */
+    bool stopped;
+    uint64_t events, lost, chunks, end_ns, file_bytes;
+    uint64_t next;       /* sequence that is due */
+    bool last;           /* no chunk follows */
+    bool cut;            /* it is not whole */
+    uint8_t *memory;     /* a chunk, or all of a ring */
+    size_t memory_bytes; /* of a ring: what was read */
+    uint32_t *order;     /* a ring's slots by sequence */
+    uint32_t order_count, order_next;
+    uint64_t problem_at; /* offset of what is wrong */
+    char problem[CHUNK_PROBLEM_MAX];
+};
+
+/* Reads the header from a source of which nothing was read yet. False with the problem set; in either case
+   chunk_reader_close is due. The source stays the caller's. */
+bool chunk_reader_open(struct chunk_reader *reader, struct trace_source *source);
+
+/* The next chunk; *there is false behind the last. False with the problem set. */
+bool chunk_reader_next(struct chunk_reader *reader, struct chunk_view *view, bool *there);
+
+/* After the last chunk: how the file ended. */
+enum recording_end chunk_reader_end(const struct chunk_reader *reader);
+
+void chunk_reader_close(struct chunk_reader *reader);
+
+/* CRC-32 as gzip has it. */
+uint32_t chunk_crc(const uint8_t *data, size_t bytes);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * disk.c: files that have a name and outlive the process.
+ *
+ * A file that is mapped must not shrink under the mapping: a touch of what is gone ends the process. So a
+ * file is locked before it is emptied, and whoever finds it locked leaves it alone.
+ */
+#include "base/error.h"
+#include "base/os/platform.h"
+#include "base/size.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static vram_status refuse(int fd, vram_status status, int error, const char *call) {
+    vr_os_file_close(fd);
+    return vr_os_error_as(status, error, call, 0);
+}
+
+/* Never waits: what is no plain file may make an open or a lock wait for ever. */
+vram_status vr_os_disk_open(const char *path, int *fd) {
+    struct stat about;
+    int error = vr_os_fault(), got = -1;
+    while (!error && got < 0) {
+        got = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
+        error = got < 0 && errno != EINTR ? errno : 0;
+    }
+    if (error) {
+        return vr_os_error_as(error == ENOMEM ? VRAM_ERR_HOST_MEMORY : VRAM_ERR_IO, error, "open",
+                              0);
+    }
+    if (fstat(got, &about) != 0) {
+        return refuse(got, VRAM_ERR_IO, errno, "fstat");
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return refuse(got, VRAM_ERR_INVALID, ESPIPE, "open");
+    }
+    if (flock(got, LOCK_EX | LOCK_NB) != 0) {
+        return refuse(got, errno == EWOULDBLOCK ? VRAM_ERR_BUSY : VRAM_ERR_IO, errno, "flock");
+    }
+    if (ftruncate(got, 0) != 0) {
+        return refuse(got, VRAM_ERR_IO, errno, "ftruncate");
+    }
+    *fd = got;
+    return VRAM_OK;
+}
+
+vram_status vr_os_disk_grow(int fd, uint64_t offset, uint64_t bytes) {
+    uint64_t end;
+    int error = vr_os_fault();
+    if (!error && (!vr_add(offset, bytes, &end) || !vr_os_within_file_limit(end))) {
+        error = EFBIG;
+    }
+    error = error ? error : vr_os_file_allocate(fd, offset, bytes);
+    return error ? vr_os_error_as(VRAM_ERR_IO, error, "posix_fallocate", bytes) : VRAM_OK;
+}
+
+vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages) {
+    int error = vr_os_fault();
+    if (error) {
+        return vr_os_error(error, "mmap", bytes);
+    }
+    void *got = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+    if (got == MAP_FAILED) {
+        return vr_os_error(errno, "mmap", bytes);
+    }
+    vr_os_pages_keep(got, bytes);
+    *pages = got;
+    return VRAM_OK;
+}
+
+uint64_t vr_os_date(void) {
+    struct timespec now;
+    if (clock_gettime(CLOCK_REALTIME, &now) != 0 || now.tv_sec < 0) {
+        return 0;
+    }
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace_file.h: the file under a trace: a header and chunks of records, in memory that is the file's.
+ *
+ *  (1) Records go straight into pages of the file, so that the kernel has them from the moment they are
+ *      written: a process that is killed loses none but the one it was writing.
+ *  (2) A record counts from the moment its first byte is not 0; that byte is stored last. A chunk is
+ *      sealed, and the trace ended, by one store of eight bytes. So a reader finds the old or the new,
+ *      at whatever instruction the writer died.
+ *  (3) Room on the disk is taken before it is written to. When there is none, or the system refuses
+ *      anything else, the file is stopped for good: what comes later is lost, and counted.
+ *  (4) Its functions are called by one thread at a time: the writer's lock sees to that. No function
+ *      touches the thread's error record but vr_trace_file_open.
+ */
+#ifndef VR_TRACE_FILE_H
+#define VR_TRACE_FILE_H
+
+#include "vram/base.h"
+
+struct vr_trace_file {
+    int fd; /* -1: not open */
+    uint32_t header_bytes;
+    uint32_t slots;        /* of a ring; 0: the file grows */
+    uint8_t *header;       /* mapped */
+    uint8_t *chunk;        /* the one being written, mapped; NULL: none yet, or stopped */
+    uint32_t used;         /* bytes of it */
+    uint64_t sequence;     /* chunks that were begun */
+    uint64_t events, lost; /* written and not */
+    uint64_t live_blocks, live_bytes; /* of all pools, for the heads of chunks */
+    uint64_t time_ns;                 /* of the last record */
+    vram_status stopped;              /* why nothing more is written; VRAM_OK: it is not */
+};
+
+/* Makes the file. ring_bytes 0: it grows; else it keeps about that many, the last ones. On failure there is
+   nothing to close. */
+vram_status vr_trace_file_open(struct vr_trace_file *file, const char *path, uint64_t ring_bytes);
+
+/* Room for `bytes` bytes, at most VR_TRACE_ROOM_MAX, in a chunk. *fresh: it is a new chunk, in which nothing
+   is defined. NULL: the file is stopped. */
+#define VR_TRACE_ROOM_MAX (VR_TRACE_CHUNK_BYTES - VR_TRACE_CHUNK_HEAD)
+uint8_t *vr_trace_file_room(struct vr_trace_file *file, uint32_t bytes, bool *fresh);
+
+/* A record was written to the front of the room, all but its first byte, which is `kind`. Keeps (2). */
+void vr_trace_file_commit(struct vr_trace_file *file, uint8_t kind, uint32_t bytes);
+
+/* Seals, writes the end into the header, cuts off what was not used, and closes. Fine for one that was never
+   opened. */
+void vr_trace_file_close(struct vr_trace_file *file);
+
+/* The same without a word to the file: it is another process's. */
+void vr_trace_file_abandon(struct vr_trace_file *file);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fuzz_recording.c: whatever is called a trace of libvram's is refused with an offset inside of it, or read to
+ * its end in time that never falls. Most mutations end at a CRC, so each input is read a second time with
+ * the CRCs of its header and of its first chunk made right, which leads into the records.
+ */
+#include "fuzz.h"
+
+#include "replay/recording.h"
+
+#include <string.h>
+
+const char *const fuzz_words[] = {"\x89VRT\r\n\x1a\n",
+                                  "VRTC",
+                                  "\x01\x01\x01x",
+                                  "\x02\x02\x03"
+                                  "f()",
+                                  "\x03\x03\x01\x02",
+                                  "\x17\x05\x01",
+                                  "\x40\x02zz",
+                                  "\xff\xff\xff\xff",
+                                  NULL};
+
+static void read_all(const uint8_t *data, size_t bytes) {
+    static struct trace_source source;
+    struct recording recording;
+    struct recorded event;
+    bool there = true;
+    uint64_t last = 0;
+    trace_source_open_memory(&source, data, bytes);
+    bool good = recording_open(&recording, &source);
+    while (good && there) {
+        good = recording_next(&recording, &event, &there);
+        if (good && there) {
+            FUZZ_EXPECT(event.time_ns >= last);
+            FUZZ_EXPECT(event.offset < bytes || source.inflater != NULL);
+            FUZZ_EXPECT(event.tag != NULL && event.name != NULL && event.pool_name != NULL);
+            last = event.time_ns;
+            for (uint32_t i = 0; recording_frame(&recording, event.stack, i) != NULL; i++) {
+                FUZZ_EXPECT(i < RECORDING_FRAMES_MAX);
+            }
+        }
+    }
+    FUZZ_EXPECT(good == (recording.problem[0] == 0));
+    FUZZ_EXPECT(good || source.inflater != NULL || recording.problem_at <= bytes);
+    recording_close(&recording);
+    trace_source_close(&source);
+}
+
+static void put(uint8_t *to, uint64_t value, unsigned bytes) {
+    for (unsigned i = 0; i < bytes; i++) {
+        to[i] = (uint8_t)(value >> 8 * i);
+    }
+}
+
+/* Makes the seals of a file right whose header is 512 bytes long. */
+static void mend(uint8_t *data, size_t bytes) {
+    if (bytes < 512 + 48) {
+        return;
+    }
+    uint64_t records = bytes - 512 - 48;
+    records = records < 4096 - 48 ? records : 4096 - 48;
+    memcpy(data, RECORDING_MAGIC, 8);
+    put(data + 8, 1, 4);
+    put(data + 12, 512, 4);
+    put(data + 16, 4096, 4);
+    put(data + 20, 0, 4);
+    put(data + 52, chunk_crc(data, 52), 4);
+    put(data + 64, 0, 8);
+    put(data + 512 + 16, 0, 8);
+    memcpy(data + 512, "VRTC", 4);
+    uint64_t crc = chunk_crc(data + 512 + 16, 32 + (size_t)records);
+    put(data + 512 + 8, crc << 32 | UINT64_C(0x80A50000) | records, 8);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+    uint8_t *mended = malloc(bytes > 0 ? bytes : 1);
+    FUZZ_EXPECT(mended != NULL);
+    read_all(data, bytes);
+    memcpy(mended, data, bytes);
+    mend(mended, bytes);
+    read_all(mended, bytes);
+    free(mended);
+    return 0;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_trace_writer.c: what is written is what is read, and whatever is done to a file, a reader gives a
+ * right answer or says where it is wrong.
+ */
+#include "replay/trace_reader.h"
+#include "track/crc32.h"
+#include "unit/trace_world.h"
+
+static uint64_t clock_ns;
+
+static uint64_t clock_now(void *user) {
+    (void)user;
+    return clock_ns;
+}
+
+static uint32_t frames_of(uint32_t stack, uint64_t *frames, uint32_t room) {
+    assert_int_equal(room, VR_TRACE_FRAMES_MAX);
+    for (uint32_t i = 0; i < 3; i++) {
+        frames[i] = stack * 16 + i;
+    }
+    return 3;
+}
+
+static void describe(uint64_t frame, char *text, size_t bytes) {
+    snprintf(text, bytes, "program`function_%u", (unsigned)frame);
+}
+
+/* One of each kind of event. */
+static void write_small(uint64_t ring_bytes) {
+    const struct vr_trace_stacks stacks = {frames_of, describe};
+    const struct vr_clock_source source = {.now = clock_now};
+    struct vr_trace_writer *writer = NULL;
+    clock_ns = 1000;
+    vr_clock_set(&source);
+    assert_ok(vr_trace_writer_open(trace_path, ring_bytes, &stacks, &writer));
+    struct vr_event begin = {.kind = VR_EVENT_POOL_BEGIN,
+                             .pool = 0x106,
+                             .device = 0x102,
+                             .name = "main",
+                             .time_ns = 1000};
+    vr_trace_write_event(writer, &begin);
+    struct vr_event alloc = event_of(VR_EVENT_ALLOC, 1, 1000);
+    alloc.time_ns = 2000;
+    alloc.name = "layer 0";
+    alloc.stack = 7;
+    vr_trace_write_event(writer, &alloc);
+    alloc.id = 2;
+    alloc.addr += 8192;
+    alloc.tag = NULL;
+    vr_trace_write_event(writer, &alloc);
+    struct vr_event resize = event_of(VR_EVENT_RESIZE, 1, 5000);
+    resize.before = 1000;
+    resize.time_ns = 2500;
+    vr_trace_write_event(writer, &resize);
+    struct vr_event refused = event_of(VR_EVENT_REFUSED, 0, UINT64_C(1) << 40);
+    refused.status = VRAM_ERR_DEVICE_MEMORY;
+    refused.time_ns = 2600;
+    vr_trace_write_event(writer, &refused);
+    vr_trace_write_sample(writer,
+                          &(struct vr_trace_sample){.pool = 0x106,
+                                                    .live_bytes = 6000,
+                                                    .held_bytes = 6144,
+                                                    .reserved_bytes = 2 << 20,
+                                                    .hits = 3,
+                                                    .misses = 4},
+                          3000);
+    vr_trace_write_mark(writer, "step 1", 3100);
+    struct vr_event freed = event_of(VR_EVENT_FREE, 2, 1000);
+    freed.time_ns = 2900; /* another thread was faster: it is written as 3100 */
+    vr_trace_write_event(writer, &freed);
+    struct vr_event end = begin;
+    end.kind = VR_EVENT_POOL_END;
+    end.time_ns = 4000;
+    vr_trace_write_event(writer, &end);
+    vr_trace_writer_close(writer);
+    vr_clock_set(NULL);
+}
+
+/* ---------------------------------------------------------------- both ways */
+
+static unsigned seen;
+
+static void each_is_as_written(const struct recording *recording, const struct recorded *event) {
+    static const enum recorded_kind kinds[] = {
+        RECORDED_POOL_BEGIN, RECORDED_ALLOC, RECORDED_ALLOC, RECORDED_RESIZE,  RECORDED_REFUSE,
+        RECORDED_SAMPLE,     RECORDED_MARK,  RECORDED_FREE,  RECORDED_POOL_END};
+    static const uint64_t times[] = {0, 1000, 1000, 1500, 1600, 2000, 2100, 2100, 3000};
+    assert_int_equal(event->kind, kinds[seen]);
+    assert_int_equal(event->time_ns, times[seen]);
+    switch (seen++) {
+    case 0:
+        assert_string_equal(event->pool_name, "main");
+        assert_int_equal(event->device, 0x102);
+        break;
+    case 1:
+        assert_int_equal(event->id, 1);
+        assert_int_equal(event->addr, 0x7f0000001000);
+        assert_int_equal(event->bytes, 1000);
+        assert_int_equal(event->held, 1024);
+        assert_int_equal(event->thread, 1);
+        assert_int_equal(event->queue, 0x103);
+        assert_string_equal(event->tag, "model/weights");
+        assert_string_equal(event->name, "layer 0");
+        assert_string_equal(recording_frame(recording, event->stack, 0), "program`function_112");
+        assert_string_equal(recording_frame(recording, event->stack, 2), "program`function_114");
+        assert_null(recording_frame(recording, event->stack, 3));
+        assert_null(recording_frame(recording, 0, 0));
+        assert_null(recording_frame(recording, UINT32_MAX, 0));
+        break;
+    case 2:
+        assert_string_equal(event->tag, "");
+        assert_int_equal(event->addr, 0x7f0000003000);
+        break;
+    case 3:
+        assert_int_equal(event->id, 1);
+        assert_int_equal(event->before, 1000);
+        assert_int_equal(event->bytes, 5000);
+        assert_int_equal(event->held, 5120);
+        break;
+    case 4:
+        assert_int_equal(event->status, VRAM_ERR_DEVICE_MEMORY);
+        assert_int_equal(event->bytes, UINT64_C(1) << 40);
+        break;
+    case 5:
+        assert_int_equal(event->sample.reserved, 2 << 20);
+        assert_int_equal(event->sample.hits, 3);
+        assert_int_equal(event->sample.misses, 4);
+        break;
+    case 6:
+        assert_string_equal(event->name, "step 1");
+        break;
+    case 7:
+        assert_int_equal(event->id, 2);
+        assert_int_equal(event->bytes, 1000);
+        break;
+    default:
+        assert_string_equal(event->pool_name, "main");
+    }
+}
+
+static void what_is_written_is_read(void **state) {
+    size_t bytes;
+    (void)state;
+    for (uint64_t ring = 0; ring < 2; ring++) {
+        write_small(ring);
+        uint8_t *data = file_bytes(trace_path, &bytes);
+        seen = 0;
+        struct found found = read_memory(data, bytes, each_is_as_written);
+        assert_string_equal(found.problem, "");
+        assert_int_equal(seen, 9);
+        assert_int_equal(found.end, RECORDING_ENDED);
+        free(data);
+    }
+}
+
+static void replay_reads_it(void **state) {
+    struct trace trace;
+    char problem[TRACE_PROBLEM_MAX];
+    (void)state;
+    write_small(0);
+    assert_true(trace_read(trace_path, &trace, problem));
+    assert_int_equal(trace.op_count, 5); /* two allocations, a resize as two, a free */
+    assert_int_equal(trace.alloc_count, 3);
+    assert_int_equal(trace.peak_bytes, 6000);
+    assert_int_equal(trace.ops[2].kind, TRACE_FREE);
+    assert_int_equal(trace.ops[3].bytes, 5000);
+    trace_free(&trace);
+}
+
+/* -------------------------------------------------------------------- damage */
+
+/* How many events of the whole file a prefix has, by hash. */
+static uint64_t prefix_hashes[16];
+static size_t prefix_count;
+
+static void note_prefix(const struct recording *recording, const struct recorded *event) {
+    prefix_hashes[prefix_count + 1] = mix_event(prefix_hashes[prefix_count], recording, event);
+    prefix_count++;
+}
+
+static void is_a_prefix(const struct found *found, size_t events) {
+    assert_true(events <= prefix_count);
+    assert_int_equal(found->hash, prefix_hashes[events]);
+}
+
+static void every_truncation(void **state) {
+    size_t bytes, before = 0;
+    (void)state;
+    for (uint64_t ring = 0; ring < 2; ring++) {
+        write_small(ring);
+        uint8_t *data = file_bytes(trace_path, &bytes);
+        prefix_hashes[0] = 1;
+        prefix_count = 0;
+        read_memory(data, bytes, note_prefix);
+        /* The memory is of exactly that size, so that a read past it is noticed. */
+        for (size_t cut = bytes - 1; cut<bytes; cut -= cut> 70000 ? 4096 : 1) {
+            uint8_t *less = malloc(cut + 1);
+            assert_non_null(less);
+            memcpy(less + 1, data, cut);
+            struct found found = read_memory(less + 1, cut, NULL);
+            if (found.good) {
+                is_a_prefix(&found, found.events);
+                assert_true(found.end == RECORDING_CUT);
+                before = found.events > before ? found.events : before;
+            } else {
+                assert_true(cut < VR_TRACE_HEADER_USED);
+                assert_true(found.problem_at <= cut);
+            }
+            free(less);
+        }
+        assert_true(before >= prefix_count - 1); /* the last byte of a file is of its last event */
+        free(data);
+    }
+}
+
+/* Each byte of a file becomes another: an error that says where, or all events as they were. */
+static void every_damaged_byte(void **state) {
+    size_t bytes;
+    (void)state;
+    for (uint64_t ring = 0; ring < 2; ring++) {
+        write_small(ring);
+        uint8_t *data = file_bytes(trace_path, &bytes);
+        struct found whole = read_memory(data, bytes, NULL);
+        uint64_t refused = 0, end = bytes < 70000 ? bytes : 5000;
+        for (size_t at = 0; at < end; at++) {
+            static const uint8_t changes[] = {0x01, 0x80, 0xFF, 0};
+            for (size_t i = 0; i < sizeof changes; i++) {
+                uint8_t right = data[at];
+                data[at] = changes[i] ? right ^ changes[i] : 0;
+                if (data[at] != right) {
+                    struct found found = read_memory(data, bytes, NULL);
+                    refused += !found.good;
+                    assert_true(!found.good ||
+                                (found.hash == whole.hash && found.end == whole.end));
+                    assert_true(found.good || found.problem_at <= bytes);
+                }
+                data[at] = right;
+            }
+        }
+        assert_true(refused > 500);
+        free(data);
+    }
+}
+
+/* -------------------------------------------------------------------- hostile */
+
+static void put(uint8_t *to, uint64_t value, unsigned bytes) {
+    for (unsigned i = 0; i < bytes; i++) {
+        to[i] = (uint8_t)(value >> 8 * i);
+    }
+}
+
+/* A file with one sealed chunk of these records. */
+static struct found read_records(const void *records, size_t bytes) {
+    uint8_t file[4096];
+    assert_true(bytes < 3000);
+    memset(file, 0, sizeof file);
+    memcpy(file, VR_TRACE_MAGIC, 8);
+    put(file + 8, 1, 4);
+    put(file + 12, 512, 4);
+    put(file + 16, 4096, 4);
+    put(file + 52, vr_crc32(0, file, 52), 4);
+    uint8_t *chunk = file + 512;
+    memcpy(chunk, "VRTC", 4);
+    memcpy(chunk + 48, records, bytes);
+    uint64_t crc = vr_crc32(0, chunk + 16, 32 + bytes);
+    put(chunk + 8, crc << 32 | VR_TRACE_CHUNK_MARK | bytes, 8);
+    return read_memory(file, 512 + 48 + bytes, NULL);
+}
+
+#define REFUSED(text, at, why)                                                                     \
+    do {                                                                                           \
+        struct found found_ = read_records(text, sizeof text - 1);                                 \
+        assert_string_equal(found_.problem, why);                                                  \
+        assert_int_equal(found_.problem_at, 560 + (at));                                           \
+    } while (0)
+
+static void records_that_cannot_be(void **state) {
+    (void)state;
+    REFUSED("\x08", 0, "no record of this kind is known");
+    REFUSED("\x18\x00", 0, "no record of this kind is known");
+    REFUSED("\x00", 0, "no record of this kind is known");
+    REFUSED("\x17", 0, "a record goes past its chunk");
+    REFUSED("\x17\x00\x05", 0, "a number stands for nothing that was defined");
+    REFUSED("\x01\x00\x01x", 0, "a number is defined that cannot be");
+    REFUSED("\x01\xff\xff\xff\xff\x0f\x01x", 0, "a number is defined that cannot be");
+    REFUSED("\x01\x01\x01x\x01\x01\x01y", 4, "a number is defined again as something else");
+    REFUSED("\x01\x01\x01x\x04\x01\x09", 4, "a number is defined again as something else");
+    REFUSED("\x01\x01\x80\x02x", 0, "a text is longer than 255 bytes");
+    REFUSED("\x01\x01\x09x", 0, "a record goes past its chunk");
+    REFUSED("\x03\x01\x41", 0, "a stack has more than 64 frames");
+    REFUSED("\x03\x01\x01\x01", 0, "a number stands for nothing that was defined");
+    REFUSED("\x01\x01\x01x\x03\x02\x01\x01", 4, "a number stands for nothing that was defined");
+    REFUSED("\x17\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02\x00", 0,
+            "a number has more than 64 bits");
+    REFUSED("\x17\x01\x00\x17\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", 3,
+            "a sum does not fit in 64 bits");
+    REFUSED("\x10\x00\x00\x00\x00\x02\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01\x00\x00\x00",
+            0, "a sum does not fit in 64 bits");
+    REFUSED("\x40\x05\x00", 0, "a record goes past its chunk");
+}
+
+static void records_of_the_future_are_passed_over(void **state) {
+    (void)state;
+    static const char text[] = "\x40\x03\x01\x02\x03\x17\x05\x00\x7f\x00\x17\x00\x00";
+    struct found found = read_records(text, sizeof text - 1);
+    assert_string_equal(found.problem, "");
+    assert_int_equal(found.events, 2);
+    static const char same[] = "\x01\x01\x01x\x01\x01\x01x\x17\x00\x01";
+    assert_true(read_records(same, sizeof same - 1).good);
+}
+
+static void crc_is_that_of_gzip(void **state) {
+    (void)state;
+    static const char text[] = "123456789";
+    assert_int_equal(vr_crc32(0, text, 9), 0xCBF43926);
+    assert_int_equal(vr_crc32(vr_crc32(0, text, 4), text + 4, 5), 0xCBF43926);
+    assert_int_equal(chunk_crc((const uint8_t *)text, 9), 0xCBF43926);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(crc_is_that_of_gzip),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(replay_reads_it),
+        cmocka_unit_test(every_truncation),
+        cmocka_unit_test(every_damaged_byte),
+        cmocka_unit_test(records_that_cannot_be),
+        cmocka_unit_test(records_of_the_future_are_passed_over),
+    };
+    return cmocka_run_group_tests(tests, trace_world_begin, trace_world_end);
+}
