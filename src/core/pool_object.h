@@ -244,11 +244,11 @@ struct vr_request {
     bool wishes;                          /* came with options: no cache has been looked into yet */
     struct vr_tag *tag;                   /* NULL: none */
     struct vr_block
-        *behind; /* a live block that it is to follow without a gap; `growing`; NULL: none */
-    const char *name;                     /* label; NULL: none */
-    uint64_t elements;                    /* label; 0: not said */
-    uint32_t record;                      /* prepared for its block; 0: none; witness.h */
-    uint32_t stack;                       /* who asks; 0: not known */
+        *behind;       /* a live block that it is to follow without a gap; `growing`; NULL: none */
+    const char *name;  /* label; NULL: none */
+    uint64_t elements; /* label; 0: not said */
+    uint32_t record;   /* prepared for its block; 0: none; witness.h */
+    uint32_t stack;    /* who asks; 0: not known */
 };
 
 static inline enum vr_pool_part vr_request_part(const struct vr_request *request) {
