@@ -4,6 +4,7 @@
  */
 #include "core/pool_object.h"
 #include "core/stats.h"
+#include "core/walk.h"
 
 #include "base/error.h"
 #include "base/log.h"
@@ -27,35 +28,29 @@ static vram_status read_options(const struct vram_health_options *options,
    also what the pools have, for which threads are visited. */
 static void look(struct vr_device_object *device, struct vram_pressure *highest,
                  struct vram_health_info *health) {
-    struct vr_device_object *other;
-    struct vr_pool *pool;
+    struct vr_walk walk = {.context = device->context, .slot = device->slot};
     uint64_t hits = 0, allocs = 0;
     vr_pressure_of_device(device, NULL, highest);
-    for (uint64_t last = 0; (other = vr_device_behind(device->context, last)); vr_leave(other)) {
-        last = other->object.handle;
-        for (uint64_t at = 0; other->slot == device->slot && (pool = vr_pool_behind(other, at));
-             vr_leave(pool)) {
-            struct vram_pool_stats stats = {.size = sizeof stats};
-            struct vram_pressure found;
-            at = pool->watcher.handle;
-            vr_pressure_of_pool(pool, false, &found);
-            if (found.known && (!highest->known || found.value > highest->value)) {
-                *highest = found;
-            }
-            if (!health) {
-                continue;
-            }
-            double fragmentation = vr_pool_fragmentation(pool);
-            vr_stats_of_pool(pool, &stats);
-            health->pools++;
-            health->live_bytes += stats.allocated_bytes;
-            health->cached_bytes += stats.cached_bytes;
-            health->reserved_bytes += stats.reserved_bytes;
-            health->fragmentation =
-                fragmentation > health->fragmentation ? fragmentation : health->fragmentation;
-            hits += stats.hits;
-            allocs += stats.allocs;
+    for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
+        struct vram_pool_stats stats = {.size = sizeof stats};
+        struct vram_pressure found;
+        vr_pressure_of_pool(pool, false, &found);
+        if (found.known && (!highest->known || found.value > highest->value)) {
+            *highest = found;
         }
+        if (!health) {
+            continue;
+        }
+        double fragmentation = vr_pool_fragmentation(pool);
+        vr_stats_of_pool(pool, &stats);
+        health->pools++;
+        health->live_bytes += stats.allocated_bytes;
+        health->cached_bytes += stats.cached_bytes;
+        health->reserved_bytes += stats.reserved_bytes;
+        health->fragmentation =
+            fragmentation > health->fragmentation ? fragmentation : health->fragmentation;
+        hits += stats.hits;
+        allocs += stats.allocs;
     }
     if (health) {
         health->hit_rate = allocs ? (double)hits / (double)allocs : 0;

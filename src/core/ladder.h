@@ -117,9 +117,6 @@ vr_step_fn vr_step_fallback;        /* ladder_fallback.c */
    False when there is none, or no time left; ladder_wait.c. */
 bool vr_climb_wait(struct vr_climb *climb);
 
-/* The next pool by handle on the same hardware, with a reference that vr_leave drops; NULL behind the last.
-   No lock held; ladder_step.c. */
-struct vr_pool *vr_pool_beside(struct vr_device_object *device, uint64_t last);
 /* Has a pool give back up to `need` bytes of what it has free; how much it did. No lock held;
    ladder_step.c. */
 uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "core/pressure_state.h"
+#include "core/walk.h"
 
 enum { GROWTH_LEAST = 2 }; /* granules by which a space grows at least: supply.c */
 
@@ -122,42 +123,6 @@ bool vr_step_retry(struct vr_climb *climb) {
 
 /* ------------------------------------------------------- the pools of a device */
 
-/* The lowest handle of a watcher of the device above `last` and below `best`, or `best`. */
-static uint64_t next_handle(struct vr_device_object *device, uint64_t last, uint64_t best) {
-    vr_mutex_lock(&device->lock);
-    for (struct vr_link *link = vr_list_first(&device->watchers); link;
-         link = vr_list_next(&device->watchers, link)) {
-        uint64_t handle = VR_CONTAINER(link, struct vr_watcher, link)->handle;
-        best = handle > last && handle < best ? handle : best;
-    }
-    vr_mutex_unlock(&device->lock);
-    return best;
-}
-
-/* A device that was opened twice, or that several backends show, is one piece of hardware. */
-struct vr_pool *vr_pool_beside(struct vr_device_object *device, uint64_t last) {
-    struct vr_context *context = device->context;
-    for (;;) {
-        uint64_t handle = UINT64_MAX;
-        vr_mutex_lock(&context->lock);
-        for (struct vr_link *link = vr_list_first(&context->devices); link;
-             link = vr_list_next(&context->devices, link)) {
-            struct vr_device_object *other = VR_CONTAINER(link, struct vr_device_object, link);
-            bool same = other->slot->account == device->slot->account;
-            handle = same ? next_handle(other, last, handle) : handle;
-        }
-        vr_mutex_unlock(&context->lock);
-        if (handle == UINT64_MAX) {
-            return NULL;
-        }
-        struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (const void *)(uintptr_t)handle);
-        if (pool) {
-            return pool;
-        }
-        last = handle; /* it was destroyed, and only its queues keep it */
-    }
-}
-
 /* Large blocks leave whole handles free, so their part goes first. What a driver refuses to take back is
    simply not given. */
 uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need) {
@@ -187,15 +152,14 @@ static bool can_yield(const struct vr_pool *pool) {
 
 bool vr_step_others(struct vr_climb *climb) {
     struct vr_pool *own = climb->pool, *pool;
+    struct vr_walk walk = {.context = own->device->context, .account = own->device->slot->account};
     uint64_t least = GROWTH_LEAST * own->granule;
     uint64_t need = climb->request->bytes > least ? climb->request->bytes : least;
     bool any = false;
     if (own->provider.alloc) {
         return false;
     }
-    for (uint64_t last = 0;
-         vr_miss_is_short(climb->tried) && (pool = vr_pool_beside(own->device, last));) {
-        last = pool->object.handle;
+    while (vr_miss_is_short(climb->tried) && (pool = vr_walk_next(&walk))) {
         bool other = pool != own && can_yield(pool);
         uint64_t given = other ? vr_pool_yield(pool, need) : 0;
         any = any || other;

@@ -9,6 +9,7 @@
 #include "base/option.h"
 #include "base/size.h"
 #include "core/budget.h"
+#include "core/walk.h"
 
 #include <float.h>
 
@@ -312,73 +313,11 @@ void vr_limit_keep(struct vr_pool *pool) {
     vr_error_restore(&error);
 }
 
-/* ------------------------------------------------------------------ visiting */
-
-/* The next handle on the same device, or account, by number, with a reference; NULL behind the last. */
-static struct vr_device_object *handle_behind(struct vr_device_object *device, bool account,
-                                              uint64_t last) {
-    struct vr_device_object *best = NULL;
-    vr_mutex_lock(&device->context->lock);
-    for (struct vr_link *link = vr_list_first(&device->context->devices); link;
-         link = vr_list_next(&device->context->devices, link)) {
-        struct vr_device_object *other = VR_CONTAINER(link, struct vr_device_object, link);
-        uint64_t handle = other->object.handle;
-        bool same =
-            account ? other->slot->account == device->slot->account : other->slot == device->slot;
-        if (same && handle > last && (!best || handle < best->object.handle)) {
-            best = other;
-        }
-    }
-    if (best) {
-        vr_handle_ref(best->object.handle);
-    }
-    vr_mutex_unlock(&device->context->lock);
-    return best;
-}
-
-static uint64_t watcher_behind(struct vr_device_object *device, uint64_t last) {
-    uint64_t best = 0;
-    vr_mutex_lock(&device->lock);
-    for (struct vr_link *link = vr_list_first(&device->watchers); link;
-         link = vr_list_next(&device->watchers, link)) {
-        uint64_t handle = VR_CONTAINER(link, struct vr_watcher, link)->handle;
-        best = handle > last && (!best || handle < best) ? handle : best;
-    }
-    vr_mutex_unlock(&device->lock);
-    return best;
-}
-
-static void visit_pools(struct vr_device_object *device, bool account,
-                        void (*visit)(struct vr_pool *, void *), void *user) {
-    struct vr_device_object *handle;
-    for (uint64_t last = 0; (handle = handle_behind(device, account, last)); vr_leave(handle)) {
-        last = handle->object.handle;
-        for (uint64_t at = 0; (at = watcher_behind(handle, at));) {
-            struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (const void *)(uintptr_t)at);
-            if (pool) {
-                visit(pool, user);
-                vr_leave(pool);
-            }
-        }
-    }
-}
-
-void vr_pools_visit(struct vr_device_object *device, void (*visit)(struct vr_pool *, void *),
-                    void *user) {
-    visit_pools(device, false, visit, user);
-}
-
-void vr_pools_visit_account(struct vr_device_object *device,
-                            void (*visit)(struct vr_pool *, void *), void *user) {
-    visit_pools(device, true, visit, user);
-}
-
 /* -------------------------------------------------------------------- setting */
 
 /* New limits are in force: the pool gives back what it may not hold any more, as far as it is free. */
-static void fit(struct vr_pool *pool, void *user) {
+static void fit(struct vr_pool *pool) {
     struct vram_error error;
-    (void)user;
     vr_error_save(&error);
     vr_budget_refresh(pool, true);
     struct vr_budget budget = vr_budget_get(pool);
@@ -387,6 +326,13 @@ static void fit(struct vr_pool *pool, void *user) {
     }
     vr_limit_keep(pool);
     vr_error_restore(&error);
+}
+
+static void fit_all(const struct vr_device_object *device) {
+    struct vr_walk walk = {.context = device->context, .account = device->slot->account};
+    for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
+        fit(pool);
+    }
 }
 
 static vram_status too_much(uint64_t held, uint64_t most, const char *operation) {
@@ -413,7 +359,7 @@ vram_status vram_pool_limits_set(vram_pool *handle, const vram_limits *limits) {
         pool->limits = taken;
         vr_store(&pool->caps.turn, 0, VR_RELEASE);
         vr_mutex_unlock(&ledger->lock);
-        fit(pool, NULL);
+        fit(pool);
         struct vr_budget budget = vr_budget_get(pool);
         if (budget.held_bytes > budget.bytes) {
             status = too_much(budget.held_bytes, budget.bytes, operation);
@@ -479,7 +425,7 @@ vram_status vram_device_limits_set(vram_device *handle, const vram_limits *limit
         vr_fetch_add(&ledger->turn, 1, VR_ACQ_REL);
         vr_mutex_unlock(&ledger->lock);
         vr_sample_refresh(device, true);
-        vr_pools_visit_account(device, fit, NULL);
+        fit_all(device);
         uint64_t held = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
         uint64_t most = vr_limit_device_bytes(device, ledger);
         status = held > most ? too_much(held, most, operation) : VRAM_OK;

@@ -72,11 +72,4 @@ uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger
 /* Gives memory back of which the pool holds more than it may keep for later. No lock held. */
 void vr_limit_keep(struct vr_pool *pool);
 
-/* Calls `visit` for every pool of the device, on whatever handle, with a reference and no lock held. */
-void vr_pools_visit(struct vr_device_object *device, void (*visit)(struct vr_pool *, void *),
-                    void *user);
-/* The same for every pool on the device's account, of other backends too. */
-void vr_pools_visit_account(struct vr_device_object *device,
-                            void (*visit)(struct vr_pool *, void *), void *user);
-
 #endif

@@ -9,7 +9,7 @@
  *      inside a callback, lets go at once.
  *  (3) `lock` is never held across a look.
  */
-#include "core/pool_object.h"
+#include "core/walk.h"
 
 #include "base/error.h"
 #include "base/log.h"
@@ -38,14 +38,10 @@ static bool must_stop(struct vr_monitor *monitor) {
 }
 
 static void look_at_pools(struct vr_monitor *monitor, struct vr_device_object *device) {
+    struct vr_walk walk = {.context = monitor->context, .device = device};
     struct vr_pool *pool;
     uint64_t released;
-    for (uint64_t at = 0; !must_stop(monitor) && (pool = vr_pool_behind(device, at));
-         vr_leave(pool)) {
-        at = pool->watcher.handle;
-        if (!vr_pool_is_open(pool)) {
-            continue;
-        }
+    for (; !must_stop(monitor) && (pool = vr_walk_next(&walk)); vr_leave(pool)) {
         if (monitor->maintain_ns) {
             (void)vr_pool_maintain(pool, monitor->maintain_ns, &released);
         }

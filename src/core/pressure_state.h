@@ -111,10 +111,6 @@ double vr_pool_fragmentation(struct vr_pool *pool);
 void vr_pool_need_anew(struct vr_pool *pool);
 /* Maintenance if it is due; release.c. */
 vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_t *released);
-/* The next pool of a device handle, by its own handle, with a reference; NULL behind the last; release.c. */
-struct vr_pool *vr_pool_behind(struct vr_device_object *device, uint64_t last);
-/* The next opened device of a context likewise; release.c. */
-struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t last);
 /* Emergency cleanup of the device behind that handle, for the library's own use: waits for nothing and
    passes by deterministic pools. The bytes that its pools hold less. The same of all devices. No lock held;
    release.c. */

@@ -5,7 +5,7 @@
  *
  * Nothing here touches a live block or what is counted of it.
  */
-#include "core/pool_object.h"
+#include "core/walk.h"
 
 #include "base/error.h"
 
@@ -103,65 +103,24 @@ vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_
 
 /* --------------------------------------------------------------- many pools */
 
-struct vr_pool *vr_pool_behind(struct vr_device_object *device, uint64_t last) {
-    struct vr_watcher *best = NULL;
-    vr_mutex_lock(&device->lock);
-    for (struct vr_link *link = vr_list_first(&device->watchers); link;
-         link = vr_list_next(&device->watchers, link)) {
-        struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
-        if ((watcher->handle & 0xff) == VR_KIND_POOL && watcher->handle > last &&
-            (!best || watcher->handle < best->handle)) {
-            best = watcher;
-        }
-    }
-    if (best) {
-        vr_handle_ref(best->handle); /* listed: its owner's reference is there */
-    }
-    vr_mutex_unlock(&device->lock);
-    return best ? VR_CONTAINER(best, struct vr_pool, watcher) : NULL;
-}
-
-struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t last) {
-    struct vr_device_object *best = NULL;
-    vr_mutex_lock(&context->lock);
-    for (struct vr_link *link = vr_list_first(&context->devices); link;
-         link = vr_list_next(&context->devices, link)) {
-        struct vr_device_object *device = VR_CONTAINER(link, struct vr_device_object, link);
-        uint64_t handle = device->object.handle;
-        best = handle > last && (!best || handle < best->object.handle) ? device : best;
-    }
-    if (best) {
-        vr_handle_ref(best->object.handle);
-    }
-    vr_mutex_unlock(&context->lock);
-    return best;
-}
-
 /* Shrinks all pools on a device (slot NULL: on all devices); the first failure. `ours`: not on behalf of the
    program, which then has to wait for nothing. */
 static vram_status cleanup(struct vr_context *context, const struct vr_slot *slot, bool ours,
                            uint64_t *released) {
+    struct vr_walk walk = {.context = context, .slot = slot};
     vram_status first = VRAM_OK;
-    struct vr_device_object *device;
     struct vram_error error;
     *released = 0;
-    for (uint64_t last = 0; (device = vr_device_behind(context, last)); vr_leave(device)) {
-        last = device->object.handle;
-        struct vr_pool *pool = NULL;
-        for (uint64_t at = 0;
-             (!slot || device->slot == slot) && (pool = vr_pool_behind(device, at));
-             vr_leave(pool)) {
-            uint64_t bytes = 0;
-            at = pool->watcher.handle;
-            if ((ours && (pool->flags & VRAM_POOL_DETERMINISTIC)) || !vr_pool_is_open(pool)) {
-                continue;
-            }
-            vram_status status = vr_pool_trim(pool, 0, &bytes);
-            *released += bytes;
-            if (first == VRAM_OK && status != VRAM_OK) {
-                first = status;
-                vr_error_save(&error);
-            }
+    for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
+        uint64_t bytes = 0;
+        if (ours && (pool->flags & VRAM_POOL_DETERMINISTIC)) {
+            continue;
+        }
+        vram_status status = vr_pool_trim(pool, 0, &bytes);
+        *released += bytes;
+        if (first == VRAM_OK && status != VRAM_OK) {
+            first = status;
+            vr_error_save(&error);
         }
     }
     if (first != VRAM_OK) {
@@ -244,18 +203,19 @@ vram_status vram_pool_fragmentation_get(vram_pool *handle, vram_fragmentation *f
 
 /* -------------------------------------------------------------------- public */
 
-static vram_status no_place(const char *operation) {
-    return vr_fail(VRAM_ERR_INVALID, operation, "the place for the bytes is NULL");
+/* Enters for a call that answers with a number of bytes. */
+static vram_status enter(enum vr_kind kind, const void *handle, const uint64_t *place,
+                         const char *operation, void **entered) {
+    if (!place) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the bytes is NULL");
+    }
+    return vr_enter(kind, handle, operation, entered);
 }
 
 vram_status vram_pool_shrink(vram_pool *handle, uint64_t *released) {
-    static const char operation[] = "vram_pool_shrink";
     uint64_t bytes = 0;
     void *pool;
-    if (!released) {
-        return no_place(operation);
-    }
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &pool);
+    vram_status status = enter(VR_KIND_POOL, handle, released, "vram_pool_shrink", &pool);
     if (status != VRAM_OK) {
         return status;
     }
@@ -269,68 +229,47 @@ vram_status vram_pool_shrink(vram_pool *handle, uint64_t *released) {
 }
 
 vram_status vram_pool_clear(vram_pool *handle, uint64_t *cached) {
-    static const char operation[] = "vram_pool_clear";
-    void *entered;
-    if (!cached) {
-        return no_place(operation);
-    }
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vr_pool *pool = entered;
     struct vr_survey survey;
-    vr_decay_survey(pool, false, &survey);
-    vr_pool_drain(pool);
-    count_cleanup(pool, 0);
-    *cached = survey.all_bytes;
-    vr_leave(pool);
-    return VRAM_OK;
+    void *pool;
+    vram_status status = enter(VR_KIND_POOL, handle, cached, "vram_pool_clear", &pool);
+    if (status == VRAM_OK) {
+        vr_decay_survey(pool, false, &survey);
+        vr_pool_drain(pool);
+        count_cleanup(pool, 0);
+        *cached = survey.all_bytes;
+        vr_leave(pool);
+    }
+    return status;
 }
 
 vram_status vram_pool_maintain(vram_pool *handle, uint64_t interval_ns, uint64_t *released) {
-    static const char operation[] = "vram_pool_maintain";
     void *pool;
-    if (!released) {
-        return no_place(operation);
+    vram_status status = enter(VR_KIND_POOL, handle, released, "vram_pool_maintain", &pool);
+    if (status == VRAM_OK) {
+        status = vr_pool_maintain(pool, interval_ns, released);
+        vr_pressure_tick(pool, false);
+        vr_leave(pool);
     }
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &pool);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = vr_pool_maintain(pool, interval_ns, released);
-    vr_pressure_tick(pool, false);
-    vr_leave(pool);
     return status;
 }
 
 vram_status vram_device_cleanup(vram_device *handle, uint64_t *released) {
-    static const char operation[] = "vram_device_cleanup";
     void *entered;
-    if (!released) {
-        return no_place(operation);
+    vram_status status = enter(VR_KIND_DEVICE, handle, released, "vram_device_cleanup", &entered);
+    if (status == VRAM_OK) {
+        struct vr_device_object *device = entered;
+        status = cleanup(device->context, device->slot, false, released);
+        vr_leave(device);
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vr_device_object *device = entered;
-    status = cleanup(device->context, device->slot, false, released);
-    vr_leave(device);
     return status;
 }
 
 vram_status vram_context_cleanup(vram_context *handle, uint64_t *released) {
-    static const char operation[] = "vram_context_cleanup";
     void *context;
-    if (!released) {
-        return no_place(operation);
+    vram_status status = enter(VR_KIND_CONTEXT, handle, released, "vram_context_cleanup", &context);
+    if (status == VRAM_OK) {
+        status = cleanup(context, NULL, false, released);
+        vr_leave(context);
     }
-    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, operation, &context);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = cleanup(context, NULL, false, released);
-    vr_leave(context);
     return status;
 }

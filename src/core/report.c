@@ -11,6 +11,7 @@
 #include "core/hole.h"
 #include "core/span.h"
 #include "core/stats.h"
+#include "core/walk.h"
 #include "device/ops.h"
 
 enum { THREADS = 32 }; /* whose last report is kept */
@@ -191,10 +192,10 @@ static void add_pool(struct vram_oom_report *report, struct vr_pool *pool) {
 static void read_pools(struct vram_oom_report *report, struct vr_pool *own,
                        const struct vr_request *charged) {
     struct vr_live live = {.device = own->device, .charged = charged};
+    struct vr_walk walk = {.context = own->device->context, .account = own->device->slot->account};
     struct vr_pool *pool;
-    for (uint64_t last = 0; (pool = vr_pool_beside(own->device, last));) {
+    while ((pool = vr_walk_next(&walk))) {
         struct vram_pool_stats stats = {.size = sizeof stats};
-        last = pool->object.handle;
         if (pool != own) {
             add_pool(report, pool);
         }

@@ -30,23 +30,6 @@ enum { LOOK_NS = 20000 }; /* between two looks at what others are about to end *
 
 /* ------------------------------------------------------------------- waiting */
 
-/* The next queue of the device by handle, with a reference; NULL behind the last. */
-static struct vr_queue_object *queue_behind(struct vr_device_object *device, uint64_t last) {
-    struct vr_queue_object *best = NULL;
-    vr_mutex_lock(&device->lock);
-    for (struct vr_link *link = vr_list_first(&device->queues); link;
-         link = vr_list_next(&device->queues, link)) {
-        struct vr_queue_object *queue = VR_CONTAINER(link, struct vr_queue_object, link);
-        uint64_t handle = queue->object.handle;
-        best = handle > last && (!best || handle < best->object.handle) ? queue : best;
-    }
-    if (best) {
-        vr_handle_ref(best->object.handle);
-    }
-    vr_mutex_unlock(&device->lock);
-    return best;
-}
-
 /* Calls that were let in to give the queue work have left, and that work is done. */
 static vram_status settle_queue(struct vr_queue_object *queue, const struct vr_turn *turn) {
     if (vr_load(&queue->finished, VR_ACQUIRE) || !vr_queue_hold(queue)) {
@@ -72,7 +55,7 @@ static vram_status wait_for_work(const struct vr_turn *turn) {
     struct vr_device_object *device = turn->pool->device;
     struct vr_queue_object *queue;
     vram_status status = VRAM_OK;
-    for (uint64_t last = 0; status == VRAM_OK && (queue = queue_behind(device, last));) {
+    for (uint64_t last = 0; status == VRAM_OK && (queue = vr_queue_behind(device, last));) {
         last = queue->object.handle;
         status = settle_queue(queue, turn);
         vr_leave(queue);

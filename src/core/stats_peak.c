@@ -112,67 +112,31 @@ static uint64_t live_now(const vr_atomic_u64 *now) {
     return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-/* Checks where the answer goes before anything changes. */
-static vram_status check_answer(enum act act, struct vram_peaks *to, const char *operation) {
-    struct vram_peaks none = {.size = sizeof none};
-    return act == END ? vr_info_give(to, &none, sizeof none, sizeof none, operation) : VRAM_OK;
-}
+/* ------------------------------------------------------------------- subjects */
 
-/* ---------------------------------------------------------------------- pools */
+/* Whose peaks they are. */
+struct subject {
+    void *object;                /* entered */
+    struct vr_stats_scope scope; /* caches that know more of them */
+    struct vr_mutex *lock;       /* guards the stack */
+    struct vr_peak_stack *stack;
+    struct vr_ledger *ledger; /* whose tags are reset with them; NULL: none */
+    struct measure (*measure)(const struct subject *subject); /* under the lock */
+};
 
-static vram_status of_pool(vram_pool *handle, enum act act, struct vram_peaks *to,
-                           const char *operation) {
-    struct vram_peaks peaks;
-    void *entered;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vr_pool *pool = entered;
-    status = check_answer(act, to, operation);
-    if (status == VRAM_OK) {
-        vr_stats_tell((struct vr_stats_scope){.pool = pool});
-        vr_mutex_lock(&pool->lock);
-        struct measure of = {
-            .stack = &pool->peaks,
-            .requested = &pool->requested_peak,
-            .allocated = &pool->peak_out_bytes,
-            .reserved = &pool->peak_reserved_bytes,
-            .requested_now = live_now(&pool->requested_now),
-            .allocated_now = pool->out_bytes,
-            .reserved_now = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
-                            vr_space_reserved(pool->spaces[VR_PART_LARGE]),
-        };
-        status = act_on(&of, act, &peaks, operation);
-        vr_mutex_unlock(&pool->lock);
-    }
-    if (status == VRAM_OK && act == END) {
-        status = vr_info_give(to, &peaks, sizeof peaks, sizeof peaks, operation);
-    }
-    vr_leave(pool);
-    return status;
-}
-
-vram_status vram_pool_peaks_begin(vram_pool *pool) {
-    return of_pool(pool, BEGIN, NULL, "vram_pool_peaks_begin");
-}
-
-vram_status vram_pool_peaks_end(vram_pool *pool, vram_peaks *peaks) {
-    return of_pool(pool, END, peaks, "vram_pool_peaks_end");
-}
-
-vram_status vram_pool_peaks_reset(vram_pool *pool) {
-    return of_pool(pool, RESET, NULL, "vram_pool_peaks_reset");
-}
-
-/* -------------------------------------------------------------------- devices */
-
-/* The stack at a place of the context or of a device, made when it is first needed. */
+/* The stack at a place of the context or of a device, made when it is first needed; NULL with the error
+   set. */
 static struct vr_peak_stack *stack_of(struct vr_context *context, void **place,
                                       const char *operation) {
-    struct vr_peak_stack *made = vr_mem_alloc(1, sizeof *made, operation);
     vr_mutex_lock(&context->lock);
     struct vr_peak_stack *stack = *place;
+    vr_mutex_unlock(&context->lock);
+    if (stack) {
+        return stack;
+    }
+    struct vr_peak_stack *made = vr_mem_alloc(1, sizeof *made, operation);
+    vr_mutex_lock(&context->lock);
+    stack = *place;
     if (!stack) {
         *place = stack = made;
         made = NULL;
@@ -180,6 +144,69 @@ static struct vr_peak_stack *stack_of(struct vr_context *context, void **place,
     vr_mutex_unlock(&context->lock);
     vr_mem_free(made);
     return stack;
+}
+
+static struct measure measure_pool(const struct subject *subject) {
+    struct vr_pool *pool = subject->object;
+    return (struct measure){
+        .stack = subject->stack,
+        .requested = &pool->requested_peak,
+        .allocated = &pool->peak_out_bytes,
+        .reserved = &pool->peak_reserved_bytes,
+        .requested_now = live_now(&pool->requested_now),
+        .allocated_now = pool->out_bytes,
+        .reserved_now = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                        vr_space_reserved(pool->spaces[VR_PART_LARGE]),
+    };
+}
+
+static struct measure measure_device(const struct subject *subject) {
+    struct vr_slot *slot = ((struct vr_device_object *)subject->object)->slot;
+    return (struct measure){
+        .stack = subject->stack,
+        .requested = &slot->requested.peak,
+        .charged = &slot->charged_peak,
+        .requested_now = live_now(&slot->requested.now),
+        .reserved_now = vr_load(&slot->charged_bytes, VR_RELAXED),
+    };
+}
+
+static struct measure measure_context(const struct subject *subject) {
+    struct vr_context *context = subject->object;
+    return (struct measure){
+        .stack = subject->stack,
+        .requested = &context->requested.peak,
+        .charged = &context->charged.peak,
+        .requested_now = live_now(&context->requested.now),
+        .reserved_now = live_now(&context->charged.now),
+    };
+}
+
+static struct subject subject_pool(struct vr_pool *pool) {
+    return (struct subject){.object = pool,
+                            .scope = {.pool = pool},
+                            .lock = &pool->lock,
+                            .stack = &pool->peaks,
+                            .measure = measure_pool};
+}
+
+static struct subject subject_device(struct vr_device_object *device, const char *operation) {
+    struct vr_ledger *ledger = vr_ledger_get(device, operation);
+    return (struct subject){
+        .object = device,
+        .scope = {.slot = device->slot},
+        .lock = &device->context->lock,
+        .stack = ledger ? stack_of(device->context, &device->slot->peaks, operation) : NULL,
+        .ledger = ledger,
+        .measure = measure_device};
+}
+
+static struct subject subject_context(struct vr_context *context, const char *operation) {
+    return (struct subject){.object = context,
+                            .scope = {.context = context},
+                            .lock = &context->lock,
+                            .stack = stack_of(context, &context->peaks, operation),
+                            .measure = measure_context};
 }
 
 static void forget_tags(struct vr_ledger *ledger) {
@@ -190,94 +217,78 @@ static void forget_tags(struct vr_ledger *ledger) {
     vr_mutex_unlock(&ledger->lock);
 }
 
-static vram_status of_device(vram_device *handle, enum act act, struct vram_peaks *to,
-                             const char *operation) {
-    struct vram_peaks peaks;
-    void *entered;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+/* Does it, once the place of the answer has been seen to be good. */
+static vram_status act_on_subject(const struct subject *subject, enum act act,
+                                  struct vram_peaks *to, const char *operation) {
+    struct vram_peaks peaks = {.size = sizeof peaks};
+    vram_status status =
+        act == END ? vr_info_give(to, &peaks, sizeof peaks, sizeof peaks, operation) : VRAM_OK;
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_device_object *device = entered;
-    struct vr_ledger *ledger = vr_ledger_get(device, operation);
-    struct vr_peak_stack *stack = stack_of(device->context, &device->slot->peaks, operation);
-    status = ledger && stack ? check_answer(act, to, operation) : vram_error_get()->status;
-    if (status == VRAM_OK) {
-        vr_stats_tell((struct vr_stats_scope){.slot = device->slot});
-        vr_mutex_lock(&device->context->lock);
-        struct measure of = {
-            .stack = stack,
-            .requested = &device->slot->requested.peak,
-            .charged = &device->slot->charged_peak,
-            .requested_now = live_now(&device->slot->requested.now),
-            .reserved_now = vr_load(&device->slot->charged_bytes, VR_RELAXED),
-        };
-        status = act_on(&of, act, &peaks, operation);
-        vr_mutex_unlock(&device->context->lock);
-        if (act == RESET) {
-            forget_tags(ledger);
-        }
+    vr_stats_tell(subject->scope);
+    vr_mutex_lock(subject->lock);
+    struct measure of = subject->measure(subject);
+    status = act_on(&of, act, &peaks, operation);
+    vr_mutex_unlock(subject->lock);
+    if (act == RESET && subject->ledger) {
+        forget_tags(subject->ledger);
     }
-    if (status == VRAM_OK && act == END) {
-        status = vr_info_give(to, &peaks, sizeof peaks, sizeof peaks, operation);
+    return status == VRAM_OK && act == END
+               ? vr_info_give(to, &peaks, sizeof peaks, sizeof peaks, operation)
+               : status;
+}
+
+static vram_status act_by_handle(enum vr_kind kind, const void *handle, enum act act,
+                                 struct vram_peaks *to, const char *operation) {
+    void *object;
+    vram_status status = vr_enter(kind, handle, operation, &object);
+    if (status != VRAM_OK) {
+        return status;
     }
-    vr_leave(device);
+    struct subject subject = kind == VR_KIND_POOL     ? subject_pool(object)
+                             : kind == VR_KIND_DEVICE ? subject_device(object, operation)
+                                                      : subject_context(object, operation);
+    status =
+        subject.stack ? act_on_subject(&subject, act, to, operation) : vram_error_get()->status;
+    vr_leave(object);
     return status;
+}
+
+/* --------------------------------------------------------------------- public */
+
+vram_status vram_pool_peaks_begin(vram_pool *pool) {
+    return act_by_handle(VR_KIND_POOL, pool, BEGIN, NULL, "vram_pool_peaks_begin");
+}
+
+vram_status vram_pool_peaks_end(vram_pool *pool, vram_peaks *peaks) {
+    return act_by_handle(VR_KIND_POOL, pool, END, peaks, "vram_pool_peaks_end");
+}
+
+vram_status vram_pool_peaks_reset(vram_pool *pool) {
+    return act_by_handle(VR_KIND_POOL, pool, RESET, NULL, "vram_pool_peaks_reset");
 }
 
 vram_status vram_device_peaks_begin(vram_device *device) {
-    return of_device(device, BEGIN, NULL, "vram_device_peaks_begin");
+    return act_by_handle(VR_KIND_DEVICE, device, BEGIN, NULL, "vram_device_peaks_begin");
 }
 
 vram_status vram_device_peaks_end(vram_device *device, vram_peaks *peaks) {
-    return of_device(device, END, peaks, "vram_device_peaks_end");
+    return act_by_handle(VR_KIND_DEVICE, device, END, peaks, "vram_device_peaks_end");
 }
 
 vram_status vram_device_peaks_reset(vram_device *device) {
-    return of_device(device, RESET, NULL, "vram_device_peaks_reset");
-}
-
-/* ------------------------------------------------------------------- contexts */
-
-static vram_status of_context(vram_context *handle, enum act act, struct vram_peaks *to,
-                              const char *operation) {
-    struct vram_peaks peaks;
-    void *entered;
-    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vr_context *context = entered;
-    struct vr_peak_stack *stack = stack_of(context, &context->peaks, operation);
-    status = stack ? check_answer(act, to, operation) : VRAM_ERR_HOST_MEMORY;
-    if (status == VRAM_OK) {
-        vr_stats_tell((struct vr_stats_scope){.context = context});
-        vr_mutex_lock(&context->lock);
-        struct measure of = {
-            .stack = stack,
-            .requested = &context->requested.peak,
-            .charged = &context->charged.peak,
-            .requested_now = live_now(&context->requested.now),
-            .reserved_now = live_now(&context->charged.now),
-        };
-        status = act_on(&of, act, &peaks, operation);
-        vr_mutex_unlock(&context->lock);
-    }
-    if (status == VRAM_OK && act == END) {
-        status = vr_info_give(to, &peaks, sizeof peaks, sizeof peaks, operation);
-    }
-    vr_leave(context);
-    return status;
+    return act_by_handle(VR_KIND_DEVICE, device, RESET, NULL, "vram_device_peaks_reset");
 }
 
 vram_status vram_context_peaks_begin(vram_context *context) {
-    return of_context(context, BEGIN, NULL, "vram_context_peaks_begin");
+    return act_by_handle(VR_KIND_CONTEXT, context, BEGIN, NULL, "vram_context_peaks_begin");
 }
 
 vram_status vram_context_peaks_end(vram_context *context, vram_peaks *peaks) {
-    return of_context(context, END, peaks, "vram_context_peaks_end");
+    return act_by_handle(VR_KIND_CONTEXT, context, END, peaks, "vram_context_peaks_end");
 }
 
 vram_status vram_context_peaks_reset(vram_context *context) {
-    return of_context(context, RESET, NULL, "vram_context_peaks_reset");
+    return act_by_handle(VR_KIND_CONTEXT, context, RESET, NULL, "vram_context_peaks_reset");
 }

@@ -3,9 +3,9 @@
  * stats_sum.c: the counters of pools summed for a device and a context, and those of a tag.
  */
 #include "core/stats.h"
+#include "core/walk.h"
 
 #include "base/error.h"
-#include "base/memory.h"
 
 #include <stddef.h>
 
@@ -43,10 +43,15 @@ static void add_stats(struct vram_pool_stats *sum, const struct vram_pool_stats 
     }
 }
 
-static void add_pool(struct vr_pool *pool, void *user) {
-    struct vram_pool_stats one = {.size = sizeof one};
-    vr_stats_of_pool(pool, &one);
-    add_stats(user, &one);
+/* Sums the pools of a device, or with slot NULL of all devices of the context. */
+static void add_pools(struct vr_context *context, const struct vr_slot *slot,
+                      struct vram_pool_stats *sum) {
+    struct vr_walk walk = {.context = context, .slot = slot};
+    for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
+        struct vram_pool_stats one = {.size = sizeof one};
+        vr_stats_of_pool(pool, &one);
+        add_stats(sum, &one);
+    }
 }
 
 /* ------------------------------------------------------------------- devices */
@@ -70,7 +75,7 @@ vram_status vram_device_stats_get(vram_device *handle, vram_pool_stats *stats) {
     }
     struct vr_device_object *device = entered;
     struct vr_ledger *ledger = vr_ledger_of(device);
-    vr_pools_visit(device, add_pool, &full);
+    add_pools(device->context, device->slot, &full);
     full.peak_scopes = scopes_at(device->context, &device->slot->peaks);
     full.reserved_bytes = vr_load(&device->slot->charged_bytes, VR_RELAXED);
     full.peak_reserved_bytes = vr_load(&device->slot->charged_peak, VR_RELAXED);
@@ -87,49 +92,6 @@ vram_status vram_device_stats_get(vram_device *handle, vram_pool_stats *stats) {
 
 /* ------------------------------------------------------------------- contexts */
 
-/* The first handle on each device that has one counts for all: the next of them by its own number. */
-static struct vr_device_object *device_behind(struct vr_context *context, uint64_t last) {
-    struct vr_device_object *best = NULL;
-    vr_mutex_lock(&context->lock);
-    for (struct vr_link *link = vr_list_first(&context->devices); link;
-         link = vr_list_next(&context->devices, link)) {
-        struct vr_device_object *device = VR_CONTAINER(link, struct vr_device_object, link);
-        uint64_t handle = device->object.handle;
-        if (handle > last && (!best || handle < best->object.handle)) {
-            best = device;
-        }
-    }
-    if (best) {
-        vr_handle_ref(best->object.handle);
-    }
-    vr_mutex_unlock(&context->lock);
-    return best;
-}
-
-static void add_device(struct vr_device_object *device, struct vram_pool_stats *sum, bool *seen) {
-    size_t slot = (size_t)(device->slot - device->context->slots);
-    if (!seen[slot]) {
-        seen[slot] = true;
-        vr_pools_visit(device, add_pool, sum);
-    }
-}
-
-static vram_status add_devices(struct vr_context *context, struct vram_pool_stats *sum,
-                               const char *operation) {
-    struct vr_device_object *device;
-    bool *seen = vr_mem_alloc(context->slot_count + 1, sizeof *seen, operation);
-    if (!seen) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
-    for (uint64_t last = 0; (device = device_behind(context, last));) {
-        last = device->object.handle;
-        add_device(device, sum, seen);
-        vr_leave(device);
-    }
-    vr_mem_free(seen);
-    return VRAM_OK;
-}
-
 vram_status vram_context_stats_get(vram_context *handle, vram_pool_stats *stats) {
     static const char operation[] = "vram_context_stats_get";
     struct vram_pool_stats full = {.size = sizeof full};
@@ -139,15 +101,13 @@ vram_status vram_context_stats_get(vram_context *handle, vram_pool_stats *stats)
         return status;
     }
     struct vr_context *context = entered;
-    status = add_devices(context, &full, operation);
-    if (status == VRAM_OK) {
-        full.reserved_bytes = vr_load(&context->charged.now, VR_RELAXED);
-        full.peak_reserved_bytes = vr_load(&context->charged.peak, VR_RELAXED);
-        full.peak_requested_bytes = vr_load(&context->requested.peak, VR_RELAXED);
-        full.peak_scopes = scopes_at(context, &context->peaks);
-        vr_stats_derive(&full);
-        status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
-    }
+    add_pools(context, NULL, &full);
+    full.reserved_bytes = vr_load(&context->charged.now, VR_RELAXED);
+    full.peak_reserved_bytes = vr_load(&context->charged.peak, VR_RELAXED);
+    full.peak_requested_bytes = vr_load(&context->requested.peak, VR_RELAXED);
+    full.peak_scopes = scopes_at(context, &context->peaks);
+    vr_stats_derive(&full);
+    status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
     vr_leave(context);
     return status;
 }

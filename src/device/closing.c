@@ -20,8 +20,7 @@
 
 /* -------------------------------------------------------------- looking about */
 
-/* The next device of the context, by handle, with a reference; NULL behind the last. */
-static struct vr_device_object *device_behind(struct vr_context *context, uint64_t last) {
+struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t last) {
     struct vr_device_object *best = NULL;
     vr_mutex_lock(&context->lock);
     for (struct vr_link *link = vr_list_first(&context->devices); link;
@@ -37,8 +36,7 @@ static struct vr_device_object *device_behind(struct vr_context *context, uint64
     return best;
 }
 
-/* The same for the queues of a device. */
-static struct vr_queue_object *queue_behind(struct vr_device_object *device, uint64_t last) {
+struct vr_queue_object *vr_queue_behind(struct vr_device_object *device, uint64_t last) {
     struct vr_queue_object *best = NULL;
     vr_mutex_lock(&device->lock);
     for (struct vr_link *link = vr_list_first(&device->queues); link;
@@ -73,7 +71,7 @@ static bool is_unfinished(struct vr_device_object *device) {
 static void keep_all(struct vr_device_object *device) {
     uint64_t last = 0;
     set_unfinished(device);
-    for (struct vr_device_object *other; (other = device_behind(device->context, last));) {
+    for (struct vr_device_object *other; (other = vr_device_behind(device->context, last));) {
         last = other->object.handle;
         if (vr_device_reads(device, last)) {
             set_unfinished(other);
@@ -100,7 +98,7 @@ static void unlist_queue(struct vr_queue_object *queue) {
    closes another device meanwhile finds the one or the other. */
 void vr_device_quiet(struct vr_device_object *device, uint64_t deadline) {
     close_to_children(device);
-    for (struct vr_queue_object *queue; (queue = queue_behind(device, 0));) {
+    for (struct vr_queue_object *queue; (queue = vr_queue_behind(device, 0));) {
         if (!vr_queue_retire(queue, deadline)) {
             keep_all(device);
             unlist_queue(queue);
@@ -141,7 +139,7 @@ static bool has_readers(struct vr_device_object *device) {
 static bool settle_queues(struct vr_device_object *device, uint64_t deadline) {
     bool settled = true;
     uint64_t last = 0;
-    for (struct vr_queue_object *queue; (queue = queue_behind(device, last));) {
+    for (struct vr_queue_object *queue; (queue = vr_queue_behind(device, last));) {
         vram_status status = VRAM_OK;
         last = queue->object.handle;
         if (vr_queue_hold(queue)) {
@@ -162,7 +160,7 @@ bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline) {
         vr_clock_sleep(20000);
     }
     bool settled = !has_readers(device) || is_lost(device);
-    for (struct vr_device_object *other; (other = device_behind(device->context, last));) {
+    for (struct vr_device_object *other; (other = vr_device_behind(device->context, last));) {
         last = other->object.handle;
         if (other != device && vr_device_reads(other, device->object.handle)) {
             settled = settle_queues(other, deadline) && settled;

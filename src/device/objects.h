@@ -250,6 +250,11 @@ vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest
 /* Reads an option struct of whatever version into `to`, which is zeroed first. */
 vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation);
 
+/* The next device of a context, or queue of a device, by the number of its handle, with a reference that
+   vr_leave drops; NULL behind the last. No lock held; closing.c. */
+struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t last);
+struct vr_queue_object *vr_queue_behind(struct vr_device_object *device, uint64_t last);
+
 /* Ends the queues of a device that the caller holds a reference to; closing.c. */
 void vr_device_quiet(struct vr_device_object *device, uint64_t deadline);
 /* Ends such a device, its children first. Work is waited for until the deadline; closing.c. */

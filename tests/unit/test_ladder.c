@@ -163,7 +163,7 @@ static void finished_serves(void **state) {
 /* ------------------------------------------------------------------- trying again */
 
 /* Acceptance item 25: the retry is one attempt and no more, and what is no exhaustion is not retried. */
-static void item_25_retry_once_and_nothing_else(void **state) {
+static void acceptance_25_retry_once_and_nothing_else(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "main", 0);
@@ -263,7 +263,7 @@ static void spoil(vram_pool *pool) {
 
 /* Item 25: when the library's own memory runs out, all devices are cleaned up, and the request is tried once
    more. */
-static void item_25_host_memory_cleans_all_devices(void **state) {
+static void acceptance_25_host_memory_cleans_all_devices(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM ",devices=2");
     vram_device *second;
@@ -328,11 +328,11 @@ int main(void) {
         TEST(others_serve_under_a_fraction),
         TEST(cleanup_serves_alone),
         TEST(finished_serves),
-        TEST(item_25_retry_once_and_nothing_else),
+        TEST(acceptance_25_retry_once_and_nothing_else),
         TEST(another_error_ends_the_climb),
         TEST(some_requests_do_not_climb),
         TEST(deterministic_pools_climb_less),
-        TEST(item_25_host_memory_cleans_all_devices),
+        TEST(acceptance_25_host_memory_cleans_all_devices),
         TEST(host_memory_is_out_for_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

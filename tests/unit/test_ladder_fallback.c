@@ -29,7 +29,7 @@ static vram_pool *full_pool(struct rig *rig, uint32_t fallback) {
 }
 
 /* Off unless asked for; then counted, seen by its kind, and usable by whom it says. */
-static void each_kind_is_seen_and_goes_back(void **state) {
+static void acceptance_10_each_kind_of_fallback_is_counted(void **state) {
     (void)state;
     for (int i = 0; i < KINDS; i++) {
         struct rig rig = rig_make("sim", SIM);
@@ -226,7 +226,7 @@ static void every_allocation_fails(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
-        TEST(each_kind_is_seen_and_goes_back),
+        TEST(acceptance_10_each_kind_of_fallback_is_counted),
         TEST(not_where_limits_forbid_it),
         TEST(kinds_are_tried_in_order),
         TEST(device_memory_comes_back_first),

@@ -621,6 +621,27 @@ static void bad_limits_are_refused_and_change_nothing(void **state) {
     rig_end_clean(&rig);
 }
 
+/* 0 is what was not set, of a pool, a device and in the environment: it takes no limit away and sets none. */
+static void limits_of_0_are_not_set(void **state) {
+    (void)state;
+    set_environment("VRAM_POOL_LIMIT", "0");
+    set_environment("VRAM_DEVICE_LIMIT", "0");
+    set_environment("VRAM_MIN_FREE", "0");
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_limits zero = {.size = sizeof zero};
+    vram_pool *pool = pool_with(rig.device, zero);
+    assert_ok(vram_device_limits_set(rig.device, &zero));
+    vram_limits limits = limits_of(pool);
+    assert_true(limits.fraction == 0.9);
+    assert_int_equal(limits.min_free_bytes, 64 * MIB);
+    assert_int_equal(limits.hard_bytes, NONE);
+    assert_int_equal(limits.cached_bytes, NONE);
+    assert_int_equal(limits.cached_blocks, 8);
+    vram_addr addr;
+    assert_ok(vram_alloc(pool, 256 * MIB, NULL, &addr));
+    rig_end_clean(&rig);
+}
+
 /* Host memory runs out at every place in turn: a pool or a device's limits are made whole or not at all. */
 static void without_host_memory_nothing_is_half_made(void **state) {
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 64 * MIB};
@@ -662,6 +683,7 @@ int main(void) {
         HERE(cached_bytes_are_given_back_when_memory_is_taken),
         HERE(cached_blocks_bound_what_a_thread_keeps),
         HERE(threads_together_stay_below),
+        HERE(limits_of_0_are_not_set),
         HERE(bad_limits_are_refused_and_change_nothing),
         HERE(without_host_memory_nothing_is_half_made),
     };

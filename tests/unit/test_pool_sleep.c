@@ -5,6 +5,8 @@
  */
 #include "unit/sleep_world.h"
 
+#include "base/clock.h"
+
 #include <pthread.h>
 
 /* ------------------------------------------------------------------ whole pools */
@@ -292,6 +294,43 @@ static void copies_are_not_cut_short(void **state) {
     rig_end(&rig, true);
 }
 
+/* A clock on which every wait is over at the second look. */
+static uint64_t hurry(void *user) {
+    return *(uint64_t *)user += UINT64_C(60000000000);
+}
+
+static void no_sleep(void *user, uint64_t ns) {
+    (void)user, (void)ns;
+}
+
+static void a_copy_without_an_end_keeps_the_pool_awake(void **state) {
+    uint8_t data[64];
+    uint64_t time = 0;
+    struct vr_clock_source clock = {.now = hurry, .sleep = no_sleep, .user = &time};
+    (void)state;
+    memset(data, 9, sizeof data);
+    struct rig rig = rig_make("memory=2M,granule=64K,lag=10000,seed=3", 0);
+    fill(&rig);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(vram_queue_upload(rig.queue, rig.addrs[0], data, sizeof data));
+        vr_clock_set(&clock);
+        assert_int_equal(put_to_sleep(&rig, VRAM_SLEEP_HOST, i ? "model" : NULL), VRAM_ERR_TIMEOUT);
+        vr_clock_set(NULL);
+        spaces_are_sound(&rig);
+        assert_int_equal(stats_of(rig.pool).asleep_bytes, 0);
+        assert_int_equal(stats_of(rig.pool).sleeps, 0);
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    }
+    assert_true(is_usable(&rig, 0));
+    for (int i = 1; i < BLOCKS; i++) {
+        expect_contents(&rig, i);
+    }
+    vram_addr addr;
+    assert_ok(vram_alloc(rig.pool, 1 * KIB, rig.queue, &addr));
+    rig_end(&rig, true);
+}
+
 /* ---------------------------------------------------------------------- faults */
 
 struct plan {
@@ -468,6 +507,7 @@ int main(void) {
         cmocka_unit_test_teardown(mistakes_are_told, nothing_left),
         cmocka_unit_test_teardown(segments_do_not_sleep, nothing_left),
         cmocka_unit_test_teardown(copies_are_not_cut_short, nothing_left),
+        cmocka_unit_test_teardown(a_copy_without_an_end_keeps_the_pool_awake, nothing_left),
         cmocka_unit_test_teardown(any_step_may_fail, nothing_left),
         cmocka_unit_test_teardown(threads_go_on, nothing_left),
     };

@@ -21,7 +21,7 @@ static const struct {
 
 enum { BOUNDARIES = sizeof boundaries / sizeof boundaries[0] };
 
-static void item_6_boundaries_of_numbers(void **state) {
+static void acceptance_06_boundaries_of_numbers(void **state) {
     (void)state;
     for (unsigned i = 0; i < BOUNDARIES; i++) {
         double value = (double)boundaries[i].ten_thousandths / 10000;
@@ -36,7 +36,7 @@ static void item_6_boundaries_of_numbers(void **state) {
     assert_string_equal(vram_pressure_level_name((vram_pressure_level)99), "unknown");
 }
 
-static void item_6_boundaries_of_devices(void **state) {
+static void acceptance_06_boundaries_of_devices(void **state) {
     (void)state;
     struct rig rig = rig_told();
     vram_pool *pool = pool_of(&rig, NULL);
@@ -56,7 +56,7 @@ static void item_6_boundaries_of_devices(void **state) {
 }
 
 /* A pool's own limit counts where it is nearer than the device's. */
-static void item_6_boundaries_of_limits(void **state) {
+static void acceptance_06_boundaries_of_limits(void **state) {
     static const struct {
         uint64_t held; /* MiB, of 200 */
         vram_pressure_level level;
@@ -84,7 +84,7 @@ static void item_6_boundaries_of_limits(void **state) {
 }
 
 /* Of nothing there is no share, and what a driver does not say is not known. */
-static void item_6_unknown_stays_unknown(void **state) {
+static void acceptance_06_unknown_stays_unknown(void **state) {
     vram_pressure pressure = {.size = sizeof pressure};
     (void)state;
     struct rig rig = rig_told();
@@ -422,13 +422,20 @@ static void mistakes_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(item_6_boundaries_of_numbers),  TEST(item_6_boundaries_of_devices),
-        TEST(item_6_boundaries_of_limits),   TEST(item_6_unknown_stays_unknown),
-        TEST(thresholds_have_hysteresis),    TEST(levels_are_told_and_counted),
-        TEST(an_allocation_notices),         TEST(callbacks_may_call_the_library),
-        TEST(callbacks_may_end_their_watch), TEST(callbacks_may_destroy_the_pool),
-        TEST(callbacks_may_end_everything),  TEST(a_callback_that_does_not_return_stops_nobody),
-        TEST(bad_thresholds_are_refused),    TEST(mistakes_are_refused),
+        TEST(acceptance_06_boundaries_of_numbers),
+        TEST(acceptance_06_boundaries_of_devices),
+        TEST(acceptance_06_boundaries_of_limits),
+        TEST(acceptance_06_unknown_stays_unknown),
+        TEST(thresholds_have_hysteresis),
+        TEST(levels_are_told_and_counted),
+        TEST(an_allocation_notices),
+        TEST(callbacks_may_call_the_library),
+        TEST(callbacks_may_end_their_watch),
+        TEST(callbacks_may_destroy_the_pool),
+        TEST(callbacks_may_end_everything),
+        TEST(a_callback_that_does_not_return_stops_nobody),
+        TEST(bad_thresholds_are_refused),
+        TEST(mistakes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void clear_keeps_the_memory(void **state) {
 /* ------------------------------------------------------------------- cleanup */
 
 /* What is live stays, its accounting too, on this device and on all. */
-static void item_25_cleanup_keeps_live_accounting(void **state) {
+static void acceptance_25_cleanup_keeps_live_accounting(void **state) {
     enum { LIVE = 20 };
     vram_addr live[2][LIVE];
     uint64_t released = 0;
@@ -157,7 +157,7 @@ static void a_refusing_driver_is_told_of(void **state) {
 /* ---------------------------------------------------------------- maintenance */
 
 /* Many sizes that were used once, and one that is used all the time: before any cleanup. */
-static void item_26_one_off_sizes_go_and_hot_ones_stay(void **state) {
+static void acceptance_26_one_off_sizes_go_and_hot_ones_stay(void **state) {
     vram_addr addr;
     uint64_t released = 7, cached;
     (void)state;
@@ -493,10 +493,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(shrink_says_how_much),
         TEST(clear_keeps_the_memory),
-        TEST(item_25_cleanup_keeps_live_accounting),
+        TEST(acceptance_25_cleanup_keeps_live_accounting),
         TEST(cleanup_reaches_every_handle_of_a_device),
         TEST(a_refusing_driver_is_told_of),
-        TEST(item_26_one_off_sizes_go_and_hot_ones_stay),
+        TEST(acceptance_26_one_off_sizes_go_and_hot_ones_stay),
         TEST(unneeded_memory_goes_back),
         TEST(scattered_memory_is_a_number),
         TEST(health_looks_warns_and_cleans_up),

@@ -20,7 +20,7 @@ static void expect_steps(vram_pool *pool, struct steps want) {
 }
 
 /* At each boundary what is due there and no more; what is live is never touched. */
-static void item_6_response_at_each_boundary(void **state) {
+static void acceptance_06_response_at_each_boundary(void **state) {
     static const struct {
         uint64_t value;
         struct steps steps;
@@ -261,7 +261,7 @@ static void all_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(item_6_response_at_each_boundary),
+        TEST(acceptance_06_response_at_each_boundary),
         TEST(responses_are_armed_again),
         TEST(each_step_can_be_switched_off),
         TEST(deterministic_pools_do_not_respond),
