@@ -28,7 +28,8 @@
  * whenever some of it has ended.
  *
  * `wait` does not wait for nobody: a thread waits only while another thread that has used this pool is not
- * waiting itself, or work is pending. When all wait the last one fails at once, and the others with it.
+ * waiting itself, or work is pending. When all wait, exactly one of them fails at once, and the others go on
+ * waiting for what its thread then frees.
  *
  * A deterministic pool takes others, callbacks, cleanup (of other pools) and retry only, since the rest would
  * make addresses depend on time.

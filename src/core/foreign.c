@@ -71,7 +71,9 @@ static vram_status charge(struct vr_device_object *device, const struct vr_forei
     vram_status status = vr_charge(device, record->bytes, operation);
     if (status == VRAM_OK && record->tag) {
         status = vr_tag_charge(record->tag, record->bytes, record->bytes, crossed, &full);
-        if (status != VRAM_OK) {
+        if (status == VRAM_OK) {
+            vr_tag_confirm(record->tag);
+        } else {
             vr_uncharge(device, record->bytes);
         }
     }

@@ -434,7 +434,10 @@ static vram_status alloc_tagged(struct vr_pool *pool, const struct vr_request *r
     status = alloc_entered(pool, request, addr);
     if (status != VRAM_OK) {
         vr_tag_cancel(request->tag, request->bytes, request->size);
-    } else if (crossed) {
+        return status;
+    }
+    vr_tag_confirm(request->tag);
+    if (crossed) {
         vr_tag_notify(pool->device, pool, request->tag, crossed);
     }
     return status;

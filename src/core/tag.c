@@ -179,7 +179,7 @@ static vram_status refuse(struct vr_tag *asked, struct vr_tag *full, uint64_t by
         vram_size_format(vr_load(&full->used, VR_RELAXED), used));
 }
 
-/* What is refused raises no peak. Keeps (2). */
+/* Keeps (2). */
 vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested, uint32_t *crossed,
                           struct vr_tag **full) {
     uint64_t before;
@@ -199,12 +199,6 @@ vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested
             *crossed |= level;
         }
     }
-    for (struct vr_tag *at = tag; at; at = at->parent) {
-        uint64_t used = vr_load(&at->used, VR_RELAXED);
-        if (used > vr_load(&at->peak, VR_RELAXED)) {
-            vr_atomic_max(&at->peak, used);
-        }
-    }
     vr_fetch_add(&tag->own, bytes, VR_RELAXED);
     vr_fetch_add(&tag->requested, requested, VR_RELAXED);
     vr_fetch_add(&tag->allocs, 1, VR_RELAXED);
@@ -219,8 +213,18 @@ void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
     }
 }
 
+void vr_tag_confirm(struct vr_tag *tag) {
+    for (struct vr_tag *at = tag; at; at = at->parent) {
+        uint64_t used = vr_load(&at->used, VR_RELAXED);
+        if (used > vr_load(&at->peak, VR_RELAXED)) {
+            vr_atomic_max(&at->peak, used);
+        }
+    }
+}
+
 void vr_tag_join(struct vr_tag *tag) {
     vr_fetch_sub(&tag->allocs, 1, VR_RELAXED);
+    vr_tag_confirm(tag);
 }
 
 void vr_tag_release(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {

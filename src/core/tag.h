@@ -78,9 +78,11 @@ bool vr_tag_is_within(const struct vr_tag *tag, const char *name);
 vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested, uint32_t *crossed,
                           struct vr_tag **full);
 void vr_tag_release(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
+/* There is memory for what was charged: peaks follow. What is refused for want of memory raises none. */
+void vr_tag_confirm(struct vr_tag *tag);
 /* Takes a charge back for which no block was found after all. */
 void vr_tag_cancel(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
-/* What was charged last is part of a block that was there; and one has become smaller, modulo 2^64. */
+/* What was charged last is part of a block that was there, which confirms it; and one has become smaller, modulo 2^64. */
 void vr_tag_join(struct vr_tag *tag);
 void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 

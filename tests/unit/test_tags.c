@@ -244,6 +244,7 @@ static void failures_are_not_charged(void **state) {
     assert_ok(vram_sim_fault_set(rig.context, NULL));
     vram_tag_info info = tag_of(rig.device, "t");
     assert_int_equal(info.used_bytes + info.requested_bytes + info.live_blocks + info.allocs, 0);
+    assert_int_equal(info.peak_bytes, 0);
     rig_end_clean(&rig);
 }
 
