@@ -103,6 +103,7 @@ static bool may_fail(unsigned call) {
 
 static bool struck(unsigned call) {
     static bool read;
+    strike_guard();
     pthread_mutex_lock(&fake_metal_lock);
     if (!read) {
         read = true;

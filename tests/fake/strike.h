@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define STRIKE_CALLS_MAX 128
+#define STRIKE_TRAPPED   98 /* exit code */
 
 struct strike {
     const char *const *names; /* of the calls, in their order */
@@ -32,6 +33,9 @@ void strike_set(struct strike *strike, const char *name, uint64_t nth, int code,
                 bool for_ever);
 /* The same from NAME:N:CODE[:forever], where an environment variable says so; whether it did. */
 bool strike_set_text(struct strike *strike, const char *text);
+/* With STRIKE_TRAP in the environment: ends the process when a driver is called at its exit, or in a forked
+   child of the process that used it. Before any lock. */
+void strike_guard(void);
 /* Counts a call; whether it is to be struck. */
 bool strike_now(struct strike *strike, unsigned call);
 

@@ -28,6 +28,7 @@ static void wake_up(void) {
 }
 
 bool opencl_strike(enum opencl_call call, vr_cl_int *code) {
+    strike_guard();
     pthread_once(&once, wake_up);
     pthread_mutex_lock(&lock);
     bool struck = strike_now(&strike, call);
