@@ -27,6 +27,7 @@
 #include <vram/json.h>
 #include <vram/limits.h>
 #include <vram/oom.h>
+#include <vram/opencl.h>
 #include <vram/pool.h>
 #include <vram/pressure.h>
 #include <vram/queue.h>

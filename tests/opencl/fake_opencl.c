@@ -210,6 +210,20 @@ void fake_context_drop(struct vr_cl_context *context) {
     }
 }
 
+static vr_cl_int retain_context(struct vr_cl_context *context) {
+    fake_lock();
+    fake_keep(&context->head);
+    fake_unlock();
+    return VR_CL_SUCCESS;
+}
+
+static vr_cl_int get_context_info(struct vr_cl_context *context, vr_cl_uint what, size_t bytes,
+                                  void *value, size_t *needed) {
+    return what == VR_CL_CONTEXT_DEVICES
+               ? give(&context->device, sizeof context->device, bytes, value, needed)
+               : VR_CL_INVALID_VALUE;
+}
+
 static vr_cl_int release_context(struct vr_cl_context *context) {
     fake_lock();
     fake_context_drop(context);
@@ -254,6 +268,8 @@ static void wake_up(void) {
                                  .clGetDeviceInfo = get_device_info,
                                  .clGetExtensionFunctionAddressForPlatform = get_extension,
                                  .clCreateContext = create_context,
+                                 .clRetainContext = retain_context,
+                                 .clGetContextInfo = get_context_info,
                                  .clReleaseContext = release_context};
     fake_fill_memory_calls(&api);
     fake_fill_queue_calls(&api);

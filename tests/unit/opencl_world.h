@@ -13,6 +13,7 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "opencl/fake_opencl.h"
+#include "vram/opencl.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>

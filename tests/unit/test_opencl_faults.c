@@ -213,6 +213,24 @@ static void scene_end(struct scene *scene) {
     }
 }
 
+/* The context of the device that is open, as if it were a program's, in a backend of its own. */
+static void scene_adopt(struct scene *scene) {
+    const struct vr_opencl_device *opencl = scene->device.impl;
+    const struct vram_opencl_adoption adoption = {
+        .size = sizeof adoption, .context = opencl->context, .device = opencl->unit->id};
+    const struct vram_context_options options = {.size = sizeof options, .opencl = &adoption};
+    struct vr_backend backend = {.ops = &vr_opencl_backend};
+    struct vr_device device = {.backend = &backend, .info.backend = "opencl"};
+    if (!good(scene, NULL, backend.ops->start(&backend, &options), "start")) {
+        return;
+    }
+    if (STEP(NULL, vr_opencl_backend.describe(&backend, 0, &device.info)) &&
+        STEP(NULL, vr_opencl_backend.device_open(&device))) {
+        device.ops->close(&device);
+    }
+    backend.ops->stop(&backend);
+}
+
 /* Uses everything there is, as far as it comes. */
 static void play(const char *way, struct outcome *outcome) {
     struct scene here = {.outcome = outcome}, *scene = &here;
@@ -227,6 +245,7 @@ static void play(const char *way, struct outcome *outcome) {
     if (scene_open(scene, &here.device)) {
         scene_memory(scene);
         (void)scene_open(scene, &here.other);
+        scene_adopt(scene);
         if (here.memory && scene_queue(scene, &here.device, &here.queue, 1)) {
             here.adopted = (struct vr_queue){
                 .device = &here.device, .native = here.queue.native, .adopted = true};

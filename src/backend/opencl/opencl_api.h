@@ -152,6 +152,7 @@ enum {
     VR_CL_MAP_WRITE = 1 << 1,
     VR_CL_MIGRATE_HOST = 1 << 0,
     VR_CL_BUFFER_CREATE_TYPE_REGION = 0x1220,
+    VR_CL_CONTEXT_DEVICES = 0x1081,
     VR_CL_QUEUE_CONTEXT = 0x1090,
     VR_CL_QUEUE_DEVICE = 0x1091,
     VR_CL_QUEUE_PROPERTIES = 0x1093,
@@ -204,7 +205,12 @@ enum {
          (const vr_cl_props *props, vr_cl_uint count, struct vr_cl_device *const *devices,         \
           vr_cl_fault_fn *fault, void *user, vr_cl_int *code),                                     \
          (props, count, devices, fault, user, code))                                               \
+    CALL(clRetainContext, VR_CL_REQUIRED, (struct vr_cl_context *context), (context))              \
     CALL(clReleaseContext, VR_CL_REQUIRED, (struct vr_cl_context *context), (context))             \
+    CALL(clGetContextInfo, VR_CL_REQUIRED,                                                         \
+         (struct vr_cl_context *context, vr_cl_uint what, size_t bytes, void *value,               \
+          size_t *needed),                                                                         \
+         (context, what, bytes, value, needed))                                                    \
     MAKE(clCreateCommandQueue, VR_CL_REQUIRED, struct vr_cl_queue,                                 \
          (struct vr_cl_context *context, struct vr_cl_device *device, vr_cl_bits props,            \
           vr_cl_int *code), (context, device, props, code))                                        \

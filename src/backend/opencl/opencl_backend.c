@@ -17,6 +17,7 @@
 #include "base/option.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "vram/opencl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -283,13 +284,65 @@ static vram_status find_all(struct vr_opencl *opencl, char *version, size_t vers
     return status;
 }
 
+/* ----------------------------------------------------------------- adopting */
+
+static vram_status refuse_adoption(const char *why) {
+    return vr_error_set(VRAM_ERR_INVALID, "opencl", "vram_context_create", 0,
+                        "vram_context_options.opencl: %s", why);
+}
+
+/* Whether the context is one of that device. A driver that does not say makes the backend absent. */
+static vram_status check_context(const struct vr_opencl_api *api, struct vr_cl_context *context,
+                                 const struct vr_cl_device *device) {
+    struct vr_cl_device *devices[DEVICES_MAX];
+    size_t needed = 0, count = 0;
+    vram_status status = vr_opencl_check(
+        "clGetContextInfo",
+        api->clGetContextInfo(context, VR_CL_CONTEXT_DEVICES, sizeof devices, devices, &needed));
+    if (status != VRAM_OK) {
+        return absent(status);
+    }
+    count = needed <= sizeof devices ? needed / sizeof devices[0] : 0;
+    for (size_t i = 0; i < count; i++) {
+        if (devices[i] == device) {
+            return VRAM_OK;
+        }
+    }
+    return refuse_adoption("the device is none of the context's");
+}
+
+/* The program's device is the only one from here on. */
+static vram_status adopt(struct vr_opencl *opencl, const struct vram_opencl_adoption *from) {
+    struct vram_opencl_adoption adoption = {0};
+    if (from->size < sizeof from->size || from->size > (1u << 16)) {
+        return refuse_adoption("set size to sizeof(vram_opencl_adoption)");
+    }
+    memcpy(&adoption, from, from->size < sizeof adoption ? from->size : sizeof adoption);
+    if (!adoption.context || !adoption.device) {
+        return refuse_adoption("context or device is NULL");
+    }
+    uint32_t at = 0;
+    while (at < opencl->unit_count && opencl->units[at].id != adoption.device) {
+        at++;
+    }
+    if (at == opencl->unit_count) {
+        return refuse_adoption("the device is none that libvram can use; `vram info` lists those");
+    }
+    vram_status status = check_context(&opencl->api, adoption.context, adoption.device);
+    if (status == VRAM_OK) {
+        opencl->units[0] = opencl->units[at];
+        opencl->unit_count = 1;
+        opencl->adopted = adoption.context;
+    }
+    return status;
+}
+
 static void forget(struct vr_opencl *opencl) {
     vr_mem_free(opencl->units);
     vr_mem_free(opencl);
 }
 
 static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
-    (void)options;
     char version[sizeof backend->version] = "";
     struct vr_opencl *opencl = vr_mem_alloc(1, sizeof *opencl, "opencl_start");
     if (!opencl) {
@@ -299,9 +352,13 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
     if (status == VRAM_OK) {
         status = find_all(opencl, version, sizeof version);
     }
+    status = absent(status);
+    if (status == VRAM_OK && options && options->opencl) {
+        status = adopt(opencl, options->opencl);
+    }
     if (status != VRAM_OK) {
         forget(opencl);
-        return absent(status);
+        return status;
     }
     memcpy(backend->version, version, sizeof version);
     backend->impl = opencl;

@@ -48,6 +48,7 @@ struct vr_opencl {
     struct vr_opencl_api api;
     struct vr_opencl_unit *units;
     uint32_t unit_count;
+    struct vr_cl_context *adopted; /* the program's own, of the one unit; NULL: none */
     vr_cl_int refused;      /* the last code that kept a device from being found, and the call; */
     const char *refused_by; /* while the backend starts */
 };
@@ -66,7 +67,7 @@ void vr_opencl_target_give(struct vr_opencl_target *target);
 struct vr_opencl_device {
     const struct vr_opencl_api *api;
     const struct vr_opencl_unit *unit;
-    struct vr_cl_context *context; /* of this device alone */
+    struct vr_cl_context *context; /* of this device alone, or the program's, retained */
     struct vr_cl_queue *service; /* for touching, mapping and unmapping; never behind users' work */
     uint64_t memory_bytes;       /* of the device; UINT64_MAX: unknown */
     vr_atomic_u64 used_bytes;    /* taken through this handle */

@@ -4,7 +4,8 @@
  *
  * Every handle on a device has a context of its own, of that one device: memory then has one place to
  * be, and no driver moves it behind our back. A program that wants to use memory of ours in its own
- * commands makes its queues in this context, which any queue of ours names (CL_QUEUE_CONTEXT).
+ * commands makes its queues in this context, which any queue of ours names (CL_QUEUE_CONTEXT), or has given
+ * us its own (vram/opencl.h), which is then retained by every handle.
  */
 #include "backend/opencl/opencl_backend.h"
 
@@ -35,8 +36,13 @@ vram_status vr_opencl_queue_new(const struct vr_opencl_device *device, int32_t p
     return status;
 }
 
-static vram_status context_new(struct vr_opencl_device *device) {
+static vram_status context_new(struct vr_opencl_device *device, struct vr_cl_context *adopted) {
     vr_cl_int code = VR_CL_SUCCESS;
+    if (adopted) {
+        vram_status kept = VR_OPENCL(device, clRetainContext, adopted);
+        device->context = kept == VRAM_OK ? adopted : NULL;
+        return kept;
+    }
     struct vr_cl_context *made =
         device->api->clCreateContext(NULL, 1, &device->unit->id, NULL, NULL, &code);
     vram_status status = vr_opencl_check("clCreateContext", code);
@@ -85,7 +91,7 @@ vram_status vr_opencl_device_open(struct vr_device *device) {
     vr_mutex_init(&opencl->memory, VR_RANK_DRIVER);
     opencl->memory_bytes =
         device->info.memory_bytes.known ? device->info.memory_bytes.value : UINT64_MAX;
-    vram_status status = context_new(opencl);
+    vram_status status = context_new(opencl, backend->adopted);
     if (status == VRAM_OK) {
         status = vr_opencl_queue_new(opencl, 0, &opencl->service);
     }
