@@ -150,11 +150,18 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
 static bool as_buffer(struct check *check, void *bad, vram_status want) {
     vram_buffer *buffer = bad;
     vram_buffer_info info = {.size = sizeof info};
+    vram_growth_info growth = {.size = sizeof growth};
     vram_addr addr = CHECK_CANARY;
 
     REFUSES(vram_buffer_info_get(buffer, &info));
     REFUSES(vram_buffer_addr(buffer, &addr));
     REFUSES(vram_buffer_use(buffer, NULL));
+    REFUSES(vram_buffer_growth_set(buffer, NULL));
+    REFUSES(vram_buffer_growth_get(buffer, &growth));
+    REFUSES(vram_buffer_reserve(buffer, 1, NULL));
+    REFUSES(vram_buffer_resize(buffer, 1, NULL));
+    REFUSES(vram_buffer_resize_elements(buffer, 1, NULL));
+    REFUSES(vram_buffer_fit(buffer, NULL));
     if (buffer != NULL) { /* destroying NULL is allowed */
         REFUSES(vram_buffer_destroy(buffer));
     }
@@ -184,6 +191,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_free(pool, 4096, NULL));
     REFUSES(vram_free(pool, 0, NULL)); /* nothing to free, but no pool either */
     REFUSES(vram_resize(pool, 4096, 1, NULL));
+    REFUSES(vram_pool_buffers_fit(pool, 0, &bytes));
     REFUSES(vram_pool_warm(pool, 1, 1, NULL));
     REFUSES(vram_pool_warm(pool, 1, UINT32_MAX, NULL));
     REFUSES(vram_pool_trim(pool, 0));

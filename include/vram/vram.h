@@ -24,6 +24,7 @@
 #include <vram/buffer.h>
 #include <vram/device.h>
 #include <vram/foreign.h>
+#include <vram/growth.h>
 #include <vram/json.h>
 #include <vram/limits.h>
 #include <vram/oom.h>

@@ -22,6 +22,7 @@
 #define VR_BUFFER_OBJECT_H
 
 #include "core/pool_object.h"
+#include "mem/growth_state.h"
 #include "vram/buffer.h"
 
 /* Where contents lie. */
@@ -56,6 +57,7 @@ struct vr_buffer {
     bool claimed;      /* a call inside changes it */
     bool captured_use; /* a queue in a capture uses it: nobody knows until when */
     bool orphan;       /* its pool has ended */
+    struct vr_growth_state growth;
 };
 
 /* ------------------------------------------------------------ entering, leaving */

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * growth.c: buffers that become larger and smaller.
+ *
+ *  (1) One change at a time: the buffer is claimed for it (buffer_object.h (2)).
+ *  (2) In place first: vram_resize leaves the block untouched when it cannot. Then by new memory and a copy,
+ *      in the order of buffer_object.h (3): whatever fails before the new memory is installed leaves the
+ *      buffer as it was, and the new memory goes back.
+ *  (3) A buffer that is resized on another queue than its home's is ordered behind all work that uses it
+ *      before anything else: from then on that queue is its home.
+ *  (4) Only what is in use is copied. So what a program has written counts as in use, or it has said less.
+ */
+#include "mem/buffer_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/size.h"
+
+/* One change of a claimed buffer. */
+struct change {
+    struct vr_buffer *buffer;
+    vram_queue *queue; /* its home from now on; NULL: none */
+    uint64_t bytes;    /* the new capacity */
+    const char *operation;
+};
+
+static vram_pool *pool_of(const struct vr_buffer *buffer) {
+    return (vram_pool *)(uintptr_t)buffer->pool_handle;
+}
+
+/* ------------------------------------------------------------------- changing */
+
+/* The queue, or the buffer's home; a home that has ended with all its work is none. */
+static vram_queue *queue_for(const struct vr_buffer *buffer, vram_queue *queue) {
+    vram_queue *home = buffer->home;
+    return queue ? queue : home && vr_handle_was(VR_KIND_QUEUE, home) ? NULL : home;
+}
+
+/* The capacity has changed. */
+static void note_change(const struct change *change, bool copied, uint64_t copied_bytes) {
+    struct vr_buffer *buffer = change->buffer;
+    vr_mutex_lock(&buffer->lock);
+    buffer->capacity_bytes = change->bytes;
+    buffer->home = change->queue;
+    buffer->resizes++;
+    buffer->growth.in_place += !copied;
+    buffer->growth.copies += copied;
+    buffer->growth.copied_bytes += copied_bytes;
+    vr_mutex_unlock(&buffer->lock);
+}
+
+/* Whether another place may help where this one did not: memory of another kind might. */
+static bool may_move(const struct vr_buffer *buffer, vram_status status) {
+    return status == VRAM_ERR_BUSY || status == VRAM_ERR_UNSUPPORTED ||
+           (vram_status_is_exhausted(status) && buffer->kind != VRAM_BUFFER_DEVICE);
+}
+
+/* New memory, the copy, and the old memory back: keeps (2). */
+static vram_status move(const struct change *change) {
+    struct vr_buffer *buffer = change->buffer;
+    struct vr_buffer_memory old = buffer->memory, fresh = {0};
+    uint64_t kept = buffer->used_bytes < change->bytes ? buffer->used_bytes : change->bytes;
+    if (kept && !change->queue) {
+        return vr_fail(VRAM_ERR_INVALID, change->operation,
+                       "the buffer has to move, and there is no queue to copy it on");
+    }
+    vram_status status = vr_buffer_take(buffer, change->bytes, change->queue, &fresh);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (kept) {
+        status = vr_buffer_order(buffer, change->queue, change->operation);
+        if (status == VRAM_OK) {
+            status = vr_buffer_copy(buffer, change->queue, &fresh, &old, kept);
+        }
+    }
+    if (status != VRAM_OK) {
+        struct vram_error error;
+        vr_error_save(&error);
+        (void)vr_buffer_give(buffer, &fresh, change->queue);
+        vr_error_restore(&error);
+        return status;
+    }
+    vr_buffer_install(buffer, &fresh, change->queue);
+    note_change(change, true, kept);
+    return vr_buffer_give(buffer, &old, change->queue);
+}
+
+/* Keeps (3). */
+static vram_status follow(const struct change *change) {
+    struct vr_buffer *buffer = change->buffer;
+    return change->queue && change->queue != buffer->home
+               ? vr_buffer_order(buffer, change->queue, change->operation)
+               : VRAM_OK;
+}
+
+/* The claimed buffer gets another capacity. With `stay` it does so where it is, or not at all, which is no
+   failure. */
+static vram_status change_capacity(const struct change *change, bool stay) {
+    struct vr_buffer *buffer = change->buffer;
+    struct vram_error error;
+    vram_status status = follow(change);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_error_save(&error);
+    status = vram_resize(pool_of(buffer), buffer->memory.addr, change->bytes, change->queue);
+    if (status == VRAM_OK) {
+        note_change(change, false, 0);
+        return VRAM_OK;
+    }
+    if (stay || may_move(buffer, status)) {
+        vr_error_restore(&error); /* that was no error yet */
+        status = stay ? VRAM_OK : move(change);
+    }
+    return status;
+}
+
+static void count_refusal(struct vr_buffer *buffer, vram_status status) {
+    vr_mutex_lock(&buffer->lock);
+    buffer->growth.refusals += vram_status_is_exhausted(status);
+    vr_mutex_unlock(&buffer->lock);
+}
+
+/* Sees to it that `bytes` fit. The buffer is claimed, so nobody else changes what is read here. */
+static vram_status make_room(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                             const char *operation) {
+    struct change change = {
+        .buffer = buffer, .queue = queue_for(buffer, queue), .operation = operation};
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vr_growth_next(&buffer->growth.growth, buffer->capacity_bytes, bytes,
+                                        operation, &change.bytes);
+    if (status == VRAM_OK && change.bytes > buffer->capacity_bytes) {
+        status = change_capacity(&change, false);
+        if (vram_status_is_exhausted(status) && change.bytes > bytes) {
+            change.bytes = bytes; /* what the policy has in reserve is not worth a failure */
+            status = change_capacity(&change, false);
+        }
+        if (status == VRAM_OK) {
+            vr_error_restore(&error);
+        }
+    }
+    count_refusal(buffer, status);
+    return status;
+}
+
+/* ---------------------------------------------------------------------- calls */
+
+/* Enters buffer, pool and queue, and claims the buffer. */
+static vram_status begin(vram_buffer *handle, vram_queue *queue_handle, const char *operation,
+                         struct vr_buffer **out, struct vr_queue_object **queue) {
+    struct vr_pool *pool;
+    struct vr_buffer *buffer;
+    vram_status status = vr_buffer_enter(handle, operation, &buffer);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_pool_enter(pool_of(buffer), queue_handle, operation, &pool, queue);
+    if (status == VRAM_OK) {
+        status = vr_buffer_claim(buffer, operation);
+        if (status != VRAM_OK) {
+            vr_pool_leave(pool, *queue);
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_buffer_leave(buffer);
+        return status;
+    }
+    *out = buffer;
+    return VRAM_OK;
+}
+
+static void end(struct vr_buffer *buffer, struct vr_queue_object *queue) {
+    vr_buffer_unclaim(buffer);
+    vr_pool_leave(buffer->pool, queue);
+    vr_buffer_leave(buffer);
+}
+
+vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue *queue_handle) {
+    static const char operation[] = "vram_buffer_reserve";
+    struct vr_buffer *buffer;
+    struct vr_queue_object *queue;
+    vram_status status = begin(handle, queue_handle, operation, &buffer, &queue);
+    if (status == VRAM_OK) {
+        status = make_room(buffer, bytes, queue_handle, operation);
+        end(buffer, queue);
+    }
+    return status;
+}
+
+/* The buffer is claimed. */
+static vram_status resize(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                          const char *operation) {
+    uint32_t each = vram_precision_bytes(buffer->precision);
+    if (bytes % each) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%llu bytes are no whole number of %s elements",
+                       (unsigned long long)bytes, vram_precision_name(buffer->precision));
+    }
+    vram_status status = make_room(buffer, bytes, queue, operation);
+    if (status == VRAM_OK || status == VRAM_ERR_CORRUPT) {
+        vr_mutex_lock(&buffer->lock);
+        buffer->used_bytes = bytes;
+        vr_mutex_unlock(&buffer->lock);
+    }
+    return status;
+}
+
+vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue_handle) {
+    static const char operation[] = "vram_buffer_resize";
+    struct vr_buffer *buffer;
+    struct vr_queue_object *queue;
+    vram_status status = begin(handle, queue_handle, operation, &buffer, &queue);
+    if (status == VRAM_OK) {
+        status = resize(buffer, bytes, queue_handle, operation);
+        end(buffer, queue);
+    }
+    return status;
+}
+
+vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count,
+                                        vram_queue *queue_handle) {
+    static const char operation[] = "vram_buffer_resize_elements";
+    struct vr_buffer *buffer;
+    struct vr_queue_object *queue;
+    uint64_t bytes;
+    vram_status status = begin(handle, queue_handle, operation, &buffer, &queue);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    uint32_t each = buffer->growth.growth.element_bytes;
+    if (!vr_mul(count, each ? each : vram_precision_bytes(buffer->precision), &bytes)) {
+        status = vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements do not fit into 64 bits",
+                         (unsigned long long)count);
+    } else {
+        status = resize(buffer, bytes, queue_handle, operation);
+    }
+    end(buffer, queue);
+    return status;
+}
+
+/* --------------------------------------------------------------- giving back */
+
+static vram_status fit(struct vr_buffer *buffer, vram_queue *queue, const char *operation) {
+    uint64_t least = buffer->growth.growth.min_bytes;
+    struct change change = {.buffer = buffer,
+                            .queue = queue_for(buffer, queue),
+                            .bytes = buffer->used_bytes > least ? buffer->used_bytes : least,
+                            .operation = operation};
+    return change.bytes < buffer->capacity_bytes ? change_capacity(&change, true) : VRAM_OK;
+}
+
+vram_status vram_buffer_fit(vram_buffer *handle, vram_queue *queue_handle) {
+    static const char operation[] = "vram_buffer_fit";
+    struct vr_buffer *buffer;
+    struct vr_queue_object *queue;
+    vram_status status = begin(handle, queue_handle, operation, &buffer, &queue);
+    if (status == VRAM_OK) {
+        status = fit(buffer, queue_handle, operation);
+        end(buffer, queue);
+    }
+    return status;
+}
+
+/* The child of the pool with the lowest number above `last`; 0: none. */
+static uint64_t child_behind(struct vr_pool *pool, uint64_t last) {
+    uint64_t best = 0;
+    vr_mutex_lock(&pool->lock);
+    for (struct vr_link *link = vr_list_first(&pool->children); link;
+         link = vr_list_next(&pool->children, link)) {
+        uint64_t handle = VR_CONTAINER(link, struct vr_pool_child, link)->handle;
+        best = handle > last && (!best || handle < best) ? handle : best;
+    }
+    vr_mutex_unlock(&pool->lock);
+    return best;
+}
+
+/* What a buffer of which nothing is in use gives back, if it has been idle long enough. One that cannot be
+   claimed is in use. */
+static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char *operation) {
+    uint64_t now = vr_clock_now();
+    vr_mutex_lock(&buffer->lock);
+    uint64_t before = buffer->capacity_bytes, seen = buffer->accessed_ns;
+    bool idle = !buffer->used_bytes && before && now - seen >= idle_ns && !buffer->claimed &&
+                !buffer->sharers && !buffer->orphan;
+    buffer->claimed |= idle;
+    vr_mutex_unlock(&buffer->lock);
+    if (!idle) {
+        return 0;
+    }
+    (void)fit(buffer, NULL, operation);
+    vr_mutex_lock(&buffer->lock);
+    uint64_t after = buffer->capacity_bytes;
+    buffer->claimed = false; /* and its last use is as long ago as it was */
+    vr_mutex_unlock(&buffer->lock);
+    return before - after;
+}
+
+vram_status vram_pool_buffers_fit(vram_pool *handle, uint64_t idle_ns, uint64_t *bytes) {
+    static const char operation[] = "vram_pool_buffers_fit";
+    uint64_t sum = 0, child = 0;
+    struct vram_error error;
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_pool *pool = entered;
+    vr_error_save(&error);
+    while ((child = child_behind(pool, child))) {
+        struct vr_buffer *buffer = vr_handle_pin(VR_KIND_BUFFER, (const void *)(uintptr_t)child);
+        if (buffer) {
+            sum += fit_idle(buffer, idle_ns, operation);
+            vr_leave(buffer);
+        }
+    }
+    vr_error_restore(&error);
+    vr_leave(pool);
+    if (bytes) {
+        *bytes = sum;
+    }
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------------- policies */
+
+vram_status vram_buffer_growth_set(vram_buffer *handle, const vram_growth *given) {
+    static const char operation[] = "vram_buffer_growth_set";
+    struct vram_growth growth;
+    void *entered;
+    vram_status status = vr_growth_take(given, operation, &growth);
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_BUFFER, handle, operation, &entered);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_buffer *buffer = entered;
+    status = vr_buffer_claim(buffer, operation);
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&buffer->lock);
+        buffer->growth.growth = growth;
+        vr_mutex_unlock(&buffer->lock);
+        vr_buffer_unclaim(buffer);
+    }
+    vr_leave(buffer);
+    return status;
+}
+
+vram_status vram_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) {
+    static const char operation[] = "vram_buffer_growth_get";
+    struct vram_growth_info full = {.size = sizeof full};
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_BUFFER, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_buffer *buffer = entered;
+    vr_mutex_lock(&buffer->lock);
+    full.growth = buffer->growth.growth;
+    full.growth.size = sizeof full.growth;
+    full.capacity_bytes = buffer->capacity_bytes;
+    full.used_bytes = buffer->used_bytes;
+    full.in_place = buffer->growth.in_place;
+    full.copies = buffer->growth.copies;
+    full.copied_bytes = buffer->growth.copied_bytes;
+    full.refusals = buffer->growth.refusals;
+    vr_mutex_unlock(&buffer->lock);
+    if (full.capacity_bytes) {
+        full.utilisation = (double)full.used_bytes / (double)full.capacity_bytes;
+    }
+    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    vr_leave(buffer);
+    return status;
+}

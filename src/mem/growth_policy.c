@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * growth_policy.c: how large a buffer becomes. Whole numbers alone: a capacity times a factor is exact, and
+ * what does not fit into 64 bits is as much as fits.
+ */
+#include "base/error.h"
+#include "base/size.h"
+#include "device/objects.h"
+#include "mem/growth_state.h"
+
+#include <string.h>
+
+enum { WHOLE_PPM = 1000000 };
+
+static const struct {
+    const char *name;
+    uint32_t factor_ppm, element_bytes;
+    uint64_t min_bytes, max_bytes;
+} presets[] = {
+    {"default", 1500000, 4, 4096, 1024 * VR_MIB},    {"positions", 1300000, 12, 4096, 512 * VR_MIB},
+    {"velocities", 1300000, 12, 4096, 512 * VR_MIB}, {"forces", 1300000, 12, 4096, 512 * VR_MIB},
+    {"edges", 2000000, 32, 8192, 2048 * VR_MIB},     {"grid_cells", 1500000, 8, 2048, 256 * VR_MIB},
+};
+
+vram_status vram_growth_preset(const char *name, vram_growth *growth) {
+    static const char operation[] = "vram_growth_preset";
+    if (!name || !growth) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the %s is NULL",
+                       name ? "place for the policy" : "name");
+    }
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
+        if (strcmp(name, presets[i].name) == 0) {
+            *growth = (struct vram_growth){.size = sizeof *growth,
+                                           .policy = VRAM_GROWTH_FACTOR,
+                                           .factor_ppm = presets[i].factor_ppm,
+                                           .min_bytes = presets[i].min_bytes,
+                                           .max_bytes = presets[i].max_bytes,
+                                           .element_bytes = presets[i].element_bytes};
+            return VRAM_OK;
+        }
+    }
+    return vr_fail(VRAM_ERR_INVALID, operation,
+                   "no policy is called \"%.32s\"; there are default, positions, velocities, "
+                   "forces, edges and grid_cells",
+                   name);
+}
+
+static vram_status check(const struct vram_growth *growth, const char *operation) {
+    if ((unsigned)growth->policy > VRAM_GROWTH_FIXED) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no policy of growth",
+                       (int)growth->policy);
+    }
+    if (growth->policy == VRAM_GROWTH_FACTOR && growth->factor_ppm <= WHOLE_PPM) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "a factor of %u parts per million does not grow: it is above %d",
+                       growth->factor_ppm, WHOLE_PPM);
+    }
+    if (growth->max_bytes && growth->min_bytes > growth->max_bytes) {
+        return vr_fail(
+            VRAM_ERR_INVALID, operation, "the minimum of %llu bytes is above the maximum of %llu",
+            (unsigned long long)growth->min_bytes, (unsigned long long)growth->max_bytes);
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_growth_take(const struct vram_growth *given, const char *operation,
+                           struct vram_growth *growth) {
+    vram_status status = vr_options_take(growth, sizeof *growth, given, operation);
+    growth->size = sizeof *growth;
+    return status == VRAM_OK ? check(growth, operation) : status;
+}
+
+/* floor(capacity * ppm / 10^6), or UINT64_MAX. The product of two parts each fits; what is lost by dividing
+   first is made up for by the rest. */
+static uint64_t times(uint64_t capacity, uint32_t ppm) {
+    uint64_t whole, sum;
+    uint64_t rest = capacity % WHOLE_PPM * ppm / WHOLE_PPM;
+    return vr_mul(capacity / WHOLE_PPM, ppm, &whole) && vr_add(whole, rest, &sum) ? sum
+                                                                                  : UINT64_MAX;
+}
+
+/* The least number of whole steps behind `capacity` that holds `needed`, or UINT64_MAX. */
+static uint64_t steps(uint64_t capacity, uint64_t needed, uint64_t step) {
+    uint64_t count = (needed - capacity - 1) / step + 1, more, sum;
+    return vr_mul(count, step, &more) && vr_add(capacity, more, &sum) ? sum : UINT64_MAX;
+}
+
+/* What the policy says, before its bounds; `needed` is more than the capacity. */
+static uint64_t wanted(const struct vram_growth *growth, uint64_t capacity, uint64_t needed) {
+    uint64_t bytes = needed;
+    if (growth->policy == VRAM_GROWTH_FACTOR) {
+        bytes = times(capacity, growth->factor_ppm);
+    } else if (growth->policy == VRAM_GROWTH_FIXED) {
+        bytes = steps(capacity, needed, growth->step_bytes);
+    }
+    bytes = bytes > growth->min_bytes ? bytes : growth->min_bytes;
+    return bytes > needed ? bytes : needed;
+}
+
+vram_status vr_growth_next(const struct vram_growth *growth, uint64_t capacity, uint64_t needed,
+                           const char *operation, uint64_t *bytes) {
+    uint64_t most = growth->max_bytes ? growth->max_bytes : UINT64_MAX;
+    if (growth->policy == VRAM_GROWTH_FIXED && !growth->step_bytes && capacity < most) {
+        most = capacity;
+    }
+    if (needed <= capacity) {
+        *bytes = capacity;
+        return VRAM_OK;
+    }
+    if (needed > most) {
+        return vr_fail(VRAM_ERR_LIMIT, operation,
+                       "%llu bytes are needed, and the buffer's policy lets it have %llu",
+                       (unsigned long long)needed, (unsigned long long)most);
+    }
+    uint64_t next = wanted(growth, capacity, needed);
+    *bytes = next < most ? next : most;
+    return VRAM_OK;
+}
+
+vram_status vram_growth_next(const vram_growth *given, uint64_t capacity, uint64_t needed,
+                             uint64_t *bytes) {
+    static const char operation[] = "vram_growth_next";
+    struct vram_growth growth;
+    if (!bytes) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the bytes is NULL");
+    }
+    vram_status status = vr_growth_take(given, operation, &growth);
+    return status == VRAM_OK ? vr_growth_next(&growth, capacity, needed, operation, bytes) : status;
+}

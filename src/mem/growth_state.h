@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* growth_state.h: what a buffer remembers of its growth; guarded by the buffer's lock. */
+#ifndef VR_GROWTH_STATE_H
+#define VR_GROWTH_STATE_H
+
+#include "vram/growth.h"
+
+struct vr_growth_state {
+    struct vram_growth growth; /* its policy */
+    uint64_t in_place, copies, copied_bytes, refusals;
+};
+
+/* Reads a policy of the program's; NULL: EXACT. VRAM_ERR_INVALID: it makes no sense. */
+vram_status vr_growth_take(const struct vram_growth *given, const char *operation,
+                           struct vram_growth *growth);
+
+/* vram_growth_next of a policy that was read; its size is not looked at. */
+vram_status vr_growth_next(const struct vram_growth *growth, uint64_t capacity, uint64_t needed,
+                           const char *operation, uint64_t *bytes);
+
+#endif

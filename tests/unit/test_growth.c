@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_growth.c: buffers that become larger and smaller: the policies as tables, in place and by copies, with
+ * their contents kept, and every step of every resize failing in turn.
+ */
+#include "unit/device_world.h"
+#include "vram/growth.h"
+#include "vram/limits.h"
+
+#include <stdlib.h>
+
+#define KIB UINT64_C(1024)
+#define GIB (UINT64_C(1) << 30)
+
+static vram_pool_stats stats_of(vram_pool *pool) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    return stats;
+}
+
+static vram_buffer_info info_of(vram_buffer *buffer) {
+    vram_buffer_info info = {.size = sizeof info};
+    assert_ok(vram_buffer_info_get(buffer, &info));
+    return info;
+}
+
+static vram_growth_info growth_of(vram_buffer *buffer) {
+    vram_growth_info info = {.size = sizeof info};
+    assert_ok(vram_buffer_growth_get(buffer, &info));
+    return info;
+}
+
+static vram_growth preset(const char *name) {
+    vram_growth growth;
+    assert_ok(vram_growth_preset(name, &growth));
+    return growth;
+}
+
+static vram_pool *pool_make(struct rig *rig, uint32_t flags) {
+    vram_pool_options options = {.size = sizeof options, .flags = flags};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    return pool;
+}
+
+static vram_buffer *buffer_of(vram_pool *pool, uint64_t bytes, vram_queue *queue) {
+    vram_buffer *buffer;
+    assert_ok(vram_buffer_create(pool, bytes, queue, NULL, &buffer));
+    return buffer;
+}
+
+static void put(vram_queue *queue, vram_buffer *buffer, uint64_t from, uint64_t to, uint32_t seed) {
+    uint32_t *text = malloc(to - from);
+    assert_non_null(text);
+    for (uint64_t i = 0; i < (to - from) / 4; i++) {
+        text[i] = (uint32_t)(from / 4 + i) * 2654435761u + seed;
+    }
+    assert_ok(vram_queue_upload(queue, info_of(buffer).addr + from, text, to - from));
+    assert_ok(vram_queue_wait(queue, SECOND));
+    free(text);
+}
+
+/* Whether bytes 0 to `bytes` are as put has written them. */
+static bool is_there(vram_queue *queue, vram_buffer *buffer, uint64_t bytes, uint32_t seed) {
+    uint32_t *text = malloc(bytes ? bytes : 1);
+    bool same = true;
+    assert_non_null(text);
+    assert_ok(vram_queue_download(queue, text, info_of(buffer).addr, bytes));
+    assert_ok(vram_queue_wait(queue, SECOND));
+    for (uint64_t i = 0; i < bytes / 4; i++) {
+        same = same && text[i] == (uint32_t)i * 2654435761u + seed;
+    }
+    free(text);
+    return same;
+}
+
+/* -------------------------------------------------------------------- policies */
+
+/* Acceptance item 19: the table of the presets, and each rule. */
+static void acceptance_19_growth_tables(void **state) {
+    static const struct {
+        const char *name;
+        uint32_t ppm, element;
+        uint64_t min, max;
+    } rows[] = {
+        {"default", 1500000, 4, 4096, GIB},         {"positions", 1300000, 12, 4096, GIB / 2},
+        {"velocities", 1300000, 12, 4096, GIB / 2}, {"forces", 1300000, 12, 4096, GIB / 2},
+        {"edges", 2000000, 32, 8192, 2 * GIB},      {"grid_cells", 1500000, 8, 2048, GIB / 4},
+    };
+    uint64_t bytes;
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        vram_growth growth = preset(rows[i].name);
+        assert_int_equal(growth.policy, VRAM_GROWTH_FACTOR);
+        assert_int_equal(growth.factor_ppm, rows[i].ppm);
+        assert_int_equal(growth.element_bytes, rows[i].element);
+        assert_int_equal(growth.min_bytes, rows[i].min);
+        assert_int_equal(growth.max_bytes, rows[i].max);
+        assert_ok(vram_growth_next(&growth, 0, 1, &bytes)); /* the first time */
+        assert_int_equal(bytes, rows[i].min);
+        assert_ok(vram_growth_next(&growth, 0, 3 * rows[i].min, &bytes));
+        assert_int_equal(bytes, 3 * rows[i].min);
+        assert_ok(vram_growth_next(&growth, 100000, 100000, &bytes)); /* fits */
+        assert_int_equal(bytes, 100000);
+        assert_ok(vram_growth_next(&growth, 100000, 100001, &bytes));
+        assert_int_equal(bytes, (uint64_t)100000 * rows[i].ppm / 1000000);
+        assert_ok(vram_growth_next(&growth, 100000, 900000, &bytes)); /* more than the factor */
+        assert_int_equal(bytes, 900000);
+        assert_ok(vram_growth_next(&growth, rows[i].max - 4, rows[i].max - 1, &bytes));
+        assert_int_equal(bytes, rows[i].max);
+        assert_ok(vram_growth_next(&growth, rows[i].max - 4, rows[i].max, &bytes));
+        assert_int_equal(vram_growth_next(&growth, 0, rows[i].max + 1, &bytes), VRAM_ERR_LIMIT);
+    }
+}
+
+/* Whole numbers: 1.3 times 10^18 and more is exact, and what passes 2^64 is as much as there is. */
+static void growth_is_exact_for_large_sizes(void **state) {
+    vram_growth growth = {
+        .size = sizeof growth, .policy = VRAM_GROWTH_FACTOR, .factor_ppm = 1300000};
+    uint64_t bytes;
+    (void)state;
+    assert_ok(vram_growth_next(&growth, UINT64_C(1000000000000000001),
+                               UINT64_C(1000000000000000002), &bytes));
+    assert_int_equal(bytes, UINT64_C(1300000000000000001));
+    assert_ok(vram_growth_next(&growth, (UINT64_C(1) << 54) + 1, (UINT64_C(1) << 54) + 2, &bytes));
+    assert_int_equal(bytes,
+                     UINT64_C(23418718062326580)); /* floor; a double says ...581 or ...576 */
+    assert_ok(vram_growth_next(&growth, UINT64_MAX - 5, UINT64_MAX - 1, &bytes));
+    assert_int_equal(bytes, UINT64_MAX);
+    growth = (vram_growth){.size = sizeof growth, .policy = VRAM_GROWTH_FIXED, .step_bytes = 1000};
+    assert_ok(vram_growth_next(&growth, 500, 501, &bytes));
+    assert_int_equal(bytes, 1500);
+    assert_ok(vram_growth_next(&growth, 500, 3500, &bytes));
+    assert_int_equal(bytes, 3500);
+    assert_ok(vram_growth_next(&growth, 500, 3501, &bytes));
+    assert_int_equal(bytes, 4500);
+    assert_ok(vram_growth_next(&growth, 500, UINT64_MAX, &bytes));
+    assert_int_equal(bytes, UINT64_MAX);
+    growth.step_bytes = 0; /* not at all */
+    assert_int_equal(vram_growth_next(&growth, 500, 501, &bytes), VRAM_ERR_LIMIT);
+    assert_ok(vram_growth_next(&growth, 500, 499, &bytes));
+    assert_int_equal(bytes, 500);
+    assert_ok(vram_growth_next(NULL, 500, 501, &bytes)); /* exact */
+    assert_int_equal(bytes, 501);
+}
+
+static void policies_that_make_no_sense_are_refused(void **state) {
+    static const uint32_t factors[] = {0, 1, 999999, 1000000};
+    vram_growth growth = {.size = sizeof growth, .policy = VRAM_GROWTH_FACTOR};
+    uint64_t bytes = 7;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_buffer *buffer = buffer_of(pool_make(&rig, 0), 4096, rig.queue);
+    for (size_t i = 0; i < 4; i++) {
+        growth.factor_ppm = factors[i];
+        assert_int_equal(vram_growth_next(&growth, 1, 2, &bytes), VRAM_ERR_INVALID);
+        assert_int_equal(vram_buffer_growth_set(buffer, &growth), VRAM_ERR_INVALID);
+    }
+    growth = (vram_growth){.size = sizeof growth, .min_bytes = 2, .max_bytes = 1};
+    assert_int_equal(vram_growth_next(&growth, 1, 2, &bytes), VRAM_ERR_INVALID);
+    growth = (vram_growth){.size = sizeof growth, .policy = (vram_growth_policy)3};
+    assert_int_equal(vram_growth_next(&growth, 1, 2, &bytes), VRAM_ERR_INVALID);
+    growth = (vram_growth){.size = 1};
+    assert_int_equal(vram_growth_next(&growth, 1, 2, &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vram_growth_next(NULL, 1, 2, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(bytes, 7);
+    assert_int_equal(vram_growth_preset("cells", &growth), VRAM_ERR_INVALID);
+    assert_int_equal(vram_growth_preset(NULL, &growth), VRAM_ERR_INVALID);
+    assert_int_equal(vram_growth_preset("edges", NULL), VRAM_ERR_INVALID);
+    rig_end_clean(&rig);
+}
+
+/* -------------------------------------------------------------------- resizing */
+
+/* Reserve makes room, resize says what is in use; down to 0 the capacity stays; fit gives it back. */
+static void capacity_and_use(void **state) {
+    vram_growth growth = {.size = sizeof growth,
+                          .policy = VRAM_GROWTH_FACTOR,
+                          .factor_ppm = 2000000,
+                          .min_bytes = 8 * KIB};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,real=on");
+    vram_pool *pool = pool_make(&rig, 0);
+    vram_buffer *buffer = buffer_of(pool, 64 * KIB, rig.queue);
+    assert_ok(vram_buffer_growth_set(buffer, &growth));
+    put(rig.queue, buffer, 0, 64 * KIB, 1);
+    assert_ok(vram_buffer_reserve(buffer, 60 * KIB, NULL)); /* fits */
+    assert_int_equal(info_of(buffer).resizes, 0);
+    assert_ok(vram_buffer_reserve(buffer, 65 * KIB, NULL));
+    vram_buffer_info info = info_of(buffer);
+    assert_int_equal(info.capacity_bytes, 128 * KIB);
+    assert_int_equal(info.used_bytes, 64 * KIB);
+    assert_int_equal(info.resizes, 1);
+    assert_true(is_there(rig.queue, buffer, 64 * KIB, 1));
+    assert_ok(vram_buffer_resize(buffer, 96 * KIB, NULL));
+    assert_int_equal(info_of(buffer).capacity_bytes, 128 * KIB);
+    assert_int_equal(info_of(buffer).used_bytes, 96 * KIB);
+    vram_growth_info grown = growth_of(buffer);
+    assert_true(grown.utilisation == 0.75);
+    assert_int_equal(grown.in_place + grown.copies, 1);
+    assert_int_equal(grown.growth.factor_ppm, 2000000);
+    assert_ok(vram_buffer_resize(buffer, 4 * KIB, NULL));
+    assert_int_equal(info_of(buffer).capacity_bytes, 128 * KIB);
+    assert_ok(vram_buffer_fit(buffer, NULL));
+    assert_int_equal(info_of(buffer).capacity_bytes, 8 * KIB);
+    assert_int_equal(stats_of(pool).requested_bytes, 8 * KIB);
+    assert_true(is_there(rig.queue, buffer, 4 * KIB, 1));
+    assert_ok(vram_buffer_resize(buffer, 0, NULL));
+    assert_true(growth_of(buffer).utilisation == 0);
+    assert_ok(vram_buffer_resize(buffer, 12, rig.queue));
+    assert_ok(vram_buffer_destroy(buffer));
+    assert_int_equal(stats_of(pool).requested_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+/* In place where the memory behind it can be had, elsewhere where not; contents are the same. */
+static void in_place_or_by_a_copy(void **state) {
+    static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC,
+                                     VRAM_POOL_RED_ZONES};
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct rig rig = rig_make("sim", "memory=1G,real=on");
+        vram_pool *pool = pool_make(&rig, flags[i]);
+        vram_buffer *buffer = buffer_of(pool, 3 * MIB, rig.queue);
+        put(rig.queue, buffer, 0, 3 * MIB, 5);
+        vram_addr addr = info_of(buffer).addr;
+        assert_ok(vram_buffer_resize(buffer, 9 * MIB, rig.queue));
+        bool stayed = info_of(buffer).addr == addr;
+        assert_int_equal(growth_of(buffer).in_place, stayed);
+        assert_int_equal(growth_of(buffer).copies, !stayed);
+        assert_int_equal(growth_of(buffer).copied_bytes, stayed ? 0 : 3 * MIB);
+        assert_true(stayed == (flags[i] == 0 || flags[i] == VRAM_POOL_DETERMINISTIC));
+        assert_true(is_there(rig.queue, buffer, 3 * MIB, 5));
+        put(rig.queue, buffer, 3 * MIB, 9 * MIB, 5);
+        vram_buffer *wall = NULL; /* right behind it, so that it has to go */
+        for (int left = 8;
+             left > 0 && (!wall || info_of(wall).addr != info_of(buffer).addr + 9 * MIB); left--) {
+            wall = buffer_of(pool, 2 * MIB, rig.queue);
+        }
+        assert_ok(vram_buffer_resize(buffer, 40 * MIB, rig.queue));
+        assert_true(is_there(rig.queue, buffer, 9 * MIB, 5));
+        assert_int_equal(info_of(buffer).resizes, 2);
+        assert_ok(vram_buffer_destroy(buffer));
+        assert_ok(vram_pool_destroy(pool));
+        rig_end_clean(&rig);
+    }
+}
+
+/* On another queue than its home: that queue waits for all work that uses the buffer, in place or not. */
+static void another_queue_waits_for_the_work(void **state) {
+    (void)state;
+    for (int wall = 0; wall < 2; wall++) {
+        vram_queue *other, *third;
+        struct rig rig = rig_make("sim", "memory=1G,real=on,lag=1000,seed=3");
+        assert_ok(vram_queue_create(rig.device, NULL, &other));
+        assert_ok(vram_queue_create(rig.device, NULL, &third));
+        vram_pool *pool = pool_make(&rig, 0);
+        vram_buffer *buffer = buffer_of(pool, 2 * MIB, rig.queue), *behind = NULL;
+        if (wall) {
+            behind = buffer_of(pool, 2 * MIB, rig.queue);
+        }
+        vram_addr addr = info_of(buffer).addr;
+        assert_ok(vram_queue_fill(rig.queue, addr, 0x11, 1, MIB));
+        assert_ok(vram_queue_fill(third, addr + MIB, 0x22, 1, MIB));
+        assert_ok(vram_buffer_use(buffer, third));
+        assert_ok(vram_buffer_resize(buffer, 6 * MIB, other));
+        assert_ptr_equal(info_of(buffer).queue, other);
+        unsigned char *text = malloc(2 * MIB);
+        assert_non_null(text);
+        assert_ok(vram_queue_download(other, text, info_of(buffer).addr, 2 * MIB));
+        assert_ok(vram_queue_wait(other, SECOND));
+        assert_int_equal(text[0], 0x11);
+        assert_int_equal(text[MIB - 1], 0x11);
+        assert_int_equal(text[MIB], 0x22);
+        assert_int_equal(text[2 * MIB - 1], 0x22);
+        free(text);
+        assert_int_equal(growth_of(buffer).copies, wall);
+        assert_ok(vram_buffer_destroy(behind));
+        rig_end_clean(&rig);
+    }
+}
+
+static void no_queue_no_copy(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(&rig, VRAM_POOL_SEGMENTS);
+    vram_buffer *buffer = buffer_of(pool, 64 * MIB, NULL);
+    assert_int_equal(vram_buffer_resize(buffer, 200 * MIB, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(info_of(buffer).capacity_bytes, 64 * MIB);
+    assert_ok(vram_buffer_resize(buffer, 0, NULL));
+    assert_ok(vram_buffer_resize(buffer, 200 * MIB, NULL)); /* there was nothing to copy */
+    assert_ok(vram_buffer_resize(buffer, 500 * MIB, rig.queue));
+    assert_ptr_equal(info_of(buffer).queue, rig.queue);
+    vram_queue_destroy(rig.queue); /* with all its work */
+    assert_ok(vram_buffer_resize(buffer, 100 * MIB, NULL));
+    assert_ok(vram_buffer_fit(buffer, NULL));
+    assert_int_equal(info_of(buffer).capacity_bytes, 100 * MIB);
+    rig.queue = NULL;
+    rig_end_clean(&rig);
+}
+
+/* Acceptance item 18, of resizing: contents are kept by checksum; limits hold while old and new memory are
+   both there; what fails leaves all as it was; totals are 0 in the end. */
+static void acceptance_18_resize_is_safe(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,real=on");
+    vram_pool *pool = pool_make(&rig, VRAM_POOL_SEGMENTS); /* which copies */
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 48 * MIB};
+    assert_ok(vram_pool_limits_set(pool, &limits));
+    vram_buffer *buffer = buffer_of(pool, 20 * MIB, rig.queue);
+    put(rig.queue, buffer, 0, 20 * MIB, 9);
+    vram_addr addr = info_of(buffer).addr;
+    vram_status status = vram_buffer_resize(buffer, 40 * MIB, rig.queue); /* 60 at once */
+    assert_true(vram_status_is_exhausted(status));
+    vram_buffer_info info = info_of(buffer);
+    assert_int_equal(info.addr, addr);
+    assert_int_equal(info.capacity_bytes, 20 * MIB);
+    assert_int_equal(info.used_bytes, 20 * MIB);
+    assert_int_equal(info.resizes, 0);
+    assert_int_equal(growth_of(buffer).refusals, 1);
+    assert_int_equal(stats_of(pool).requested_bytes, 20 * MIB);
+    assert_int_equal(stats_of(pool).live_blocks, 1);
+    assert_true(is_there(rig.queue, buffer, 20 * MIB, 9));
+    assert_ok(vram_buffer_resize(buffer, 24 * MIB, rig.queue)); /* 44 at once */
+    assert_true(is_there(rig.queue, buffer, 20 * MIB, 9));
+    for (uint64_t mib = 1; mib < 24; mib += 5) {
+        assert_ok(vram_buffer_resize(buffer, mib * MIB, rig.queue));
+        assert_ok(vram_buffer_fit(buffer, rig.queue));
+        assert_true(is_there(rig.queue, buffer, MIB, 9));
+    }
+    assert_int_equal(stats_of(pool).live_blocks, 1);
+    assert_ok(vram_buffer_destroy(buffer));
+    assert_int_equal(stats_of(pool).requested_bytes, 0);
+    assert_int_equal(stats_of(pool).allocated_bytes, 0);
+    assert_ok(vram_pool_trim(pool, 0));
+    assert_int_equal(stats_of(pool).reserved_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+/* Acceptance item 19, stress: a million elements from a thousand, a checksum after each step. */
+static void acceptance_19_a_million_elements_from_a_thousand(void **state) {
+    static const char *const names[] = {"positions", "edges", "default"};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct rig rig = rig_make("sim", "memory=1G,real=on");
+        vram_pool *pool = pool_make(&rig, i == 1 ? VRAM_POOL_SEGMENTS : 0);
+        vram_growth growth = preset(names[i]);
+        vram_buffer *buffer = buffer_of(pool, 0, rig.queue);
+        vram_buffer *other = buffer_of(pool, MIB, rig.queue);
+        uint64_t written = 0, steps = 0;
+        assert_ok(vram_buffer_growth_set(buffer, &growth));
+        for (uint64_t count = 1000; written < UINT64_C(1000000) * growth.element_bytes;
+             count += count / 3, steps++) {
+            count = count < 1000000 ? count : 1000000;
+            assert_ok(vram_buffer_resize_elements(buffer, count, rig.queue));
+            uint64_t bytes = count * growth.element_bytes;
+            assert_int_equal(info_of(buffer).used_bytes, bytes);
+            assert_true(is_there(rig.queue, buffer, written, 77));
+            put(rig.queue, buffer, written, bytes, 77);
+            written = bytes;
+        }
+        assert_true(is_there(rig.queue, buffer, written, 77));
+        assert_true(steps > 20);
+        assert_true(info_of(buffer).resizes > 5 && info_of(buffer).resizes <= steps);
+        assert_ok(vram_buffer_destroy(buffer));
+        assert_ok(vram_buffer_destroy(other));
+        assert_int_equal(stats_of(pool).allocated_bytes, 0);
+        rig_end_clean(&rig);
+    }
+}
+
+/* What the policy would keep in reserve is given up where it is too much. */
+static void reserve_is_given_up_first(void **state) {
+    vram_growth growth = {
+        .size = sizeof growth, .policy = VRAM_GROWTH_FACTOR, .factor_ppm = 3000000};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_pool *pool = pool_make(&rig, 0);
+    vram_buffer *buffer = buffer_of(pool, 24 * MIB, rig.queue);
+    assert_ok(vram_buffer_growth_set(buffer, &growth));
+    vram_error_clear();
+    assert_ok(vram_buffer_resize(buffer, 30 * MIB, rig.queue));
+    expect_no_record();
+    assert_int_equal(info_of(buffer).capacity_bytes, 30 * MIB);
+    assert_true(vram_status_is_exhausted(vram_buffer_resize(buffer, 200 * MIB, rig.queue)));
+    assert_int_equal(info_of(buffer).capacity_bytes, 30 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------ giving back */
+
+static void unused_buffers_are_cleaned_up(void **state) {
+    uint64_t bytes = 1;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(&rig, 0);
+    vram_buffer *used = buffer_of(pool, 4 * MIB, rig.queue);
+    vram_buffer *unused = buffer_of(pool, 8 * MIB, rig.queue);
+    vram_buffer *recent = buffer_of(pool, 2 * MIB, rig.queue);
+    assert_ok(vram_buffer_resize(unused, 0, NULL));
+    assert_ok(vram_buffer_resize(recent, 0, NULL));
+    assert_ok(vram_pool_buffers_fit(pool, 3600 * SECOND, &bytes)); /* none is as old as that */
+    assert_int_equal(bytes, 0);
+    vram_addr addr = info_of(unused).addr;
+    assert_ok(vram_pool_buffers_fit(pool, 0, &bytes));
+    assert_int_equal(bytes, 10 * MIB);
+    assert_int_equal(info_of(used).capacity_bytes, 4 * MIB);
+    assert_int_equal(info_of(unused).capacity_bytes, 0);
+    assert_int_equal(info_of(unused).addr, addr);
+    assert_int_equal(stats_of(pool).live_blocks, 3);
+    assert_int_equal(stats_of(pool).requested_bytes, 4 * MIB);
+    assert_ok(vram_buffer_resize(unused, MIB, NULL)); /* the handle is as good as before */
+    assert_ok(vram_pool_buffers_fit(pool, 0, NULL));
+    assert_int_equal(info_of(unused).capacity_bytes, MIB);
+    rig_end_clean(&rig);
+}
+
+/* ---------------------------------------------------------------------- faults */
+
+/* Grows in place, past a wall, and shrinks; whatever fails, the buffer is what it was. */
+static void faulty_run(struct rig *rig, vram_pool *pool, vram_buffer *buffer, vram_queue *other) {
+    static const uint64_t sizes[] = {64, 200, 40, 700};
+    uint64_t used = 32 * KIB;
+    for (size_t i = 0; i < 4; i++) {
+        vram_buffer_info before = info_of(buffer);
+        vram_status status = vram_buffer_resize(buffer, sizes[i] * KIB, i % 2 ? other : rig->queue);
+        vram_buffer_info after = info_of(buffer);
+        if (status == VRAM_OK) {
+            used = sizes[i] * KIB;
+            assert_int_equal(after.used_bytes, used);
+        } else {
+            assert_int_equal(after.addr, before.addr);
+            assert_int_equal(after.used_bytes, before.used_bytes);
+            assert_int_equal(after.capacity_bytes, before.capacity_bytes);
+            assert_int_equal(after.resizes, before.resizes);
+            assert_ptr_equal(after.queue, before.queue);
+        }
+        assert_int_equal(stats_of(pool).requested_bytes, after.capacity_bytes + 4 * KIB);
+        assert_int_equal(stats_of(pool).live_blocks, 2);
+    }
+}
+
+static void contents_survive(struct rig *rig, vram_buffer *buffer) {
+    uint64_t kept = info_of(buffer).used_bytes < 32 * KIB ? info_of(buffer).used_bytes : 32 * KIB;
+    assert_true(is_there(rig->queue, buffer, kept, 3));
+    assert_ok(vram_buffer_destroy(buffer));
+}
+
+/* Out of memory, and any other answer, at every step of every resize. */
+static void every_step_of_a_resize_fails_in_turn(void **state) {
+    static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, VRAM_SIM_HOST_MEMORY, 999};
+    static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS};
+    (void)state;
+    for (size_t kind = 0; kind < 2; kind++) {
+        for (size_t code = 0; code < 3; code++) {
+            bool failed = true;
+            for (uint64_t nth = 1; failed; nth++) {
+                vram_queue *other;
+                struct rig rig = rig_make("sim", "memory=64M,real=on");
+                assert_ok(vram_queue_create(rig.device, NULL, &other));
+                vram_pool *pool = pool_make(&rig, flags[kind]);
+                vram_buffer *buffer = buffer_of(pool, 32 * KIB, rig.queue);
+                vram_buffer *wall = buffer_of(pool, 4 * KIB, rig.queue);
+                put(rig.queue, buffer, 0, 32 * KIB, 3);
+                fault(&rig, VRAM_SIM_ANY, nth, false, codes[code]);
+                faulty_run(&rig, pool, buffer, other);
+                failed = sim_state(&rig).faults > 0;
+                assert_ok(vram_sim_fault_set(rig.context, NULL));
+                assert_ok(vram_queue_wait(other, SECOND));
+                contents_survive(&rig, buffer);
+                assert_ok(vram_buffer_destroy(wall));
+                assert_int_equal(stats_of(pool).live_blocks, 0);
+                rig_end_clean(&rig);
+            }
+        }
+    }
+}
+
+static void host_memory_fails_at_every_step(void **state) {
+    (void)state;
+    bool failed = true;
+    for (uint64_t nth = 1; failed; nth++) {
+        vram_queue *other;
+        struct rig rig = rig_make("sim", "memory=64M,real=on");
+        assert_ok(vram_queue_create(rig.device, NULL, &other));
+        vram_pool *pool = pool_make(&rig, 0);
+        vram_buffer *buffer = buffer_of(pool, 32 * KIB, rig.queue);
+        vram_buffer *wall = buffer_of(pool, 4 * KIB, rig.queue);
+        put(rig.queue, buffer, 0, 32 * KIB, 3);
+        vr_mem_fail_at(nth, false);
+        faulty_run(&rig, pool, buffer, other);
+        failed = vr_mem_failed() > 0;
+        vr_mem_fail_at(0, false);
+        assert_ok(vram_queue_wait(other, SECOND));
+        contents_survive(&rig, buffer);
+        assert_ok(vram_buffer_destroy(wall));
+        rig_end_clean(&rig);
+    }
+}
+
+/* What a second thread does while a buffer moves. */
+static void resize_again(void *argument) {
+    vram_growth growth = preset("edges");
+    assert_int_equal(vram_buffer_resize(argument, 5, NULL), VRAM_ERR_BUSY);
+    assert_int_equal(vram_buffer_reserve(argument, 5, NULL), VRAM_ERR_BUSY);
+    assert_int_equal(vram_buffer_growth_set(argument, &growth), VRAM_ERR_BUSY);
+}
+
+static void one_resize_at_a_time(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(&rig, 0);
+    vram_buffer *buffer = buffer_of(pool, MIB, rig.queue);
+    hook_set(rig.device);
+    hook.map_meanwhile = resize_again;
+    hook.argument = buffer;
+    assert_ok(vram_buffer_resize(buffer, 16 * MIB, NULL));
+    assert_int_equal(info_of(buffer).capacity_bytes, 16 * MIB);
+    rig_end_clean(&rig);
+}
+
+static void bad_input_is_refused(void **state) {
+    vram_growth_info info = {.size = sizeof info};
+    vram_buffer_options options = {.size = sizeof options, .precision = VRAM_PRECISION_FP32};
+    vram_buffer *buffer;
+    uint64_t bytes;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,devices=2");
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_buffer_create(pool, 400, rig.queue, &options, &buffer));
+    assert_int_equal(vram_buffer_resize(buffer, 401, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_resize(buffer, 404, rig.other_queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_resize(buffer, UINT64_MAX - 3, rig.queue), VRAM_ERR_OVERFLOW);
+    assert_int_equal(vram_buffer_resize_elements(buffer, UINT64_MAX / 2, rig.queue),
+                     VRAM_ERR_OVERFLOW);
+    assert_int_equal(vram_buffer_growth_get(buffer, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_resize(NULL, 4, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_reserve(NULL, 4, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_resize_elements(NULL, 4, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_fit(NULL, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_growth_set(NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_growth_get(NULL, &info), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_buffers_fit(NULL, 0, &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(info_of(buffer).capacity_bytes, 400);
+    assert_int_equal(info_of(buffer).resizes, 0);
+    assert_ok(vram_buffer_destroy(buffer));
+    assert_int_equal(vram_buffer_resize(buffer, 4, rig.queue), VRAM_ERR_STALE);
+    assert_int_equal(vram_buffer_fit(buffer, rig.queue), VRAM_ERR_STALE);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, start, nothing_left)
+    const struct CMUnitTest tests[] = {
+        TEST(acceptance_19_growth_tables),
+        TEST(growth_is_exact_for_large_sizes),
+        TEST(policies_that_make_no_sense_are_refused),
+        TEST(capacity_and_use),
+        TEST(in_place_or_by_a_copy),
+        TEST(another_queue_waits_for_the_work),
+        TEST(no_queue_no_copy),
+        TEST(acceptance_18_resize_is_safe),
+        TEST(acceptance_19_a_million_elements_from_a_thousand),
+        TEST(reserve_is_given_up_first),
+        TEST(unused_buffers_are_cleaned_up),
+        TEST(every_step_of_a_resize_fails_in_turn),
+        TEST(host_memory_fails_at_every_step),
+        TEST(one_resize_at_a_time),
+        TEST(bad_input_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
