@@ -78,7 +78,8 @@ struct vr_cache {
     struct vr_exact_bin exact[VR_EXACT_BINS];
     struct vr_block *recent[VR_RECENT];
     bool witnessed; /* its pool tells of its blocks: never the thread's recent cache; witness.h */
-    uint32_t site;  /* where its untagged blocks are counted; a guess of the tracker's */
+    uint32_t
+        site[2]; /* where its blocks are counted, untagged and tagged; guesses of the track's */
     char apart_behind[128];
 };
 

@@ -95,10 +95,9 @@ ASIDE vram_status alloc_witnessed(struct vr_cache *cache, uint64_t size, uint64_
                                   vram_addr *addr) {
     uint64_t pool = cache->pool_handle, queue = cache->queue_handle;
     struct vr_block *block = vr_witness_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
-    bool noted = block && vr_witness_quick(cache, block, size);
+    bool noted = block && vr_witness_quick(cache, block, size, NULL);
     if (noted) {
         *addr = hand_out(cache, block, size, bytes, NULL);
-        vr_pool_tell(cache); /* so that the peak is exact */
     } else if (block) {
         vr_cache_untake(cache, block, bytes);
     }
@@ -174,7 +173,6 @@ ASIDE vram_status free_witnessed(struct vr_cache *cache, struct vr_block *block,
     struct vr_pool *pool = cache->pool;
     uint64_t handle = cache->pool_handle, queue = cache->queue_handle;
     struct vr_event event;
-    vr_pool_tell(cache);
     if (!vr_witness_free(pool, block, queue, &event)) {
         return keep_aside(cache, block, bytes);
     }
@@ -376,36 +374,62 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
     return addr;
 }
 
-/* A hit with wishes, from the cache that the thread has already; false when it has none such. */
-static bool hit_with(struct vr_pool *pool, const struct vr_request *request, vram_addr *addr) {
+/* Notes the hit of a request. False: not without memory for it, which comes first. Inside enter. */
+static bool note_hit(struct vr_pool *pool, struct vr_cache *cache, const struct vr_request *request,
+                     struct vr_block *block) {
+    if (pool->track && !request->asked) {
+        return vr_witness_is_plain(pool, request) &&
+               vr_witness_quick(cache, block, request->size, request->tag);
+    }
+    vr_witness_alloc(pool, request, block);
+    return true;
+}
+
+/* A hit with wishes, from the cache that the thread has already; false when it has none such. *unnoted: it
+   has, but there must be a record first. */
+static bool hit_with(struct vr_pool *pool, const struct vr_request *request, bool *unnoted,
+                     vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
+    *unnoted = false;
     if (request->align || !thread || !vr_thread_enter(thread)) {
         return false;
     }
     struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
     struct vr_block *block = cache ? vr_cache_take(cache, request->bytes) : NULL;
+    if (block && !note_hit(pool, cache, request, block)) {
+        vr_cache_untake(cache, block, request->bytes);
+        *unnoted = true;
+        block = NULL;
+    }
     if (block) {
-        vr_witness_alloc(pool, request, block);
         *addr = hand_out(cache, block, request->size, request->bytes, request->tag);
-        if (pool->track) {
-            vr_pool_tell(cache);
-        }
     }
     vr_thread_leave(thread);
-    if (block) {
+    if (block && pool->track) {
         vr_witness_tell(pool, request, block);
     }
     return block != NULL;
 }
 
+/* The same, with the record that it needs. */
+static bool hit_with_record(struct vr_pool *pool, struct vr_request *request, vram_addr *addr) {
+    bool unnoted;
+    bool hit = hit_with(pool, request, &unnoted, addr);
+    if (!hit && pool->track) {
+        vr_witness_ask(pool, request);
+        hit = unnoted && hit_with(pool, request, &unnoted, addr);
+    }
+    return hit;
+}
+
 /* From the thread's cache or wherever a block comes from. */
-static vram_status alloc_entered(struct vr_pool *pool, const struct vr_request *request,
+static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *request,
                                  vram_addr *addr) {
     struct vr_block *block, *more[VR_SMALL_DEPTH / 2];
     bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
                  !vr_load(&pool->uncached, VR_RELAXED);
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
-    if (request->wishes && hit_with(pool, request, addr)) {
+    if (request->wishes && hit_with_record(pool, request, addr)) {
         return VRAM_OK;
     }
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
@@ -424,8 +448,7 @@ static vram_status alloc_entered(struct vr_pool *pool, const struct vr_request *
 }
 
 /* The same within the quotas of its tag: keeps tag.h (2). */
-static vram_status alloc_tagged(struct vr_pool *pool, const struct vr_request *request,
-                                vram_addr *addr) {
+static vram_status alloc_tagged(struct vr_pool *pool, struct vr_request *request, vram_addr *addr) {
     uint32_t crossed;
     vram_status status = vr_quota_charge(pool, request, &crossed);
     if (status != VRAM_OK) {
@@ -467,9 +490,6 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, operation,
                          "%llu bytes and their red zones are too much", (unsigned long long)size);
-    }
-    if (status == VRAM_OK && pool->track) {
-        vr_witness_ask(pool, &request);
     }
     if (status == VRAM_OK) {
         status =

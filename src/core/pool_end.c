@@ -327,7 +327,7 @@ void vr_pool_free(void *memory) {
         return;
     }
     free_uses(pool);
-    vr_pool_tell_bytes(pool, 0, -(int64_t)vr_load(&pool->requested_now, VR_RELAXED));
+    vr_store(&pool->requested_now, 0, VR_RELAXED);
     vr_pool_tell_up(pool);
     vr_fallback_end(pool);
     vr_pool_release_all(pool);

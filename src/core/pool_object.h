@@ -164,7 +164,9 @@ struct vr_pool {
     struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
     vr_atomic_u64
         requested_now; /* bytes asked for and live, as far as caches have told; may be below 0 */
-    vr_atomic_u64 requested_peak; /* most that this was, with what the teller knew of its own */
+    vr_atomic_u64
+        requested_peak; /* most that this was, with what the teller knew of its own; with a
+                                     track both are exact, and the track's */
 
     struct vr_mutex lock; /* guards the rest */
     struct vr_space *spaces[VR_PART_COUNT];
@@ -247,7 +249,8 @@ struct vr_request {
         *behind;       /* a live block that it is to follow without a gap; `growing`; NULL: none */
     const char *name;  /* label; NULL: none */
     uint64_t elements; /* label; 0: not said */
-    uint32_t record;   /* prepared for its block; 0: none; witness.h */
+    bool asked;        /* a record was prepared, or tried to be; witness.h */
+    uint32_t record;   /* which; 0: none */
     uint32_t stack;    /* who asks; 0: not known */
 };
 

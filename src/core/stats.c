@@ -28,10 +28,16 @@ static void tell_up(struct vr_pool *pool, int64_t high, int64_t now) {
     vr_gauge_add(&pool->device->context->requested, high - up, now - up);
 }
 
+/* A pool whose blocks are tracked has its own exact numbers, which are ahead of this. */
 void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change) {
-    int64_t before = (int64_t)vr_fetch_add(&pool->requested_now, (uint64_t)change, VR_RELAXED);
-    if (before + high > 0) {
-        vr_atomic_max(&pool->requested_peak, (uint64_t)(before + high));
+    int64_t before;
+    if (pool->track) {
+        before = (int64_t)vr_load(&pool->requested_now, VR_RELAXED) - change;
+    } else {
+        before = (int64_t)vr_fetch_add(&pool->requested_now, (uint64_t)change, VR_RELAXED);
+        if (before + high > 0) {
+            vr_atomic_max(&pool->requested_peak, (uint64_t)(before + high));
+        }
     }
     int64_t up = (int64_t)vr_load(&pool->requested_up, VR_RELAXED);
     if (before + high - up >= UP_BYTES || up - before - change >= UP_BYTES) {

@@ -42,8 +42,14 @@ void vr_witness_begin(struct vr_pool *pool) {
         return;
     }
     vr_error_save(&error);
-    pool->track = vr_track_make(pool->object.handle, pool->device->object.handle, pool->name,
-                                "vram_pool_create");
+    struct vr_track_config config = {
+        .pool = pool->object.handle,
+        .device = pool->device->object.handle,
+        .name = pool->name,
+        .now = &pool->requested_now,
+        .peak = &pool->requested_peak,
+    };
+    pool->track = vr_track_make(&config, "vram_pool_create");
     vr_error_restore(&error);
     if (!pool->track) {
         vr_log(VRAM_LOG_WARN, "there is no memory to track what pool \"%s\" allocates", pool->name);
@@ -83,16 +89,21 @@ static uint32_t memory_of(const struct vr_block *block) {
                : VRAM_MEMORY_DEVICE;
 }
 
-bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size) {
-    struct vr_site_key key = {.queue = cache->queue_handle};
+bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                      const struct vr_tag *tag) {
+    struct vr_site_key key = {.tag = vr_tag_name(tag), .queue = cache->queue_handle};
     uint32_t record =
-        vr_track_quick(cache->pool->track, &key, &cache->site, vr_load(&block->addr, VR_RELAXED),
-                       size, vr_load(&block->bytes, VR_RELAXED));
+        vr_track_quick(cache->pool->track, &key, &cache->site[tag != NULL],
+                       vr_load(&block->addr, VR_RELAXED), size, vr_load(&block->bytes, VR_RELAXED));
     vr_store(&block->record, record, VR_RELAXED);
     return record != 0;
 }
 
 void vr_witness_ask(struct vr_pool *pool, struct vr_request *request) {
+    if (request->asked) {
+        return;
+    }
+    request->asked = true;
     struct vr_site_key key = {
         .tag = vr_tag_name(request->tag), .queue = request->queue, .stack = request->stack};
     struct vr_track_label label = {.name = request->name, .elements = request->elements};
@@ -161,30 +172,35 @@ static void fill(struct vr_event *event, const struct vr_track_view *view,
 
 bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
                      struct vr_event *event) {
-    uint32_t record = vr_exchange(&block->record, 0, VR_RELAXED);
-    struct vr_track_view view = {0};
+    uint32_t record = vr_load(&block->record, VR_RELAXED);
+    uint64_t requested = vr_load(&block->requested, VR_RELAXED);
+    uint64_t held = vr_load(&block->bytes, VR_RELAXED);
+    vr_store(&block->record, 0, VR_RELAXED);
     if (!vr_events_wanted()) {
-        (void)vr_track_remove(pool->track, record, NULL);
+        vr_track_remove(pool->track, record, requested, held, NULL);
         return false;
     }
-    (void)vr_track_remove(pool->track, record, &view);
+    struct vr_track_view view = {0};
+    vr_track_remove(pool->track, record, requested, held, &view);
     *event = event_of(pool, VR_EVENT_FREE);
     fill(event, &view, block, queue);
     return true;
 }
 
-void vr_witness_resize(struct vr_pool *pool, struct vr_block *block, uint64_t queue) {
-    uint64_t requested = vr_load(&block->requested, VR_RELAXED);
+void vr_witness_resize(struct vr_pool *pool, struct vr_block *block, uint64_t requested,
+                       uint64_t held, uint64_t queue) {
+    struct vr_track_size before = {requested, held};
+    struct vr_track_size after = {vr_load(&block->requested, VR_RELAXED),
+                                  vr_load(&block->bytes, VR_RELAXED)};
     struct vr_track_view view = {0};
     if (!pool->track) {
         return;
     }
-    (void)vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), requested,
-                          vr_load(&block->bytes, VR_RELAXED), &view);
+    vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), before, after, &view);
     if (vr_events_wanted()) {
         struct vr_event event = event_of(pool, VR_EVENT_RESIZE);
         fill(&event, &view, block, queue);
-        event.before = view.requested;
+        event.before = requested;
         event.name = view.name[0] ? view.name : NULL;
         vr_event_tell(&event);
     }

@@ -30,10 +30,18 @@ static inline bool vr_witness_is_brief(const struct vr_pool *pool) {
     return !vr_events_wanted();
 }
 
-/* Notes an untagged hit. Inside enter, the block is the caller's. False: it could not be, try the slow way. */
-bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size);
+/* Notes a hit, of a tag unless that is NULL. Inside enter, the block is the caller's. False: it could not be,
+   try the slow way. */
+bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                      const struct vr_tag *tag);
 
-/* Prepares a record for the request; the pool has a track. Outside. */
+/* Whether a hit of the request can be noted by that. */
+static inline bool vr_witness_is_plain(const struct vr_pool *pool,
+                                       const struct vr_request *request) {
+    return vr_witness_is_brief(pool) && !request->name && !request->elements;
+}
+
+/* Prepares a record for the request, once; the pool has a track. Outside. */
 void vr_witness_ask(struct vr_pool *pool, struct vr_request *request);
 /* The block is the request's: its record becomes the block's. Inside or outside. */
 void vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
@@ -49,8 +57,9 @@ void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, v
 bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
                      struct vr_event *event);
 
-/* A live block, which the caller keeps from being freed, has become larger or smaller in place: its
-   `requested` and `bytes` are the new ones. Outside. */
-void vr_witness_resize(struct vr_pool *pool, struct vr_block *block, uint64_t queue);
+/* A live block, which the caller keeps from being freed, has become larger or smaller in place: it had
+   `requested` and `held` bytes before, and has its new ones now. Outside. */
+void vr_witness_resize(struct vr_pool *pool, struct vr_block *block, uint64_t requested,
+                       uint64_t held, uint64_t queue);
 
 #endif

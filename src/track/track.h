@@ -76,9 +76,17 @@ struct vr_track_totals {
     uint64_t record_bytes;   /* of these, records */
 };
 
-/* NULL with the error set when memory is out. `name` is copied. */
-struct vr_track *vr_track_make(uint64_t pool, uint64_t device, const char *name,
-                               const char *operation);
+struct vr_track_config {
+    uint64_t pool, device; /* handles */
+    const char *name;      /* the pool's; copied */
+    vr_atomic_u64
+        *now; /* what is live and the most that was, in bytes as asked for: the pool's own */
+    vr_atomic_u64
+        *peak; /* numbers, which the track keeps exact; who resets the peak may do so any time */
+};
+
+/* NULL with the error set when memory is out. */
+struct vr_track *vr_track_make(const struct vr_track_config *config, const char *operation);
 void vr_track_free(struct vr_track *track);
 
 /* Room for one more record of that site: its number, or 0 with the record counted as lost. `label` NULL:
@@ -87,19 +95,23 @@ uint32_t vr_track_prepare(struct vr_track *track, const struct vr_site_key *key,
                           const struct vr_track_label *label);
 void vr_track_drop(struct vr_track *track, uint32_t number);
 
-/* The prepared record is that of a block from now on; its id. Number 0 is allowed and does nothing, here
-   and below. */
+/* The prepared record is that of a block from now on; its id. Number 0, here and below, is that of a block
+   whose record was lost: it counts in the totals, and no more. */
 uint64_t vr_track_commit(struct vr_track *track, uint32_t number, uint64_t addr, uint64_t requested,
                          uint64_t held, uint32_t memory);
 /* Both at once for memory of the device, if there is room and the site is known: else 0, and nothing has happened. *site is a guess,
    and becomes a better one. */
 uint32_t vr_track_quick(struct vr_track *track, const struct vr_site_key *key, uint32_t *site,
                         uint64_t addr, uint64_t requested, uint64_t held);
-/* The block is gone; what it was in *view unless NULL. False: there is no such record. */
-bool vr_track_remove(struct vr_track *track, uint32_t number, struct vr_track_view *view);
-/* The block has another size; *view is what it was before, unless NULL. */
-bool vr_track_resize(struct vr_track *track, uint32_t number, uint64_t requested, uint64_t held,
+/* The block of that size is gone; what its record said in *view unless NULL. */
+void vr_track_remove(struct vr_track *track, uint32_t number, uint64_t requested, uint64_t held,
                      struct vr_track_view *view);
+/* The block has the second size in the place of the first; *view is what its record said before. */
+struct vr_track_size {
+    uint64_t requested, held;
+};
+void vr_track_resize(struct vr_track *track, uint32_t number, struct vr_track_size before,
+                     struct vr_track_size after, struct vr_track_view *view);
 /* The live records from number *at on, up to `room` of them, and where to go on; 0 behind the last. */
 uint32_t vr_track_list(struct vr_track *track, uint32_t *at, struct vr_track_view *views,
                        uint32_t room);

@@ -81,8 +81,13 @@ vram_status vr_os_thread_start(struct vr_thread *thread, const char *name, void 
 void vr_os_thread_join(struct vr_thread *thread);
 /* Lets go of it instead: it ends when it ends. */
 void vr_os_thread_detach(struct vr_thread *thread);
+extern _Thread_local uint64_t vr_os_thread_own __attribute__((tls_model("initial-exec")));
+uint64_t vr_os_thread_number_first(void);
 /* The calling thread's number, which no other thread of the process has or had; never 0. */
-uint64_t vr_os_thread_number(void);
+static inline uint64_t vr_os_thread_number(void) {
+    uint64_t own = vr_os_thread_own;
+    return __builtin_expect(own != 0, 1) ? own : vr_os_thread_number_first();
+}
 void vr_os_yield(void);
 void vr_os_pause(void); /* the CPU's hint in a spin loop */
 

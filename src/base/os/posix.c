@@ -230,13 +230,12 @@ uint64_t vr_os_process_id(void) {
 }
 
 /* Neither addresses nor the system's own numbers will do: both are used again. */
-uint64_t vr_os_thread_number(void) {
+_Thread_local uint64_t vr_os_thread_own __attribute__((tls_model("initial-exec")));
+
+uint64_t vr_os_thread_number_first(void) {
     static vr_atomic_u64 last;
-    static _Thread_local uint64_t own;
-    if (!own) {
-        own = vr_fetch_add(&last, 1, VR_RELAXED) + 1;
-    }
-    return own;
+    vr_os_thread_own = vr_fetch_add(&last, 1, VR_RELAXED) + 1;
+    return vr_os_thread_own;
 }
 
 static void *thread_main(void *argument) {

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * track_room.c: memory for records, labels and sites, which is asked for outside; the beginning and the end
+ * of a track. See track.h.
+ */
+#include "track/track_table.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* --------------------------------------------------------------------- room */
+
+/* Labels that blocks have left behind. */
+static void bury(struct vr_track *track) {
+    struct vr_label *dead = NULL;
+    if (vr_load(&track->dead, VR_RELAXED) && vr_track_enter(track)) {
+        dead = vr_load(&track->dead, VR_RELAXED);
+        vr_store(&track->dead, NULL, VR_RELAXED);
+        vr_track_leave(track);
+    }
+    while (dead) {
+        struct vr_label *next = dead->next;
+        vr_mem_free(dead);
+        dead = next;
+    }
+}
+
+/* A longer table of chunks, if need be. Under `room`. */
+static bool lengthen(struct vr_track *track) {
+    if (track->chunk_count < track->chunk_room) {
+        return true;
+    }
+    uint32_t room = track->chunk_room ? 2 * track->chunk_room : 8;
+    struct vr_track_chunk **old = track->chunks;
+    struct vr_track_chunk **table = vr_mem_alloc(room, sizeof *table, "vram_alloc");
+    if (!table || !vr_track_enter(track)) {
+        vr_mem_free(table);
+        return false;
+    }
+    if (old) {
+        memcpy(table, old, track->chunk_count * sizeof *table);
+    }
+    track->chunks = table;
+    track->chunk_room = room;
+    vr_track_leave(track);
+    vr_mem_free(old);
+    return true;
+}
+
+/* Another chunk of free records. Under `room`. */
+static bool grow(struct vr_track *track) {
+    struct vr_track_chunk *chunk =
+        lengthen(track) ? vr_mem_alloc(1, sizeof *chunk, "vram_alloc") : NULL;
+    if (!chunk || !vr_track_enter(track)) {
+        vr_mem_free(chunk);
+        return false;
+    }
+    uint32_t first = track->chunk_count * VR_TRACK_CHUNK + 1;
+    for (uint32_t i = 0; i + 1 < VR_TRACK_CHUNK; i++) {
+        chunk->records[i].addr = first + i + 1;
+    }
+    chunk->records[VR_TRACK_CHUNK - 1].addr = track->free;
+    track->chunks[track->chunk_count++] = chunk;
+    track->free = first;
+    vr_track_leave(track);
+    return true;
+}
+
+/* A table of sites with `wanted` places. Under `room`. */
+static bool replace_sites(struct vr_track *track, uint32_t wanted) {
+    struct vr_sites made, old;
+    if (!vr_sites_make(&made, wanted)) {
+        return false;
+    }
+    if (!vr_track_enter(track)) {
+        vr_sites_free(&made);
+        return false;
+    }
+    old = track->sites;
+    vr_sites_move(&made, &old, track->epoch);
+    track->sites = made;
+    vr_track_leave(track);
+    vr_sites_free(&old);
+    return true;
+}
+
+/* A record of the site, which is made if need be. False: there is no memory. Under `room`. */
+static bool take_slowly(struct vr_track *track, const struct vr_site_key *key, uint32_t *number) {
+    for (;;) {
+        if (!vr_track_enter(track)) {
+            return false;
+        }
+        uint32_t site = vr_site_find(&track->sites, key);
+        if (!site) {
+            site = vr_site_add(&track->sites, key, track->epoch);
+        }
+        bool room = track->free != 0;
+        uint32_t wanted = site ? 0 : vr_sites_wanted(&track->sites, track->epoch);
+        if (site && room) {
+            *number = vr_track_take(track, site);
+            track->sites.all[site].prepared++;
+            vr_track_leave(track);
+            return true;
+        }
+        vr_track_leave(track);
+        if (!room && !grow(track)) {
+            return false;
+        }
+        if (!site && !replace_sites(track, wanted)) {
+            return false;
+        }
+    }
+}
+
+/* A name that gets no memory is left out. Under `room`; the record is prepared. */
+static void attach(struct vr_track *track, uint32_t number, const struct vr_track_label *from) {
+    size_t bytes = from->name ? strnlen(from->name, VR_TRACK_NAME - 1) : 0;
+    struct vr_label *label = vr_mem_alloc(1, sizeof *label + VR_TRACK_NAME, "vram_alloc");
+    if (label && bytes + 1 < VR_TRACK_NAME) { /* names are short as a rule */
+        struct vr_label *tight = vr_mem_resize(label, 1, sizeof *label + bytes + 1, "vram_alloc");
+        label = tight ? tight : label;
+    }
+    struct vr_track_chunk *chunk = track->chunks[(number - 1) / VR_TRACK_CHUNK];
+    struct vr_label **labels =
+        label && !chunk->labels ? vr_mem_alloc(VR_TRACK_CHUNK, sizeof *labels, "vram_alloc") : NULL;
+    if (!label || (!chunk->labels && !labels) || !vr_track_enter(track)) {
+        vr_mem_free(label);
+        vr_mem_free(labels);
+        return;
+    }
+    label->elements = from->elements;
+    label->name[0] = '\0';
+    if (from->name) {
+        vr_text_copy(label->name, bytes + 1, from->name);
+    }
+    if (labels) {
+        chunk->labels = labels;
+        track->totals.metadata_bytes += VR_TRACK_CHUNK * sizeof *labels;
+    }
+    *vr_track_label_of(track, number) = label;
+    vr_track_leave(track);
+}
+
+uint32_t vr_track_prepare(struct vr_track *track, const struct vr_site_key *key,
+                          const struct vr_track_label *label) {
+    struct vram_error error;
+    uint32_t number = 0;
+    vr_error_save(&error);
+    bury(track);
+    vr_mutex_lock(&track->room);
+    if (!take_slowly(track, key, &number)) {
+        vr_fetch_add(&track->lost, 1, VR_RELAXED);
+    } else if (label && (label->name || label->elements)) {
+        attach(track, number, label);
+    }
+    vr_mutex_unlock(&track->room);
+    vr_error_restore(&error);
+    return number;
+}
+
+void vr_track_drop(struct vr_track *track, uint32_t number) {
+    if (number && vr_track_enter(track)) {
+        track->sites.all[vr_track_at(track, number)->site].prepared--;
+        vr_track_give(track, number);
+        vr_track_leave(track);
+    }
+}
+
+/* -------------------------------------------------------------- making, end */
+
+struct vr_track *vr_track_make(const struct vr_track_config *config, const char *operation) {
+    struct vr_track *track = vr_mem_alloc(1, sizeof *track, operation);
+    if (track) {
+        track->config = *config;
+        track->config.name = track->name;
+        track->epoch = 1;
+        vr_text_copy(track->name, sizeof track->name, config->name);
+        vr_mutex_init(&track->room, VR_RANK_TRACK);
+    }
+    return track;
+}
+
+void vr_track_free(struct vr_track *track) {
+    if (!track) {
+        return;
+    }
+    bury(track);
+    for (uint32_t i = 0; i < track->chunk_count; i++) {
+        struct vr_track_chunk *chunk = track->chunks[i];
+        for (uint32_t at = 0; chunk->labels && at < VR_TRACK_CHUNK; at++) {
+            vr_mem_free(chunk->labels[at]);
+        }
+        vr_mem_free(chunk->labels);
+        vr_mem_free(chunk);
+    }
+    vr_mem_free(track->chunks);
+    vr_sites_free(&track->sites);
+    vr_mutex_destroy(&track->room);
+    vr_mem_free(track);
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_track.c: the table of live blocks by itself, and what pools tell of their blocks: to it, and to who
+ * listens.
+ */
+#include "core/witness.h"
+#include "unit/device_world.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define KIB UINT64_C(1024)
+
+static vram_pool *pool_make(struct rig *rig, vram_switch tracking) {
+    vram_limits limits = {.size = sizeof limits, .tracking = tracking};
+    vram_pool_options options = {.size = sizeof options, .limits = &limits};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    return pool;
+}
+
+static struct vr_pool *inside(vram_pool *handle) {
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, handle);
+    assert_non_null(pool);
+    vr_leave(pool); /* the test keeps it */
+    return pool;
+}
+
+static struct vr_track_totals totals_of(vram_pool *pool) {
+    struct vr_track_totals totals;
+    vr_track_totals_get(inside(pool)->track, &totals);
+    return totals;
+}
+
+static vram_pool_stats stats_of(vram_pool *pool) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    return stats;
+}
+
+static vram_addr take(vram_pool *pool, uint64_t size, const char *tag, vram_queue *queue) {
+    vram_alloc_options options = {.size = sizeof options, .tag = tag};
+    vram_addr addr;
+    assert_ok(tag ? vram_alloc_with(pool, size, queue, &options, &addr)
+                  : vram_alloc(pool, size, queue, &addr));
+    return addr;
+}
+
+static int clean(void **state) {
+    unsetenv("VRAM_TRACKING");
+    vr_option_reset();
+    vr_mem_fail_at(0, false);
+    return nothing_left(state);
+}
+
+/* ------------------------------------------------------------------ the table */
+
+static vr_atomic_u64 live_now, live_peak;
+
+static struct vr_track *track_make(void) {
+    struct vr_track_config config = {
+        .pool = 7, .device = 9, .name = "pool", .now = &live_now, .peak = &live_peak};
+    vr_store(&live_now, 0, VR_RELAXED);
+    vr_store(&live_peak, 0, VR_RELAXED);
+    struct vr_track *track = vr_track_make(&config, "test");
+    assert_non_null(track);
+    return track;
+}
+
+static uint32_t add(struct vr_track *track, const char *tag, uint64_t size,
+                    const struct vr_track_label *label) {
+    struct vr_site_key key = {.tag = tag, .queue = 3};
+    uint32_t number = vr_track_prepare(track, &key, label);
+    assert_int_not_equal(number, 0);
+    assert_int_not_equal(vr_track_commit(track, number, 4096 * (uint64_t)number, size,
+                                         (size + 511) / 512 * 512, VRAM_MEMORY_PINNED),
+                         0);
+    return number;
+}
+
+static void a_record_says_what_its_block_is(void **state) {
+    (void)state;
+    struct vr_track *track = track_make();
+    struct vr_track_label label = {.name = "weights", .elements = 250};
+    struct vr_track_view view;
+    uint32_t number = add(track, "model", 1000, &label);
+    assert_true(vr_track_look(track, number, &view));
+    assert_int_equal(view.addr, 4096 * (uint64_t)number);
+    assert_int_equal(view.requested, 1000);
+    assert_int_equal(view.held, 1024);
+    assert_int_equal(view.memory, VRAM_MEMORY_PINNED);
+    assert_int_equal(view.elements, 250);
+    assert_int_equal(view.thread, vr_os_thread_number());
+    assert_string_equal(view.name, "weights");
+    assert_string_equal(view.site.tag, "model");
+    assert_int_equal(view.site.queue, 3);
+    vr_track_remove(track, number, 1000, 1024, &view);
+    assert_string_equal(view.name, "weights");
+    assert_false(vr_track_look(track, number, &view));
+    assert_false(vr_track_look(track, 0, &view));
+    assert_false(vr_track_look(track, 100000, &view));
+    vr_track_free(track);
+}
+
+/* Two live blocks may share a name; a name is cut at 63 bytes, at a whole character. */
+static void names_are_labels(void **state) {
+    (void)state;
+    struct vr_track *track = track_make();
+    char text[80];
+    struct vr_track_label same = {.name = "twin"}, cut = {.name = text};
+    struct vr_track_view view;
+    memset(text, 'x', sizeof text);
+    memcpy(&text[61], "\xE2\x82\xAC", 4);
+    uint32_t one = add(track, NULL, 1, &same), two = add(track, NULL, 2, &same);
+    uint32_t three = add(track, NULL, 3, &cut);
+    assert_true(vr_track_look(track, one, &view));
+    assert_string_equal(view.name, "twin");
+    assert_true(vr_track_look(track, two, &view));
+    assert_string_equal(view.name, "twin");
+    assert_true(vr_track_look(track, three, &view));
+    assert_int_equal(strlen(view.name), 61);
+    vr_track_remove(track, one, 1, 512, NULL);
+    assert_true(vr_track_look(track, two, &view));
+    assert_string_equal(view.name, "twin");
+    vr_track_free(track);
+}
+
+/* The sums at the peak are those of the moment when most was live, whatever came and went since. */
+static void what_was_live_at_the_peak_is_known(void **state) {
+    static const char one[] = "one", two[] = "two", three[] = "three";
+    (void)state;
+    struct vr_track *track = track_make();
+    struct vr_site sites[8];
+    uint32_t a = add(track, one, 1000, NULL), b = add(track, two, 500, NULL);
+    vr_track_remove(track, a, 1000, 1024, NULL);
+    uint32_t c = add(track, two, 800, NULL); /* 1300: less than there was */
+    uint32_t d = add(track, three, 100, NULL);
+    uint32_t at = 0;
+    uint32_t count = vr_track_sites(track, &at, sites, 8);
+    assert_int_equal(at, 0);
+    assert_int_equal(count, 3);
+    for (uint32_t i = 0; i < count; i++) {
+        bool first = sites[i].key.tag == one, second = sites[i].key.tag == two;
+        assert_int_equal(sites[i].peak_bytes, first ? 1000 : second ? 500 : 0);
+        assert_int_equal(sites[i].peak_count, first || second);
+        assert_int_equal(sites[i].bytes, first ? 0 : second ? 1300 : 100);
+    }
+    uint32_t e = add(track, three, 101, NULL); /* 1501: more than ever */
+    vr_track_remove(track, b, 500, 512, NULL);
+    vr_track_remove(track, c, 800, 1024, NULL);
+    vr_track_remove(track, d, 100, 512, NULL);
+    at = 0;
+    count = vr_track_sites(track, &at, sites, 8);
+    assert_int_equal(count, 2);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(sites[i].peak_bytes, sites[i].key.tag == two ? 1300 : 201);
+        assert_int_equal(sites[i].peak_count, 2);
+    }
+    assert_int_equal(vr_load(&live_peak, VR_RELAXED), 1501);
+    assert_int_equal(vr_load(&live_now, VR_RELAXED), 101);
+    vr_track_remove(track, e, 101, 512, NULL);
+    vr_track_free(track);
+}
+
+/* A resize changes sums and nothing else: no second record, no lost one. */
+static void a_resize_is_the_same_block(void **state) {
+    (void)state;
+    struct vr_track *track = track_make();
+    struct vr_track_view before, after, list[4];
+    struct vr_track_totals totals;
+    uint32_t number = add(track, NULL, 1000, NULL), at = 0;
+    assert_true(vr_track_look(track, number, &before));
+    vr_track_resize(track, number, (struct vr_track_size){1000, 1024},
+                    (struct vr_track_size){5000, 5120}, &after);
+    assert_int_equal(after.requested, 1000);
+    assert_int_equal(vr_track_list(track, &at, list, 4), 1);
+    assert_int_equal(list[0].id, before.id);
+    assert_int_equal(list[0].time_ns, before.time_ns);
+    assert_int_equal(list[0].requested, 5000);
+    assert_int_equal(list[0].held, 5120);
+    vr_track_remove(track, number, 5000, 5120, NULL);
+    vr_track_totals_get(track, &totals);
+    assert_int_equal(totals.count + totals.bytes + totals.held, 0);
+    assert_int_equal(totals.peak_bytes, 5000);
+    assert_int_equal(totals.resizes, 1);
+    vr_track_free(track);
+}
+
+/* Sites of queues that are gone make place for others; those that had something at the peak stay. */
+static void sites_are_used_again(void **state) {
+    (void)state;
+    struct vr_track *track = track_make();
+    struct vr_track_totals totals;
+    struct vr_site sites[4];
+    uint32_t big = add(track, "big", 1 << 20, NULL), at = 0;
+    for (uint64_t queue = 10; queue < 10000; queue++) {
+        struct vr_site_key key = {.queue = queue};
+        uint32_t number = vr_track_prepare(track, &key, NULL);
+        vr_track_commit(track, number, queue, 100, 512, 0);
+        vr_track_remove(track, number, 100, 512, NULL);
+    }
+    vr_track_totals_get(track, &totals);
+    assert_true(totals.metadata_bytes < 32 * KIB);
+    assert_int_equal(vr_track_sites(track, &at, sites, 4),
+                     2); /* the peak was with the first queue */
+    vr_track_remove(track, big, 1 << 20, 1 << 20, NULL);
+    vr_track_free(track);
+}
+
+/* Whatever gets no memory, the call goes on, totals stay exact, and what is missing is counted. */
+static void lost_records_are_counted(void **state) {
+    (void)state;
+    uint64_t lost = 0;
+    for (uint64_t nth = 1; nth <= 4; nth++) {
+        struct vr_track *track = track_make();
+        struct vr_track_totals totals;
+        struct vr_site_key key = {.queue = 1};
+        vr_mem_fail_at(nth, true);
+        uint32_t number = vr_track_prepare(track, &key, NULL);
+        vr_mem_fail_at(0, false);
+        assert_int_equal(vram_error_get()->status, VRAM_OK);
+        vr_track_commit(track, number, 512, 100, 512, 0);
+        vr_track_totals_get(track, &totals);
+        assert_int_equal(totals.lost, number == 0);
+        assert_int_equal(totals.bytes, 100);
+        lost += totals.lost;
+        vr_track_remove(track, number, 100, 512, NULL);
+        vr_track_totals_get(track, &totals);
+        assert_int_equal(totals.bytes + totals.count + totals.held, 0);
+        vr_track_free(track);
+    }
+    assert_int_equal(lost, 4);
+}
+
+static void a_record_costs_at_most_48_bytes(void **state) {
+    (void)state;
+    enum { COUNT = 10000 };
+    struct vr_track *track = track_make();
+    struct vr_track_totals totals;
+    for (int i = 0; i < COUNT; i++) {
+        add(track, i % 2 ? "a" : "b", 1000, NULL);
+    }
+    vr_track_totals_get(track, &totals);
+    assert_true(totals.metadata_bytes <= 48 * (uint64_t)COUNT);
+    vr_track_free(track);
+}
+
+/* --------------------------------------------------------------------- pools */
+
+/* Hits are hits, counters are what they would be without, and what is live is told exactly. */
+static void tracked_pools_count_as_others_do(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pools[2] = {pool_make(&rig, VRAM_SWITCH_OFF), pool_make(&rig, VRAM_SWITCH_ON)};
+    assert_null(inside(pools[0])->track);
+    assert_non_null(inside(pools[1])->track);
+    vram_pool_stats stats[2];
+    for (int i = 0; i < 2; i++) {
+        for (int round = 0; round < 1000; round++) {
+            vram_addr a = take(pools[i], 1000, NULL, rig.queue);
+            vram_addr b = take(pools[i], 100 * KIB, "tag", rig.queue);
+            assert_ok(vram_free(pools[i], a, rig.queue));
+            assert_ok(vram_free(pools[i], b, rig.queue));
+            assert_int_equal(vram_free(pools[i], b, rig.queue), VRAM_ERR_INVALID);
+        }
+        stats[i] = stats_of(pools[i]);
+    }
+    assert_int_equal(stats[0].hits, stats[1].hits);
+    assert_int_equal(stats[0].misses, stats[1].misses);
+    assert_int_equal(stats[0].returns, stats[1].returns);
+    assert_int_equal(stats[1].peak_requested_bytes, 1000 + 100 * KIB);
+    assert_int_equal(totals_of(pools[1]).allocs, 2000);
+    assert_int_equal(totals_of(pools[1]).frees, 2000);
+    assert_int_equal(totals_of(pools[1]).count, 0);
+    vram_context_destroy(rig.context);
+}
+
+/* Who decides: the pool, the device, the option, the preset, the build; the environment before all. */
+static void tracking_is_a_choice(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool;
+    assert_ok(vram_option_set("preset", "inference"));
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_null(inside(pool)->track);
+    assert_ok(vram_option_set("tracking", "on"));
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_non_null(inside(pool)->track);
+    vr_option_reset();
+    setenv("VRAM_TRACKING", "off", 1);
+    assert_null(inside(pool_make(&rig, VRAM_SWITCH_ON))->track);
+    vr_option_reset();
+    setenv("VRAM_TRACKING", "on", 1);
+    assert_non_null(inside(pool_make(&rig, VRAM_SWITCH_OFF))->track);
+    vram_context_destroy(rig.context);
+}
+
+/* -------------------------------------------------------------------- events */
+
+struct heard {
+    struct vr_event events[64];
+    uint32_t count;
+};
+
+static void hear(void *user, const struct vr_event *event) {
+    struct heard *heard = user;
+    if (heard->count < 64) {
+        heard->events[heard->count] = *event;
+        heard->events[heard->count++].name = NULL; /* was valid during the call */
+    }
+}
+
+static void listeners_hear_everything_in_order(void **state) {
+    (void)state;
+    static struct heard heard;
+    heard.count = 0;
+    struct rig rig = rig_make("sim", "memory=64M");
+    assert_ok(vr_events_to(hear, &heard));
+    assert_int_equal(vr_events_to(hear, &heard), VRAM_ERR_BUSY);
+    vram_pool *pool = pool_make(&rig, VRAM_SWITCH_OFF);
+    vram_addr a = take(pool, 1000, "tag", rig.queue);
+    assert_ok(vram_free(pool, a, rig.queue));
+    vram_addr b = take(pool, 900, NULL, rig.queue); /* the same block, a hit */
+    assert_int_equal(a, b);
+    assert_int_equal(stats_of(pool).hits, 1);
+    assert_true(
+        vram_status_is_exhausted(vram_alloc(pool, UINT64_C(1) << 40, rig.queue, &(vram_addr){0})));
+    assert_ok(vram_pool_destroy(pool));
+    assert_ok(vr_events_to(NULL, NULL));
+    static const enum vr_event_kind kinds[] = {VR_EVENT_POOL_BEGIN, VR_EVENT_ALLOC,
+                                               VR_EVENT_FREE,       VR_EVENT_ALLOC,
+                                               VR_EVENT_REFUSED,    VR_EVENT_POOL_END};
+    assert_int_equal(heard.count, 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(heard.events[i].kind, kinds[i]);
+        assert_int_equal(heard.events[i].pool, (uintptr_t)pool);
+        assert_int_equal(heard.events[i].device, (uintptr_t)rig.device);
+    }
+    assert_int_equal(heard.events[1].id, heard.events[2].id);
+    assert_true(heard.events[3].id > heard.events[2].id);
+    assert_int_equal(heard.events[1].addr, a);
+    assert_int_equal(heard.events[1].bytes, 1000);
+    assert_int_equal(heard.events[1].held, 1024);
+    assert_int_equal(heard.events[1].queue, (uintptr_t)rig.queue);
+    assert_int_equal(heard.events[2].bytes, 1000);
+    assert_int_equal(heard.events[5].bytes, 900);
+    assert_true(vram_status_is_exhausted(heard.events[4].status));
+    vram_context_destroy(rig.context);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, clean)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(a_record_says_what_its_block_is),
+        HERE(names_are_labels),
+        HERE(what_was_live_at_the_peak_is_known),
+        HERE(a_resize_is_the_same_block),
+        HERE(sites_are_used_again),
+        HERE(lost_records_are_counted),
+        HERE(a_record_costs_at_most_48_bytes),
+        HERE(tracked_pools_count_as_others_do),
+        HERE(tracking_is_a_choice),
+        HERE(listeners_hear_everything_in_order),
+    };
+    return cmocka_run_group_tests_name("track", tests, NULL, NULL);
+}
