@@ -20,6 +20,7 @@
  *      Where it would have to wait for more than queues (pins, uses by others) it stays with the block.
  */
 #include "core/limit.h"
+#include "core/witness.h"
 
 #include "base/error.h"
 
@@ -37,6 +38,8 @@ struct resizing {
     uint64_t home;         /* the block's, without the mark of its tag */
     struct vr_tag *tag;    /* NULL: none */
     struct vr_block *tail; /* cut off; NULL: none */
+    bool told;             /* listeners are to be told of it */
+    struct vr_event event;
 };
 
 /* ----------------------------------------------------------------- the block */
@@ -51,6 +54,13 @@ static bool seize(struct vr_block *block) {
 static void let_go(struct vr_block *block) {
     block->turn += VR_BLOCK_STATES + 1;
     vr_store(&block->state, block->turn | VR_BLOCK_LIVE, VR_RELEASE);
+}
+
+/* The block has its new size. It is the caller's; under the lock. */
+static void note(struct resizing *job) {
+    struct vr_track_size before = {job->old_size, job->old_bytes};
+    job->told = vr_witness_resize(job->pool, job->block, before,
+                                  job->queue ? job->queue->object.handle : 0, &job->event);
 }
 
 static vram_status refuse(const struct resizing *job, vram_status status, const char *why) {
@@ -137,7 +147,7 @@ static void join(const struct resizing *job, struct vr_block *tail) {
 }
 
 /* The search is over, whatever came of it: keeps (2). False when the block was freed meanwhile. */
-static bool end_growth(const struct resizing *job, struct vr_block *tail) {
+static bool end_growth(struct resizing *job, struct vr_block *tail) {
     struct vr_pool *pool = job->pool;
     struct vr_block *block = job->block;
     vr_mutex_lock(&pool->lock);
@@ -145,6 +155,7 @@ static bool end_growth(const struct resizing *job, struct vr_block *tail) {
     if (tail && ours) {
         join(job, tail);
         vr_store(&block->requested, job->size, VR_RELAXED);
+        note(job);
     } else if (tail) {
         vr_pool_to_space(pool, tail, (struct vr_stamp){0, 0});
     }
@@ -186,7 +197,7 @@ static vram_status find_tail(const struct resizing *job, const struct vr_request
 }
 
 /* The block is `growing`. */
-static vram_status grow(const struct resizing *job) {
+static vram_status grow(struct resizing *job) {
     bool own = job->queue && (!job->home || job->home == job->queue->object.handle); /* keeps (3) */
     struct vr_request request = {.size = job->size - job->old_size,
                                  .bytes = job->bytes - job->old_bytes,
@@ -254,6 +265,7 @@ static vram_status begin(struct resizing *job, bool *grows) {
             cut_tail(job);
             vr_store(&block->requested, job->size, VR_RELAXED);
             job->bytes = vr_load(&block->bytes, VR_RELAXED);
+            note(job);
         }
         let_go(block);
     }
@@ -274,6 +286,9 @@ static vram_status resize(struct resizing *job) {
     }
     if (status != VRAM_OK) {
         return status;
+    }
+    if (job->told) {
+        vr_event_tell(&job->event);
     }
     count_change(job, job->size - job->old_size, job->bytes - job->old_bytes);
     if (job->tail) {

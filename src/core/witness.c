@@ -187,21 +187,20 @@ bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queu
     return true;
 }
 
-void vr_witness_resize(struct vr_pool *pool, struct vr_block *block, uint64_t requested,
-                       uint64_t held, uint64_t queue) {
-    struct vr_track_size before = {requested, held};
+bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_track_size before,
+                       uint64_t queue, struct vr_event *event) {
     struct vr_track_size after = {vr_load(&block->requested, VR_RELAXED),
                                   vr_load(&block->bytes, VR_RELAXED)};
     struct vr_track_view view = {0};
     if (!pool->track) {
-        return;
+        return false;
     }
     vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), before, after, &view);
     if (vr_events_wanted()) {
-        struct vr_event event = event_of(pool, VR_EVENT_RESIZE);
-        fill(&event, &view, block, queue);
-        event.before = requested;
-        event.name = view.name[0] ? view.name : NULL;
-        vr_event_tell(&event);
+        *event = event_of(pool, VR_EVENT_RESIZE);
+        fill(event, &view, block, queue);
+        event->before = before.requested;
+        return true;
     }
+    return false;
 }

@@ -57,9 +57,10 @@ void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, v
 bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
                      struct vr_event *event);
 
-/* A live block, which the caller keeps from being freed, has become larger or smaller in place: it had
-   `requested` and `held` bytes before, and has its new ones now. Outside. */
-void vr_witness_resize(struct vr_pool *pool, struct vr_block *block, uint64_t requested,
-                       uint64_t held, uint64_t queue);
+/* A live block that the caller has seized has become larger or smaller in place: it had `requested` and
+   `held` bytes before, and has its new ones now. True: listeners are to be told of *event. The pool's lock
+   may be held; `queue` is a handle. */
+bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_track_size before,
+                       uint64_t queue, struct vr_event *event);
 
 #endif

@@ -41,7 +41,7 @@ struct vr_event {
     uint64_t elements;  /* 0: not said */
     uint64_t thread;    /* vr_os_thread_number of the caller */
     const char *tag;    /* NULL: none; valid during the call, as `name` */
-    const char *name;   /* NULL: none; not told of a FREE */
+    const char *name;   /* NULL: none; not told of FREE and RESIZE */
     uint32_t stack;     /* number of its stack in stack.h; 0: none taken */
     vram_status status; /* REFUSED: why */
 };
