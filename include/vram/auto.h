@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * vram/auto.h: objects that end with the block of code they were declared in, for C compilers with the
+ * cleanup attribute (GCC and Clang; VRAM_AUTO is not defined elsewhere). Not part of vram/vram.h.
+ *
+ *   vram_status work(vram_pool *pool, vram_queue *queue) {
+ *       VRAM_AUTO(vram_buffer) *input = NULL;
+ *       VRAM_AUTO(vram_buffer) *output = NULL;
+ *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &input));
+ *       VRAM_TRY(vram_buffer_create(pool, 4096, queue, NULL, &output));   input goes when this fails
+ *       ...
+ *       return VRAM_OK;                                                   both go
+ *   }
+ *
+ * Always begin with NULL (a block: with addr 0), which ends as nothing. What has ended otherwise by then is
+ * passed over; what has to stay is moved out by VRAM_AUTO_TAKE. The ends' own answers are lost: who wants
+ * them ends the object by hand. The calling thread's error record stays what it was before the end, so that
+ * the text of the failure that led there can still be read.
+ *
+ * Objects end in the reverse order of their declarations, as C orders it: a queue that was declared before
+ * a buffer ends after it.
+ */
+#ifndef VRAM_AUTO_H
+#define VRAM_AUTO_H
+
+#include <vram/batch.h>
+#include <vram/scope.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A block of a pool, with what freeing it takes. */
+typedef struct vram_auto_block {
+    vram_pool *pool;   /* that it is of */
+    vram_addr addr;    /* 0: none */
+    vram_queue *queue; /* in whose time it is freed; NULL: no work uses it */
+} vram_auto_block;
+
+#if defined(__GNUC__)
+
+/**
+ * VRAM_AUTO(vram_pool) *pool = NULL; for vram_context, vram_device, vram_queue, vram_kernel, vram_pool,
+ * vram_buffer, vram_scope and vram_batch, and VRAM_AUTO(vram_auto_block) block = {pool, 0, queue};
+ */
+#define VRAM_AUTO(type) __attribute__((cleanup(type##_auto_end))) type
+
+/** Hands out the pointer and leaves NULL behind: it is the receiver's from then on. */
+#define VRAM_AUTO_TAKE(pointer)                                                                    \
+    __extension__({                                                                                \
+        __typeof__(pointer) vram_auto_taken = (pointer);                                           \
+        (pointer) = NULL;                                                                          \
+        vram_auto_taken;                                                                           \
+    })
+
+/** Leaves the function with the status of a call that failed. */
+#define VRAM_TRY(call)                                                                             \
+    do {                                                                                           \
+        vram_status vram_auto_status = (call);                                                     \
+        if (vram_auto_status != VRAM_OK) {                                                         \
+            return vram_auto_status;                                                               \
+        }                                                                                          \
+    } while (0)
+
+#endif
+
+/* ------------------------------------------------------- what VRAM_AUTO calls */
+
+/** Each saves the error record, ends what is not NULL, and restores the record. */
+VRAM_API void vram_context_auto_end(vram_context **context);
+VRAM_API void vram_device_auto_end(vram_device **device);
+VRAM_API void vram_queue_auto_end(vram_queue **queue); /* an adopted one too */
+VRAM_API void vram_kernel_auto_end(vram_kernel **kernel);
+VRAM_API void vram_pool_auto_end(vram_pool **pool);
+VRAM_API void vram_buffer_auto_end(vram_buffer **buffer);
+VRAM_API void vram_scope_auto_end(vram_scope **scope);
+VRAM_API void vram_batch_auto_end(vram_batch **batch);
+VRAM_API void vram_auto_block_auto_end(vram_auto_block *block);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

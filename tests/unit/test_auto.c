@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_auto.c: objects that end with the block of code they were declared in, on every way out of it.
+ */
+#include "unit/mem_world.h"
+#include "vram/auto.h"
+
+#include <stdio.h>
+
+/* How far to come before giving up. */
+enum { STEPS = 6 };
+
+static vram_status give_up(int at, int step) {
+    return at == step ? vr_fail(VRAM_ERR_TIMEOUT, "work", "gave up at step %d", step) : VRAM_OK;
+}
+
+static vram_status work(vram_device *device, int step, vram_pool **kept) {
+    VRAM_AUTO(vram_queue) *queue = NULL;
+    VRAM_TRY(vram_queue_create(device, NULL, &queue));
+    VRAM_TRY(give_up(0, step));
+    VRAM_AUTO(vram_pool) *pool = NULL;
+    VRAM_TRY(vram_pool_create(device, NULL, &pool));
+    VRAM_TRY(give_up(1, step));
+    VRAM_AUTO(vram_auto_block) block = {pool, 0, queue};
+    VRAM_TRY(vram_alloc(pool, 5000, queue, &block.addr));
+    VRAM_TRY(give_up(2, step));
+    VRAM_AUTO(vram_buffer) *buffer = NULL;
+    VRAM_TRY(vram_buffer_create(pool, 5000, queue, NULL, &buffer));
+    VRAM_TRY(give_up(3, step));
+    VRAM_AUTO(vram_scope) *scope = NULL;
+    VRAM_TRY(vram_scope_begin(pool, NULL, &scope));
+    VRAM_TRY(vram_scope_alloc(scope, 5000, queue, &(vram_addr){0}));
+    VRAM_TRY(give_up(4, step));
+    VRAM_AUTO(vram_batch) *batch = NULL;
+    VRAM_TRY(vram_batch_create(pool, queue, NULL, &batch));
+    vram_batch_item item = {.size = sizeof item, .elements = 5000};
+    VRAM_TRY(vram_batch_add(batch, &item, 1, &(uint32_t){0}));
+    VRAM_TRY(give_up(5, step));
+    assert_int_equal(live_in(pool), 4);
+    *kept = VRAM_AUTO_TAKE(pool);
+    assert_null(pool);
+    return VRAM_OK;
+}
+
+static void every_way_out(void **state) {
+    (void)state;
+    for (int step = 0; step <= STEPS; step++) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *kept = NULL;
+        uint64_t before = vr_handle_live(0);
+        vram_status status = work(rig.device, step, &kept);
+        assert_int_equal(status, step < STEPS ? VRAM_ERR_TIMEOUT : VRAM_OK);
+        assert_int_equal(vr_handle_live(0), before + (step == STEPS)); /* the pool that was kept */
+        if (step < STEPS) { /* what failed can still be read */
+            assert_null(kept);
+            assert_int_equal(vram_error_get()->status, VRAM_ERR_TIMEOUT);
+            assert_non_null(strstr(vram_error_get()->text, "gave up"));
+        } else {
+            assert_int_equal(live_in(kept), 0);
+            assert_ok(vram_pool_destroy(kept));
+        }
+        rig_end_clean(&rig);
+    }
+}
+
+/* The same with everything above it, and a call of the library's own that fails. */
+static vram_status from_the_root(const char *sim) {
+    VRAM_AUTO(vram_context) *context = NULL;
+    VRAM_AUTO(vram_device) *device = NULL;
+    VRAM_AUTO(vram_pool) *pool = NULL;
+    VRAM_AUTO(vram_buffer) *buffer = NULL;
+    vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = sim};
+    VRAM_TRY(vram_context_create(&options, &context));
+    VRAM_TRY(vram_device_open(context, 0, &device));
+    VRAM_TRY(vram_pool_create(device, NULL, &pool));
+    VRAM_TRY(vram_buffer_create(pool, 2 * MIB, NULL, NULL, &buffer));
+    return VRAM_OK;
+}
+
+static void faults_all_the_way(void **state) {
+    char sim[64];
+    int failed = 0;
+    (void)state;
+    for (int nth = 1; nth <= 40; nth++) {
+        snprintf(sim, sizeof sim, "memory=64M,fault=any:%d", nth);
+        vram_status status = from_the_root(sim);
+        failed += status != VRAM_OK;
+        assert_true(status == VRAM_OK || vram_error_get()->status == status);
+        assert_int_equal(vr_handle_live(0), handles_before);
+    }
+    assert_true(failed > 0);
+}
+
+/* What has ended otherwise is passed over, and NULL is nothing. */
+static void ended_before(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_error_clear();
+    {
+        VRAM_AUTO(vram_buffer) *buffer = NULL;
+        VRAM_AUTO(vram_scope) *scope = NULL;
+        VRAM_AUTO(vram_auto_block) block = {pool, 0, NULL};
+        assert_ok(vram_buffer_create(pool, 100, NULL, NULL, &buffer));
+        assert_ok(vram_scope_begin(pool, NULL, &scope));
+        assert_ok(vram_alloc(pool, 100, NULL, &block.addr));
+        assert_ok(vram_pool_destroy(pool));
+    }
+    expect_no_record();
+    {
+        VRAM_AUTO(vram_context) *context = NULL;
+        VRAM_AUTO(vram_device) *device = NULL;
+        VRAM_AUTO(vram_queue) *queue = NULL;
+        VRAM_AUTO(vram_kernel) *kernel = NULL;
+        VRAM_AUTO(vram_pool) *nothing = NULL;
+        VRAM_AUTO(vram_batch) *batch = NULL;
+        assert_true(!context && !device && !queue && !kernel && !nothing && !batch);
+    }
+    expect_no_record();
+    vram_context_auto_end(NULL);
+    vram_device_auto_end(NULL);
+    vram_queue_auto_end(NULL);
+    vram_kernel_auto_end(NULL);
+    vram_pool_auto_end(NULL);
+    vram_buffer_auto_end(NULL);
+    vram_scope_auto_end(NULL);
+    vram_batch_auto_end(NULL);
+    vram_auto_block_auto_end(NULL);
+    expect_no_record();
+    rig_end_clean(&rig);
+}
+
+/* Queues of the program's own are left to it, but not adopted any more. */
+static void adopted_queues(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    void *native;
+    assert_ok(vram_queue_native(rig.queue, &native));
+    uint64_t before = vr_handle_live(VR_KIND_QUEUE);
+    {
+        VRAM_AUTO(vram_queue) *queue = NULL;
+        assert_ok(vram_queue_adopt(rig.device, native, &queue));
+    }
+    assert_int_equal(vr_handle_live(VR_KIND_QUEUE), before);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(every_way_out, start, nothing_left),
+        cmocka_unit_test_setup_teardown(faults_all_the_way, start, nothing_left),
+        cmocka_unit_test_setup_teardown(ended_before, start, nothing_left),
+        cmocka_unit_test_setup_teardown(adopted_queues, start, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
