@@ -103,6 +103,10 @@ static vram_status change_capacity(const struct change *change, bool stay) {
     if (status != VRAM_OK) {
         return status;
     }
+    if (buffer->memory
+            .base) { /* the block is others' too, and starts perhaps where the buffer does */
+        return stay ? VRAM_OK : move(change);
+    }
     vr_error_save(&error);
     status = vram_resize(pool_of(buffer), buffer->memory.addr, change->bytes, change->queue);
     if (status == VRAM_OK) {

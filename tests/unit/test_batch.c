@@ -5,6 +5,7 @@
  */
 #include "unit/mem_world.h"
 #include "vram/batch.h"
+#include "vram/growth.h"
 #include "vram/limits.h"
 
 #include <pthread.h>
@@ -189,6 +190,42 @@ static void early_ends(void **state) {
     expect_no_record();
     assert_int_equal(live_in(pool), 0);
     assert_int_equal(vram_batch_destroy(batch), VRAM_ERR_STALE);
+    rig_end_clean(&rig);
+}
+
+/* Growing leads a buffer out of the common block; what its neighbours have there stays. */
+static void growing_out_of_the_block(void **state) {
+    enum { COUNT = 3, BYTES = 1024 };
+    static uint8_t sent[COUNT][BYTES], got[COUNT][BYTES];
+    vram_batch_item items[COUNT];
+    vram_batch *batch;
+    vram_buffer *buffer;
+    uint32_t first;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    for (int i = 0; i < COUNT; i++) {
+        memset(sent[i], i + 1, BYTES);
+        items[i] = (vram_batch_item)ITEM(.elements = BYTES, .host = sent[i], .host_bytes = BYTES);
+    }
+    assert_ok(vram_batch_create(pool, rig.queue, NULL, &batch));
+    assert_ok(vram_batch_add(batch, items, COUNT, &first));
+    vram_addr base = buffer_of(batch, 0).addr;
+    for (uint32_t i = 0; i < 2; i++) { /* the first begins where the block does */
+        assert_ok(vram_batch_get(batch, i, &buffer));
+        assert_ok(vram_buffer_fit(buffer, rig.queue)); /* has nothing to give back */
+        assert_ok(vram_buffer_resize(buffer, 5000, rig.queue));
+        assert_int_not_equal(buffer_of(batch, i).addr, base + i * BYTES);
+        assert_int_equal(live_in(pool), 2 + i);
+        assert_ok(vram_queue_fill(rig.queue, buffer_of(batch, i).addr + BYTES, 9, 1, 5000 - BYTES));
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_ok(vram_queue_download(rig.queue, got[i], buffer_of(batch, i).addr, BYTES));
+    }
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_memory_equal(sent, got, sizeof sent);
+    assert_ok(vram_batch_destroy(batch));
+    assert_int_equal(live_in(pool), 0);
     rig_end_clean(&rig);
 }
 
@@ -558,6 +595,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(blocks_of_their_own, start, nothing_left),
         cmocka_unit_test_setup_teardown(uses_by_other_queues, start, nothing_left),
         cmocka_unit_test_setup_teardown(early_ends, start, nothing_left),
+        cmocka_unit_test_setup_teardown(growing_out_of_the_block, start, nothing_left),
         cmocka_unit_test_setup_teardown(given_buffers_go_with_it, start, nothing_left),
         cmocka_unit_test_setup_teardown(one_too_many, start, nothing_left),
         cmocka_unit_test_setup_teardown(every_call_may_fail, start, nothing_left),
