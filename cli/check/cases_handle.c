@@ -24,6 +24,7 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     vram_context *context = bad;
     vram_device *device;
     vram_monitor *monitor;
+    vram_trace *trace;
     uint64_t bytes;
     uint32_t index;
     vram_backend_info backend = {.size = sizeof backend};
@@ -49,6 +50,7 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_context_peaks_end(context, &peaks));
     REFUSES(vram_context_peaks_reset(context));
     REFUSES(vram_monitor_begin(context, NULL, &monitor));
+    REFUSES(vram_trace_begin(context, NULL, &trace));
     CHECK_EQUAL(check, vram_device_count(context), 0);
     CHECK_EQUAL(check, vram_backend_count(context), 0);
     return true;
@@ -233,9 +235,14 @@ static bool as_physical(struct check *check, void *bad, vram_status want) {
 }
 
 static bool as_watch(struct check *check, void *bad, vram_status want) {
+    vram_trace_info traced = {.size = sizeof traced};
+
+    REFUSES(vram_trace_mark(bad, "mark"));
+    REFUSES(vram_trace_info_get(bad, &traced));
     if (bad != NULL) { /* ending NULL is allowed */
         REFUSES(vram_watch_end(bad));
         REFUSES(vram_monitor_end(bad));
+        REFUSES(vram_trace_end(bad));
     }
     return true;
 }

@@ -8,7 +8,7 @@
 #ifndef REPLAY_GENERATOR_H
 #define REPLAY_GENERATOR_H
 
-#include "trace.h"
+#include "trace_ops.h"
 
 /* The kinds, by blanks, for completion. */
 #define GENERATOR_KINDS "steady varied queues ahead threads"

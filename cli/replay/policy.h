@@ -9,7 +9,7 @@
 #ifndef REPLAY_POLICY_H
 #define REPLAY_POLICY_H
 
-#include "trace.h"
+#include "trace_ops.h"
 
 #include <vram/vram.h>
 

@@ -15,7 +15,7 @@
 #ifndef REPLAY_TRACE_READER_H
 #define REPLAY_TRACE_READER_H
 
-#include "trace.h"
+#include "trace_ops.h"
 
 /*
  * Reads a file, or standard input for "-". False, nothing to free, and one line in `problem` that

@@ -34,6 +34,7 @@
 #include <vram/queue.h>
 #include <vram/scope.h>
 #include <vram/sim.h>
+#include <vram/trace.h>
 #include <vram/vmm.h>
 #include <vram/vulkan.h>
 

@@ -67,6 +67,7 @@ static const char *const kind_names[VR_KIND_COUNT] = {
     [VR_KIND_SCOPE] = "scope",
     [VR_KIND_BATCH] = "batch",
     [VR_KIND_NAMED] = "manager of names",
+    [VR_KIND_TRACE] = "trace",
 };
 
 static struct slot first_chunk[CHUNK_SLOTS];
@@ -76,12 +77,12 @@ static vr_atomic_u64 live[VR_KIND_COUNT];
 static struct vr_mutex table_lock = VR_MUTEX_INIT(VR_RANK_HANDLE);
 static uint32_t free_slots[VR_KIND_COUNT] = {NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT,
                                              NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT,
-                                             NO_SLOT, NO_SLOT, NO_SLOT};
+                                             NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT};
 static uint32_t slots_used; /* slots from here on were never used */
 static uint32_t slot_limit = SLOT_MAX;
 static uint32_t generation_limit = UINT32_MAX;
 
-_Static_assert(VR_KIND_COUNT == 13, "a kind more needs its name and its free list above");
+_Static_assert(VR_KIND_COUNT == 14, "a kind more needs its name and its free list above");
 
 /* --------------------------------------------------------------------- numbers */
 

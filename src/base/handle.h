@@ -45,6 +45,7 @@ enum vr_kind {
     VR_KIND_SCOPE = 10,
     VR_KIND_BATCH = 11,
     VR_KIND_NAMED = 12,
+    VR_KIND_TRACE = 13,
     VR_KIND_COUNT
 };
 

@@ -101,6 +101,12 @@
       "time after which half of an unused cache goes")                                             \
     X(MONITOR_INTERVAL, "monitor_interval", DURATION, "1s", 1000000, UINT64_C(3600000000000),      \
       false, "", "time between two looks of a monitor")                                            \
+    X(TRACE, "trace", TEXT, "", 0, 0, false, "",                                                   \
+      "file for a trace of all pools, for vram report; %p in it is the process's number")          \
+    X(TRACE_RING, "trace_ring", SIZE, "0", 0, UINT64_MAX, false, "",                               \
+      "size of a trace's file that keeps the last events only, up to 256M; 0: it keeps all")       \
+    X(TRACE_SAMPLE, "trace_sample", DURATION, "100ms", 1, UINT64_C(3600000000000), false, "",      \
+      "how often a trace looks at what pools hold, at most")                                       \
     X(LOG, "log", TEXT, "", 0, 0, false, "off, error, warn, info, debug",                          \
       "messages on standard error: error, warn, info or debug; empty: none")
 

@@ -4,6 +4,7 @@
  */
 #include "core/ladder.h"
 #include "core/limit.h"
+#include "core/recorder.h"
 #include "core/witness.h"
 
 #include "base/error.h"
@@ -220,6 +221,7 @@ static vram_status pool_create(struct vr_device_object *device,
     pool->watcher.handle = handle;
     status = vr_pool_build(pool, options);
     if (status == VRAM_OK) {
+        vr_recorder_start();
         vr_witness_begin(pool);
         status = vr_device_list_child(device, &device->watchers, &pool->watcher.link,
                                       "vram_pool_create");

@@ -105,6 +105,8 @@ uint64_t vr_pool_reserved(struct vr_pool *pool);
 vram_status vr_pool_trim(struct vr_pool *pool, uint64_t keep_bytes, uint64_t *released);
 /* Gives up to so many bytes of free memory back to the driver; how many. No lock held; release.c. */
 uint64_t vr_pool_give_back(struct vr_pool *pool, uint64_t bytes);
+/* What vram_pool_fragmentation_get says; no lock held; release.c. */
+void vr_pool_measure(struct vr_pool *pool, struct vram_fragmentation *found);
 /* The larger of vram_fragmentation's two numbers; release.c. */
 double vr_pool_fragmentation(struct vr_pool *pool);
 /* What is needed from now on counts anew; no lock held; release.c. */

@@ -13,8 +13,9 @@
 /* ----------------------------------------------------------------- the pool */
 
 /* An event with what all have in common. */
-static struct vr_event event_of(const struct vr_pool *pool, enum vr_event_kind kind) {
+static struct vr_event event_of(struct vr_pool *pool, enum vr_event_kind kind) {
     return (struct vr_event){
+        .source = pool,
         .kind = kind,
         .time_ns = vr_clock_coarse(),
         .pool = pool->object.handle,

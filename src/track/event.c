@@ -48,6 +48,13 @@ static void silence(void) {
     }
 }
 
+bool vr_events_taken(void) {
+    vr_mutex_lock(&change_lock);
+    bool taken = vr_events_wanted() && receiver.process == vr_os_process_generation();
+    vr_mutex_unlock(&change_lock);
+    return taken;
+}
+
 vram_status vr_events_to(vr_event_fn *take, void *user) {
     bool own = receiver.process == vr_os_process_generation();
     vram_status status = VRAM_OK;

@@ -27,6 +27,7 @@ enum vr_event_kind {
 };
 
 struct vr_event {
+    void *source; /* the pool itself, for core's own receivers; there during the call */
     enum vr_event_kind kind;
     uint32_t memory;  /* vram_memory_kind */
     uint64_t time_ns; /* vr_clock_coarse */
@@ -50,6 +51,9 @@ typedef void vr_event_fn(void *user, const struct vr_event *event);
 
 /* From now on tells `take`; NULL: nobody. VRAM_ERR_BUSY: there is another one already. No lock held. */
 vram_status vr_events_to(vr_event_fn *take, void *user);
+
+/* Whether vr_events_to would find another one. */
+bool vr_events_taken(void);
 
 extern vr_atomic_bool vr_events_wanted_flag;
 

@@ -23,7 +23,9 @@
 
 #include <cmocka.h>
 
+#ifndef assert_ok
 #define assert_ok(call) assert_int_equal(call, VRAM_OK)
+#endif
 
 static char trace_path[64];
 

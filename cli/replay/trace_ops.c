@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.c: see trace.h.
+ * trace_ops.c: see trace_ops.h.
  */
-#include "trace.h"
+#include "trace_ops.h"
 #include "trace_ids.h"
 
 #include <inttypes.h>

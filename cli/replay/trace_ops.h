@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.h: a trace of allocations in memory, checked, and ready to be replayed in any order of
+ * trace_ops.h: a trace of allocations in memory, checked, and ready to be replayed in any order of
  * policies as often as wanted.
  *
  * A trace is built operation by operation, by the reader of files and by the generator alike, and
@@ -9,8 +9,8 @@
  * without a further look. Memory is bounded: a trace with more operations, queues or threads than
  * the limits below is refused.
  */
-#ifndef REPLAY_TRACE_H
-#define REPLAY_TRACE_H
+#ifndef REPLAY_TRACE_OPS_H
+#define REPLAY_TRACE_OPS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * vram/trace.h: every allocation, free and refusal of pools, written to a file while the program runs.
+ *
+ *   vram_trace *trace;
+ *   vram_trace_options options = {.size = sizeof options, .path = "run.vrt"};
+ *   vram_trace_begin(context, &options, &trace);
+ *   ...                                            make pools, use them
+ *   vram_trace_end(trace);
+ *
+ * or, with nothing changed in the program, VRAM_TRACE=run.vrt in its environment. Then `vram report
+ * run.vrt` says what was live at the peak, what leaked and what to do about it, and `vram replay run.vrt`
+ * plays it again on any device. docs/trace-format.md describes the file.
+ *
+ * A trace costs nothing until it is begun. Then an event costs some tens of nanoseconds and about 16
+ * bytes, and all threads write behind one lock. The file is whole at any moment: a program that is killed
+ * loses no event. An allocation never fails for its trace: when the disk is full the trace stops, and
+ * counts what it could not write.
+ */
+#ifndef VRAM_TRACE_H
+#define VRAM_TRACE_H
+
+#include <vram/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct vram_trace vram_trace;
+
+typedef struct vram_trace_options {
+    size_t size;         /* sizeof(vram_trace_options) */
+    const char *path;    /* the file to write, which is emptied first; "%p" in it is the process's
+                            number; NULL: option trace */
+    uint64_t ring_bytes; /* keep the last events only, in a file of about that size, 256 KiB to
+                            256 MiB; 0: option trace_ring, which keeps all */
+    uint64_t sample_ns; /* how often pools are looked at (what they hold, how much of it is free and
+                            scattered, hits and misses), at most; 0: option trace_sample, 100 ms */
+} vram_trace_options;
+
+/**
+ * Begins a trace of all pools of the context that are made from now on, and of those before that are
+ * tracked (option tracking). It ends with the context at the latest. There is one trace in a process at a
+ * time: VRAM_ERR_BUSY when there is one already, VRAM_TRACE's included, or when another program writes to
+ * that file; VRAM_ERR_INVALID without a path, or for what is no plain file; VRAM_ERR_IO when it cannot be
+ * written, or when there is no room for all of a ring.
+ */
+VRAM_API vram_status vram_trace_begin(vram_context *context, const vram_trace_options *options,
+                                      vram_trace **trace);
+
+/**
+ * Ends it: pools are looked at once more, and the file is closed. No event is written once it returns. What
+ * could not be written is no failure of this call: see vram_trace_info. NULL is allowed.
+ */
+VRAM_API vram_status vram_trace_end(vram_trace *trace);
+
+/** Writes a text of the program's own, at most 255 bytes: "step 12", "model loaded". Reports show it in its place. */
+VRAM_API vram_status vram_trace_mark(vram_trace *trace, const char *text);
+
+typedef struct vram_trace_info {
+    size_t size;          /* in: sizeof(vram_trace_info) of the caller */
+    uint64_t events;      /* that were written */
+    uint64_t lost_events; /* that were not: the disk was full */
+    uint64_t file_bytes;  /* that the file takes */
+    vram_status stopped;  /* why no more is written; VRAM_OK: it is */
+    char path[256];       /* of the file */
+} vram_trace_info;
+
+VRAM_API vram_status vram_trace_info_get(vram_trace *trace, vram_trace_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

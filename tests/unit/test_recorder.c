@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_recorder.c: traces of real pools: what is in the file is what the program did, whoever asked for the
+ * trace, and nothing that goes wrong with it is felt by an allocation.
+ */
+#include "base/option.h"
+#include "unit/child.h"
+#include "unit/pressure_world.h"
+#include "unit/trace_world.h"
+
+#include "vram/trace.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+static vram_trace *begin_trace(struct rig *rig, uint64_t ring_bytes) {
+    vram_trace_options options = {
+        .size = sizeof options, .path = trace_path, .ring_bytes = ring_bytes, .sample_ns = 1};
+    vram_trace *trace = NULL;
+    assert_ok(vram_trace_begin(rig->context, &options, &trace));
+    return trace;
+}
+
+static vram_trace_info info_of(vram_trace *trace) {
+    vram_trace_info info = {.size = sizeof info};
+    assert_ok(vram_trace_info_get(trace, &info));
+    return info;
+}
+
+/* --------------------------------------------------------------------- events */
+
+static struct {
+    uint64_t live, allocs, frees, refused, begun, ended, samples, marks;
+    uint64_t last_hits, last_misses;
+    char tag[64], pool[64], mark[64];
+} sums;
+
+static void add_up(const struct recording *recording, const struct recorded *event) {
+    (void)recording;
+    switch (event->kind) {
+    case RECORDED_ALLOC:
+        sums.allocs++;
+        sums.live += event->bytes;
+        assert_true(event->id > 0 && event->addr > 0 && event->held >= event->bytes);
+        if (event->tag[0]) {
+            snprintf(sums.tag, sizeof sums.tag, "%s", event->tag);
+        }
+        break;
+    case RECORDED_FREE:
+        sums.frees++;
+        sums.live -= event->bytes;
+        break;
+    case RECORDED_REFUSE:
+        sums.refused++;
+        break;
+    case RECORDED_POOL_BEGIN:
+        sums.begun++;
+        snprintf(sums.pool, sizeof sums.pool, "%s", event->pool_name);
+        break;
+    case RECORDED_POOL_END:
+        sums.ended++;
+        break;
+    case RECORDED_SAMPLE:
+        sums.samples++;
+        sums.last_hits = event->sample.hits;
+        sums.last_misses = event->sample.misses;
+        assert_true(event->sample.reserved > 0);
+        break;
+    case RECORDED_MARK:
+        sums.marks++;
+        snprintf(sums.mark, sizeof sums.mark, "%s", event->name);
+        break;
+    default:
+        fail();
+    }
+}
+
+static struct found sum_up(const char *path) {
+    size_t bytes;
+    uint8_t *data = file_bytes(path, &bytes);
+    memset(&sums, 0, sizeof sums);
+    struct found found = read_memory(data, bytes, add_up);
+    free(data);
+    assert_string_equal(found.problem, "");
+    return found;
+}
+
+static void a_trace_has_what_happened(void **state) {
+    vram_addr blocks[10], refused;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_trace(&rig, 0);
+    vram_pool *pool =
+        pool_of(&rig, &(vram_pool_options){.size = sizeof(vram_pool_options), .name = "weights"});
+    for (int i = 0; i < 10; i++) {
+        vram_alloc_options options = {.size = sizeof options, .tag = "model/layer"};
+        assert_ok(vram_alloc_with(pool, 1000 + (uint64_t)i, rig.queue, &options, &blocks[i]));
+    }
+    assert_ok(vram_trace_mark(trace, "loaded"));
+    assert_int_equal(vram_alloc(pool, UINT64_C(4) << 30, rig.queue, &refused),
+                     VRAM_ERR_DEVICE_MEMORY);
+    for (int i = 0; i < 7; i++) {
+        assert_ok(vram_free(pool, blocks[i], rig.queue));
+    }
+    vram_trace_info info = info_of(trace);
+    assert_string_equal(info.path, trace_path);
+    assert_true(info.events >= 20);
+    assert_int_equal(info.lost_events, 0);
+    assert_int_equal(info.stopped, VRAM_OK);
+    vram_pool_stats stats = stats_of(pool);
+    assert_ok(vram_trace_end(trace));
+    struct found found = sum_up(trace_path);
+    assert_int_equal(found.end, RECORDING_ENDED);
+    assert_int_equal(sums.allocs, 10);
+    assert_int_equal(sums.frees, 7);
+    assert_int_equal(sums.live, 1007 + 1008 + 1009);
+    assert_int_equal(sums.refused, 1);
+    assert_int_equal(sums.begun, 1);
+    assert_int_equal(sums.marks, 1);
+    assert_string_equal(sums.mark, "loaded");
+    assert_string_equal(sums.tag, "model/layer");
+    assert_string_equal(sums.pool, "weights");
+    assert_true(sums.samples > 0);
+    assert_int_equal(sums.last_hits, stats.hits);
+    assert_int_equal(sums.last_misses, stats.misses);
+    assert_int_equal(vram_trace_end(trace), VRAM_ERR_STALE);
+    for (int i = 7; i < 10; i++) {
+        assert_ok(vram_free(pool, blocks[i], rig.queue));
+    }
+    rig_end_clean(&rig);
+}
+
+/* A pool that ends in a trace is looked at a last time. */
+static void the_end_of_a_pool_is_told(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_trace(&rig, 1);
+    vram_pool *pool = pool_of(&rig, NULL);
+    assert_ok(vram_alloc(pool, 4096, rig.queue, &addr));
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_pool_destroy(pool));
+    assert_ok(vram_trace_end(trace));
+    sum_up(trace_path);
+    assert_int_equal(sums.ended, 1);
+    assert_true(sums.samples > 0);
+    assert_int_equal(sums.last_misses, 1);
+    rig_end_clean(&rig);
+}
+
+/* It ends with its context, and the next one can begin. */
+static void a_context_ends_its_trace(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_trace(&rig, 0), *second = NULL;
+    vram_trace_options options = {.size = sizeof options, .path = "/tmp/never-made.vrt"};
+    assert_int_equal(vram_trace_begin(rig.context, &options, &second), VRAM_ERR_BUSY);
+    assert_int_equal(access(options.path, F_OK), -1);
+    rig_end_clean(&rig);
+    assert_int_equal(vram_trace_mark(trace, "late"), VRAM_ERR_STALE);
+    assert_int_equal(sum_up(trace_path).end, RECORDING_ENDED);
+    rig = rig_make("sim", "memory=1G");
+    trace = begin_trace(&rig, 0);
+    assert_ok(vram_trace_end(trace));
+    rig_end_clean(&rig);
+}
+
+/* Of two contexts one is traced. */
+static void only_its_context_is_traced(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig one = rig_make("sim", "memory=1G"), other = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_trace(&one, 0);
+    vram_pool *mine = pool_of(&one, NULL), *others = pool_of(&other, NULL);
+    assert_ok(vram_alloc(others, 4096, other.queue, &addr));
+    assert_ok(vram_free(others, addr, other.queue));
+    assert_ok(vram_alloc(mine, 8192, one.queue, &addr));
+    assert_ok(vram_free(mine, addr, one.queue));
+    assert_ok(vram_trace_end(trace));
+    sum_up(trace_path);
+    assert_int_equal(sums.begun, 1);
+    assert_int_equal(sums.allocs, 1);
+    rig_end_clean(&other);
+    rig_end_clean(&one);
+}
+
+/* -------------------------------------------------------------------- threads */
+
+struct work {
+    vram_pool *pool;
+    vram_queue *queue;
+};
+
+static void *allocate_and_free(void *argument) {
+    const struct work *work = argument;
+    for (int i = 0; i < 2000; i++) {
+        vram_addr addr;
+        if (vram_alloc(work->pool, 512 + (uint64_t)(i % 64) * 512, work->queue, &addr) != VRAM_OK ||
+            vram_free(work->pool, addr, work->queue) != VRAM_OK) {
+            return argument;
+        }
+    }
+    return NULL;
+}
+
+static void threads_are_traced(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_trace(&rig, 0);
+    struct work work = {pool_of(&rig, NULL), rig.queue};
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, allocate_and_free, &work), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+    assert_ok(vram_trace_end(trace));
+    sum_up(trace_path);
+    assert_int_equal(sums.allocs, 8000);
+    assert_int_equal(sums.frees, 8000);
+    assert_int_equal(sums.live, 0);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------ full disk */
+
+/* The trace stops; the pool does not notice. */
+static void a_full_disk_fails_no_allocation(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_trace(&rig, 0);
+    struct work work = {pool_of(&rig, NULL), rig.queue};
+    vr_os_fail_at(1, true, ENOSPC);
+    void *wrong = NULL;
+    for (int i = 0; i < 4 && !wrong; i++) {
+        wrong = allocate_and_free(&work);
+    }
+    vr_os_fail_at(0, false, 0);
+    assert_null(wrong);
+    vram_trace_info info = info_of(trace);
+    assert_int_equal(info.stopped, VRAM_ERR_IO);
+    assert_true(info.lost_events > 0);
+    assert_ok(vram_trace_end(trace));
+    assert_int_equal(sum_up(trace_path).end, RECORDING_STOPPED);
+    rig_end_clean(&rig);
+}
+
+/* Every allocation of host memory on the way of a trace fails once. */
+static void want_of_host_memory(void **state) {
+    bool struck = true;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    for (uint64_t nth = 1; struck; nth++) {
+        vram_trace_options options = {.size = sizeof options, .path = trace_path};
+        vram_trace *trace = NULL;
+        vr_mem_fail_at(nth, false);
+        vram_status status = vram_trace_begin(rig.context, &options, &trace);
+        struck = vr_mem_failed() > 0;
+        vr_mem_fail_at(0, false);
+        assert_int_equal(status, struck ? VRAM_ERR_HOST_MEMORY : VRAM_OK);
+        assert_ok(vram_trace_end(trace));
+    }
+    rig_end_clean(&rig);
+}
+
+/* ----------------------------------------------------------------- the option */
+
+static int run_with_option(void *argument) {
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, NULL);
+    vram_trace *trace = NULL;
+    vram_addr addr;
+    vram_trace_options options = {.size = sizeof options, .path = "/tmp/never-made.vrt"};
+    if (vram_alloc(pool, 4096, rig.queue, &addr) != VRAM_OK ||
+        vram_trace_begin(rig.context, &options, &trace) != VRAM_ERR_BUSY) {
+        return 1;
+    }
+    if (argument) {
+        kill(getpid(), SIGKILL);
+    }
+    exit(0);
+}
+
+static int set_and_run(void *argument) {
+    setenv("VRAM_TRACE", trace_path, 1);
+    vr_option_reset();
+    return run_with_option(argument);
+}
+
+static void the_environment_begins_a_trace(void **state) {
+    int killed = 1;
+    (void)state;
+    unlink(trace_path);
+    assert_int_equal(in_child(set_and_run, NULL), 0);
+    assert_int_equal(sum_up(trace_path).end, RECORDING_ENDED);
+    assert_int_equal(sums.allocs, 1);
+    assert_int_equal(sums.live, 4096);
+    unlink(trace_path);
+    assert_int_equal(in_child(set_and_run, &killed), 1000 + SIGKILL);
+    assert_int_equal(sum_up(trace_path).end, RECORDING_CUT);
+    assert_int_equal(sums.live, 4096);
+}
+
+/* A child that means the file its parent writes gets one of its own. */
+static void a_file_in_use_gets_another_name(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_trace(&rig, 0);
+    char pattern[96];
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(CHILD_SECONDS);
+        child_leave(set_and_run(NULL));
+    }
+    assert_int_equal(child_end(child), 0);
+    snprintf(pattern, sizeof pattern, "%s.%ld", trace_path, (long)child);
+    sum_up(pattern);
+    assert_int_equal(sums.allocs, 1);
+    unlink(pattern);
+    assert_ok(vram_trace_end(trace));
+    sum_up(trace_path);
+    assert_int_equal(sums.allocs, 0);
+    rig_end_clean(&rig);
+}
+
+static int run_with_a_bad_path(void *argument) {
+    (void)argument;
+    setenv("VRAM_TRACE", "/nonexistent/t.vrt", 1);
+    vr_option_reset();
+    vram_error_clear();
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, NULL), *more = pool_of(&rig, NULL);
+    vram_addr addr;
+    return vram_alloc(pool, 4096, rig.queue, &addr) == VRAM_OK &&
+                   vram_alloc(more, 4096, rig.queue, &addr) == VRAM_OK &&
+                   vram_error_get()->status == VRAM_OK
+               ? 0
+               : 1;
+}
+
+static void a_bad_path_of_the_option_hurts_nobody(void **state) {
+    (void)state;
+    assert_int_equal(in_child(run_with_a_bad_path, NULL), 0);
+}
+
+/* ------------------------------------------------------------------ bad input */
+
+static void bad_input(void **state) {
+    vram_trace *trace = NULL;
+    char longer[400];
+    (void)state;
+    memset(longer, 'x', sizeof longer - 1);
+    longer[0] = '/';
+    longer[sizeof longer - 1] = 0;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace_options options = {.size = sizeof options, .path = trace_path};
+    assert_int_equal(vram_trace_begin(rig.context, &options, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_trace_begin(rig.context, NULL, &trace), VRAM_ERR_INVALID);
+    options.path = "";
+    assert_int_equal(vram_trace_begin(rig.context, &options, &trace), VRAM_ERR_INVALID);
+    options.path = longer;
+    assert_int_equal(vram_trace_begin(rig.context, &options, &trace), VRAM_ERR_INVALID);
+    options.path = "/nonexistent/folder/t.vrt";
+    assert_int_equal(vram_trace_begin(rig.context, &options, &trace), VRAM_ERR_IO);
+    options.path = "/dev/null";
+    assert_int_equal(vram_trace_begin(rig.context, &options, &trace), VRAM_ERR_INVALID);
+    options.size = 3;
+    assert_int_equal(vram_trace_begin(rig.context, &options, &trace), VRAM_ERR_INVALID);
+    assert_null(trace);
+    assert_ok(vram_trace_end(NULL));
+    trace = begin_trace(&rig, 0);
+    assert_int_equal(vram_trace_mark(trace, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_trace_mark(trace, ""), VRAM_ERR_INVALID);
+    assert_int_equal(vram_trace_info_get(trace, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_trace_info_get(trace, &(vram_trace_info){.size = 1}), VRAM_ERR_INVALID);
+    assert_ok(vram_trace_mark(trace, "tab\there, and\x1b[31m red"));
+    assert_ok(vram_trace_end(trace));
+    sum_up(trace_path);
+    assert_string_equal(sums.mark, "tab\there, and\x1b[31m red");
+    rig_end_clean(&rig);
+}
+
+static void the_process_is_part_of_the_name(void **state) {
+    char expected[64];
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace_options options = {.size = sizeof options, .path = "/tmp/vram-%p-trace.vrt"};
+    vram_trace *trace = NULL;
+    assert_ok(vram_trace_begin(rig.context, &options, &trace));
+    snprintf(expected, sizeof expected, "/tmp/vram-%ld-trace.vrt", (long)getpid());
+    assert_string_equal(info_of(trace).path, expected);
+    assert_ok(vram_trace_end(trace));
+    assert_int_equal(unlink(expected), 0);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trace_has_what_happened),
+        cmocka_unit_test(the_end_of_a_pool_is_told),
+        cmocka_unit_test(a_context_ends_its_trace),
+        cmocka_unit_test(only_its_context_is_traced),
+        cmocka_unit_test(threads_are_traced),
+        cmocka_unit_test(a_full_disk_fails_no_allocation),
+        cmocka_unit_test(want_of_host_memory),
+        cmocka_unit_test(the_environment_begins_a_trace),
+        cmocka_unit_test(a_file_in_use_gets_another_name),
+        cmocka_unit_test(a_bad_path_of_the_option_hurts_nobody),
+        cmocka_unit_test(bad_input),
+        cmocka_unit_test(the_process_is_part_of_the_name),
+    };
+    return cmocka_run_group_tests(tests, trace_world_begin, trace_world_end);
+}
