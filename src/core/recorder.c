@@ -19,6 +19,7 @@
 #include "base/os/os.h"
 #include "base/text.h"
 #include "core/stats.h"
+#include "core/walk.h"
 #include "track/trace_writer.h"
 #include "vram/trace.h"
 
@@ -129,16 +130,10 @@ static vram_status make(const struct vram_trace_options *options, const char *op
 
 /* A last look at every pool of the context: what is live is live at the end. */
 static void look_at_all(struct vr_recorder *recorder) {
-    struct vr_device_object *device;
-    struct vr_pool *pool;
-    for (uint64_t last = 0; (device = vr_device_behind(recorder->context, last));
-         vr_leave(device)) {
-        last = device->object.handle;
-        for (uint64_t at = 0; (pool = vr_pool_behind(device, at)); vr_leave(pool)) {
-            at = pool->watcher.handle;
-            if (vr_pool_is_open(pool) && pool->track) {
-                look(recorder, pool, vr_clock_now());
-            }
+    struct vr_walk walk = {.context = recorder->context};
+    for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
+        if (pool->track) {
+            look(recorder, pool, vr_clock_now());
         }
     }
 }
