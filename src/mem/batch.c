@@ -290,7 +290,7 @@ static vram_status take_buffer(struct draft *draft, const struct order *order, v
                                vram_addr *at) {
     struct vram_buffer_options options = options_of(draft, &order->item);
     vram_queue *queue = draft->batch->queue;
-    uint64_t bytes = order->bytes, share;
+    uint64_t bytes = order->bytes, share = 0;
     vram_buffer *buffer;
     vram_status status;
     if (is_shared(draft, &order->item)) {
