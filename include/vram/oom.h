@@ -128,7 +128,8 @@ VRAM_API vram_status vram_oom_callback_remove(vram_device *device, uint64_t id);
     X(TOO_LARGE, 6, "too_large", "it is more than there can ever be")                              \
     X(REFUSED, 7, "refused", "the driver refused, although it says that enough is free")           \
     X(HOST, 8, "host", "the library has no host memory for its own bookkeeping")                   \
-    X(QUOTA, 9, "quota", "the quota of a tag was reached")
+    X(QUOTA, 9, "quota", "the quota of a tag was reached")                                         \
+    X(PINNED, 10, "pinned", "enough was freed, but it is pinned")
 
 typedef enum vram_oom_cause {
 #define VRAM_OOM_CAUSE_ENUM(NAME, value, name, text) VRAM_OOM_##NAME = (value),
@@ -143,7 +144,7 @@ enum {
     VRAM_OOM_LIST_MAX =
         8, /* entries of a list in a report: the largest come first, the rest is left out */
     VRAM_OOM_NAME_MAX = 64,  /* bytes of a name in a report, the final 0 included */
-    VRAM_OOM_TEXT_MAX = 4096 /* bytes that any report's text needs, the final 0 included */
+    VRAM_OOM_TEXT_MAX = 8192 /* bytes that any report's text needs, the final 0 included */
 };
 
 /** Memory that was freed and waits for a queue. */
@@ -208,8 +209,10 @@ typedef struct vram_oom_report {
         [VRAM_OOM_NAME_MAX]; /* whose quota refused the request; "" for every other cause */
     uint64_t quota_bytes, quota_used_bytes; /* that quota, and what the tag had of it */
 
-    uint64_t reserved_bytes;  /* of the pool: live + cached + free + pending + lost */
+    uint64_t
+        reserved_bytes; /* of the pool: live - asleep + cached + unused + pending + pinned + lost */
     uint64_t live_bytes;      /* in blocks of the program's, after rounding */
+    uint64_t asleep_bytes;    /* addresses without memory, most of them of live blocks */
     uint64_t rounding_bytes;  /* of live_bytes, lost to rounding */
     uint64_t cached_bytes;    /* at hand in threads */
     uint64_t unused_bytes;    /* free for any use */
@@ -218,6 +221,7 @@ typedef struct vram_oom_report {
     uint64_t spare_bytes;     /* of unused_bytes, mapped nowhere */
     uint64_t lost_bytes;      /* could not be taken back after a failure of the driver's */
     uint64_t pending_bytes;   /* freed, and in use by queues */
+    uint64_t pinned_bytes;    /* freed, and kept by vram_pin */
     uint64_t fallback_bytes;  /* of other memory than the device's, beside all these */
     uint64_t stranded_bytes;  /* unused in other pools of the device */
 

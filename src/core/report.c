@@ -126,10 +126,15 @@ static void read_space(struct vram_oom_report *report, struct vr_space *space, b
     report->largest_bytes = bytes > report->largest_bytes ? bytes : report->largest_bytes;
 }
 
-/* Blocks that wait for other queues than the one they were freed on. Under the lock. */
+/* Blocks that wait for other queues than the one they were freed on, or for an unpin; what was freed in its
+   sleep has no memory to wait for. Under the lock. */
 static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+        if (block->asleep || block->pins) {
+            report->pinned_bytes += block->asleep ? 0 : bytes;
+            continue;
+        }
         uint64_t queue = block->uses           ? block->uses->stamp.queue
                          : block->owed         ? block->stamp.queue
                          : block->before.queue ? block->before.queue
@@ -148,6 +153,7 @@ static void read_pool(struct vram_oom_report *report, struct vr_pool *pool, uint
     report->rounding_bytes = stats.allocated_bytes > stats.requested_bytes
                                  ? stats.allocated_bytes - stats.requested_bytes
                                  : 0;
+    report->asleep_bytes = stats.asleep_bytes;
     report->fallback_bytes = vr_load(&pool->tally.fallback_bytes, VR_RELAXED);
     vr_mutex_lock(&pool->lock);
     for (int part = 0; part < VR_PART_COUNT; part++) {

@@ -2,9 +2,9 @@
 /*
  * report_cause.c: why a request could not be served, and which knob would help; see report.h.
  *
- * A quota that refused says so itself. Memory that exists and could not be had comes first, since it can be got at: what is in pieces, in use
- * by queues, or in other pools, in this order, each if it would have sufficed. Then what stands in the
- * way: a limit, or others. A device that is simply full comes last.
+ * A quota that refused says so itself. Memory that exists and could not be had comes first, since it can be got
+ * at: what is in pieces, in use by queues, pinned, or in other pools, in this order, each if it would have
+ * sufficed. Then what stands in the way: a limit, or others. A device that is simply full comes last.
  */
 #include "core/report.h"
 
@@ -80,6 +80,9 @@ static vram_oom_cause cause_of(const struct vram_oom_report *report, const struc
     if (report->pending_bytes + report->unused_bytes >= missing) {
         return VRAM_OOM_PENDING;
     }
+    if (report->pinned_bytes + report->pending_bytes + report->unused_bytes >= missing) {
+        return VRAM_OOM_PINNED;
+    }
     bool pools_own = limited && vr_budget_get(pool).bound == VR_BOUND_POOL;
     if (!pool->provider.alloc && !pools_own && report->stranded_bytes >= missing) {
         return VRAM_OOM_STRANDED;
@@ -121,6 +124,10 @@ static void explain(struct vram_oom_report *report, char *text, size_t bytes) {
         vr_text_format(text, bytes, "%s were freed, but %u queue%s not finished with them",
                        size(&words, report->pending_bytes), report->queue_count,
                        report->queue_count == 1 ? " has" : "s have");
+        return;
+    case VRAM_OOM_PINNED:
+        vr_text_format(text, bytes, "%s were freed, but are pinned",
+                       size(&words, report->pinned_bytes));
         return;
     case VRAM_OOM_STRANDED:
         vr_text_format(text, bytes, "%s lie unused in other pools, most in \"%.32s\"",
@@ -251,6 +258,9 @@ static void advise(struct vram_oom_report *report, const struct vr_pool *pool,
                        "option wait_timeout (%s)%s",
                        vr_duration_write(pool->device->context->wait_ns, wait),
                        took(report, VRAM_LADDER_FINISHED) ? "" : "; the ladder lacks `finished`");
+        return;
+    case VRAM_OOM_PINNED:
+        vr_text_format(text, bytes, "call vram_unpin for blocks that were freed while pinned");
         return;
     case VRAM_OOM_STRANDED:
         vr_text_format(text, bytes, "%s",

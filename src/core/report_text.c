@@ -81,7 +81,9 @@ static void add_pool(struct page *page, const struct vram_oom_report *report) {
     add_size(page, "", report->live_bytes, " live");
     add_part(page, report->rounding_bytes, " of it by rounding");
     add_part(page, report->cached_bytes, " at hand in threads");
+    add_part(page, report->asleep_bytes, " asleep");
     add_part(page, report->pending_bytes, " pending");
+    add_part(page, report->pinned_bytes, " freed but pinned");
     add_part(page, report->unused_bytes, " unused");
     if (report->unused_bytes) {
         add_size(page, " (largest piece ", report->largest_bytes, "");
@@ -207,6 +209,8 @@ static void write_pool(const struct vram_oom_report *report, vram_json *json) {
     vram_json_unsigned(json, "spare_bytes", report->spare_bytes);
     vram_json_unsigned(json, "lost_bytes", report->lost_bytes);
     vram_json_unsigned(json, "pending_bytes", report->pending_bytes);
+    vram_json_unsigned(json, "pinned_bytes", report->pinned_bytes);
+    vram_json_unsigned(json, "asleep_bytes", report->asleep_bytes);
     vram_json_unsigned(json, "fallback_bytes", report->fallback_bytes);
     vram_json_unsigned(json, "stranded_bytes", report->stranded_bytes);
     vram_json_object_end(json);

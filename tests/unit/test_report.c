@@ -267,6 +267,43 @@ static void quota_reached(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Freed memory that is pinned waits for no queue. */
+static void pinned_is_not_pending(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_addr addr = take(pool, 40 * MIB, rig.queue);
+    assert_ok(vram_pin(addr));
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    expect_report(pool, VRAM_OOM_PINNED);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.pending_bytes, 0);
+    assert_int_equal(report.queue_count, 0);
+    assert_int_equal(report.pinned_bytes, 40 * MIB);
+    assert_ok(vram_unpin(addr));
+    rig_end_clean(&rig);
+}
+
+/* What was freed in its sleep is no memory at all. */
+static void asleep_is_not_pending(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_sleep_options options = {.size = sizeof options, .tag = "cache"};
+    vram_addr addr = take_for(pool, 40 * MIB, "cache");
+    assert_ok(vram_pool_sleep(pool, &options));
+    assert_ok(vram_free(pool, addr, NULL));
+    (void)take(pool, 40 * MIB, NULL);
+    refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.cause, VRAM_OOM_FULL);
+    assert_int_equal(report.pending_bytes, 0);
+    assert_int_equal(report.pinned_bytes, 0);
+    rig_end_clean(&rig);
+}
+
 /* The advice is to change what is in force. */
 static void quota_of_the_environment(void **state) {
     (void)state;
@@ -444,6 +481,54 @@ static void texts_are_cut(void **state) {
     rig_end_clean(&rig);
 }
 
+static void fill_text(char *text, size_t bytes) {
+    memset(text, 'W', bytes - 1);
+    text[bytes - 1] = '\0';
+}
+
+/* The most that a report can say fits into the size that programs are told. */
+static void any_text_fits(void **state) {
+    (void)state;
+    static vram_oom_report report;
+    static char text[2 * VRAM_OOM_TEXT_MAX];
+    const uint64_t most = UINT64_C(1023) << 50;
+    memset(&report, 0, sizeof report);
+    report.size = sizeof report;
+    report.number = 1;
+    report.status = VRAM_ERR_DEVICE_MEMORY;
+    fill_text(report.summary, sizeof report.summary);
+    fill_text(report.advice, sizeof report.advice);
+    fill_text(report.error, sizeof report.error);
+    fill_text(report.pool_name, sizeof report.pool_name);
+    fill_text(report.device_name, sizeof report.device_name);
+    fill_text(report.tag, sizeof report.tag);
+    fill_text(report.limit_name, sizeof report.limit_name);
+    fill_text(report.quota_tag, sizeof report.quota_tag);
+    report.asked_bytes = report.needed_bytes = report.alignment = UINT64_MAX;
+    report.total_bytes = report.free_bytes = report.others_bytes = (vram_value){most, true};
+    report.processes_bytes = report.limit_bytes = (vram_value){most, true};
+    for (uint64_t *at = &report.reserved_bytes; at <= &report.stranded_bytes; at++) {
+        *at = most;
+    }
+    report.process_bytes = report.quota_bytes = report.quota_used_bytes = most;
+    report.queue_count = report.pool_count = report.holder_count = VRAM_OOM_LIST_MAX;
+    for (int i = 0; i < VRAM_OOM_LIST_MAX; i++) {
+        report.queues[i] = (vram_oom_queue){(vram_queue *)UINTPTR_MAX, most};
+        fill_text(report.pools[i].name, sizeof report.pools[i].name);
+        report.pools[i].reserved_bytes = report.pools[i].free_bytes = most;
+        fill_text(report.holders[i].tag, sizeof report.holders[i].tag);
+        report.holders[i].bytes = most;
+        report.holders[i].blocks = UINT64_MAX;
+    }
+    report.step_count = VRAM_LADDER_STEPS;
+    for (int i = 0; i < VRAM_LADDER_STEPS; i++) {
+        report.steps[i] = (vram_oom_step){(vram_ladder_step)i, 9, most, 9};
+    }
+    size_t bytes = vram_oom_report_text(&report, text, sizeof text);
+    assert_int_equal(bytes, strlen(text));
+    assert_in_range(bytes, VRAM_OOM_TEXT_MAX / 4, VRAM_OOM_TEXT_MAX - 1);
+}
+
 /* Names come from programs, and may be anything. */
 static void names_are_made_clean(void **state) {
     (void)state;
@@ -537,6 +622,8 @@ int main(void) {
         TEST(larger_than_the_device),
         TEST(refused_by_the_driver),
         TEST(quota_reached),
+        TEST(pinned_is_not_pending),
+        TEST(asleep_is_not_pending),
         TEST(quota_of_the_environment),
         TEST(advice_names_what_there_is),
         TEST(holders_nest),
@@ -545,6 +632,7 @@ int main(void) {
         TEST(nobody_knows_of_other_processes),
         TEST(there_may_be_none),
         TEST(texts_are_cut),
+        TEST(any_text_fits),
         TEST(names_are_made_clean),
         TEST(threads_have_their_own),
         TEST(nothing_is_needed_for_a_report),
