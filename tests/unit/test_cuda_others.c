@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_cuda_others.c: what other processes hold of a device, as NVIDIA's management library tells. */
 #include "unit/cuda_world.h"
+#include "unit/whole_device.h"
+#include "vram/oom.h"
 
 #include <stdlib.h>
 
@@ -75,11 +77,74 @@ static void host_memory_may_run_out(void **state) {
 
 #define NVML(test) cmocka_unit_test_setup_teardown(test, setup_nvml, teardown_nvml)
 
+/* ----------------------------------------------------------- in a pool's report */
+
+#define MIB UINT64_C(1048576)
+
+static int setup_report(void **state) {
+    (void)state;
+    if (!fake) {
+        fake = fake_open(FAKE_CUDA_PATH);
+    }
+    fake->reset();
+    fake->devices(1);
+    fake->capacity(64 * MIB);
+    assert_int_equal(vram_option_set("cuda_library", FAKE_CUDA_PATH), VRAM_OK);
+    assert_int_equal(vram_option_set("nvml_library", FAKE_NVML_PATH), VRAM_OK);
+    unsetenv("FAKE_NVML_FAIL");
+    return 0;
+}
+
+static int teardown_report(void **state) {
+    (void)state;
+    assert_int_equal(vram_option_set("cuda_library", NULL), VRAM_OK);
+    assert_int_equal(vram_option_set("nvml_library", NULL), VRAM_OK);
+    return vr_mem_live_blocks() == 0 ? 0 : -1;
+}
+
+/* The report of a request that a pool could not serve. */
+static vram_oom_report run_out(const char *processes) {
+    vram_context_options options = {.size = sizeof options, .backends = "cuda"};
+    vram_context *context;
+    vram_device *device;
+    vram_pool *pool;
+    vram_addr addr;
+    vram_oom_report report = {.size = sizeof report};
+    assert_int_equal(setenv("FAKE_NVML_PROCESSES", processes, 1), 0);
+    assert_int_equal(vram_context_create(&options, &context), VRAM_OK);
+    assert_int_equal(vram_device_open(context, 0, &device), VRAM_OK);
+    whole_device(device);
+    assert_int_equal(vram_pool_create(device, NULL, &pool), VRAM_OK);
+    assert_int_equal(vram_alloc(pool, 40 * MIB, NULL, &addr), VRAM_OK);
+    assert_true(vram_status_is_exhausted(vram_alloc(pool, 40 * MIB, NULL, &addr)));
+    assert_int_equal(vram_oom_report_get(pool, &report), VRAM_OK);
+    vram_context_destroy(context);
+    return report;
+}
+
+static void reports_tell_of_other_processes(void **state) {
+    static char text[VRAM_OOM_TEXT_MAX];
+    (void)state;
+    vram_oom_report report = run_out("self:5,12:1048576,13:2097152");
+    assert_true(report.processes_bytes.known);
+    assert_int_equal(report.processes_bytes.value, 3 * MIB);
+    assert_true(vram_oom_report_text(&report, text, sizeof text) > 0);
+    report = run_out("12:1000"); /* the library does not see this process: it cannot be trusted */
+    assert_false(report.processes_bytes.known);
+    assert_int_equal(setenv("FAKE_NVML_FAIL", "init", 1), 0);
+    report = run_out("self:5,12:1048576");
+    assert_false(report.processes_bytes.known);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        NVML(others_are_added_up),        NVML(what_is_not_told_is_unknown),
-        NVML(the_library_may_be_missing), NVML(other_devices_are_not_this_one),
+        NVML(others_are_added_up),
+        NVML(what_is_not_told_is_unknown),
+        NVML(the_library_may_be_missing),
+        NVML(other_devices_are_not_this_one),
         NVML(host_memory_may_run_out),
+        cmocka_unit_test_setup_teardown(reports_tell_of_other_processes, setup_report,
+                                        teardown_report),
     };
     return cmocka_run_group_tests_name("cuda_others", tests, NULL, NULL);
 }
