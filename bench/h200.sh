@@ -9,8 +9,8 @@
 #            compute-sanitizer where that is installed; with H200_VULKAN_DIR, a folder with
 #            libvulkan.so.1, also the suite and the example on vulkan. The driver is the one that a .json
 #            there or VK_DRIVER_FILES names, else NVIDIA's
-#   bench    `vram bench alloc` with its peers, those in bench/peers too, and what each call of the
-#            driver costs
+#   bench    `vram bench alloc` with its peers, those in bench/peers too, `vram bench grow` and
+#            `launch`, and what each call of the driver costs
 #   replay   the six traces with memory really mapped: in the traces' own time with every block filled
 #            and checked (REPEATS=3 times), in their time without that, and as fast as it goes, checked
 #   torch    bench/torch_run.py: six programs, three allocators; PROGRAMS=a,b chooses programs and
@@ -219,6 +219,11 @@ stage_bench() {
         on=opencl VRAM_OPENCL_MEMORY=buffer contest "opencl-buffer-$size" --size "$size"
         ! find_vulkan || on=vulkan contest "vulkan-$size" --size "$size"
     done
+    for size in 64M 1G; do
+        step "grow-$size" 40 "grow-$size.json" "$build/vram" bench grow --backend cuda --json \
+            --from "$size" --seconds 10
+    done
+    step launch 20 launch-1M.json "$build/vram" bench launch --backend cuda --json
     step peers-1K 120 peers-1K.json bench/peers/run.sh --size 1024
     step peers-1M 40 peers-1M.json bench/peers/run.sh --size 1048576
     step peers-64M 40 peers-64M.json bench/peers/run.sh --size 67108864

@@ -14,6 +14,8 @@ PAIR_GOALS_NS = {"pair-1K": 25, "pair-1M": 25, "pair-64M": 40}
 TOGETHER_GOAL = 300e6  # pairs per second of 16 threads
 # times faster than the driver's own, in the same run
 DRIVER_GOALS = {"opencl": ("clCreateBuffer", 100), "vulkan": ("vkAllocateMemory", 100)}
+GROW_TIMES = 50  # growth of a buffer over held memory, times as fast as the driver's copy
+RESIZE_GOAL_NS = 1e6  # of 64 MiB
 RATIO_GOALS = {"serve_kv_cache": 1.02}
 SHARE_GOALS = {"sage_subgraphs": 0.03, "serve_kv_cache": 0.05}
 
@@ -39,8 +41,27 @@ def verdict(good):
     return "" if good else "  MISSED"
 
 
-def bench_table(folder):
+def grow_table(folder):
+    """Growth over held memory against the driver's allocate, copy and free; 64 MiB within a millisecond."""
     good = True
+    for name, one in documents(folder, "grow-*.json"):
+        ways = {way["name"]: way["ns_median"] for way in one["ways"]}
+        text = ", ".join(f"{key} {value / 1e3:.1f}" if value is not None else f"{key} -"
+                         for key, value in ways.items())
+        met = one["ratio_driver"] is not None and one["ratio_driver"] >= GROW_TIMES
+        if one["from_bytes"] <= 64 << 20:
+            met = met and max(ways["held"], ways["fresh"] or 1e9) < RESIZE_GOAL_NS
+        good = good and met
+        print(f"\ngrow {name}: us: {text}; held memory {one['ratio_driver'] or 0:.0f} times as fast as "
+              f"the driver, goal {GROW_TIMES}{verdict(met)}")
+    for name, one in documents(folder, "launch-*.json"):
+        text = ", ".join(f"{way['name']} {(way['ns_median'] or 0) / 1e3:.2f}" for way in one["ways"])
+        print(f"launch {name}: us: {text}")
+    return good
+
+
+def bench_table(folder):
+    good = grow_table(folder)
     print(f"\n{'':22} {'vram':>9}   p10..p90        goal     peers in the same run, ns")
     for name, one in documents(folder, "bench-*.json"):
         others = {peer["name"]: peer.get("ns_median") for peer in one["peers"]}

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench.c: `vram bench alloc`: what an allocation and its free cost, beside its peers in the same run. How
- * it is measured is in bench/; here the contest is set up from the flags and judged.
+ * it is measured is in bench/; here the contest is set up from the flags and judged. `vram bench grow` and
+ * `launch` are in bench/grow.c and bench/launch.c.
  */
 #include "bench/contest.h"
 #include "bench/record.h"
 #include "bench/scoreboard.h"
+#include "bench/ways.h"
 #include "target.h"
 #include "verb.h"
 
@@ -13,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARGIN_PERCENT = 15, LIVE_MAX = 10000000 };
+enum { MARGIN_PERCENT = 15, LIVE_MAX = 10000000, LAUNCH_BYTES = 1 << 20 };
+
+#define GROW_FROM_BYTES (UINT64_C(1) << 30)
 
 static const char pattern_choices[] = "pair burst mixed handover"; /* as in enum pattern */
 
@@ -118,13 +122,13 @@ static bool flag_fraction(const struct invocation *invocation, const char *name,
     return true;
 }
 
-static bool flag_size(const struct invocation *invocation, uint64_t *bytes) {
-    const char *text = flag_value(invocation, "size");
+static bool flag_size(const struct invocation *invocation, const char *name, uint64_t *bytes) {
+    const char *text = flag_value(invocation, name);
     if (text == NULL) {
         return true;
     }
     if (vram_size_parse(text, bytes) != VRAM_OK || *bytes == 0) {
-        say_error("--size=%s: not a size like 4096, 64K or 1.5GiB", text);
+        say_error("--%s=%s: not a size like 4096, 64K or 1.5GiB", name, text);
         return false;
     }
     return true;
@@ -147,7 +151,7 @@ static bool read_plan(const struct invocation *invocation, struct contest_plan *
     double percent = MARGIN_PERCENT;
     *plan = (struct contest_plan){
         .pattern = flag_pattern(invocation), .bytes = YARDSTICK_BYTES, .seconds = 3};
-    if (!flag_size(invocation, &plan->bytes) ||
+    if (!flag_size(invocation, "size", &plan->bytes) ||
         !flag_number(invocation, "threads", 1, THREADS_MAX, &threads) ||
         !flag_number(invocation, "live", 0, LIVE_MAX, &plan->live) ||
         !flag_fraction(invocation, "seconds", 0.01, 3600, &plan->seconds) ||
@@ -237,15 +241,13 @@ static int run_contest(struct invocation *invocation, struct contest *contest,
     return finish(invocation, contest, target, judgement);
 }
 
-static int run(struct invocation *invocation) {
+static int run_alloc(struct invocation *invocation) {
     struct contest *contest = calloc(1, sizeof *contest);
     struct judgement judgement = {.path = NULL};
     struct target target;
     int code = EXIT_MISUSE;
     if (contest == NULL) {
         say_error("out of host memory");
-    } else if (invocation->operand_count != 1) {
-        say_error("`vram bench` needs to know what to measure: vram bench alloc");
     } else if (read_plan(invocation, &contest->plan, &judgement)) {
         code = target_open(invocation, &target);
         if (code == EXIT_YES) {
@@ -257,6 +259,81 @@ static int run(struct invocation *invocation) {
     return code;
 }
 
+static int run_grow(struct invocation *invocation) {
+    uint64_t from = GROW_FROM_BYTES, to = 0;
+    double seconds = 3;
+    struct target target;
+    if (!flag_size(invocation, "from", &from) || !flag_size(invocation, "to", &to) ||
+        !flag_fraction(invocation, "seconds", 0.01, 3600, &seconds)) {
+        return EXIT_MISUSE;
+    }
+    to = to == 0 && from <= UINT64_MAX / 2 ? 2 * from : to;
+    if (from < 4 || to <= from) {
+        say_error("--to must be more than --from, and that 4 bytes at least");
+        return EXIT_MISUSE;
+    }
+    int code = target_open(invocation, &target);
+    if (code == EXIT_YES) {
+        code = bench_grow(invocation, &target, from, to, seconds);
+        target_close(&target);
+    }
+    return code;
+}
+
+static int run_launch(struct invocation *invocation) {
+    uint64_t bytes = LAUNCH_BYTES;
+    double seconds = 3;
+    struct target target;
+    if (!flag_size(invocation, "size", &bytes) ||
+        !flag_fraction(invocation, "seconds", 0.01, 3600, &seconds)) {
+        return EXIT_MISUSE;
+    }
+    int code = target_open(invocation, &target);
+    if (code == EXIT_YES) {
+        code = bench_launch(invocation, &target, bytes, seconds);
+        target_close(&target);
+    }
+    return code;
+}
+
+/* What can be measured, and the flags that only some of it takes. */
+static const struct {
+    const char *name;
+    int (*run)(struct invocation *invocation);
+    const char *flags;
+} benches[] = {
+    {"alloc", run_alloc, " pattern size threads live baseline margin save "},
+    {"grow", run_grow, " from to "},
+    {"launch", run_launch, " size "},
+};
+
+/* A flag that means nothing here is a mistake. */
+static bool flags_fit(const struct invocation *invocation, const char *name, const char *accepted) {
+    static const char *const special[] = {"pattern", "size", "threads", "live", "baseline",
+                                          "margin",  "save", "from",    "to"};
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+        char word[24];
+        snprintf(word, sizeof word, " %s ", special[i]);
+        if (flag_given(invocation, special[i]) && strstr(accepted, word) == NULL) {
+            say_error("`vram bench %s` takes no --%s", name, special[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static int run(struct invocation *invocation) {
+    const char *what = invocation->operand_count == 1 ? invocation->operands[0] : "";
+    for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++) {
+        if (strcmp(what, benches[i].name) == 0) {
+            return flags_fit(invocation, what, benches[i].flags) ? benches[i].run(invocation)
+                                                                 : EXIT_MISUSE;
+        }
+    }
+    say_error("`vram bench` needs to know what to measure: vram bench alloc, grow or launch");
+    return EXIT_MISUSE;
+}
+
 static const struct flag flags[] = {
     {.name = "pattern",
      .letter = 'p',
@@ -264,7 +341,9 @@ static const struct flag flags[] = {
      .help = "pair (the default), burst (1000, freed in random order), mixed (sizes of real "
              "programs) or handover (freed on another thread)",
      .choices = pattern_choices},
-    {.name = "size", .letter = 's', .value = "SIZE", .help = "of a block (1K)"},
+    {.name = "size", .letter = 's', .value = "SIZE", .help = "of a block (1K; launch: 1M)"},
+    {.name = "from", .value = "SIZE", .help = "grow: what the buffer has before (1G)"},
+    {.name = "to", .value = "SIZE", .help = "grow: and then (twice as much)"},
     {.name = "threads",
      .letter = 't',
      .value = "N",
@@ -284,14 +363,16 @@ static const struct flag flags[] = {
 const struct verb verb_bench = {
     .name = "bench",
     .summary = "Measure what allocations cost, beside other allocators in the same run",
-    .usage = "alloc [OPTION]...",
+    .usage = "alloc|grow|launch [OPTION]...",
     .examples = "vram bench alloc                           # pairs of 1 KiB on the best device\n"
                 "vram bench alloc -b host -s 64M            # of 64 MiB, on host memory\n"
                 "vram bench alloc -p burst -t 4             # four threads, bursts of 1000\n"
                 "vram bench alloc --save ratios.txt         # remember the ratios to the peers\n"
                 "vram bench alloc --baseline ratios.txt     # exit code 1: they got worse\n"
-                "vram bench alloc --json                    # for programs: vram.bench/1\n",
+                "vram bench alloc --json                    # for programs: vram.bench/1\n"
+                "vram bench grow --from 64M --to 128M       # in place and by a copy\n"
+                "vram bench launch                          # kernels on buffers of a pool\n",
     .flags = flags,
     .run = run,
-    .operands = "alloc",
+    .operands = "alloc grow launch",
 };

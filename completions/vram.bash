@@ -32,6 +32,8 @@ _vram() {
     replay,--color) words="auto always never" ;;
     bench,--pattern | bench,-p) words="pair burst mixed handover" ;;
     bench,--size | bench,-s) words="" ;;
+    bench,--from) words="" ;;
+    bench,--to) words="" ;;
     bench,--threads | bench,-t) words="" ;;
     bench,--live | bench,-l) words="" ;;
     bench,--backend | bench,-b) words="cuda hip metal vulkan opencl sim host" ;;
@@ -54,7 +56,7 @@ _vram() {
     check,*) words="--backend --device --filter --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --verify --pace --print --json --color --help " files=yes ;;
-    bench,*) words="--pattern --size --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc" ;;
+    bench,*) words="--pattern --size --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc grow launch" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;
     completion,*) words="--json --color --help bash zsh fish" ;;
     help,*) words="--json --color --help info check tour replay bench stress completion help" ;;

@@ -38,6 +38,10 @@ RUNS = [
     ("bench", ["alloc", "--backend", "host", "--seconds", "0.1", "--size", "1M", "--live", "1000",
                "--threads", "2"], {}, 0),
     ("bench", ["alloc", "--backend", "sim", "--pattern", "mixed", "--seconds", "0.1"], {}, 0),
+    ("bench", ["grow", "--backend", "host", "--from", "1M", "--seconds", "0.1"], {}, 0),
+    ("bench", ["grow", "--backend", "sim", "--from", "8G", "--to", "20G", "--seconds", "0.1"],
+     {"VRAM_SIM": "memory=16G"}, 0),
+    ("bench", ["launch", "--backend", "host", "--size", "64K", "--seconds", "0.1"], {}, 0),
     ("bench", ["alloc", "--backend", "sim", "--size", "16G", "--seconds", "0.1"], {}, 2),
     ("replay", ["--backend", "sim", "--generate", "queues,steps=2,max=64K", "--policy", "caching",
                 "--policy", "naive", "--verify", "--repeat", "2"], {"VRAM_SIM": "profile=h200"}, 0),
@@ -123,6 +127,10 @@ def check_meaning(document):
         lines = document["lines"]
         assert document["wrong"] == sum(x["planned"] != x["found"] for x in lines), "wrong"
         assert len(lines) > 100 and document["skipped"] == 0, "not all was tried"
+    if document["schema"] in ("vram.bench.grow/1", "vram.bench.launch/1"):
+        for one in document["ways"]:
+            assert (one["ns_median"] is None) == (one["reason"] is not None), "no reason"
+            assert one["reason"] or one["ns_p10"] <= one["ns_median"] <= one["ns_p90"], "order"
     if document["schema"] == "vram.bench/1":
         peers = {peer["name"]: peer for peer in document["peers"]}
         assert (document["ns_median"] is None) == (document["reason"] is not None), "no reason"
@@ -143,7 +151,8 @@ def check_run(binary, verb, arguments, settings, code):
                             text=True, timeout=300, check=False)
     assert result.returncode == code, f"exit code {result.returncode}: {result.stderr}"
     document = json.loads(result.stdout, object_pairs_hook=no_repeats)
-    assert document["schema"].split("/")[0] == f"vram.{verb}", "another verb's schema"
+    kind = f".{arguments[0]}" if arguments and arguments[0] in ("grow", "launch") else ""
+    assert document["schema"].split("/")[0] == f"vram.{verb}{kind}", "another verb's schema"
     validator = schema_of(document["schema"])
     validator.validate(document)
     check_meaning(document)

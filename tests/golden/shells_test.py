@@ -25,6 +25,7 @@ TRIALS = [
     (["vram", "completion", ""], ["bash", "zsh", "fish"], ["info"]),
     (["vram", "bench", "--pattern", ""], ["pair", "burst", "mixed", "handover"], ["--json"]),
     (["vram", "bench", "a"], ["alloc"], ["pair"]),
+    (["vram", "bench", "g"], ["grow"], ["alloc"]),
     (["vram", "replay", "--policy", ""], ["vram", "caching", "naive"], ["--json"]),
     (["vram", "replay", "--generate", "s"], ["steady"], ["queues"]),
     (["vram", "replay", "FOLDER/trace_"], ["trace_one.csv", "trace_two.csv"], ["--json"]),

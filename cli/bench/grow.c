@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * grow.c: `vram bench grow`: what it costs to make a buffer larger, in place and by a copy.
+ *
+ * In place three times: over memory that the pool has mapped behind the block already, with memory that lies
+ * free elsewhere in the pool, and with memory that the driver has to give. By a copy twice: within a pool
+ * that has all it needs at hand, and with the driver's own allocation and free, as a program without a pool
+ * does. The last word of what the buffer had is looked at after each growth.
+ */
+#include "bench/ways.h"
+#include "survey.h"
+
+#include <stdio.h>
+
+enum { WAYS = 5, MARK = 0x6702 };
+enum { HELD, MOVED, FRESH, COPY, DRIVER };
+
+struct growth {
+    vram_device *device;
+    vram_queue *queue;
+    vram_pool *pool; /* of the ways that keep one from round to round */
+    vram_addr addr;
+    uint64_t from, to;
+};
+
+/* ------------------------------------------------------------------ contents */
+
+static vram_status put_mark(const struct growth *growth, vram_addr addr) {
+    return vram_queue_fill(growth->queue, addr + growth->from / 4 * 4 - 4, MARK, 4, 4);
+}
+
+static bool mark_is_there(const struct growth *growth, struct way *way, vram_addr addr) {
+    uint32_t word = 0;
+    vram_status status =
+        vram_queue_download(growth->queue, &word, addr + growth->from / 4 * 4 - 4, 4);
+    if (status == VRAM_OK) {
+        status = vram_queue_wait(growth->queue, VRAM_TIMEOUT_DEFAULT);
+    }
+    if (status != VRAM_OK) {
+        return way_fail(way, status);
+    }
+    if (word != MARK) {
+        snprintf(way->reason, sizeof way->reason, "the buffer has lost its contents");
+    }
+    return word == MARK;
+}
+
+/* Grows a marked block, timed. */
+static bool grow(const struct growth *growth, struct way *way, vram_pool *pool, vram_addr addr,
+                 uint64_t *ns) {
+    vram_status status = put_mark(growth, addr);
+    if (status == VRAM_OK) {
+        status = vram_queue_wait(growth->queue, VRAM_TIMEOUT_DEFAULT);
+    }
+    uint64_t before = ways_now();
+    if (status == VRAM_OK) {
+        status = vram_resize(pool, addr, growth->to, growth->queue);
+    }
+    *ns = ways_now() - before;
+    return status == VRAM_OK ? mark_is_there(growth, way, addr) : way_fail(way, status);
+}
+
+/* -------------------------------------------------------------------- in place */
+
+/* What the block gave back lies behind it, mapped. */
+static bool round_held(void *user, struct way *way, uint64_t *ns) {
+    struct growth *growth = user;
+    vram_status status = VRAM_OK;
+    if (!growth->addr) {
+        status = vram_alloc(growth->pool, growth->from, growth->queue, &growth->addr);
+    } else {
+        status = vram_resize(growth->pool, growth->addr, growth->from, growth->queue);
+    }
+    return status == VRAM_OK ? grow(growth, way, growth->pool, growth->addr, ns)
+                             : way_fail(way, status);
+}
+
+/* A pool with a block at the end of its addresses; with `spare`, as much as it will need lies free before
+   it. */
+static vram_status scene(const struct growth *growth, vram_pool *pool, bool spare,
+                         vram_addr *addr) {
+    vram_addr other = 0, wall;
+    vram_status status = VRAM_OK;
+    if (spare) {
+        status = vram_alloc(pool, growth->to - growth->from, NULL, &other);
+    }
+    if (status == VRAM_OK && spare) {
+        status = vram_alloc(pool, UINT64_C(1) << 20, NULL, &wall);
+    }
+    if (status == VRAM_OK) {
+        status = vram_alloc(pool, growth->from, growth->queue, addr);
+    }
+    return status == VRAM_OK && spare ? vram_free(pool, other, NULL) : status;
+}
+
+static bool round_apart(struct growth *growth, struct way *way, bool spare, uint64_t *ns) {
+    vram_pool *pool;
+    vram_addr addr;
+    vram_status status = vram_pool_create(growth->device, NULL, &pool);
+    if (status != VRAM_OK) {
+        return way_fail(way, status);
+    }
+    status = scene(growth, pool, spare, &addr);
+    bool good = status == VRAM_OK ? grow(growth, way, pool, addr, ns) : way_fail(way, status);
+    status = vram_pool_destroy(pool);
+    return good && status != VRAM_OK ? way_fail(way, status) : good;
+}
+
+static bool round_moved(void *user, struct way *way, uint64_t *ns) {
+    return round_apart(user, way, true, ns);
+}
+
+static bool round_fresh(void *user, struct way *way, uint64_t *ns) {
+    return round_apart(user, way, false, ns);
+}
+
+/* ------------------------------------------------------------------ by a copy */
+
+/* Allocate, copy, free: in the pool, or with the driver alone. */
+static vram_status take(const struct growth *growth, bool pooled, uint64_t bytes, vram_addr *addr) {
+    return pooled ? vram_alloc(growth->pool, bytes, growth->queue, addr)
+                  : vram_device_alloc(growth->device, bytes, VRAM_MEMORY_DEVICE, addr);
+}
+
+static vram_status give(const struct growth *growth, bool pooled, vram_addr addr) {
+    return pooled ? vram_free(growth->pool, addr, growth->queue)
+                  : vram_device_free(growth->device, addr);
+}
+
+static bool round_by_copy(struct growth *growth, struct way *way, bool pooled, uint64_t *ns) {
+    vram_addr old, fresh = 0;
+    vram_status status = take(growth, pooled, growth->from, &old);
+    if (status == VRAM_OK) {
+        status = put_mark(growth, old);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_wait(growth->queue, VRAM_TIMEOUT_DEFAULT);
+    }
+    uint64_t before = ways_now();
+    if (status == VRAM_OK) {
+        status = take(growth, pooled, growth->to, &fresh);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_copy(growth->queue, fresh, old, growth->from);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_wait(growth->queue, VRAM_TIMEOUT_DEFAULT);
+    }
+    if (status == VRAM_OK) {
+        status = give(growth, pooled, old);
+    }
+    *ns = ways_now() - before;
+    bool good = status == VRAM_OK ? mark_is_there(growth, way, fresh) : way_fail(way, status);
+    status = fresh ? give(growth, pooled, fresh) : VRAM_OK;
+    return good && status != VRAM_OK ? way_fail(way, status) : good;
+}
+
+static bool round_copy(void *user, struct way *way, uint64_t *ns) {
+    return round_by_copy(user, way, true, ns);
+}
+
+static bool round_driver(void *user, struct way *way, uint64_t *ns) {
+    return round_by_copy(user, way, false, ns);
+}
+
+/* ------------------------------------------------------------------------ verb */
+
+static struct way ways[WAYS] = {
+    [HELD] = {.name = "held", .about = "in place, over memory that the pool holds behind it"},
+    [MOVED] = {.name = "moved", .about = "in place, with free memory from elsewhere in the pool"},
+    [FRESH] = {.name = "fresh", .about = "in place, with memory that the driver gives"},
+    [COPY] = {.name = "copy", .about = "allocate, copy and free, in a pool that has it all"},
+    [DRIVER] = {.name = "driver", .about = "allocate, copy and free, without a pool"},
+};
+
+/* Each way by itself, so that none is short of what another one holds. */
+static bool measure(struct growth *growth, struct terminal *terminal, double seconds) {
+    static way_fn *const rounds[WAYS] = {round_held, round_moved, round_fresh, round_copy,
+                                         round_driver};
+    for (uint64_t i = 0; i < WAYS; i++) {
+        growth->addr = 0;
+        vram_status status = vram_pool_create(growth->device, NULL, &growth->pool);
+        if (status != VRAM_OK) {
+            say_failure("cannot make a pool", status);
+            return false;
+        }
+        way_measure(&ways[i], rounds[i], growth, seconds / WAYS);
+        vram_pool_destroy(growth->pool);
+        terminal_progress(terminal, i + 1, WAYS, "ways");
+    }
+    terminal_progress_end(terminal);
+    return true;
+}
+
+static void print(const struct terminal *terminal, const struct target *target,
+                  const struct growth *growth) {
+    char from[VRAM_SIZE_TEXT_MAX], to[VRAM_SIZE_TEXT_MAX], label[DEVICE_LABEL_MAX];
+    terminal_print(terminal, STYLE_BOLD, "grow");
+    printf(" from %s to %s, on %s, ", vram_size_format(growth->from, from),
+           vram_size_format(growth->to, to), device_label(&target->info, label));
+    terminal_print(terminal, STYLE_PLAIN, "%s", target->info.name);
+    printf("\n\n");
+    ways_print(terminal, ways, WAYS);
+    if (way_measured(&ways[HELD]) && way_measured(&ways[DRIVER]) && way_measured(&ways[COPY])) {
+        printf(
+            "\nGrowing over held memory is %.0f times as fast as the driver's allocate, copy and "
+            "free, and %.0f times as fast as a pool's.\n",
+            ways_ratio(&ways[DRIVER], &ways[HELD]), ways_ratio(&ways[COPY], &ways[HELD]));
+    }
+}
+
+static bool write(const struct target *target, const struct growth *growth) {
+    vram_json json;
+    output_json_begin(&json, "vram.bench.grow/1");
+    vram_json_text(&json, "bench", "grow");
+    ways_write_device(&json, target);
+    vram_json_unsigned(&json, "from_bytes", growth->from);
+    vram_json_unsigned(&json, "to_bytes", growth->to);
+    ways_write(&json, ways, WAYS);
+    ways_write_ratio(&json, "ratio_driver", &ways[DRIVER], &ways[HELD]);
+    ways_write_ratio(&json, "ratio_copy", &ways[COPY], &ways[HELD]);
+    ways_write_ratio(&json, "ratio_moved", &ways[DRIVER], &ways[MOVED]);
+    ways_write_ratio(&json, "ratio_fresh", &ways[DRIVER], &ways[FRESH]);
+    return output_json_end(&json);
+}
+
+int bench_grow(struct invocation *invocation, const struct target *target, uint64_t from,
+               uint64_t to, double seconds) {
+    struct growth growth = {.from = from, .to = to};
+    vram_status status = vram_device_open(target->context, target->index, &growth.device);
+    if (status == VRAM_OK) {
+        status = vram_queue_create(growth.device, NULL, &growth.queue);
+    }
+    if (status != VRAM_OK) {
+        vram_device_close(growth.device);
+        return say_failure("cannot open the device", status);
+    }
+    bool good = measure(&growth, &invocation->terminal, seconds);
+    vram_queue_destroy(growth.queue);
+    vram_device_close(growth.device);
+    if (good && invocation->json) {
+        good = write(target, &growth);
+    } else if (good) {
+        print(&invocation->terminal, target, &growth);
+    }
+    return good ? EXIT_YES : EXIT_MISUSE;
+}
