@@ -186,6 +186,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_buffer *buffer;
     vram_scope *scope;
     vram_batch *batch;
+    vram_named *named;
 
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
@@ -217,6 +218,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_buffer_create_elements(pool, 1, VRAM_PRECISION_FP32, NULL, NULL, &buffer));
     REFUSES(vram_scope_begin(pool, NULL, &scope));
     REFUSES(vram_batch_create(pool, NULL, NULL, &batch));
+    REFUSES(vram_named_create(pool, NULL, NULL, &named));
     if (pool != NULL) {
         REFUSES(vram_oom_report_get(pool, &report));
         REFUSES(vram_pool_destroy(pool));
@@ -287,6 +289,31 @@ static bool as_batch(struct check *check, void *bad, vram_status want) {
     return true;
 }
 
+static bool as_named(struct check *check, void *bad, vram_status want) {
+    vram_named *named = bad;
+    vram_named_config config = {.size = sizeof config};
+    vram_named_info info = {.size = sizeof info};
+    vram_named_stats stats = {.size = sizeof stats};
+    vram_buffer *buffer = NULL;
+
+    REFUSES(vram_named_config_set(named, "a", &config));
+    REFUSES(vram_named_add(named, "a", 1, NULL, &buffer));
+    REFUSES(vram_named_get(named, "a", NULL, &buffer));
+    REFUSES(vram_named_get_or_create(named, "a", 1, NULL, &buffer));
+    REFUSES(vram_named_ensure(named, "a", 1, &buffer));
+    REFUSES(vram_named_remove(named, "a"));
+    REFUSES(vram_named_cleanup(named, 0, NULL));
+    REFUSES(vram_named_info_get(named, "a", &info));
+    REFUSES(vram_named_info_at(named, 0, &info));
+    REFUSES(vram_named_stats_get(named, &stats));
+    REFUSES(vram_named_json(named, &(vram_json){0}, NULL));
+    if (named != NULL) { /* destroying NULL is allowed */
+        REFUSES(vram_named_destroy(named));
+    }
+    CHECK_THAT(check, buffer == NULL);
+    return true;
+}
+
 /* Destroying what is none is allowed everywhere, and does nothing. */
 static void destroy_as_all(void *bad) {
     vram_context_destroy(bad);
@@ -307,6 +334,7 @@ static bool as_all(struct check *check, void *bad, vram_status want) {
     CHECK_TRY(as_buffer(check, bad, want));
     CHECK_TRY(as_scope(check, bad, want));
     CHECK_TRY(as_batch(check, bad, want));
+    CHECK_TRY(as_named(check, bad, want));
     destroy_as_all(bad);
     return true;
 }
@@ -328,6 +356,7 @@ static bool stale(struct check *check) {
     vram_physical *physical = NULL;
     vram_scope *scope;
     vram_batch *batch;
+    vram_named *named;
 
     CHECK_CONTEXT(check, NULL, NULL, &context);
     CHECK_OPEN_OF(check, context, check->target->device, &device);
@@ -342,6 +371,9 @@ static bool stale(struct check *check) {
     CHECK_OK(check, vram_batch_create(stock.pool, queue, NULL, &batch));
     CHECK_OK(check, vram_batch_destroy(batch));
     CHECK_TRY(as_batch(check, batch, VRAM_ERR_STALE));
+    CHECK_OK(check, vram_named_create(stock.pool, queue, NULL, &named));
+    CHECK_OK(check, vram_named_destroy(named));
+    CHECK_TRY(as_named(check, named, VRAM_ERR_STALE));
     CHECK_OK(check, vram_pool_destroy(stock.pool));
     CHECK_TRY(as_pool(check, stock.pool, VRAM_ERR_STALE));
     if ((device->info.caps & VRAM_CAP_VMM) != 0) {

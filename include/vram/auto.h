@@ -24,6 +24,7 @@
 #define VRAM_AUTO_H
 
 #include <vram/batch.h>
+#include <vram/named.h>
 #include <vram/scope.h>
 
 #ifdef __cplusplus
@@ -41,7 +42,7 @@ typedef struct vram_auto_block {
 
 /**
  * VRAM_AUTO(vram_pool) *pool = NULL; for vram_context, vram_device, vram_queue, vram_kernel, vram_pool,
- * vram_buffer, vram_scope and vram_batch, and VRAM_AUTO(vram_auto_block) block = {pool, 0, queue};
+ * vram_buffer, vram_scope, vram_batch and vram_named, and VRAM_AUTO(vram_auto_block) block = {pool, 0, queue};
  */
 #define VRAM_AUTO(type) __attribute__((cleanup(type##_auto_end))) type
 
@@ -75,6 +76,7 @@ VRAM_API void vram_pool_auto_end(vram_pool **pool);
 VRAM_API void vram_buffer_auto_end(vram_buffer **buffer);
 VRAM_API void vram_scope_auto_end(vram_scope **scope);
 VRAM_API void vram_batch_auto_end(vram_batch **batch);
+VRAM_API void vram_named_auto_end(vram_named **named);
 VRAM_API void vram_auto_block_auto_end(vram_auto_block *block);
 
 #ifdef __cplusplus

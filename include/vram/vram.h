@@ -27,6 +27,7 @@
 #include <vram/growth.h>
 #include <vram/json.h>
 #include <vram/limits.h>
+#include <vram/named.h>
 #include <vram/oom.h>
 #include <vram/opencl.h>
 #include <vram/pool.h>

@@ -130,6 +130,9 @@ struct scope {
 struct batch {
     vram_status operator()(vram_batch *handle) const noexcept { return vram_batch_destroy(handle); }
 };
+struct named {
+    vram_status operator()(vram_named *handle) const noexcept { return vram_named_destroy(handle); }
+};
 } // namespace ends
 
 /* ------------------------------------------------------------ devices and queues */
@@ -303,6 +306,22 @@ class batch : public owner<vram_batch, ends::batch> {
     vram_buffer *operator[](uint32_t index) const {
         vram_buffer *buffer = nullptr;
         check(vram_batch_get(get(), index, &buffer));
+        return buffer;
+    }
+};
+
+/** Buffers by name. */
+class named : public owner<vram_named, ends::named> {
+  public:
+    using owner::owner;
+    named(const pool &pool, const queue &queue, const vram_named_options *options = nullptr) {
+        check(vram_named_create(pool.get(), queue.get(), options, &handle_));
+    }
+    /** Borrowed; made when there is none of that name. */
+    vram_buffer *get_or_create(const char *name, uint64_t elements,
+                               const vram_named_config *config = nullptr) const {
+        vram_buffer *buffer = nullptr;
+        check(vram_named_get_or_create(get(), name, elements, config, &buffer));
         return buffer;
     }
 };

@@ -23,6 +23,7 @@ AUTO_END(vram_pool, (void)vram_pool_destroy(*object))
 AUTO_END(vram_buffer, (void)vram_buffer_destroy(*object))
 AUTO_END(vram_scope, (void)vram_scope_end(*object))
 AUTO_END(vram_batch, (void)vram_batch_destroy(*object))
+AUTO_END(vram_named, (void)vram_named_destroy(*object))
 
 /* Of the two ends the one that is not for this kind of queue does nothing. */
 AUTO_END(vram_queue, {

@@ -23,7 +23,8 @@ template <typename T> constexpr bool moves_only() {
 }
 static_assert(moves_only<vram::context>() && moves_only<vram::device>() &&
               moves_only<vram::queue>() && moves_only<vram::pool>() && moves_only<vram::block>() &&
-              moves_only<vram::buffer>() && moves_only<vram::scope>() && moves_only<vram::batch>());
+              moves_only<vram::buffer>() && moves_only<vram::scope>() &&
+              moves_only<vram::batch>() && moves_only<vram::named>());
 
 struct stop {};
 
@@ -78,6 +79,8 @@ static void unwinding(const vram::pool &pool, const vram::queue &queue) {
         }
         MUST(batch.add(items, 2) == 0 && batch.add(items, 2) == 2);
         MUST(batch[3] != nullptr);
+        vram::named named(pool, queue);
+        MUST(named.get_or_create("a", 100) == named.get_or_create("a", 200));
         throw stop();
     } catch (const stop &) {
     }

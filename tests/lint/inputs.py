@@ -23,7 +23,9 @@ BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/un
           "^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|scope|batch|",
           "trace) \*\w+$",
           "^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|scope|batch",
-          "|trace) \*\w+$")
+          "|trace) \*\w+$", "tests/unit/test_named.c",
+          "^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|scope|batch|trace",
+          "|named) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 

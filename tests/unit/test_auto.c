@@ -114,7 +114,8 @@ static void ended_before(void **state) {
         VRAM_AUTO(vram_kernel) *kernel = NULL;
         VRAM_AUTO(vram_pool) *nothing = NULL;
         VRAM_AUTO(vram_batch) *batch = NULL;
-        assert_true(!context && !device && !queue && !kernel && !nothing && !batch);
+        VRAM_AUTO(vram_named) *named = NULL;
+        assert_true(!context && !device && !queue && !kernel && !nothing && !batch && !named);
     }
     expect_no_record();
     vram_context_auto_end(NULL);
@@ -125,6 +126,7 @@ static void ended_before(void **state) {
     vram_buffer_auto_end(NULL);
     vram_scope_auto_end(NULL);
     vram_batch_auto_end(NULL);
+    vram_named_auto_end(NULL);
     vram_auto_block_auto_end(NULL);
     expect_no_record();
     rig_end_clean(&rig);

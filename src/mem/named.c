@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * named.c: buffers by name: the manager, and making, finding and removing them. Its rules are in
+ * named_object.h.
+ */
+#include "mem/named_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "base/size.h"
+#include "core/limit.h"
+
+#include <string.h>
+
+enum { ROOM_FIRST = 16, WAIT_NS = 20000 };
+
+/* --------------------------------------------------------------------- names */
+
+vram_status vr_named_check(const char *name, const char *operation) {
+    size_t bytes = name ? strnlen(name, VRAM_BUFFER_NAME_MAX) : 0;
+    if (!bytes || bytes == VRAM_BUFFER_NAME_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "a name has 1 to %d bytes",
+                       VRAM_BUFFER_NAME_MAX - 1);
+    }
+    return VRAM_OK;
+}
+
+bool vr_named_find(const struct vr_named *named, const char *name, size_t *at) {
+    size_t from = 0, to = named->count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (strcmp(named->entries[middle]->name, name) < 0) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    *at = from;
+    return from < named->count && strcmp(named->entries[from]->name, name) == 0;
+}
+
+struct vram_buffer_info vr_named_buffer(uint64_t buffer) {
+    struct vram_buffer_info info = {.size = sizeof info};
+    struct vram_error error;
+    vr_error_save(&error);
+    if (!buffer || vram_buffer_info_get((vram_buffer *)(uintptr_t)buffer, &info) != VRAM_OK) {
+        info = (struct vram_buffer_info){0};
+    }
+    vr_error_restore(&error);
+    return info;
+}
+
+uint64_t vr_named_live(const struct vr_named_entry *entry) {
+    uint64_t buffer = entry ? entry->buffer : 0;
+    return buffer && !vr_handle_was(VR_KIND_BUFFER, (void *)(uintptr_t)buffer) ? buffer : 0;
+}
+
+/* Entries stay, so only the list has to be looked at under the lock. */
+void vr_named_refresh(struct vr_named *named) {
+    for (size_t i = 0;; i++) {
+        vr_mutex_lock(&named->lock);
+        struct vr_named_entry *entry = i < named->count ? named->entries[i] : NULL;
+        uint64_t buffer = vr_named_live(entry);
+        vr_mutex_unlock(&named->lock);
+        if (!entry) {
+            return;
+        }
+        uint64_t capacity = vr_named_buffer(buffer).capacity_bytes;
+        vr_mutex_lock(&named->lock);
+        if (entry->buffer == buffer || !buffer) {
+            entry->capacity_bytes = vr_named_live(entry) ? capacity : 0;
+        }
+        vr_mutex_unlock(&named->lock);
+    }
+}
+
+uint64_t vr_named_total(const struct vr_named *named) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < named->count; i++) {
+        total += vr_named_live(named->entries[i]) ? named->entries[i]->capacity_bytes : 0;
+    }
+    return total;
+}
+
+/* The entry of a name, made if need be. `fresh` is a record that it may take. Under the lock. */
+static struct vr_named_entry *entry_of(struct vr_named *named, const char *name,
+                                       struct vr_named_entry **fresh, const char *operation) {
+    size_t at;
+    if (vr_named_find(named, name, &at)) {
+        return named->entries[at];
+    }
+    if (named->count == named->room) {
+        size_t room = named->room ? named->room * 2 : ROOM_FIRST;
+        void *entries = vr_mem_resize(named->entries, room, sizeof *named->entries, operation);
+        if (!entries) {
+            return NULL;
+        }
+        named->entries = entries;
+        named->room = room;
+    }
+    memmove(&named->entries[at + 1], &named->entries[at],
+            (named->count++ - at) * sizeof *named->entries);
+    memcpy((*fresh)->name, name, strlen(name));
+    named->entries[at] = *fresh;
+    *fresh = NULL;
+    return named->entries[at];
+}
+
+static vram_status no_buffer(const char *name, const char *operation) {
+    return vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer \"%s\"", name);
+}
+
+/* ------------------------------------------------------------------- configs */
+
+static vram_status take_config(const struct vram_named_config *from, const char *operation,
+                               struct vram_named_config *taken) {
+    uint64_t bytes;
+    vram_status status = vr_options_take(taken, sizeof *taken, from, operation);
+    taken->size = sizeof *taken;
+    if (status == VRAM_OK && !taken->growth.size) {
+        taken->growth = (struct vram_growth){.size = sizeof taken->growth};
+    }
+    if (status == VRAM_OK) {
+        status = vram_growth_next(&taken->growth, 0, 0, &bytes); /* whether it makes sense */
+    }
+    if (status == VRAM_OK) {
+        struct vram_buffer_options options = {.kind = taken->kind, .precision = taken->precision};
+        status = vr_buffer_options_check(&options, 0, operation);
+    }
+    return status;
+}
+
+static bool same_type(const struct vram_named_config *a, const struct vram_named_config *b) {
+    return a->kind == b->kind && a->precision == b->precision;
+}
+
+static vram_status check_type(const char *name, const struct vram_named_config *is,
+                              const struct vram_named_config *wanted, const char *operation) {
+    return same_type(is, wanted)
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_INVALID, operation,
+                         "buffer \"%s\" is %s of kind %d, and %s of kind %d was asked for", name,
+                         vram_precision_name(is->precision), (int)is->kind,
+                         vram_precision_name(wanted->precision), (int)wanted->kind);
+}
+
+vram_status vram_named_config_preset(const char *preset, vram_named_config *config) {
+    static const char operation[] = "vram_named_config_preset";
+    struct vram_named_config full = {.size = sizeof full, .precision = VRAM_PRECISION_FP32};
+    full.growth.size = sizeof full.growth;
+    vram_status status = vram_growth_preset(preset, &full.growth);
+    return status == VRAM_OK ? vr_info_give(config, &full, sizeof full, sizeof full, operation)
+                             : status;
+}
+
+/* Writes a config down; the buffer that is there in *buffer. */
+static vram_status keep_config(struct vr_named *named, const char *name,
+                               const struct vram_named_config *config, const char *operation,
+                               uint64_t *buffer) {
+    struct vr_named_entry *fresh = vr_mem_alloc(1, sizeof *fresh, operation);
+    if (!fresh) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_mutex_lock(&named->lock);
+    bool ended = named->ended;
+    struct vr_named_entry *entry = ended ? NULL : entry_of(named, name, &fresh, operation);
+    struct vram_named_config is = entry ? entry->config : *config;
+    *buffer = vr_named_live(entry);
+    bool other = *buffer && !same_type(&is, config);
+    if (entry && !other) {
+        entry->config = *config;
+    }
+    vr_mutex_unlock(&named->lock);
+    vr_mem_free(fresh);
+    if (ended) {
+        return vr_fail(VRAM_ERR_STALE, operation, "the manager was destroyed meanwhile");
+    }
+    if (!entry) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    return other ? check_type(name, &is, config, operation) : VRAM_OK;
+}
+
+vram_status vram_named_config_set(vram_named *handle, const char *name,
+                                  const vram_named_config *config) {
+    static const char operation[] = "vram_named_config_set";
+    struct vram_named_config taken;
+    uint64_t buffer = 0;
+    void *named;
+    vram_status status = vr_named_check(name, operation);
+    if (status == VRAM_OK && !config) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the config is NULL");
+    }
+    if (status == VRAM_OK) {
+        status = take_config(config, operation, &taken);
+    }
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = keep_config(named, name, &taken, operation, &buffer);
+    if (status == VRAM_OK && buffer) {
+        status = vram_buffer_growth_set((vram_buffer *)(uintptr_t)buffer, &taken.growth);
+    }
+    vr_leave(named);
+    return status;
+}
+
+/* --------------------------------------------------------------------- limit */
+
+/* Keeps (3): what is about to be taken, or VRAM_ERR_LIMIT. Under no lock. */
+static vram_status reserve(struct vr_named *named, uint64_t bytes, const char *operation) {
+    vr_named_refresh(named);
+    vr_mutex_lock(&named->lock);
+    uint64_t total = vr_named_total(named), sum;
+    bool fits = vr_add(total, named->pending_bytes, &sum) && vr_add(sum, bytes, &sum) &&
+                (!named->limit_bytes || sum <= named->limit_bytes);
+    if (fits) {
+        named->pending_bytes += bytes;
+        named->peak_bytes = sum > named->peak_bytes ? sum : named->peak_bytes;
+    }
+    vr_mutex_unlock(&named->lock);
+    return fits ? VRAM_OK
+                : vr_fail(VRAM_ERR_LIMIT, operation,
+                          "%llu bytes more would pass the limit of %llu bytes for named buffers "
+                          "(limit_bytes); %llu are held",
+                          (unsigned long long)bytes, (unsigned long long)named->limit_bytes,
+                          (unsigned long long)total);
+}
+
+static void unreserve(struct vr_named *named, uint64_t bytes) {
+    vr_mutex_lock(&named->lock);
+    named->pending_bytes -= bytes;
+    vr_mutex_unlock(&named->lock);
+}
+
+static vram_status counted(struct vr_named *named, vram_status status) {
+    if (vram_status_is_exhausted(status)) {
+        vr_mutex_lock(&named->lock);
+        named->refusals++;
+        vr_mutex_unlock(&named->lock);
+    }
+    return status;
+}
+
+static vram_status bytes_of(const struct vram_growth *growth, vram_precision precision,
+                            uint64_t elements, const char *operation, uint64_t *bytes) {
+    uint64_t each = growth->element_bytes ? growth->element_bytes : vram_precision_bytes(precision);
+    return vr_mul(elements, each, bytes)
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements do not fit into 64 bits",
+                         (unsigned long long)elements);
+}
+
+/* -------------------------------------------------------------------- making */
+
+/* A buffer that nobody knows yet, with its policy. */
+static vram_status make(struct vr_named *named, const char *name, uint64_t used, uint64_t capacity,
+                        const struct vram_named_config *config, vram_buffer **out) {
+    struct vram_buffer_options options = {.size = sizeof options,
+                                          .kind = config->kind,
+                                          .precision = config->precision,
+                                          .name = name,
+                                          .tag = named->tag};
+    vram_buffer *buffer;
+    vram_status status = vram_buffer_create((vram_pool *)(uintptr_t)named->pool, capacity,
+                                            named->queue, &options, &buffer);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vram_buffer_growth_set(buffer, &config->growth);
+    if (status == VRAM_OK) {
+        status = vram_buffer_resize(buffer, used, named->queue);
+    }
+    if (status != VRAM_OK) {
+        struct vram_error error;
+        vr_error_save(&error);
+        (void)vram_buffer_destroy(buffer);
+        vr_error_restore(&error);
+        return status;
+    }
+    *out = buffer;
+    return VRAM_OK;
+}
+
+/* Keeps (4): what is there under that name in the end; whether it is `made`. */
+static vram_status put(struct vr_named *named, const char *name, uint64_t made, uint64_t capacity,
+                       const struct vram_named_config *config, const char *operation,
+                       uint64_t *there) {
+    struct vr_named_entry *fresh = vr_mem_alloc(1, sizeof *fresh, operation);
+    if (!fresh) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_mutex_lock(&named->lock);
+    bool ended = named->ended;
+    struct vr_named_entry *entry = ended ? NULL : entry_of(named, name, &fresh, operation);
+    if (entry && !vr_named_live(entry)) {
+        entry->buffer = made;
+        entry->config = *config;
+        entry->capacity_bytes = capacity;
+        named->created++;
+        named->pending_bytes -= capacity;
+    }
+    *there = entry ? entry->buffer : 0;
+    vr_mutex_unlock(&named->lock);
+    vr_mem_free(fresh);
+    return ended   ? vr_fail(VRAM_ERR_STALE, operation, "the manager was destroyed meanwhile")
+           : entry ? VRAM_OK
+                   : VRAM_ERR_HOST_MEMORY;
+}
+
+/* Makes a buffer and puts it under its name, or gets the one that another thread has put there. */
+static vram_status make_and_put(struct vr_named *named, const char *name, uint64_t elements,
+                                const struct vram_named_config *config, const char *operation,
+                                bool *was_there, vram_buffer **buffer) {
+    uint64_t used, capacity, there = 0;
+    vram_buffer *made = NULL;
+    vram_status status = bytes_of(&config->growth, config->precision, elements, operation, &used);
+    if (status == VRAM_OK) {
+        status = vram_growth_next(&config->growth, 0, used, &capacity);
+    }
+    if (status == VRAM_OK) {
+        status = reserve(named, capacity, operation);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = make(named, name, used, capacity, config, &made);
+    if (status == VRAM_OK) {
+        status = put(named, name, (uintptr_t)made, capacity, config, operation, &there);
+    }
+    if (status == VRAM_OK && there == (uintptr_t)made) {
+        *was_there = false;
+        *buffer = made;
+        return VRAM_OK;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    (void)vram_buffer_destroy(made);
+    vr_error_restore(&error);
+    unreserve(named, capacity);
+    *was_there = true;
+    return status;
+}
+
+/* What is there under a name: the buffer, 0 for none, and what was said of it, size 0 for nothing. */
+static uint64_t look(struct vr_named *named, const char *name, struct vram_named_config *is) {
+    size_t at;
+    vr_mutex_lock(&named->lock);
+    const struct vr_named_entry *entry =
+        vr_named_find(named, name, &at) ? named->entries[at] : NULL;
+    uint64_t buffer = vr_named_live(entry);
+    is->size = 0;
+    if (entry) {
+        *is = entry->config;
+    }
+    vr_mutex_unlock(&named->lock);
+    return buffer;
+}
+
+static vram_status find_or_make(struct vr_named *named, const char *name, uint64_t elements,
+                                const struct vram_named_config *given, bool may_be_there,
+                                const char *operation, vram_buffer **buffer) {
+    struct vram_named_config config, is;
+    vram_buffer *made;
+    bool was_there = true;
+    vram_status status = take_config(given, operation, &config);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    uint64_t there = look(named, name, &is);
+    if (!there) {
+        const struct vram_named_config *used = !given && is.size ? &is : &config;
+        status = make_and_put(named, name, elements, used, operation, &was_there, &made);
+        if (status != VRAM_OK && look(named, name, &is)) {
+            status = VRAM_OK; /* another thread has made it meanwhile, and this one need not */
+            was_there = true;
+        }
+        there = status == VRAM_OK && was_there ? look(named, name, &is) : (uintptr_t)made;
+    }
+    if (status == VRAM_OK && was_there) {
+        status = !may_be_there ? vr_fail(VRAM_ERR_INVALID, operation,
+                                         "there is a buffer \"%s\" already", name)
+                 : given       ? check_type(name, &is, &config, operation)
+                               : VRAM_OK;
+    }
+    if (status == VRAM_OK) {
+        *buffer = (vram_buffer *)(uintptr_t)there;
+    }
+    return counted(named, status);
+}
+
+static vram_status enter(vram_named *handle, const char *name, const void *place,
+                         const char *operation, struct vr_named **named) {
+    void *entered;
+    if (!place) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the buffer is NULL");
+    }
+    vram_status status = vr_named_check(name, operation);
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_NAMED, handle, operation, &entered);
+    }
+    if (status == VRAM_OK) {
+        *named = entered;
+    }
+    return status;
+}
+
+vram_status vram_named_add(vram_named *handle, const char *name, uint64_t elements,
+                           const vram_named_config *config, vram_buffer **buffer) {
+    static const char operation[] = "vram_named_add";
+    struct vr_named *named;
+    vram_status status = enter(handle, name, buffer, operation, &named);
+    if (status == VRAM_OK) {
+        status = find_or_make(named, name, elements, config, false, operation, buffer);
+        vr_leave(named);
+    }
+    return status;
+}
+
+vram_status vram_named_get_or_create(vram_named *handle, const char *name, uint64_t elements,
+                                     const vram_named_config *config, vram_buffer **buffer) {
+    static const char operation[] = "vram_named_get_or_create";
+    struct vr_named *named;
+    vram_status status = enter(handle, name, buffer, operation, &named);
+    if (status == VRAM_OK) {
+        status = find_or_make(named, name, elements, config, true, operation, buffer);
+        vr_leave(named);
+    }
+    return status;
+}
+
+vram_status vram_named_get(vram_named *handle, const char *name, const vram_named_config *config,
+                           vram_buffer **buffer) {
+    static const char operation[] = "vram_named_get";
+    struct vram_named_config taken, is;
+    struct vr_named *named;
+    vram_status status = enter(handle, name, buffer, operation, &named);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = take_config(config, operation, &taken);
+    if (status == VRAM_OK) {
+        uint64_t there = look(named, name, &is);
+        status = !there   ? no_buffer(name, operation)
+                 : config ? check_type(name, &is, &taken, operation)
+                          : VRAM_OK;
+        if (status == VRAM_OK) {
+            *buffer = (vram_buffer *)(uintptr_t)there;
+        }
+    }
+    vr_leave(named);
+    return status;
+}
+
+/* ------------------------------------------------------------------- growing */
+
+/* Makes the caller the one who grows the buffer of that name; keeps (5). */
+static vram_status begin_growing(struct vr_named *named, const char *name, const char *operation,
+                                 struct vr_named_entry **out, vram_buffer **buffer) {
+    uint64_t self = vr_os_thread_number(), deadline = vr_deadline_in(named->wait_ns);
+    size_t at;
+    for (;;) {
+        vr_mutex_lock(&named->lock);
+        struct vr_named_entry *entry = vr_named_find(named, name, &at) ? named->entries[at] : NULL;
+        bool there = vr_named_live(entry);
+        uint64_t grower = there ? entry->grower : 0;
+        if (there && !grower) {
+            entry->grower = self;
+            *buffer = (vram_buffer *)(uintptr_t)entry->buffer;
+        }
+        vr_mutex_unlock(&named->lock);
+        if (!there) {
+            return no_buffer(name, operation);
+        }
+        if (!grower) {
+            *out = entry;
+            return VRAM_OK;
+        }
+        if (grower == self || vr_deadline_passed(deadline)) {
+            return vr_fail(VRAM_ERR_BUSY, operation, "buffer \"%s\" is being grown", name);
+        }
+        vr_clock_sleep(WAIT_NS);
+    }
+}
+
+static void end_growing(struct vr_named *named, struct vr_named_entry *entry, uint64_t reserved,
+                        bool grown) {
+    if (grown) {
+        vr_named_refresh(named); /* before the reservation goes: the sum is never too small */
+    }
+    vr_mutex_lock(&named->lock);
+    entry->grower = 0;
+    named->pending_bytes -= reserved;
+    named->resizes += grown;
+    vr_mutex_unlock(&named->lock);
+}
+
+/* A call that moves the buffer otherwise, or maps it, is waited for. */
+static vram_status resize_patiently(struct vr_named *named, vram_buffer *buffer, uint64_t bytes) {
+    uint64_t deadline = vr_deadline_in(named->wait_ns);
+    struct vram_error error;
+    vr_error_save(&error);
+    for (;;) {
+        vram_status status = vram_buffer_resize(buffer, bytes, named->queue);
+        if (status != VRAM_ERR_BUSY || vr_deadline_passed(deadline)) {
+            return status;
+        }
+        vr_error_restore(&error);
+        vr_clock_sleep(WAIT_NS);
+    }
+}
+
+/* While old and new memory coexist both count: the limit is asked for all of the new. */
+static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t elements,
+                        const char *operation, uint64_t *reserved) {
+    struct vram_growth_info info = {.size = sizeof info};
+    struct vram_buffer_info before = vr_named_buffer((uintptr_t)buffer);
+    uint64_t bytes, capacity;
+    vram_status status = vram_buffer_growth_get(buffer, &info);
+    if (status == VRAM_OK) {
+        status = bytes_of(&info.growth, before.precision, elements, operation, &bytes);
+    }
+    if (status == VRAM_OK && bytes <= before.used_bytes) {
+        return VRAM_OK;
+    }
+    if (status == VRAM_OK) {
+        status = vram_growth_next(&info.growth, before.capacity_bytes, bytes, &capacity);
+    }
+    if (status == VRAM_OK && capacity > before.capacity_bytes) {
+        status = reserve(named, capacity, operation);
+        *reserved = status == VRAM_OK ? capacity : 0;
+    }
+    return status == VRAM_OK ? resize_patiently(named, buffer, bytes) : status;
+}
+
+vram_status vram_named_ensure(vram_named *handle, const char *name, uint64_t elements,
+                              vram_buffer **buffer) {
+    static const char operation[] = "vram_named_ensure";
+    struct vr_named_entry *entry;
+    struct vr_named *named;
+    vram_buffer *found;
+    uint64_t reserved = 0;
+    vram_status status = enter(handle, name, operation, operation, &named);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = begin_growing(named, name, operation, &entry, &found);
+    if (status == VRAM_OK) {
+        uint64_t before = vr_named_buffer((uintptr_t)found).resizes;
+        status = grow(named, found, elements, operation, &reserved);
+        end_growing(named, entry, reserved, vr_named_buffer((uintptr_t)found).resizes != before);
+        if (status == VRAM_OK && buffer) {
+            *buffer = found;
+        }
+    }
+    status = counted(named, status);
+    vr_leave(named);
+    return status;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * named_info.c: managers of named buffers from their creation to their end, removing buffers, and what is
+ * known of them. The rules are in named_object.h.
+ */
+#include "mem/named_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "core/limit.h"
+
+#include <string.h>
+
+/* -------------------------------------------------------------------- ending */
+
+static void named_free(void *memory) {
+    struct vr_named *named = memory;
+    vr_pool_child_remove(named->pool, named->pool_object, &named->child);
+    for (size_t i = 0; i < named->count; i++) {
+        vr_mem_free(named->entries[i]);
+    }
+    vr_mem_free(named->entries);
+    vr_mutex_destroy(&named->lock);
+    vr_mem_free(named);
+}
+
+/* One that is gone already is no failure. */
+static vram_status destroy(uint64_t buffer) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vram_buffer_destroy((vram_buffer *)(uintptr_t)buffer);
+    if (status == VRAM_OK || status == VRAM_ERR_STALE) {
+        vr_error_restore(&error);
+        return VRAM_OK;
+    }
+    return status;
+}
+
+/* Ends a manager that the caller has a reference to; false: another thread does. */
+static bool end(struct vr_named *named, vram_status *status) {
+    if (!vr_handle_retire(named->object.handle)) {
+        return false;
+    }
+    vr_mutex_lock(&named->lock);
+    named->ended = true; /* keeps (6): from here on the list stays as it is */
+    vr_mutex_unlock(&named->lock);
+    *status = VRAM_OK;
+    for (size_t i = named->count; i-- > 0;) {
+        vr_mutex_lock(&named->lock);
+        uint64_t buffer = named->entries[i]->buffer;
+        vr_mutex_unlock(&named->lock);
+        vram_status destroyed = destroy(buffer);
+        *status = *status == VRAM_OK ? destroyed : *status;
+    }
+    vr_handle_unpin(named->object.handle); /* the owner's */
+    return true;
+}
+
+static void pool_ended(struct vr_pool_child *child) {
+    struct vr_named *named = VR_CONTAINER(child, struct vr_named, child);
+    struct vram_error error;
+    vram_status status;
+    vr_error_save(&error);
+    (void)end(named, &status);
+    vr_error_restore(&error);
+}
+
+vram_status vram_named_destroy(vram_named *handle) {
+    static const char operation[] = "vram_named_destroy";
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    struct vr_named *named = vr_handle_pin(VR_KIND_NAMED, handle);
+    if (!named) {
+        return vr_handle_error(VR_KIND_NAMED, handle, operation);
+    }
+    if (vr_forked(&named->object)) {
+        vr_handle_retire(named->object.handle);
+        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
+    }
+    vram_status status;
+    if (!end(named, &status)) {
+        status = vr_fail(VRAM_ERR_STALE, operation, "the manager is being destroyed already");
+    }
+    vr_leave(named);
+    return status;
+}
+
+/* ------------------------------------------------------------------ creating */
+
+static vram_status create(struct vr_pool *pool, vram_queue *queue,
+                          const struct vram_named_options *options, struct vr_tag *tag,
+                          const char *operation, vram_named **out) {
+    struct vr_named *named = vr_mem_alloc(1, sizeof *named, operation);
+    if (!named) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_mutex_init(&named->lock, VR_RANK_SCOPE);
+    named->object.process = vr_os_process_generation();
+    named->child.pool_ended = pool_ended;
+    named->pool_object = pool;
+    named->pool = pool->object.handle;
+    named->wait_ns = pool->device->context->wait_ns;
+    named->queue = queue;
+    named->limit_bytes = options->limit_bytes;
+    named->tag = vr_tag_name(tag);
+    vram_status status = vr_handle_publish(VR_KIND_NAMED, named, named_free, &named->object.handle);
+    if (status != VRAM_OK) {
+        named_free(named);
+        return status;
+    }
+    uint64_t handle = named->child.handle = named->object.handle;
+    status = vr_pool_child_add(pool, &named->child, operation);
+    if (status != VRAM_OK) {
+        vr_handle_retire(handle);
+        vr_handle_unpin(handle);
+        return status;
+    }
+    *out = (vram_named *)(uintptr_t)handle; /* listed, it may have ended with its pool by now */
+    return VRAM_OK;
+}
+
+vram_status vram_named_create(vram_pool *pool_handle, vram_queue *queue_handle,
+                              const vram_named_options *options, vram_named **named) {
+    static const char operation[] = "vram_named_create";
+    struct vram_named_options taken;
+    struct vr_queue_object *queue;
+    struct vr_pool *pool;
+    struct vr_tag *tag = NULL;
+    if (!named) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the manager is NULL");
+    }
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK) {
+        status = vr_pool_enter(pool_handle, queue_handle, operation, &pool, &queue);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (taken.tag && *taken.tag) {
+        status = vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &tag);
+    }
+    if (status == VRAM_OK) {
+        status = create(pool, queue_handle, &taken, tag, operation, named);
+    }
+    vr_pool_leave(pool, queue);
+    return status;
+}
+
+/* ------------------------------------------------------------------ removing */
+
+/* Takes the buffer off its entry, if it still is that one; the caller destroys it. */
+static bool take_off(struct vr_named *named, struct vr_named_entry *entry, uint64_t buffer) {
+    vr_mutex_lock(&named->lock);
+    bool same = !named->ended && entry->buffer == buffer;
+    if (same) {
+        entry->buffer = 0;
+        entry->capacity_bytes = 0;
+        named->removed++;
+    }
+    vr_mutex_unlock(&named->lock);
+    return same;
+}
+
+/* The entry of that name, with its live buffer in *buffer; NULL: there is none. */
+static struct vr_named_entry *look(struct vr_named *named, const char *name, uint64_t *buffer) {
+    size_t at;
+    vr_mutex_lock(&named->lock);
+    struct vr_named_entry *entry = vr_named_find(named, name, &at) ? named->entries[at] : NULL;
+    *buffer = vr_named_live(entry);
+    vr_mutex_unlock(&named->lock);
+    return *buffer ? entry : NULL;
+}
+
+vram_status vram_named_remove(vram_named *handle, const char *name) {
+    static const char operation[] = "vram_named_remove";
+    uint64_t buffer;
+    void *named;
+    vram_status status = vr_named_check(name, operation);
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_named_entry *entry = look(named, name, &buffer);
+    if (entry && take_off(named, entry, buffer)) {
+        status = destroy(buffer);
+    } else {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer \"%s\"", name);
+    }
+    vr_leave(named);
+    return status;
+}
+
+/* Entry number `at` with its live buffer; NULL behind the last. */
+static struct vr_named_entry *entry_at(struct vr_named *named, size_t at, uint64_t *buffer) {
+    vr_mutex_lock(&named->lock);
+    struct vr_named_entry *entry = at < named->count ? named->entries[at] : NULL;
+    *buffer = vr_named_live(entry);
+    vr_mutex_unlock(&named->lock);
+    return entry;
+}
+
+vram_status vram_named_cleanup(vram_named *handle, uint64_t idle_ns, uint64_t *bytes) {
+    static const char operation[] = "vram_named_cleanup";
+    struct vr_named_entry *entry;
+    uint64_t buffer, sum = 0;
+    void *named;
+    vram_status status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    for (size_t i = 0; (entry = entry_at(named, i, &buffer)); i++) {
+        struct vram_buffer_info info = vr_named_buffer(buffer);
+        uint64_t now = vr_clock_now();
+        uint64_t idle = now > info.accessed_ns ? now - info.accessed_ns : 0;
+        if (info.id && !info.used_bytes && idle >= idle_ns && take_off(named, entry, buffer)) {
+            vram_status destroyed = destroy(buffer);
+            status = status == VRAM_OK ? destroyed : status;
+            sum += info.capacity_bytes;
+        }
+    }
+    vr_leave(named);
+    if (bytes) {
+        *bytes = sum;
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------- information */
+
+/* False: the buffer has gone meanwhile. */
+static bool describe(const struct vr_named_entry *entry, uint64_t buffer,
+                     struct vram_named_info *info) {
+    struct vram_buffer_info is = vr_named_buffer(buffer);
+    *info = (struct vram_named_info){
+        .size = sizeof *info,
+        .buffer = (vram_buffer *)(uintptr_t)buffer,
+        .kind = is.kind,
+        .precision = is.precision,
+        .capacity_bytes = is.capacity_bytes,
+        .used_bytes = is.used_bytes,
+        .resizes = is.resizes,
+        .created_ns = is.created_ns,
+        .accessed_ns = is.accessed_ns,
+    };
+    if (is.capacity_bytes) {
+        info->utilisation = (double)is.used_bytes / (double)is.capacity_bytes;
+    }
+    memcpy(info->name, entry->name, sizeof info->name);
+    return is.id;
+}
+
+vram_status vram_named_info_get(vram_named *handle, const char *name, vram_named_info *info) {
+    static const char operation[] = "vram_named_info_get";
+    struct vram_named_info full;
+    uint64_t buffer;
+    void *named;
+    vram_status status = vr_named_check(name, operation);
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_named_entry *entry = look(named, name, &buffer);
+    status = entry && describe(entry, buffer, &full)
+                 ? vr_info_give(info, &full, sizeof full, sizeof full, operation)
+                 : vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer \"%s\"", name);
+    vr_leave(named);
+    return status;
+}
+
+/* Entries without a buffer have no number. */
+static bool describe_at(struct vr_named *named, uint32_t index, struct vram_named_info *info) {
+    struct vr_named_entry *entry;
+    uint64_t buffer;
+    uint32_t number = 0;
+    for (size_t i = 0; (entry = entry_at(named, i, &buffer)); i++) {
+        if (buffer && number++ == index && describe(entry, buffer, info)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+vram_status vram_named_info_at(vram_named *handle, uint32_t index, vram_named_info *info) {
+    static const char operation[] = "vram_named_info_at";
+    struct vram_named_info full;
+    void *named;
+    vram_status status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = describe_at(named, index, &full)
+                 ? vr_info_give(info, &full, sizeof full, sizeof full, operation)
+                 : vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer number %u", index);
+    vr_leave(named);
+    return status;
+}
+
+static void sum_up(struct vr_named *named, struct vram_named_stats *stats) {
+    struct vr_named_entry *entry;
+    uint64_t buffer;
+    *stats = (struct vram_named_stats){.size = sizeof *stats};
+    for (size_t i = 0; (entry = entry_at(named, i, &buffer)); i++) {
+        struct vram_buffer_info info = vr_named_buffer(buffer);
+        stats->buffers += info.id != 0;
+        stats->total_bytes += info.capacity_bytes;
+        stats->used_bytes += info.used_bytes;
+    }
+    vr_mutex_lock(&named->lock);
+    if (stats->total_bytes > named->peak_bytes) {
+        named->peak_bytes = stats->total_bytes; /* grown by their handles */
+    }
+    stats->peak_bytes = named->peak_bytes;
+    stats->limit_bytes = named->limit_bytes;
+    stats->created = named->created;
+    stats->removed = named->removed;
+    stats->resizes = named->resizes;
+    stats->refusals = named->refusals;
+    vr_mutex_unlock(&named->lock);
+}
+
+vram_status vram_named_stats_get(vram_named *handle, vram_named_stats *stats) {
+    static const char operation[] = "vram_named_stats_get";
+    struct vram_named_stats full;
+    void *named;
+    vram_status status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    if (status == VRAM_OK) {
+        sum_up(named, &full);
+        status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+        vr_leave(named);
+    }
+    return status;
+}
+
+/* The user's writer is called without a lock. */
+vram_status vram_named_json(vram_named *handle, vram_json *json, const char *key) {
+    static const char operation[] = "vram_named_json";
+    struct vram_named_stats stats;
+    struct vr_named_entry *entry;
+    uint64_t buffer;
+    void *named;
+    if (!json) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the writer is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_NAMED, handle, operation, &named);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    sum_up(named, &stats);
+    vram_json_object_begin(json, key);
+    vram_json_value(json, "limit_bytes",
+                    (vram_value){.value = stats.limit_bytes, .known = stats.limit_bytes != 0});
+    vram_json_unsigned(json, "total_bytes", stats.total_bytes);
+    vram_json_unsigned(json, "used_bytes", stats.used_bytes);
+    vram_json_unsigned(json, "peak_bytes", stats.peak_bytes);
+    vram_json_array_begin(json, "buffers");
+    for (size_t i = 0; (entry = entry_at(named, i, &buffer)); i++) {
+        struct vram_named_info info;
+        if (buffer && describe(entry, buffer, &info)) {
+            vram_json_object_begin(json, NULL);
+            vram_json_text(json, "name", info.name);
+            vram_json_text(json, "precision", vram_precision_name(info.precision));
+            vram_json_unsigned(json, "capacity_bytes", info.capacity_bytes);
+            vram_json_unsigned(json, "used_bytes", info.used_bytes);
+            vram_json_number(json, "utilisation", info.utilisation);
+            vram_json_unsigned(json, "resizes", info.resizes);
+            vram_json_object_end(json);
+        }
+    }
+    vram_json_array_end(json);
+    vram_json_object_end(json);
+    vr_leave(named);
+    return json->status;
+}

@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_named.c: buffers by name: what a second one of a name is, what grows and what stays, the limit of all
+ * together, names of any bytes. Item 18 of the acceptance list.
+ */
+#include "base/clock.h"
+#include "unit/json_check.h"
+#include "unit/mem_world.h"
+#include "vram/limits.h"
+#include "vram/named.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define GIB (UINT64_C(1) << 30)
+
+static vram_named *named_of(struct rig *rig, vram_pool *pool, uint64_t limit_bytes) {
+    vram_named_options options = {.size = sizeof options, .limit_bytes = limit_bytes};
+    vram_named *named;
+    assert_ok(vram_named_create(pool, rig->queue, &options, &named));
+    return named;
+}
+
+static vram_named_stats all_of(vram_named *named) {
+    vram_named_stats stats = {.size = sizeof stats};
+    assert_ok(vram_named_stats_get(named, &stats));
+    return stats;
+}
+
+static vram_named_info info_of(vram_named *named, const char *name) {
+    vram_named_info info = {.size = sizeof info};
+    assert_ok(vram_named_info_get(named, name, &info));
+    return info;
+}
+
+static vram_named_config config_of(vram_precision precision) {
+    return (vram_named_config){.size = sizeof(vram_named_config), .precision = precision};
+}
+
+static void expect_told(const char *part) {
+    if (!strstr(vram_error_get()->text, part)) {
+        fail_msg("\"%s\" is not in \"%s\"", part, vram_error_get()->text);
+    }
+}
+
+/* --------------------------------------------------------------- by their names */
+
+/* A second one of a name is an error, or got by a call that says so. */
+static void duplicates_are_explicit(void **state) {
+    vram_named_config floats = config_of(VRAM_PRECISION_FP32);
+    vram_named_config halves = config_of(VRAM_PRECISION_FP16);
+    vram_buffer *a = NULL, *b = NULL, *c = NULL;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, 0), *other = named_of(&rig, pool, 0);
+    assert_int_equal(vram_named_get(named, "a", NULL, &a), VRAM_ERR_INVALID);
+    assert_ok(vram_named_add(named, "a", 1000, &floats, &a));
+    assert_int_equal(vram_named_add(named, "a", 1000, &floats, &b), VRAM_ERR_INVALID);
+    expect_told("\"a\" already");
+    assert_null(b);
+    assert_ok(vram_named_get(named, "a", NULL, &b));
+    assert_ptr_equal(a, b);
+    assert_ok(vram_named_get(named, "a", &floats, &b));
+    assert_ok(vram_named_get_or_create(named, "a", 5, &floats, &b));
+    assert_ptr_equal(a, b);
+    assert_int_equal(info_of(named, "a").used_bytes, 4000); /* its size stays */
+    assert_ok(vram_named_get_or_create(named, "b", 10, &halves, &b));
+    assert_ok(vram_named_add(other, "a", 1, NULL, &c)); /* another manager, another name */
+
+    /* A type that is another is refused, by whatever call. */
+    c = NULL;
+    assert_int_equal(vram_named_get(named, "a", &halves, &c), VRAM_ERR_INVALID);
+    expect_told("fp32");
+    assert_int_equal(vram_named_get_or_create(named, "a", 1, &halves, &c), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_config_set(named, "a", &halves), VRAM_ERR_INVALID);
+    assert_null(c);
+    assert_ok(vram_named_config_set(named, "a", &floats));
+
+    vram_named_info info = info_of(named, "b");
+    assert_ptr_equal(info.buffer, b);
+    assert_int_equal(info.precision, VRAM_PRECISION_FP16);
+    assert_int_equal(info.capacity_bytes, 20);
+    assert_true(info.utilisation > 0.99);
+    assert_ok(vram_named_remove(named, "a"));
+    assert_int_equal(vram_named_remove(named, "a"), VRAM_ERR_INVALID);
+    assert_int_equal(vram_buffer_destroy(a), VRAM_ERR_STALE);
+    assert_ok(vram_named_add(named, "a", 1, NULL, &a)); /* of the config that was set */
+    assert_int_equal(info_of(named, "a").precision, VRAM_PRECISION_FP32);
+    assert_int_equal(all_of(named).created, 3);
+    assert_int_equal(all_of(named).removed, 1);
+    assert_ok(vram_named_destroy(named));
+    assert_int_equal(vram_named_destroy(named), VRAM_ERR_STALE);
+    assert_int_equal(live_in(pool), 1);
+    assert_ok(vram_named_destroy(other));
+    assert_int_equal(live_in(pool), 0);
+    assert_ok(vram_named_destroy(NULL));
+    rig_end_clean(&rig);
+}
+
+/* One that the program has destroyed by its handle is gone, and can be made again. */
+static void destroyed_by_its_handle(void **state) {
+    vram_buffer *buffer;
+    vram_named_info info = {.size = sizeof info};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, 0);
+    assert_ok(vram_named_add(named, "a", 1000, NULL, &buffer));
+    assert_ok(vram_buffer_destroy(buffer));
+    assert_int_equal(vram_named_get(named, "a", NULL, &buffer), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_ensure(named, "a", 1, &buffer), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_info_get(named, "a", &info), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_remove(named, "a"), VRAM_ERR_INVALID);
+    assert_int_equal(all_of(named).buffers, 0);
+    assert_int_equal(all_of(named).total_bytes, 0);
+    assert_ok(vram_named_add(named, "a", 500, NULL, &buffer));
+    assert_int_equal(all_of(named).total_bytes, 500);
+    rig_end_clean(&rig);
+}
+
+/* In the order of their bytes, however they came. */
+static void listed_in_order(void **state) {
+    static const char *const names[] = {"m", "z", "a", "ab", "A", "\xff", "1"};
+    static const char *const order[] = {"1", "A", "a", "ab", "m", "z", "\xff"};
+    vram_named_info info = {.size = sizeof info};
+    vram_buffer *buffer;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, 0);
+    for (int i = 0; i < 7; i++) {
+        assert_ok(vram_named_add(named, names[i], 100, NULL, &buffer));
+    }
+    vram_named_config config = config_of(VRAM_PRECISION_FP32);
+    assert_ok(vram_named_config_set(named, "b", &config)); /* a config is no buffer */
+    for (uint32_t i = 0; i < 7; i++) {
+        assert_ok(vram_named_info_at(named, i, &info));
+        assert_string_equal(info.name, order[i]);
+    }
+    assert_int_equal(vram_named_info_at(named, 7, &info), VRAM_ERR_INVALID);
+    assert_int_equal(all_of(named).buffers, 7);
+    rig_end_clean(&rig);
+}
+
+struct page {
+    char text[4096];
+    size_t bytes;
+};
+
+static bool write_page(void *user, const char *text, size_t bytes) {
+    struct page *page = user;
+    if (bytes > sizeof page->text - 1 - page->bytes) {
+        return false;
+    }
+    memcpy(page->text + page->bytes, text, bytes);
+    page->bytes += bytes;
+    page->text[page->bytes] = 0;
+    return true;
+}
+
+/* Control characters reach nobody's terminal, quotes end no string. */
+static void names_of_any_bytes(void **state) {
+    static const char name[] = "a\n\x1b[31m\"b\\\x7f";
+    static struct page page;
+    vram_buffer *buffer;
+    vram_json json;
+    (void)state;
+    memset(&page, 0, sizeof page);
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, 0);
+    assert_ok(vram_named_add(named, name, 10, NULL, &buffer));
+    assert_int_equal(vram_named_add(named, name, 10, NULL, &buffer), VRAM_ERR_INVALID);
+    for (const char *c = vram_error_get()->text; *c; c++) {
+        assert_true((unsigned char)*c >= 0x20 && *c != 0x7f);
+    }
+    assert_string_equal(info_of(named, name).name, name); /* as given */
+    vram_json_begin(&json, write_page, &page, false);
+    assert_ok(vram_named_json(named, &json, NULL));
+    assert_ok(vram_json_end(&json));
+    for (size_t i = 0; i < page.bytes; i++) {
+        assert_true((unsigned char)page.text[i] >= 0x20);
+    }
+    assert_true(json_check(page.text, page.bytes));
+    assert_non_null(strstr(page.text, "\"a\\n\\u001b[31m\\\"b\\\\"));
+    assert_non_null(strstr(page.text, "\"capacity_bytes\":10"));
+    assert_non_null(strstr(page.text, "\"limit_bytes\":null"));
+    assert_int_equal(vram_named_json(named, NULL, NULL), VRAM_ERR_INVALID);
+    rig_end_clean(&rig);
+}
+
+/* --------------------------------------------------------------------- growing */
+
+static uint64_t checksum(struct rig *rig, vram_addr addr, uint64_t bytes) {
+    uint8_t *copy = malloc(bytes);
+    uint64_t sum = 0;
+    assert_non_null(copy);
+    assert_ok(vram_queue_download(rig->queue, copy, addr, bytes));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    for (uint64_t i = 0; i < bytes; i++) {
+        sum = sum * 31 + copy[i];
+    }
+    free(copy);
+    return sum;
+}
+
+/* Contents stay through growth by each preset, and the total is 0 again at the end. */
+static void growth_keeps_contents(void **state) {
+    static const char *const presets[] = {"default", "positions", "velocities",
+                                          "forces",  "edges",     "grid_cells"};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, VRAM_NAMED_LIMIT_PRESET);
+    assert_int_equal(all_of(named).limit_bytes, 6 * GIB);
+    for (int i = 0; i < 6; i++) {
+        vram_named_config config = {.size = sizeof config};
+        vram_buffer *buffer, *again;
+        vram_addr addr;
+        assert_ok(vram_named_config_preset(presets[i], &config));
+        uint64_t each = config.growth.element_bytes;
+        assert_ok(vram_named_config_set(named, presets[i], &config));
+        assert_ok(vram_named_add(named, presets[i], 100, NULL, &buffer));
+        vram_named_info info = info_of(named, presets[i]);
+        assert_int_equal(info.used_bytes, 100 * each);
+        assert_int_equal(info.capacity_bytes, config.growth.min_bytes > 100 * each
+                                                  ? config.growth.min_bytes
+                                                  : 100 * each);
+        assert_ok(vram_buffer_addr(buffer, &addr));
+        for (uint64_t at = 0; at < 100 * each; at += 4) {
+            assert_ok(vram_queue_fill(rig.queue, addr + at, (uint32_t)(at * 7919), 4, 4));
+        }
+        uint64_t sum = checksum(&rig, addr, 100 * each);
+        for (uint64_t elements = 1000; elements <= 100000; elements *= 10) {
+            assert_ok(vram_named_ensure(named, presets[i], elements, &again));
+            assert_ptr_equal(again, buffer);
+            assert_ok(vram_buffer_addr(buffer, &addr));
+            assert_int_equal(checksum(&rig, addr, 100 * each), sum);
+            assert_int_equal(info_of(named, presets[i]).used_bytes, elements * each);
+        }
+        assert_ok(vram_named_ensure(named, presets[i], 50, NULL)); /* fits: nothing changes */
+        assert_int_equal(info_of(named, presets[i]).used_bytes, 100000 * each);
+        assert_true(info_of(named, presets[i]).resizes >= 2);
+        assert_ok(vram_named_remove(named, presets[i]));
+        assert_int_equal(all_of(named).total_bytes, 0);
+    }
+    assert_true(all_of(named).resizes >= 12);
+    assert_int_equal(live_in(pool), 0);
+    assert_int_equal(stats_of(pool).requested_bytes, 0);
+    rig_end_clean(&rig);
+}
+
+/* The limit holds for all together, also while a buffer has two memories. */
+static void the_limit_of_all(void **state) {
+    vram_buffer *a, *b, *c = NULL;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, 10 * MIB);
+    assert_ok(vram_named_add(named, "a", 4 * MIB, NULL, &a));
+    assert_ok(vram_named_add(named, "b", 2 * MIB, NULL, &b));
+    assert_int_equal(vram_named_add(named, "c", 4 * MIB + 1, NULL, &c), VRAM_ERR_LIMIT);
+    expect_told("limit_bytes");
+    assert_null(c);
+    assert_int_equal(live_in(pool), 2);
+    assert_int_equal(
+        vram_named_info_get(named, "c", &(vram_named_info){.size = sizeof(vram_named_info)}),
+        VRAM_ERR_INVALID);
+    /* 6 held and 5 more are above 10, although 7 would remain: old and new coexist. */
+    assert_int_equal(vram_named_ensure(named, "a", 5 * MIB, &a), VRAM_ERR_LIMIT);
+    assert_int_equal(info_of(named, "a").capacity_bytes, 4 * MIB);
+    assert_int_equal(info_of(named, "a").used_bytes, 4 * MIB);
+    assert_ok(vram_named_ensure(named, "b", 4 * MIB, &b));
+    assert_int_equal(all_of(named).total_bytes, 8 * MIB);
+    assert_int_equal(all_of(named).peak_bytes, 10 * MIB);
+    assert_int_equal(all_of(named).refusals, 2);
+    /* What the program grows by the handle counts the next time that it matters. */
+    assert_ok(vram_buffer_resize(b, 5 * MIB, rig.queue));
+    assert_int_equal(vram_named_add(named, "c", 1 * MIB + 1, NULL, &c), VRAM_ERR_LIMIT);
+    assert_ok(vram_named_add(named, "c", 1 * MIB, NULL, &c));
+    assert_ok(vram_named_remove(named, "a"));
+    assert_ok(vram_named_add(named, "a", 4 * MIB, NULL, &a));
+    assert_int_equal(all_of(named).total_bytes, 10 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* The policy's own maximum, and overflows. */
+static void limits_of_one(void **state) {
+    vram_named_config config = config_of(VRAM_PRECISION_FP32);
+    vram_buffer *buffer = NULL;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, 0);
+    config.growth = (vram_growth){.size = sizeof config.growth, .max_bytes = 4096};
+    assert_int_equal(vram_named_add(named, "a", 1025, &config, &buffer), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_named_add(named, "a", UINT64_MAX / 2, &config, &buffer),
+                     VRAM_ERR_OVERFLOW);
+    assert_null(buffer);
+    assert_ok(vram_named_add(named, "a", 1000, &config, &buffer));
+    assert_int_equal(vram_named_ensure(named, "a", 1025, NULL), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_named_ensure(named, "a", UINT64_MAX / 2, NULL), VRAM_ERR_OVERFLOW);
+    assert_int_equal(info_of(named, "a").used_bytes, 4000);
+    assert_ok(vram_named_ensure(named, "a", 1024, NULL));
+    config.growth.max_bytes = 8192; /* the policy may change later */
+    assert_ok(vram_named_config_set(named, "a", &config));
+    assert_ok(vram_named_ensure(named, "a", 2048, NULL));
+    rig_end_clean(&rig);
+}
+
+static uint64_t the_time;
+static uint64_t clock_now(void *user) {
+    (void)user;
+    return the_time;
+}
+static void clock_sleep(void *user, uint64_t ns) {
+    (void)user;
+    the_time += ns;
+}
+
+static void cleanup_of_the_unused(void **state) {
+    vram_buffer *a, *b, *c;
+    uint64_t bytes = 77;
+    (void)state;
+    the_time = SECOND;
+    vr_clock_set(&(struct vr_clock_source){clock_now, clock_sleep, NULL});
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, 0);
+    assert_ok(vram_named_add(named, "a", 1000, NULL, &a));
+    assert_ok(vram_named_add(named, "b", 2000, NULL, &b));
+    assert_ok(vram_named_add(named, "c", 3000, NULL, &c));
+    assert_ok(vram_named_cleanup(named, 0, &bytes));
+    assert_int_equal(bytes, 0);
+    assert_ok(vram_buffer_resize(a, 0, rig.queue));
+    the_time += 50 * SECOND;
+    assert_ok(vram_buffer_resize(b, 0, rig.queue));
+    the_time += 20 * SECOND;
+    assert_ok(vram_named_cleanup(named, 60 * SECOND, &bytes));
+    assert_int_equal(bytes, 1000);
+    assert_ok(vram_named_cleanup(named, 0, NULL));
+    assert_int_equal(all_of(named).buffers, 1);
+    assert_int_equal(all_of(named).total_bytes, 3000);
+    assert_int_equal(all_of(named).removed, 2);
+    rig_end_clean(&rig);
+    vr_clock_set(NULL);
+}
+
+/* --------------------------------------------------------------------- threads */
+
+enum { THREADS = 8, ROUNDS = 100, NAMES = 5 };
+
+struct crowd {
+    vram_named *named;
+    vram_queue *queue;
+    atomic_uintptr_t buffers[NAMES];
+    atomic_int failed;
+};
+
+static void *ask(void *argument) {
+    struct crowd *crowd = argument;
+    for (int i = 0; i < ROUNDS; i++) {
+        char name[] = "n0";
+        vram_buffer *buffer;
+        name[1] = (char)('0' + i % NAMES);
+        uintptr_t first = 0;
+        bool good = vram_named_get_or_create(crowd->named, name, 1000, NULL, &buffer) == VRAM_OK;
+        if (good && !atomic_compare_exchange_strong(&crowd->buffers[i % NAMES], &first,
+                                                    (uintptr_t)buffer)) {
+            good = first == (uintptr_t)buffer; /* the same for everybody */
+        }
+        good = good &&
+               vram_named_ensure(crowd->named, name, 1000 + (uint64_t)i * 50, &buffer) == VRAM_OK;
+        atomic_fetch_add(&crowd->failed, !good);
+    }
+    return NULL;
+}
+
+static void *come_and_go(void *argument) {
+    struct crowd *crowd = argument;
+    for (int i = 0; i < ROUNDS; i++) {
+        char name[] = "x0";
+        vram_buffer *buffer;
+        vram_named_info info = {.size = sizeof info};
+        name[1] = (char)('0' + i % NAMES);
+        vram_status status = vram_named_get_or_create(crowd->named, name, 1000, NULL, &buffer);
+        atomic_fetch_add(&crowd->failed, status != VRAM_OK);
+        (void)vram_named_ensure(crowd->named, name, (uint64_t)i * 50, NULL);
+        (void)vram_named_info_at(crowd->named, (uint32_t)i % 7, &info);
+        (void)vram_named_remove(crowd->named, name);
+    }
+    return NULL;
+}
+
+static void many_threads(void **state) {
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        pthread_t threads[THREADS];
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_of(&rig, 0);
+        struct crowd crowd = {.named = named_of(&rig, pool, 0), .queue = rig.queue};
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_create(&threads[i], NULL, round ? come_and_go : ask, &crowd),
+                             0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(threads[i], NULL);
+        }
+        assert_int_equal(atomic_load(&crowd.failed), 0);
+        if (!round) {
+            assert_int_equal(all_of(crowd.named).buffers, NAMES);
+            assert_int_equal(all_of(crowd.named).created, NAMES);
+            assert_int_equal(live_in(pool), NAMES);
+            for (uint64_t i = 0; i < NAMES; i++) {
+                char name[] = {'n', (char)('0' + i), 0};
+                assert_int_equal(info_of(crowd.named, name).used_bytes,
+                                 1000 + (ROUNDS - NAMES + i) * 50);
+            }
+        }
+        assert_ok(vram_named_destroy(crowd.named));
+        assert_int_equal(live_in(pool), 0);
+        rig_end_clean(&rig);
+    }
+}
+
+/* ---------------------------------------------------------------------- faults */
+
+/* Whatever fails, what was there before is there, with its contents. */
+static vram_status part(struct rig *rig, vram_pool *pool) {
+    vram_named_config config = config_of(VRAM_PRECISION_FP32);
+    vram_named *named = NULL;
+    vram_buffer *buffer;
+    char name[8];
+    vram_status status = vram_named_create(pool, rig->queue, NULL, &named);
+    if (status == VRAM_OK) {
+        status = vram_named_config_set(named, "n3", &config);
+    }
+    for (int i = 0; i < 18 && status == VRAM_OK; i++) { /* more than fit into the list at first */
+        snprintf(name, sizeof name, "n%d", i);
+        status = vram_named_get_or_create(named, name, 1000, NULL, &buffer);
+    }
+    if (status == VRAM_OK) {
+        uint64_t before = info_of(named, "n0").capacity_bytes;
+        status = vram_named_ensure(named, "n0", 5000, NULL);
+        vram_error error;
+        vr_error_save(&error);
+        assert_int_equal(info_of(named, "n0").capacity_bytes, status == VRAM_OK ? 5000 : before);
+        assert_int_equal(info_of(named, "n0").used_bytes, status == VRAM_OK ? 5000 : 1000);
+        vr_error_restore(&error);
+    }
+    if (status == VRAM_OK) {
+        status = vram_named_remove(named, "n1");
+    }
+    if (named) {
+        vram_error error;
+        vram_named_stats stats = all_of(named);
+        vr_error_save(&error);
+        assert_int_equal(stats.buffers, stats.created - stats.removed);
+        vr_error_restore(&error);
+    }
+    assert_ok(vram_named_destroy(named));
+    return status;
+}
+
+static void every_call_may_fail(void **state) {
+    (void)state;
+    fail_every_call(part, "memory=1G");
+}
+
+/* Out of memory at every step of a growth: the old buffer is intact. */
+static void growth_that_fails(void **state) {
+    (void)state;
+    for (uint64_t nth = 1;; nth++) {
+        struct rig rig = rig_make("sim", "memory=1G,vmm=off");
+        vram_pool *pool = pool_of(&rig, 0);
+        vram_named *named = named_of(&rig, pool, 0);
+        vram_buffer *buffer;
+        vram_addr addr;
+        assert_ok(vram_named_add(named, "a", 1 * MIB, NULL, &buffer));
+        assert_ok(vram_buffer_addr(buffer, &addr));
+        assert_ok(vram_queue_fill(rig.queue, addr, 0x5a, 1, MIB));
+        uint64_t sum = checksum(&rig, addr, MIB);
+        fault(&rig, VRAM_SIM_ANY, nth, true, VRAM_SIM_OUT_OF_MEMORY);
+        vram_status status = vram_named_ensure(named, "a", 5 * MIB, NULL);
+        bool struck = sim_state(&rig).faults > 0;
+        assert_ok(vram_sim_fault_set(rig.context, NULL));
+        assert_ok(vram_buffer_addr(buffer, &addr));
+        assert_int_equal(checksum(&rig, addr, MIB), sum);
+        assert_int_equal(all_of(named).total_bytes, status == VRAM_OK ? 5 * MIB : MIB);
+        assert_ok(vram_named_remove(named, "a"));
+        assert_int_equal(all_of(named).total_bytes, 0);
+        rig_end_clean(&rig);
+        if (!struck) {
+            assert_true(nth > 1);
+            return;
+        }
+    }
+}
+
+static void parents_that_go_first(void **state) {
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_of(&rig, 0);
+        vram_named *named = named_of(&rig, pool, 0);
+        vram_buffer *buffer;
+        assert_ok(vram_named_add(named, "a", 1000, NULL, &buffer));
+        if (round == 0) {
+            assert_ok(vram_pool_destroy(pool));
+        } else if (round == 1) {
+            vram_device_close(rig.device);
+            rig.device = NULL;
+        } else {
+            vram_context_destroy(rig.context);
+        }
+        assert_int_equal(vram_named_get(named, "a", NULL, &buffer), VRAM_ERR_STALE);
+        assert_int_equal(vram_named_destroy(named), VRAM_ERR_STALE);
+        if (round < 2) {
+            rig_end_clean(&rig);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------- bad input */
+
+static void bad_input(void **state) {
+    char name[VRAM_BUFFER_NAME_MAX + 1];
+    vram_named_options options = {.size = sizeof options, .tag = "a//b"};
+    vram_named_config config = config_of((vram_precision)99), good = {.size = sizeof good};
+    vram_named_info info = {.size = sizeof info};
+    vram_named_stats stats = {.size = sizeof stats};
+    vram_named *named = NULL;
+    vram_buffer *buffer = NULL;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,devices=2");
+    vram_pool *pool = pool_of(&rig, 0);
+    assert_int_equal(vram_named_create(pool, rig.queue, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_create(NULL, rig.queue, NULL, &named), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_create(pool, rig.other_queue, NULL, &named), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_create(pool, rig.queue, &options, &named), VRAM_ERR_INVALID);
+    options.size = 1;
+    assert_int_equal(vram_named_create(pool, rig.queue, &options, &named), VRAM_ERR_INVALID);
+    assert_null(named);
+    assert_ok(vram_named_create(pool, rig.queue, NULL, &named));
+    memset(name, 'x', sizeof name);
+    name[VRAM_BUFFER_NAME_MAX] = 0;
+    const char *const bad_names[] = {NULL, "", name};
+    for (int i = 0; i < 3; i++) {
+        const char *bad = bad_names[i];
+        assert_int_equal(vram_named_add(named, bad, 1, NULL, &buffer), VRAM_ERR_INVALID);
+        assert_int_equal(vram_named_get(named, bad, NULL, &buffer), VRAM_ERR_INVALID);
+        assert_int_equal(vram_named_get_or_create(named, bad, 1, NULL, &buffer), VRAM_ERR_INVALID);
+        assert_int_equal(vram_named_ensure(named, bad, 1, NULL), VRAM_ERR_INVALID);
+        assert_int_equal(vram_named_remove(named, bad), VRAM_ERR_INVALID);
+        assert_int_equal(vram_named_config_set(named, bad, &good), VRAM_ERR_INVALID);
+        assert_int_equal(vram_named_info_get(named, bad, &info), VRAM_ERR_INVALID);
+    }
+    assert_int_equal(vram_named_remove(named, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_add(named, "a", 1, &config, &buffer), VRAM_ERR_INVALID);
+    config = config_of(VRAM_PRECISION_FP32);
+    config.kind = (vram_buffer_kind)99;
+    assert_int_equal(vram_named_get_or_create(named, "a", 1, &config, &buffer), VRAM_ERR_INVALID);
+    config.kind = VRAM_BUFFER_DEVICE;
+    config.growth = (vram_growth){.size = sizeof config.growth,
+                                  .policy = VRAM_GROWTH_FACTOR,
+                                  .factor_ppm = 1000000}; /* grows by nothing */
+    assert_int_equal(vram_named_add(named, "a", 1, &config, &buffer), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_config_set(named, "a", &config), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_config_set(named, "a", NULL), VRAM_ERR_INVALID);
+    config.size = 1;
+    assert_int_equal(vram_named_add(named, "a", 1, &config, &buffer), VRAM_ERR_INVALID);
+    assert_null(buffer);
+    assert_int_equal(vram_named_add(named, "a", 1, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_get(named, "a", NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_get_or_create(named, "a", 1, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_ensure(named, "a", 1, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_info_get(named, "a", &info), VRAM_ERR_INVALID);
+    assert_int_equal(live_in(pool), 0);
+    assert_ok(vram_named_add(named, "a", 0, NULL, &buffer)); /* nothing is something to hold */
+    assert_int_equal(vram_named_info_get(named, "a", NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_info_at(named, 0, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_stats_get(named, NULL), VRAM_ERR_INVALID);
+    stats.size = 3;
+    assert_int_equal(vram_named_stats_get(named, &stats), VRAM_ERR_INVALID);
+    assert_ok(vram_named_cleanup(named, UINT64_MAX, NULL));
+    assert_int_equal(vram_named_config_preset(NULL, &good), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_config_preset("nothing", &good), VRAM_ERR_INVALID);
+    assert_int_equal(vram_named_config_preset("edges", NULL), VRAM_ERR_INVALID);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(duplicates_are_explicit, start, nothing_left),
+        cmocka_unit_test_setup_teardown(destroyed_by_its_handle, start, nothing_left),
+        cmocka_unit_test_setup_teardown(listed_in_order, start, nothing_left),
+        cmocka_unit_test_setup_teardown(names_of_any_bytes, start, nothing_left),
+        cmocka_unit_test_setup_teardown(growth_keeps_contents, start, nothing_left),
+        cmocka_unit_test_setup_teardown(the_limit_of_all, start, nothing_left),
+        cmocka_unit_test_setup_teardown(limits_of_one, start, nothing_left),
+        cmocka_unit_test_setup_teardown(cleanup_of_the_unused, start, nothing_left),
+        cmocka_unit_test_setup_teardown(many_threads, start, nothing_left),
+        cmocka_unit_test_setup_teardown(every_call_may_fail, start, nothing_left),
+        cmocka_unit_test_setup_teardown(growth_that_fails, start, nothing_left),
+        cmocka_unit_test_setup_teardown(parents_that_go_first, start, nothing_left),
+        cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
