@@ -9,7 +9,7 @@ _vram() {
         prev=${COMP_WORDS[COMP_CWORD-2]}
     fi
     if ((COMP_CWORD == 1)); then
-        words="--help --version info check tour replay bench stress completion help"
+        words="--help --version info check tour replay report bench stress completion help"
         COMPREPLY=($(compgen -W "$words" -- "$cur"))
         return
     fi
@@ -30,6 +30,8 @@ _vram() {
     replay,--memory | replay,-m) words="" ;;
     replay,--repeat | replay,-r) words="" ;;
     replay,--color) words="auto always never" ;;
+    report,--top | report,-n) words="" ;;
+    report,--color) words="auto always never" ;;
     bench,--pattern | bench,-p) words="pair burst mixed handover" ;;
     bench,--size | bench,-s) words="" ;;
     bench,--from) words="" ;;
@@ -56,10 +58,11 @@ _vram() {
     check,*) words="--backend --device --filter --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --verify --pace --print --json --color --help " files=yes ;;
+    report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
     bench,*) words="--pattern --size --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc grow launch" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;
     completion,*) words="--json --color --help bash zsh fish" ;;
-    help,*) words="--json --color --help info check tour replay bench stress completion help" ;;
+    help,*) words="--json --color --help info check tour replay report bench stress completion help" ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
     if [[ $files && $cur != -* ]]; then

@@ -304,6 +304,19 @@ bool trace_read(const char *path, struct trace *trace, char problem[TRACE_PROBLE
     return finish(reader, strcmp(path, "-") == 0 ? "standard input" : path, trace, good, problem);
 }
 
+/* The reader has the source from here on. */
+bool trace_read_source(const char *name, struct trace_source *source, struct trace *trace,
+                       char problem[TRACE_PROBLEM_MAX]) {
+    struct reader *reader = start(name, trace, problem);
+    if (reader == NULL) {
+        trace_source_close(source);
+        return false;
+    }
+    reader->source = *source;
+    memset(source, 0, sizeof *source);
+    return finish(reader, name, trace, read_all(reader), problem);
+}
+
 bool trace_read_memory(const char *name, const void *text, size_t bytes, struct trace *trace,
                        char problem[TRACE_PROBLEM_MAX]) {
     struct reader *reader = start(name, trace, problem);

@@ -16,12 +16,17 @@
 #define REPLAY_TRACE_READER_H
 
 #include "trace_ops.h"
+#include "trace_source.h"
 
 /*
  * Reads a file, or standard input for "-". False, nothing to free, and one line in `problem` that
  * names the file, the line or offset, and what is wrong with it.
  */
 bool trace_read(const char *path, struct trace *trace, char problem[TRACE_PROBLEM_MAX]);
+
+/* The same from a source that is open and of which nothing was read; it is closed in either case. */
+bool trace_read_source(const char *name, struct trace_source *source, struct trace *trace,
+                       char problem[TRACE_PROBLEM_MAX]);
 
 /* The same from memory; `name` stands for the path. */
 bool trace_read_memory(const char *name, const void *text, size_t bytes, struct trace *trace,

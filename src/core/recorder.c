@@ -40,7 +40,7 @@ struct vr_recorder {
 /* Keeps (3). */
 static void look(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t now) {
     struct vram_fragmentation free;
-    struct vram_pool_stats stats;
+    struct vram_pool_stats stats = {.size = sizeof stats};
     vr_stats_of_pool(pool, &stats);
     vr_pool_measure(pool, &free);
     struct vr_trace_sample sample = {.pool = pool->object.handle,

@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 
-#include "replay/recording.h"
+#include "report/advice.h"
 
 #include <string.h>
 
@@ -25,9 +25,12 @@ static void read_all(const uint8_t *data, size_t bytes) {
     static struct trace_source source;
     struct recording recording;
     struct recorded event;
+    struct history history;
+    struct advice advice[ADVICE_MAX];
     bool there = true;
     uint64_t last = 0;
     trace_source_open_memory(&source, data, bytes);
+    FUZZ_EXPECT(history_begin(&history, "input"));
     bool good = recording_open(&recording, &source);
     while (good && there) {
         good = recording_next(&recording, &event, &there);
@@ -36,6 +39,11 @@ static void read_all(const uint8_t *data, size_t bytes) {
             FUZZ_EXPECT(event.offset < bytes || source.inflater != NULL);
             FUZZ_EXPECT(event.tag != NULL && event.name != NULL && event.pool_name != NULL);
             last = event.time_ns;
+            if (!history_add(&history, &event)) {
+                FUZZ_EXPECT(history.problem[0] != 0);
+                break;
+            }
+            FUZZ_EXPECT(history.live_bytes <= history.peak_bytes);
             for (uint32_t i = 0; recording_frame(&recording, event.stack, i) != NULL; i++) {
                 FUZZ_EXPECT(i < RECORDING_FRAMES_MAX);
             }
@@ -43,6 +51,9 @@ static void read_all(const uint8_t *data, size_t bytes) {
     }
     FUZZ_EXPECT(good == (recording.problem[0] == 0));
     FUZZ_EXPECT(good || source.inflater != NULL || recording.problem_at <= bytes);
+    history_finish(&history);
+    FUZZ_EXPECT(advice_give(&history, advice) < ADVICE_MAX);
+    history_free(&history);
     recording_close(&recording);
     trace_source_close(&source);
 }

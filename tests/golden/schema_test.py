@@ -5,11 +5,13 @@
 Each document is also spoilt in every object (a key more, a key less), and the schema must notice:
 a schema that accepts everything would prove nothing. Exit code 77 (skipped) without jsonschema.
 """
+import base64
 import copy
 import json
 import os
 import subprocess
 import sys
+import tempfile
 
 try:
     import jsonschema
@@ -17,8 +19,13 @@ except ImportError:
     print("skipped: python3-jsonschema is not installed")
     sys.exit(77)
 
+sys.dont_write_bytecode = True
+import make_trace  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCHEMAS = os.path.join(ROOT, "docs", "schema")
+
+TRACE = "trace %s"  # an argument that becomes a file with what make_trace.py writes
 
 # verb, arguments, environment, exit code
 RUNS = [
@@ -54,6 +61,9 @@ RUNS = [
     ("stress", ["pressure", "--backend", "host"], {}, 0),
     ("stress", ["soak", "--backend", "sim", "--seconds", "1"], {}, 0),
     ("stress", ["soak", "--backend", "sim", "--seconds", "1"], {"VRAM_SIM": "lose=50"}, 1),
+    ("report", [TRACE % "story", "--leaks"], {}, 1),
+    ("report", [TRACE % "killed"], {}, 0),
+    ("report", [os.path.join(ROOT, "traces", "serve_kv_cache.csv.gz")], {}, 0),
     ("help", [], {}, 0),
     ("help", ["info"], {}, 0),
     ("completion", ["bash"], {}, 0),
@@ -118,6 +128,12 @@ def check_meaning(document):
             assert calls.pop("total") == sum(calls.values()), "the calls do not add up"
             assert (one["result"] == "done") == (one["reason"] is None), "no reason"
             assert one["ratio"] is None or one["ratio"] >= 1, "less held than asked for"
+    if document["schema"] == "vram.report/1":
+        for key in ("peak", "live"):
+            known = sum(group[f"{key}_bytes"] for group in document["groups"])
+            assert known == document[key]["bytes"], f"{key}: the groups do not add up"
+        assert len(document["leaks"]) == document["live"]["blocks"], "leaks are not what is live"
+        assert document["peak"]["bytes"] == max(x["peak_bytes"] for x in document["timeline"])
     if document["schema"] == "vram.info/1":
         counts = sum(backend["device_count"] for backend in document["backends"])
         assert counts == len(document["devices"]), "device_count does not add up"
@@ -144,11 +160,22 @@ def check_meaning(document):
         assert best is None or best["comparable"] and best["ratio"] == document["ratio"], "ratio"
 
 
+def made_trace(folder, word):
+    if not word.startswith(TRACE % ""):
+        return word
+    path = os.path.join(folder, "t.vrt")
+    with open(path, "wb") as stream:
+        stream.write(base64.b64decode(make_trace.main(word.split()[1])))
+    return path
+
+
 def check_run(binary, verb, arguments, settings, code):
     env = {name: value for name, value in os.environ.items() if not name.startswith("VRAM_")}
     env.update(settings)
-    result = subprocess.run([binary, verb, *arguments, "--json"], env=env, capture_output=True,
-                            text=True, timeout=300, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = [made_trace(folder, word) for word in arguments]
+        result = subprocess.run([binary, verb, *arguments, "--json"], env=env, capture_output=True,
+                                text=True, timeout=300, check=False)
     assert result.returncode == code, f"exit code {result.returncode}: {result.stderr}"
     document = json.loads(result.stdout, object_pairs_hook=no_repeats)
     kind = f".{arguments[0]}" if arguments and arguments[0] in ("grow", "launch") else ""

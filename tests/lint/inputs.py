@@ -17,15 +17,11 @@ BATTERIES = ("cli/check/cases_handle.c", "cli/check/cases_kernel.c")
 BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/unit/test_json.c",
           "tests/unit/test_memory.c", "tests/unit/test_size.c", "tests/unit/test_limits.c",
           "tests/unit/test_pressure.c", "tests/unit/test_release.c", "tests/unit/test_tags.c",
-          "tests/unit/test_stats_sum.c", "tests/unit/test_buffer.c",
-          "tests/unit/test_growth.c", "tests/unit/test_scope.c", "tests/unit/test_foreign.c",
-          "tests/unit/test_batch.c", "tests/unit/test_auto.c", "tests/unit/test_recorder.c",
-          "^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|scope|batch|",
-          "trace) \*\w+$",
-          "^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|scope|batch",
-          "|trace) \*\w+$", "tests/unit/test_named.c",
-          "^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|scope|batch|trace",
-          "|named) \*\w+$")
+          "tests/unit/test_stats_sum.c", "tests/unit/test_buffer.c", "tests/unit/test_growth.c",
+          "tests/unit/test_scope.c", "tests/unit/test_foreign.c", "tests/unit/test_batch.c",
+          "tests/unit/test_auto.c", "tests/unit/test_recorder.c", "tests/unit/test_named.c")
+HANDLE = re.compile(r"^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|"
+                    r"scope|batch|trace) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 

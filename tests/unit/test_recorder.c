@@ -64,7 +64,9 @@ static void add_up(const struct recording *recording, const struct recorded *eve
         sums.samples++;
         sums.last_hits = event->sample.hits;
         sums.last_misses = event->sample.misses;
-        assert_true(event->sample.reserved > 0);
+        assert_true(event->sample.reserved > 0 && event->sample.reserved <= 1024 * MIB);
+        assert_true(event->sample.free <= event->sample.reserved);
+        assert_true(event->sample.limit <= 1024 * MIB);
         break;
     case RECORDED_MARK:
         sums.marks++;

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * advice.c: see advice.h. A rule looks at the history and fills an advice, or says that it does not apply.
+ */
+#include "advice.h"
+
+#include <vram/vram.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { ENOUGH_ALLOCS = 1000 }; /* below which rates say nothing */
+
+#define MIB (UINT64_C(1) << 20)
+
+const char *advice_weight_name(enum advice_weight weight) {
+    static const char *const names[] = {"note", "warn", "bad"};
+    return names[weight];
+}
+
+static double percent(uint64_t part, uint64_t whole) {
+    return whole > 0 ? (double)part / (double)whole * 100 : 0;
+}
+
+static bool on_leaks(const struct history *history, struct advice *advice) {
+    char size[VRAM_SIZE_TEXT_MAX];
+    if (history->live_blocks == 0) {
+        return false;
+    }
+    advice->weight = history->end == RECORDING_ENDED ? ADVICE_WARN : ADVICE_NOTE;
+    snprintf(advice->found, sizeof advice->found, "%" PRIu64 " block%s, %s, live when the trace %s",
+             history->live_blocks, history->live_blocks == 1 ? "" : "s",
+             vram_size_format(history->live_bytes, size),
+             history->end == RECORDING_ENDED ? "ended" : "broke off");
+    advice->mend =
+        "`vram report --leaks FILE` lists them by tag and stack; scopes (vram/scope.h) free what "
+        "was made in them on every way out";
+    return true;
+}
+
+static bool on_refusals(const struct history *history, struct advice *advice) {
+    char size[VRAM_SIZE_TEXT_MAX];
+    if (history->refusals == 0) {
+        return false;
+    }
+    advice->weight = ADVICE_BAD;
+    snprintf(advice->found, sizeof advice->found,
+             "%" PRIu64 " allocation%s refused, with %s first, the largest of %s",
+             history->refusals, history->refusals == 1 ? " was" : "s were",
+             vram_status_name((vram_status)history->statuses[0].status),
+             vram_size_format(history->statuses[0].bytes, size));
+    advice->mend = "vram_oom_report_get says what each was short of and which knob would help; "
+                   "vram_oom_callback_add lets the program give memory back before a request fails";
+    return true;
+}
+
+/* S4: "High memory usage: check for long-lived buffer references." */
+static bool on_long_lived(const struct history *history, struct advice *advice) {
+    uint64_t bytes = 0, blocks = 0;
+    char size[VRAM_SIZE_TEXT_MAX];
+    for (uint32_t i = 0; i < history->block_slots; i++) {
+        if (history->used[i] &&
+            history->duration_ns - history->blocks[i].time_ns > HISTORY_OLD_NS) {
+            bytes += history->blocks[i].bytes;
+            blocks++;
+        }
+    }
+    if (blocks == 0 || bytes < history->peak_bytes / 4) {
+        return false;
+    }
+    advice->weight = ADVICE_NOTE;
+    snprintf(advice->found, sizeof advice->found,
+             "%" PRIu64 " blocks, %s, were older than a minute at the end, %.0f %% of the peak",
+             blocks, vram_size_format(bytes, size), percent(bytes, history->peak_bytes));
+    advice->mend =
+        "see who holds them (by tag and stack above); weights belong there, results of a step "
+        "do not; vram_pool_sleep frees their memory while they wait";
+    return true;
+}
+
+static bool on_pressure(const struct history *history, struct advice *advice) {
+    if (history->worst_pressure <= 0.7) {
+        return false;
+    }
+    advice->weight = history->worst_pressure > 0.9 ? ADVICE_BAD : ADVICE_WARN;
+    snprintf(advice->found, sizeof advice->found, "a pool came to %.0f %% of what it may hold",
+             history->worst_pressure * 100);
+    advice->mend = "vram_pool_watch_begin tells the program at 0.7 and 0.9; vram_health cleans up; "
+                   "vram_monitor_begin does both from time to time";
+    return true;
+}
+
+/* S4: "Consider more frequent emergency cleanup. Reduce pool size limits." */
+static bool on_idle(const struct history *history, struct advice *advice) {
+    char size[VRAM_SIZE_TEXT_MAX];
+    if (history->worst_idle < 0.3 || history->worst_idle_bytes < 64 * MIB) {
+        return false;
+    }
+    advice->weight = ADVICE_WARN;
+    snprintf(advice->found, sizeof advice->found,
+             "at one time %.0f %% of what pools held, %s, was cached or free",
+             history->worst_idle * 100, vram_size_format(history->worst_idle_bytes, size));
+    advice->mend = "vram_pool_maintain in the program's loop gives back what it does not need; "
+                   "vram_device_cleanup does at once; VRAM_CACHED_LIMIT or VRAM_POOL_LIMIT caps it";
+    return true;
+}
+
+/* S4: "Monitor fragmentation levels." */
+static bool on_fragmentation(const struct history *history, struct advice *advice) {
+    bool high = history->worst_scattered >= 0.5;
+    if (history->worst_scattered < 0.25) {
+        return false;
+    }
+    advice->weight = high ? ADVICE_WARN : ADVICE_NOTE;
+    snprintf(advice->found, sizeof advice->found,
+             "fragmentation was %s: the largest free run was %.0f %% of what was free",
+             high ? "high" : "medium", (1 - history->worst_scattered) * 100);
+    advice->mend =
+        "a device with VMM moves its free memory together (`vram info` says which has it); "
+        "elsewhere batches (vram/batch.h) put what lives together side by side, and "
+        "vram_pool_clear joins cached blocks";
+    return true;
+}
+
+/* S4: "Use batch operations for related work." */
+static bool on_churn(const struct history *history, struct advice *advice) {
+    const struct history_group *most = NULL;
+    char size[VRAM_SIZE_TEXT_MAX];
+    if (history->allocs < ENOUGH_ALLOCS || history->peak_bytes == 0 ||
+        history->alloc_bytes / 20 < history->peak_bytes) {
+        return false;
+    }
+    for (size_t i = 0; i < history->group_count; i++) {
+        const struct history_group *group = &history->groups[i];
+        most = most == NULL || group->alloc_bytes > most->alloc_bytes ? group : most;
+    }
+    advice->weight = ADVICE_NOTE;
+    bool tagged = most != NULL && most->tag[0] != 0;
+    snprintf(
+        advice->found, sizeof advice->found,
+        "%s were allocated in all, %.0f times the peak, and %.0f %% of the blocks lived less than "
+        "10 ms%s%.64s",
+        vram_size_format(history->alloc_bytes, size),
+        (double)history->alloc_bytes / (double)history->peak_bytes,
+        percent(history->brief, history->allocs), tagged ? "; most bytes had the tag " : "",
+        tagged ? most->tag : "");
+    advice->mend =
+        "keep what every step needs: a named buffer (vram/named.h), or a batch for what comes and "
+        "goes together (vram/batch.h)";
+    return true;
+}
+
+/* S4: "Avoid very small or very large buffer requests." */
+static bool on_small(const struct history *history, struct advice *advice) {
+    if (history->allocs < ENOUGH_ALLOCS || history->small < history->allocs / 2) {
+        return false;
+    }
+    advice->weight = ADVICE_NOTE;
+    snprintf(advice->found, sizeof advice->found,
+             "%.0f %% of the requests were below 512 bytes, which is what each of them takes",
+             percent(history->small, history->allocs));
+    advice->mend = "put them into one block: a batch (vram/batch.h) lays them side by side";
+    return true;
+}
+
+static bool on_large(const struct history *history, struct advice *advice) {
+    char size[VRAM_SIZE_TEXT_MAX];
+    if (history->largest_bytes < 64 * MIB || history->largest_bytes < history->peak_bytes / 2 ||
+        history->live_blocks + history->frees < 2) {
+        return false;
+    }
+    advice->weight = ADVICE_NOTE;
+    snprintf(advice->found, sizeof advice->found, "one request was of %s, %.0f %% of the peak",
+             vram_size_format(history->largest_bytes, size),
+             percent(history->largest_bytes, history->peak_bytes));
+    advice->mend =
+        "make it first, or let it grow in place (vram_resize, vram/buffer.h): a block that large "
+        "needs a run of free memory that large";
+    return true;
+}
+
+/* S4: "Consider warmup operations for consistent performance." */
+static bool on_misses(const struct history *history, struct advice *advice) {
+    uint64_t hits, misses;
+    if (!history_hit_rate(history, &hits, &misses) || hits + misses < ENOUGH_ALLOCS ||
+        (double)hits >= 0.8 * (double)(hits + misses)) {
+        return false;
+    }
+    advice->weight = ADVICE_NOTE;
+    snprintf(advice->found, sizeof advice->found,
+             "%.0f %% of the allocations were served by a thread's cache",
+             percent(hits, hits + misses));
+    advice->mend =
+        "vram_pool_warm prepares the sizes that are used most before they are needed; sizes that "
+        "repeat, on one queue, come from the cache";
+    return true;
+}
+
+static bool on_loss(const struct history *history, struct advice *advice) {
+    if (history->lost_events == 0 && history->missing_chunks == 0) {
+        return false;
+    }
+    advice->weight = history->lost_events > 0 ? ADVICE_WARN : ADVICE_NOTE;
+    if (history->lost_events > 0) {
+        snprintf(advice->found, sizeof advice->found,
+                 "%" PRIu64 " events were lost when the disk was full", history->lost_events);
+        advice->mend =
+            "write the trace elsewhere, or as a ring that keeps the last: VRAM_TRACE_RING=64M";
+    } else {
+        snprintf(advice->found, sizeof advice->found,
+                 "the ring has gone round: its first %" PRIu64 " chunks are gone",
+                 history->missing_chunks);
+        advice->mend = "a larger VRAM_TRACE_RING, or none, keeps more";
+    }
+    return true;
+}
+
+size_t advice_give(const struct history *history, struct advice list[ADVICE_MAX]) {
+    static const struct {
+        const char *name;
+        bool (*applies)(const struct history *history, struct advice *advice);
+    } rules[] = {{"refusals", on_refusals},
+                 {"leaks", on_leaks},
+                 {"pressure", on_pressure},
+                 {"idle", on_idle},
+                 {"fragmentation", on_fragmentation},
+                 {"long-lived", on_long_lived},
+                 {"churn", on_churn},
+                 {"small", on_small},
+                 {"large", on_large},
+                 {"misses", on_misses},
+                 {"loss", on_loss}};
+    size_t count = 0;
+    for (int weight = ADVICE_BAD; weight >= ADVICE_NOTE; weight--) {
+        for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+            struct advice *advice = &list[count];
+            memset(advice, 0, sizeof *advice);
+            advice->name = rules[i].name;
+            if (rules[i].applies(history, advice) && advice->weight == (enum advice_weight)weight) {
+                count++;
+            }
+        }
+    }
+    return count;
+}

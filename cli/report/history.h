@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * history.h: what a trace adds up to, from one pass over its events.
+ *
+ * What was live at the peak is known without a copy: every new peak raises `epoch`, and a group keeps what it
+ * had then when it is changed for the first time after it. Memory is bounded by what was live at once, of
+ * which HISTORY_BLOCKS_MAX blocks are the most, and by the limits below.
+ */
+#ifndef REPORT_HISTORY_H
+#define REPORT_HISTORY_H
+
+#include "replay/recording.h"
+#include "replay/trace_ops.h"
+
+enum {
+    HISTORY_BLOCKS_MAX = 1 << 22, /* live at once */
+    HISTORY_GROUPS_MAX = 1 << 16, /* pairs of tag and stack; what is more shares the last */
+    HISTORY_POOLS_MAX = 256,      /* what is more shares the last */
+    HISTORY_SLICES = 64,          /* of the timeline, at most */
+    HISTORY_SIZES = 64,           /* by power of two */
+    HISTORY_MARKS_MAX = 32,       /* kept; the rest is counted */
+    HISTORY_STATUSES_MAX = 16
+};
+
+/* Blocks with one tag and one stack. */
+struct history_group {
+    uint32_t tag_number, stack; /* of the recording; 0: none */
+    const char *tag;
+    uint64_t bytes, blocks;           /* live */
+    uint64_t peak_bytes, peak_blocks; /* at the peak, once history_finish was called */
+    uint64_t epoch;
+    uint64_t allocs, alloc_bytes; /* in all */
+    uint64_t brief;               /* freed within HISTORY_BRIEF_NS */
+    uint64_t next;                /* in its chain, and 1; 0: the last */
+};
+
+#define HISTORY_BRIEF_NS UINT64_C(10000000)
+#define HISTORY_OLD_NS   UINT64_C(60000000000)
+
+struct history_pool {
+    uint64_t handle;
+    char name[64];
+    uint64_t allocs, frees, refusals;
+    uint64_t bytes, peak_bytes; /* live, as asked for */
+    bool begun, ended, sampled;
+    struct recorded_sample last; /* of it, when it was looked at last */
+    uint64_t peak_reserved;
+};
+
+struct history_block {
+    uint64_t id, bytes, held, addr, time_ns, thread, queue;
+    uint32_t group, pool;
+    const char *name; /* "" when it has none */
+};
+
+/* A part of the time. */
+struct history_slice {
+    bool used;
+    uint64_t live, peak;                           /* bytes at its end, and most */
+    uint64_t reserved, cached, free, largest_free; /* of all pools, at the last look; 0: none */
+    bool sampled;
+    double scattered; /* worst of 1 - largest / free of any pool */
+    uint64_t allocs, frees;
+};
+
+struct history_mark {
+    uint64_t time_ns;
+    char text[64];
+};
+
+struct history {
+    char name[TRACE_NAME_MAX];
+    bool recorded; /* a trace of the library's own; else CSV */
+    enum recording_end end;
+    uint64_t lost_events, missing_chunks; /* not written; overwritten by a ring */
+    uint64_t events, duration_ns;
+    uint64_t allocs, frees, resizes, refusals;
+    uint64_t strangers;   /* frees of blocks from before the trace */
+    uint64_t alloc_bytes; /* in all */
+    uint64_t live_bytes, live_blocks, first_bytes, first_blocks;
+    uint64_t peak_bytes, peak_blocks, peak_ns, epoch;
+    uint64_t peak_reserved;        /* most that all pools together were seen to hold */
+    uint64_t largest_bytes;        /* of one request */
+    uint64_t small;                /* requests below 512 bytes */
+    uint64_t brief;                /* blocks freed within HISTORY_BRIEF_NS */
+    uint64_t sizes[HISTORY_SIZES]; /* requests of 2^i bytes up to the next power */
+    double worst_scattered;        /* with at least a tenth of what is held free */
+    double worst_pressure;         /* reserved / limit of any pool; 0: no limit was known */
+    double worst_idle;             /* (cached + free) / reserved of all pools */
+    uint64_t worst_idle_bytes;
+    struct {
+        int status;
+        uint64_t count, bytes;
+    } statuses[HISTORY_STATUSES_MAX];
+    size_t status_count;
+    struct history_group *groups;
+    size_t group_count, group_capacity;
+    uint32_t *chains; /* groups by hash, and 1 */
+    struct history_pool *pools;
+    size_t pool_count;
+    struct history_block *blocks; /* by slot; id UINT64_MAX and bytes 0: not used */
+    bool *used;
+    uint32_t *unused;
+    uint32_t block_capacity, block_slots, unused_count;
+    struct trace_ids *ids;
+    struct history_slice slices[HISTORY_SLICES];
+    uint64_t slice_ns; /* of one */
+    size_t slice_count;
+    struct history_mark marks[HISTORY_MARKS_MAX];
+    uint64_t mark_count;
+    char problem[TRACE_PROBLEM_MAX];
+};
+
+/* False: no memory. history_free is due either way. */
+bool history_begin(struct history *history, const char *name);
+
+/* One event; false with the problem set when it cannot be. */
+bool history_add(struct history *history, const struct recorded *event);
+
+/* Behind the last event. */
+void history_finish(struct history *history);
+
+/* Reads a whole recording, which stays open: stacks are asked of it. */
+bool history_read(struct history *history, struct recording *recording);
+/* The same from a trace that was read for replaying. */
+bool history_take(struct history *history, const struct trace *trace);
+
+/* Whether all pools' hits and misses are known, and their rate. */
+bool history_hit_rate(const struct history *history, uint64_t *hits, uint64_t *misses);
+
+void history_free(struct history *history);
+
+#endif

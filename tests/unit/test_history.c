@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_history.c: what `vram report` adds up is what a second, slower book says; and each rule of its advice
+ * speaks when it should, and only then.
+ */
+#include "report/advice.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <vram/vram.h>
+
+#include <cmocka.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct recorded event_of(enum recorded_kind kind, uint64_t time_ns, uint64_t id,
+                                uint64_t bytes) {
+    return (struct recorded){.kind = kind,
+                             .time_ns = time_ns,
+                             .id = id,
+                             .bytes = bytes,
+                             .held = bytes,
+                             .pool = 1,
+                             .tag = "",
+                             .name = "",
+                             .pool_name = "main"};
+}
+
+static void add(struct history *history, enum recorded_kind kind, uint64_t time_ns, uint64_t id,
+                uint64_t bytes) {
+    struct recorded event = event_of(kind, time_ns, id, bytes);
+    assert_true(history_add(history, &event));
+}
+
+static void begin(struct history *history) {
+    assert_true(history_begin(history, "t"));
+}
+
+/* --------------------------------------------------------------- a second book */
+
+enum { BLOCKS = 64, GROUPS = 5, STEPS = 20000 };
+
+/* Allocations, frees and resizes at random; at each new peak the slow book is copied whole. */
+static void agrees_with_a_slower_book(void **state) {
+    uint64_t bytes[BLOCKS] = {0}, ids[BLOCKS] = {0}, groups[BLOCKS] = {0}, at_peak[GROUPS] = {0};
+    uint64_t live = 0, peak = 0, next = 1, allocs = 0, random = 1;
+    struct history history;
+    (void)state;
+    begin(&history);
+    for (uint64_t step = 0; step < STEPS; step++) {
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+        size_t slot = random >> 33 & (BLOCKS - 1);
+        struct recorded event = event_of(RECORDED_ALLOC, step * 1000, ids[slot], random >> 40);
+        if (ids[slot] == 0) {
+            ids[slot] = event.id = next++;
+            bytes[slot] = event.bytes;
+            groups[slot] = random >> 20 & 1 ? 1 + (random >> 50) % 4 : 0;
+            event.tag_number = (uint32_t)groups[slot];
+            event.stack = (uint32_t)groups[slot] / 2;
+            live += event.bytes;
+            allocs++;
+        } else if (random >> 61 & 1) {
+            event.kind = RECORDED_RESIZE;
+            event.before = bytes[slot];
+            live = live - bytes[slot] + event.bytes;
+            bytes[slot] = event.bytes;
+        } else {
+            event.kind = RECORDED_FREE;
+            live -= bytes[slot];
+            bytes[slot] = ids[slot] = 0;
+        }
+        assert_true(history_add(&history, &event));
+        if (live > peak) {
+            peak = live;
+            memset(at_peak, 0, sizeof at_peak);
+            for (size_t i = 0; i < BLOCKS; i++) {
+                at_peak[groups[i]] += bytes[i];
+            }
+        }
+        assert_int_equal(history.live_bytes, live);
+    }
+    history_finish(&history);
+    assert_int_equal(history.peak_bytes, peak);
+    assert_int_equal(history.allocs, allocs);
+    uint64_t seen = 0;
+    for (size_t i = 0; i < history.group_count; i++) {
+        assert_int_equal(history.groups[i].peak_bytes, at_peak[history.groups[i].tag_number]);
+        seen += history.groups[i].peak_bytes;
+    }
+    assert_int_equal(seen, peak);
+    uint64_t in_slices = 0;
+    for (size_t i = 0; i < history.slice_count; i++) {
+        in_slices += history.slices[i].allocs;
+    }
+    assert_int_equal(in_slices, allocs);
+    assert_true(history.slice_count * history.slice_ns >= history.duration_ns);
+    assert_true((history.slice_count - 1) * history.slice_ns <= history.duration_ns);
+    history_free(&history);
+}
+
+static void strange_events(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    add(&history, RECORDED_FREE, 1, 77, 100); /* from before the trace */
+    add(&history, RECORDED_FREE, 1, 0, 100);  /* its record was lost */
+    add(&history, RECORDED_ALLOC, 2, 0, 100);
+    add(&history, RECORDED_RESIZE, 3, 78, 100);
+    assert_int_equal(history.live_blocks, 0);
+    assert_int_equal(history.strangers, 1);
+    add(&history, RECORDED_ALLOC, 4, 5, 0); /* an empty one */
+    struct recorded again = event_of(RECORDED_ALLOC, 5, 5, 10);
+    assert_false(history_add(&history, &again));
+    assert_string_equal(history.problem, "a block is allocated that is live already");
+    struct recorded huge = event_of(RECORDED_ALLOC, UINT64_MAX, 6, UINT64_MAX);
+    assert_true(history_add(&history, &huge));
+    huge.id = 7;
+    assert_false(history_add(&history, &huge));
+    assert_string_equal(history.problem, "the live bytes do not fit in 64 bits");
+    history_finish(&history);
+    history_free(&history);
+}
+
+/* More pools than are told apart share the last. */
+static void many_pools(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    for (uint64_t i = 1; i <= 1000; i++) {
+        struct recorded event = event_of(RECORDED_ALLOC, i, i, 10);
+        event.pool = i;
+        assert_true(history_add(&history, &event));
+    }
+    assert_int_equal(history.pool_count, HISTORY_POOLS_MAX);
+    assert_int_equal(history.live_bytes, 10000);
+    history_free(&history);
+}
+
+/* ---------------------------------------------------------------------- advice */
+
+static const struct advice *find(const struct history *history, const char *name) {
+    static struct advice list[ADVICE_MAX];
+    size_t count = advice_give(history, list);
+    assert_true(count < ADVICE_MAX);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(list[i].found[0] != 0 && list[i].mend != NULL);
+        assert_true(i == 0 || list[i].weight <= list[i - 1].weight);
+        if (strcmp(list[i].name, name) == 0) {
+            return &list[i];
+        }
+    }
+    return NULL;
+}
+
+static void sample(struct history *history, uint64_t time_ns, struct recorded_sample sample) {
+    struct recorded event = event_of(RECORDED_SAMPLE, time_ns, 0, 0);
+    event.sample = sample;
+    assert_true(history_add(history, &event));
+}
+
+static void nothing_to_be_said(void **state) {
+    struct history history;
+    struct advice list[ADVICE_MAX];
+    (void)state;
+    begin(&history);
+    assert_int_equal(advice_give(&history, list), 0);
+    add(&history, RECORDED_ALLOC, 1, 1, 100 * MIB);
+    sample(&history, 2,
+           (struct recorded_sample){
+               .live = 100 * MIB, .reserved = 102 * MIB, .free = 2 * MIB, .limit = 1024 * MIB});
+    add(&history, RECORDED_FREE, 3, 1, 100 * MIB);
+    history_finish(&history);
+    assert_null(find(&history, "leaks"));
+    assert_null(find(&history, "pressure"));
+    assert_null(find(&history, "idle"));
+    assert_null(find(&history, "fragmentation"));
+    assert_null(find(&history, "misses"));
+    history_free(&history);
+}
+
+static void leaks_and_old_blocks(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    add(&history, RECORDED_ALLOC, 1, 1, 100 * MIB);
+    add(&history, RECORDED_ALLOC, UINT64_C(50000000000), 2, 10 * MIB);
+    history_finish(&history);
+    assert_non_null(find(&history, "leaks"));
+    assert_null(find(&history, "long-lived"));
+    add(&history, RECORDED_FREE, UINT64_C(60000000002), 2, 10 * MIB);
+    assert_non_null(find(&history, "long-lived"));
+    history_free(&history);
+}
+
+static void pressure_idle_and_fragmentation(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    add(&history, RECORDED_ALLOC, 1, 1, 100 * MIB);
+    struct recorded_sample looked = {
+        .live = 100 * MIB, .reserved = 700 * MIB, .free = 20 * MIB, .largest_free = 20 * MIB};
+    looked.limit = 1000 * MIB;
+    sample(&history, 2, looked);
+    assert_null(find(&history, "pressure")); /* 0.7 is not above */
+    looked.reserved = 701 * MIB;
+    sample(&history, 3, looked);
+    assert_int_equal(find(&history, "pressure")->weight, ADVICE_WARN);
+    looked.reserved = 901 * MIB;
+    sample(&history, 4, looked);
+    assert_int_equal(find(&history, "pressure")->weight, ADVICE_BAD);
+    assert_null(find(&history, "idle"));
+    assert_null(find(&history, "fragmentation"));
+    looked.free = 300 * MIB;
+    looked.largest_free = 200 * MIB;
+    sample(&history, 5, looked);
+    assert_non_null(find(&history, "idle"));
+    assert_int_equal(find(&history, "fragmentation")->weight, ADVICE_NOTE);
+    looked.largest_free = 100 * MIB;
+    sample(&history, 6, looked);
+    assert_int_equal(find(&history, "fragmentation")->weight, ADVICE_WARN);
+    history_free(&history);
+}
+
+static void churn_small_large_and_misses(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    for (uint64_t i = 1; i <= 1000; i++) {
+        add(&history, RECORDED_ALLOC, i, i, 256);
+        add(&history, RECORDED_FREE, i, i, 256);
+    }
+    assert_non_null(find(&history, "churn"));
+    assert_non_null(find(&history, "small"));
+    assert_null(find(&history, "large"));
+    assert_null(find(&history, "misses"));
+    sample(&history, 1001, (struct recorded_sample){.reserved = MIB, .hits = 900, .misses = 100});
+    assert_null(find(&history, "misses"));
+    sample(&history, 1002, (struct recorded_sample){.reserved = MIB, .hits = 700, .misses = 300});
+    assert_non_null(find(&history, "misses"));
+    add(&history, RECORDED_ALLOC, 2000, 2000, 100 * MIB);
+    assert_non_null(find(&history, "large"));
+    assert_null(find(&history, "churn"));
+    history_free(&history);
+}
+
+static void refusals_and_losses(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    struct recorded refused = event_of(RECORDED_REFUSE, 1, 0, 100);
+    refused.status = VRAM_ERR_DEVICE_MEMORY;
+    assert_true(history_add(&history, &refused));
+    assert_int_equal(find(&history, "refusals")->weight, ADVICE_BAD);
+    assert_null(find(&history, "loss"));
+    history.missing_chunks = 3;
+    assert_int_equal(find(&history, "loss")->weight, ADVICE_NOTE);
+    history.lost_events = 3;
+    assert_int_equal(find(&history, "loss")->weight, ADVICE_WARN);
+    for (int i = 0; i < 100; i++) { /* statuses of a hostile file */
+        refused.status = -i;
+        assert_true(history_add(&history, &refused));
+    }
+    assert_non_null(find(&history, "refusals"));
+    history_free(&history);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_a_slower_book),
+        cmocka_unit_test(strange_events),
+        cmocka_unit_test(many_pools),
+        cmocka_unit_test(nothing_to_be_said),
+        cmocka_unit_test(leaks_and_old_blocks),
+        cmocka_unit_test(pressure_idle_and_fragmentation),
+        cmocka_unit_test(churn_small_large_and_misses),
+        cmocka_unit_test(refusals_and_losses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
