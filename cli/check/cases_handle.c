@@ -153,6 +153,8 @@ static bool as_buffer(struct check *check, void *bad, vram_status want) {
     vram_buffer *buffer = bad;
     vram_buffer_info info = {.size = sizeof info};
     vram_growth_info growth = {.size = sizeof growth};
+    vram_span span;
+    void *pointer;
     vram_addr addr = CHECK_CANARY;
 
     REFUSES(vram_buffer_info_get(buffer, &info));
@@ -164,6 +166,17 @@ static bool as_buffer(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_buffer_resize(buffer, 1, NULL));
     REFUSES(vram_buffer_resize_elements(buffer, 1, NULL));
     REFUSES(vram_buffer_fit(buffer, NULL));
+    REFUSES(vram_buffer_host(buffer, &pointer));
+    REFUSES(vram_buffer_span(buffer, 0, 0, &span));
+    REFUSES(vram_span_addr((vram_span){.buffer = buffer}, &addr));
+    REFUSES(vram_span_upload((vram_span){.buffer = buffer}, &addr, NULL));
+    REFUSES(vram_span_download((vram_span){.buffer = buffer}, &addr, NULL));
+    REFUSES(vram_buffer_map(buffer, 0, 0, VRAM_MAP_READ, NULL, &pointer));
+    REFUSES(vram_buffer_unmap(buffer));
+    REFUSES(vram_buffer_promote(buffer, NULL));
+    REFUSES(vram_buffer_demote(buffer, NULL));
+    REFUSES(vram_buffer_prefetch(buffer, 0, 0, true, NULL));
+    REFUSES(vram_buffer_advise(buffer, VRAM_ADVICE_NONE));
     if (buffer != NULL) { /* destroying NULL is allowed */
         REFUSES(vram_buffer_destroy(buffer));
     }
@@ -187,6 +200,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_scope *scope;
     vram_batch *batch;
     vram_named *named;
+    vram_wrap wrap = {.size = sizeof wrap, .pointer = &bytes, .bytes = sizeof bytes};
 
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
@@ -219,6 +233,9 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_scope_begin(pool, NULL, &scope));
     REFUSES(vram_batch_create(pool, NULL, NULL, &batch));
     REFUSES(vram_named_create(pool, NULL, NULL, &named));
+    REFUSES(vram_buffer_wrap(pool, &wrap, NULL, NULL, &buffer));
+    REFUSES(vram_pool_promote(pool, NULL, &bytes));
+    REFUSES(vram_pool_demote(pool, 1, NULL, &bytes));
     if (pool != NULL) {
         REFUSES(vram_oom_report_get(pool, &report));
         REFUSES(vram_pool_destroy(pool));

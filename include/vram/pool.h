@@ -337,6 +337,10 @@ typedef struct vram_pool_stats {
     uint64_t asleep_host_bytes; /* of host memory, with the contents of what is asleep */
     uint64_t quarantine_bytes;  /* freed, and kept apart to catch late writes */
     uint64_t damaged_blocks;    /* found with a red zone or poison written over */
+
+    uint64_t other_bytes; /* live, of buffers whose kind is not the device's memory; not reserved */
+    uint64_t promotions, promoted_bytes; /* buffers moved back to the device; vram/buffer.h */
+    uint64_t demotions, demoted_bytes;   /* buffers moved from the device to host memory */
 } vram_pool_stats;
 
 VRAM_API vram_status vram_pool_stats_get(vram_pool *pool, vram_pool_stats *stats);

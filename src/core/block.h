@@ -55,13 +55,14 @@ struct vr_stamp {
 
 /* What a record stands for in the space's order of addresses (span.h); the space's own. */
 enum vr_span_kind {
-    VR_SPAN_NONE = 0,  /* a record in stock */
-    VR_SPAN_BLOCK = 1, /* handed out */
-    VR_SPAN_HOLE = 2,  /* free, with memory behind it */
-    VR_SPAN_VOID = 3,  /* addresses only */
-    VR_SPAN_CLAIM = 4, /* part of an open plan, or lost to one that failed */
-    VR_SPAN_GHOST = 5, /* where a piece was mapped, and still is until work has ended */
-    VR_SPAN_FALLEN = 6 /* in no chain: other memory than the device's; ladder_fallback.c */
+    VR_SPAN_NONE = 0,   /* a record in stock */
+    VR_SPAN_BLOCK = 1,  /* handed out */
+    VR_SPAN_HOLE = 2,   /* free, with memory behind it */
+    VR_SPAN_VOID = 3,   /* addresses only */
+    VR_SPAN_CLAIM = 4,  /* part of an open plan, or lost to one that failed */
+    VR_SPAN_GHOST = 5,  /* where a piece was mapped, and still is until work has ended */
+    VR_SPAN_FALLEN = 6, /* in no chain: other memory than the device's; ladder_fallback.c */
+    VR_SPAN_WISHED = 7  /* the same, of a kind that was asked for */
 };
 
 struct vr_tag;
@@ -75,7 +76,7 @@ struct vr_span {
     struct vr_link age;              /* in the list of pending or idle holes, or of ghosts */
     union {
         struct vr_piece *segment; /* the segment it lies in, or a ghost's piece; else NULL */
-        struct vr_record *record; /* FALLEN: of its memory in the address map */
+        struct vr_record *record; /* FALLEN, WISHED: of its memory in the address map */
     };
 };
 
@@ -110,7 +111,7 @@ struct vr_block {
 
 /* Whether it is no memory of the device's. Under the pool's lock. */
 static inline bool vr_block_is_fallen(const struct vr_block *block) {
-    return block->span.kind == VR_SPAN_FALLEN;
+    return block->span.kind >= VR_SPAN_FALLEN;
 }
 
 /* After a change of its pins or uses, of `asleep` or of `growing`. Under the pool's lock. */

@@ -365,6 +365,9 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
                            struct vr_block **block, struct vr_block **more, uint32_t *extra) {
     struct vram_error error;
     uint32_t room = *extra;
+    if (request->other) {
+        return vr_fallback_supply(pool, request, block);
+    }
     vr_error_save(&error);
     *block = NULL;
     vr_pool_flush(pool);

@@ -427,7 +427,7 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
                                  vram_addr *addr) {
     struct vr_block *block, *more[VR_SMALL_DEPTH / 2];
     bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
-                 !vr_load(&pool->uncached, VR_RELAXED);
+                 !vr_load(&pool->uncached, VR_RELAXED) && !request->other;
     uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
     if (request->wishes && hit_with_record(pool, request, addr)) {
         return VRAM_OK;
@@ -466,6 +466,16 @@ static vram_status alloc_tagged(struct vr_pool *pool, struct vr_request *request
     return status;
 }
 
+vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
+                                  vram_addr *addr) {
+    vram_status status =
+        request->tag ? alloc_tagged(pool, request, addr) : alloc_entered(pool, request, addr);
+    if (status != VRAM_OK && pool->track) {
+        vr_witness_refuse(pool, request, status);
+    }
+    return status;
+}
+
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue_handle,
                                const vram_alloc_options *options, vram_addr *addr) {
     static const char operation[] = "vram_alloc";
@@ -492,11 +502,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
                          "%llu bytes and their red zones are too much", (unsigned long long)size);
     }
     if (status == VRAM_OK) {
-        status =
-            request.tag ? alloc_tagged(pool, &request, addr) : alloc_entered(pool, &request, addr);
-        if (status != VRAM_OK && pool->track) {
-            vr_witness_refuse(pool, &request, status);
-        }
+        status = vr_pool_alloc_request(pool, &request, addr);
     }
     vr_pool_leave(pool, queue);
     return status;

@@ -68,7 +68,8 @@ struct vr_uses {
    adds to it with vr_tally, from any thread. */
 struct vr_tally {
     vr_atomic_u64 refusals, limit_refusals, quota_refusals, quota_crossings;
-    vr_atomic_u64 fallbacks, fallback_bytes;
+    vr_atomic_u64 fallbacks, fallback_bytes, other_bytes;
+    vr_atomic_u64 promotions, promoted_bytes, demotions, demoted_bytes; /* of buffers; src/mem */
     vr_atomic_u64 ladder_runs;
     vr_atomic_u64 ladder_steps[VRAM_LADDER_ROOM], ladder_bytes[VRAM_LADDER_ROOM];
     vr_atomic_u64 ladder_rescues[VRAM_LADDER_ROOM];
@@ -180,6 +181,7 @@ struct vr_pool {
     struct vr_block *deferred; /* freed, waiting for other queues or pins; by `next` */
     bool kept;                 /* destroyed, and only queues it has seen keep it; pool_end.c (2) */
     struct vr_block *fallen;   /* blocks of other memory, live or freed; ladder_fallback.c */
+    vr_atomic_bool has_fallen; /* there ever were such */
     uint64_t owed;             /* of `deferred`, those without a lane */
     struct vr_sleep sleep;
     struct vr_guard guard;
@@ -231,9 +233,13 @@ static inline void vr_pool_in(struct vr_pool *pool, const struct vr_block *block
     pool->out_bytes -= vr_load(&block->bytes, VR_RELAXED);
 }
 
+/* Of vr_request.flags, beside vram_alloc_flag. */
 enum {
-    VR_REQUEST_AHEAD = 1u << 30
-}; /* of vr_request.flags: nobody uses the block, it is prepared */
+    VR_REQUEST_AHEAD = 1u << 30, /* nobody uses the block, it is prepared */
+    VR_REQUEST_WISHED =
+        1u << 29,               /* other memory is what was asked for, and counts as no fallback */
+    VR_REQUEST_MOVED = 1u << 28 /* contents fall back that had a place: no fallback more */
+};
 
 /* What one request is about. */
 struct vr_request {
@@ -252,6 +258,7 @@ struct vr_request {
     bool asked;        /* a record was prepared, or tried to be; witness.h */
     uint32_t record;   /* which; 0: none */
     uint32_t stack;    /* who asks; 0: not known */
+    uint32_t other;    /* vram_fallback: not of the pool's own memory but of the first of these */
 };
 
 static inline enum vr_pool_part vr_request_part(const struct vr_request *request) {
@@ -332,6 +339,9 @@ void vr_pool_thread_ended(struct vr_thread_state *thread);
 /* Of memory that is not the device's: a block of it is back, under the lock; gives back to the driver what no
    work uses any more, no lock held; gives everything back when the pool ends; ladder_fallback.c. */
 void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block);
+/* A block of other memory for a request that asks for it; ladder_fallback.c. No lock held. */
+vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *request,
+                               struct vr_block **block);
 void vr_fallback_reap(struct vr_pool *pool);
 void vr_fallback_end(struct vr_pool *pool);
 /* Frees what of `deferred` has become free. Under the lock. */
@@ -392,6 +402,16 @@ void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue);
 /* The thread's cache for this pool and queue, made if need be, with the thread inside it; NULL where there
    can be none: the pool then counts for itself. No lock held; pool.c. */
 struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_object *queue);
+
+/* Memory of other kinds than the pool's own, as a block of the pool that vram_free and the pool's end give
+   back in queue order: of the first of `other` (vram_fallback) that can be had. `flags`: VR_REQUEST_WISHED,
+   _MOVED, or 0 for a fallback. VRAM_ERR_UNSUPPORTED: the device
+   has none of them; ladder_fallback.c. */
+vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
+                                const char *tag, uint32_t other, uint32_t flags, vram_addr *addr);
+/* Serves a request of who has entered pool and queue: the tag's quotas, memory, hand-out; pool.c. */
+vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
+                                  vram_addr *addr);
 
 /* The slow halves of the public calls; pool.c. */
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue,

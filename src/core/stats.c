@@ -135,6 +135,11 @@ static void add_tally(const struct vr_tally *tally, struct vram_pool_stats *stat
     copy_counters(&stats->quota_crossings, &tally->quota_crossings, 1);
     copy_counters(&stats->fallbacks, &tally->fallbacks, 1);
     copy_counters(&stats->fallback_bytes, &tally->fallback_bytes, 1);
+    copy_counters(&stats->other_bytes, &tally->other_bytes, 1);
+    copy_counters(&stats->promotions, &tally->promotions, 1);
+    copy_counters(&stats->promoted_bytes, &tally->promoted_bytes, 1);
+    copy_counters(&stats->demotions, &tally->demotions, 1);
+    copy_counters(&stats->demoted_bytes, &tally->demoted_bytes, 1);
     copy_counters(&stats->ladder_runs, &tally->ladder_runs, 1);
     copy_counters(stats->ladder_steps, tally->ladder_steps, VRAM_LADDER_ROOM);
     copy_counters(stats->ladder_bytes, tally->ladder_bytes, VRAM_LADDER_ROOM);

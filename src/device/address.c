@@ -54,6 +54,16 @@ static struct vr_radix *map_of(const struct vr_record *record) {
     return record->passed_on ? &passed_map : &address_map;
 }
 
+/* The whole pages that a record lies in, which is what the map knows. A program's own memory may begin and
+   end inside one; then it has the page to itself. */
+static uint64_t first_page(uint64_t base) {
+    return base & ~(VR_RADIX_PAGE - 1);
+}
+static uint64_t page_bytes(uint64_t base, uint64_t bytes) {
+    uint64_t last = base + (bytes - 1);
+    return (last | (VR_RADIX_PAGE - 1)) - first_page(base) + 1;
+}
+
 vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t bytes,
                               uint64_t device, vram_memory_kind kind, bool is_range,
                               const char *operation) {
@@ -63,7 +73,8 @@ vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t
     vr_store(&record->kind, (uint32_t)kind, VR_RELEASE);
     vr_store(&record->is_range, is_range, VR_RELEASE);
     vr_fetch_add(&record->sequence, 1, VR_RELEASE); /* keeps (1) */
-    vram_status status = vr_radix_insert(map_of(record), base, bytes, record);
+    vram_status status =
+        vr_radix_insert(map_of(record), first_page(base), page_bytes(base, bytes), record);
     if (status != VRAM_OK) {
         vr_fetch_add(&record->sequence, 1, VR_ACQ_REL);
     }
@@ -89,7 +100,8 @@ void vr_record_withdraw(struct vr_record *record) {
     uint64_t base = vr_load(&record->base, VR_RELAXED);
     uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
     vr_fetch_add(&record->sequence, 1, VR_ACQ_REL); /* odd first: keeps (2) */
-    vram_status status = vr_radix_remove(map_of(record), base, bytes, record);
+    vram_status status =
+        vr_radix_remove(map_of(record), first_page(base), page_bytes(base, bytes), record);
     assert(status == VRAM_OK);
     (void)status;
 }

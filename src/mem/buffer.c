@@ -72,7 +72,6 @@ void vr_buffer_unclaim(struct vr_buffer *buffer) {
     vr_mutex_lock(&buffer->lock);
     assert(buffer->claimed);
     buffer->claimed = false;
-    buffer->accessed_ns = vr_clock_now();
     vr_mutex_unlock(&buffer->lock);
 }
 
@@ -93,20 +92,22 @@ static struct vr_buffer_memory take_out(struct vr_buffer *buffer, bool last, vra
     *home = buffer->home;
     if (last || !(buffer->sharers || buffer->claimed)) {
         memory = buffer->memory;
-        buffer->memory.addr = 0;
+        buffer->memory = (struct vr_buffer_memory){0};
     }
-    if (buffer->orphan) {
+    if (buffer->orphan && !memory.wrapped) {
         memory.addr = 0;
     }
     vr_mutex_unlock(&buffer->lock);
     return memory;
 }
 
-/* The destructor, also of a half-built buffer. */
-static void buffer_free(void *object) {
+void vr_buffer_free(void *object) {
     struct vr_buffer *buffer = object;
     vram_queue *home;
     struct vr_buffer_memory memory = take_out(buffer, true, &home);
+    struct vr_buffer_memory staging = {.addr = buffer->orphan ? 0 : buffer->mapping.staging,
+                                       .kind = VRAM_MEMORY_PINNED};
+    (void)vr_buffer_give(buffer, &staging, buffer->mapping.queue);
     (void)vr_buffer_give(buffer, &memory, home);
     vr_pool_child_remove(buffer->pool_handle, buffer->pool, &buffer->child);
     vr_mutex_destroy(&buffer->lock);
@@ -114,7 +115,7 @@ static void buffer_free(void *object) {
     vr_mem_free(buffer);
 }
 
-static void pool_ended(struct vr_pool_child *child) {
+void vr_buffer_pool_ended(struct vr_pool_child *child) {
     struct vr_buffer *buffer = VR_CONTAINER(child, struct vr_buffer, child);
     vr_mutex_lock(&buffer->lock);
     buffer->orphan = true;
@@ -155,7 +156,7 @@ vram_status vram_buffer_destroy(vram_buffer *handle) {
 vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes,
                                     const char *operation) {
     uint32_t each = vram_precision_bytes(taken->precision);
-    if ((unsigned)taken->kind > VRAM_BUFFER_DEVICE) {
+    if ((unsigned)taken->kind > VRAM_BUFFER_FALLBACK) {
         return vr_fail(VRAM_ERR_INVALID, operation, "%d is no kind of buffer", (int)taken->kind);
     }
     if (!each) {
@@ -165,7 +166,7 @@ vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uin
         return vr_fail(VRAM_ERR_INVALID, operation, "%llu bytes are no whole number of %s elements",
                        (unsigned long long)bytes, vram_precision_name(taken->precision));
     }
-    if (taken->flags) {
+    if (taken->flags & ~(uint32_t)VRAM_BUFFER_PAGEABLE) {
         return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken->flags);
     }
     if (taken->name && strnlen(taken->name, VRAM_BUFFER_NAME_MAX) == VRAM_BUFFER_NAME_MAX) {
@@ -175,10 +176,9 @@ vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uin
     return VRAM_OK;
 }
 
-/* A record without memory and without a handle. */
-static vram_status buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *queue,
-                               const struct vram_buffer_options *options, const char *operation,
-                               struct vr_buffer **out) {
+vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *queue,
+                           const struct vram_buffer_options *options, const char *operation,
+                           struct vr_buffer **out) {
     struct vr_tag *tag = NULL;
     vram_status status = VRAM_OK;
     if (options->tag && *options->tag) {
@@ -190,13 +190,15 @@ static vram_status buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue 
         return status == VRAM_OK ? VRAM_ERR_HOST_MEMORY : status;
     }
     buffer->object.process = vr_os_process_generation();
-    buffer->child.pool_ended = pool_ended;
+    buffer->child.pool_ended = vr_buffer_pool_ended;
     buffer->pool = pool;
     buffer->pool_handle = pool->object.handle;
     buffer->id = vr_fetch_add(&last_id, 1, VR_RELAXED) + 1;
     buffer->kind = options->kind;
     buffer->precision = options->precision;
     buffer->flags = options->flags;
+    buffer->moved = options->moved;
+    buffer->user = options->user;
     buffer->tag = vr_tag_name(tag);
     buffer->created_ns = buffer->accessed_ns = vr_clock_now();
     snprintf(buffer->name, sizeof buffer->name, "%s", options->name ? options->name : "");
@@ -207,13 +209,12 @@ static vram_status buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue 
     return VRAM_OK;
 }
 
-/* Gives a finished record its handle and its place under the pool; undone by the caller. */
-static vram_status buffer_publish(struct vr_pool *pool, struct vr_buffer *buffer,
-                                  const char *operation, vram_buffer **out) {
+vram_status vr_buffer_publish(struct vr_pool *pool, struct vr_buffer *buffer, const char *operation,
+                              vram_buffer **out) {
     vram_status status =
-        vr_handle_publish(VR_KIND_BUFFER, buffer, buffer_free, &buffer->object.handle);
+        vr_handle_publish(VR_KIND_BUFFER, buffer, vr_buffer_free, &buffer->object.handle);
     if (status != VRAM_OK) {
-        buffer_free(buffer);
+        vr_buffer_free(buffer);
         return status;
     }
     uint64_t handle = buffer->child.handle = buffer->object.handle;
@@ -237,16 +238,26 @@ static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_h
         return status;
     }
     struct vr_buffer *buffer;
-    status = buffer_make(pool, bytes, queue_handle, options, operation, &buffer);
+    struct vr_buffer_memory memory = {0};
+    vram_buffer_event event = {.size = sizeof event, .cause = VRAM_MOVE_FALLBACK};
+    status = vr_buffer_make(pool, bytes, queue_handle, options, operation, &buffer);
     if (status == VRAM_OK) {
-        status = vr_buffer_take(buffer, bytes, queue_handle, &buffer->memory);
+        status = vr_buffer_take(buffer, bytes, queue_handle, &memory);
+        buffer->memory = memory;
+        event.id = buffer->id;
         if (status == VRAM_OK) {
-            status = buffer_publish(pool, buffer, operation, out);
+            status = vr_buffer_publish(pool, buffer, operation, out);
         } else {
-            buffer_free(buffer);
+            vr_buffer_free(buffer);
         }
     }
     vr_pool_leave(pool, queue);
+    if (status == VRAM_OK && options->kind == VRAM_BUFFER_FALLBACK && options->moved &&
+        memory.kind != VRAM_MEMORY_DEVICE) {
+        event.buffer = *out;
+        event.to = memory.kind;
+        options->moved(options->user, &event);
+    }
     return status;
 }
 
@@ -255,12 +266,12 @@ vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr
                             const char *operation, vram_buffer **out) {
     struct vr_buffer *buffer;
     struct vr_place place;
-    vram_status status = buffer_make(pool, bytes, queue, options, operation, &buffer);
+    vram_status status = vr_buffer_make(pool, bytes, queue, options, operation, &buffer);
     if (status == VRAM_OK) {
         buffer->memory.addr = addr;
         buffer->memory.base = base;
         buffer->memory.kind = vr_address_find(base, &place) ? place.kind : VRAM_MEMORY_DEVICE;
-        status = buffer_publish(pool, buffer, operation, out);
+        status = vr_buffer_publish(pool, buffer, operation, out);
     }
     return status;
 }
@@ -335,11 +346,12 @@ static vram_status note_use(struct vr_buffer *buffer, vram_queue *queue) {
     vram_point point = {queue, 0};
     vr_mutex_lock(&buffer->lock);
     vram_addr addr = buffer->memory.base ? buffer->memory.base : buffer->memory.addr;
-    bool home = buffer->home == queue;
+    bool home = buffer->home == queue, wrapped = buffer->memory.wrapped;
     vram_status status = home ? VRAM_OK : uses_reserve(buffer);
     vr_mutex_unlock(&buffer->lock);
     if (status == VRAM_OK && !home) {
-        status = vr_pool_use(addr, queue, "vram_buffer_use", &point);
+        status = wrapped ? vram_queue_mark(queue, &point)
+                         : vr_pool_use(addr, queue, "vram_buffer_use", &point);
     }
     if (status == VRAM_OK && !home) {
         vr_mutex_lock(&buffer->lock);
@@ -351,6 +363,17 @@ static vram_status note_use(struct vr_buffer *buffer, vram_queue *queue) {
         vr_mutex_unlock(&buffer->lock);
     }
     return status;
+}
+
+/* What is not noted has to be over. */
+vram_status vr_buffer_note(struct vr_buffer *buffer, vram_queue *queue) {
+    struct vram_error error;
+    vr_error_save(&error);
+    if (note_use(buffer, queue) == VRAM_OK) {
+        return VRAM_OK;
+    }
+    vr_error_restore(&error);
+    return vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
 }
 
 vram_status vram_buffer_use(vram_buffer *handle, vram_queue *queue_handle) {
@@ -397,8 +420,10 @@ static void describe(struct vr_buffer *buffer, struct vram_buffer_info *info) {
     };
     memcpy(info->name, buffer->name, sizeof info->name);
     vr_mutex_lock(&buffer->lock);
-    info->location = buffer->memory.kind;
-    info->addr = buffer->memory.addr;
+    struct vr_buffer_memory memory = buffer->memory;
+    info->mapped = buffer->mapping.open;
+    info->promotions = buffer->promotions;
+    info->demotions = buffer->demotions;
     info->capacity_bytes = buffer->capacity_bytes;
     info->used_bytes = buffer->used_bytes;
     info->queue = buffer->home;
@@ -406,6 +431,11 @@ static void describe(struct vr_buffer *buffer, struct vram_buffer_info *info) {
     info->resizes = buffer->resizes;
     vr_mutex_unlock(&buffer->lock);
     info->elements = info->used_bytes / vram_precision_bytes(info->precision);
+    info->location = memory.kind;
+    info->addr = memory.addr;
+    info->wrapped = memory.wrapped;
+    info->pinned = memory.kind == VRAM_MEMORY_PINNED;
+    info->host = vr_buffer_host_pointer(&memory);
 }
 
 vram_status vram_buffer_info_get(vram_buffer *handle, vram_buffer_info *info) {
@@ -438,4 +468,29 @@ vram_status vram_buffer_addr(vram_buffer *handle, vram_addr *addr) {
         vr_leave(buffer);
     }
     return status;
+}
+
+vram_status vram_buffer_host(vram_buffer *handle, void **pointer) {
+    static const char operation[] = "vram_buffer_host";
+    void *entered;
+    if (!pointer) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the pointer is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_BUFFER, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_buffer *buffer = entered;
+    vr_buffer_touch(buffer);
+    vr_mutex_lock(&buffer->lock);
+    struct vr_buffer_memory memory = buffer->memory;
+    vr_mutex_unlock(&buffer->lock);
+    void *found = vr_buffer_host_pointer(&memory);
+    vr_leave(buffer);
+    if (!found) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+                       "the host may not touch this memory; vram_buffer_map gives it a copy");
+    }
+    *pointer = found;
+    return VRAM_OK;
 }

@@ -6,6 +6,11 @@
 #include "mem/buffer_object.h"
 
 #include "base/error.h"
+#include "base/memory.h"
+#include "core/limit.h"
+#include "vram/oom.h"
+
+#include <string.h>
 
 static vram_pool *pool_of(const struct vr_buffer *buffer) {
     return (vram_pool *)(uintptr_t)buffer->pool_handle;
@@ -13,25 +18,118 @@ static vram_pool *pool_of(const struct vr_buffer *buffer) {
 
 /* ----------------------------------------------------------------------- taking */
 
-/* From the pool; whose ladder may have had to take other memory than the device's. */
-static vram_status take_block(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
-                              struct vr_buffer_memory *memory) {
-    struct vram_alloc_options options = {.size = sizeof options, .tag = buffer->tag};
+/* What lies behind an address that was just given. */
+static void found_at(vram_addr addr, struct vr_buffer_memory *memory) {
     struct vr_place place;
+    *memory = (struct vr_buffer_memory){
+        .addr = addr, .kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE};
+}
+
+/* From the pool; whose ladder may have had to take other memory than the device's. */
+vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                                 struct vr_buffer_memory *memory) {
+    struct vram_alloc_options options = {.size = sizeof options, .tag = buffer->tag};
     vram_addr addr;
     vram_status status = buffer->tag
                              ? vram_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
                              : vram_alloc(pool_of(buffer), bytes, queue, &addr);
     if (status == VRAM_OK) {
-        *memory = (struct vr_buffer_memory){
-            .addr = addr, .kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE};
+        found_at(addr, memory);
     }
+    return status;
+}
+
+static vram_status take_other(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                              uint32_t other, uint32_t flags, struct vr_buffer_memory *memory) {
+    vram_addr addr;
+    vram_status status =
+        vr_pool_alloc_other(pool_of(buffer), bytes, queue, buffer->tag, other, flags, &addr);
+    if (status == VRAM_OK) {
+        found_at(addr, memory);
+    }
+    return status;
+}
+
+vram_status vr_buffer_take_host(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                                struct vr_buffer_memory *memory) {
+    return take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST,
+                      VR_REQUEST_MOVED, memory);
+}
+
+static vram_status lacks(struct vr_buffer *buffer, const char *what) {
+    const struct vram_device_info *info = &buffer->pool->device->base.info;
+    return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_buffer_create", "%s device %u has no %s",
+                   info->backend, info->backend_index, what);
+}
+
+static vram_status take_pinned(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                               struct vr_buffer_memory *memory) {
+    bool pageable = buffer->flags & VRAM_BUFFER_PAGEABLE;
+    bool has = buffer->pool->device->base.info.caps & VRAM_CAP_PINNED;
+    if (!has && !pageable) {
+        return lacks(buffer, "page-locked memory; VRAM_BUFFER_PAGEABLE allows ordinary memory");
+    }
+    uint32_t other = VRAM_FALLBACK_PINNED | (pageable ? VRAM_FALLBACK_HOST : 0);
+    return take_other(buffer, bytes, queue, other, VR_REQUEST_WISHED, memory);
+}
+
+static vram_status take_unified(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                                struct vr_buffer_memory *memory) {
+    if (!(buffer->pool->device->base.info.caps & VRAM_CAP_MANAGED)) {
+        return lacks(buffer, "memory that migrates between host and device");
+    }
+    return take_other(buffer, bytes, queue, VRAM_FALLBACK_MANAGED, VR_REQUEST_WISHED, memory);
+}
+
+/* The device reads page-locked memory where it lies when a host pointer is an address of its own. */
+static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                               struct vr_buffer_memory *memory) {
+    uint32_t caps = buffer->pool->device->base.info.caps;
+    uint32_t needed = VRAM_CAP_PINNED | VRAM_CAP_TRUE_ADDRESS;
+    if (caps & VRAM_CAP_HOST_ACCESS && !buffer->pool->provider.alloc) {
+        return vr_buffer_take_block(buffer, bytes, queue, memory);
+    }
+    if ((caps & needed) != needed || caps & VRAM_CAP_HANDLES) {
+        return lacks(buffer, "memory that host and device reach at one address");
+    }
+    return take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED, VR_REQUEST_WISHED, memory);
+}
+
+/* Any exhaustion of the device leads to host memory. When that has none either, the device's error counts. */
+static vram_status take_fallback(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                                 struct vr_buffer_memory *memory) {
+    struct vram_error before, error;
+    vr_error_save(&before);
+    vram_status status = vr_buffer_take_block(buffer, bytes, queue, memory);
+    if (!vram_status_is_exhausted(status)) {
+        return status;
+    }
+    vr_error_save(&error);
+    if (vr_limit_falls_back(buffer->pool) &&
+        take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST, 0, memory) ==
+            VRAM_OK) {
+        vr_error_restore(&before);
+        return VRAM_OK;
+    }
+    vr_error_restore(&error);
     return status;
 }
 
 vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                            struct vr_buffer_memory *memory) {
-    return take_block(buffer, bytes, queue, memory);
+    switch (buffer->kind) {
+    case VRAM_BUFFER_PINNED:
+        return take_pinned(buffer, bytes, queue, memory);
+    case VRAM_BUFFER_UNIFIED:
+        return take_unified(buffer, bytes, queue, memory);
+    case VRAM_BUFFER_MAPPED:
+        return take_mapped(buffer, bytes, queue, memory);
+    case VRAM_BUFFER_FALLBACK:
+        return take_fallback(buffer, bytes, queue, memory);
+    case VRAM_BUFFER_DEVICE:
+        break;
+    }
+    return vr_buffer_take_block(buffer, bytes, queue, memory);
 }
 
 /* ------------------------------------------------------------------ giving back */
@@ -46,10 +144,24 @@ static vram_status give_without_queue(struct vr_buffer *buffer, vram_addr addr,
     return vram_free(pool_of(buffer), addr, NULL);
 }
 
+/* Memory that is no pool's own goes back to the driver as soon as nobody uses it. */
+static void reap(const struct vr_buffer *buffer) {
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, pool_of(buffer));
+    if (pool) {
+        vr_fallback_reap(pool);
+        vr_leave(pool);
+    }
+}
+
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                            vram_queue *queue) {
     struct vram_error error;
-    if (!memory->addr || memory->base || vr_handle_was(VR_KIND_POOL, pool_of(buffer))) {
+    if (memory->wrapped && memory->foreign) {
+        vr_record_withdraw(memory->foreign);
+        vr_record_give(memory->foreign);
+    }
+    if (memory->wrapped || !memory->addr || memory->base ||
+        vr_handle_was(VR_KIND_POOL, pool_of(buffer))) {
         return VRAM_OK;
     }
     vr_error_save(&error);
@@ -61,6 +173,9 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
     if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
         vr_error_restore(&error); /* the pool has ended meanwhile: so has its memory */
         status = VRAM_OK;
+    }
+    if (memory->kind != VRAM_MEMORY_DEVICE) {
+        reap(buffer);
     }
     return status;
 }
@@ -105,23 +220,114 @@ vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const c
     return status;
 }
 
-static bool on_device(const struct vr_buffer_memory *memory) {
+/* The points of a buffer that is only shared, where others may add some meanwhile: a copy, vr_mem's. */
+static vram_status copy_uses(struct vr_buffer *buffer, const char *operation, vram_queue **home,
+                             struct vram_point **points, uint32_t *count) {
+    vr_mutex_lock(&buffer->lock);
+    *home = buffer->home;
+    *count = buffer->use_count;
+    *points = *count ? vr_mem_alloc(*count, sizeof **points, operation) : NULL;
+    if (*points) {
+        memcpy(*points, buffer->uses, *count * sizeof **points);
+    }
+    bool captured = buffer->captured_use;
+    vr_mutex_unlock(&buffer->lock);
+    if (*count && !*points) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    if (captured) {
+        vr_mem_free(*points);
+        return vr_fail(VRAM_ERR_CAPTURE, operation,
+                       "work in a captured graph uses the buffer: nobody knows until when");
+    }
+    return VRAM_OK;
+}
+
+static vram_status settle_home(vram_queue *home, const char *operation) {
+    struct vram_error error;
+    if (!home || vr_handle_was(VR_KIND_QUEUE, home)) {
+        return VRAM_OK;
+    }
+    vr_error_save(&error);
+    vram_status status = vram_queue_wait(home, VRAM_TIMEOUT_DEFAULT);
+    if (status != VRAM_ERR_STALE) {
+        return status;
+    }
+    if (vr_handle_was(VR_KIND_QUEUE, home)) {
+        vr_error_restore(&error);
+        return VRAM_OK;
+    }
+    return vr_fail(VRAM_ERR_BUSY, operation,
+                   "the buffer's queue was destroyed with unfinished work");
+}
+
+vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation) {
+    struct vram_point *points;
+    vram_queue *home;
+    uint32_t count;
+    vram_status status = copy_uses(buffer, operation, &home, &points, &count);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = settle_home(home, operation);
+    for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
+        status = vram_point_wait(points[i], VRAM_TIMEOUT_DEFAULT);
+    }
+    vr_mem_free(points);
+    return status;
+}
+
+bool vr_buffer_on_device(const struct vr_buffer_memory *memory) {
     return memory->kind == VRAM_MEMORY_DEVICE || memory->kind == VRAM_MEMORY_MANAGED;
+}
+
+void *vr_buffer_host_pointer(const struct vr_buffer_memory *memory) {
+    struct vram_native_info native = {.size = sizeof native};
+    if (!memory->addr || memory->kind != VRAM_MEMORY_DEVICE) {
+        return (void *)(uintptr_t)memory->addr;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    bool found = vram_native(memory->addr, &native) == VRAM_OK;
+    vr_error_restore(&error);
+    return found ? native.host_pointer : NULL;
+}
+
+vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, const char *operation,
+                            vram_queue **queue) {
+    vr_mutex_lock(&buffer->lock);
+    *queue = given ? given : buffer->home;
+    vr_mutex_unlock(&buffer->lock);
+    return *queue ? VRAM_OK
+                  : vr_fail(VRAM_ERR_INVALID, operation,
+                            "the buffer has no queue of its own, and none was given");
+}
+
+static vram_status copy_on_host(vram_queue *queue, const struct vr_buffer_memory *to,
+                                const struct vr_buffer_memory *from, uint64_t bytes) {
+    vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    if (status == VRAM_OK) {
+        memcpy((void *)(uintptr_t)to->addr, (const void *)(uintptr_t)from->addr, bytes);
+    }
+    return status;
 }
 
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
                            uint64_t bytes) {
+    bool to_device = vr_buffer_on_device(to), from_device = vr_buffer_on_device(from);
     (void)buffer;
     if (!bytes) {
         return VRAM_OK;
     }
-    if (on_device(to) && on_device(from)) {
+    if (to_device && from_device) {
         return vram_queue_copy(queue, to->addr, from->addr, bytes);
     }
-    return on_device(to)
-               ? vram_queue_upload(queue, to->addr, (const void *)(uintptr_t)from->addr, bytes)
-               : vram_queue_download(queue, (void *)(uintptr_t)to->addr, from->addr, bytes);
+    if (to_device) {
+        return vram_queue_upload(queue, to->addr, (const void *)(uintptr_t)from->addr, bytes);
+    }
+    return from_device ? vram_queue_download(queue, (void *)(uintptr_t)to->addr, from->addr, bytes)
+                       : copy_on_host(queue, to, from, bytes);
 }
 
 void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,

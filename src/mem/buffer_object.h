@@ -28,8 +28,20 @@
 /* Where contents lie. */
 struct vr_buffer_memory {
     vram_addr addr;        /* 0: there is none */
-    vram_memory_kind kind; /* of what it is */
+    vram_memory_kind kind; /* of what it is; for PINNED and HOST `addr` is a host pointer */
     vram_addr base; /* of the block it is a part of, which somebody else frees; 0: it is no part */
+    bool wrapped;   /* the program's own: never given back */
+    struct vr_record *foreign; /* wrapped: its record in the address map; NULL: none was needed */
+};
+
+/* What the host was given to look at, between map and unmap. */
+struct vr_buffer_mapping {
+    bool open;      /* there is one: it shares the buffer */
+    bool ending;    /* a call is ending it */
+    uint32_t flags; /* vram_map_flag */
+    uint64_t offset, bytes;
+    vram_queue *queue; /* that copies come and go on */
+    vram_addr staging; /* the copy, a block of host memory; 0: the memory itself was given */
 };
 
 struct vr_buffer {
@@ -41,12 +53,16 @@ struct vr_buffer {
     enum vram_buffer_kind kind;    /* as asked for */
     enum vram_precision precision; /* what elements are */
     uint32_t flags;                /* of vram_buffer_options */
+    vram_buffer_moved_fn *moved;   /* NULL: nobody is told */
+    void *user;                    /* handed to it */
     const char *tag;               /* the ledger's; NULL: none */
     uint64_t created_ns;           /* vr_clock_now */
     char name[VRAM_BUFFER_NAME_MAX];
 
     struct vr_mutex lock; /* guards the rest */
     struct vr_buffer_memory memory;
+    struct vr_buffer_mapping mapping;
+    uint64_t promotions, demotions; /* moves to the device, and away from it */
     uint64_t capacity_bytes, used_bytes;
     vram_queue *home;        /* NULL: none */
     uint64_t accessed_ns;    /* vr_clock_now of the last call that used it */
@@ -72,6 +88,10 @@ void vr_buffer_unshare(struct vr_buffer *buffer);
 vram_status vr_buffer_claim(struct vr_buffer *buffer, const char *operation);
 void vr_buffer_unclaim(struct vr_buffer *buffer);
 
+/* Notes that work which a call of the library's own has submitted to `queue` uses the shared buffer; when that
+   cannot be noted it waits for it. */
+vram_status vr_buffer_note(struct vr_buffer *buffer, vram_queue *queue);
+
 /* Notes that somebody looked. */
 void vr_buffer_touch(struct vr_buffer *buffer);
 
@@ -80,6 +100,17 @@ void vr_buffer_touch(struct vr_buffer *buffer);
 /* Refuses options, as vr_options_take gave them, that make no sense for `bytes`. */
 vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes,
                                     const char *operation);
+/* A record without memory and without a handle; the pool is entered. vr_buffer_free ends it. */
+vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *queue,
+                           const struct vram_buffer_options *options, const char *operation,
+                           struct vr_buffer **out);
+/* Gives a finished record its handle and its place under the pool. When that fails the record is gone. */
+vram_status vr_buffer_publish(struct vr_pool *pool, struct vr_buffer *buffer, const char *operation,
+                              vram_buffer **out);
+/* The destructor, also of a half-built buffer. */
+void vr_buffer_free(void *object);
+/* What a pool tells its buffers when it ends, and what tells buffers among its children. */
+void vr_buffer_pool_ended(struct vr_pool_child *child);
 
 /* A buffer over a part of a live block of the pool, which stays the caller's and outlasts the buffer's use of
    it. The options are checked and the pool is entered. */
@@ -92,18 +123,39 @@ vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr
 /* `bytes` of memory from the buffer's pool, ready for `queue`, as a buffer of its kind begins. */
 vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                            struct vr_buffer_memory *memory);
+/* The same of the pool's own memory, and of host memory for contents that leave the device. */
+vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                                 struct vr_buffer_memory *memory);
+vram_status vr_buffer_take_host(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                                struct vr_buffer_memory *memory);
 /* Gives memory back in the time of `queue`; nothing for none. VRAM_ERR_CORRUPT when the pool found damage.
    A queue that has ended meanwhile does no harm. */
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                            vram_queue *queue);
 /* Has later work of `queue` wait for all work that uses the claimed buffer: that of its home, and (4). */
 vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const char *operation);
-/* Submits the copy of the first `bytes` from one memory of the buffer to another. */
+/* Waits on the host until all work that uses the claimed or shared buffer is done, up to the option
+   wait_timeout. */
+vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation);
+/* Submits the copy of the first `bytes` from one memory of the buffer to another; from host to host memory
+   it waits for the queue and copies. */
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
                            uint64_t bytes);
 /* The claimed buffer lies in `memory` from now on, at home on `queue`, and nobody else uses it there. */
 void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                        vram_queue *queue);
+
+/* The queue of a call: the one given, entered already or not, or else the buffer's home; VRAM_ERR_INVALID when
+   there is neither. */
+vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, const char *operation,
+                            vram_queue **queue);
+/* The first byte for the host; NULL: it may not touch the memory. */
+void *vr_buffer_host_pointer(const struct vr_buffer_memory *memory);
+/* Whether the memory is of the kinds that copies take an address of. */
+bool vr_buffer_on_device(const struct vr_buffer_memory *memory);
+/* VRAM_ERR_INVALID unless [offset, offset + bytes) lies in the used bytes. */
+vram_status vr_buffer_span_check(struct vr_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                 const char *operation);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * precision.c: element types, and how many bytes so many of them are.
+ * precision.c: element types, how many bytes so many of them are, and names of kinds.
  */
 #include "base/error.h"
 #include "base/size.h"
@@ -39,4 +39,13 @@ vram_status vram_precision_size(vram_precision precision, uint64_t count, uint64
                        (unsigned long long)count, vram_precision_name(precision));
     }
     return VRAM_OK;
+}
+
+const char *vram_buffer_kind_name(vram_buffer_kind kind) {
+    static const char *const names[] = {
+        [VRAM_BUFFER_DEVICE] = "device",     [VRAM_BUFFER_PINNED] = "pinned",
+        [VRAM_BUFFER_UNIFIED] = "unified",   [VRAM_BUFFER_MAPPED] = "mapped",
+        [VRAM_BUFFER_FALLBACK] = "fallback",
+    };
+    return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
 }

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffer_map.c: the host looks at a buffer: at its memory where it may, else at a copy that is fetched and
+ * brought back.
+ *
+ *  (1) A mapping shares its buffer, buffer_object.h (2), from the end of map to the end of unmap.
+ *  (2) While it is made it claims the buffer, so there is never more than one.
+ *  (3) The copy is a block of host memory of the pool. Nothing of it is in use by a queue when unmap has
+ *      succeeded but what that submitted, and it is freed behind that.
+ */
+#include "mem/buffer_object.h"
+
+#include "base/error.h"
+#include "vram/oom.h"
+
+static vram_status take_staging(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping) {
+    return vr_pool_alloc_other(
+        (vram_pool *)(uintptr_t)buffer->pool_handle, mapping->bytes, mapping->queue, buffer->tag,
+        VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST, VR_REQUEST_WISHED, &mapping->staging);
+}
+
+static void give_staging(struct vr_buffer *buffer, const struct vr_buffer_mapping *mapping) {
+    struct vr_buffer_memory staging = {.addr = mapping->staging, .kind = VRAM_MEMORY_PINNED};
+    struct vram_error error;
+    vr_error_save(&error);
+    (void)vr_buffer_give(buffer, &staging, mapping->queue);
+    vr_error_restore(&error);
+}
+
+/* A copy for the host, fetched when it wants to read. The buffer is claimed and settled. */
+static vram_status fetch(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping) {
+    vram_status status = take_staging(buffer, mapping);
+    if (status != VRAM_OK || !(mapping->flags & VRAM_MAP_READ) || !mapping->bytes) {
+        return status;
+    }
+    status = vram_queue_download(mapping->queue, (void *)(uintptr_t)mapping->staging,
+                                 buffer->memory.addr + mapping->offset, mapping->bytes);
+    if (status == VRAM_OK) {
+        status = vram_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
+    }
+    if (status != VRAM_OK) {
+        give_staging(buffer, mapping);
+    }
+    return status;
+}
+
+/* The buffer is claimed. */
+static vram_status map(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping,
+                       const char *operation, void **pointer) {
+    vram_status status = vr_buffer_settle(buffer, operation);
+    char *host = status == VRAM_OK ? vr_buffer_host_pointer(&buffer->memory) : NULL;
+    if (status == VRAM_OK && !host) {
+        status = vr_buffer_queue(buffer, mapping->queue, operation, &mapping->queue);
+        if (status == VRAM_OK) {
+            status = fetch(buffer, mapping);
+        }
+        host = (char *)(uintptr_t)mapping->staging;
+    } else {
+        host += status == VRAM_OK ? mapping->offset : 0;
+    }
+    if (status == VRAM_OK) {
+        *pointer = host;
+    }
+    return status;
+}
+
+/* From a claim to a share: keeps (1). */
+static void open_mapping(struct vr_buffer *buffer, const struct vr_buffer_mapping *mapping) {
+    vr_mutex_lock(&buffer->lock);
+    buffer->mapping = *mapping;
+    buffer->mapping.open = true;
+    buffer->sharers++;
+    vr_mutex_unlock(&buffer->lock);
+}
+
+vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes, uint32_t flags,
+                            vram_queue *queue, void **pointer) {
+    static const char operation[] = "vram_buffer_map";
+    struct vr_buffer *buffer;
+    struct vr_buffer_mapping mapping = {
+        .flags = flags, .offset = offset, .bytes = bytes, .queue = queue};
+    if (!pointer) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the pointer is NULL");
+    }
+    if (!flags || flags & ~(uint32_t)(VRAM_MAP_READ | VRAM_MAP_WRITE)) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "0x%x are no flags of a mapping", flags);
+    }
+    vram_status status = vr_buffer_enter(handle, operation, &buffer);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_buffer_span_check(buffer, offset, bytes, operation);
+    if (status == VRAM_OK) {
+        status = vr_buffer_claim(buffer, operation);
+    }
+    if (status == VRAM_OK) {
+        status = map(buffer, &mapping, operation, pointer);
+        if (status == VRAM_OK) {
+            open_mapping(buffer, &mapping);
+            vr_buffer_touch(buffer);
+        }
+        vr_buffer_unclaim(buffer);
+    }
+    vr_buffer_leave(buffer);
+    return status;
+}
+
+/* ----------------------------------------------------------------------- ending */
+
+/* Brings the copy back. On another queue than the home nobody would know that it is still under way. */
+static vram_status bring_back(struct vr_buffer *buffer, const struct vr_buffer_mapping *mapping,
+                              vram_addr addr, bool home) {
+    (void)buffer;
+    if (!mapping->staging || !(mapping->flags & VRAM_MAP_WRITE) || !mapping->bytes) {
+        return VRAM_OK;
+    }
+    vram_status status =
+        vram_queue_upload(mapping->queue, addr + mapping->offset,
+                          (const void *)(uintptr_t)mapping->staging, mapping->bytes);
+    if (status == VRAM_OK && !home) {
+        status = vram_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
+    }
+    return status;
+}
+
+/* Says whose the end of the mapping is, and whether there is one. */
+static vram_status begin_end(struct vr_buffer *buffer, const char *operation,
+                             struct vr_buffer_mapping *mapping, vram_addr *addr, bool *home) {
+    vram_status status = VRAM_OK;
+    vr_mutex_lock(&buffer->lock);
+    *mapping = buffer->mapping;
+    *addr = buffer->memory.addr;
+    *home = buffer->home == mapping->queue;
+    if (!mapping->open) {
+        status = VRAM_ERR_INVALID;
+    } else if (mapping->ending) {
+        status = VRAM_ERR_BUSY;
+    } else {
+        buffer->mapping.ending = true;
+    }
+    vr_mutex_unlock(&buffer->lock);
+    return status == VRAM_OK
+               ? status
+               : vr_fail(status, operation, "the buffer is %s",
+                         status == VRAM_ERR_BUSY ? "being unmapped already" : "not mapped");
+}
+
+static void finish_end(struct vr_buffer *buffer, bool ended) {
+    vr_mutex_lock(&buffer->lock);
+    if (ended) {
+        buffer->mapping = (struct vr_buffer_mapping){0};
+        buffer->sharers--;
+    } else {
+        buffer->mapping.ending = false;
+    }
+    vr_mutex_unlock(&buffer->lock);
+}
+
+vram_status vram_buffer_unmap(vram_buffer *handle) {
+    static const char operation[] = "vram_buffer_unmap";
+    struct vr_buffer *buffer;
+    struct vr_buffer_mapping mapping;
+    vram_addr addr;
+    bool home;
+    vram_status status = vr_buffer_enter(handle, operation, &buffer);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = begin_end(buffer, operation, &mapping, &addr, &home);
+    if (status == VRAM_OK) {
+        status = bring_back(buffer, &mapping, addr, home);
+        finish_end(buffer, status == VRAM_OK);
+        if (status == VRAM_OK && mapping.staging) {
+            give_staging(buffer, &mapping);
+        }
+        vr_buffer_touch(buffer);
+    }
+    vr_buffer_leave(buffer);
+    return status;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffer_span.c: parts of buffers, and copies to and from them wherever they lie.
+ */
+#include "mem/buffer_object.h"
+
+#include "base/error.h"
+#include "base/size.h"
+
+#include <string.h>
+
+vram_status vr_buffer_span_check(struct vr_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                 const char *operation) {
+    vr_mutex_lock(&buffer->lock);
+    uint64_t used = buffer->used_bytes;
+    vr_mutex_unlock(&buffer->lock);
+    return vr_inside(offset, bytes, 0, used)
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_INVALID, operation,
+                         "%llu bytes at %llu do not lie in the buffer's %llu used bytes",
+                         (unsigned long long)bytes, (unsigned long long)offset,
+                         (unsigned long long)used);
+}
+
+vram_status vram_buffer_span(vram_buffer *handle, uint64_t offset, uint64_t bytes,
+                             vram_span *span) {
+    static const char operation[] = "vram_buffer_span";
+    void *buffer;
+    if (!span) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the span is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_BUFFER, handle, operation, &buffer);
+    if (status == VRAM_OK) {
+        status = vr_buffer_span_check(buffer, offset, bytes, operation);
+        vr_leave(buffer);
+    }
+    if (status == VRAM_OK) {
+        *span = (vram_span){handle, offset, bytes};
+    }
+    return status;
+}
+
+vram_status vram_span_addr(vram_span span, vram_addr *addr) {
+    static const char operation[] = "vram_span_addr";
+    void *entered;
+    if (!addr) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_BUFFER, span.buffer, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_buffer *buffer = entered;
+    status = vr_buffer_span_check(buffer, span.offset, span.bytes, operation);
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&buffer->lock);
+        *addr = buffer->memory.addr + span.offset;
+        vr_mutex_unlock(&buffer->lock);
+        vr_buffer_touch(buffer);
+    }
+    vr_leave(buffer);
+    return status;
+}
+
+/* ----------------------------------------------------------------------- copies */
+
+/* One direction of a copy: `from` or `to` is the program's memory, the other is NULL. */
+struct copy {
+    const char *operation;
+    const void *from;
+    void *to;
+};
+
+static vram_status copy_on_device(const struct copy *copy, vram_queue *queue, vram_addr addr,
+                                  uint64_t bytes) {
+    return copy->from ? vram_queue_upload(queue, addr, copy->from, bytes)
+                      : vram_queue_download(queue, copy->to, addr, bytes);
+}
+
+/* Queues have no work for the host: it waits for theirs, and does its own. */
+static vram_status copy_on_host(struct vr_buffer *buffer, const struct copy *copy,
+                                vram_queue *queue, vram_addr addr, uint64_t bytes) {
+    vram_status status = vr_buffer_settle(buffer, copy->operation);
+    if (status == VRAM_OK && queue) {
+        status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    }
+    if (status == VRAM_OK && copy->from) {
+        memcpy((void *)(uintptr_t)addr, copy->from, bytes);
+    } else if (status == VRAM_OK) {
+        memcpy(copy->to, (const void *)(uintptr_t)addr, bytes);
+    }
+    return status;
+}
+
+/* The buffer is shared. */
+static vram_status copy_shared(struct vr_buffer *buffer, vram_span span, const struct copy *copy,
+                               vram_queue *given) {
+    vram_queue *queue = NULL;
+    vr_mutex_lock(&buffer->lock);
+    struct vr_buffer_memory memory = buffer->memory;
+    vr_mutex_unlock(&buffer->lock);
+    memory.addr += span.offset;
+    if (!vr_buffer_on_device(&memory)) {
+        return copy_on_host(buffer, copy, given, memory.addr, span.bytes);
+    }
+    vram_status status = vr_buffer_queue(buffer, given, copy->operation, &queue);
+    if (status == VRAM_OK) {
+        status = copy_on_device(copy, queue, memory.addr, span.bytes);
+    }
+    return status == VRAM_OK && given ? vr_buffer_note(buffer, given) : status;
+}
+
+static vram_status copy_span(vram_span span, const struct copy *copy, vram_queue *queue) {
+    struct vr_buffer *buffer;
+    vram_status status = vr_buffer_enter(span.buffer, copy->operation, &buffer);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_buffer_span_check(buffer, span.offset, span.bytes, copy->operation);
+    if (status == VRAM_OK && span.bytes && !copy->from && !copy->to) {
+        status = vr_fail(VRAM_ERR_INVALID, copy->operation, "the host memory is NULL");
+    }
+    if (status == VRAM_OK && span.bytes) {
+        status = vr_buffer_share(buffer, copy->operation);
+        if (status == VRAM_OK) {
+            status = copy_shared(buffer, span, copy, queue);
+            vr_buffer_unshare(buffer);
+        }
+    }
+    if (status == VRAM_OK) {
+        vr_buffer_touch(buffer);
+    }
+    vr_buffer_leave(buffer);
+    return status;
+}
+
+vram_status vram_span_upload(vram_span span, const void *from, vram_queue *queue) {
+    return copy_span(span, &(struct copy){"vram_span_upload", from, NULL}, queue);
+}
+
+vram_status vram_span_download(vram_span span, void *to, vram_queue *queue) {
+    return copy_span(span, &(struct copy){"vram_span_download", NULL, to}, queue);
+}

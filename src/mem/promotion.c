@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * promotion.c: buffers that may fall back move between device and host memory, contents and all.
+ *
+ * A move keeps buffer_object.h (3): new memory, order, copy, installation, and then the old memory goes, in
+ * the time of the queue that copies. It waits for nothing on the host. The hints for unified memory, which
+ * moves by itself, are here too.
+ */
+#include "mem/buffer_object.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------- one buffer */
+
+/* Device memory it is to be: what a pool's ladder fell back to would be no gain. */
+static vram_status take_device(struct vr_buffer *buffer, vram_queue *queue,
+                               struct vr_buffer_memory *memory) {
+    vram_status status = vr_buffer_take_block(buffer, buffer->capacity_bytes, queue, memory);
+    if (status == VRAM_OK && memory->kind != VRAM_MEMORY_DEVICE) {
+        (void)vr_buffer_give(buffer, memory, queue);
+        status = vr_fail(VRAM_ERR_DEVICE_MEMORY, "vram_buffer_promote",
+                         "the pool had only other memory than the device's to give");
+    }
+    return status;
+}
+
+/* The buffer is claimed. Whatever fails leaves it as it was. */
+static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_device,
+                        const char *operation) {
+    struct vr_buffer_memory old = buffer->memory, memory = {0};
+    vram_point point;
+    vram_status status = vram_queue_mark(queue, &point); /* nothing may move inside a capture */
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = to_device ? take_device(buffer, queue, &memory)
+                       : vr_buffer_take_host(buffer, buffer->capacity_bytes, queue, &memory);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_buffer_order(buffer, queue, operation);
+    if (status == VRAM_OK) {
+        status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes);
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    if (status == VRAM_OK) {
+        vr_buffer_install(buffer, &memory, queue);
+        (void)vr_buffer_give(buffer, &old, queue);
+    } else {
+        (void)vr_buffer_give(buffer, &memory, queue);
+    }
+    vr_error_restore(&error);
+    return status;
+}
+
+/* Counts a move that was made. The buffer is claimed. */
+static void count_move(struct vr_buffer *buffer, bool to_device) {
+    struct vr_tally *tally = &buffer->pool->tally;
+    vr_tally(to_device ? &tally->promotions : &tally->demotions, 1);
+    vr_tally(to_device ? &tally->promoted_bytes : &tally->demoted_bytes, buffer->used_bytes);
+    vr_mutex_lock(&buffer->lock);
+    buffer->promotions += to_device;
+    buffer->demotions += !to_device;
+    vr_mutex_unlock(&buffer->lock);
+}
+
+/* The event of a move of the claimed buffer that has not been made yet. */
+static vram_buffer_event event_of(const struct vr_buffer *buffer, bool to_device) {
+    return (vram_buffer_event){.size = sizeof(vram_buffer_event),
+                               .buffer = (vram_buffer *)(uintptr_t)buffer->object.handle,
+                               .id = buffer->id,
+                               .cause = to_device ? VRAM_MOVE_PROMOTE : VRAM_MOVE_DEMOTE,
+                               .from = buffer->memory.kind,
+                               .bytes = buffer->used_bytes};
+}
+
+/* The buffer is entered. *bytes: what left its place; 0 when it lay where it belongs. */
+static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, bool to_device,
+                                const char *operation, uint64_t *bytes) {
+    vram_queue *queue;
+    *bytes = 0;
+    if (buffer->kind != VRAM_BUFFER_FALLBACK) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "only buffers of the kind fallback move, not %s",
+                       vram_buffer_kind_name(buffer->kind));
+    }
+    vram_status status = vr_buffer_queue(buffer, given, operation, &queue);
+    if (status != VRAM_OK || (status = vr_buffer_claim(buffer, operation)) != VRAM_OK) {
+        return status;
+    }
+    vram_buffer_event event = event_of(buffer, to_device);
+    bool there = (event.from == VRAM_MEMORY_DEVICE) == to_device;
+    if (!there) {
+        status = move(buffer, queue, to_device, operation);
+    }
+    if (!there && status == VRAM_OK) {
+        count_move(buffer, to_device);
+        event.to = buffer->memory.kind;
+        *bytes = buffer->capacity_bytes;
+    }
+    vr_buffer_unclaim(buffer);
+    if (!there && status == VRAM_OK && buffer->moved) {
+        buffer->moved(buffer->user, &event);
+    }
+    return status;
+}
+
+static vram_status move_one(vram_buffer *handle, vram_queue *queue, bool to_device,
+                            const char *operation, uint64_t *bytes) {
+    struct vr_buffer *buffer;
+    struct vr_pool *pool;
+    struct vr_queue_object *entered;
+    vram_status status = vr_buffer_enter(handle, operation, &buffer);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_pool_enter((vram_pool *)(uintptr_t)buffer->pool_handle, queue, operation, &pool,
+                           &entered);
+    if (status == VRAM_OK) {
+        status = move_entered(buffer, queue, to_device, operation, bytes);
+        vr_pool_leave(pool, entered);
+    }
+    vr_buffer_leave(buffer);
+    return status;
+}
+
+vram_status vram_buffer_promote(vram_buffer *buffer, vram_queue *queue) {
+    uint64_t bytes;
+    return move_one(buffer, queue, true, "vram_buffer_promote", &bytes);
+}
+
+vram_status vram_buffer_demote(vram_buffer *buffer, vram_queue *queue) {
+    uint64_t bytes;
+    return move_one(buffer, queue, false, "vram_buffer_demote", &bytes);
+}
+
+/* ----------------------------------------------------------- all of a pool's */
+
+/* A buffer that could move, as it was when the list was made. */
+struct candidate {
+    uint64_t handle, accessed_ns;
+};
+
+static int by_age(const void *a, const void *b) {
+    const struct candidate *one = a, *two = b;
+    return (one->accessed_ns > two->accessed_ns) - (one->accessed_ns < two->accessed_ns);
+}
+
+static bool could_move(struct vr_buffer *buffer, bool to_device, struct candidate *candidate) {
+    vr_mutex_lock(&buffer->lock);
+    bool device = buffer->memory.kind == VRAM_MEMORY_DEVICE;
+    *candidate = (struct candidate){buffer->object.handle, buffer->accessed_ns};
+    vr_mutex_unlock(&buffer->lock);
+    return buffer->kind == VRAM_BUFFER_FALLBACK && device != to_device;
+}
+
+/* Writes as many as there is room for; how many there are. */
+static uint32_t list_candidates(struct vr_pool *pool, bool to_device, struct candidate *list,
+                                uint32_t room) {
+    uint32_t count = 0;
+    vr_mutex_lock(&pool->lock);
+    for (struct vr_link *link = vr_list_first(&pool->children); link;
+         link = vr_list_next(&pool->children, link)) {
+        struct vr_pool_child *child = VR_CONTAINER(link, struct vr_pool_child, link);
+        struct vr_buffer *buffer = VR_CONTAINER(child, struct vr_buffer, child);
+        struct candidate found;
+        if (child->pool_ended == vr_buffer_pool_ended && could_move(buffer, to_device, &found)) {
+            if (count < room) {
+                list[count] = found;
+            }
+            count++;
+        }
+    }
+    vr_mutex_unlock(&pool->lock);
+    return count;
+}
+
+/* Moves one after the other: oldest first, or with `to_device` newest first. */
+static vram_status move_list(const struct candidate *list, uint32_t count, bool to_device,
+                             uint64_t wanted, vram_queue *queue, const char *operation,
+                             uint64_t *moved) {
+    vram_status status = VRAM_OK;
+    for (uint32_t i = 0; i < count && *moved < wanted && status == VRAM_OK; i++) {
+        uint64_t handle = list[to_device ? count - 1 - i : i].handle, bytes = 0;
+        struct vram_error error;
+        vr_error_save(&error);
+        status = move_one((vram_buffer *)(uintptr_t)handle, queue, to_device, operation, &bytes);
+        if (status == VRAM_ERR_BUSY || status == VRAM_ERR_STALE) {
+            vr_error_restore(&error); /* in use, or gone meanwhile */
+            status = VRAM_OK;
+        } else if (to_device && vram_status_is_exhausted(status)) {
+            vr_error_restore(&error); /* no room for this one: none for those used longer ago */
+            return VRAM_OK;
+        }
+        *moved += bytes;
+    }
+    return status;
+}
+
+static vram_status move_many(vram_pool *handle, uint64_t wanted, vram_queue *queue, bool to_device,
+                             const char *operation, uint64_t *moved) {
+    struct vr_pool *pool;
+    struct vr_queue_object *entered;
+    struct candidate *list = NULL;
+    vram_status status = vr_pool_enter(handle, queue, operation, &pool, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    uint32_t count = list_candidates(pool, to_device, NULL, 0);
+    if (count && !(list = vr_mem_alloc(count, sizeof *list, operation))) {
+        status = VRAM_ERR_HOST_MEMORY;
+    }
+    if (list) {
+        uint32_t found = list_candidates(pool, to_device, list, count);
+        count = found < count ? found : count;
+        qsort(list, count, sizeof *list, by_age);
+        status = move_list(list, count, to_device, wanted, queue, operation, moved);
+    }
+    vr_mem_free(list);
+    vr_pool_leave(pool, entered);
+    return status;
+}
+
+vram_status vram_pool_promote(vram_pool *pool, vram_queue *queue, uint64_t *bytes) {
+    uint64_t moved = 0;
+    vram_status status = move_many(pool, UINT64_MAX, queue, true, "vram_pool_promote", &moved);
+    if (status == VRAM_OK && bytes) {
+        *bytes = moved;
+    }
+    return status;
+}
+
+vram_status vram_pool_demote(vram_pool *pool, uint64_t wanted, vram_queue *queue, uint64_t *bytes) {
+    uint64_t moved = 0;
+    vram_status status = move_many(pool, wanted, queue, false, "vram_pool_demote", &moved);
+    if (status == VRAM_OK && bytes) {
+        *bytes = moved;
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------- unified memory */
+
+/* Enters a UNIFIED buffer and keeps it where it is; *addr is its first byte. */
+static vram_status enter_unified(vram_buffer *handle, const char *operation,
+                                 struct vr_buffer **buffer, vram_addr *addr, uint64_t *bytes) {
+    vram_status status = vr_buffer_enter(handle, operation, buffer);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if ((*buffer)->kind != VRAM_BUFFER_UNIFIED) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the buffer is %s, not unified",
+                         vram_buffer_kind_name((*buffer)->kind));
+    } else {
+        status = vr_buffer_share(*buffer, operation);
+    }
+    if (status != VRAM_OK) {
+        vr_buffer_leave(*buffer);
+        return status;
+    }
+    vr_mutex_lock(&(*buffer)->lock);
+    *addr = (*buffer)->memory.addr;
+    *bytes = (*buffer)->used_bytes;
+    vr_mutex_unlock(&(*buffer)->lock);
+    return VRAM_OK;
+}
+
+static void leave_unified(struct vr_buffer *buffer) {
+    vr_buffer_unshare(buffer);
+    vr_buffer_touch(buffer);
+    vr_buffer_leave(buffer);
+}
+
+vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t bytes, bool to_host,
+                                 vram_queue *given) {
+    static const char operation[] = "vram_buffer_prefetch";
+    struct vr_buffer *buffer;
+    vram_queue *queue;
+    vram_addr addr;
+    uint64_t used;
+    vram_status status = enter_unified(handle, operation, &buffer, &addr, &used);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_buffer_span_check(buffer, offset, bytes, operation);
+    if (status == VRAM_OK) {
+        status = vr_buffer_queue(buffer, given, operation, &queue);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_prefetch(queue, addr + offset, bytes, to_host);
+    }
+    if (status == VRAM_OK && given) {
+        status = vr_buffer_note(buffer, given);
+    }
+    leave_unified(buffer);
+    return status;
+}
+
+vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice) {
+    struct vr_buffer *buffer;
+    vram_addr addr;
+    uint64_t used;
+    vram_status status = enter_unified(handle, "vram_buffer_advise", &buffer, &addr, &used);
+    if (status == VRAM_OK) {
+        uint64_t device = buffer->pool->device->object.handle;
+        status = vram_device_advise((vram_device *)(uintptr_t)device, addr, used, advice);
+        leave_unified(buffer);
+    }
+    return status;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wrap.c: buffers over memory that the program owns.
+ *
+ * An address of the device gets a record in the address map, so that copies, fills and launches take it like
+ * memory of the library's own. The record is the pool's by name, which keeps vram_device_free and vram_free
+ * from giving it to a driver; nobody but the buffer takes it out again. Memory that is in the map already
+ * needs none. Host pointers are in no map: copies take them as they are.
+ */
+#include "mem/buffer_object.h"
+
+#include "base/error.h"
+#include "base/size.h"
+
+static const char operation[] = "vram_buffer_wrap";
+
+static vram_status lacks(struct vr_pool *pool, const char *why) {
+    const struct vram_device_info *info = &pool->device->base.info;
+    return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "%s device %u %s", info->backend,
+                   info->backend_index, why);
+}
+
+/* A record for an address that is in no map. */
+static vram_status adopt_address(struct vr_pool *pool, const struct vram_wrap *wrap,
+                                 struct vr_buffer_memory *memory) {
+    uint32_t caps = pool->device->base.info.caps;
+    if (!(caps & VRAM_CAP_TRUE_ADDRESS) || caps & VRAM_CAP_HANDLES) {
+        return lacks(pool, "has addresses of the library's own making: a foreign one means nothing "
+                           "to it");
+    }
+    struct vr_record *record = vr_record_take(operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_store(&record->pool, pool->object.handle, VR_RELEASE);
+    vram_status status =
+        vr_record_publish(record, wrap->address, wrap->bytes, pool->device->object.handle,
+                          VRAM_MEMORY_DEVICE, false, operation);
+    if (status != VRAM_OK) {
+        vr_record_give(record);
+        return status == VRAM_ERR_CORRUPT
+                   ? vr_fail(VRAM_ERR_INVALID, operation,
+                             "a part of 0x%llx + %llu bytes is other live memory",
+                             (unsigned long long)wrap->address, (unsigned long long)wrap->bytes)
+                   : status;
+    }
+    memory->foreign = record;
+    return VRAM_OK;
+}
+
+static vram_status adopt(struct vr_pool *pool, const struct vram_wrap *wrap,
+                         struct vr_buffer_memory *memory) {
+    struct vram_error error;
+    *memory = (struct vr_buffer_memory){.wrapped = true};
+    switch (wrap->kind) {
+    case VRAM_WRAP_HOST:
+        memory->addr = (uintptr_t)wrap->pointer;
+        memory->kind = VRAM_MEMORY_HOST;
+        return VRAM_OK;
+    case VRAM_WRAP_ADDRESS:
+        memory->addr = wrap->address;
+        vr_error_save(&error);
+        if (vr_span_check(pool->device, wrap->address, wrap->bytes, operation) == VRAM_OK) {
+            return VRAM_OK; /* the library's own, of whatever part of the program */
+        }
+        vr_error_restore(&error);
+        return adopt_address(pool, wrap, memory);
+    case VRAM_WRAP_HANDLE:
+        break;
+    }
+    return lacks(pool, "cannot adopt an object of the driver's: its backend finds memory by the "
+                       "objects it made itself");
+}
+
+static vram_status check(const struct vram_wrap *wrap, const struct vram_buffer_options *options) {
+    uint64_t first = wrap->kind == VRAM_WRAP_ADDRESS ? wrap->address : (uintptr_t)wrap->pointer;
+    uint64_t end;
+    if ((unsigned)wrap->kind > VRAM_WRAP_HANDLE) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no kind of memory to wrap",
+                       (int)wrap->kind);
+    }
+    if (!first || !wrap->bytes) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there is no memory to wrap");
+    }
+    if (!vr_add(first, wrap->bytes, &end)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "0x%llx + %llu bytes pass the end of memory",
+                       (unsigned long long)first, (unsigned long long)wrap->bytes);
+    }
+    if (options->kind || options->flags || options->moved) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the kind of wrapped memory is what it is: kind, flags and moved must be 0");
+    }
+    return vr_buffer_options_check(options, wrap->bytes, operation);
+}
+
+static vram_status wrap_entered(struct vr_pool *pool, const struct vram_wrap *wrap,
+                                vram_queue *queue, struct vram_buffer_options *options,
+                                vram_buffer **out) {
+    struct vr_buffer *buffer;
+    options->kind = wrap->kind == VRAM_WRAP_HOST ? VRAM_BUFFER_PINNED : VRAM_BUFFER_DEVICE;
+    vram_status status = vr_buffer_make(pool, wrap->bytes, queue, options, operation, &buffer);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_buffer_memory memory;
+    status = adopt(pool, wrap, &memory);
+    if (status != VRAM_OK) {
+        vr_buffer_free(buffer);
+        return status;
+    }
+    buffer->memory = memory;
+    return vr_buffer_publish(pool, buffer, operation, out);
+}
+
+vram_status vram_buffer_wrap(vram_pool *handle, const vram_wrap *wrap, vram_queue *queue_handle,
+                             const vram_buffer_options *options, vram_buffer **buffer) {
+    struct vram_wrap memory;
+    struct vram_buffer_options taken;
+    struct vr_pool *pool;
+    struct vr_queue_object *queue;
+    if (!wrap || !buffer) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the %s is NULL",
+                       wrap ? "place for the buffer" : "memory to wrap");
+    }
+    vram_status status = vr_options_take(&memory, sizeof memory, wrap, operation);
+    if (status == VRAM_OK) {
+        status = vr_options_take(&taken, sizeof taken, options, operation);
+    }
+    if (status == VRAM_OK) {
+        status = check(&memory, &taken);
+    }
+    if (status == VRAM_OK) {
+        status = vr_pool_enter(handle, queue_handle, operation, &pool, &queue);
+    }
+    if (status == VRAM_OK) {
+        status = wrap_entered(pool, &memory, queue_handle, &taken, buffer);
+        vr_pool_leave(pool, queue);
+    }
+    return status;
+}
