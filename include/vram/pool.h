@@ -122,7 +122,9 @@ VRAM_API vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queu
 VRAM_API vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue);
 
 typedef enum vram_alloc_flag {
-    VRAM_ALLOC_CACHED_ONLY = 1 << 0 /* from memory the pool holds already, or not at all */
+    VRAM_ALLOC_CACHED_ONLY = 1 << 0, /* from memory the pool holds already, or not at all */
+    VRAM_ALLOC_NO_WAIT =
+        1 << 1 /* when memory is short, do not wait for other threads to free some */
 } vram_alloc_flag;
 
 typedef struct vram_alloc_options {

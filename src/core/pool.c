@@ -333,7 +333,7 @@ static vram_status read_options(const struct vr_pool *pool, const vram_alloc_opt
                        "the alignment is a power of two from 256 to %llu, not %llu",
                        (unsigned long long)pool->granule, (unsigned long long)taken.alignment);
     }
-    if (taken.flags & ~(uint32_t)VRAM_ALLOC_CACHED_ONLY) {
+    if (taken.flags & ~(uint32_t)(VRAM_ALLOC_CACHED_ONLY | VRAM_ALLOC_NO_WAIT)) {
         return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken.flags);
     }
     request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;

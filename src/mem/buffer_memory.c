@@ -25,12 +25,15 @@ static void found_at(vram_addr addr, struct vr_buffer_memory *memory) {
         .addr = addr, .kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE};
 }
 
-/* From the pool; whose ladder may have had to take other memory than the device's. */
+/* From the pool; whose ladder may have had to take other memory than the device's. Who may fall back does not
+   wait for other threads first. */
 vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                  struct vr_buffer_memory *memory) {
-    struct vram_alloc_options options = {.size = sizeof options, .tag = buffer->tag};
+    bool hasty = buffer->kind == VRAM_BUFFER_FALLBACK;
+    struct vram_alloc_options options = {
+        .size = sizeof options, .flags = hasty ? VRAM_ALLOC_NO_WAIT : 0, .tag = buffer->tag};
     vram_addr addr;
-    vram_status status = buffer->tag
+    vram_status status = buffer->tag || hasty
                              ? vram_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
                              : vram_alloc(pool_of(buffer), bytes, queue, &addr);
     if (status == VRAM_OK) {
