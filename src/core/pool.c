@@ -319,31 +319,6 @@ struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_objec
     return cache;
 }
 
-static vram_status read_options(const struct vr_pool *pool, const vram_alloc_options *options,
-                                struct vr_request *request) {
-    static const char operation[] = "vram_alloc_with";
-    struct vram_alloc_options taken;
-    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    if (taken.alignment && (!vr_is_power_of_two(taken.alignment) || taken.alignment < 256 ||
-                            taken.alignment > pool->granule)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "the alignment is a power of two from 256 to %llu, not %llu",
-                       (unsigned long long)pool->granule, (unsigned long long)taken.alignment);
-    }
-    if (taken.flags & ~(uint32_t)(VRAM_ALLOC_CACHED_ONLY | VRAM_ALLOC_NO_WAIT)) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken.flags);
-    }
-    request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;
-    request->flags = taken.flags;
-    if (taken.tag && *taken.tag) {
-        return vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &request->tag);
-    }
-    return VRAM_OK;
-}
-
 /* Hands a supplied block out and keeps the further ones. */
 static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
                          const struct vr_request *request, struct vr_block *block,
@@ -496,7 +471,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     }
     request.queue_object = queue;
     request.wishes |= pool->track != NULL; /* the quick way may have left a hit to this one */
-    status = options ? read_options(pool, options, &request) : VRAM_OK;
+    status = options ? vr_request_read(pool, options, &request) : VRAM_OK;
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, operation,
                          "%llu bytes and their red zones are too much", (unsigned long long)size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_info.c: look-ups, uses by other queues, pins, and preparing ahead.
+ * pool_info.c: look-ups, uses by other queues, pins, wishes of requests, and preparing ahead.
  */
 #include "core/limit.h"
 
@@ -239,6 +239,33 @@ vram_status vram_pin(vram_addr addr) {
 
 vram_status vram_unpin(vram_addr addr) {
     return change_pins(addr, false, "vram_unpin");
+}
+
+/* ----------------------------------------------------------------- wishes */
+
+vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options *options,
+                            struct vr_request *request) {
+    static const char operation[] = "vram_alloc_with";
+    struct vram_alloc_options taken;
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (taken.alignment && (!vr_is_power_of_two(taken.alignment) || taken.alignment < 256 ||
+                            taken.alignment > pool->granule)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the alignment is a power of two from 256 to %llu, not %llu",
+                       (unsigned long long)pool->granule, (unsigned long long)taken.alignment);
+    }
+    if (taken.flags & ~(uint32_t)(VRAM_ALLOC_CACHED_ONLY | VRAM_ALLOC_NO_WAIT)) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken.flags);
+    }
+    request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;
+    request->flags = taken.flags;
+    if (taken.tag && *taken.tag) {
+        return vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &request->tag);
+    }
+    return VRAM_OK;
 }
 
 /* ------------------------------------------------------------ ahead of time */

@@ -409,6 +409,9 @@ struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_objec
    has none of them; ladder_fallback.c. */
 vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
                                 const char *tag, uint32_t other, uint32_t flags, vram_addr *addr);
+/* Reads the wishes of a request; pool_info.c. */
+vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options *options,
+                            struct vr_request *request);
 /* Serves a request of who has entered pool and queue: the tag's quotas, memory, hand-out; pool.c. */
 vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
                                   vram_addr *addr);
