@@ -305,6 +305,10 @@ static void alloc_one(struct session *session) {
         want.align = UINT64_C(512) << below(session, 8);
     }
     want.flags = below(session, 4) ? 0 : (uint32_t)below(session, 8);
+    if (below(session, 8) == 0) { /* to grow later */
+        want.bytes = (1 + below(session, 8)) * WORLD_GRANULE;
+        want.room = (1 + below(session, 32)) * WORLD_GRANULE;
+    }
     bool fail = below(session, 64) == 0;
     if (fail) {
         vr_mem_fail_at(1 + below(session, 4), false);
@@ -340,6 +344,9 @@ static void grow_one(struct session *session) {
                            .queue = live->queue,
                            .behind = live->block,
                            .now_ns = session->now_ns};
+    if (below(session, 2)) {
+        want.bytes = (1 + below(session, 8)) * WORLD_GRANULE;
+    }
     want.flags = below(session, 2) ? VR_WANT_GATHER : (uint32_t)below(session, 16);
     bool fail = below(session, 16) == 0;
     if (fail) {

@@ -132,6 +132,12 @@ typedef struct vram_alloc_options {
     uint64_t alignment; /* a power of two from 256 to the device's granule; 0: 512 */
     uint32_t flags;     /* of vram_alloc_flag */
     const char *tag;    /* who asks, "tenant/model/layer"; vram/limits.h; copied; NULL, "": none */
+    uint64_t
+        room_bytes; /* a wish: addresses to keep free behind the block, so that vram_resize finds
+                            them. The block then begins and ends with a granule of the device's and holds
+                            that much. Costs no memory otherwise; goes with the block, when it shrinks,
+                            and when the pool's addresses run out. Where the device cannot map memory, and
+                            in pools with safety modes, nothing comes of it. 0: none */
 } vram_alloc_options;
 
 /** vram_alloc with wishes. */

@@ -61,8 +61,9 @@ enum vr_span_kind {
     VR_SPAN_VOID = 3,   /* addresses only */
     VR_SPAN_CLAIM = 4,  /* part of an open plan, or lost to one that failed */
     VR_SPAN_GHOST = 5,  /* where a piece was mapped, and still is until work has ended */
-    VR_SPAN_FALLEN = 6, /* in no chain: other memory than the device's; ladder_fallback.c */
-    VR_SPAN_WISHED = 7  /* the same, of a kind that was asked for */
+    VR_SPAN_ROOM = 6,   /* addresses only, kept for the block in front to grow; room.c */
+    VR_SPAN_FALLEN = 7, /* in no chain: other memory than the device's; ladder_fallback.c */
+    VR_SPAN_WISHED = 8  /* the same, of a kind that was asked for */
 };
 
 struct vr_tag;

@@ -66,6 +66,7 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
     struct vr_want want = {.bytes = request->bytes,
                            .align = request->align,
                            .queue = queue ? queue : QUEUE_NONE,
+                           .room = request->room,
                            .behind = request->behind,
                            .now_ns = flags & VR_WANT_HELD ? 0 : vr_pool_now(pool),
                            .idle_bytes = small ? pool->depot.held_bytes : 0,
@@ -155,10 +156,12 @@ vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request,
 
 vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
                          struct vr_block **block) {
+    struct vr_request plain = *request;
     struct vr_answer answer;
+    plain.room = 0; /* better without than not at all */
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
-    vram_status status = ask(pool, request, VR_WANT_HELD, 0, &answer);
+    vram_status status = ask(pool, &plain, VR_WANT_HELD, 0, &answer);
     vr_mutex_unlock(&pool->lock);
     *block = answer.block;
     return status;

@@ -395,6 +395,9 @@ static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, b
     }
     if (plan->target) {
         block = end_window(space, plan, success);
+        if (plan->room && !success) {
+            vr_room_end(space, plan->room);
+        }
     } else if (success && plan->bytes) {
         block = end_segment(space, plan);
     }

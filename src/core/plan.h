@@ -51,6 +51,18 @@ vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_
 /* Plans to unmap ghosts; see vr_space_sweep. */
 vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **plan);
 
+/* ---------------------------------------------------------- rooms; room.c */
+
+/* Plans a block with want->room behind it; VRAM_ERR_FRAGMENTED: there is no such place. */
+vram_status vr_room_alloc(struct vr_space *space, const struct vr_want *want,
+                          struct vr_plan **plan);
+/* Makes the first `bytes` of a void a room; NULL: it is none or has fewer, or no record is in stock. */
+struct vr_block *vr_room_cut(struct vr_space *space, struct vr_block *span, uint64_t bytes);
+/* The room becomes a void. */
+void vr_room_end(struct vr_space *space, struct vr_block *room);
+/* All rooms of blocks do; whether there was one. */
+bool vr_room_end_all(struct vr_space *space);
+
 /* ------------------------------------------------ between the files of plans */
 
 /* A plan with room for `items`; NULL with the error set. */

@@ -262,6 +262,7 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
     }
     request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;
     request->flags = taken.flags;
+    vr_request_wish_room(pool, taken.room_bytes, request);
     if (taken.tag && *taken.tag) {
         return vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &request->tag);
     }

@@ -251,6 +251,7 @@ struct vr_request {
     uint32_t flags;                       /* vram_alloc_flag */
     bool wishes;                          /* came with options: no cache has been looked into yet */
     struct vr_tag *tag;                   /* NULL: none */
+    uint64_t room;                        /* addresses to keep behind it: vr_want.room */
     struct vr_block
         *behind;       /* a live block that it is to follow without a gap; `growing`; NULL: none */
     const char *name;  /* label; NULL: none */
@@ -261,9 +262,16 @@ struct vr_request {
     uint32_t other;    /* vram_fallback: not of the pool's own memory but of the first of these */
 };
 
+/* What is to grow lies among the large ones, whatever its size. */
 static inline enum vr_pool_part vr_request_part(const struct vr_request *request) {
-    return request->behind ? (enum vr_pool_part)request->behind->part : vr_part_of(request->bytes);
+    return request->behind ? (enum vr_pool_part)request->behind->part
+           : request->room ? VR_PART_LARGE
+                           : vr_part_of(request->bytes);
 }
+
+/* Has the request ask for room behind its block, where that can be: both become whole granules; resize.c. */
+void vr_request_wish_room(const struct vr_pool *pool, uint64_t room_bytes,
+                          struct vr_request *request);
 
 /* Where its block will lie. */
 static inline struct vr_space *vr_request_space(const struct vr_pool *pool,

@@ -23,6 +23,7 @@
 #include "core/witness.h"
 
 #include "base/error.h"
+#include "base/size.h"
 
 static const char operation[] = "vram_resize";
 
@@ -38,6 +39,7 @@ struct resizing {
     uint64_t home;         /* the block's, without the mark of its tag */
     struct vr_tag *tag;    /* NULL: none */
     struct vr_block *tail; /* cut off; NULL: none */
+    uint64_t room;         /* kept behind the block; 0: none */
     bool told;             /* listeners are to be told of it */
     struct vr_event event;
 };
@@ -135,6 +137,29 @@ static void return_tail(const struct resizing *job) {
 
 /* ------------------------------------------------------------------- growing */
 
+void vr_request_wish_room(const struct vr_pool *pool, uint64_t room_bytes,
+                          struct vr_request *request) {
+    uint64_t bytes, room;
+    if (room_bytes && pool->range && !vr_load(&pool->guard.modes, VR_RELAXED) &&
+        !(request->flags & VRAM_ALLOC_CACHED_ONLY) &&
+        vr_round_up(request->bytes, pool->granule, &bytes) &&
+        vr_round_up(room_bytes, pool->granule, &room)) {
+        request->bytes = bytes;
+        request->room = room;
+        request->align = pool->granule; /* which no cached block is found by */
+    }
+}
+
+/* A block that has room behind it grows by whole granules, so that what is left of the room stays beside
+   it. Under the lock. */
+static void note_room(struct resizing *job) {
+    uint64_t bytes;
+    job->room = vr_space_room(job->block);
+    if (job->room && vr_round_up(job->bytes, job->pool->granule, &bytes)) {
+        job->bytes = bytes;
+    }
+}
+
 /* The tail, which a request has found, becomes the block's. Under the lock, the block seized. */
 static void join(const struct resizing *job, struct vr_block *tail) {
     struct vr_block *block = job->block;
@@ -158,6 +183,8 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
         note(job);
     } else if (tail) {
         vr_pool_to_space(pool, tail, (struct vr_stamp){0, 0});
+    } else if (ours && !vr_space_room(block)) {
+        vr_space_keep_room(pool->spaces[block->part], block, job->room); /* what failed took it */
     }
     block->growing = false;
     vr_block_note_held(block);
@@ -259,6 +286,7 @@ static vram_status begin(struct resizing *job, bool *grows) {
         status = check_block(job);
         *grows = status == VRAM_OK && job->bytes > job->old_bytes;
         if (*grows) {
+            note_room(job);
             block->growing = true;
             vr_block_note_held(block);
         } else if (status == VRAM_OK) {

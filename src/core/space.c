@@ -198,9 +198,9 @@ static struct vr_place look(struct vr_space *space, const struct vr_want *want) 
     return want->flags & VR_WANT_HELD ? vr_fit_held(space, want) : vr_fit_find(space, want);
 }
 
-/* The one place that will do is behind a block. */
-static vram_status alloc_behind(struct vr_space *space, const struct vr_want *want,
-                                struct vr_answer *answer) {
+/* The one place that will do is behind a block: a hole, or what can be planned there. */
+static vram_status find_behind(struct vr_space *space, const struct vr_want *want,
+                               struct vr_answer *answer) {
     struct vr_place place;
     vram_status status = vr_fit_behind(space, want, &place);
     if (!place.hole && vr_hole_settle(space, true)) {
@@ -221,6 +221,48 @@ static vram_status alloc_behind(struct vr_space *space, const struct vr_want *wa
     return plan_for(space, want, &place, answer);
 }
 
+/* The block's room is there for that; what is left of it is kept for the next time. */
+static vram_status alloc_behind(struct vr_space *space, const struct vr_want *asked,
+                                struct vr_answer *answer) {
+    struct vr_want want = *asked;
+    uint64_t room = vr_space_room(want.behind);
+    if (room && want.flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
+        return VRAM_ERR_LIMIT; /* nothing is mapped there */
+    }
+    want.room = room > want.bytes ? room - want.bytes : 0;
+    if (room) {
+        vr_room_end(space, want.behind->span.after);
+    }
+    vram_status status = find_behind(space, &want, answer);
+    if (status != VRAM_OK && room) {
+        vr_space_keep_room(space, want.behind, room);
+    }
+    return status;
+}
+
+/* A block with room behind it, if there is a place for that. */
+static vram_status alloc_with_room(struct vr_space *space, const struct vr_want *want,
+                                   struct vr_answer *answer) {
+    struct vr_plan *plan = NULL;
+    if (want->flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
+        return VRAM_ERR_LIMIT;
+    }
+    vr_hole_settle(space, false); /* what has passed is there to be moved */
+    budget_fill(space, want->now_ns);
+    vram_status status = vr_room_alloc(space, want, &plan);
+    if (status == VRAM_OK) {
+        need_note(space, want);
+        *answer = (struct vr_answer){.plan = plan};
+    }
+    return status;
+}
+
+static bool has_room(const struct vr_space *space, const struct vr_want *want) {
+    uint64_t rest = space->config.granule - 1;
+    return want->room && space->config.mode == VR_SPACE_VMM && !(want->bytes & rest) &&
+           !(want->room & rest) && want->room <= UINT64_MAX / 4;
+}
+
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
                            struct vr_answer *answer) {
     struct vr_want want = *asked;
@@ -234,6 +276,13 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
     if (want.behind) {
         return alloc_behind(space, &want, answer);
     }
+    if (has_room(space, &want)) {
+        status = alloc_with_room(space, &want, answer);
+        if (status != VRAM_ERR_FRAGMENTED) {
+            return status;
+        }
+    }
+    want.room = 0;
     if (space->config.direct) {
         const struct vr_place none = {.hole = NULL};
         bool held = want.flags & (VR_WANT_HELD | VR_WANT_PROBE);
@@ -257,7 +306,12 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
         return VRAM_ERR_LIMIT;
     }
     budget_fill(space, want.now_ns);
-    return plan_for(space, &want, &place, answer);
+    status = plan_for(space, &want, &place, answer);
+    if (status == VRAM_ERR_FRAGMENTED && space->rooms && vr_room_end_all(space)) {
+        place = look(space, &want); /* addresses are for those who need them now */
+        status = plan_for(space, &want, &place, answer);
+    }
+    return status;
 }
 
 void vr_space_join(struct vr_space *space, struct vr_block *block, struct vr_block *tail) {
@@ -283,6 +337,9 @@ vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint6
 void vr_space_free(struct vr_space *space, struct vr_block *block) {
     assert(block->span.kind == VR_SPAN_BLOCK);
     vr_fit_forget(space, block);
+    if (vr_space_room(block)) {
+        vr_room_end(space, block->span.after);
+    }
     space->stats.blocks--;
     space->stats.out_bytes -= vr_span_bytes(block);
     vr_store(&block->state, VR_BLOCK_FREE,

@@ -104,6 +104,7 @@ struct vr_plan {
     uint32_t count;
     bool sweep;               /* only unmaps ghosts */
     bool behind;              /* its block goes behind another */
+    struct vr_block *room;    /* the space's own: kept behind the window; NULL: none */
     uint32_t moved_handles;   /* taken from elsewhere (UNMAP and MAP), or spares mapped */
     uint32_t created_handles; /* new ones (CREATE) */
     uint32_t released_handles;
@@ -135,6 +136,8 @@ struct vr_want {
     uint64_t bytes; /* > 0; the space rounds up to 512 */
     uint64_t align; /* a power of two up to the granule; 0: 512 */
     uint64_t queue; /* handle number, not 0: who uses it first */
+    uint64_t room;  /* VMM, a wish: addresses to keep free behind it, where these and bytes are
+                            whole granules; 0: none */
     struct vr_block
         *behind;         /* it starts where this block ends, for vr_space_join; NULL: anywhere */
     uint64_t now_ns;     /* a clock that never goes back, for the time budget */
@@ -179,6 +182,11 @@ void vr_space_join(struct vr_space *space, struct vr_block *block, struct vr_blo
    VRAM_ERR_HOST_MEMORY, with nothing changed. */
 vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint64_t bytes,
                            struct vr_block **tail);
+
+/* Addresses that are kept behind the block; and keeps up to `bytes`, whole granules, if they are free and
+   the block ends with a granule. */
+uint64_t vr_space_room(const struct vr_block *block);
+void vr_space_keep_room(struct vr_space *space, struct vr_block *block, uint64_t bytes);
 
 /* All steps are done. The block of the plan, or NULL (trim). The plan is gone. */
 struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan);

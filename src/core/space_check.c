@@ -13,6 +13,7 @@ struct tally {
     uint64_t free_spans; /* holes and voids */
     uint64_t listed;     /* holes in the list of pending or of idle ones */
     uint64_t haunting;   /* ghosts that pieces say they have */
+    uint64_t rooms;      /* kept behind blocks */
 };
 
 #define CHECK(condition, ...)                                                                      \
@@ -24,7 +25,8 @@ struct tally {
     } while (0)
 
 static const char *kind_name(const struct vr_block *span) {
-    static const char *const names[] = {"nothing", "block", "hole", "void", "claim", "ghost"};
+    static const char *const names[] = {"nothing", "block", "hole", "void",
+                                        "claim",   "ghost", "room"};
     return span->span.kind < sizeof names / sizeof names[0] ? names[span->span.kind] : "garbage";
 }
 
@@ -88,6 +90,19 @@ static bool check_ghost(struct tally *tally, const struct vr_block *span) {
     return check_memory(tally, span, false);
 }
 
+/* (8) */
+static bool check_room(struct tally *tally, const struct vr_block *span) {
+    const struct vr_space *space = tally->space;
+    const struct vr_block *before = span->span.before;
+    CHECK(vr_granule_down(space, vr_span_addr(span)) == vr_span_addr(span) &&
+              vr_granule_down(space, vr_span_end(span)) == vr_span_end(span),
+          "the room at %llx is not of whole granules", hex(vr_span_addr(span)));
+    CHECK(vr_span_is(before, VR_SPAN_BLOCK) || vr_span_is(before, VR_SPAN_CLAIM),
+          "the room at %llx is nobody's", hex(vr_span_addr(span)));
+    tally->rooms++;
+    return check_memory(tally, span, false);
+}
+
 /* Whether it lies over a piece that is asleep, as the holes there do. */
 static bool is_asleep(const struct vr_space *space, const struct vr_block *span) {
     bool vmm = space->config.mode == VR_SPACE_VMM;
@@ -102,7 +117,7 @@ static bool check_span(struct tally *tally, const struct vr_block *span) {
     CHECK(vr_span_bytes(span) > 0, "an empty span at %llx", hex(vr_span_addr(span)));
     CHECK(!next || (next->span.before == span && vr_span_addr(next) == vr_span_end(span)),
           "the chain breaks behind %llx", hex(vr_span_addr(span)));
-    CHECK(kind >= VR_SPAN_BLOCK && kind <= VR_SPAN_GHOST, "a span of no kind at %llx",
+    CHECK(kind >= VR_SPAN_BLOCK && kind <= VR_SPAN_ROOM, "a span of no kind at %llx",
           hex(vr_span_addr(span)));
     if (kind == VR_SPAN_HOLE || kind == VR_SPAN_VOID) {
         tally->free_spans++;
@@ -121,6 +136,9 @@ static bool check_span(struct tally *tally, const struct vr_block *span) {
     }
     if (kind == VR_SPAN_GHOST) {
         return check_ghost(tally, span);
+    }
+    if (kind == VR_SPAN_ROOM) {
+        return check_room(tally, span);
     }
     if (space->config.mode == VR_SPACE_VMM && !check_memory(tally, span, true)) {
         return false;
@@ -247,6 +265,8 @@ static bool check_sums(struct tally *tally) {
               (tally->haunting == sum->ghosts || tally->space->open_plans),
           "%llu ghosts counted, %llu there, %llu of pieces", hex(stats->ghosts), hex(sum->ghosts),
           hex(tally->haunting));
+    CHECK(tally->rooms == tally->space->rooms, "%llu rooms counted, %llu there",
+          hex(tally->space->rooms), hex(tally->rooms));
     CHECK(stats->reserved_bytes <= stats->peak_reserved_bytes, "the peak was passed unnoticed");
     return true;
 }

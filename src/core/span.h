@@ -23,6 +23,9 @@
  *      its stamp may still reach it. It is unmapped, and a void, when that has passed.
  *  (7) The record of the lowest span of a chain stays the same as long as the chain: merging keeps the
  *      lower record, cutting leaves it to the lower part.
+ *  (8) A room is whole granules of addresses with nothing mapped, in no tree, right behind its block or behind
+ *      the claims of a plan that makes or grows it. It is a void again when the block is freed, or when
+ *      addresses run out.
  */
 #ifndef VR_SPAN_H
 #define VR_SPAN_H
@@ -69,6 +72,7 @@ struct vr_space {
     uint64_t planned_bytes;               /* to be created by open plans */
     uint32_t open_plans;
     bool resting;     /* hands nothing out: sleep.h */
+    uint64_t rooms;   /* spans of that kind */
     uint64_t records; /* taken from the stable store */
     struct vr_space_stats stats;
 };

@@ -161,9 +161,23 @@ static struct vr_piece *highest_piece(const struct vr_space *space, const struct
     return NULL;
 }
 
+/* Whether a piece lies wholly inside the hole, one that has ghosts now and may be taken later too. */
+static bool holds_piece(const struct vr_space *space, const struct vr_block *hole) {
+    uint64_t addr = vr_granule_up(space, vr_span_addr(hole));
+    while (addr < vr_span_end(hole)) {
+        const struct vr_piece *piece = vr_ground_get(&space->ground, addr);
+        if (vr_inside(piece->addr, piece->bytes, vr_span_addr(hole), vr_span_bytes(hole))) {
+            return true;
+        }
+        addr = piece->addr + piece->bytes;
+    }
+    return false;
+}
+
 /* Whether nothing is mapped there, or nothing will be once the plan is done. */
 static bool is_bare(const struct vr_block *span) {
-    return vr_span_is(span, VR_SPAN_VOID) || vr_span_is(span, VR_SPAN_CLAIM);
+    return vr_span_is(span, VR_SPAN_VOID) || vr_span_is(span, VR_SPAN_CLAIM) ||
+           vr_span_is(span, VR_SPAN_ROOM);
 }
 
 /* A piece of the hole that may be taken, or NULL. Where nothing is mapped beside one end of the hole it
@@ -204,7 +218,7 @@ static struct vr_piece *idle_piece(struct vr_space *space, uint64_t most, struct
         if (piece) {
             best = piece;
             *hole = here;
-        } else if (most == UINT64_MAX || !inner_piece(space, here, UINT64_MAX)) {
+        } else if (space->config.mode != VR_SPACE_VMM || !holds_piece(space, here)) {
             vr_link_remove(link);
             left++;
         }
@@ -484,6 +498,15 @@ static vram_status claim(struct vr_space *space, struct vr_plan *plan,
     return VRAM_OK;
 }
 
+/* The claim that ends where the window does. */
+static struct vr_block *last_claim(const struct vr_plan *plan) {
+    struct vr_block *claim = plan->target;
+    while (vr_span_end(claim) < plan->to) {
+        claim = claim->span.after;
+    }
+    return claim;
+}
+
 vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
                            const struct vr_place *place, struct vr_plan **out) {
     const struct vr_window *window = &place->window;
@@ -498,6 +521,9 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
     plan->behind = want->behind != NULL;
     struct supply supply = supply_begin(space, want, plan, window->bytes);
     vram_status status = claim(space, plan, window);
+    if (status == VRAM_OK && window->addr + want->bytes == plan->to) { /* keeps span.h (8) */
+        plan->room = vr_room_cut(space, last_claim(plan)->span.after, want->room);
+    }
     for (struct vr_block *span = plan->target;
          status == VRAM_OK && span && vr_span_addr(span) < plan->to; span = span->span.after) {
         if (span->span.was == VR_SPAN_VOID) {

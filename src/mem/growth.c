@@ -16,6 +16,10 @@
 #include "base/error.h"
 #include "base/size.h"
 
+enum {
+    ROOM_TIMES = 16
+}; /* a buffer that has moved has addresses for so many times of itself, at most */
+
 /* One change of a claimed buffer. */
 struct change {
     struct vr_buffer *buffer;
@@ -55,6 +59,36 @@ static bool may_move(const struct vr_buffer *buffer, vram_status status) {
            (vram_status_is_exhausted(status) && buffer->kind != VRAM_BUFFER_DEVICE);
 }
 
+/* Addresses to keep behind memory of `bytes` for what the policy may still ask for. What is smaller than a
+   granule is copied in no time, and would hold a whole one. */
+static uint64_t room_for(const struct vr_buffer *buffer, uint64_t bytes) {
+    const struct vram_growth *growth = &buffer->growth.growth;
+    uint64_t most;
+    if (bytes < buffer->pool->granule ||
+        (growth->policy == VRAM_GROWTH_FIXED && !growth->step_bytes)) {
+        return 0;
+    }
+    most = vr_mul(bytes, ROOM_TIMES, &most) ? most : bytes;
+    most = growth->max_bytes && growth->max_bytes < most ? growth->max_bytes : most;
+    return most - bytes;
+}
+
+/* As vr_buffer_take, with room to grow where that is a matter of addresses. */
+static vram_status take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                        struct vr_buffer_memory *memory) {
+    struct vram_alloc_options options = {
+        .size = sizeof options, .tag = buffer->tag, .room_bytes = room_for(buffer, bytes)};
+    struct vr_place place;
+    if (buffer->kind != VRAM_BUFFER_DEVICE || !options.room_bytes) {
+        return vr_buffer_take(buffer, bytes, queue, memory);
+    }
+    vram_status status = vram_alloc_with(pool_of(buffer), bytes, queue, &options, &memory->addr);
+    if (status == VRAM_OK) {
+        memory->kind = vr_address_find(memory->addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
+    }
+    return status;
+}
+
 /* New memory, the copy, and the old memory back: keeps (2). */
 static vram_status move(const struct change *change) {
     struct vr_buffer *buffer = change->buffer;
@@ -64,7 +98,7 @@ static vram_status move(const struct change *change) {
         return vr_fail(VRAM_ERR_INVALID, change->operation,
                        "the buffer has to move, and there is no queue to copy it on");
     }
-    vram_status status = vr_buffer_take(buffer, change->bytes, change->queue, &fresh);
+    vram_status status = take(buffer, change->bytes, change->queue, &fresh);
     if (status != VRAM_OK) {
         return status;
     }

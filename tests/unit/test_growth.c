@@ -369,6 +369,37 @@ static void acceptance_19_a_million_elements_from_a_thousand(void **state) {
     }
 }
 
+/* A buffer that had to move once has room from then on, whatever comes to lie around it. */
+static void what_has_moved_has_room(void **state) {
+    vram_growth growth = preset("edges");
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=4G");
+    vram_pool *pool = pool_make(&rig, 0);
+    vram_buffer *buffers[4], *walls[40];
+    int wall = 0;
+    for (int i = 0; i < 4; i++) {
+        buffers[i] = buffer_of(pool, 4 * MIB, rig.queue);
+        assert_ok(vram_buffer_growth_set(buffers[i], &growth));
+        walls[wall++] = buffer_of(pool, 3 * MIB, rig.queue);
+    }
+    for (uint64_t mib = 5; mib <= 80; mib *= 2) {
+        for (int i = 0; i < 4; i++) {
+            assert_ok(vram_buffer_resize(buffers[i], mib * MIB, rig.queue));
+            walls[wall++] = buffer_of(pool, 3 * MIB, rig.queue);
+        }
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(growth_of(buffers[i]).copies, 1);
+        assert_true(growth_of(buffers[i]).in_place >= 4);
+        assert_ok(vram_buffer_destroy(buffers[i]));
+    }
+    while (wall > 0) {
+        assert_ok(vram_buffer_destroy(walls[--wall]));
+    }
+    assert_int_equal(stats_of(pool).allocated_bytes, 0);
+    rig_end_clean(&rig);
+}
+
 /* What the policy would keep in reserve is given up where it is too much. */
 static void reserve_is_given_up_first(void **state) {
     vram_growth growth = {
@@ -561,6 +592,7 @@ int main(void) {
         TEST(no_queue_no_copy),
         TEST(acceptance_18_resize_is_safe),
         TEST(acceptance_19_a_million_elements_from_a_thousand),
+        TEST(what_has_moved_has_room),
         TEST(reserve_is_given_up_first),
         TEST(unused_buffers_are_cleaned_up),
         TEST(every_step_of_a_resize_fails_in_turn),

@@ -181,6 +181,98 @@ static void free_handles_come_first(void **state) {
     rig_end_clean(&rig);
 }
 
+/* ------------------------------------------------------------------------ room */
+
+/* Many blocks side by side, each with room: all of them grow in place, again and again, and what is between
+   two growths is nobody else's. */
+static void blocks_with_room_grow_side_by_side(void **state) {
+    static const uint32_t flags[] = {0, VRAM_POOL_DETERMINISTIC};
+    vram_alloc_options wishes = {.size = sizeof wishes, .room_bytes = 61 * MIB, .tag = "t"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        vram_addr addrs[12], other;
+        struct rig rig = rig_make("sim", "memory=2G");
+        vram_pool *pool = pool_make(&rig, flags[i]);
+        for (uint64_t k = 0; k < 12; k++) {
+            assert_ok(vram_alloc_with(pool, 3 * MIB + k, rig.queue, &wishes, &addrs[k]));
+            assert_int_equal(held_by(addrs[k]), 4 * MIB);
+            assert_int_equal(asked_for(addrs[k]), 3 * MIB + k);
+            assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &other)); /* in between */
+        }
+        for (uint64_t mib = 5; mib <= 64; mib += 13) {
+            for (uint64_t k = 0; k < 12; k++) {
+                assert_ok(vram_resize(pool, addrs[k], mib * MIB + k, rig.queue));
+                assert_int_equal(held_by(addrs[k]),
+                                 (mib * MIB + k + 2 * MIB - 1) / (2 * MIB) * 2 * MIB);
+                assert_ok(vram_alloc(pool, 100 * KIB, rig.queue, &other));
+            }
+        }
+        vram_tag_info tag = {.size = sizeof tag};
+        assert_ok(vram_tag_info_get(rig.device, "t", &tag));
+        uint64_t held = 0;
+        for (uint64_t k = 0; k < 12; k++) {
+            held += held_by(addrs[k]);
+            assert_ok(vram_free(pool, addrs[k], rig.queue));
+        }
+        assert_int_equal(tag.used_bytes, held);
+        rig_end_clean(&rig);
+    }
+}
+
+/* A room is a wish: it is not there where the device cannot map memory or the pool does not let it, and goes
+   when somebody else needs the addresses. */
+static void rooms_are_a_wish(void **state) {
+    vram_alloc_options wishes = {.size = sizeof wishes, .room_bytes = 1};
+    vram_addr addr, other;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=256M,real=on");
+    vram_pool *segments = pool_make(&rig, VRAM_POOL_SEGMENTS);
+    assert_ok(vram_alloc_with(segments, 5000, rig.queue, &wishes, &addr));
+    assert_int_equal(held_by(addr), 5120);
+    vram_pool *guarded = pool_make(&rig, VRAM_POOL_RED_ZONES);
+    assert_ok(vram_alloc_with(guarded, 5000, rig.queue, &wishes, &addr));
+    assert_ok(vram_free(guarded, addr, rig.queue));
+    vram_pool_options narrow = {.size = sizeof narrow, .range_bytes = 64 * MIB};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig.device, &narrow, &pool));
+    wishes.room_bytes = 60 * MIB;
+    assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
+    assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &other)); /* takes the room's addresses */
+    assert_int_equal(vram_resize(pool, addr, 60 * MIB, rig.queue), VRAM_ERR_BUSY);
+    wishes.room_bytes = UINT64_MAX;
+    assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
+    wishes.room_bytes = UINT64_MAX / 3;
+    assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
+    wishes.room_bytes = UINT64_MAX - 4 * MIB;
+    assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
+    wishes.room_bytes = 64 * MIB;
+    wishes.flags = VRAM_ALLOC_CACHED_ONLY;
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
+    rig_end_clean(&rig);
+}
+
+/* What the driver refuses takes no room away: the block grows there the next time. */
+static void a_failure_leaves_the_room(void **state) {
+    static const vram_sim_call calls[] = {VRAM_SIM_CREATE, VRAM_SIM_MAP, VRAM_SIM_ACCESS};
+    vram_alloc_options wishes = {.size = sizeof wishes, .room_bytes = 62 * MIB};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        vram_addr addr, others[8];
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_make(&rig, 0);
+        assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
+        fault(&rig, calls[i], 1, false, 999);
+        assert_int_equal(vram_resize(pool, addr, 32 * MIB, rig.queue), VRAM_ERR_BACKEND);
+        assert_ok(vram_sim_fault_set(rig.context, NULL));
+        for (int k = 0; k < 8; k++) {
+            assert_ok(vram_alloc(pool, 7 * MIB, rig.queue, &others[k]));
+        }
+        assert_ok(vram_resize(pool, addr, 64 * MIB, rig.queue));
+        rig_end_clean(&rig);
+    }
+}
+
 /* ----------------------------------------------------------------- in the way */
 
 static void what_lies_behind_is_in_the_way(void **state) {
@@ -656,6 +748,9 @@ int main(void) {
         TEST(rounding_has_room),
         TEST(sizes_cross_the_border_of_spaces),
         TEST(free_handles_come_first),
+        TEST(blocks_with_room_grow_side_by_side),
+        TEST(rooms_are_a_wish),
+        TEST(a_failure_leaves_the_room),
         TEST(what_lies_behind_is_in_the_way),
         TEST(work_of_others_is_in_the_way),
         TEST(held_blocks_keep_their_memory),
