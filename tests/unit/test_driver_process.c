@@ -11,7 +11,7 @@
 
 #include "vram/vram.h"
 
-enum { QUEUES = 3, BYTES = WORK_BYTES, ROUNDS = 10 };
+enum { QUEUES = 3, BYTES = WORK_BYTES, ROUNDS = 10, PART = BYTES / QUEUES / 4 * 4 };
 
 struct alive {
     vram_context *context;
@@ -21,7 +21,7 @@ struct alive {
     vram_point point;
 };
 
-/* Some milliseconds of work on every queue, each round with a mark. */
+/* Some milliseconds of work on every queue, each on a part of its own, each round with a mark. */
 static bool make_alive(struct alive *alive) {
     const vram_context_options options = {.size = sizeof options, .backends = BACKEND};
     bool good =
@@ -33,7 +33,8 @@ static bool make_alive(struct alive *alive) {
     }
     for (int i = 0; i < QUEUES * ROUNDS && good; i++) {
         vram_queue *queue = alive->queues[i % QUEUES];
-        good = vram_queue_fill(queue, alive->addr, (uint32_t)i, 4, BYTES) == VRAM_OK &&
+        vram_addr part = alive->addr + (uint64_t)(i % QUEUES) * PART;
+        good = vram_queue_fill(queue, part, (uint32_t)i, 4, PART) == VRAM_OK &&
                vram_queue_mark(queue, &alive->point) == VRAM_OK;
     }
     return good;
@@ -76,7 +77,7 @@ static int fork_with_work(void *argument) {
         return 1;
     }
     vram_queue *last = alive.queues[(QUEUES * ROUNDS - 1) % QUEUES];
-    if (vram_queue_download(last, &found, alive.addr + BYTES - 4, 4) != VRAM_OK ||
+    if (vram_queue_download(last, &found, alive.addr + QUEUES * PART - 4, 4) != VRAM_OK ||
         vram_queue_wait(last, VRAM_TIMEOUT_DEFAULT) != VRAM_OK) {
         return 2;
     }
