@@ -24,7 +24,7 @@
 # Needs a C compiler and CMake; nvcc for handout and CUB, PyTorch for torch and its peer. What a step
 # prints is in ${OUT:-build-h200/out}/STAGE.log as soon as it has ended, all of it again, file by file,
 # in STAGE.tgz. A short table comes last. Each step has a time limit, and all together STAGE_SECONDS
-# (400, torch 560); a step that fails is said and the rest goes on.
+# (400, torch 470); a step that fails is said and the rest goes on.
 # Exit code 0 when every step passed, 1 when one failed, 2 for misuse.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
@@ -32,7 +32,7 @@ cd "$(dirname "$0")/.." || exit 2
 stage=${1:-}
 case $#-$stage in
 1-check | 1-bench | 1-replay | 1-faults | 1-handout) seconds_in_all=${STAGE_SECONDS:-400} ;;
-1-torch) seconds_in_all=${STAGE_SECONDS:-560} ;;
+1-torch) seconds_in_all=${STAGE_SECONDS:-470} ;;
 *)
     echo "usage: bench/h200.sh check|bench|replay|torch|faults|handout" >&2
     exit 2
