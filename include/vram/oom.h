@@ -161,7 +161,10 @@ typedef struct vram_oom_pool {
     uint64_t free_bytes;     /* of them, in no live block */
 } vram_oom_pool;
 
-/** Who holds memory of the device. A tag counts all below it: what "a/b" has, "a" has too. */
+/**
+ * Who holds memory of the device, in its pools and of others' that counts (vram/foreign.h). A tag counts all
+ * below it: what "a/b" has, "a" has too.
+ */
 typedef struct vram_oom_holder {
     char tag[VRAM_OOM_NAME_MAX]; /* "" for blocks without one */
     uint64_t bytes, blocks;      /* live, after rounding */

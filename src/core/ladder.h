@@ -5,7 +5,7 @@
  *
  *   miss.c            a request before it is short, and one attempt to serve it
  *   ladder.c          the order of the steps, and the climb
- *   ladder_step.c     the steps that give memory back, and the pools of a device
+ *   ladder_step.c     the steps that give memory back
  *   ladder_wait.c     waiting, for queues and for other threads
  *   ladder_callback.c the program's callbacks
  *   ladder_fallback.c other memory than the device's

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ladder_step.c: the steps that give memory back, and the pools of a device; see ladder.h.
+ * ladder_step.c: the steps that give memory back; see ladder.h.
  */
 #include "core/ladder.h"
 

@@ -120,6 +120,11 @@ static struct vr_watch *next_told(struct vr_device_object *device, const struct 
     return best;
 }
 
+/* Once it was ended, by its own call too, nothing more is told: what it was given may be gone. */
+static bool is_open(const struct vr_watch *watch) {
+    return !vr_handle_was(VR_KIND_WATCH, (const void *)(uintptr_t)watch->object.handle);
+}
+
 void vr_watches_tell(struct vr_device_object *device, struct vr_pool *pool,
                      const struct vram_pressure *p) {
     struct vram_pressure_event events[EDGES_MOST];
@@ -129,7 +134,7 @@ void vr_watches_tell(struct vr_device_object *device, struct vr_pool *pool,
     while (p->known && (watch = next_told(device, pool, p, &last, events, &count))) {
         struct vram_error error;
         vr_error_save(&error);
-        for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t i = 0; i < count && is_open(watch); i++) {
             watch->options.call(watch->options.user, &events[events[0].up ? i : count - 1 - i]);
         }
         vr_error_restore(&error);

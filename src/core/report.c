@@ -194,6 +194,17 @@ static void add_pool(struct vram_oom_report *report, struct vr_pool *pool) {
     report->pools[at] = entry;
 }
 
+/* What others have allocated and what counts is held as well, by the tags' account too. */
+static void add_foreign(struct vr_live *live) {
+    struct vr_ledger *ledger = vr_ledger_of(live->device);
+    vr_mutex_lock(&ledger->lock);
+    live->bytes += ledger->foreigns.counted_bytes;
+    for (size_t i = 0; i < ledger->foreigns.count; i++) {
+        live->blocks += ledger->foreigns.records[i]->counts;
+    }
+    vr_mutex_unlock(&ledger->lock);
+}
+
 /* All pools of the device, this one too, since tags count over all of them. */
 static void read_pools(struct vram_oom_report *report, struct vr_pool *own,
                        const struct vr_request *charged) {
@@ -210,6 +221,7 @@ static void read_pools(struct vram_oom_report *report, struct vr_pool *own,
         live.blocks += stats.live_blocks;
         vr_leave(pool);
     }
+    add_foreign(&live);
     vr_report_holders(report, &live);
 }
 

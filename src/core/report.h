@@ -24,7 +24,7 @@ void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vra
 void vr_report_write_quota(struct vr_pool *pool, const struct vr_request *request,
                            vram_status status, struct vr_tag *full);
 
-/* What is live in the pools of a device, and what of the tags' account is not: the charge of the request that
+/* What is live in the pools of a device, or counts for it (vram/foreign.h), and what of the tags' account is not: the charge of the request that
    failed. */
 struct vr_live {
     const struct vr_device_object *device;

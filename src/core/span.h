@@ -18,7 +18,7 @@
  *      `pending`, oldest first.
  *  (4) Free spans, and only they, are in the tree, by queue, size and address; voids under
  *      VR_QUEUE_VOID.
- *  (5) A claim belongs to one open plan, or is lost for ever.
+ *  (5) A claim belongs to one open plan, hides what sleeps (sleep.h), or is lost for ever.
  *  (6) A ghost is one place of one piece that is in use elsewhere: work that its queue was given before
  *      its stamp may still reach it. It is unmapped, and a void, when that has passed.
  *  (7) The record of the lowest span of a chain stays the same as long as the chain: merging keeps the

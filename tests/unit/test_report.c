@@ -7,6 +7,7 @@
 #include "unit/ladder_world.h"
 
 #include "base/clock.h"
+#include "vram/foreign.h"
 
 #include <stdlib.h>
 
@@ -428,6 +429,30 @@ static void holders_nest(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Memory that others allocated and that counts has holders, too. */
+static void holders_of_foreign_memory(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    vram_foreign_options foreign = {
+        .size = sizeof foreign, .flags = VRAM_FOREIGN_COUNTS, .tag = "cublas"};
+    uint64_t id;
+    (void)take_for(pool, 6 * MIB, "weights");
+    (void)take(pool, 4 * MIB, NULL);
+    assert_ok(vram_foreign_track(rig.device, 8 * MIB, &foreign, &id));
+    foreign.tag = NULL;
+    assert_ok(vram_foreign_track(rig.device, 3 * MIB, &foreign, &id));
+    foreign.flags = 0;
+    assert_ok(vram_foreign_track(rig.device, 5 * MIB, &foreign, &id)); /* a record alone */
+    refused(pool, 60 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.holder_count, 3);
+    expect_holder(&report, "cublas", 8 * MIB, 1);
+    expect_holder(&report, "", 7 * MIB, 2);
+    expect_holder(&report, "weights", 6 * MIB, 1);
+    rig_end_clean(&rig);
+}
+
 /* More blocks than a report would ever look at one by one. */
 static void holders_count_every_block(void **state) {
     (void)state;
@@ -666,6 +691,7 @@ int main(void) {
         TEST(quota_of_the_environment),
         TEST(advice_names_what_there_is),
         TEST(holders_nest),
+        TEST(holders_of_foreign_memory),
         TEST(holders_count_every_block),
         TEST(other_processes_are_told_apart),
         TEST(nobody_knows_of_other_processes),
