@@ -284,14 +284,15 @@ typedef struct vram_error_event {
 typedef vram_error_answer vram_error_fn(void *user, const vram_error_event *event);
 
 /**
- * Has every error of a pool's allocation (vram_alloc, vram_alloc_with, vram_pool_warm) handed to `handler`
- * before the call returns it: after the ladder, and after the report was written, which it may read. Mistakes
- * in arguments are not, nor is a request for cached memory alone that found none.
+ * Has every error of a pool's allocation (vram_alloc, vram_alloc_with, vram_resize, vram_pool_warm) and of
+ * vram_pool_wake handed to `handler` before the call returns it: after the ladder, and after the report was
+ * written, which it may read. Mistakes in arguments are not, nor is a request for cached memory alone that
+ * found none.
  *
  * What it answers counts for exhaustion only: any other error is returned whatever it says, and nothing that
  * it says has a device reset. RETRY is followed VRAM_ERROR_RETRIES_MAX times, FALL_BACK once: it takes the
  * kinds of memory that the pool allows or, when it allows none, any that can be had. A quota counts all
- * memory, so FALL_BACK is no way past one.
+ * memory, so FALL_BACK is no way past one; nor does it wake anything.
  *
  * NULL: no handler. A call of the former one under way on another thread may still be inside it when this
  * returns. Counts go on from where they were.

@@ -4,6 +4,7 @@
  * fails, all of that is taken back. The contents on the host go when all is done.
  */
 #include "core/budget.h"
+#include "core/handler.h"
 #include "core/report.h"
 
 #include "base/error.h"
@@ -167,6 +168,40 @@ static vram_status wake_up(const struct vr_turn *turn) {
     return status;
 }
 
+/* Whether the error handler, asked after a failure, wants it tried once more. */
+static bool is_retried(const struct vr_turn *turn, uint64_t bytes, vram_status *status,
+                       uint32_t retries) {
+    struct vr_pool *pool = turn->pool;
+    struct vr_request request = {.size = bytes, .bytes = bytes};
+    if (vr_handler_ask(pool, &request, *status, retries) != VRAM_ERROR_RETRY) {
+        return false;
+    }
+    if (vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
+        *status =
+            vr_fail(VRAM_ERR_STALE, turn->operation, "the pool was destroyed by the error handler");
+        return false;
+    }
+    for (uint32_t i = 0; i < turn->count; i++) {
+        turn->naps[i]->turning = true;
+    }
+    return true;
+}
+
+static vram_status wake_with_handler(const struct vr_turn *turn) {
+    uint64_t bytes = missing_from(turn, 0);
+    uint32_t retries = 0;
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = wake_up(turn);
+    while (status != VRAM_OK && is_retried(turn, bytes, &status, retries++)) {
+        status = wake_up(turn);
+    }
+    if (status == VRAM_OK) {
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
 vram_status vram_pool_wake(vram_pool *handle, const char *tag) {
     static const char operation[] = "vram_pool_wake";
     void *entered;
@@ -180,7 +215,7 @@ vram_status vram_pool_wake(vram_pool *handle, const char *tag) {
     status = call(&turn);
     vr_mutex_unlock(&pool->lock);
     if (status == VRAM_OK) {
-        status = wake_up(&turn);
+        status = wake_with_handler(&turn);
         if (status == VRAM_OK) {
             vr_tally(&pool->tally.wakes, 1);
         }

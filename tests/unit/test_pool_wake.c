@@ -138,6 +138,69 @@ static void waking_asks_the_program(void **state) {
     }
 }
 
+struct keeper {
+    struct rig *rig;
+    vram_addr taken; /* freed at call number `at` */
+    unsigned calls, at;
+    bool destroys;
+    vram_error_answer answer;
+    vram_status status;
+    uint64_t bytes;
+};
+
+static vram_error_answer keep(void *user, const vram_error_event *event) {
+    struct keeper *keeper = user;
+    keeper->status = event->error->status;
+    keeper->bytes = event->bytes;
+    if (++keeper->calls == keeper->at) {
+        assert_ok(vram_device_free(keeper->rig->device, keeper->taken));
+    }
+    if (keeper->destroys) {
+        assert_ok(vram_pool_destroy(keeper->rig->pool));
+    }
+    return keeper->answer;
+}
+
+/* The error handler is told, and may have it tried again, so often and no more. */
+static void waking_asks_the_handler(void **state) {
+    static const struct {
+        vram_error_answer answer;
+        unsigned at, calls;
+        bool destroys;
+        vram_status status;
+    } cases[] = {
+        {VRAM_ERROR_FAIL, 0, 1, false, VRAM_ERR_LIMIT},
+        {VRAM_ERROR_FALL_BACK, 0, 1, false, VRAM_ERR_LIMIT},
+        {VRAM_ERROR_RETRY, 0, 1 + VRAM_ERROR_RETRIES_MAX, false, VRAM_ERR_LIMIT},
+        {VRAM_ERROR_RETRY, 2, 2, false, VRAM_OK},
+        {VRAM_ERROR_RETRY, 0, 1, true, VRAM_ERR_STALE},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rig rig = rig_make("memory=2M,granule=64K", 0);
+        struct keeper keeper = {.rig = &rig,
+                                .answer = cases[i].answer,
+                                .at = cases[i].at,
+                                .destroys = cases[i].destroys};
+        fill(&rig);
+        assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
+        uint64_t asleep = stats_of(rig.pool).asleep_bytes;
+        assert_ok(vram_device_alloc(rig.device, 1536 * KIB, VRAM_MEMORY_DEVICE, &keeper.taken));
+        assert_ok(vram_error_handler_set(rig.context, keep, &keeper));
+        vram_error_clear();
+        vram_status status = vram_pool_wake(rig.pool, NULL);
+        assert_int_equal(status, cases[i].status);
+        assert_int_equal(vram_error_get()->status, status);
+        assert_int_equal(keeper.calls, cases[i].calls);
+        assert_int_equal(keeper.status, VRAM_ERR_LIMIT);
+        assert_int_equal(keeper.bytes, asleep);
+        for (int j = 0; j < BLOCKS && status == VRAM_OK; j++) {
+            expect_contents(&rig, j);
+        }
+        rig_end(&rig, true);
+    }
+}
+
 /* Each call of the driver, or each allocation of the library's, fails in a wake that climbs; what was not
    woken wakes the next time, and has its contents. */
 static bool wake_with_fault(const vram_sim_fault *fault, uint64_t nth) {
@@ -193,6 +256,7 @@ int main(void) {
         cmocka_unit_test_teardown(waking_needs_memory, nothing_left),
         cmocka_unit_test_teardown(waking_climbs_the_ladder, nothing_left),
         cmocka_unit_test_teardown(waking_asks_the_program, nothing_left),
+        cmocka_unit_test_teardown(waking_asks_the_handler, nothing_left),
         cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
