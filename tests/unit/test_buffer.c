@@ -8,6 +8,7 @@
 #include "vram/buffer.h"
 #include "vram/limits.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 #define KIB UINT64_C(1024)
@@ -385,6 +386,61 @@ static void a_pool_may_end_under_a_creation(void **state) {
     rig_end_clean(&rig);
 }
 
+/* --------------------------------------------------------------------- threads */
+
+enum { THREADS = 6, ROUNDS = 200 };
+
+struct worker {
+    struct rig *rig;
+    vram_pool *pool;
+    vram_buffer *shared;
+    vram_queue *queue;
+    uint64_t last_id;
+    unsigned odd; /* answers that nobody may get */
+};
+
+static void *work(void *argument) {
+    struct worker *worker = argument;
+    for (int i = 0; i < ROUNDS; i++) {
+        vram_buffer_info info = {.size = sizeof info};
+        vram_buffer *own = NULL;
+        vram_addr addr;
+        vram_status status =
+            vram_buffer_create(worker->pool, (uint64_t)i * 500, worker->queue, NULL, &own);
+        worker->odd += status != VRAM_OK || vram_buffer_info_get(own, &info) != VRAM_OK;
+        worker->odd += info.id <= worker->last_id; /* ids only rise */
+        worker->last_id = info.id;
+        worker->odd += vram_buffer_use(worker->shared, worker->queue) != VRAM_OK;
+        worker->odd += vram_buffer_addr(worker->shared, &addr) != VRAM_OK;
+        worker->odd += vram_buffer_info_get(worker->shared, &info) != VRAM_OK;
+        worker->odd += vram_buffer_destroy(own) != VRAM_OK;
+    }
+    return NULL;
+}
+
+/* Any thread may call anything at any time. */
+static void threads_share_a_pool_and_a_buffer(void **state) {
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    vram_pool *pool = pool_on(rig.device);
+    vram_buffer *shared = buffer_of(pool, MIB, rig.queue);
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){.rig = &rig, .pool = pool, .shared = shared};
+        assert_ok(vram_queue_create(rig.device, NULL, &workers[i].queue));
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(workers[i].odd, 0);
+    }
+    assert_int_equal(stats_of(pool).live_blocks, 1);
+    assert_ok(vram_buffer_destroy(shared));
+    assert_int_equal(stats_of(pool).live_blocks, 0);
+    vram_context_destroy(rig.context);
+}
+
 /* ---------------------------------------------------------------------- faults */
 
 /* Each allocation of host memory fails once: the call fails, and nothing is left or lost. */
@@ -468,6 +524,7 @@ int main(void) {
         HERE(a_buffer_ends_with_its_pool),
         HERE(who_is_inside_keeps_the_memory),
         HERE(a_pool_may_end_under_a_creation),
+        HERE(threads_share_a_pool_and_a_buffer),
         HERE(host_memory_fails_at_every_step),
         HERE(the_driver_fails_at_every_step),
         HERE(quotas_count),
