@@ -184,10 +184,15 @@ struct vr_queue_ops {
    system's limit on locked memory is reached. */
 typedef vr_memory_alloc_fn vr_pinned_alloc_fn;
 typedef vr_memory_free_fn vr_pinned_free_fn; /* [lost] */
+/* Whether the driver itself says that what alloc gave at `addr` is page-locked: 1 or 0, or unknown where it
+   cannot be asked. NULL where it never can. */
+typedef vram_status vr_pinned_check_fn(struct vr_device *device, vram_addr addr,
+                                       vram_value *pinned);
 
 struct vr_pinned_ops {
     vr_pinned_alloc_fn *alloc;
     vr_pinned_free_fn *free;
+    vr_pinned_check_fn *check;
 };
 
 /* ----------------------------------------------- virtual memory management */

@@ -246,6 +246,14 @@ vram_status vr_managed_prefetch(struct vr_queue *queue, vram_addr addr, uint64_t
                 queue->device->managed->prefetch(queue, addr, bytes, to_host));
 }
 
+vram_status vr_pinned_check(struct vr_device *device, vram_addr addr, vram_value *pinned) {
+    if (!device->pinned->check) {
+        *pinned = (vram_value){0, false};
+        return VRAM_OK;
+    }
+    return CALL(device, "pinned_check", device->pinned->check(device, addr, pinned));
+}
+
 vram_status vr_managed_advise(struct vr_device *device, vram_addr addr, uint64_t bytes,
                               vram_advice advice) {
     return device->managed->advise

@@ -434,7 +434,7 @@ static void describe(struct vr_buffer *buffer, struct vram_buffer_info *info) {
     info->location = memory.kind;
     info->addr = memory.addr;
     info->wrapped = memory.wrapped;
-    info->pinned = memory.kind == VRAM_MEMORY_PINNED;
+    info->pinned = memory.kind == VRAM_MEMORY_PINNED && !memory.pageable;
     info->host = vr_buffer_host_pointer(&memory);
 }
 

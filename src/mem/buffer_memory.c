@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "core/limit.h"
+#include "device/ops.h"
 #include "vram/oom.h"
 
 #include <string.h>
@@ -65,6 +66,27 @@ static vram_status lacks(struct vr_buffer *buffer, const char *what) {
                    info->backend, info->backend_index, what);
 }
 
+/* What was given as page-locked is so by the driver's own word, where it can be asked; else it goes back,
+   unless ordinary memory will do. */
+static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queue *queue,
+                              struct vr_buffer_memory *memory) {
+    vram_value pinned = {0};
+    vram_status status = vr_pinned_check(&buffer->pool->device->base, memory->addr, &pinned);
+    memory->pageable = pinned.known && !pinned.value;
+    if (status == VRAM_OK && memory->pageable && !pageable) {
+        status = vr_fail(VRAM_ERR_UNSUPPORTED, "vram_buffer_create",
+                         "the driver says that the memory it gave is not page-locked");
+    }
+    if (status != VRAM_OK) {
+        struct vram_error error;
+        vr_error_save(&error);
+        (void)vr_buffer_give(buffer, memory, queue);
+        vr_error_restore(&error);
+        *memory = (struct vr_buffer_memory){0};
+    }
+    return status;
+}
+
 static vram_status take_pinned(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
     bool pageable = buffer->flags & VRAM_BUFFER_PAGEABLE;
@@ -73,7 +95,10 @@ static vram_status take_pinned(struct vr_buffer *buffer, uint64_t bytes, vram_qu
         return lacks(buffer, "page-locked memory; VRAM_BUFFER_PAGEABLE allows ordinary memory");
     }
     uint32_t other = VRAM_FALLBACK_PINNED | (pageable ? VRAM_FALLBACK_HOST : 0);
-    return take_other(buffer, bytes, queue, other, VR_REQUEST_WISHED, memory);
+    vram_status status = take_other(buffer, bytes, queue, other, VR_REQUEST_WISHED, memory);
+    return status == VRAM_OK && memory->kind == VRAM_MEMORY_PINNED
+               ? ask_driver(buffer, pageable, queue, memory)
+               : status;
 }
 
 static vram_status take_unified(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,

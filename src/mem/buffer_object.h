@@ -30,6 +30,7 @@ struct vr_buffer_memory {
     vram_addr addr;        /* 0: there is none */
     vram_memory_kind kind; /* of what it is; for PINNED and HOST `addr` is a host pointer */
     vram_addr base; /* of the block it is a part of, which somebody else frees; 0: it is no part */
+    bool pageable;  /* PINNED, but not page-locked by the driver's own word */
     bool wrapped;   /* the program's own: never given back */
     struct vr_record *foreign; /* wrapped: its record in the address map; NULL: none was needed */
 };

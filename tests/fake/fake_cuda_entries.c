@@ -32,6 +32,7 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuMemFree] = "cuMemFree",
     [FAKE_cuMemHostAlloc] = "cuMemHostAlloc",
     [FAKE_cuMemFreeHost] = "cuMemFreeHost",
+    [FAKE_cuMemHostGetFlags] = "cuMemHostGetFlags",
     [FAKE_cuMemGetAllocationGranularity] = "cuMemGetAllocationGranularity",
     [FAKE_cuMemAddressReserve] = "cuMemAddressReserve",
     [FAKE_cuMemAddressFree] = "cuMemAddressFree",
@@ -249,6 +250,11 @@ FAKE_API vr_cu_result cuMemHostAlloc(void **memory, size_t bytes, unsigned flags
 FAKE_API vr_cu_result cuMemFreeHost(void *memory);
 FAKE_API vr_cu_result cuMemFreeHost(void *memory) {
     return fake_cuMemFreeHost(memory);
+}
+
+FAKE_API vr_cu_result cuMemHostGetFlags(unsigned *flags, void *memory);
+FAKE_API vr_cu_result cuMemHostGetFlags(unsigned *flags, void *memory) {
+    return fake_cuMemHostGetFlags(flags, memory);
 }
 
 FAKE_API vr_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,

@@ -32,6 +32,7 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuMemFree] = "hipFree",
     [FAKE_cuMemHostAlloc] = "hipHostMalloc",
     [FAKE_cuMemFreeHost] = "hipHostFree",
+    [FAKE_cuMemHostGetFlags] = "hipHostGetFlags",
     [FAKE_cuMemGetAllocationGranularity] = "hipMemGetAllocationGranularity",
     [FAKE_cuMemAddressReserve] = "hipMemAddressReserve",
     [FAKE_cuMemAddressFree] = "hipMemAddressFree",
@@ -220,6 +221,11 @@ FAKE_API vr_cu_result hipHostMalloc(void **memory, size_t bytes, unsigned flags)
 FAKE_API vr_cu_result hipHostFree(void *memory);
 FAKE_API vr_cu_result hipHostFree(void *memory) {
     return fake_cuMemFreeHost(memory);
+}
+
+FAKE_API vr_cu_result hipHostGetFlags(unsigned *flags, void *memory);
+FAKE_API vr_cu_result hipHostGetFlags(unsigned *flags, void *memory) {
+    return fake_cuMemHostGetFlags(flags, memory);
 }
 
 FAKE_API vr_cu_result hipMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,

@@ -308,6 +308,15 @@ vr_cu_result fake_cuMemFreeHost(void *memory) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
+vr_cu_result fake_cuMemHostGetFlags(unsigned *flags, void *memory) {
+    FAKE_ENTER(cuMemHostGetFlags, FAKE_NEEDS_CONTEXT);
+    if (!fake_is_pinned(memory, 1)) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    *flags = 1;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
 /* ----------------------------------------------- virtual memory management */
 
 static bool granular(uint64_t value) {

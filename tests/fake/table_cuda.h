@@ -54,6 +54,8 @@ static const struct driver_entry cuda_entries[] = {
      (const int[]){1, 2, 3, 4, 201, 214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
     {"cuMemFreeHost", "cuMemFreeHost", "cuMemFreeHost", NULL, NULL, 15,
      (const int[]){1, 3, 4, 201, 214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
+    {"cuMemHostGetFlags", "cuMemHostGetFlags", "cuMemHostGetFlags", NULL, "pinned_flags", 15,
+     (const int[]){1, 3, 4, 201, 214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
     {"cuMemGetAllocationGranularity", "cuMemGetAllocationGranularity", "cuMemGetAllocationGranularity", NULL, "vmm", 5,
      (const int[]){1, 3, 4, 800, 801}},
     {"cuMemAddressReserve", "cuMemAddressReserve", "cuMemAddressReserve", NULL, "vmm", 6,

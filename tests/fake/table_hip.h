@@ -54,6 +54,8 @@ static const struct driver_entry hip_entries[] = {
      (const int[]){2, 214, 700, 702, 710, 719, 999, 1053}},
     {"hipHostFree", "cuMemFreeHost", "hipHostFree", NULL, NULL, 8,
      (const int[]){1, 214, 700, 702, 710, 719, 999, 1053}},
+    {"hipHostGetFlags", "cuMemHostGetFlags", "hipHostGetFlags", NULL, "pinned_flags", 8,
+     (const int[]){1, 214, 700, 702, 710, 719, 999, 1053}},
     {"hipMemGetAllocationGranularity", "cuMemGetAllocationGranularity", "hipMemGetAllocationGranularity", NULL, "vmm", 2,
      (const int[]){1, 801}},
     {"hipMemAddressReserve", "cuMemAddressReserve", "hipMemAddressReserve", NULL, "vmm", 3,

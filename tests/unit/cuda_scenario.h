@@ -80,7 +80,13 @@ static bool take_all(struct holdings *held) {
     }
     out = UNTOUCHED;
     status = device->pinned->alloc(device, PAGE, &out);
-    return step_out(held, "pinned", status, out, &held->pinned);
+    if (!step_out(held, "pinned", status, out, &held->pinned)) {
+        return false;
+    }
+    vram_value locked = {UNTOUCHED, false};
+    status = device->pinned->check(device, held->pinned, &locked);
+    assert_true((status == VRAM_OK) == (locked.value <= 1));
+    return step(held, "pinned_check", status);
 }
 
 static bool map_all(struct holdings *held) {

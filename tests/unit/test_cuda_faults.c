@@ -44,6 +44,7 @@ static bool may_be_ignored(const char *call) {
         "cuDeviceGetUuid",
         "cuDeviceTotalMem",
         "cuDeviceCanAccessPeer",
+        "cuMemHostGetFlags", /* not page-locked is an answer */
         "cuMemPrefetchAsync",
         "cuMemAdvise",
         "cuMemGetAllocationGranularity",

@@ -84,6 +84,7 @@ static bool may_pass(const struct driver_entry *entry, int code) {
         {"cuDeviceCanAccessPeer", 0},
         {"cuCtxEnablePeerAccess", VR_CU_PEER_ACCESS_ALREADY_ENABLED},
         {"hipDeviceEnablePeerAccess", VR_CU_PEER_ACCESS_ALREADY_ENABLED},
+        {"cuMemHostGetFlags", VR_CU_INVALID_VALUE}, /* it is not page-locked: an answer */
         {"cuMemPrefetchAsync", VR_CU_NOT_SUPPORTED},
         {"hipMemPrefetchAsync", VR_CU_NOT_SUPPORTED},
         {"cuMemAdvise", VR_CU_NOT_SUPPORTED},

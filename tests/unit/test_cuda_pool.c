@@ -438,6 +438,40 @@ static void forgotten_regions_strand_nothing(void **state) {
     stage_close(stage);
 }
 
+/* ---------------------------------------------------------------------- buffers */
+
+/* Acceptance item 13: a pinned buffer is page-locked by the driver's own word, or is none. */
+static void acceptance_13_the_driver_says_what_is_pinned(void **state) {
+    struct stage *stage = *state;
+    vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_PINNED};
+    vram_buffer_info info = {.size = sizeof info};
+    vram_buffer *buffer = NULL;
+    stage_open(stage, 64 * MIB, "1s");
+    uint64_t asked = fake->calls("cuMemHostGetFlags");
+    assert_ok(vram_buffer_create(stage->pool, 100 * KIB, stage->queue, &options, &buffer));
+    assert_int_equal(fake->calls("cuMemHostGetFlags"), asked + 1);
+    assert_ok(vram_buffer_info_get(buffer, &info));
+    assert_true(info.pinned);
+    assert_ok(vram_buffer_destroy(buffer));
+    buffer = NULL;
+    fake->refuse("cuMemHostGetFlags", 1, VR_CU_INVALID_VALUE, true);
+    assert_int_equal(vram_buffer_create(stage->pool, 100 * KIB, stage->queue, &options, &buffer),
+                     VRAM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(vram_error_get()->text, "not page-locked"));
+    assert_null(buffer);
+    options.flags = VRAM_BUFFER_PAGEABLE;
+    assert_ok(vram_buffer_create(stage->pool, 100 * KIB, stage->queue, &options, &buffer));
+    assert_ok(vram_buffer_info_get(buffer, &info));
+    assert_false(info.pinned); /* and says so */
+    fake->refuse("cuMemHostGetFlags", 1, VR_CU_UNKNOWN, true);
+    vram_buffer *none = NULL;
+    assert_int_equal(vram_buffer_create(stage->pool, 100 * KIB, stage->queue, &options, &none),
+                     VRAM_ERR_BACKEND);
+    assert_null(none);
+    fake->refuse(NULL, 0, 0, false);
+    stage_close(stage);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(captures_go_on),
@@ -451,6 +485,7 @@ int main(void) {
         HERE(recycled_handles_are_other_queues),
         HERE(forgotten_streams_strand_nothing),
         HERE(other_devices_may_be_current),
+        HERE(acceptance_13_the_driver_says_what_is_pinned),
     };
     return cmocka_run_group_tests_name("cuda_pool", tests, NULL, NULL);
 }

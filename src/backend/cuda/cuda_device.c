@@ -174,6 +174,31 @@ static vram_status pinned_free(struct vr_device *device, vram_addr addr, uint64_
     return status;
 }
 
+/* Of memory that it has not locked the driver knows no flags. */
+static vram_status pinned_check(struct vr_device *device, vram_addr addr, vram_value *pinned) {
+    const struct vr_cuda_device *cuda = device->impl;
+    struct vr_cuda_scope scope;
+    unsigned flags = 0;
+    if (!cuda->api->cuMemHostGetFlags) {
+        *pinned = (vram_value){0, false};
+        return VRAM_OK;
+    }
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_cu_result code = cuda->api->cuMemHostGetFlags(&flags, (void *)(uintptr_t)addr);
+    if (code != VR_CU_INVALID_VALUE) {
+        status =
+            vr_cuda_check(cuda->api, VR_CU_CALL_cuMemHostGetFlags, code, VRAM_ERR_DEVICE_MEMORY);
+    }
+    vr_cuda_leave(&scope);
+    if (status == VRAM_OK) {
+        *pinned = (vram_value){.value = code == VR_CU_SUCCESS, .known = true};
+    }
+    return status;
+}
+
 /* ---------------------------------------------------------- opening, closing */
 
 /* Whether streams can write and await 64-bit words. Drivers before 11.7 know the question by
@@ -226,7 +251,8 @@ static const struct vr_device_ops device_ops = {
     .others = memory_others,
 };
 
-static const struct vr_pinned_ops pinned_ops = {.alloc = pinned_alloc, .free = pinned_free};
+static const struct vr_pinned_ops pinned_ops = {
+    .alloc = pinned_alloc, .free = pinned_free, .check = pinned_check};
 
 /* Two handles on one device retain the context twice and share nothing else. A context that is lost
    already is not released: the driver would only answer the same error again. */

@@ -104,6 +104,7 @@
     X(cuMemHostAlloc, cuMemHostAlloc, NULL, VR_CU_REQUIRED, (void **memory, size_t bytes, unsigned \
       flags))                                                                                      \
     X(cuMemFreeHost, cuMemFreeHost, NULL, VR_CU_REQUIRED, (void *memory))                          \
+    X(cuMemHostGetFlags, cuMemHostGetFlags, NULL, VR_CU_OPTIONAL, (unsigned *flags, void *memory)) \
     X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, NULL, VR_CU_OPTIONAL, (size_t  \
       *bytes, const struct vr_cu_prop *prop, enum vr_cu_granularity which))                        \
     X(cuMemAddressReserve, cuMemAddressReserve, NULL, VR_CU_OPTIONAL, (vr_cu_addr *addr, size_t    \

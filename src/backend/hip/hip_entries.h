@@ -72,6 +72,7 @@
     X(cuMemFree, hipFree, NULL, VR_CU_REQUIRED)                                                    \
     X(cuMemHostAlloc, hipHostMalloc, NULL, VR_CU_REQUIRED)                                         \
     X(cuMemFreeHost, hipHostFree, NULL, VR_CU_REQUIRED)                                            \
+    X(cuMemHostGetFlags, hipHostGetFlags, NULL, VR_CU_OPTIONAL)                                    \
     X(cuMemGetAllocationGranularity, hipMemGetAllocationGranularity, NULL, VR_CU_OPTIONAL)         \
     X(cuMemAddressReserve, hipMemAddressReserve, NULL, VR_CU_OPTIONAL)                             \
     X(cuMemAddressFree, hipMemAddressFree, NULL, VR_CU_OPTIONAL)                                   \
