@@ -123,24 +123,26 @@ static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_qu
     return take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED, VR_REQUEST_WISHED, memory);
 }
 
-/* Any exhaustion of the device leads to host memory. When that has none either, the device's error counts. */
+/* Any exhaustion of the device leads to host memory. When that is exhausted too, the device's error counts. */
 static vram_status take_fallback(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                  struct vr_buffer_memory *memory) {
     struct vram_error before, error;
     vr_error_save(&before);
     vram_status status = vr_buffer_take_block(buffer, bytes, queue, memory);
-    if (!vram_status_is_exhausted(status)) {
+    if (!vram_status_is_exhausted(status) || !vr_limit_falls_back(buffer->pool)) {
         return status;
     }
     vr_error_save(&error);
-    if (vr_limit_falls_back(buffer->pool) &&
-        take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST, 0, memory) ==
-            VRAM_OK) {
-        vr_error_restore(&before);
-        return VRAM_OK;
+    vram_status other =
+        take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST, 0, memory);
+    if (vram_status_is_exhausted(other)) {
+        vr_error_restore(&error);
+        return status;
     }
-    vr_error_restore(&error);
-    return status;
+    if (other == VRAM_OK) {
+        vr_error_restore(&before);
+    }
+    return other;
 }
 
 vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
