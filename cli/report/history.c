@@ -30,7 +30,7 @@ static uint64_t more(uint64_t one, uint64_t other) {
 bool history_begin(struct history *history, const char *name) {
     memset(history, 0, sizeof *history);
     snprintf(history->name, sizeof history->name, "%s", name);
-    history->slice_ns = 1000000;
+    history->slice_ns = 15625; /* doubled six times it is a millisecond */
     history->ids = trace_ids_create();
     history->chains = calloc(CHAINS, sizeof *history->chains);
     history->pools = calloc(HISTORY_POOLS_MAX, sizeof *history->pools);

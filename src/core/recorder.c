@@ -43,6 +43,9 @@ static void look(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t no
     struct vram_pool_stats stats = {.size = sizeof stats};
     vr_stats_of_pool(pool, &stats);
     vr_pool_measure(pool, &free);
+    if (free.free_bytes > stats.reserved_bytes) { /* two looks, and other threads in between */
+        free.free_bytes = stats.reserved_bytes;
+    }
     struct vr_trace_sample sample = {.pool = pool->object.handle,
                                      .live_bytes = stats.requested_bytes,
                                      .held_bytes = stats.allocated_bytes,
@@ -66,16 +69,19 @@ static void look_when_due(struct vr_recorder *recorder, struct vr_pool *pool, ui
 
 static void take(void *user, const struct vr_event *event) {
     struct vr_recorder *recorder = user;
+    struct vr_event now =
+        *event; /* told in steps of a coarse clock; a trace has the time as it is */
     struct vr_pool *pool = event->source;
     if (recorder->context && pool->device->context != recorder->context) {
         return;
     }
+    now.time_ns = vr_clock_now();
     if (event->kind == VR_EVENT_POOL_END) {
-        look(recorder, pool, event->time_ns);
+        look(recorder, pool, now.time_ns);
     }
-    vr_trace_write_event(recorder->writer, event);
+    vr_trace_write_event(recorder->writer, &now);
     if (event->kind == VR_EVENT_ALLOC || event->kind == VR_EVENT_FREE) {
-        look_when_due(recorder, pool, event->time_ns);
+        look_when_due(recorder, pool, now.time_ns);
     }
 }
 
