@@ -283,6 +283,7 @@ static int run_with_option(void *argument) {
     if (argument) {
         kill(getpid(), SIGKILL);
     }
+    vram_context_destroy(rig.context); /* the block is left behind */
     exit(0);
 }
 
