@@ -138,6 +138,9 @@ typedef struct vram_alloc_options {
                             that much. Costs no memory otherwise; goes with the block, when it shrinks,
                             and when the pool's addresses run out. Where the device cannot map memory, and
                             in pools with safety modes, nothing comes of it. 0: none */
+    const char *name;   /* what it is, for vram/stats.h; several may share one; copied and cut at 63
+                           bytes; NULL: none */
+    uint64_t elements;  /* how many things it holds, for vram/stats.h; 0: not said */
 } vram_alloc_options;
 
 /** vram_alloc with wishes. */

@@ -35,6 +35,7 @@
 #include <vram/queue.h>
 #include <vram/scope.h>
 #include <vram/sim.h>
+#include <vram/stats.h>
 #include <vram/trace.h>
 #include <vram/vmm.h>
 #include <vram/vulkan.h>

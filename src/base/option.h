@@ -67,6 +67,16 @@
       "freed memory that a pool with poison keeps apart, to catch late writes")                    \
     X(TRACKING, "tracking", TEXT, "", 0, 0, false, "auto, on, off",                                \
       "pools keep a record of every live block: on or off; empty or auto: in debug builds")        \
+    X(TRACK_STACKS, "track_stacks", INTEGER, "0", 0, 1000000, false, "",                           \
+      "tracked pools take the call stack of every n-th allocation; 0: of none")                    \
+    X(LEAKS, "leaks", TEXT, "", 0, 0, false, "off, text, json",                                    \
+      "report of what was live when a tracked pool ended: text or json; empty or off: none")       \
+    X(LEAK_FILE, "leak_file", TEXT, "", 0, 0, false, "",                                           \
+      "file that such reports are added to; empty: standard error")                                \
+    X(LEAK_EXIT, "leak_exit", BOOL, "off", 0, 1, false, "",                                        \
+      "the same report of pools that are there when the process ends")                             \
+    X(LEAK_SUPPRESSIONS, "leak_suppressions", TEXT, "", 0, 0, false, "",                           \
+      "file of lines \"leak:PATTERN\": tags, functions and modules that are not reported")         \
     X(POOL_SLACK, "pool_slack", INTEGER, "8000", 0, 1000000, false, "",                            \
       "what a pool may hold beyond its peak need before it moves memory, in millionths of it")     \
     X(POOL_MOVE_SHARE, "move_share", INTEGER, "80000", 0, 1000000, false, "",                      \

@@ -3,7 +3,7 @@
  * health.c: the health check of a device in one call: look, warn, clean up, say so.
  */
 #include "core/pool_object.h"
-#include "core/stats.h"
+#include "core/pool_stats.h"
 #include "core/walk.h"
 
 #include "base/error.h"

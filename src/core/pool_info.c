@@ -3,6 +3,7 @@
  * pool_info.c: look-ups, uses by other queues, pins, wishes of requests, and preparing ahead.
  */
 #include "core/limit.h"
+#include "core/witness.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -112,6 +113,25 @@ vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
                  : no_block(addr, operation);
     vr_leave(pool);
     return status;
+}
+
+vram_status vr_pool_record_of(vram_addr addr, const char *operation, struct vr_pool **pool,
+                              uint32_t *record) {
+    struct vr_pool *entered;
+    vram_status status = enter_pool_of(addr, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_mutex_lock(&entered->lock);
+    struct vr_block *block = live_block(entered, addr, operation);
+    *record = block ? vr_load(&block->record, VR_RELAXED) : 0;
+    vr_mutex_unlock(&entered->lock);
+    if (!block) {
+        vr_leave(entered);
+        return VRAM_ERR_INVALID;
+    }
+    *pool = entered;
+    return VRAM_OK;
 }
 
 /* --------------------------------------------------------------- uses, pins */
@@ -263,6 +283,8 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
     request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;
     request->flags = taken.flags;
     vr_request_wish_room(pool, taken.room_bytes, request);
+    request->name = taken.name;
+    request->elements = taken.elements;
     if (taken.tag && *taken.tag) {
         return vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &request->tag);
     }

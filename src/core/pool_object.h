@@ -191,8 +191,9 @@ struct vr_pool {
     struct vr_peak_stack peaks;
 
     struct vr_track
-        *track;          /* its live blocks; NULL: it tells of none; fixed at creation; witness.h */
-    vr_atomic_bool told; /* its end was told of */
+        *track; /* its live blocks; NULL: it tells of none; fixed at creation; witness.h */
+    uint32_t stack_every; /* option track_stacks, at creation */
+    vr_atomic_bool told;  /* its end was told of */
 };
 
 /* The space where new blocks of that size lie. One that was resized stays in its own: vr_block.part. */

@@ -18,7 +18,7 @@
 #include "base/option.h"
 #include "base/os/os.h"
 #include "base/text.h"
-#include "core/stats.h"
+#include "core/pool_stats.h"
 #include "core/walk.h"
 #include "track/trace_writer.h"
 #include "vram/trace.h"

@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "core/budget.h"
 #include "core/hole.h"
+#include "core/pool_stats.h"
 #include "core/span.h"
-#include "core/stats.h"
 #include "core/walk.h"
 #include "device/ops.h"
 

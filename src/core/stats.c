@@ -5,7 +5,7 @@
  * A hit writes only what its own thread owns (cache.h). What is counted past the hit path is added to the
  * pool's tally by whoever does it. Both are read here, while threads run.
  */
-#include "core/stats.h"
+#include "core/pool_stats.h"
 
 #include "core/budget.h"
 

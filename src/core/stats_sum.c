@@ -2,7 +2,7 @@
 /*
  * stats_sum.c: the counters of pools summed for a device and a context, and those of a tag.
  */
-#include "core/stats.h"
+#include "core/pool_stats.h"
 #include "core/walk.h"
 
 #include "base/error.h"

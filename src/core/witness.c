@@ -2,13 +2,15 @@
 /*
  * witness.c: from a pool's blocks to records and events. See witness.h.
  */
-#include "core/witness.h"
+#include "core/leaks.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/option.h"
 #include "base/os/os.h"
 #include "core/limit.h"
+#include "track/stack.h"
 
 /* ----------------------------------------------------------------- the pool */
 
@@ -46,15 +48,21 @@ void vr_witness_begin(struct vr_pool *pool) {
     struct vr_track_config config = {
         .pool = pool->object.handle,
         .device = pool->device->object.handle,
+        .context = pool->device->context->object.handle,
+        .group = (uintptr_t)pool->device->slot,
         .name = pool->name,
         .now = &pool->requested_now,
         .peak = &pool->requested_peak,
     };
+    pool->stack_every = (uint32_t)vr_option_number(VR_OPTION_TRACK_STACKS);
     pool->track = vr_track_make(&config, "vram_pool_create");
     vr_error_restore(&error);
     if (!pool->track) {
         vr_log(VRAM_LOG_WARN, "there is no memory to track what pool \"%s\" allocates", pool->name);
-    } else if (vr_events_wanted()) {
+        return;
+    }
+    vr_leaks_watch_exit();
+    if (vr_events_wanted()) {
         struct vr_event event = event_of(pool, VR_EVENT_POOL_BEGIN);
         event.name = pool->name;
         vr_event_tell(&event);
@@ -74,6 +82,8 @@ void vr_witness_end(struct vr_pool *pool) {
         event.held = totals.held;
         vr_event_tell(&event);
     }
+    vr_leaks_of_pool(pool);
+    vr_track_end(pool->track);
 }
 
 /* --------------------------------------------------------------- the blocks */
@@ -105,6 +115,7 @@ void vr_witness_ask(struct vr_pool *pool, struct vr_request *request) {
         return;
     }
     request->asked = true;
+    request->stack = vr_stack_sample(pool->stack_every);
     struct vr_site_key key = {
         .tag = vr_tag_name(request->tag), .queue = request->queue, .stack = request->stack};
     struct vr_track_label label = {.name = request->name, .elements = request->elements};

@@ -26,8 +26,7 @@ void vr_witness_end(struct vr_pool *pool);
 
 /* Whether a hit can be noted inside the cache: nobody listens and no stack is wanted. */
 static inline bool vr_witness_is_brief(const struct vr_pool *pool) {
-    (void)pool;
-    return !vr_events_wanted();
+    return !vr_events_wanted() && !pool->stack_every;
 }
 
 /* Notes a hit, of a tag unless that is NULL. Inside enter, the block is the caller's. False: it could not be,
@@ -62,5 +61,9 @@ bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queu
    may be held; `queue` is a handle. */
 bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_track_size before,
                        uint64_t queue, struct vr_event *event);
+
+/* The number of the record of the live block that starts at `addr`; *pool is entered; pool_info.c. */
+vram_status vr_pool_record_of(vram_addr addr, const char *operation, struct vr_pool **pool,
+                              uint32_t *record);
 
 #endif

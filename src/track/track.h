@@ -59,6 +59,7 @@ struct vr_track_label {
 /* What is known of one live block. */
 struct vr_track_view {
     uint64_t id, addr, requested, held; /* bytes */
+    uint32_t number;                    /* of the record */
     uint64_t time_ns;                   /* vr_clock_coarse, in steps of 2^20 ns */
     uint64_t thread;                    /* vr_os_thread_number, its last 21 bits */
     uint32_t memory;                    /* vram_memory_kind */
@@ -77,8 +78,9 @@ struct vr_track_totals {
 };
 
 struct vr_track_config {
-    uint64_t pool, device; /* handles */
-    const char *name;      /* the pool's; copied */
+    uint64_t pool, device, context; /* handles */
+    uint64_t group;   /* the same for all pools of one device, whatever their handles */
+    const char *name; /* the pool's; copied */
     vr_atomic_u64
         *now; /* what is live and the most that was, in bytes as asked for: the pool's own */
     vr_atomic_u64
@@ -87,7 +89,10 @@ struct vr_track_config {
 
 /* NULL with the error set when memory is out. */
 struct vr_track *vr_track_make(const struct vr_track_config *config, const char *operation);
+/* Drops a reference: the maker's, or that of a list (tracks.h). The last one frees it. NULL is allowed. */
 void vr_track_free(struct vr_track *track);
+/* The pool has ended: nobody finds it any more. */
+void vr_track_end(struct vr_track *track);
 
 /* Room for one more record of that site: its number, or 0 with the record counted as lost. `label` NULL:
    none; one that gets no memory is left out. Not inside caches. Its owner commits or drops it. */
@@ -123,8 +128,7 @@ void vr_track_totals_get(struct vr_track *track, struct vr_track_totals *totals)
 /* Forgets the peak: it is what there is now. */
 void vr_track_peak_reset(struct vr_track *track);
 
-uint64_t vr_track_pool(const struct vr_track *track);
-uint64_t vr_track_device(const struct vr_track *track);
-const char *vr_track_name(const struct vr_track *track);
+/* What it was made with; the name is its own. */
+const struct vr_track_config *vr_track_about(const struct vr_track *track);
 
 #endif

@@ -11,6 +11,7 @@ void vr_track_describe(const struct vr_track *track, uint32_t number, struct vr_
     struct vr_label **label = vr_track_label_of(track, number);
     *view = (struct vr_track_view){
         .id = record->id,
+        .number = number,
         .addr = record->addr,
         .requested = record->requested,
         .held = vr_track_held(record),
@@ -102,14 +103,6 @@ void vr_track_peak_reset(struct vr_track *track) {
     }
 }
 
-uint64_t vr_track_pool(const struct vr_track *track) {
-    return track->config.pool;
-}
-
-uint64_t vr_track_device(const struct vr_track *track) {
-    return track->config.device;
-}
-
-const char *vr_track_name(const struct vr_track *track) {
-    return track->name;
+const struct vr_track_config *vr_track_about(const struct vr_track *track) {
+    return &track->config;
 }

@@ -179,12 +179,15 @@ struct vr_track *vr_track_make(const struct vr_track_config *config, const char 
         track->epoch = 1;
         vr_text_copy(track->name, sizeof track->name, config->name);
         vr_mutex_init(&track->room, VR_RANK_TRACK);
+        track->process = vr_os_process_generation();
+        track->references = 1;
+        vr_tracks_add(track);
     }
     return track;
 }
 
 void vr_track_free(struct vr_track *track) {
-    if (!track) {
+    if (!track || !vr_tracks_drop(track)) {
         return;
     }
     bury(track);

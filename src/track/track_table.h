@@ -56,6 +56,9 @@ struct vr_track {
     uint64_t epoch;
     vr_atomic_u64 lost;
     struct vr_mutex room; /* making room; see (2) */
+    uint64_t process;     /* that made it */
+    uint32_t references;  /* the list's lock, as the link in it */
+    struct vr_link link;
 };
 
 /* Ids given out in the process. */
@@ -153,6 +156,11 @@ static inline void vr_track_keep_peak(struct vr_track *track, struct vr_site *si
 static inline uint64_t vr_track_held(const struct vr_track_record *record) {
     return (uint64_t)record->units * VR_TRACK_UNIT;
 }
+
+/* The list of all tracks; tracks.c. */
+void vr_tracks_add(struct vr_track *track);
+/* Drops a reference; true: that was the last, and nobody can find it any more. */
+bool vr_tracks_drop(struct vr_track *track);
 
 /* What the record says. Inside. */
 void vr_track_describe(const struct vr_track *track, uint32_t number, struct vr_track_view *view);

@@ -146,3 +146,8 @@ int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns) {
 uint64_t vr_os_now_coarse(void) {
     return vr_os_now();
 }
+
+void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high) {
+    *high = (uintptr_t)pthread_get_stackaddr_np(pthread_self());
+    *low = *high - pthread_get_stacksize_np(pthread_self());
+}

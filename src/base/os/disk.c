@@ -81,3 +81,54 @@ uint64_t vr_os_date(void) {
     }
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
+
+/* ---------------------------------------------------------------------- text */
+
+static int open_text(const char *path, int flags, int *error) {
+    int fd = -1;
+    *error = vr_os_fault();
+    while (!*error && fd < 0) {
+        fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0644);
+        *error = fd < 0 && errno != EINTR ? errno : 0;
+    }
+    return fd;
+}
+
+vram_status vr_os_text_append(const char *path, const char *text, size_t bytes) {
+    int error, fd = open_text(path, O_WRONLY | O_CREAT | O_APPEND, &error);
+    if (error) {
+        return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
+    }
+    while (!error && bytes > 0) {
+        ssize_t wrote = write(fd, text, bytes);
+        if (wrote > 0) {
+            text += wrote;
+            bytes -= (size_t)wrote;
+        } else {
+            error = wrote == 0 ? ENOSPC : errno != EINTR ? errno : 0;
+        }
+    }
+    (void)close(fd);
+    return error ? vr_os_error_as(VRAM_ERR_IO, error, "write", bytes) : VRAM_OK;
+}
+
+vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes) {
+    int error, fd = open_text(path, O_RDONLY, &error);
+    size_t got = 0;
+    if (error) {
+        return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
+    }
+    for (bool more = true; !error && more && got < room;) {
+        ssize_t count = read(fd, text + got, room - got);
+        got += count > 0 ? (size_t)count : 0;
+        more = count != 0;
+        error = count < 0 && errno != EINTR ? errno : 0;
+    }
+    (void)close(fd);
+    if (error || got == room) {
+        return vr_os_error_as(error ? VRAM_ERR_IO : VRAM_ERR_LIMIT, error ? error : EFBIG, "read",
+                              room);
+    }
+    *bytes = got;
+    return VRAM_OK;
+}

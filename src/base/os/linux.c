@@ -130,3 +130,15 @@ uint64_t vr_os_now_coarse(void) {
     }
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
+
+void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high) {
+    pthread_attr_t attributes;
+    void *start = NULL;
+    size_t bytes = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        (void)pthread_attr_getstack(&attributes, &start, &bytes);
+        (void)pthread_attr_destroy(&attributes);
+    }
+    *low = (uintptr_t)start;
+    *high = (uintptr_t)start + bytes;
+}

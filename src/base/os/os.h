@@ -63,6 +63,11 @@ vram_status vr_os_disk_grow(int fd, uint64_t offset, uint64_t bytes);
    before, or cut off since, ends the process. Give it back with vr_os_pages_free. */
 vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages);
 
+/* Adds text to the end of a file, which is made if need be, in one write; reads a whole file of at most `room` bytes,
+   a longer one is VRAM_ERR_LIMIT. */
+vram_status vr_os_text_append(const char *path, const char *text, size_t bytes);
+vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes);
+
 /* ------------------------------------------------------------------ threads */
 
 /* Stays where it is from start to join: the new thread reads it. */
@@ -134,6 +139,22 @@ vram_status vr_os_at_exit(void (*fn)(void));
 void *vr_os_library_open(const char *name, char *why, size_t why_bytes);
 void *vr_os_library_symbol(void *library, const char *name);
 void vr_os_library_close(void *library);
+
+/* -------------------------------------------------------------- who called */
+
+/* Return addresses of the calling thread's functions, innermost first, some of the library's own among them;
+   how many. May wait for the loader of shared libraries: not inside caches, no lock held. */
+uint32_t vr_os_callers(uint64_t *frames, uint32_t room);
+
+/* What lies at such an address, as far as it is known; borrowed until the module is unloaded. */
+struct vr_code {
+    const char *module;       /* file name; NULL: not known */
+    uint64_t module_offset;   /* from where it is loaded */
+    const char *function;     /* NULL: not known */
+    uint64_t function_offset; /* from its start */
+    bool ours;                /* in the module that holds this library */
+};
+void vr_os_code_at(uint64_t pc, struct vr_code *symbol);
 
 /* -------------------------------------------------------------------- tests */
 

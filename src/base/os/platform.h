@@ -24,6 +24,9 @@ void vr_os_pages_keep(void *pages, uint64_t bytes);
    errno. */
 int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes);
 
+/* The calling thread's stack; both 0 when that cannot be known. */
+void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high);
+
 /* Names the calling thread. */
 void vr_os_thread_name(const char *name);
 

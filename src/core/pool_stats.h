@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stats.h: how what is counted in many places becomes one vram_pool_stats.
+ * pool_stats.h: how what is counted in many places becomes one vram_pool_stats.
  */
-#ifndef VR_STATS_H
-#define VR_STATS_H
+#ifndef VR_POOL_STATS_H
+#define VR_POOL_STATS_H
 
 #include "core/limit.h"
 

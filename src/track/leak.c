@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * leak.c: gathering, grouping and writing leaks. See leak.h.
+ */
+#include "track/leak.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "track/stack.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Blocks of one tag and stack: refs[first] to refs[first + count - 1]. */
+struct group {
+    const char *tag;
+    uint32_t stack;
+    uint64_t first, count, bytes;
+    bool suppressed;
+};
+
+struct report {
+    const struct vr_tracks *tracks;
+    const struct vr_suppressions *but;
+    const char *title;
+    struct vr_live_ref *refs;
+    uint64_t ref_count;
+    struct group *groups;
+    uint64_t group_count;
+    struct vram_leak_summary summary;
+    vram_json_write_fn *write;
+    void *user;
+    bool refused; /* `write` has */
+    uint64_t now_ns;
+};
+
+/* ----------------------------------------------------------------- grouping */
+
+static int by_key(const void *one, const void *other) {
+    const struct vr_live_ref *a = one, *b = other;
+    return a->key != b->key ? (a->key < b->key ? -1 : 1) : (a->id > b->id) - (a->id < b->id);
+}
+
+static int by_bytes(const void *one, const void *other) {
+    const struct group *a = one, *b = other;
+    return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1)
+                                : (a->first > b->first) - (a->first < b->first);
+}
+
+static bool is_suppressed(const struct report *report, const struct group *group) {
+    uint64_t frames[VR_STACK_DEPTH];
+    uint32_t depth = report->but->text ? vr_stack_frames(group->stack, frames) : 0;
+    bool found = vr_suppressed(report->but, group->tag);
+    for (uint32_t i = 0; i < depth && !found; i++) {
+        struct vr_code symbol;
+        vr_os_code_at(frames[i], &symbol);
+        found = vr_suppressed(report->but, symbol.function) ||
+                vr_suppressed(report->but, symbol.module);
+    }
+    return found;
+}
+
+/* One number for a tag and a stack; never 0. */
+static uint64_t key_of(const struct vr_track_view *view) {
+    uint64_t mixed = (uint64_t)(uintptr_t)view->site.tag * UINT64_C(0x9E3779B97F4A7C15);
+    mixed = (mixed ^ mixed >> 29 ^ view->site.stack) * UINT64_C(0xBF58476D1CE4E5B9);
+    return (mixed ^ mixed >> 32) | 1;
+}
+
+/* Brings blocks of one key together; those that went meanwhile have key 0 and come first. How many groups. */
+static uint64_t sort_refs(struct report *report) {
+    struct vr_track_view view;
+    uint64_t groups = 0;
+    for (uint64_t i = 0; i < report->ref_count; i++) {
+        struct vr_live_ref *ref = &report->refs[i];
+        ref->key = vr_live_look(report->tracks, ref, &view) ? key_of(&view) : 0;
+    }
+    if (report->ref_count) {
+        qsort(report->refs, report->ref_count, sizeof *report->refs, by_key);
+    }
+    for (uint64_t i = 0; i < report->ref_count; i++) {
+        groups += report->refs[i].key && (i == 0 || report->refs[i].key != report->refs[i - 1].key);
+    }
+    return groups;
+}
+
+static void count_group(struct report *report, struct group *group) {
+    struct vram_leak_summary *sum = &report->summary;
+    group->suppressed = is_suppressed(report, group);
+    *(group->suppressed ? &sum->suppressed_blocks : &sum->blocks) += group->count;
+    *(group->suppressed ? &sum->suppressed_bytes : &sum->bytes) += group->bytes;
+    sum->groups += !group->suppressed;
+}
+
+static bool make_groups(struct report *report) {
+    uint64_t groups = sort_refs(report);
+    report->groups = vr_mem_alloc(groups + 1, sizeof *report->groups, "vram_leaks_write");
+    if (!report->groups) {
+        return false;
+    }
+    for (uint64_t i = 0, key = 0; i < report->ref_count; i++) {
+        struct vr_track_view view;
+        if (!report->refs[i].key || !vr_live_look(report->tracks, &report->refs[i], &view)) {
+            continue;
+        }
+        if (report->refs[i].key != key) {
+            key = report->refs[i].key;
+            report->groups[report->group_count++] =
+                (struct group){.tag = view.site.tag, .stack = view.site.stack, .first = i};
+        }
+        struct group *group = &report->groups[report->group_count - 1];
+        group->count = i - group->first + 1;
+        group->bytes += view.requested;
+    }
+    for (uint64_t i = 0; i < report->group_count; i++) {
+        count_group(report, &report->groups[i]);
+    }
+    qsort(report->groups, report->group_count, sizeof *report->groups, by_bytes);
+    return true;
+}
+
+/* --------------------------------------------------------------------- text */
+
+static void add(struct report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Names and tags are cleaned when they are printed; a line is never longer than this. */
+static void add(struct report *report, const char *format, ...) {
+    char line[768];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vr_text_format_list(line, sizeof line - 1, format, arguments);
+    va_end(arguments);
+    size_t bytes = strlen(line);
+    line[bytes] = '\n';
+    if (!report->refused && !report->write(report->user, line, bytes + 1)) {
+        report->refused = true;
+    }
+}
+
+static void block_text(struct report *report, const struct vr_live_ref *ref) {
+    struct vr_track_view view;
+    if (!vr_live_look(report->tracks, ref, &view)) {
+        return;
+    }
+    uint64_t age = report->now_ns > view.time_ns ? report->now_ns - view.time_ns : 0;
+    add(report, "    #%llu at 0x%llx: %llu bytes (%llu held)%s%s%s, %llu ms old, thread %llu",
+        (unsigned long long)view.id, (unsigned long long)view.addr,
+        (unsigned long long)view.requested, (unsigned long long)view.held,
+        view.name[0] ? " \"" : "", view.name, view.name[0] ? "\"" : "",
+        (unsigned long long)(age / 1000000), (unsigned long long)view.thread);
+}
+
+static void group_text(struct report *report, const struct group *group) {
+    uint64_t frames[VR_STACK_DEPTH];
+    add(report, "  %llu bytes in %llu blocks, tag %s%s%s", (unsigned long long)group->bytes,
+        (unsigned long long)group->count, group->tag ? "\"" : "", group->tag ? group->tag : "none",
+        group->tag ? "\"" : "");
+    uint32_t depth = vr_stack_frames(group->stack, frames);
+    for (uint32_t i = 0; i < depth; i++) {
+        char text[VR_FRAME_TEXT];
+        vr_frame_text(frames[i], text);
+        add(report, "    at %s", text);
+    }
+    for (uint64_t i = 0; i < group->count; i++) {
+        block_text(report, &report->refs[group->first + i]);
+    }
+}
+
+static vram_status write_text(struct report *report) {
+    const struct vram_leak_summary *sum = &report->summary;
+    add(report, "libvram: %s: %llu bytes in %llu blocks were never freed", report->title,
+        (unsigned long long)sum->bytes, (unsigned long long)sum->blocks);
+    for (uint64_t i = 0; i < report->group_count; i++) {
+        if (!report->groups[i].suppressed) {
+            group_text(report, &report->groups[i]);
+        }
+    }
+    if (sum->suppressed_blocks) {
+        add(report, "  suppressed: %llu bytes in %llu blocks",
+            (unsigned long long)sum->suppressed_bytes, (unsigned long long)sum->suppressed_blocks);
+    }
+    if (sum->lost_records) {
+        add(report, "  %llu records were lost for want of memory: blocks may be missing here",
+            (unsigned long long)sum->lost_records);
+    }
+    return report->refused ? VRAM_ERR_IO : VRAM_OK;
+}
+
+/* --------------------------------------------------------------------- JSON */
+
+static const char *const kind_names[] = {"device", "pinned", "managed", "host"};
+
+static void block_json(struct report *report, vram_json *json, const struct vr_live_ref *ref) {
+    struct vr_track_view view;
+    if (!vr_live_look(report->tracks, ref, &view)) {
+        return;
+    }
+    const struct vr_track_config *about = vr_track_about(report->tracks->all[ref->track]);
+    vram_json_object_begin(json, NULL);
+    vram_json_unsigned(json, "id", view.id);
+    vram_json_text(json, "pool", about->name);
+    vram_json_unsigned(json, "address", view.addr);
+    vram_json_unsigned(json, "requested_bytes", view.requested);
+    vram_json_unsigned(json, "held_bytes", view.held);
+    vram_json_unsigned(json, "elements", view.elements);
+    vram_json_text(json, "name", view.name[0] ? view.name : NULL);
+    vram_json_text(json, "kind", kind_names[view.memory & 3]);
+    vram_json_unsigned(json, "thread", view.thread);
+    vram_json_unsigned(json, "age_ns",
+                       report->now_ns > view.time_ns ? report->now_ns - view.time_ns : 0);
+    vram_json_object_end(json);
+}
+
+static void group_json(struct report *report, vram_json *json, const struct group *group) {
+    uint64_t frames[VR_STACK_DEPTH];
+    vram_json_object_begin(json, NULL);
+    vram_json_text(json, "tag", group->tag);
+    vram_json_unsigned(json, "bytes", group->bytes);
+    vram_json_unsigned(json, "blocks", group->count);
+    vram_json_array_begin(json, "stack");
+    uint32_t depth = vr_stack_frames(group->stack, frames);
+    for (uint32_t i = 0; i < depth; i++) {
+        char text[VR_FRAME_TEXT];
+        vr_frame_text(frames[i], text);
+        vram_json_text(json, NULL, text);
+    }
+    vram_json_array_end(json);
+    vram_json_array_begin(json, "live");
+    for (uint64_t i = 0; i < group->count; i++) {
+        block_json(report, json, &report->refs[group->first + i]);
+    }
+    vram_json_array_end(json);
+    vram_json_object_end(json);
+}
+
+static vram_status write_json(struct report *report) {
+    const struct vram_leak_summary *sum = &report->summary;
+    vram_json json;
+    vram_json_begin(&json, report->write, report->user, true);
+    vram_json_object_begin(&json, NULL);
+    vram_json_text(&json, "schema", "vram.leaks/1");
+    vram_json_text(&json, "of", report->title);
+    vram_json_unsigned(&json, "bytes", sum->bytes);
+    vram_json_unsigned(&json, "blocks", sum->blocks);
+    vram_json_unsigned(&json, "suppressed_bytes", sum->suppressed_bytes);
+    vram_json_unsigned(&json, "suppressed_blocks", sum->suppressed_blocks);
+    vram_json_unsigned(&json, "lost_records", sum->lost_records);
+    vram_json_array_begin(&json, "groups");
+    for (uint64_t i = 0; i < report->group_count; i++) {
+        if (!report->groups[i].suppressed) {
+            group_json(report, &json, &report->groups[i]);
+        }
+    }
+    vram_json_array_end(&json);
+    vram_json_object_end(&json);
+    vram_status status = vram_json_end(&json);
+    if (status == VRAM_OK && !report->write(report->user, "\n", 1)) {
+        status = VRAM_ERR_IO;
+    }
+    return status;
+}
+
+/* ----------------------------------------------------------------------- all */
+
+vram_status vr_leaks_report(const struct vr_tracks *tracks, const struct vr_live_filter *filter,
+                            const struct vr_suppressions *but, const char *title,
+                            vram_leak_format format, vram_json_write_fn *write, void *user,
+                            struct vram_leak_summary *summary) {
+    struct report report = {.tracks = tracks,
+                            .but = but,
+                            .title = title,
+                            .write = write,
+                            .user = user,
+                            .summary.size = sizeof report.summary,
+                            .now_ns = vr_clock_coarse()};
+    vram_status status = VRAM_ERR_HOST_MEMORY;
+    for (uint32_t i = 0; i < tracks->count; i++) {
+        struct vr_track_totals totals;
+        vr_track_totals_get(tracks->all[i], &totals);
+        report.summary.lost_records += totals.lost;
+    }
+    if (vr_live_gather(tracks, filter, &report.refs, &report.ref_count, "vram_leaks_write") &&
+        make_groups(&report)) {
+        status = !write                     ? VRAM_OK
+                 : format == VRAM_LEAK_JSON ? write_json(&report)
+                                            : write_text(&report);
+    }
+    if (status == VRAM_OK) {
+        *summary = report.summary;
+    }
+    vr_mem_free(report.refs);
+    vr_mem_free(report.groups);
+    return status;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stack.c: the table of stacks. See stack.h.
+ *
+ * Stacks are found by hash under one lock, which who takes a stack can afford. A stack is never changed
+ * once it has a number, and the tables that are outgrown stay until the end, so reading takes no lock.
+ */
+#include "track/stack.h"
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/text.h"
+
+#include <string.h>
+
+enum { BINS = 4096, PAGE = 256 /* stacks in one page of the table of numbers */ };
+
+struct stack {
+    struct stack *chain; /* in its bin */
+    uint32_t number, depth;
+    uint64_t frames[];
+};
+
+static struct vr_mutex lock = VR_MUTEX_INIT(VR_RANK_TRACK); /* of all below */
+static struct vr_arena arena;
+static struct stack *bins[BINS];
+static vr_atomic_ptr *pages[VR_STACKS_MOST / PAGE]; /* by number */
+static vr_atomic_u32 count;
+
+static uint32_t bin_of(const uint64_t *frames, uint32_t depth) {
+    uint64_t hash = depth;
+    for (uint32_t i = 0; i < depth; i++) {
+        hash = (hash ^ frames[i]) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 29;
+    }
+    return (uint32_t)(hash >> 32) % BINS;
+}
+
+static struct stack *find(uint32_t bin, const uint64_t *frames, uint32_t depth) {
+    struct stack *stack = bins[bin];
+    while (stack &&
+           !(stack->depth == depth && memcmp(stack->frames, frames, depth * sizeof *frames) == 0)) {
+        stack = stack->chain;
+    }
+    return stack;
+}
+
+/* NULL: there are too many, or there is no memory. Under the lock. */
+static struct stack *add(uint32_t bin, const uint64_t *frames, uint32_t depth) {
+    uint32_t number = vr_load(&count, VR_RELAXED) + 1;
+    if (number >= VR_STACKS_MOST) {
+        return NULL;
+    }
+    vr_atomic_ptr **page = &pages[number / PAGE];
+    if (!*page) {
+        *page = vr_arena_alloc(&arena, PAGE * sizeof **page, sizeof(void *), "vram_alloc");
+    }
+    struct stack *stack = *page ? vr_arena_alloc(&arena, sizeof *stack + depth * sizeof *frames,
+                                                 sizeof(uint64_t), "vram_alloc")
+                                : NULL;
+    if (stack) {
+        stack->number = number;
+        stack->depth = depth;
+        memcpy(stack->frames, frames, depth * sizeof *frames);
+        stack->chain = bins[bin];
+        bins[bin] = stack;
+        vr_store(&(*page)[number % PAGE], stack, VR_RELAXED);
+        vr_store(&count, number, VR_RELEASE);
+    }
+    return stack;
+}
+
+uint32_t vr_stack_take(void) {
+    uint64_t frames[VR_STACK_DEPTH + 8]; /* some are the library's own */
+    struct vram_error error;
+    uint32_t depth = vr_os_callers(frames, VR_STACK_DEPTH + 8);
+    if (depth == 0) {
+        return 0;
+    }
+    uint32_t bin = bin_of(frames, depth);
+    vr_error_save(&error);
+    vr_mutex_lock(&lock);
+    struct stack *stack = find(bin, frames, depth);
+    if (!stack) {
+        stack = add(bin, frames, depth);
+    }
+    vr_mutex_unlock(&lock);
+    vr_error_restore(&error);
+    return stack ? stack->number : 0;
+}
+
+uint32_t vr_stack_sample(uint32_t every) {
+    static _Thread_local uint32_t turn;
+    return every && turn++ % every == 0 ? vr_stack_take() : 0;
+}
+
+/* Whether a frame is of the library: by its module or, where that is the program too, by its name. */
+static bool is_ours(uint64_t frame) {
+    struct vr_code symbol;
+    vr_os_code_at(frame, &symbol);
+    if (!symbol.ours) {
+        return false;
+    }
+    bool named = symbol.function && (strncmp(symbol.function, "vram_", 5) == 0 ||
+                                     strncmp(symbol.function, "vr_", 3) == 0);
+    return named || (symbol.module && strstr(symbol.module, "libvram") != NULL);
+}
+
+uint32_t vr_stack_frames(uint32_t number, uint64_t frames[VR_STACK_DEPTH]) {
+    if (number == 0 || number > vr_load(&count, VR_ACQUIRE)) {
+        return 0;
+    }
+    const struct stack *stack = vr_load(&pages[number / PAGE][number % PAGE], VR_RELAXED);
+    uint32_t first = 0, depth = 0;
+    while (first + 1 < stack->depth && is_ours(stack->frames[first])) {
+        first++;
+    }
+    for (; first < stack->depth && depth < VR_STACK_DEPTH; first++) {
+        frames[depth++] = stack->frames[first];
+    }
+    return depth;
+}
+
+void vr_frame_text(uint64_t frame, char text[VR_FRAME_TEXT]) {
+    struct vr_code symbol;
+    vr_os_code_at(frame, &symbol);
+    const char *module = symbol.module && *symbol.module ? symbol.module : "?";
+    if (symbol.function) {
+        (void)vr_text_format(text, VR_FRAME_TEXT, "%.120s+0x%llx (%.80s+0x%llx)", symbol.function,
+                             (unsigned long long)symbol.function_offset, module,
+                             (unsigned long long)symbol.module_offset);
+    } else if (symbol.module) {
+        (void)vr_text_format(text, VR_FRAME_TEXT, "%.80s+0x%llx", module,
+                             (unsigned long long)symbol.module_offset);
+    } else {
+        (void)vr_text_format(text, VR_FRAME_TEXT, "0x%llx", (unsigned long long)frame);
+    }
+}
+
+void vr_stacks_reset(void) {
+    vr_mutex_lock(&lock);
+    vr_store(&count, 0, VR_RELAXED);
+    memset(bins, 0, sizeof bins);
+    memset(pages, 0, sizeof pages);
+    vr_arena_clear(&arena);
+    vr_mutex_unlock(&lock);
+}

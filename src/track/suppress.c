@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * suppress.c: reading suppressions, and patterns. See suppress.h.
+ */
+#include "track/suppress.h"
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+
+#include <string.h>
+
+#define KEY "leak:"
+
+enum { FILE_MOST = 1 << 20 };
+
+/* Whether the text begins with the pattern, or with `whole` is it: what stands behind the last '*' is tried
+   again one byte further whenever it does not fit. */
+static bool begins(const char *pattern, size_t bytes, const char *text, bool whole) {
+    size_t at = 0, star = SIZE_MAX;
+    const char *again = NULL;
+    while (at < bytes || (whole && *text)) {
+        if (at < bytes && pattern[at] == '*') {
+            star = ++at;
+            again = text;
+        } else if (at < bytes && *text && pattern[at] == *text) {
+            at++;
+            text++;
+        } else if (again && *again) {
+            at = star;
+            text = ++again;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool vr_suppress_matches(const char *pattern, size_t bytes, const char *text) {
+    bool first = bytes > 0 && pattern[0] == '^';
+    pattern += first;
+    bytes -= first;
+    bool last = bytes > 0 && pattern[bytes - 1] == '$';
+    bytes -= last;
+    if (first) {
+        return begins(pattern, bytes, text, last);
+    }
+    do {
+        if (begins(pattern, bytes, text, last)) {
+            return true;
+        }
+    } while (*text++);
+    return false;
+}
+
+/* The next line that says something; NULL behind the last. */
+static const char *next_line(const char **at, size_t *bytes) {
+    while (**at) {
+        const char *line = *at;
+        size_t length = strcspn(line, "\n");
+        *at += length + (line[length] == '\n');
+        while (length > 0 && strchr(" \t\r", line[length - 1])) {
+            length--;
+        }
+        if (length > 0 && line[0] != '#') {
+            *bytes = length;
+            return line;
+        }
+    }
+    return NULL;
+}
+
+static bool is_suppression(const char *line, size_t bytes) {
+    return bytes > strlen(KEY) && memcmp(line, KEY, strlen(KEY)) == 0;
+}
+
+vram_status vr_suppressions_read(const char *path, struct vr_suppressions *to,
+                                 const char *operation) {
+    size_t bytes = 0, line_bytes;
+    *to = (struct vr_suppressions){0};
+    if (!*path) {
+        return VRAM_OK;
+    }
+    char *text = vr_mem_alloc(FILE_MOST + 1, 1, operation);
+    vram_status status =
+        text ? vr_os_text_read(path, text, FILE_MOST, &bytes) : VRAM_ERR_HOST_MEMORY;
+    if (status != VRAM_OK) {
+        vr_mem_free(text);
+        return status;
+    }
+    text[bytes] = '\0';
+    for (const char *at = text, *line; (line = next_line(&at, &line_bytes));) {
+        to->bad_lines += !is_suppression(line, line_bytes);
+    }
+    to->text = text;
+    return VRAM_OK;
+}
+
+void vr_suppressions_free(struct vr_suppressions *suppressions) {
+    vr_mem_free(suppressions->text);
+    *suppressions = (struct vr_suppressions){0};
+}
+
+bool vr_suppressed(const struct vr_suppressions *by, const char *text) {
+    size_t bytes;
+    if (!text || !by->text) {
+        return false;
+    }
+    for (const char *at = by->text, *line; (line = next_line(&at, &bytes));) {
+        if (is_suppression(line, bytes) &&
+            vr_suppress_matches(line + strlen(KEY), bytes - strlen(KEY), text)) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_leaks.c: reports of what was never freed: every leak with its tag and site, nothing else, and nothing at
+ * all unless somebody asks.
+ */
+#include "core/witness.h"
+#include "track/stack.h"
+#include "track/suppress.h"
+#include "unit/child.h"
+#include "unit/device_world.h"
+#include "unit/json_check.h"
+#include "vram/stats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define KIB UINT64_C(1024)
+
+static char path[64];
+
+static int begin(void **state) {
+    snprintf(path, sizeof path, "/tmp/vram-leaks-%d", (int)getpid());
+    unlink(path);
+    return start(state);
+}
+
+static int clean(void **state) {
+    unlink(path);
+    vr_mem_fail_at(0, false);
+    vr_stacks_reset();
+    return nothing_left(state);
+}
+
+static vram_pool *pool_make(vram_device *device, const char *name) {
+    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
+    vram_pool_options options = {.size = sizeof options, .limits = &limits, .name = name};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(device, &options, &pool));
+    return pool;
+}
+
+static vram_addr take(vram_pool *pool, uint64_t size, const char *tag, const char *name,
+                      vram_queue *queue) {
+    vram_alloc_options options = {.size = sizeof options, .tag = tag, .name = name};
+    vram_addr addr;
+    assert_ok(vram_alloc_with(pool, size, queue, &options, &addr));
+    return addr;
+}
+
+/* Text that grows. */
+struct sheet {
+    char *text;
+    size_t bytes;
+};
+
+static bool put(void *user, const char *text, size_t bytes) {
+    struct sheet *sheet = user;
+    char *grown = realloc(sheet->text, sheet->bytes + bytes + 1);
+    if (!grown) {
+        return false;
+    }
+    sheet->text = grown;
+    memcpy(sheet->text + sheet->bytes, text, bytes);
+    sheet->bytes += bytes;
+    sheet->text[sheet->bytes] = '\0';
+    return true;
+}
+
+static uint64_t times(const char *text, const char *part) {
+    uint64_t count = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) {
+        count++;
+    }
+    return count;
+}
+
+/* What a file has in it, to be freed. */
+static char *contents(void) {
+    struct sheet sheet = {0};
+    char piece[4096];
+    size_t bytes;
+    FILE *file = fopen(path, "r");
+    put(&sheet, "", 0);
+    while (file && (bytes = fread(piece, 1, sizeof piece, file)) > 0) {
+        put(&sheet, piece, bytes);
+    }
+    if (file) {
+        fclose(file);
+    }
+    return sheet.text;
+}
+
+static void write_file(const char *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* ------------------------------------------------------------------- planted */
+
+enum { LEAKS = 1000 };
+
+__attribute__((noinline)) static vram_addr forget_one(vram_pool *pool, int i, vram_queue *queue) {
+    char tag[32], name[32];
+    snprintf(tag, sizeof tag, "leak/%d", i % 10);
+    snprintf(name, sizeof name, "planted %d.", i);
+    return take(pool, 1 + (uint64_t)i, tag, name, queue);
+}
+
+/* A thousand blocks are forgotten among as many that come, go and are resized. */
+static void every_planted_leak_is_named(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_option_set("track_stacks", "1"));
+    vram_pool *pool = pool_make(rig.device, "pool");
+    static vram_addr planted[LEAKS];
+    for (int i = 0; i < LEAKS; i++) {
+        vram_addr other = take(pool, 700, "innocent", "innocent", rig.queue);
+        planted[i] = forget_one(pool, i, rig.queue);
+        (void)vram_resize(pool, other, 40 * KIB, rig.queue);
+        assert_ok(vram_free(pool, other, rig.queue));
+    }
+    vram_live_query query = {.size = sizeof query, .pool = pool};
+    vram_leak_summary summary = {.size = sizeof summary};
+    struct sheet sheet = {0};
+    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_int_equal(summary.blocks, LEAKS);
+    assert_int_equal(summary.bytes, LEAKS * (LEAKS + 1) / 2);
+    assert_int_equal(summary.groups, 10);
+    assert_int_equal(summary.lost_records, 0);
+    assert_non_null(strstr(sheet.text, "500500 bytes in 1000 blocks were never freed"));
+    assert_null(strstr(sheet.text, "innocent"));
+    assert_int_equal(times(sheet.text, "planted "), LEAKS);
+    assert_int_equal(times(sheet.text, "tag \"leak/"), 10);
+    assert_true(times(sheet.text, "    at ") >= 10); /* each group has its site */
+    assert_non_null(strstr(sheet.text, "test_leaks"));
+    for (int i = 0; i < LEAKS; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "at 0x%llx: %d bytes", (unsigned long long)planted[i], i + 1);
+        assert_non_null(strstr(sheet.text, name));
+    }
+    free(sheet.text);
+    sheet = (struct sheet){0};
+    assert_ok(vram_leaks_write(&query, VRAM_LEAK_JSON, put, &sheet, &summary));
+    assert_true(json_check(sheet.text, strlen(sheet.text)));
+    assert_int_equal(times(sheet.text, "\"planted "), LEAKS);
+    assert_non_null(strstr(sheet.text, "\"schema\": \"vram.leaks/1\""));
+    free(sheet.text);
+    for (int i = 0; i < LEAKS; i++) {
+        assert_ok(vram_free(pool, planted[i], rig.queue));
+    }
+    sheet = (struct sheet){0};
+    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_int_equal(summary.blocks, 0);
+    assert_int_equal(times(sheet.text, "\n"), 1);
+    free(sheet.text);
+    rig_end_clean(&rig);
+}
+
+/* A block that was resized, in place or not, is one leak of its present size. */
+static void a_resize_leaves_no_phantom(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(rig.device, "pool");
+    vram_live_query query = {.size = sizeof query, .pool = pool};
+    vram_leak_summary summary = {.size = sizeof summary};
+    struct sheet sheet = {0};
+    vram_addr addr = take(pool, MIB, "t", NULL, rig.queue);
+    assert_ok(vram_resize(pool, addr, 3 * MIB + 7, rig.queue));
+    assert_ok(vram_resize(pool, addr, 2 * MIB + 5, rig.queue));
+    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_int_equal(summary.blocks, 1);
+    assert_int_equal(summary.bytes, 2 * MIB + 5);
+    vram_live_stats stats = {.size = sizeof stats};
+    assert_ok(vram_live_stats_get(&query, &stats));
+    assert_int_equal(stats.peak_bytes, 3 * MIB + 7);
+    assert_int_equal(stats.resizes, 2);
+    assert_int_equal(stats.held_bytes % 512, 0);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_live_stats_get(&query, &stats));
+    assert_int_equal(stats.live_bytes + stats.held_bytes + stats.live_blocks, 0);
+    free(sheet.text);
+    rig_end_clean(&rig);
+}
+
+/* Names and tags may hold anything; what is printed is one line each. */
+static void names_are_cleaned_where_they_are_printed(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(rig.device, "pool");
+    vram_live_query query = {.size = sizeof query, .pool = pool};
+    struct sheet sheet = {0};
+    vram_addr addr = take(pool, 10, NULL, "a\n\x1b[31mb\xff\"", rig.queue);
+    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, NULL));
+    assert_null(strchr(sheet.text, '\x1b'));
+    assert_non_null(strstr(sheet.text, "a??[31mb?"));
+    free(sheet.text);
+    sheet = (struct sheet){0};
+    assert_ok(vram_leaks_write(&query, VRAM_LEAK_JSON, put, &sheet, NULL));
+    assert_true(json_check(sheet.text, strlen(sheet.text)));
+    free(sheet.text);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    rig_end_clean(&rig);
+}
+
+/* --------------------------------------------------------------- suppressions */
+
+static void patterns_are_those_of_the_sanitizer(void **state) {
+    static const struct {
+        const char *pattern, *text;
+        bool matches;
+    } rows[] = {
+        {"mid", "amidst", true},   {"^mid", "amidst", false}, {"^am", "amidst", true},
+        {"st$", "amidst", true},   {"mi$", "amidst", false},  {"a*st", "amidst", true},
+        {"^a*t$", "amidst", true}, {"a*x", "amidst", false},  {"*", "", true},
+        {"", "any", true},         {"x", "", false},          {"^$", "", true},
+        {"^$", "a", false},        {"d*d", "amidst", false},  {"**m**", "amidst", true},
+        {"^ab*ab$", "abab", true}, {"^ab*ab$", "ab", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (vr_suppress_matches(rows[i].pattern, strlen(rows[i].pattern), rows[i].text) !=
+            rows[i].matches) {
+            fail_msg("\"%s\" and \"%s\"", rows[i].pattern, rows[i].text);
+        }
+    }
+}
+
+static void suppressed_leaks_are_counted_apart(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(rig.device, "pool");
+    take(pool, 100, "known/cache", "x", rig.queue);
+    take(pool, 200, "model", "y", rig.queue);
+    write_file("# what we know of\nleak:^known/*  \n\nnonsense\n");
+    assert_ok(vram_option_set("leak_suppressions", path));
+    vram_live_query query = {.size = sizeof query, .device = rig.device};
+    vram_leak_summary summary = {.size = sizeof summary};
+    struct sheet sheet = {0};
+    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_int_equal(summary.blocks, 1);
+    assert_int_equal(summary.bytes, 200);
+    assert_int_equal(summary.suppressed_blocks, 1);
+    assert_int_equal(summary.suppressed_bytes, 100);
+    assert_null(strstr(sheet.text, "known/cache"));
+    assert_non_null(strstr(sheet.text, "suppressed: 100 bytes in 1 blocks"));
+    free(sheet.text);
+    sheet = (struct sheet){0};
+    assert_ok(vram_option_set("leak_suppressions", "/nonexistent/file"));
+    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary), VRAM_ERR_IO);
+    free(sheet.text);
+    assert_ok(vram_option_set("leak_suppressions", ""));
+    vram_context_destroy(rig.context);
+}
+
+/* A function of the stack, or the module it is in. */
+static void functions_suppress_too(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("track_stacks", "1"));
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(rig.device, "pool");
+    assert_ok(vram_alloc(pool, 100, rig.queue, &(vram_addr){0}));
+    write_file("leak:test_leaks\n");
+    assert_ok(vram_option_set("leak_suppressions", path));
+    vram_live_query query = {.size = sizeof query, .pool = pool};
+    vram_leak_summary summary = {.size = sizeof summary};
+    struct sheet sheet = {0};
+    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_int_equal(summary.suppressed_blocks, 1);
+    assert_int_equal(summary.blocks, 0);
+    free(sheet.text);
+    vram_context_destroy(rig.context);
+}
+
+/* ------------------------------------------------------------------------ ends */
+
+static unsigned warnings;
+
+static void count_warnings(void *user, vram_log_level level, const char *text) {
+    (void)user;
+    warnings += level == VRAM_LOG_WARN && strstr(text, "never freed") != NULL;
+}
+
+/* A pool that ends with live blocks, by itself, with its device or with its context. */
+static void ends_are_reported(void **state) {
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_make(rig.device, "mine");
+        vram_pool *empty = pool_make(rig.device, "empty");
+        assert_ok(vram_option_set("leaks", way == 1 ? "json" : "text"));
+        assert_ok(vram_option_set("leak_file", path));
+        warnings = 0;
+        vram_log_set(count_warnings, NULL, VRAM_LOG_WARN);
+        assert_ok(vram_free(empty, take(empty, 50, NULL, NULL, rig.queue), rig.queue));
+        take(pool, 1234, "tenant/x", "lost", rig.queue);
+        if (way == 0) {
+            assert_ok(vram_pool_destroy(pool));
+        } else if (way == 1) {
+            vram_device_close(rig.device);
+        }
+        vram_context_destroy(rig.context);
+        vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+        char *text = contents();
+        assert_int_equal(warnings, 1);
+        assert_int_equal(times(text, "lost"), way == 1 ? 2 : 1); /* JSON has lost_records */
+        assert_int_equal(times(text, "tenant/x"), 1);
+        assert_null(strstr(text, "empty"));
+        assert_true(way != 1 || json_check(text, strlen(text)));
+        free(text);
+        unlink(path);
+    }
+}
+
+/* Without a log, and without the option, there is not a word. */
+static void nothing_is_written_unasked(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("leak_file", path));
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(rig.device, "mine");
+    take(pool, 1234, "tenant/x", "lost", rig.queue);
+    vram_context_destroy(rig.context);
+    assert_int_not_equal(access(path, F_OK), 0);
+}
+
+/* A file that cannot be written to is logged, and fails nothing. */
+static void a_report_that_cannot_be_written_fails_nothing(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("leaks", "text"));
+    assert_ok(vram_option_set("leak_file", "/nonexistent/dir/file"));
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(rig.device, "mine");
+    take(pool, 1234, NULL, NULL, rig.queue);
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    vram_error_clear();
+    assert_ok(vram_pool_destroy(pool));
+    expect_no_record();
+    vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+    vram_context_destroy(rig.context);
+}
+
+/* Every allocation and system call of a pool's end fails in turn, with a report asked for. */
+static void ends_without_memory_are_ends(void **state) {
+    (void)state;
+    for (uint64_t nth = 1; nth < 30; nth++) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_make(rig.device, "mine");
+        assert_ok(vram_option_set("leaks", "text"));
+        assert_ok(vram_option_set("leak_file", path));
+        take(pool, 1234, NULL, NULL, rig.queue);
+        vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+        vr_mem_fail_at(nth, true);
+        vram_status status = vram_pool_destroy(pool);
+        bool failed = vr_mem_failed() != 0;
+        vr_mem_fail_at(0, false);
+        vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+        assert_ok(status);
+        rig_end_clean(&rig);
+        if (!failed) {
+            break;
+        }
+    }
+}
+
+/* At the exit of a process, of all pools that are left; a child has its own. */
+static void exits_are_reported_on_request(void **state) {
+    (void)state;
+    for (int asked = 0; asked < 2; asked++) {
+        unlink(path);
+        pid_t child = fork();
+        if (child == 0) {
+            vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+            assert_ok(vram_option_set("leaks", "text"));
+            assert_ok(vram_option_set("leak_file", path));
+            assert_ok(vram_option_set("leak_exit", asked ? "on" : "off"));
+            struct rig rig = rig_make("sim", "memory=1G");
+            take(pool_make(rig.device, "one"), 1000, "t/one", NULL, rig.queue);
+            take(pool_make(rig.device, "two"), 2000, "t/two", NULL, rig.queue);
+            exit(7);
+        }
+        assert_int_equal(child_end(child), 7);
+        char *text = contents();
+        assert_int_equal(times(text, "at exit: 3000 bytes in 2 blocks"), (uint64_t)asked);
+        assert_int_equal(times(text, "t/one") + times(text, "t/two"), 2 * (uint64_t)asked);
+        free(text);
+    }
+}
+
+/* ------------------------------------------------------------------ bad input */
+
+static bool refuse(void *user, const char *text, size_t bytes) {
+    (void)user, (void)text, (void)bytes;
+    return false;
+}
+
+static void bad_reports_are_refused(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(rig.device, "pool");
+    vram_live_query query = {.size = sizeof query, .pool = pool};
+    vram_leak_summary small = {.size = 1};
+    struct sheet sheet = {0};
+    assert_int_equal(vram_leaks_write(NULL, VRAM_LEAK_TEXT, put, &sheet, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, NULL, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_leaks_write(&query, (vram_leak_format)5, put, &sheet, NULL),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &small),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, refuse, NULL, NULL), VRAM_ERR_IO);
+    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_JSON, refuse, NULL, NULL), VRAM_ERR_IO);
+    assert_null(sheet.text);
+    rig_end_clean(&rig);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, begin, clean)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(every_planted_leak_is_named),
+        HERE(a_resize_leaves_no_phantom),
+        HERE(names_are_cleaned_where_they_are_printed),
+        HERE(patterns_are_those_of_the_sanitizer),
+        HERE(suppressed_leaks_are_counted_apart),
+        HERE(functions_suppress_too),
+        HERE(ends_are_reported),
+        HERE(nothing_is_written_unasked),
+        HERE(a_report_that_cannot_be_written_fails_nothing),
+        HERE(ends_without_memory_are_ends),
+        HERE(exits_are_reported_on_request),
+        HERE(bad_reports_are_refused),
+    };
+    return cmocka_run_group_tests_name("leaks", tests, NULL, NULL);
+}
