@@ -224,6 +224,7 @@ stage_bench() {
             --from "$size" --seconds 10
     done
     step launch 20 launch-1M.json "$build/vram" bench launch --backend cuda --json
+    step track 20 track.json "$build/vram" bench track --backend cuda --json
     step peers-1K 120 peers-1K.json bench/peers/run.sh --size 1024
     step peers-1M 40 peers-1M.json bench/peers/run.sh --size 1048576
     step peers-64M 40 peers-64M.json bench/peers/run.sh --size 67108864

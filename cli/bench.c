@@ -2,7 +2,7 @@
 /*
  * bench.c: `vram bench alloc`: what an allocation and its free cost, beside its peers in the same run. How
  * it is measured is in bench/; here the contest is set up from the flags and judged. `vram bench grow` and
- * `launch` are in bench/grow.c and bench/launch.c.
+ * `launch` and `track` are in bench/grow.c, bench/launch.c and bench/tracking.c.
  */
 #include "bench/contest.h"
 #include "bench/record.h"
@@ -280,8 +280,10 @@ static int run_grow(struct invocation *invocation) {
     return code;
 }
 
-static int run_launch(struct invocation *invocation) {
-    uint64_t bytes = LAUNCH_BYTES;
+typedef int sized_fn(struct invocation *invocation, const struct target *target, uint64_t bytes,
+                     double seconds);
+
+static int run_sized(struct invocation *invocation, uint64_t bytes, sized_fn *bench) {
     double seconds = 3;
     struct target target;
     if (!flag_size(invocation, "size", &bytes) ||
@@ -290,10 +292,18 @@ static int run_launch(struct invocation *invocation) {
     }
     int code = target_open(invocation, &target);
     if (code == EXIT_YES) {
-        code = bench_launch(invocation, &target, bytes, seconds);
+        code = bench(invocation, &target, bytes, seconds);
         target_close(&target);
     }
     return code;
+}
+
+static int run_launch(struct invocation *invocation) {
+    return run_sized(invocation, LAUNCH_BYTES, bench_launch);
+}
+
+static int run_track(struct invocation *invocation) {
+    return run_sized(invocation, YARDSTICK_BYTES, bench_track);
 }
 
 /* What can be measured, and the flags that only some of it takes. */
@@ -305,6 +315,7 @@ static const struct {
     {"alloc", run_alloc, " pattern size threads live baseline margin save "},
     {"grow", run_grow, " from to "},
     {"launch", run_launch, " size "},
+    {"track", run_track, " size "},
 };
 
 /* A flag that means nothing here is a mistake. */
@@ -330,7 +341,8 @@ static int run(struct invocation *invocation) {
                                                                  : EXIT_MISUSE;
         }
     }
-    say_error("`vram bench` needs to know what to measure: vram bench alloc, grow or launch");
+    say_error("`vram bench` needs to know what to measure: vram bench alloc, grow, launch "
+              "or track");
     return EXIT_MISUSE;
 }
 
@@ -363,7 +375,7 @@ static const struct flag flags[] = {
 const struct verb verb_bench = {
     .name = "bench",
     .summary = "Measure what allocations cost, beside other allocators in the same run",
-    .usage = "alloc|grow|launch [OPTION]...",
+    .usage = "alloc|grow|launch|track [OPTION]...",
     .examples = "vram bench alloc                           # pairs of 1 KiB on the best device\n"
                 "vram bench alloc -b host -s 64M            # of 64 MiB, on host memory\n"
                 "vram bench alloc -p burst -t 4             # four threads, bursts of 1000\n"
@@ -371,8 +383,9 @@ const struct verb verb_bench = {
                 "vram bench alloc --baseline ratios.txt     # exit code 1: they got worse\n"
                 "vram bench alloc --json                    # for programs: vram.bench/1\n"
                 "vram bench grow --from 64M --to 128M       # in place and by a copy\n"
-                "vram bench launch                          # kernels on buffers of a pool\n",
+                "vram bench launch                          # kernels on buffers of a pool\n"
+                "vram bench track                           # what tracking of blocks costs\n",
     .flags = flags,
     .run = run,
-    .operands = "alloc grow launch",
+    .operands = "alloc grow launch track",
 };

@@ -54,5 +54,7 @@ int bench_grow(struct invocation *invocation, const struct target *target, uint6
                uint64_t to, double seconds);
 int bench_launch(struct invocation *invocation, const struct target *target, uint64_t bytes,
                  double seconds);
+int bench_track(struct invocation *invocation, const struct target *target, uint64_t bytes,
+                double seconds);
 
 #endif
