@@ -47,7 +47,7 @@ complete -c vram -n '__fish_seen_subcommand_from report' -l json -s j -d 'print 
 complete -c vram -n '__fish_seen_subcommand_from report' -l color -x -a 'auto always never' -d 'use colors: auto (the default), always or never'
 complete -c vram -n '__fish_seen_subcommand_from report' -l help -s h -d 'print this help and exit'
 complete -c vram -n __fish_use_subcommand -a bench -d 'Measure what allocations cost, beside other allocators in the same run'
-complete -c vram -n '__fish_seen_subcommand_from bench' -a 'alloc grow launch'
+complete -c vram -n '__fish_seen_subcommand_from bench' -a 'alloc grow launch track'
 complete -c vram -n '__fish_seen_subcommand_from bench' -l pattern -s p -x -a 'pair burst mixed handover' -d 'pair (the default), burst (1000, freed in random order), mixed (sizes of real programs) or handover (freed on another thread)'
 complete -c vram -n '__fish_seen_subcommand_from bench' -l size -s s -x -a '' -d 'of a block (1K; launch: 1M)'
 complete -c vram -n '__fish_seen_subcommand_from bench' -l from -x -a '' -d 'grow: what the buffer has before (1G)'
