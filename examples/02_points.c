@@ -9,15 +9,17 @@
 
 #define BYTES (UINT64_C(4) << 20)
 
+static vram_context *context; /* all else goes with it, also when something fails */
+
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        vram_context_destroy(context);
         exit(1);
     }
 }
 
 int main(void) {
-    vram_context *context;
     vram_device *device;
     vram_queue *producer, *consumer;
     vram_addr draft, copy;

@@ -8,15 +8,18 @@
 #include <string.h>
 #include <vram/vram.h>
 
+static vram_context *context; /* all else goes with it, also when something fails */
+
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        vram_context_destroy(context);
         exit(1);
     }
 }
 
 /* Opens the best device if it can move memory, else the first that can; the host always can. */
-static vram_device *open_vmm(vram_context *context, vram_device_info *info) {
+static vram_device *open_vmm(vram_device_info *info) {
     vram_device *device;
     uint32_t index;
     must(vram_device_best(context, &index));
@@ -30,7 +33,6 @@ static vram_device *open_vmm(vram_context *context, vram_device_info *info) {
 }
 
 int main(void) {
-    vram_context *context;
     vram_device_info info = {.size = sizeof info};
     vram_queue *queue;
     vram_physical *physical;
@@ -38,7 +40,7 @@ int main(void) {
     char sent[] = "the same memory", received[sizeof sent] = "";
 
     must(vram_context_create(NULL, &context));
-    vram_device *device = open_vmm(context, &info);
+    vram_device *device = open_vmm(&info);
     must(vram_queue_create(device, NULL, &queue));
 
     uint64_t granule = info.vmm_granule.value;

@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <vram/vram.h>
 
+static vram_context *context; /* all else goes with it, also when something fails */
+
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        vram_context_destroy(context);
         exit(1);
     }
 }
@@ -20,7 +23,6 @@ int main(void) {
     vram_sim_fault fault = {
         .size = sizeof fault, .call = VRAM_SIM_ALLOC, .nth = 2, .code = VRAM_SIM_OUT_OF_MEMORY};
     vram_sim_state state = {.size = sizeof state};
-    vram_context *context;
     vram_device *device;
 
     must(vram_context_create(&options, &context));

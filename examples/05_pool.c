@@ -9,9 +9,12 @@
 
 enum { STEPS = 100, BLOCKS = 16 };
 
+static vram_context *context; /* all else goes with it, also when something fails */
+
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        vram_context_destroy(context);
         exit(1);
     }
 }
@@ -39,7 +42,6 @@ static uint64_t memory_calls(vram_pool *pool, vram_pool_stats *stats) {
 
 int main(void) {
     vram_pool_stats stats = {.size = sizeof stats};
-    vram_context *context;
     vram_device *device;
     vram_queue *queue;
     vram_pool *pool;

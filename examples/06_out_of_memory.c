@@ -9,9 +9,12 @@
 
 #define GIB (UINT64_C(1) << 30)
 
+static vram_context *context; /* all else goes with it, also when something fails */
+
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        vram_context_destroy(context);
         exit(1);
     }
 }
@@ -46,7 +49,6 @@ int main(void) {
     vram_oom_report report = {.size = sizeof report};
     struct cache cache = {.pool = NULL};
     char text[VRAM_OOM_TEXT_MAX];
-    vram_context *context;
     vram_device *device;
     vram_addr addr;
     uint64_t id;

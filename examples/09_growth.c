@@ -8,20 +8,22 @@
 #include <stdlib.h>
 #include <vram/vram.h>
 
+enum { NODES = 1000000 };
+
+static vram_context *context; /* all else goes with it, also when something fails */
+
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        vram_context_destroy(context);
         exit(1);
     }
 }
 
 /* New nodes get numbers; all of them are added up. */
 static uint64_t add_nodes(vram_queue *queue, vram_addr addr, uint64_t from, uint64_t to) {
-    uint32_t *numbers = calloc(to, sizeof *numbers);
+    static uint32_t numbers[NODES];
     uint64_t sum = 0;
-    if (!numbers) {
-        exit(1);
-    }
     for (uint64_t i = from; i < to; i++) {
         numbers[i] = (uint32_t)i;
     }
@@ -31,13 +33,11 @@ static uint64_t add_nodes(vram_queue *queue, vram_addr addr, uint64_t from, uint
     for (uint64_t i = 0; i < to; i++) {
         sum += numbers[i];
     }
-    free(numbers);
     return sum;
 }
 
 int main(void) {
     vram_context_options options = {.size = sizeof options, .backends = "sim"};
-    vram_context *context;
     vram_device *device;
     vram_queue *queue;
     vram_pool *pool;
@@ -53,7 +53,7 @@ int main(void) {
     must(vram_buffer_growth_set(nodes, &growth));
 
     uint64_t count = 0;
-    for (uint64_t next = 1000; next <= 1000000; count = next, next *= 10) {
+    for (uint64_t next = 1000; next <= NODES; count = next, next *= 10) {
         must(vram_buffer_resize_elements(nodes, next, queue));
         must(vram_buffer_addr(nodes, &addr)); /* it may have moved */
         uint64_t sum = add_nodes(queue, addr, count, next);

@@ -13,9 +13,12 @@
 
 enum { COUNT = 1000, GROUP = 64 };
 
+static vram_context *context; /* all else goes with it, also when something fails */
+
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        vram_context_destroy(context);
         exit(1);
     }
 }
@@ -35,7 +38,6 @@ static void launch(vram_queue *queue, vram_kernel *kernel, vram_addr y, vram_add
 /* Runs the kernel on the backend's first device; the exit code of the program. */
 static int saxpy(const char *backend, const vram_kernel_source *source) {
     vram_context_options options = {.size = sizeof options, .backends = backend};
-    vram_context *context;
     vram_device *device;
     vram_queue *queue;
     vram_pool *pool;

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * example_faults: an example, built into this program, with one call after the other failing: of the host's memory,
+ * and of the simulated driver, which it is given in the place of the host. Whichever way it ends, by itself
+ * or by exit(), nothing is left: no object, no byte. An example that succeeds has the exit code 0, one that
+ * fails 1.
+ */
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/memory.h"
+#include "base/option.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int example_main(void);
+_Noreturn void example_exit(int code);
+
+static jmp_buf out;
+static int exit_code;
+
+void example_exit(int code) {
+    exit_code = code;
+    longjmp(out, 1);
+}
+
+static int run(void) {
+    if (setjmp(out) == 0) {
+        exit_code = example_main();
+    }
+    return exit_code;
+}
+
+/* One run; false when it has left something, or ended as nothing should. */
+static bool is_clean(const char *what, unsigned nth, int *code) {
+    uint64_t bytes = vr_mem_live_bytes(), handles = vr_handle_live(0);
+    *code = run();
+    vr_mem_fail_at(0, false);
+    int64_t more_bytes = (int64_t)(vr_mem_live_bytes() - bytes);
+    int64_t more_handles = (int64_t)(vr_handle_live(0) - handles);
+    if (more_bytes || more_handles || (*code != 0 && *code != 1)) {
+        fprintf(stderr, "%s %u: exit code %d, %lld bytes and %lld objects left\n", what, nth, *code,
+                (long long)more_bytes, (long long)more_handles);
+        return false;
+    }
+    return true;
+}
+
+enum { DRIVER_CALLS = 60 };
+
+/* The first calls one by one, which make the objects; later ones, which are much alike, with gaps. */
+static unsigned next_call(unsigned nth) {
+    return nth + 1 + nth / 12;
+}
+
+int main(void) {
+    int code, failed = 0;
+    bool clean = true, more = true;
+    if (!freopen("/dev/null", "w", stdout)) {
+        return 2;
+    }
+    (void)run(); /* what the library makes once */
+    for (unsigned nth = 1; more && clean; nth = next_call(nth)) {
+        vr_mem_fail_at(nth, false);
+        clean = is_clean("without host memory at call", nth, &code);
+        failed += code;
+        more = vr_mem_failed() > 0;
+    }
+    for (unsigned nth = 1; nth <= DRIVER_CALLS && clean; nth = next_call(nth)) {
+        char sim[64];
+        snprintf(sim, sizeof sim, "memory=1G,fault=any:%u", nth);
+        clean = vram_option_set("sim", sim) == VRAM_OK &&
+                vram_option_set("backends", "sim") == VRAM_OK &&
+                is_clean("with a fault at the driver's call", nth, &code);
+        vr_option_reset();
+        failed += code;
+    }
+    if (clean && failed == 0) {
+        fprintf(stderr, "no call was made to fail\n");
+        clean = false;
+    }
+    return clean ? 0 : 1;
+}
