@@ -59,6 +59,7 @@ typedef struct vram_batch_item {
     const char *name;         /* a label for reports; copied; NULL: "" */
     const void *host;         /* what it is to begin with; NULL: contents are undefined */
     uint64_t host_bytes;      /* of `host`: exactly those of the elements; 0 without it */
+    uint32_t flags;           /* of vram_buffer_flag */
 } vram_batch_item;
 
 /**

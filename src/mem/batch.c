@@ -191,6 +191,7 @@ static struct vram_buffer_options options_of(const struct draft *draft,
     return (struct vram_buffer_options){.size = sizeof(struct vram_buffer_options),
                                         .kind = item->kind,
                                         .precision = item->precision,
+                                        .flags = item->flags,
                                         .name = item->name,
                                         .tag = draft->batch->tag};
 }
@@ -315,7 +316,6 @@ static vram_status upload(const struct draft *draft, uint32_t index) {
     uint64_t bytes = draft->orders[index].bytes;
     vram_buffer *buffer = (vram_buffer *)(uintptr_t)draft->buffers.things[index].number;
     struct vram_buffer_info info = {.size = sizeof info};
-    struct vram_native_info native = {.size = sizeof native};
     if (!host || !bytes) {
         return VRAM_OK;
     }
@@ -326,14 +326,12 @@ static vram_status upload(const struct draft *draft, uint32_t index) {
     if (info.location == VRAM_MEMORY_DEVICE || info.location == VRAM_MEMORY_MANAGED) {
         return vram_queue_upload(draft->batch->queue, info.addr, host, bytes);
     }
-    status = vram_native(info.addr, &native);
-    if (status == VRAM_OK && native.host_pointer) {
-        memcpy(native.host_pointer, host, (size_t)bytes);
-    } else if (status == VRAM_OK) {
-        status = vr_fail(VRAM_ERR_UNSUPPORTED, draft->operation,
-                         "the host may not write to the memory of item %u", index);
+    if (!info.host) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, draft->operation,
+                       "the host may not write to the memory of item %u", index);
     }
-    return status;
+    memcpy(info.host, host, (size_t)bytes);
+    return VRAM_OK;
 }
 
 /* All memory first, then the contents: what fails for want of memory has copied nothing. */

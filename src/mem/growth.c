@@ -210,6 +210,7 @@ static vram_status begin(vram_buffer *handle, vram_queue *queue_handle, const ch
 }
 
 static void end(struct vr_buffer *buffer, struct vr_queue_object *queue) {
+    vr_buffer_touch(buffer);
     vr_buffer_unclaim(buffer);
     vr_pool_leave(buffer->pool, queue);
     vr_buffer_leave(buffer);

@@ -31,7 +31,7 @@ static vram_buffer_info buffer_of(vram_batch *batch, uint32_t index) {
 
 /* ---------------------------------------------------------------- good batches */
 
-static void side_by_side(void **state) {
+static void acceptance_24_all_lie_and_go_together(void **state) {
     static const vram_batch_item items[] = {
         ITEM(.elements = 1000, .precision = VRAM_PRECISION_FP32, .name = "a"),
         ITEM(.elements = 1000, .precision = VRAM_PRECISION_FP16),
@@ -93,7 +93,7 @@ static void side_by_side(void **state) {
 }
 
 /* What is given on the host is there when the queue has come that far, and nowhere else. */
-static void host_bytes_are_uploaded(void **state) {
+static void acceptance_24_host_bytes_are_uploaded(void **state) {
     enum { COUNT = 3, BYTES = 5000 };
     static uint8_t sent[COUNT][BYTES], got[COUNT][BYTES];
     vram_batch_item items[COUNT] = {
@@ -122,6 +122,49 @@ static void host_bytes_are_uploaded(void **state) {
     assert_memory_equal(sent, got, sizeof sent);
     assert_ok(vram_batch_destroy(batch));
     rig_end_clean(&rig);
+}
+
+/* Each kind in one batch, each with what it was given. */
+static void mixed_kinds(void **state) {
+    static const char *const backends[] = {"sim", "host"};
+    static const vram_buffer_kind kinds[] = {VRAM_BUFFER_DEVICE,  VRAM_BUFFER_PINNED,
+                                             VRAM_BUFFER_UNIFIED, VRAM_BUFFER_MAPPED,
+                                             VRAM_BUFFER_DEVICE,  VRAM_BUFFER_FALLBACK};
+    enum { COUNT = 6, BYTES = 4000 };
+    static uint8_t sent[COUNT][BYTES], got[BYTES];
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        vram_batch_item items[COUNT];
+        vram_batch *batch;
+        uint32_t first;
+        struct rig rig = rig_make(backends[round], "memory=1G,real=on");
+        vram_pool *pool = pool_of(&rig, 0);
+        for (int i = 0; i < COUNT; i++) {
+            memset(sent[i], 10 + i, BYTES);
+            items[i] = (vram_batch_item)ITEM(.kind = kinds[i], .elements = BYTES / 2,
+                                             .precision = VRAM_PRECISION_BF16, .host = sent[i],
+                                             .host_bytes = BYTES);
+        }
+        assert_ok(vram_batch_create(pool, rig.queue, NULL, &batch));
+        assert_ok(vram_batch_add(batch, items, COUNT, &first));
+        assert_int_equal(info_of(batch).shared_bytes, 2 * 4096);
+        assert_int_equal(buffer_of(batch, 4).addr, buffer_of(batch, 0).addr + 4096);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            vram_buffer_info info = buffer_of(batch, i);
+            assert_int_equal(info.kind, kinds[i]);
+            if (info.location == VRAM_MEMORY_DEVICE || info.location == VRAM_MEMORY_MANAGED) {
+                assert_ok(vram_queue_download(rig.queue, got, info.addr, BYTES));
+                assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+            } else {
+                memcpy(got, info.host, BYTES);
+            }
+            assert_memory_equal(got, sent[i], BYTES);
+        }
+        assert_ok(vram_batch_destroy(batch));
+        assert_int_equal(live_in(pool), 0);
+        vram_device_close(rig.device);
+        vram_context_destroy(rig.context);
+    }
 }
 
 /* A device whose kernels take whole blocks only: each item is one. */
@@ -229,7 +272,7 @@ static void growing_out_of_the_block(void **state) {
     rig_end_clean(&rig);
 }
 
-static void given_buffers_go_with_it(void **state) {
+static void acceptance_24_buffers_of_another_context_are_refused(void **state) {
     static const vram_batch_item item = ITEM(.elements = 1000);
     vram_batch *batch;
     vram_buffer *mine, *distant, *strange;
@@ -265,7 +308,7 @@ static void given_buffers_go_with_it(void **state) {
 /* ----------------------------------------------------------- all, or nothing */
 
 /* The last of many does not fit: the batch is as it was, and so is the pool. */
-static void one_too_many(void **state) {
+static void acceptance_24_partial_failure_leaves_nothing(void **state) {
     static const vram_batch_item small = ITEM(.elements = 1000);
     vram_batch_item items[10];
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 64 * MIB};
@@ -305,6 +348,8 @@ static vram_status part(struct rig *rig, vram_pool *pool) {
         ITEM(.elements = 1000, .precision = VRAM_PRECISION_FP32, .host = bytes,
              .host_bytes = sizeof bytes),
         ITEM(.elements = 40000, .precision = VRAM_PRECISION_INT8),
+        ITEM(.elements = 100, .kind = VRAM_BUFFER_UNIFIED, .host = bytes, .host_bytes = 100),
+        ITEM(.elements = 100, .kind = VRAM_BUFFER_PINNED, .host = bytes, .host_bytes = 100),
         ITEM(.elements = 2000, .precision = VRAM_PRECISION_FP16, .host = bytes,
              .host_bytes = sizeof bytes),
     };
@@ -312,9 +357,9 @@ static vram_status part(struct rig *rig, vram_pool *pool) {
     vram_buffer *buffer;
     uint32_t index, count = 0;
     vram_status status = vram_batch_create(pool, rig->queue, NULL, &batch);
-    for (int i = 0; i < 7 && status == VRAM_OK; i++) { /* more than fit into the list at first */
-        status = vram_batch_add(batch, items, 3, &index);
-        count += status == VRAM_OK ? 3 : 0;
+    for (int i = 0; i < 4 && status == VRAM_OK; i++) { /* more than fit into the list at first */
+        status = vram_batch_add(batch, items, 5, &index);
+        count += status == VRAM_OK ? 5 : 0;
     }
     if (status == VRAM_OK) {
         status = vram_buffer_create(pool, 100, rig->queue, NULL, &buffer);
@@ -329,7 +374,7 @@ static vram_status part(struct rig *rig, vram_pool *pool) {
     if (batch) {
         struct vram_error error;
         vr_error_save(&error);
-        assert_int_equal(info_of(batch).count, count); /* threes: all or none */
+        assert_int_equal(info_of(batch).count, count); /* fives: all or none */
         vr_error_restore(&error);
     }
     assert_ok(vram_batch_destroy(batch));
@@ -338,7 +383,7 @@ static vram_status part(struct rig *rig, vram_pool *pool) {
 
 static void every_call_may_fail(void **state) {
     (void)state;
-    fail_every_call(part, "memory=1G");
+    fail_every_call(part, "memory=1G,real=on");
 }
 
 /* The driver refuses the second of two uploads. */
@@ -488,7 +533,7 @@ static void many_threads(void **state) {
 
 /* ------------------------------------------------------------------ bad input */
 
-static void bad_items(void **state) {
+static void acceptance_24_host_bytes_are_checked(void **state) {
     static uint8_t bytes[100];
     static const struct {
         vram_batch_item item;
@@ -502,6 +547,7 @@ static void bad_items(void **state) {
         {ITEM(.elements = 100, .host_bytes = 100), VRAM_ERR_INVALID},
         {ITEM(.elements = 1, .precision = (vram_precision)99), VRAM_ERR_INVALID},
         {ITEM(.elements = 1, .kind = (vram_buffer_kind)99), VRAM_ERR_INVALID},
+        {ITEM(.elements = 1, .flags = 0x80), VRAM_ERR_INVALID},
         {ITEM(.elements = UINT64_MAX, .precision = VRAM_PRECISION_FP16), VRAM_ERR_OVERFLOW},
         {ITEM(.elements = UINT64_MAX), VRAM_ERR_OVERFLOW},
         {ITEM(.elements = UINT64_MAX - 1000), VRAM_ERR_OVERFLOW}, /* with the good one */
@@ -590,21 +636,24 @@ static void bad_input(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(side_by_side, start, nothing_left),
-        cmocka_unit_test_setup_teardown(host_bytes_are_uploaded, start, nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_24_all_lie_and_go_together, start, nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_24_host_bytes_are_uploaded, start, nothing_left),
+        cmocka_unit_test_setup_teardown(mixed_kinds, start, nothing_left),
         cmocka_unit_test_setup_teardown(blocks_of_their_own, start, nothing_left),
         cmocka_unit_test_setup_teardown(uses_by_other_queues, start, nothing_left),
         cmocka_unit_test_setup_teardown(early_ends, start, nothing_left),
         cmocka_unit_test_setup_teardown(growing_out_of_the_block, start, nothing_left),
-        cmocka_unit_test_setup_teardown(given_buffers_go_with_it, start, nothing_left),
-        cmocka_unit_test_setup_teardown(one_too_many, start, nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_24_buffers_of_another_context_are_refused, start,
+                                        nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_24_partial_failure_leaves_nothing, start,
+                                        nothing_left),
         cmocka_unit_test_setup_teardown(every_call_may_fail, start, nothing_left),
         cmocka_unit_test_setup_teardown(an_upload_that_fails, start, nothing_left),
         cmocka_unit_test_setup_teardown(parents_that_go_first, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_queue_that_has_ended, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_fork_leaves_it_alone, start, nothing_left),
         cmocka_unit_test_setup_teardown(many_threads, start, nothing_left),
-        cmocka_unit_test_setup_teardown(bad_items, start, nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_24_host_bytes_are_checked, start, nothing_left),
         cmocka_unit_test_setup_teardown(items_of_another_version, start, nothing_left),
         cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
     };

@@ -47,7 +47,7 @@ static void expect_told(const char *part) {
 /* --------------------------------------------------------------- by their names */
 
 /* A second one of a name is an error, or got by a call that says so. */
-static void duplicates_are_explicit(void **state) {
+static void acceptance_18_duplicate_names_are_explicit(void **state) {
     vram_named_config floats = config_of(VRAM_PRECISION_FP32);
     vram_named_config halves = config_of(VRAM_PRECISION_FP16);
     vram_buffer *a = NULL, *b = NULL, *c = NULL;
@@ -207,7 +207,7 @@ static uint64_t checksum(struct rig *rig, vram_addr addr, uint64_t bytes) {
 }
 
 /* Contents stay through growth by each preset, and the total is 0 again at the end. */
-static void growth_keeps_contents(void **state) {
+static void acceptance_18_resize_keeps_contents(void **state) {
     static const char *const presets[] = {"default", "positions", "velocities",
                                           "forces",  "edges",     "grid_cells"};
     (void)state;
@@ -253,7 +253,7 @@ static void growth_keeps_contents(void **state) {
 }
 
 /* The limit holds for all together, also while a buffer has two memories. */
-static void the_limit_of_all(void **state) {
+static void acceptance_18_the_limit_holds_while_old_and_new_coexist(void **state) {
     vram_buffer *a, *b, *c = NULL;
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
@@ -432,7 +432,7 @@ static vram_status part(struct rig *rig, vram_pool *pool) {
     vram_named_config config = config_of(VRAM_PRECISION_FP32);
     vram_named *named = NULL;
     vram_buffer *buffer;
-    char name[8];
+    char name[16];
     vram_status status = vram_named_create(pool, rig->queue, NULL, &named);
     if (status == VRAM_OK) {
         status = vram_named_config_set(named, "n3", &config);
@@ -470,7 +470,7 @@ static void every_call_may_fail(void **state) {
 }
 
 /* Out of memory at every step of a growth: the old buffer is intact. */
-static void growth_that_fails(void **state) {
+static void acceptance_18_a_resize_that_fails_changes_nothing(void **state) {
     (void)state;
     for (uint64_t nth = 1;; nth++) {
         struct rig rig = rig_make("sim", "memory=1G,vmm=off");
@@ -593,17 +593,20 @@ static void bad_input(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(duplicates_are_explicit, start, nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_18_duplicate_names_are_explicit, start,
+                                        nothing_left),
         cmocka_unit_test_setup_teardown(destroyed_by_its_handle, start, nothing_left),
         cmocka_unit_test_setup_teardown(listed_in_order, start, nothing_left),
         cmocka_unit_test_setup_teardown(names_of_any_bytes, start, nothing_left),
-        cmocka_unit_test_setup_teardown(growth_keeps_contents, start, nothing_left),
-        cmocka_unit_test_setup_teardown(the_limit_of_all, start, nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_18_resize_keeps_contents, start, nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_18_the_limit_holds_while_old_and_new_coexist,
+                                        start, nothing_left),
         cmocka_unit_test_setup_teardown(limits_of_one, start, nothing_left),
         cmocka_unit_test_setup_teardown(cleanup_of_the_unused, start, nothing_left),
         cmocka_unit_test_setup_teardown(many_threads, start, nothing_left),
         cmocka_unit_test_setup_teardown(every_call_may_fail, start, nothing_left),
-        cmocka_unit_test_setup_teardown(growth_that_fails, start, nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_18_a_resize_that_fails_changes_nothing, start,
+                                        nothing_left),
         cmocka_unit_test_setup_teardown(parents_that_go_first, start, nothing_left),
         cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
     };
