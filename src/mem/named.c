@@ -317,7 +317,7 @@ static vram_status put(struct vr_named *named, const char *name, uint64_t made, 
 static vram_status make_and_put(struct vr_named *named, const char *name, uint64_t elements,
                                 const struct vram_named_config *config, const char *operation,
                                 bool *was_there, vram_buffer **buffer) {
-    uint64_t used, capacity, there = 0;
+    uint64_t used = 0, capacity = 0, there = 0;
     vram_buffer *made = NULL;
     vram_status status = bytes_of(&config->growth, config->precision, elements, operation, &used);
     if (status == VRAM_OK) {
@@ -366,7 +366,7 @@ static vram_status find_or_make(struct vr_named *named, const char *name, uint64
                                 const struct vram_named_config *given, bool may_be_there,
                                 const char *operation, vram_buffer **buffer) {
     struct vram_named_config config, is;
-    vram_buffer *made;
+    vram_buffer *made = NULL;
     bool was_there = true;
     vram_status status = take_config(given, operation, &config);
     if (status != VRAM_OK) {
@@ -413,7 +413,7 @@ static vram_status enter(vram_named *handle, const char *name, const void *place
 vram_status vram_named_add(vram_named *handle, const char *name, uint64_t elements,
                            const vram_named_config *config, vram_buffer **buffer) {
     static const char operation[] = "vram_named_add";
-    struct vr_named *named;
+    struct vr_named *named = NULL;
     vram_status status = enter(handle, name, buffer, operation, &named);
     if (status == VRAM_OK) {
         status = find_or_make(named, name, elements, config, false, operation, buffer);
@@ -425,7 +425,7 @@ vram_status vram_named_add(vram_named *handle, const char *name, uint64_t elemen
 vram_status vram_named_get_or_create(vram_named *handle, const char *name, uint64_t elements,
                                      const vram_named_config *config, vram_buffer **buffer) {
     static const char operation[] = "vram_named_get_or_create";
-    struct vr_named *named;
+    struct vr_named *named = NULL;
     vram_status status = enter(handle, name, buffer, operation, &named);
     if (status == VRAM_OK) {
         status = find_or_make(named, name, elements, config, true, operation, buffer);
@@ -438,7 +438,7 @@ vram_status vram_named_get(vram_named *handle, const char *name, const vram_name
                            vram_buffer **buffer) {
     static const char operation[] = "vram_named_get";
     struct vram_named_config taken, is;
-    struct vr_named *named;
+    struct vr_named *named = NULL;
     vram_status status = enter(handle, name, buffer, operation, &named);
     if (status != VRAM_OK) {
         return status;
@@ -520,7 +520,7 @@ static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t el
                         const char *operation, uint64_t *reserved) {
     struct vram_growth_info info = {.size = sizeof info};
     struct vram_buffer_info before = vr_named_buffer((uintptr_t)buffer);
-    uint64_t bytes, capacity;
+    uint64_t bytes = 0, capacity = 0;
     vram_status status = vram_buffer_growth_get(buffer, &info);
     if (status == VRAM_OK) {
         status = bytes_of(&info.growth, before.precision, elements, operation, &bytes);
@@ -541,9 +541,9 @@ static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t el
 vram_status vram_named_ensure(vram_named *handle, const char *name, uint64_t elements,
                               vram_buffer **buffer) {
     static const char operation[] = "vram_named_ensure";
-    struct vr_named_entry *entry;
-    struct vr_named *named;
-    vram_buffer *found;
+    struct vr_named_entry *entry = NULL;
+    struct vr_named *named = NULL;
+    vram_buffer *found = NULL;
     uint64_t reserved = 0;
     vram_status status = enter(handle, name, operation, operation, &named);
     if (status != VRAM_OK) {
