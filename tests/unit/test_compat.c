@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_compat.c: the deprecated names over the pool, from many threads. Items 14 and 28 of the acceptance
+ * list; that a compiler warns of them is tests/consumers/wrappers.sh's to see.
+ */
+#include "unit/mem_world.h"
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#include "vram/compat.h"
+
+#include <pthread.h>
+
+enum { THREADS = 16, ROUNDS = 2000, KEPT = 8 };
+
+struct crowd {
+    vram_pool *pool;
+    atomic_int failed;
+};
+
+/* Each thread writes its own mark into what it has: two owners of one block would see each other's. */
+static void *acquire_and_release(void *argument) {
+    struct crowd *crowd = argument;
+    vram_addr kept[KEPT] = {0};
+    uint64_t self = vr_os_thread_number();
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        vram_addr *place = &kept[i % KEPT];
+        bool good = !*place || *(uint64_t *)(uintptr_t)*place == self;
+        good = vram_release(crowd->pool, *place) == VRAM_OK && good;
+        good = vram_acquire(crowd->pool, 600 + i * 37 % 9000, place) == VRAM_OK && good;
+        if (good) {
+            *(uint64_t *)(uintptr_t)*place = self;
+        }
+        atomic_fetch_add(&crowd->failed, !good);
+    }
+    for (int i = 0; i < KEPT; i++) {
+        atomic_fetch_add(&crowd->failed, vram_release(crowd->pool, kept[i]) != VRAM_OK);
+    }
+    return NULL;
+}
+
+static void acceptance_14_acquire_and_release_from_16_threads(void **state) {
+    pthread_t threads[THREADS];
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    struct crowd crowd = {.pool = pool_of(&rig, 0)};
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, acquire_and_release, &crowd), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(atomic_load(&crowd.failed), 0);
+    vram_pool_stats stats = stats_of(crowd.pool);
+    assert_int_equal(stats.live_blocks, 0);
+    assert_int_equal(stats.requested_bytes, 0);
+    assert_int_equal(stats.allocs, THREADS * ROUNDS);
+    assert_int_equal(stats.frees, THREADS * ROUNDS);
+    vram_context_destroy(rig.context);
+}
+
+/* The names give what the calls in their place give, and refuse what these refuse. */
+static void acceptance_28_the_deprecated_names_work(void **state) {
+    vram_buffer_info info = {.size = sizeof info};
+    vram_buffer *buffer = NULL;
+    vram_addr addr = 77;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    assert_ok(vram_get_buffer(pool, 100, VRAM_PRECISION_FP16, &buffer));
+    assert_ok(vram_buffer_info_get(buffer, &info));
+    assert_int_equal(info.capacity_bytes, 200);
+    assert_ok(vram_return_buffer(buffer));
+    assert_int_equal(vram_return_buffer(buffer), VRAM_ERR_STALE);
+    assert_ok(vram_get_or_create(pool, 100, &buffer));
+    assert_ok(vram_buffer_info_get(buffer, &info));
+    assert_int_equal(info.capacity_bytes, 400);
+    assert_ok(vram_return_buffer(buffer));
+    assert_int_equal(vram_get_buffer(pool, UINT64_MAX, VRAM_PRECISION_FP16, &buffer),
+                     VRAM_ERR_OVERFLOW);
+    assert_int_equal(vram_get_or_create(pool, 1, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_acquire(pool, 1, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_acquire(NULL, 1, &addr), VRAM_ERR_INVALID);
+    assert_int_equal(addr, 77);
+    assert_ok(vram_acquire(pool, 600, &addr));
+    assert_int_equal(vram_release(pool, addr + 1), VRAM_ERR_INVALID);
+    assert_ok(vram_release(pool, addr));
+    assert_int_equal(vram_release(pool, addr), VRAM_ERR_INVALID);
+    assert_int_equal(live_in(pool), 0);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(acceptance_14_acquire_and_release_from_16_threads, start,
+                                        nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_28_the_deprecated_names_work, start,
+                                        nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
