@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""pages.py SOURCE BUILD: what the guide, troubleshooting and migration say is tried.
+"""pages.py SOURCE BUILD [COMPILER [SANITIZERS]]: what the guide, troubleshooting and migration say is tried.
 
 Blocks marked `c` are compiled into one program for each page: those that begin with a definition or a
 directive stand at file scope, the others are the bodies of functions that have a context, a device, a queue
@@ -84,8 +84,9 @@ def compile_page(source, build, path, text, folder):
     with open(code, "w", encoding="utf-8") as stream:
         stream.write(program_of(path, text))
     library = os.path.join(build, "libvram.a")
-    flags = os.environ.get("VRAM_DOCS_CFLAGS", "").split()
-    return subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-DVRAM_STATIC",
+    compiler, sanitizers = (sys.argv[3:] + ["", ""])[:2]
+    flags = [f"-fsanitize={sanitizers}"] if sanitizers else []
+    return subprocess.run([compiler or "cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-DVRAM_STATIC",
                            *flags, "-I", os.path.join(source, "include"), "-o",
                            os.path.join(folder, "program"), code, library, "-lpthread", "-ldl", "-lm"],
                           capture_output=True, text=True, check=False)
