@@ -133,14 +133,14 @@ typedef struct vram_alloc_options {
     uint32_t flags;     /* of vram_alloc_flag */
     const char *tag;    /* who asks, "tenant/model/layer"; vram/limits.h; copied; NULL, "": none */
     uint64_t
-        room_bytes; /* a wish: addresses to keep free behind the block, so that vram_resize finds
+        room_bytes;    /* a wish: addresses to keep free behind the block, so that vram_resize finds
                             them. The block then begins and ends with a granule of the device's and holds
                             that much. Costs no memory otherwise; goes with the block, when it shrinks,
                             and when the pool's addresses run out. Where the device cannot map memory, and
                             in pools with safety modes, nothing comes of it. 0: none */
-    const char *name;   /* what it is, for vram/stats.h; several may share one; copied and cut at 63
+    const char *name;  /* what it is, for vram/stats.h; several may share one; copied and cut at 63
                            bytes; NULL: none */
-    uint64_t elements;  /* how many things it holds, for vram/stats.h; 0: not said */
+    uint64_t elements; /* how many things it holds, for vram/stats.h; 0: not said */
 } vram_alloc_options;
 
 /** vram_alloc with wishes. */
