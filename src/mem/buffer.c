@@ -436,6 +436,9 @@ static void describe(struct vr_buffer *buffer, struct vram_buffer_info *info) {
     info->wrapped = memory.wrapped;
     info->pinned = memory.kind == VRAM_MEMORY_PINNED && !memory.pageable;
     info->host = vr_buffer_host_pointer(&memory);
+    if (memory.addr && !vr_buffer_on_device(&memory)) {
+        info->numa_node = vr_os_numa_of_page(info->host);
+    }
 }
 
 vram_status vram_buffer_info_get(vram_buffer *handle, vram_buffer_info *info) {

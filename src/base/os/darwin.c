@@ -151,3 +151,23 @@ void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high) {
     *high = (uintptr_t)pthread_get_stackaddr_np(pthread_self());
     *low = *high - pthread_get_stacksize_np(pthread_self());
 }
+
+/* Its machines have one node. */
+vram_value vr_os_numa_of_device(const char *root, const char *pci) {
+    (void)root, (void)pci;
+    return (vram_value){0, false};
+}
+
+vram_value vr_os_numa_of_page(const void *address) {
+    (void)address;
+    return (vram_value){0, false};
+}
+
+bool vr_os_numa_begin(uint64_t node, struct vr_numa *before) {
+    (void)node, (void)before;
+    return false;
+}
+
+void vr_os_numa_end(const struct vr_numa *before) {
+    (void)before;
+}

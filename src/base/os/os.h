@@ -33,6 +33,24 @@ vram_status vr_os_pages_free(void *pages, uint64_t bytes);
 vram_status vr_os_pages_lock(void *pages, uint64_t bytes);
 void vr_os_pages_unlock(void *pages, uint64_t bytes);
 
+/* --------------------------------------------------------------- NUMA nodes */
+
+/* The node that a PCI device, "0000:3b:00.0", is attached to; unknown where the system does not tell. `root`
+   comes in front of the path: "" but in tests. */
+vram_value vr_os_numa_of_device(const char *root, const char *pci);
+/* The node that the page at `address` lies on; unknown where the system does not tell. */
+vram_value vr_os_numa_of_page(const void *address);
+
+/* Where the pages of a thread come from. */
+struct vr_numa {
+    int policy;
+    unsigned long nodes[16]; /* a bit for each */
+};
+/* Has new pages of the calling thread lie on `node` where there is room, until vr_os_numa_end. False: the system
+   does not let it, and nothing is owed. */
+bool vr_os_numa_begin(uint64_t node, struct vr_numa *before);
+void vr_os_numa_end(const struct vr_numa *before);
+
 /* -------------------------------------------------------- files in memory */
 
 /* An anonymous sparse file; `fd` is close-on-exec. */

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_numa.c: the node of a device, read from trees made for the test, and of pages. */
+#include "base/os/os.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char root[64];
+
+static void run(const char *format, const char *argument) {
+    char command[256];
+    snprintf(command, sizeof command, format, root, argument);
+    assert_int_equal(system(command), 0);
+}
+
+static int tree_make(void **state) {
+    (void)state;
+    snprintf(root, sizeof root, "/tmp/vram-numa-XXXXXX");
+    assert_non_null(mkdtemp(root));
+    run("mkdir -p %s/sys/bus/pci/devices/%s", "0000:3b:00.0");
+    return 0;
+}
+
+static int tree_remove(void **state) {
+    (void)state;
+    run("rm -r %s%s", "");
+    return 0;
+}
+
+static void write_node(const char *text) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/sys/bus/pci/devices/0000:3b:00.0/numa_node", root);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect(const char *pci, bool known, uint64_t node) {
+    vram_value found = vr_os_numa_of_device(root, pci);
+    assert_int_equal(found.known, known);
+    assert_int_equal(found.value, node);
+}
+
+/* What cannot be read, or makes no sense, is unknown. */
+static void nodes_of_devices(void **state) {
+    static const char *const strange[] = {"-1\n", "", "x\n", "1x\n", "99999999999\n", "1024\n"};
+    (void)state;
+    expect("0000:3b:00.0", false, 0); /* no such file */
+    write_node("1\n");
+    expect("0000:3b:00.0", true, 1);
+    expect("0000:3b:00.1", false, 0);
+    write_node("0");
+    expect("0000:3b:00.0", true, 0);
+    for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++) {
+        write_node(strange[i]);
+        expect("0000:3b:00.0", false, 0);
+    }
+    write_node("1\n");
+    expect("", false, 0);
+    expect("..", false, 0);
+    expect("0000:3b:00.0/../0000:3b:00.0", false, 0);
+}
+
+/* A thread's policy is as it was afterwards, and what was made under it lies where it said. */
+static void pages_lie_where_they_are_wanted(void **state) {
+    struct vr_numa before, after;
+    void *pages;
+    (void)state;
+    assert_false(vr_os_numa_begin(UINT64_MAX, &before));
+    if (!vr_os_numa_begin(0, &before)) {
+        skip(); /* the system lets nobody */
+    }
+    assert_int_equal(vr_os_pages_alloc(vr_os_page_bytes(), &pages), VRAM_OK);
+    memset(pages, 1, vr_os_page_bytes());
+    vram_value node = vr_os_numa_of_page(pages);
+    vr_os_numa_end(&before);
+    assert_true(!node.known || node.value == 0);
+    assert_true(vr_os_numa_begin(0, &after));
+    vr_os_numa_end(&after);
+    assert_int_equal(after.policy, before.policy);
+    assert_memory_equal(after.nodes, before.nodes, sizeof after.nodes);
+    assert_int_equal(vr_os_pages_free(pages, vr_os_page_bytes()), VRAM_OK);
+    assert_false(vr_os_numa_of_page(NULL).known);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nodes_of_devices, tree_make, tree_remove),
+        cmocka_unit_test(pages_lie_where_they_are_wanted),
+    };
+    return cmocka_run_group_tests_name("numa", tests, NULL, NULL);
+}
