@@ -353,6 +353,48 @@ static void bad_mappings_are_refused(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* ---------------------------------------------------------------------- resizing */
+
+/* Every kind grows and shrinks with its contents; memory of the program's own does neither. */
+static void every_kind_is_resized(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,real=on,lag=5");
+    vram_pool *pool = pool_whole(rig.device);
+    for (int kind = VRAM_BUFFER_DEVICE; kind <= VRAM_BUFFER_FALLBACK; kind++) {
+        vram_buffer *buffer = buffer_kind(pool, 5000, (vram_buffer_kind)kind, rig.queue);
+        vram_memory_kind location = info_of(buffer).location;
+        uint8_t *expected = bytes_of(9, 5000), *found = malloc(3 * MIB);
+        vram_span span;
+        write_all(buffer, 9, rig.queue);
+        assert_ok(vram_buffer_resize(buffer, 3 * MIB, NULL));
+        assert_int_equal(info_of(buffer).used_bytes, 3 * MIB);
+        assert_int_equal(info_of(buffer).location, location);
+        assert_ok(vram_buffer_span(buffer, 0, 5000, &span));
+        assert_ok(vram_span_download(span, found, NULL));
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_memory_equal(found, expected, 5000);
+        assert_ok(vram_buffer_resize(buffer, 100, NULL));
+        assert_ok(vram_buffer_fit(buffer, NULL));
+        assert_ok(vram_span_download(all_of(buffer), found, NULL));
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_memory_equal(found, expected, 100);
+        assert_int_equal(info_of(buffer).pinned, location == VRAM_MEMORY_PINNED);
+        assert_ok(vram_buffer_destroy(buffer));
+        free(found);
+        free(expected);
+    }
+    static uint8_t own[4096];
+    vram_wrap wrap = {.size = sizeof wrap, .kind = VRAM_WRAP_HOST, .pointer = own, .bytes = 4096};
+    vram_buffer *buffer;
+    assert_ok(vram_buffer_wrap(pool, &wrap, rig.queue, NULL, &buffer));
+    assert_int_equal(vram_buffer_resize(buffer, 8192, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(info_of(buffer).capacity_bytes, 4096);
+    assert_ptr_equal(info_of(buffer).host, own);
+    assert_ok(vram_buffer_destroy(buffer));
+    assert_int_equal(stats_of(pool).live_blocks, 0);
+    rig_end_clean(&rig);
+}
+
 /* --------------------------------------------------------------------- wrapping */
 
 static void host_memory_is_wrapped(void **state) {
@@ -480,6 +522,7 @@ int main(void) {
         HERE(a_mapping_goes_the_ways_it_says),
         HERE(a_mapping_waits_for_all_work),
         HERE(bad_mappings_are_refused),
+        HERE(every_kind_is_resized),
         HERE(host_memory_is_wrapped),
         HERE(addresses_are_wrapped),
         HERE(bad_wraps_are_refused),
