@@ -9,9 +9,12 @@
 
 enum { CHUNKS = 8, FLOATS = 1 << 16 };
 
+static vram_context *context; /* all else goes with it, also when something fails */
+
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        vram_context_destroy(context);
         exit(1);
     }
 }
@@ -27,7 +30,6 @@ static vram_buffer *floats(vram_pool *pool, uint64_t count, vram_buffer_kind kin
 }
 
 int main(void) {
-    vram_context *context;
     vram_device *device;
     vram_queue *queue;
     vram_pool *pool;

@@ -8,11 +8,14 @@
 #include <vram/vram.h>
 
 enum { LAYERS = 6, FIT = 2 };
-static const uint64_t layer_bytes = 8 << 20;
+static const uint64_t layer_bytes = 2 << 20;
+
+static vram_context *context; /* all else goes with it, also when something fails */
 
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        vram_context_destroy(context);
         exit(1);
     }
 }
@@ -38,7 +41,6 @@ int main(void) {
     vram_pool_options wish = {.size = sizeof wish, .limits = &limits};
     vram_buffer_options options = {
         .size = sizeof options, .kind = VRAM_BUFFER_FALLBACK, .moved = moved, .user = counts};
-    vram_context *context;
     vram_device *device;
     vram_queue *queue;
     vram_pool *pool;
