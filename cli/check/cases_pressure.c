@@ -82,6 +82,41 @@ static bool level(struct check *check) {
     return true;
 }
 
+/* At 99.9 % of what it may hold: what does not fit is refused and nothing else happens, what is freed can
+   be had again, and a higher limit ends it. By a limit, so that no card that others use is filled. */
+static bool nearly_full(struct check *check) {
+    struct check_device *device;
+    struct check_stock stock;
+    vram_queue *queue;
+    vram_pressure pressure;
+    vram_addr addrs[UNITS], addr = 0;
+    uint64_t unit;
+
+    CHECK_TRY(begin(check, &device, &queue, &stock));
+    unit = unit_of(device);
+    CHECK_TRY(fill(check, &stock, queue, UNITS / 2, addrs));
+    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, 0)); /* nothing is kept beside them */
+    CHECK_TRY(pressure_of(check, stock.pool, &pressure));
+    vram_limits limits = {.size = sizeof limits,
+                          .hard_bytes = pressure.reserved_bytes / 999 * 1000 + 1000};
+    CHECK_OK(check, vram_pool_limits_set(stock.pool, &limits));
+    CHECK_TRY(pressure_of(check, stock.pool, &pressure));
+    CHECK_THAT(check, pressure.own > 0.998 && pressure.own <= 1);
+    CHECK_EQUAL(check, pressure.level, VRAM_PRESSURE_CRITICAL);
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK_STOCK_REFUSES(check, &stock, vram_alloc(stock.pool, UNITS * unit, queue, &addr),
+                            VRAM_ERR_LIMIT);
+        CHECK_GIVE(check, &stock, addrs[i], queue);
+        CHECK_WAIT(check, queue);
+        CHECK_TAKE(check, &stock, unit, queue, &addrs[i]);
+    }
+    limits.hard_bytes = 4 * UNITS * unit;
+    CHECK_OK(check, vram_pool_limits_set(stock.pool, &limits));
+    CHECK_TAKE(check, &stock, UNITS * unit, queue, &addr);
+    CHECK_STOCK_VERIFY(check, &stock);
+    return true;
+}
+
 struct seen {
     uint32_t ups, downs;
     double last;
@@ -244,6 +279,8 @@ static bool monitors(struct check *check) {
 
 const struct check_case check_cases_pressure[] = {
     {"pressure.level", "pressure is what is held over what may be held, and has its level", level},
+    {"pressure.nearly_full", "at 99.9 % of a limit what does not fit is refused and all else works",
+     nearly_full},
     {"pressure.watches", "a watch is told on the way up and on the way down", watches},
     {"pressure.responds", "cached memory goes when memory runs low, live memory stays", responds},
     {"pressure.releases", "every way of giving back leaves live memory alone", releases},
