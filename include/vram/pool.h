@@ -235,9 +235,9 @@ typedef struct vram_sleep_options {
 /**
  * Gives the physical memory of a pool back to the driver and keeps every address: live blocks stay where
  * they are, without memory, until vram_pool_wake. Copies and fills there are VRAM_ERR_INVALID meanwhile,
- * pins and vram_native VRAM_ERR_BUSY; work that the library does not see must keep off by itself. Blocks may be freed; nothing can be
- * allocated from a pool that sleeps as a whole (VRAM_ERR_BUSY). With a tag those pieces of memory fall
- * asleep that lie under its blocks alone, and the rest of the pool goes on.
+ * pins and vram_native VRAM_ERR_BUSY; work that the library does not see must keep off by itself. Blocks
+ * may be freed; nothing can be allocated from a pool that sleeps as a whole (VRAM_ERR_BUSY). With a tag
+ * those pieces of memory fall asleep that lie under its blocks alone, and the rest of the pool goes on.
  *
  * Waits for all work of the device's queues and for what reads it from others, up to the option
  * `wait_timeout`: VRAM_ERR_TIMEOUT, or _CAPTURE while a queue is captured. VRAM_ERR_BUSY: a block is

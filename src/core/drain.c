@@ -43,6 +43,16 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_st
     vr_space_free(pool->spaces[block->part], block);
 }
 
+void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp) {
+    if (!block->asleep) {
+        vr_pool_to_space(pool, block, stamp);
+        return;
+    }
+    block->stamp = stamp; /* keeps sleep.h (2) */
+    block->next = pool->deferred;
+    pool->deferred = block;
+}
+
 void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t queue) {
     struct vr_stamp stamp = vr_lane_stamp(&pool->lanes, queue); /* keeps (1) */
     while (list) {

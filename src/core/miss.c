@@ -132,25 +132,25 @@ vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request,
     vr_budget_apply(pool, space);
     pool->plans++;
     vram_status status = ask(pool, request, flags, *grown, &answer);
+    bool lands = status == VRAM_OK && answer.plan;
+    pool->landing += lands;
     vr_mutex_unlock(&pool->lock);
     *grown = 0;
     *block = answer.block;
-    if (status != VRAM_OK || !answer.plan) {
+    if (!lands) {
         return status;
     }
     status = vr_pool_execute(pool, space, answer.plan, block, grown);
-    if (status == VRAM_OK) {
-        vr_mutex_lock(&pool->lock);
-        status = vr_block_table_reserve(&pool->table);
-        if (status == VRAM_OK) {
-            leave(pool, request, *block);
-        } else {
-            (*block)->stamp = (struct vr_stamp){0, 0};
-            vr_space_free(space, *block);
-            *block = NULL;
-        }
-        vr_mutex_unlock(&pool->lock);
+    vr_mutex_lock(&pool->lock);
+    if (status == VRAM_OK && (status = vr_block_table_reserve(&pool->table)) == VRAM_OK) {
+        leave(pool, request, *block);
+    } else if (*block) {
+        (*block)->stamp = (struct vr_stamp){0, 0};
+        vr_space_free(space, *block);
+        *block = NULL;
     }
+    pool->landing--;
+    vr_mutex_unlock(&pool->lock);
     return status;
 }
 
@@ -189,7 +189,7 @@ vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request
         (*block)->home = request->queue; /* which is behind that work now */
     } else {
         vr_mutex_lock(&pool->lock);
-        vr_pool_to_space(pool, answer.block, answer.after);
+        vr_pool_put_back(pool, answer.block, answer.after);
         vr_mutex_unlock(&pool->lock);
         /* That queue is not marked yet, or this one cannot be told to wait: the host can. */
         bool later = status == VRAM_ERR_INVALID || status == VRAM_ERR_CAPTURE;

@@ -177,7 +177,8 @@ struct vr_pool {
     struct vr_lanes lanes;
     struct vr_depot depot;
     struct vr_ladder ladder;
-    uint64_t plans;            /* times that held memory did not suffice */
+    uint64_t plans;   /* times that held memory did not suffice */
+    uint64_t landing; /* plans for blocks that have not left the space yet; sleep.c step 2 */
     struct vr_block *deferred; /* freed, waiting for other queues or pins; by `next` */
     bool kept;                 /* destroyed, and only queues it has seen keep it; pool_end.c (2) */
     struct vr_block *fallen;   /* blocks of other memory, live or freed; ladder_fallback.c */
@@ -313,6 +314,8 @@ void vr_pool_release_all(struct vr_pool *pool);
 /* Gives an owned block (state CACHED) to its space, to be used when the stamp has passed. Under the lock;
    drain.c. */
 void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp);
+/* The same for one that may have fallen asleep meanwhile, and then waits until it is awake. */
+void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp);
 /* The same for a list of blocks that were freed on `queue`. */
 void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t queue);
 /* Gives owned blocks (state CACHED) that were freed on `queue` back, to the depot or the space;

@@ -5,7 +5,8 @@
  * Falling asleep, each step undone by going back through those before it:
  *
  *   1. threads keep nothing at hand any more, and a pool that sleeps as a whole hands nothing out;
- *   2. all work is waited for, what is free goes back to the driver, plans under way end;
+ *   2. all work is waited for, what is free goes back to the driver, plans under way end, and their blocks
+ *      have left the space: one that leaves it is not asleep;
  *   3. pieces get naps: from here on no copy is let in (sleep.h (1));
  *   4. work that was let in before is waited for;
  *   5. contents are copied to the host;
@@ -69,7 +70,7 @@ static vram_status wait_for_work(const struct vr_turn *turn) {
 
 static bool plans_are_open(struct vr_pool *pool) {
     vr_mutex_lock(&pool->lock);
-    bool open = vr_space_open_plans(pool->spaces[VR_PART_SMALL]) ||
+    bool open = pool->landing || vr_space_open_plans(pool->spaces[VR_PART_SMALL]) ||
                 vr_space_open_plans(pool->spaces[VR_PART_LARGE]);
     vr_mutex_unlock(&pool->lock);
     return open;
