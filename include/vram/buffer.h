@@ -25,6 +25,7 @@ extern "C" {
 #endif
 
 typedef struct vram_buffer vram_buffer;
+struct vram_growth; /* vram/growth.h */
 
 /* ---------------------------------------------------------- kinds, precision */
 
@@ -74,7 +75,7 @@ typedef enum vram_buffer_flag {
 
 /** Why a buffer changed its place. */
 typedef enum vram_move_cause {
-    VRAM_MOVE_FALLBACK = 0, /* the device was exhausted when it was created */
+    VRAM_MOVE_FALLBACK = 0, /* the device was exhausted when it was created or grew */
     VRAM_MOVE_PROMOTE = 1,  /* to the device, by vram_buffer_promote or vram_pool_promote */
     VRAM_MOVE_DEMOTE = 2    /* to host memory, by vram_buffer_demote or vram_pool_demote */
 } vram_move_cause;
@@ -104,6 +105,10 @@ typedef struct vram_buffer_options {
     const char *tag; /* who it is for, as in vram_alloc_options; copied; NULL, "": nobody */
     vram_buffer_moved_fn *moved; /* FALLBACK: told when it changes its place; NULL: nobody is */
     void *user;                  /* handed to `moved` */
+    const struct vram_growth
+        *growth; /* how it grows: vram/growth.h; copied. Its capacity is then at least
+                                         the policy's minimum, and `bytes` of it are in use. NULL: exactly
+                                         to what is needed. Not of a batch or of wrapped memory */
 } vram_buffer_options;
 
 /**

@@ -233,7 +233,12 @@ static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_h
                           vram_buffer **out) {
     struct vr_pool *pool;
     struct vr_queue_object *queue;
-    vram_status status = vr_pool_enter(handle, queue_handle, operation, &pool, &queue);
+    struct vram_growth growth;
+    uint64_t capacity;
+    vram_status status = vr_growth_first(options->growth, bytes, operation, &growth, &capacity);
+    if (status == VRAM_OK) {
+        status = vr_pool_enter(handle, queue_handle, operation, &pool, &queue);
+    }
     if (status != VRAM_OK) {
         return status;
     }
@@ -242,7 +247,10 @@ static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_h
     vram_buffer_event event = {.size = sizeof event, .cause = VRAM_MOVE_FALLBACK};
     status = vr_buffer_make(pool, bytes, queue_handle, options, operation, &buffer);
     if (status == VRAM_OK) {
-        status = vr_buffer_take(buffer, bytes, queue_handle, &memory);
+        buffer->growth.growth = growth;
+        buffer->capacity_bytes = capacity;
+        status = options->growth ? vr_buffer_take_growing(buffer, capacity, queue_handle, &memory)
+                                 : vr_buffer_take(buffer, capacity, queue_handle, &memory);
         buffer->memory = memory;
         event.id = buffer->id;
         if (status == VRAM_OK) {

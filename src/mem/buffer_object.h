@@ -129,6 +129,9 @@ vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_
                                  struct vr_buffer_memory *memory);
 vram_status vr_buffer_take_host(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                 struct vr_buffer_memory *memory);
+/* The same with room for what its policy may still ask for, where that is a matter of addresses; growth.c. */
+vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                                   struct vr_buffer_memory *memory);
 /* Gives memory back in the time of `queue`; nothing for none. VRAM_ERR_CORRUPT when the pool found damage.
    A queue that has ended meanwhile does no harm. */
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,

@@ -20,8 +20,17 @@ enum {
     ROOM_TIMES = 16
 }; /* a buffer that has moved has addresses for so many times of itself, at most */
 
+/* One call. */
+struct call {
+    struct vr_buffer *buffer;
+    struct vr_queue_object *queue; /* entered; NULL: none was given */
+    const char *operation;
+    vram_buffer_event event; /* size 0: the buffer has not changed its kind of memory */
+};
+
 /* One change of a claimed buffer. */
 struct change {
+    struct call *call;
     struct vr_buffer *buffer;
     vram_queue *queue; /* its home from now on; NULL: none */
     uint64_t bytes;    /* the new capacity */
@@ -73,9 +82,8 @@ static uint64_t room_for(const struct vr_buffer *buffer, uint64_t bytes) {
     return most - bytes;
 }
 
-/* As vr_buffer_take, with room to grow where that is a matter of addresses. */
-static vram_status take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
-                        struct vr_buffer_memory *memory) {
+vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                                   struct vr_buffer_memory *memory) {
     struct vram_alloc_options options = {
         .size = sizeof options, .tag = buffer->tag, .room_bytes = room_for(buffer, bytes)};
     struct vr_place place;
@@ -89,16 +97,41 @@ static vram_status take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *qu
     return status;
 }
 
+/* The program is to be told, at the end of the call, when contents lie in another kind of memory now. */
+static void note_kind(const struct change *change, enum vram_memory_kind from, uint64_t kept) {
+    const struct vr_buffer *buffer = change->buffer;
+    enum vram_memory_kind to = buffer->memory.kind;
+    if (from != to) {
+        change->call->event = (vram_buffer_event){
+            .size = sizeof(vram_buffer_event),
+            .buffer = (vram_buffer *)(uintptr_t)buffer->object.handle,
+            .id = buffer->id,
+            .cause = to == VRAM_MEMORY_DEVICE ? VRAM_MOVE_PROMOTE : VRAM_MOVE_FALLBACK,
+            .from = from,
+            .to = to,
+            .bytes = kept};
+    }
+}
+
+/* Whether the buffer may move at all, with `kept` bytes of contents. */
+static vram_status check_move(const struct change *change, uint64_t kept) {
+    vram_point point;
+    if (kept && !change->queue) {
+        return vr_fail(VRAM_ERR_INVALID, change->operation,
+                       "the buffer has to move, and there is no queue to copy it on");
+    }
+    return kept ? vram_queue_mark(change->queue, &point) : VRAM_OK; /* not inside a capture */
+}
+
 /* New memory, the copy, and the old memory back: keeps (2). */
 static vram_status move(const struct change *change) {
     struct vr_buffer *buffer = change->buffer;
     struct vr_buffer_memory old = buffer->memory, fresh = {0};
     uint64_t kept = buffer->used_bytes < change->bytes ? buffer->used_bytes : change->bytes;
-    if (kept && !change->queue) {
-        return vr_fail(VRAM_ERR_INVALID, change->operation,
-                       "the buffer has to move, and there is no queue to copy it on");
+    vram_status status = check_move(change, kept);
+    if (status == VRAM_OK) {
+        status = vr_buffer_take_growing(buffer, change->bytes, change->queue, &fresh);
     }
-    vram_status status = take(buffer, change->bytes, change->queue, &fresh);
     if (status != VRAM_OK) {
         return status;
     }
@@ -117,6 +150,7 @@ static vram_status move(const struct change *change) {
     }
     vr_buffer_install(buffer, &fresh, change->queue);
     note_change(change, true, kept);
+    note_kind(change, old.kind, kept);
     return vr_buffer_give(buffer, &old, change->queue);
 }
 
@@ -136,6 +170,11 @@ static vram_status change_capacity(const struct change *change, bool stay) {
     vram_status status = follow(change);
     if (status != VRAM_OK) {
         return status;
+    }
+    if (buffer->memory.wrapped) {
+        return stay ? VRAM_OK
+                    : vr_fail(VRAM_ERR_INVALID, change->operation,
+                              "the memory is the program's own: it stays as large as it is");
     }
     if (buffer->memory
             .base) { /* the block is others' too, and starts perhaps where the buffer does */
@@ -161,14 +200,16 @@ static void count_refusal(struct vr_buffer *buffer, vram_status status) {
 }
 
 /* Sees to it that `bytes` fit. The buffer is claimed, so nobody else changes what is read here. */
-static vram_status make_room(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
-                             const char *operation) {
-    struct change change = {
-        .buffer = buffer, .queue = queue_for(buffer, queue), .operation = operation};
+static vram_status make_room(struct call *call, uint64_t bytes, vram_queue *queue) {
+    struct vr_buffer *buffer = call->buffer;
+    struct change change = {.call = call,
+                            .buffer = buffer,
+                            .queue = queue_for(buffer, queue),
+                            .operation = call->operation};
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vr_growth_next(&buffer->growth.growth, buffer->capacity_bytes, bytes,
-                                        operation, &change.bytes);
+                                        call->operation, &change.bytes);
     if (status == VRAM_OK && change.bytes > buffer->capacity_bytes) {
         status = change_capacity(&change, false);
         if (vram_status_is_exhausted(status) && change.bytes > bytes) {
@@ -186,57 +227,58 @@ static vram_status make_room(struct vr_buffer *buffer, uint64_t bytes, vram_queu
 /* ---------------------------------------------------------------------- calls */
 
 /* Enters buffer, pool and queue, and claims the buffer. */
-static vram_status begin(vram_buffer *handle, vram_queue *queue_handle, const char *operation,
-                         struct vr_buffer **out, struct vr_queue_object **queue) {
+static vram_status begin(vram_buffer *handle, vram_queue *queue, const char *operation,
+                         struct call *call) {
     struct vr_pool *pool;
-    struct vr_buffer *buffer;
-    vram_status status = vr_buffer_enter(handle, operation, &buffer);
+    *call = (struct call){.operation = operation};
+    vram_status status = vr_buffer_enter(handle, operation, &call->buffer);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_pool_enter(pool_of(buffer), queue_handle, operation, &pool, queue);
+    status = vr_pool_enter(pool_of(call->buffer), queue, operation, &pool, &call->queue);
     if (status == VRAM_OK) {
-        status = vr_buffer_claim(buffer, operation);
+        status = vr_buffer_claim(call->buffer, operation);
         if (status != VRAM_OK) {
-            vr_pool_leave(pool, *queue);
+            vr_pool_leave(pool, call->queue);
         }
     }
     if (status != VRAM_OK) {
-        vr_buffer_leave(buffer);
-        return status;
+        vr_buffer_leave(call->buffer);
     }
-    *out = buffer;
-    return VRAM_OK;
+    return status;
 }
 
-static void end(struct vr_buffer *buffer, struct vr_queue_object *queue) {
-    vr_buffer_touch(buffer);
+/* The program hears of it when nobody holds the buffer any more but this call. */
+static void end(struct call *call) {
+    struct vr_buffer *buffer = call->buffer;
     vr_buffer_unclaim(buffer);
-    vr_pool_leave(buffer->pool, queue);
+    if (call->event.size && buffer->moved) {
+        buffer->moved(buffer->user, &call->event);
+    }
+    vr_pool_leave(buffer->pool, call->queue);
     vr_buffer_leave(buffer);
 }
 
-vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue *queue_handle) {
-    static const char operation[] = "vram_buffer_reserve";
-    struct vr_buffer *buffer;
-    struct vr_queue_object *queue;
-    vram_status status = begin(handle, queue_handle, operation, &buffer, &queue);
+vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+    struct call call;
+    vram_status status = begin(handle, queue, "vram_buffer_reserve", &call);
     if (status == VRAM_OK) {
-        status = make_room(buffer, bytes, queue_handle, operation);
-        end(buffer, queue);
+        status = make_room(&call, bytes, queue);
+        end(&call);
     }
     return status;
 }
 
 /* The buffer is claimed. */
-static vram_status resize(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
-                          const char *operation) {
+static vram_status resize(struct call *call, uint64_t bytes, vram_queue *queue) {
+    struct vr_buffer *buffer = call->buffer;
     uint32_t each = vram_precision_bytes(buffer->precision);
     if (bytes % each) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "%llu bytes are no whole number of %s elements",
-                       (unsigned long long)bytes, vram_precision_name(buffer->precision));
+        return vr_fail(VRAM_ERR_INVALID, call->operation,
+                       "%llu bytes are no whole number of %s elements", (unsigned long long)bytes,
+                       vram_precision_name(buffer->precision));
     }
-    vram_status status = make_room(buffer, bytes, queue, operation);
+    vram_status status = make_room(call, bytes, queue);
     if (status == VRAM_OK || status == VRAM_ERR_CORRUPT) {
         vr_mutex_lock(&buffer->lock);
         buffer->used_bytes = bytes;
@@ -245,36 +287,32 @@ static vram_status resize(struct vr_buffer *buffer, uint64_t bytes, vram_queue *
     return status;
 }
 
-vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue_handle) {
-    static const char operation[] = "vram_buffer_resize";
-    struct vr_buffer *buffer;
-    struct vr_queue_object *queue;
-    vram_status status = begin(handle, queue_handle, operation, &buffer, &queue);
+vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+    struct call call;
+    vram_status status = begin(handle, queue, "vram_buffer_resize", &call);
     if (status == VRAM_OK) {
-        status = resize(buffer, bytes, queue_handle, operation);
-        end(buffer, queue);
+        status = resize(&call, bytes, queue);
+        end(&call);
     }
     return status;
 }
 
-vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count,
-                                        vram_queue *queue_handle) {
+vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count, vram_queue *queue) {
     static const char operation[] = "vram_buffer_resize_elements";
-    struct vr_buffer *buffer;
-    struct vr_queue_object *queue;
+    struct call call;
     uint64_t bytes;
-    vram_status status = begin(handle, queue_handle, operation, &buffer, &queue);
+    vram_status status = begin(handle, queue, operation, &call);
     if (status != VRAM_OK) {
         return status;
     }
-    uint32_t each = buffer->growth.growth.element_bytes;
-    if (!vr_mul(count, each ? each : vram_precision_bytes(buffer->precision), &bytes)) {
+    uint32_t each = call.buffer->growth.growth.element_bytes;
+    if (!vr_mul(count, each ? each : vram_precision_bytes(call.buffer->precision), &bytes)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements do not fit into 64 bits",
                          (unsigned long long)count);
     } else {
-        status = resize(buffer, bytes, queue_handle, operation);
+        status = resize(&call, bytes, queue);
     }
-    end(buffer, queue);
+    end(&call);
     return status;
 }
 
@@ -289,14 +327,13 @@ static vram_status fit(struct vr_buffer *buffer, vram_queue *queue, const char *
     return change.bytes < buffer->capacity_bytes ? change_capacity(&change, true) : VRAM_OK;
 }
 
-vram_status vram_buffer_fit(vram_buffer *handle, vram_queue *queue_handle) {
+vram_status vram_buffer_fit(vram_buffer *handle, vram_queue *queue) {
     static const char operation[] = "vram_buffer_fit";
-    struct vr_buffer *buffer;
-    struct vr_queue_object *queue;
-    vram_status status = begin(handle, queue_handle, operation, &buffer, &queue);
+    struct call call;
+    vram_status status = begin(handle, queue, operation, &call);
     if (status == VRAM_OK) {
-        status = fit(buffer, queue_handle, operation);
-        end(buffer, queue);
+        status = fit(call.buffer, queue, operation);
+        end(&call);
     }
     return status;
 }

@@ -127,3 +127,15 @@ vram_status vram_growth_next(const vram_growth *given, uint64_t capacity, uint64
     vram_status status = vr_growth_take(given, operation, &growth);
     return status == VRAM_OK ? vr_growth_next(&growth, capacity, needed, operation, bytes) : status;
 }
+
+vram_status vr_growth_first(const struct vram_growth *given, uint64_t bytes, const char *operation,
+                            struct vram_growth *growth, uint64_t *capacity) {
+    vram_status status = vr_growth_take(given, operation, growth);
+    if (status == VRAM_OK && growth->max_bytes && bytes > growth->max_bytes) {
+        status = vr_fail(VRAM_ERR_LIMIT, operation,
+                         "%llu bytes are needed, and the buffer's policy lets it have %llu",
+                         (unsigned long long)bytes, (unsigned long long)growth->max_bytes);
+    }
+    *capacity = bytes > growth->min_bytes ? bytes : growth->min_bytes;
+    return status;
+}

@@ -400,6 +400,80 @@ static void what_has_moved_has_room(void **state) {
     rig_end_clean(&rig);
 }
 
+/* A policy that comes with the buffer counts from the beginning. */
+static void a_policy_by_option(void **state) {
+    vram_growth growth = preset("edges");
+    vram_buffer_options options = {.size = sizeof options, .growth = &growth};
+    vram_buffer *small, *large, *other, *none = NULL;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=4G");
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_buffer_create(pool, 100, rig.queue, &options, &small));
+    assert_int_equal(info_of(small).capacity_bytes, 8192);
+    assert_int_equal(info_of(small).used_bytes, 100);
+    assert_ok(vram_buffer_create(pool, 16 * MIB, rig.queue, &options, &large));
+    assert_ok(vram_buffer_create(pool, 16 * MIB, rig.queue, NULL, &other));
+    assert_ok(vram_buffer_resize(large, 200 * MIB, rig.queue));
+    assert_int_equal(growth_of(large).in_place, 1); /* it had room from the beginning */
+    growth.max_bytes = growth.min_bytes = 50;
+    assert_int_equal(vram_buffer_create(pool, 100, rig.queue, &options, &none), VRAM_ERR_LIMIT);
+    growth.factor_ppm = 1;
+    assert_int_equal(vram_buffer_create(pool, 10, rig.queue, &options, &none), VRAM_ERR_INVALID);
+    assert_null(none);
+    rig_end_clean(&rig);
+}
+
+/* Memory of other kinds grows by a copy; what may fall back does so when the device has no room, and says so;
+   what is the program's own, or mapped, stays. */
+static vram_buffer_event last_event;
+
+static void note_event(void *user, const vram_buffer_event *event) {
+    (void)user;
+    last_event = *event;
+}
+
+static void other_kinds_grow_too(void **state) {
+    static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_UNIFIED,
+                                             VRAM_BUFFER_MAPPED, VRAM_BUFFER_FALLBACK};
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        vram_buffer_options options = {
+            .size = sizeof options, .kind = kinds[i], .moved = i == 3 ? note_event : NULL};
+        vram_buffer *buffer;
+        void *pointer;
+        unsigned char text[64 * KIB];
+        struct rig rig = rig_make("sim", "memory=64M,real=on");
+        vram_pool *pool = pool_make(&rig, 0);
+        assert_ok(vram_buffer_create(pool, sizeof text, rig.queue, &options, &buffer));
+        vram_span span = {buffer, 0, sizeof text};
+        memset(text, 0x5a, sizeof text);
+        assert_ok(vram_span_upload(span, text, rig.queue));
+        assert_ok(vram_buffer_map(buffer, 0, 16, VRAM_MAP_READ, rig.queue, &pointer));
+        assert_int_equal(vram_buffer_resize(buffer, MIB, rig.queue), VRAM_ERR_BUSY);
+        assert_ok(vram_buffer_unmap(buffer));
+        assert_ok(vram_buffer_resize(buffer, MIB, rig.queue));
+        last_event = (vram_buffer_event){0};
+        vram_status status = vram_buffer_resize(buffer, 100 * MIB, rig.queue);
+        assert_true(status == VRAM_OK || kinds[i] == VRAM_BUFFER_MAPPED ||
+                    kinds[i] == VRAM_BUFFER_UNIFIED);
+        if (kinds[i] == VRAM_BUFFER_FALLBACK) {
+            assert_int_equal(last_event.cause, VRAM_MOVE_FALLBACK);
+            assert_int_equal(last_event.from, VRAM_MEMORY_DEVICE);
+            assert_int_equal(last_event.to, info_of(buffer).location);
+            assert_int_equal(last_event.bytes, MIB);
+        }
+        memset(text, 0, sizeof text);
+        assert_ok(vram_span_download(span, text, rig.queue));
+        assert_ok(vram_queue_wait(rig.queue, SECOND));
+        for (size_t k = 0; k < sizeof text; k++) {
+            assert_int_equal(text[k], 0x5a);
+        }
+        assert_ok(vram_buffer_destroy(buffer));
+        assert_int_equal(stats_of(pool).live_blocks, 0);
+        rig_end_clean(&rig);
+    }
+}
+
 /* What the policy would keep in reserve is given up where it is too much. */
 static void reserve_is_given_up_first(void **state) {
     vram_growth growth = {
@@ -593,6 +667,8 @@ int main(void) {
         TEST(acceptance_18_resize_is_safe),
         TEST(acceptance_19_a_million_elements_from_a_thousand),
         TEST(what_has_moved_has_room),
+        TEST(a_policy_by_option),
+        TEST(other_kinds_grow_too),
         TEST(reserve_is_given_up_first),
         TEST(unused_buffers_are_cleaned_up),
         TEST(every_step_of_a_resize_fails_in_turn),
