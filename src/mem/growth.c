@@ -252,6 +252,7 @@ static vram_status begin(vram_buffer *handle, vram_queue *queue, const char *ope
 static void end(struct call *call) {
     struct vr_buffer *buffer = call->buffer;
     vr_buffer_unclaim(buffer);
+    vr_buffer_touch(buffer);
     if (call->event.size && buffer->moved) {
         buffer->moved(buffer->user, &call->event);
     }
@@ -367,7 +368,7 @@ static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char 
     (void)fit(buffer, NULL, operation);
     vr_mutex_lock(&buffer->lock);
     uint64_t after = buffer->capacity_bytes;
-    buffer->claimed = false; /* and its last use is as long ago as it was */
+    buffer->claimed = false; /* its last use is as long ago as it was */
     vr_mutex_unlock(&buffer->lock);
     return before - after;
 }

@@ -184,7 +184,9 @@ static void capacity_and_use(void **state) {
     vram_buffer *buffer = buffer_of(pool, 64 * KIB, rig.queue);
     assert_ok(vram_buffer_growth_set(buffer, &growth));
     put(rig.queue, buffer, 0, 64 * KIB, 1);
+    uint64_t accessed = info_of(buffer).accessed_ns;
     assert_ok(vram_buffer_reserve(buffer, 60 * KIB, NULL)); /* fits */
+    assert_true(info_of(buffer).accessed_ns > accessed);
     assert_int_equal(info_of(buffer).resizes, 0);
     assert_ok(vram_buffer_reserve(buffer, 65 * KIB, NULL));
     vram_buffer_info info = info_of(buffer);
