@@ -41,6 +41,7 @@
     X(resize)                                                                                      \
     X(sleep)                                                                                       \
     X(safety)                                                                                      \
+    X(together)                                                                                    \
     X(buffer)                                                                                      \
     X(sim)                                                                                         \
     X(error)                                                                                       \
