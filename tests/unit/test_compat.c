@@ -9,6 +9,7 @@
 #include "vram/compat.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 enum { THREADS = 16, ROUNDS = 2000, KEPT = 8 };
 
@@ -58,6 +59,40 @@ static void acceptance_14_acquire_and_release_from_16_threads(void **state) {
     vram_context_destroy(rig.context);
 }
 
+static char told[1024];
+
+static void on_warning(void *user, vram_log_level level, const char *text) {
+    (void)user, (void)level;
+    snprintf(told + strlen(told), sizeof told - strlen(told), "%s\n", text);
+}
+
+/* What is live when its pool ends is told, to the byte; a pool with nothing outstanding is silent. */
+static void acceptance_14_outstanding_blocks_are_reported(void **state) {
+    (void)state;
+    assert_ok(vram_option_set("tracking", "on"));
+    for (int outstanding = 0; outstanding < 2; outstanding++) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        vram_pool *pool = pool_of(&rig, 0);
+        vram_buffer *buffer;
+        vram_addr first, second;
+        told[0] = 0;
+        vram_log_set(on_warning, NULL, VRAM_LOG_WARN);
+        assert_ok(vram_acquire(pool, 600, &first));
+        assert_ok(vram_acquire(pool, 1000, &second));
+        assert_ok(vram_get_buffer(pool, 100, VRAM_PRECISION_FP32, &buffer));
+        assert_ok(vram_release(pool, second));
+        if (!outstanding) {
+            assert_ok(vram_release(pool, first));
+            assert_ok(vram_return_buffer(buffer));
+        }
+        assert_ok(vram_pool_destroy(pool));
+        assert_int_equal(strstr(told, "1000 bytes in 2 blocks were never freed") != NULL,
+                         outstanding);
+        assert_int_equal(told[0] != 0, outstanding);
+        rig_end_clean(&rig);
+    }
+}
+
 /* The names give what the calls in their place give, and refuse what these refuse. */
 static void acceptance_28_the_deprecated_names_work(void **state) {
     vram_buffer_info info = {.size = sizeof info};
@@ -92,6 +127,8 @@ static void acceptance_28_the_deprecated_names_work(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(acceptance_14_acquire_and_release_from_16_threads, start,
+                                        nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_14_outstanding_blocks_are_reported, start,
                                         nothing_left),
         cmocka_unit_test_setup_teardown(acceptance_28_the_deprecated_names_work, start,
                                         nothing_left),
