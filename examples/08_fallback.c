@@ -12,6 +12,8 @@ static const uint64_t layer_bytes = 2 << 20;
 
 static vram_context *context; /* all else goes with it, also when something fails */
 
+static vram_context *context; /* all else goes with it, also when something fails */
+
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);

@@ -9,9 +9,12 @@
 
 #define MIB (UINT64_C(1) << 20)
 
+static vram_context *context; /* all else goes with it, also when something fails */
+
 static void must(vram_status status) {
     if (status != VRAM_OK) {
         fprintf(stderr, "%s: %s\n", vram_status_name(status), vram_error_get()->text);
+        vram_context_destroy(context);
         exit(1);
     }
 }
@@ -45,7 +48,6 @@ int main(void) {
     vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
     vram_pool_options tracked = {.size = sizeof tracked, .name = "model", .limits = &limits};
     vram_live_stats stats = {.size = sizeof stats};
-    vram_context *context;
     vram_device *device;
     vram_pool *pool;
 
