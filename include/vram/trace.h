@@ -10,7 +10,8 @@
  *
  * or, with nothing changed in the program, VRAM_TRACE=run.vrt in its environment. Then `vram report
  * run.vrt` says what was live at the peak, what leaked and what to do about it, and `vram replay run.vrt`
- * plays it again on any device. docs/trace-format.md describes the file.
+ * plays it again on any device. docs/trace-format.md describes the file. Call stacks are in it where the
+ * option `track_stacks` has them taken (vram/stats.h).
  *
  * A trace costs nothing until it is begun. Then an event costs some tens of nanoseconds and about 16
  * bytes, and all threads write behind one lock. The file is whole at any moment: a program that is killed

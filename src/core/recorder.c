@@ -20,6 +20,8 @@
 #include "base/text.h"
 #include "core/pool_stats.h"
 #include "core/walk.h"
+#include "track/stack.h"
+#include "track/trace_format.h"
 #include "track/trace_writer.h"
 #include "vram/trace.h"
 
@@ -87,6 +89,20 @@ static void take(void *user, const struct vr_event *event) {
 
 /* ------------------------------------------------------------ making and ending */
 
+_Static_assert((int)VR_STACK_DEPTH <= (int)VR_TRACE_FRAMES_MAX &&
+                   (int)VR_FRAME_TEXT == (int)VR_TRACE_TEXT_MAX + 1,
+               "stacks and their texts fit into what a trace has for them");
+
+static uint32_t frames_of(uint32_t stack, uint64_t *frames, uint32_t room) {
+    (void)room; /* as many as asserted above */
+    return vr_stack_frames(stack, frames);
+}
+
+static void describe(uint64_t frame, char *text, size_t bytes) {
+    (void)bytes;
+    vr_frame_text(frame, text);
+}
+
 /* The path with the process's number in the place of "%p"; false: it does not fit. */
 static bool path_of(const char *wanted, char *path, size_t bytes) {
     const char *mark = strstr(wanted, "%p");
@@ -119,12 +135,13 @@ static vram_status make(const struct vram_trace_options *options, const char *op
         options->sample_ns ? options->sample_ns : vr_option_number(VR_OPTION_TRACE_SAMPLE);
     uint64_t ring =
         options->ring_bytes ? options->ring_bytes : vr_option_number(VR_OPTION_TRACE_RING);
+    const struct vr_trace_stacks stacks = {frames_of, describe};
     vram_status status = VRAM_OK;
     if (!path_of(options->path, recorder->path, sizeof recorder->path)) {
         status = vr_fail(VRAM_ERR_INVALID, operation, "the path of a trace has 255 bytes at most");
     }
     if (status == VRAM_OK) {
-        status = vr_trace_writer_open(recorder->path, ring, NULL, &recorder->writer);
+        status = vr_trace_writer_open(recorder->path, ring, &stacks, &recorder->writer);
     }
     if (status != VRAM_OK) {
         recorder_free(recorder);

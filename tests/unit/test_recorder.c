@@ -4,6 +4,7 @@
  * trace, and nothing that goes wrong with it is felt by an allocation.
  */
 #include "base/option.h"
+#include "track/stack.h"
 #include "unit/child.h"
 #include "unit/pressure_world.h"
 #include "unit/trace_world.h"
@@ -130,6 +131,48 @@ static void a_trace_has_what_happened(void **state) {
         assert_ok(vram_free(pool, blocks[i], rig.queue));
     }
     rig_end_clean(&rig);
+}
+
+/* ---------------------------------------------------------------------- stacks */
+
+static uint32_t stacks_seen, deepest;
+
+static void count_stacks(const struct recording *recording, const struct recorded *event) {
+    if (event->kind == RECORDED_ALLOC && event->stack) {
+        const char *frame;
+        uint32_t depth = 0;
+        while ((frame = recording_frame(recording, event->stack, depth)) != NULL) {
+            assert_true(frame[0] != 0);
+            depth++;
+        }
+        stacks_seen++;
+        deepest = depth > deepest ? depth : deepest;
+    }
+}
+
+static void stacks_are_written(void **state) {
+    vram_addr blocks[4];
+    size_t bytes;
+    (void)state;
+    assert_ok(vram_option_set("track_stacks", "1"));
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *trace = begin_trace(&rig, 0);
+    vram_pool *pool = pool_of(&rig, NULL);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(vram_alloc(pool, 4096, rig.queue, &blocks[i]));
+    }
+    assert_ok(vram_trace_end(trace));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(vram_free(pool, blocks[i], rig.queue));
+    }
+    assert_ok(vram_option_set("track_stacks", NULL));
+    uint8_t *data = file_bytes(trace_path, &bytes);
+    assert_string_equal(read_memory(data, bytes, count_stacks).problem, "");
+    free(data);
+    assert_int_equal(stacks_seen, 4);
+    assert_true(deepest > 0);
+    rig_end_clean(&rig);
+    vr_stacks_reset();
 }
 
 /* A pool that ends in a trace is looked at a last time. */
@@ -404,6 +447,7 @@ static void the_process_is_part_of_the_name(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trace_has_what_happened),
+        cmocka_unit_test(stacks_are_written),
         cmocka_unit_test(the_end_of_a_pool_is_told),
         cmocka_unit_test(a_context_ends_its_trace),
         cmocka_unit_test(only_its_context_is_traced),
