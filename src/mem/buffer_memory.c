@@ -31,10 +31,15 @@ static void found_at(vram_addr addr, struct vr_buffer_memory *memory) {
 vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                  struct vr_buffer_memory *memory) {
     bool hasty = buffer->kind == VRAM_BUFFER_FALLBACK;
+    bool named = buffer->pool->track && *buffer->name; /* where the tracker shows it */
     struct vram_alloc_options options = {
-        .size = sizeof options, .flags = hasty ? VRAM_ALLOC_NO_WAIT : 0, .tag = buffer->tag};
+        .size = sizeof options,
+        .flags = hasty ? VRAM_ALLOC_NO_WAIT : 0,
+        .tag = buffer->tag,
+        .name = named ? buffer->name : NULL,
+        .elements = named ? bytes / vram_precision_bytes(buffer->precision) : 0};
     vram_addr addr;
-    vram_status status = buffer->tag || hasty
+    vram_status status = buffer->tag || hasty || named
                              ? vram_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
                              : vram_alloc(pool_of(buffer), bytes, queue, &addr);
     if (status == VRAM_OK) {

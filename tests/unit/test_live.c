@@ -7,6 +7,7 @@
 #include "core/witness.h"
 #include "track/stack.h"
 #include "unit/device_world.h"
+#include "vram/buffer.h"
 #include "vram/stats.h"
 
 #include <pthread.h>
@@ -131,6 +132,32 @@ static void a_block_tells_all_that_is_known(void **state) {
     assert_int_equal(block.elements, 0);
     assert_int_equal(block.requested_bytes, 900);
     vram_context_destroy(rig.context);
+}
+
+static void buffers_are_seen_by_their_names(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(rig.device, "pool");
+    vram_buffer_options options = {.size = sizeof options,
+                                   .precision = VRAM_PRECISION_FP32,
+                                   .name = "positions",
+                                   .tag = "sim"};
+    vram_buffer *one, *two;
+    assert_ok(
+        vram_buffer_create_elements(pool, 1000, VRAM_PRECISION_FP32, rig.queue, &options, &one));
+    assert_ok(
+        vram_buffer_create_elements(pool, 3000, VRAM_PRECISION_FP32, rig.queue, &options, &two));
+    struct seen seen = ask((vram_live_query){.pool = pool, .order = VRAM_LIVE_LARGEST});
+    assert_int_equal(seen.count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_string_equal(seen.blocks[i].name, "positions");
+        assert_string_equal(seen.blocks[i].tag, "sim");
+        assert_true(seen.blocks[i].elements >= (i ? 1000u : 3000u));
+    }
+    assert_ok(vram_buffer_destroy(one));
+    assert_ok(vram_buffer_destroy(two));
+    assert_int_equal(ask((vram_live_query){.pool = pool}).count, 0);
+    rig_end_clean(&rig);
 }
 
 static void queries_choose_and_order(void **state) {
@@ -516,6 +543,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(acceptance_12_old_allocations),
         HERE(a_block_tells_all_that_is_known),
+        HERE(buffers_are_seen_by_their_names),
         HERE(queries_choose_and_order),
         HERE(the_peak_is_exact_and_explained),
         HERE(stacks_say_who_asked),
