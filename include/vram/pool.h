@@ -74,7 +74,9 @@ typedef enum vram_pool_flag {
     VRAM_POOL_ZERO_ALLOC = 1 << 2,    /* safety modes: see above */
     VRAM_POOL_ZERO_FREE = 1 << 3,
     VRAM_POOL_POISON = 1 << 4,
-    VRAM_POOL_RED_ZONES = 1 << 5
+    VRAM_POOL_RED_ZONES = 1 << 5,
+    VRAM_POOL_TRACKED =
+        1 << 6 /* a record of every live block, as limits with `tracking` on: stats.h */
 } vram_pool_flag;
 
 typedef struct vram_pool_options {
@@ -295,7 +297,8 @@ enum {
  * Everything that is counted, of a pool, of a device (the sum of its pools), of a context or of a tag;
  * what does not apply is 0. Sums over all threads, taken while they run: each number is exact, the set is
  * not one moment. Only peak_requested_bytes is less than exact, with several threads: a thread tells of
- * what it does when it goes past its cache, so the peak may be off by what caches hold.
+ * what it does when it goes past its cache, so the peak may be off by what caches hold. Of a pool that is
+ * tracked (vram/stats.h) it is exact.
  */
 typedef struct vram_pool_stats {
     size_t size;                   /* in: sizeof(vram_pool_stats) of the caller */

@@ -4,8 +4,8 @@
  * and what nobody ever freed.
  *
  * A pool that is tracked keeps a record of 40 bytes for each of its live blocks. It is tracked from its
- * creation or not at all: as vram_limits.tracking of the pool or its device says, else the option `tracking`,
- * else the preset, else the build (debug: on, release: off); VRAM_TRACKING in the environment has the last
+ * creation or not at all: as VRAM_POOL_TRACKED or vram_limits.tracking of the pool or its device says, else the
+ * option `tracking`, else the preset, else the build (debug: on, release: off); VRAM_TRACKING in the environment has the last
  * word. A pool that is not tracked pays nothing, and has nothing to tell here.
  *
  * The option `track_stacks` has call stacks taken, of every allocation (1) or of every n-th of a thread. What

@@ -121,8 +121,8 @@ static vram_status make_space(struct vr_pool *pool, const struct vram_pool_optio
 
 vram_status vr_pool_check_options(const struct vram_pool_options *options) {
     static const char operation[] = "vram_pool_create";
-    if (options->flags &
-        ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS | VR_GUARD_MODES)) {
+    if (options->flags & ~(uint32_t)(VRAM_POOL_DETERMINISTIC | VRAM_POOL_SEGMENTS |
+                                     VRAM_POOL_TRACKED | VR_GUARD_MODES)) {
         return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x",
                        options->flags);
     }

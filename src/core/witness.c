@@ -33,6 +33,7 @@ static bool is_wanted(struct vr_pool *pool) {
     vr_mutex_lock(&ledger->lock);
     struct vram_limits above = ledger->limits, own = pool->limits;
     vr_mutex_unlock(&ledger->lock);
+    own.tracking = pool->flags & VRAM_POOL_TRACKED ? VRAM_SWITCH_ON : own.tracking;
     vr_limits_resolve(&above, NULL, total, &device);
     vr_limits_resolve(&own, &device, total, &limits);
     return limits.tracking == VRAM_SWITCH_ON || vr_events_wanted();

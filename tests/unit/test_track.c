@@ -283,6 +283,9 @@ static void tracking_is_a_choice(void **state) {
     assert_ok(vram_option_set("preset", "inference"));
     assert_ok(vram_pool_create(rig.device, NULL, &pool));
     assert_null(inside(pool)->track);
+    vram_pool_options flagged = {.size = sizeof flagged, .flags = VRAM_POOL_TRACKED};
+    assert_ok(vram_pool_create(rig.device, &flagged, &pool));
+    assert_non_null(inside(pool)->track);
     assert_ok(vram_option_set("tracking", "on"));
     assert_ok(vram_pool_create(rig.device, NULL, &pool));
     assert_non_null(inside(pool)->track);
