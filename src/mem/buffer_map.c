@@ -91,6 +91,9 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
     }
     status = vr_buffer_span_check(buffer, offset, bytes, operation);
     if (status == VRAM_OK) {
+        status = vr_buffer_queue_check(buffer, queue, operation);
+    }
+    if (status == VRAM_OK) {
         status = vr_buffer_claim(buffer, operation);
     }
     if (status == VRAM_OK) {

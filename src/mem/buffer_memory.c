@@ -328,6 +328,20 @@ void *vr_buffer_host_pointer(const struct vr_buffer_memory *memory) {
     return found ? native.host_pointer : NULL;
 }
 
+vram_status vr_buffer_queue_check(struct vr_buffer *buffer, vram_queue *queue,
+                                  const char *operation) {
+    struct vr_pool *pool;
+    struct vr_queue_object *entered;
+    if (!queue) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_pool_enter(pool_of(buffer), queue, operation, &pool, &entered);
+    if (status == VRAM_OK) {
+        vr_pool_leave(pool, entered);
+    }
+    return status;
+}
+
 vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, const char *operation,
                             vram_queue **queue) {
     vr_mutex_lock(&buffer->lock);

@@ -150,6 +150,9 @@ vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
 void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                        vram_queue *queue);
 
+/* Refuses a queue that is none or another device's; NULL is allowed. */
+vram_status vr_buffer_queue_check(struct vr_buffer *buffer, vram_queue *queue,
+                                  const char *operation);
 /* The queue of a call: the one given, entered already or not, or else the buffer's home; VRAM_ERR_INVALID when
    there is neither. */
 vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, const char *operation,

@@ -117,6 +117,9 @@ static vram_status copy_span(vram_span span, const struct copy *copy, vram_queue
         return status;
     }
     status = vr_buffer_span_check(buffer, span.offset, span.bytes, copy->operation);
+    if (status == VRAM_OK) {
+        status = vr_buffer_queue_check(buffer, queue, copy->operation);
+    }
     if (status == VRAM_OK && span.bytes && !copy->from && !copy->to) {
         status = vr_fail(VRAM_ERR_INVALID, copy->operation, "the host memory is NULL");
     }

@@ -404,9 +404,9 @@ static void creation_fails_at_every_step(void **state) {
         for (int way = 0; way < STRIKES; way++) {
             bool hit = true;
             for (uint64_t nth = 1; hit; nth++) {
-                struct rig rig = rig_make("sim", "memory=2M,granule=64K,real=on");
+                struct rig rig = rig_make("sim", "memory=512K,granule=64K,real=on");
                 vram_pool *pool = pool_whole(rig.device);
-                uint64_t bytes = kind == VRAM_BUFFER_FALLBACK ? 4 * MIB : 96 * KIB;
+                uint64_t bytes = kind == VRAM_BUFFER_FALLBACK ? 640 * KIB : 96 * KIB;
                 vram_buffer_options options = {
                     .size = sizeof options, .kind = (vram_buffer_kind)kind, .tag = "a/b"};
                 vram_buffer *buffer = NULL;

@@ -325,7 +325,7 @@ static void a_mapping_waits_for_all_work(void **state) {
 
 static void bad_mappings_are_refused(void **state) {
     (void)state;
-    struct rig rig = rig_make("sim", "memory=64M");
+    struct rig rig = rig_make("sim", "memory=64M,devices=2");
     vram_pool *pool = pool_whole(rig.device);
     vram_buffer *buffer = buffer_kind(pool, 4096, VRAM_BUFFER_DEVICE, rig.queue);
     vram_buffer *homeless = buffer_kind(pool, 4096, VRAM_BUFFER_DEVICE, NULL);
@@ -339,6 +339,16 @@ static void bad_mappings_are_refused(void **state) {
     assert_int_equal(vram_buffer_map(homeless, 0, 1, 1, NULL, &pointer), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_map(homeless, 0, 1, 1, (vram_queue *)(void *)pool, &pointer),
                      VRAM_ERR_INVALID);
+    vram_buffer *pinned = buffer_kind(pool, 64, VRAM_BUFFER_PINNED, rig.queue);
+    for (int i = 0; i < 2; i++) { /* whether or not it would be needed */
+        vram_buffer *one = i ? pinned : buffer;
+        vram_span span = {one, 0, 8};
+        assert_int_equal(vram_buffer_map(one, 0, 1, 1, rig.other_queue, &pointer),
+                         VRAM_ERR_INVALID);
+        assert_int_equal(vram_span_upload(span, &rig, rig.other_queue), VRAM_ERR_INVALID);
+        assert_int_equal(vram_span_download(span, &rig, (vram_queue *)(void *)pool),
+                         VRAM_ERR_INVALID);
+    }
     assert_int_equal(vram_buffer_host(buffer, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_host(buffer, &pointer), VRAM_ERR_UNSUPPORTED);
     assert_int_equal(vram_buffer_unmap(buffer), VRAM_ERR_INVALID);
