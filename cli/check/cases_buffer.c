@@ -190,7 +190,7 @@ static bool order(struct check *check) {
         check_note(check, "round %u", i);
         CHECK_TRY(make(check, stock.pool, bytes, VRAM_BUFFER_DEVICE, first, &buffer));
         CHECK_OK(check, vram_buffer_addr(buffer, &addr));
-        CHECK_OK(check, vram_queue_fill(first, addr, i, 1, bytes));
+        CHECK_OK(check, vram_queue_fill(first, addr, i, 1, bytes / 2));
         CHECK_OK(check, vram_queue_fill(second, addr + bytes / 2, i + 1, 1, bytes / 2));
         CHECK_OK(check, vram_buffer_use(buffer, second));
         CHECK_OK(check, vram_buffer_destroy(buffer));
