@@ -79,8 +79,10 @@ static bool independent(struct check *check) {
     CHECK_GATE(check, device, &gate);
     CHECK_QUEUE(check, device, &held);
     CHECK_QUEUE(check, device, &going);
+    CHECK_BUFFER(check, device, going, 100000, &buffer); /* drivers may wait when they allocate */
     CHECK_GATE_PASS(check, &gate, held);
-    CHECK_BUFFER(check, device, going, 100000, &buffer);
+    CHECK_FILL(check, &buffer, 1000, 0x77, 1, 50000);
+    CHECK_UPLOAD(check, &buffer, 60000, 30000, 7);
     CHECK_VERIFY(check, &buffer); /* waits for `going` alone */
     CHECK_STATUS(check, vram_queue_poll(held), VRAM_ERR_NOT_READY);
     CHECK_STATUS(check, vram_queue_wait(held, 1000000), VRAM_ERR_TIMEOUT);
