@@ -211,7 +211,7 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
 /* From now on the space may hold that much; what it holds already stays. Plans that are open are not
    looked at again. */
 void vr_space_limit_set(struct vr_space *space, uint64_t bytes);
-/* While it rests a space hands nothing out and plans nothing new. */
+/* While it rests a space hands nothing out and plans no block; what is free may still be given back. */
 void vr_space_rest(struct vr_space *space, bool resting);
 /* Plans that are neither committed nor aborted. */
 uint32_t vr_space_open_plans(const struct vr_space *space);
