@@ -142,7 +142,7 @@ VRAM_API vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count
                                                  vram_buffer **buffer);
 
 /**
- * Destroys it. Its memory is used again when its home queue has come as far as it is now, and every queue
+ * Destroys it, which vram_free of its address does not (VRAM_ERR_INVALID). Its memory is used again when its home queue has come as far as it is now, and every queue
  * that vram_buffer_use told of as far as it was then; nothing waits. NULL is allowed, and a second call is
  * VRAM_ERR_STALE. VRAM_ERR_CORRUPT, from a pool with safety modes that finds damage: the buffer is gone all
  * the same.

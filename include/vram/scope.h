@@ -15,9 +15,9 @@
  * waits for no device, and work that was submitted before it may go on using them. Work on other queues
  * is told by vram_use, as ever.
  *
- * What a scope has is freed by the scope: by its end, or early by vram_scope_free. Calling vram_free for it
- * is a mistake; the end then answers VRAM_ERR_INVALID, unless the address is somebody's again by that time.
- * A buffer may be destroyed by itself, or lie in two scopes: who comes first destroys it.
+ * What a scope has is freed by the scope: by its end, or early by vram_scope_free. vram_free does not find it:
+ * VRAM_ERR_INVALID, and nothing has changed. A buffer may be destroyed by itself, or lie in two scopes: who
+ * comes first destroys it.
  *
  * Scopes may be used by several threads at once. A scope is its pool's, like a buffer: it ends with the pool
  * at the latest, and with the device and the context.
@@ -66,9 +66,8 @@ VRAM_API vram_status vram_scope_free(vram_scope *scope, vram_addr addr, vram_que
 VRAM_API vram_status vram_scope_take(vram_scope *scope, vram_addr addr);
 
 /**
- * Moves a live block of the scope's pool into the scope, which frees it on `queue` at its end. Giving what
- * it has already is VRAM_ERR_INVALID. A block that two scopes were given is freed twice: the second end
- * says so.
+ * Moves a live block of the scope's pool into the scope, which frees it on `queue` at its end. What a
+ * scope, a batch or a buffer has already is VRAM_ERR_INVALID.
  */
 VRAM_API vram_status vram_scope_give(vram_scope *scope, vram_addr addr, vram_queue *queue);
 

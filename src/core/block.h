@@ -25,6 +25,8 @@
  *      before both have come that far.
  *  (6) A live block that has a tag says so in its home, which then is no queue's: the quick way of a free
  *      passes it by without a look at the tag. Whoever frees it takes that away before anything else.
+ *  (7) A live block that an object of the library has (a buffer, a scope, a batch) says so in its pool, which
+ *      then is no pool's: a free by the program does not find it. The object takes that away before it frees.
  */
 #ifndef VR_BLOCK_H
 #define VR_BLOCK_H
@@ -46,6 +48,8 @@ enum vr_block_state {
 enum {
     VR_HOME_TAGGED = 0x80
 }; /* in `home`; the low byte of a handle is its kind, and less; see (6) */
+
+enum { VR_POOL_OWNED = 0x80 }; /* in `pool`, as VR_HOME_TAGGED is in `home`; see (7) */
 
 /* Until when work may still touch memory: the point `value` of queue `queue`. Queue 0: no work. */
 struct vr_stamp {

@@ -47,7 +47,7 @@ static bool read_block(const struct vr_pool *pool, const struct vr_block *block,
                        struct vram_block_info *info) {
     uint32_t seen = block ? vr_load(&block->state, VR_ACQUIRE) : VR_BLOCK_FREE;
     if ((seen & VR_BLOCK_STATES) != VR_BLOCK_LIVE ||
-        vr_load(&block->pool, VR_ACQUIRE) != pool->object.handle) {
+        (vr_load(&block->pool, VR_ACQUIRE) & ~(uint64_t)VR_POOL_OWNED) != pool->object.handle) {
         return false;
     }
     info->addr = vr_load(&block->addr, VR_ACQUIRE) + vr_guard_front(block);
@@ -79,6 +79,36 @@ static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info
         vr_mutex_unlock(&pool->lock);
     }
     return found;
+}
+
+/* Moves the mark on the live block that starts at `addr`. Inside the thread's caches or under the lock. */
+static bool move_mark(struct vr_pool *pool, vram_addr addr, bool owned) {
+    struct vr_block *block = vr_guard_find(pool, addr);
+    uint64_t plain = pool->object.handle, marked = plain | VR_POOL_OWNED;
+    uint64_t from = owned ? plain : marked;
+    return block && vr_block_is_live(block) &&
+           vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block) == addr &&
+           vr_cas(&block->pool, &from, owned ? marked : plain, VR_ACQ_REL);
+}
+
+bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (void *)(uintptr_t)handle);
+    struct vr_thread_state *thread = vr_thread_current;
+    bool done = false;
+    if (!pool) {
+        return false;
+    }
+    if (thread && vr_thread_enter(thread)) {
+        done = move_mark(pool, addr, owned);
+        vr_thread_leave(thread);
+    }
+    if (!done) { /* it may be resized at this moment, which is done under the lock */
+        vr_mutex_lock(&pool->lock);
+        done = move_mark(pool, addr, owned);
+        vr_mutex_unlock(&pool->lock);
+    }
+    vr_leave(pool);
+    return done;
 }
 
 /* A thread that has no state yet gets one here, so that later look-ups take no lock. */

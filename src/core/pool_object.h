@@ -213,6 +213,10 @@ void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change);
 /* Passes on to device and context what the pool knows. */
 void vr_pool_tell_up(struct vr_pool *pool);
 
+/* Makes a live block of the pool an object's, or takes that away: keeps block.h (7). False: it is none, or is so
+   already; pool_info.c. */
+bool vr_pool_own(uint64_t pool, vram_addr addr, bool owned);
+
 /* How the device tier learns where blocks end, for drivers that have an object for each; pool_info.c. */
 vr_extent_fn vr_pool_extent;
 

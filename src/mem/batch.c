@@ -282,6 +282,7 @@ static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *ba
                                  .queue = (uintptr_t)draft->batch->queue,
                                  .pool = draft->batch->pool};
         (void)vr_holding_add(&draft->blocks, &block, draft->operation); /* there is room */
+        (void)vr_pool_own(draft->batch->pool, *base, true);
     }
     return status;
 }

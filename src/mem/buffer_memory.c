@@ -19,11 +19,12 @@ static vram_pool *pool_of(const struct vr_buffer *buffer) {
 
 /* ----------------------------------------------------------------------- taking */
 
-/* What lies behind an address that was just given. */
-static void found_at(vram_addr addr, struct vr_buffer_memory *memory) {
+/* What lies behind an address that was just given, and is the buffer's from now on. */
+static void found_at(uint64_t pool, vram_addr addr, struct vr_buffer_memory *memory) {
     struct vr_place place;
     *memory = (struct vr_buffer_memory){
         .addr = addr, .kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE};
+    (void)vr_pool_own(pool, addr, true);
 }
 
 /* From the pool; whose ladder may have had to take other memory than the device's. Who may fall back does not
@@ -43,7 +44,7 @@ vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_
                              ? vram_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
                              : vram_alloc(pool_of(buffer), bytes, queue, &addr);
     if (status == VRAM_OK) {
-        found_at(addr, memory);
+        found_at(buffer->pool_handle, addr, memory);
     }
     return status;
 }
@@ -54,7 +55,7 @@ static vram_status take_other(struct vr_buffer *buffer, uint64_t bytes, vram_que
     vram_status status =
         vr_pool_alloc_other(pool_of(buffer), bytes, queue, buffer->tag, other, flags, &addr);
     if (status == VRAM_OK) {
-        found_at(addr, memory);
+        found_at(buffer->pool_handle, addr, memory);
     }
     return status;
 }
@@ -199,6 +200,7 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
         vr_handle_was(VR_KIND_POOL, pool_of(buffer))) {
         return VRAM_OK;
     }
+    (void)vr_pool_own(buffer->pool_handle, memory->addr, false);
     vr_error_save(&error);
     vram_status status = vram_free(pool_of(buffer), memory->addr, queue);
     if (status == VRAM_ERR_STALE && queue) {

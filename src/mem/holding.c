@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "device/objects.h"
+#include "core/pool_object.h"
 #include "vram/buffer.h"
 
 #include <string.h>
@@ -91,6 +91,7 @@ static vram_status free_late(const struct vr_thing *block) {
 }
 
 static vram_status free_block(const struct vr_thing *block) {
+    (void)vr_pool_own(block->pool, block->number, false);
     vram_status status = vram_free((vram_pool *)(uintptr_t)block->pool, block->number,
                                    (vram_queue *)(uintptr_t)block->queue);
     return status == VRAM_ERR_STALE ? free_late(block) : status;

@@ -296,6 +296,7 @@ static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue
                                  .bytes = size,
                                  .queue = (uintptr_t)queue,
                                  .pool = scope->pool};
+        (void)vr_pool_own(scope->pool, got, true);
         status = keep(scope, &block, operation);
     }
     if (status == VRAM_OK) {
@@ -351,6 +352,8 @@ vram_status vram_scope_take(vram_scope *handle, vram_addr addr) {
     }
     if (!take_off(scope, VR_THING_BLOCK, addr, &block)) {
         status = has_none(addr, operation);
+    } else {
+        (void)vr_pool_own(block.pool, addr, false);
     }
     vr_leave(scope);
     return status;
@@ -382,8 +385,17 @@ static vram_status give(struct vr_scope *scope, struct vr_thing *block, const ch
                        "0x%llx is not the start of a live block of the scope's pool",
                        (unsigned long long)block->number);
     }
+    if (!vr_pool_own(scope->pool, block->number, true)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the block at 0x%llx is a scope's, a batch's or a buffer's already",
+                       (unsigned long long)block->number);
+    }
     block->bytes = info.requested_bytes;
-    return add_given(scope, block, operation);
+    status = add_given(scope, block, operation);
+    if (status != VRAM_OK) {
+        (void)vr_pool_own(scope->pool, block->number, false);
+    }
+    return status;
 }
 
 vram_status vram_scope_give(vram_scope *handle, vram_addr addr, vram_queue *queue_handle) {

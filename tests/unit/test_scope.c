@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "unit/mem_world.h"
+#include "vram/batch.h"
 #include "vram/limits.h"
 #include "vram/scope.h"
 
@@ -276,23 +277,50 @@ static void ended_twice(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A block that was freed behind its back is said, the others go all the same. */
-static void freed_behind_its_back(void **state) {
+/* The wrong call frees nothing that a scope, a batch or a buffer has, from whatever thread and queue. */
+static void freed_by_the_wrong_call(void **state) {
+    static const uint32_t flags[] = {0, VRAM_POOL_SEGMENTS, VRAM_POOL_DETERMINISTIC,
+                                     VRAM_POOL_RED_ZONES};
     (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
-    vram_pool *pool = pool_of(&rig, 0);
-    vram_scope *scope;
-    vram_addr a, b, c;
-    assert_ok(vram_scope_begin(pool, NULL, &scope));
-    assert_ok(vram_scope_alloc(scope, 1000, rig.queue, &a));
-    assert_ok(vram_scope_alloc(scope, 1000, rig.queue, &b));
-    assert_ok(vram_scope_alloc(scope, 1000, rig.queue, &c));
-    assert_ok(vram_free(pool, b, rig.queue));
-    assert_int_equal(vram_scope_end(scope), VRAM_ERR_INVALID);
-    assert_int_equal(vram_error_get()->status, VRAM_ERR_INVALID);
-    assert_int_equal(live_in(pool), 0);
-    assert_int_equal(vram_scope_end(scope), VRAM_ERR_STALE);
-    rig_end_clean(&rig);
+    for (int i = 0; i < 4; i++) {
+        struct rig rig = rig_make("sim", "memory=256M,real=on");
+        vram_pool *pool = pool_of(&rig, flags[i]);
+        vram_batch_item item = {.size = sizeof item, .elements = 1000};
+        vram_scope *scope, *other;
+        vram_batch *batch;
+        vram_buffer *buffer, *part;
+        vram_addr block, own, shared;
+        uint32_t first;
+        assert_ok(vram_scope_begin(pool, NULL, &scope));
+        assert_ok(vram_scope_begin(pool, NULL, &other));
+        assert_ok(vram_scope_alloc(scope, 1000, rig.queue, &block));
+        assert_ok(vram_buffer_create(pool, 1000, rig.queue, NULL, &buffer));
+        assert_ok(vram_buffer_addr(buffer, &own));
+        assert_ok(vram_batch_create(pool, rig.queue, NULL, &batch));
+        assert_ok(vram_batch_add(batch, &item, 1, &first));
+        assert_ok(vram_batch_get(batch, first, &part));
+        assert_ok(vram_buffer_addr(part, &shared));
+        const vram_addr addrs[] = {block, own, shared};
+        for (int j = 0; j < 3; j++) {
+            vram_block_info info = {.size = sizeof info};
+            assert_int_equal(vram_free(pool, addrs[j], rig.queue), VRAM_ERR_INVALID);
+            assert_int_equal(vram_free(pool, addrs[j], NULL), VRAM_ERR_INVALID);
+            assert_int_equal(vram_scope_give(other, addrs[j], NULL), VRAM_ERR_INVALID);
+            assert_ok(vram_block_info_get(addrs[j], &info)); /* and is known all the same */
+            assert_ptr_equal(info.pool, pool);
+            assert_ok(vram_use(addrs[j], rig.queue));
+        }
+        assert_int_equal(live_in(pool), 3);
+        assert_ok(vram_scope_take(scope, block)); /* from now on it is the program's */
+        assert_ok(vram_free(pool, block, rig.queue));
+        assert_int_equal(vram_free(pool, block, rig.queue), VRAM_ERR_INVALID);
+        assert_ok(vram_buffer_destroy(buffer));
+        assert_ok(vram_batch_destroy(batch));
+        assert_int_equal(live_in(pool), 0);
+        assert_ok(vram_alloc(pool, 1000, rig.queue, &block)); /* what comes back is nobody's */
+        assert_ok(vram_free(pool, block, rig.queue));
+        rig_end_clean(&rig);
+    }
 }
 
 /* Damage that a safety mode finds is told by the end. */
@@ -635,7 +663,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(very_deep, start, nothing_left),
         cmocka_unit_test_setup_teardown(many_things, start, nothing_left),
         cmocka_unit_test_setup_teardown(ended_twice, start, nothing_left),
-        cmocka_unit_test_setup_teardown(freed_behind_its_back, start, nothing_left),
+        cmocka_unit_test_setup_teardown(freed_by_the_wrong_call, start, nothing_left),
         cmocka_unit_test_setup_teardown(damage_is_told, start, nothing_left),
         cmocka_unit_test_setup_teardown(queues_that_have_ended, start, nothing_left),
         cmocka_unit_test_setup_teardown(work_that_never_ends, clock_start, clock_end),
