@@ -371,6 +371,66 @@ static bool mistakes(struct check *check) {
     return true;
 }
 
+/* After a resize that failed the buffer is what it was. */
+static bool resized(struct check *check, vram_buffer *buffer, uint64_t bytes, vram_queue *queue) {
+    vram_buffer_info before, after;
+    CHECK_TRY(describe(check, buffer, &before));
+    vram_status status = vram_buffer_resize(buffer, bytes, queue);
+    CHECK_TRY(describe(check, buffer, &after));
+    if (status != VRAM_OK) {
+        CHECK_EQUAL(check, after.addr, before.addr);
+        CHECK_EQUAL(check, after.capacity_bytes, before.capacity_bytes);
+        CHECK_EQUAL(check, after.used_bytes, before.used_bytes);
+        CHECK_EQUAL(check, after.resizes, before.resizes);
+    }
+    CHECK_OK(check, status);
+    CHECK_EQUAL(check, after.used_bytes, bytes);
+    return true;
+}
+
+/* From a few elements to many with others beside it, by a policy, on two queues: contents are kept whether
+   it grows where it is or elsewhere, and what is given back in the end is all. */
+static bool growth(struct check *check) {
+    struct check_device *device;
+    struct check_stock stock;
+    vram_queue *queues[2];
+    vram_buffer *buffer, *beside;
+    vram_growth policy;
+    vram_growth_info info = {.size = sizeof info};
+    uint8_t *model;
+    void *found;
+    uint64_t bytes = 3000, written = 0;
+
+    CHECK_OPEN(check, &device);
+    CHECK_QUEUE(check, device, &queues[0]);
+    CHECK_QUEUE(check, device, &queues[1]);
+    CHECK_STOCK(check, device, NULL, &stock);
+    CHECK_OK(check, vram_growth_preset("positions", &policy));
+    vram_buffer_options options = {.size = sizeof options, .growth = &policy};
+    CHECK_OK(check, vram_buffer_create(stock.pool, 0, queues[0], &options, &buffer));
+    CHECK_TRY(make(check, stock.pool, 5000, VRAM_BUFFER_DEVICE, queues[0], &beside));
+    CHECK_TRY(check_host_seeded(check, 200000, 7, &model));
+    CHECK_TRY(check_host(check, 200000, &found));
+    for (uint32_t i = 0; bytes < 200000; i++, bytes += bytes / 2) {
+        vram_queue *queue = queues[i % 2];
+        vram_span rest = {buffer, written, bytes - written}, all = {buffer, 0, bytes};
+        CHECK_TRY(resized(check, buffer, bytes, queue));
+        CHECK_OK(check, vram_span_upload(rest, model + written, queue));
+        CHECK_OK(check, vram_span_download(all, found, queue));
+        CHECK_WAIT(check, queue);
+        CHECK_SAME(check, (const uint8_t *)found, model, bytes);
+        written = bytes;
+    }
+    CHECK_TRY(resized(check, buffer, 100, NULL));
+    CHECK_OK(check, vram_buffer_fit(buffer, NULL));
+    CHECK_OK(check, vram_buffer_growth_get(buffer, &info));
+    CHECK_THAT(check, info.in_place + info.copies >= 5 && info.refusals == 0);
+    CHECK_OK(check, vram_buffer_destroy(beside));
+    CHECK_OK(check, vram_buffer_destroy(buffer));
+    CHECK_STOCK_VERIFY(check, &stock);
+    return true;
+}
+
 const struct check_case check_cases_buffer[] = {
     {"buffer.elements", "elements of every precision are counted, written and read", elements},
     {"buffer.kinds", "every kind that the device has holds what spans and mappings put in", kinds},
@@ -380,6 +440,8 @@ const struct check_case check_cases_buffer[] = {
     {"buffer.working_set", "three times the pool's limit moves in and out without loss",
      working_set},
     {"buffer.wrap", "memory of the program's own is used and left alone", wrap},
+    {"buffer.growth", "a buffer grows by its policy, in place or not, and keeps its contents",
+     growth},
     {"buffer.mistakes", "sizes, spans and moves that make no sense are refused", mistakes},
     {NULL, NULL, NULL},
 };

@@ -110,6 +110,7 @@ static void allocate(void) {
     vram_alloc_options options = {.size = sizeof options, .alignment = alignments[how / 8 % 7]};
     uint64_t size = draw_size();
     options.flags = how >= 192 ? VRAM_ALLOC_CACHED_ONLY : 0;
+    options.room_bytes = how % 3 ? 0 : (uint64_t)how << 16;
     made.home = made.queue;
     give(block);
     vram_status status = how & 128
@@ -135,13 +136,26 @@ static void work(struct block *block, vram_queue *queue) {
     }
 }
 
+/* A block that was not resized is as it was; one that becomes smaller always is. */
+static void resize(struct block *block) {
+    uint64_t size = draw_size();
+    vram_status status = vram_resize(block->pool, block->addr, size, block->queue);
+    if (status == VRAM_ERR_OVERFLOW || status == VRAM_ERR_BUSY) {
+        FUZZ_EXPECT(size > block->bytes);
+    } else if (TRY(status) == VRAM_OK) {
+        block->bytes = size ? size : 1;
+    }
+    FUZZ_EXPECT(status == VRAM_OK || size > block->bytes);
+    check_block(block);
+}
+
 static void use(void) {
     struct block *block = &world.blocks[next() % BLOCKS];
     uint8_t how = next();
     if (!block->addr) {
         return;
     }
-    switch (how / 4 % 4) {
+    switch (how / 4 % 5) {
     case 0:
         work(block, block->queue);
         break;
@@ -150,6 +164,9 @@ static void use(void) {
         break;
     case 2:
         FUZZ_EXPECT(vram_pin(block->addr) == VRAM_OK);
+        break;
+    case 3:
+        resize(block);
         break;
     default:
         (void)vram_unpin(block->addr);
