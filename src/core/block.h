@@ -101,14 +101,14 @@ struct vr_block {
     struct vr_block *next; /* in a list of cached blocks: depot, batches on the way */
     struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
     uint32_t pins;         /* vram_pin; under the pool's lock */
-    uint32_t turn; /* its last, in the place of the turn in `state`; under the pool's lock */
-    bool asleep;   /* a piece under it is: sleep.h (2); pool's lock */
-    bool growing;  /* memory is being put behind it: resize.c; pool's lock */
-    uint8_t part;  /* vr_pool_part: the space it is of; pool's lock */
+    uint32_t turn;    /* its last, in the place of the turn in `state`; under the pool's lock */
+    bool asleep : 1;  /* a piece under it is: sleep.h (2); pool's lock, as the next two */
+    bool growing : 1; /* memory is being put behind it: resize.c */
+    bool owed : 1;    /* deferred, on a queue that no lane could be made for */
+    uint8_t part;     /* vr_pool_part: the space it is of; pool's lock */
     _Atomic(uint8_t) zone; /* log2 of the front zone, guard.h (2); 0: none; the owner's */
     vr_atomic_u32
         record; /* number of its record while it is live; 0: none; witness.h; the owner's */
-    bool owed;  /* deferred, on a queue that no lane could be made for; pool's lock */
     struct vr_stamp stamp;
     struct vr_stamp before; /* deferred: the same for what `home` said, in (5); pool's lock */
     struct vr_span span;    /* the space's, under the pool's lock */
