@@ -182,7 +182,7 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
         vr_store(&block->requested, job->size, VR_RELAXED);
         note(job);
     } else if (tail) {
-        vr_pool_to_space(pool, tail, (struct vr_stamp){0, 0});
+        vr_pool_put_back(pool, tail, (struct vr_stamp){0, 0});
     } else if (ours && !vr_space_room(block)) {
         vr_space_keep_room(pool->spaces[block->part], block, job->room); /* what failed took it */
     }

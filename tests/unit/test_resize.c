@@ -517,6 +517,50 @@ static void quotas_hold_at_every_level(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Sleep and growth at once: each thread does its own, over and over; nothing is lost, and what is awake in the
+   end has its contents. */
+struct sleeper {
+    vram_pool *pool;
+    atomic_bool over;
+    unsigned naps;
+};
+
+static void *sleep_and_wake(void *argument) {
+    struct sleeper *sleeper = argument;
+    vram_sleep_options options = {.size = sizeof options, .contents = VRAM_SLEEP_HOST};
+    while (!atomic_load(&sleeper->over)) {
+        if (vram_pool_sleep(sleeper->pool, &options) == VRAM_OK) {
+            sleeper->naps++;
+            assert_ok(vram_pool_wake(sleeper->pool, NULL));
+        }
+    }
+    return NULL;
+}
+
+static void blocks_grow_while_the_pool_naps(void **state) {
+    struct rig rig = rig_make("sim", "memory=1G,real=on");
+    struct sleeper sleeper = {.pool = pool_make(&rig, 0)};
+    vram_addr addr;
+    pthread_t thread;
+    unsigned grown = 0;
+    (void)state;
+    assert_ok(vram_alloc(sleeper.pool, 64 * KIB, rig.queue, &addr));
+    write_all(&rig, addr, 64 * KIB, 6);
+    assert_int_equal(pthread_create(&thread, NULL, sleep_and_wake, &sleeper), 0);
+    for (uint64_t i = 0; i < 400; i++) {
+        vram_status status = vram_resize(sleeper.pool, addr, (1 + i % 7) * MIB, rig.queue);
+        assert_true(status == VRAM_OK || status == VRAM_ERR_BUSY);
+        grown += status == VRAM_OK;
+    }
+    atomic_store(&sleeper.over, true);
+    pthread_join(thread, NULL);
+    assert_true(grown > 0);
+    expect_all(&rig, addr, 64 * KIB, 6);
+    assert_ok(vram_free(sleeper.pool, addr, rig.queue));
+    assert_int_equal(stats_of(sleeper.pool).allocated_bytes, 0);
+    rig_end_clean(&rig);
+}
+
 /* -------------------------------------------------------------------- meanwhile */
 
 struct meanwhile {
@@ -763,6 +807,7 @@ int main(void) {
         TEST(quotas_hold_at_every_level),
         TEST(a_free_meanwhile_wins),
         TEST(threads_may_resize_one_block),
+        TEST(blocks_grow_while_the_pool_naps),
         TEST(order_decides_in_deterministic_pools),
         TEST(every_call_of_the_driver_fails_in_turn),
         TEST(every_host_allocation_fails_in_turn),
