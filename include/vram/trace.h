@@ -13,10 +13,11 @@
  * plays it again on any device. docs/trace-format.md describes the file. Call stacks are in it where the
  * option `track_stacks` has them taken (vram/stats.h).
  *
- * A trace costs nothing until it is begun. Then an event costs some tens of nanoseconds and about 16
- * bytes, and all threads write behind one lock. The file is whole at any moment: a program that is killed
- * loses no event. An allocation never fails for its trace: when the disk is full the trace stops, and
- * counts what it could not write.
+ * A trace costs nothing until it is begun. Then pools that are traced serve no allocation by the quick way,
+ * so that each allocation and each free takes about half a microsecond, and about 12 bytes of the file; all
+ * threads write behind one lock. The file is whole at any moment: a program that is killed loses no event.
+ * An allocation never fails for its trace: when the disk is full the trace stops, and counts what it could
+ * not write.
  */
 #ifndef VRAM_TRACE_H
 #define VRAM_TRACE_H

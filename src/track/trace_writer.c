@@ -40,6 +40,11 @@ struct vr_trace_writer {
     struct vr_trace_file file;
     struct vr_trace_table table;
     uint64_t last_id, last_addr; /* of the chunk */
+    struct {
+        uint64_t own;
+        uint32_t number;
+    } recent
+        [8]; /* numbers of threads, queues and pools that were asked for last, by kind; 0: none */
 };
 
 /* Numbers of what one event speaks of; 0: none. */
@@ -83,8 +88,12 @@ static uint32_t number_of(struct vr_trace_writer *writer, uint8_t kind, const vo
 /* Threads and queues: their own number is all there is to them. 0 is none. */
 static uint32_t plain_number(struct vr_trace_writer *writer, uint8_t kind, uint64_t own) {
     uint8_t body[NUMBER_MAX];
+    if (!own || (writer->recent[kind].own == own && writer->recent[kind].number)) {
+        return own ? writer->recent[kind].number : 0;
+    }
     size_t bytes = (size_t)(put_number(body, own) - body);
-    return own ? number_of(writer, kind, body, bytes, body, bytes) : 0;
+    writer->recent[kind].own = own;
+    return writer->recent[kind].number = number_of(writer, kind, body, bytes, body, bytes);
 }
 
 static uint32_t text_number(struct vr_trace_writer *writer, uint8_t kind, const char *text) {
@@ -100,9 +109,14 @@ static uint32_t text_number(struct vr_trace_writer *writer, uint8_t kind, const 
 static uint32_t pool_number(struct vr_trace_writer *writer, uint64_t pool, uint64_t device,
                             const char *name) {
     uint8_t body[3 * NUMBER_MAX + VR_TRACE_TEXT_MAX];
+    if (!pool ||
+        (writer->recent[VR_RECORD_POOL].own == pool && writer->recent[VR_RECORD_POOL].number)) {
+        return pool ? writer->recent[VR_RECORD_POOL].number : 0;
+    }
     uint8_t *at = put_text(put_number(put_number(body, pool), device), name ? name : "");
-    return pool ? number_of(writer, VR_RECORD_POOL, &pool, sizeof pool, body, (size_t)(at - body))
-                : 0;
+    writer->recent[VR_RECORD_POOL].own = pool;
+    return writer->recent[VR_RECORD_POOL].number =
+               number_of(writer, VR_RECORD_POOL, &pool, sizeof pool, body, (size_t)(at - body));
 }
 
 /* -------------------------------------------------------------------- stacks */
