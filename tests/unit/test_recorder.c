@@ -14,12 +14,19 @@
 #include <pthread.h>
 #include <signal.h>
 
-static vram_trace *begin_trace(struct rig *rig, uint64_t ring_bytes) {
-    vram_trace_options options = {
-        .size = sizeof options, .path = trace_path, .ring_bytes = ring_bytes, .sample_ns = 1};
+static vram_trace *begin_looking(struct rig *rig, uint64_t ring_bytes, uint64_t sample_ns) {
+    vram_trace_options options = {.size = sizeof options,
+                                  .path = trace_path,
+                                  .ring_bytes = ring_bytes,
+                                  .sample_ns = sample_ns};
     vram_trace *trace = NULL;
     assert_ok(vram_trace_begin(rig->context, &options, &trace));
     return trace;
+}
+
+/* Pools are looked at behind every event. */
+static vram_trace *begin_trace(struct rig *rig, uint64_t ring_bytes) {
+    return begin_looking(rig, ring_bytes, 1);
 }
 
 static vram_trace_info info_of(vram_trace *trace) {
@@ -231,6 +238,8 @@ static void only_its_context_is_traced(void **state) {
 
 /* -------------------------------------------------------------------- threads */
 
+enum { PAIRS = 1000 };
+
 struct work {
     vram_pool *pool;
     vram_queue *queue;
@@ -238,7 +247,7 @@ struct work {
 
 static void *allocate_and_free(void *argument) {
     const struct work *work = argument;
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < PAIRS; i++) {
         vram_addr addr;
         if (vram_alloc(work->pool, 512 + (uint64_t)(i % 64) * 512, work->queue, &addr) != VRAM_OK ||
             vram_free(work->pool, addr, work->queue) != VRAM_OK) {
@@ -251,7 +260,7 @@ static void *allocate_and_free(void *argument) {
 static void threads_are_traced(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&rig, 0);
+    vram_trace *trace = begin_looking(&rig, 0, 1000000);
     struct work work = {pool_of(&rig, NULL), rig.queue};
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) {
@@ -264,8 +273,8 @@ static void threads_are_traced(void **state) {
     }
     assert_ok(vram_trace_end(trace));
     sum_up(trace_path);
-    assert_int_equal(sums.allocs, 8000);
-    assert_int_equal(sums.frees, 8000);
+    assert_int_equal(sums.allocs, 4 * PAIRS);
+    assert_int_equal(sums.frees, 4 * PAIRS);
     assert_int_equal(sums.live, 0);
     rig_end_clean(&rig);
 }
@@ -276,11 +285,11 @@ static void threads_are_traced(void **state) {
 static void a_full_disk_fails_no_allocation(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
-    vram_trace *trace = begin_trace(&rig, 0);
+    vram_trace *trace = begin_looking(&rig, 0, 1000000);
     struct work work = {pool_of(&rig, NULL), rig.queue};
     vr_os_fail_at(1, true, ENOSPC);
     void *wrong = NULL;
-    for (int i = 0; i < 4 && !wrong; i++) {
+    for (int i = 0; i < 6 && !wrong; i++) {
         wrong = allocate_and_free(&work);
     }
     vr_os_fail_at(0, false, 0);
