@@ -14,7 +14,7 @@
  * option `track_stacks` has them taken (vram/stats.h).
  *
  * A trace costs nothing until it is begun. Then pools that are traced serve no allocation by the quick way,
- * so that each allocation and each free takes about half a microsecond, and about 12 bytes of the file; all
+ * so that each allocation and each free takes about a third of a microsecond, and about 12 bytes of the file; all
  * threads write behind one lock. The file is whole at any moment: a program that is killed loses no event.
  * An allocation never fails for its trace: when the disk is full the trace stops, and counts what it could
  * not write.
