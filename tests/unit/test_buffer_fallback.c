@@ -340,7 +340,7 @@ static vram_status act_map(vram_buffer *buffer, vram_queue *queue) {
 
 static vram_status act_use(vram_buffer *buffer, vram_queue *queue) {
     vram_addr addr = info_of(buffer).addr;
-    uint8_t byte;
+    static uint8_t byte; /* which the copy may write when this has returned */
     vram_status status = vram_queue_download(queue, &byte, addr, 1);
     return status == VRAM_OK ? vram_buffer_use(buffer, queue) : status;
 }

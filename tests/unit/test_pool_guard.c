@@ -309,7 +309,7 @@ static void modes_and_the_rest(void **state) {
     struct rig rig =
         rig_make("memory=8M,granule=64K", VRAM_POOL_RED_ZONES | VRAM_POOL_POISON, 1024 * KIB);
     assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_UNSUPPORTED);
-    options = (vram_pool_options){.size = sizeof options, .flags = 1u << 6};
+    options = (vram_pool_options){.size = sizeof options, .flags = 1u << 30};
     assert_int_equal(vram_pool_create(rig.device, &options, &pool), VRAM_ERR_INVALID);
     assert_null(pool);
     /* Sleep keeps the zones, or is refused. */
