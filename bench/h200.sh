@@ -166,7 +166,7 @@ check_vulkan() {
     fi
     step info-vulkan 60 info-vulkan.txt "$build/vram" info --backend vulkan
     step check-vulkan 150 check-vulkan.txt "$build/vram" check --backend vulkan --verbose
-    example 10_vulkan_kernel
+    example 17_vulkan_kernel
 }
 
 # example NUMBER_NAME: one that launches a kernel.
@@ -188,8 +188,8 @@ stage_check() {
     step check-host 60 check-host.txt "$build/vram" check --backend host
     step check-sim 60 check-sim.txt "$build/vram" check --backend sim
     step tour 60 tour.txt "$build/vram" tour
-    example 12_cuda_kernel
-    example 11_opencl_kernel
+    example 15_cuda_kernel
+    example 16_opencl_kernel
     step threads-cuda 90 threads.json "$build/tests/threads" --count 1000 --backend cuda --json
     memcheck
     finish

@@ -4,7 +4,7 @@
 #define VR_SPACE_DRIVER_H
 
 #include "base/size.h"
-#include "core/space.h"
+#include "core/space/space.h"
 
 #define GRANULE (2 * VR_MIB)
 #define BASE    (UINT64_C(1) << 40)

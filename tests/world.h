@@ -9,7 +9,7 @@
 #ifndef VR_WORLD_H
 #define VR_WORLD_H
 
-#include "core/space.h"
+#include "core/space/space.h"
 
 enum {
     WORLD_GRANULE = 64 << 10,

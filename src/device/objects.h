@@ -87,7 +87,7 @@ enum {
         VR_STATUS_COUNT
 };
 
-/* The errors of one status that a handler was told of; core/handler.c. */
+/* The errors of one status that a handler was told of; core/ladder/handler.c. */
 struct vr_error_count {
     uint64_t total;
     double recent; /* as of at_ns */
@@ -140,7 +140,7 @@ struct vr_watcher {
     bool (*covers)(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes);
 };
 
-/* A callback of the program's for pools that are short of memory; core/ladder_callback.c. */
+/* A callback of the program's for pools that are short of memory; core/ladder/ladder_callback.c. */
 struct vr_oom_callback {
     vram_oom_fn *call; /* NULL: none, or removed */
     void *user;

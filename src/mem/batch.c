@@ -21,7 +21,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
-#include "core/limit.h"
+#include "core/limit/limit.h"
 #include "mem/buffer_object.h"
 
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
-#include "core/limit.h"
+#include "core/limit/limit.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "core/limit.h"
+#include "core/limit/limit.h"
 #include "device/ops.h"
 #include "vram/oom.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "core/pool_object.h"
+#include "core/pool/pool_object.h"
 #include "vram/buffer.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
-#include "core/limit.h"
+#include "core/limit/limit.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
-#include "core/limit.h"
+#include "core/limit/limit.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
  *      free before anybody can have it again.
  *  (3) Who ends the telling knows that no call is under way when vr_events_to returns.
  *  (4) Only pools that are tracked tell, and a pool is tracked from its beginning or not at all
- *      (core/witness.h). While somebody listens all new pools are.
+ *      (core/witness/witness.h). While somebody listens all new pools are.
  *  (5) After a fork the child tells nobody: what the parent writes is the parent's.
  */
 #ifndef VR_EVENT_H

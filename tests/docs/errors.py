@@ -28,7 +28,7 @@ def check_reports(page, source):
     """What the page says of the ladder and its report."""
     header = read(source, "include", "vram", "oom.h")
     shown = re.findall(r"^```text\n(.*?)^```", page, re.S | re.M)[0]
-    if shown not in read(source, "examples", "expected", "06_out_of_memory.txt"):
+    if shown not in read(source, "examples", "expected", "08_out_of_memory.txt"):
         yield "no example prints the report that is shown"
     steps = re.findall(r"^ \*   (\w+) +\w", header, re.M)
     causes = re.findall(r'^    X\(\w+, \d+, "(\w+)"', header, re.M)

@@ -66,6 +66,15 @@ def check(source, build):
     if said.returncode != 0 or block(readme, "It prints", "text") != said.stdout:
         found.append(f"README.md shows another output than the program's: {said.stdout!r}")
 
+    for name in ("05_growth", "09_tracker"):
+        shown = block(readme, f"examples/{name}.c", "c")
+        indented = "".join(f"    {line}\n" if line else "\n" for line in shown.split("\n")[:-1])
+        if not shown or indented not in read(source, "examples", f"{name}.c"):
+            found.append(f"what README.md shows of examples/{name}.c is not in it")
+        if block(readme, f"examples/{name}.c", "text") != \
+                read(source, "examples", "expected", f"{name}.txt"):
+            found.append(f"README.md shows another output than that of examples/{name}.c")
+
     targets = set(re.findall(r"^([a-z-]+):", read(source, "Makefile"), re.M))
     for page in ("README.md", "CONTRIBUTING.md", "docs/benchmarks.md"):
         for target in re.findall(r"`make ([a-z-]+)", read(source, page)):

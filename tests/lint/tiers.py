@@ -29,6 +29,7 @@ TIERS = [
     ("src/backend/backend.h", (PUBLIC, BASE)),
     ("src/track/", (PUBLIC, BASE, "src/track/")),
     ("src/device/", (PUBLIC, BASE, "src/track/", "src/device/") + CONTRACT),
+    ("src/core/space/", (PUBLIC, BASE, "src/core/space/")),
     ("src/core/", (PUBLIC, BASE, "src/track/", "src/device/", "src/core/")),
     ("src/mem/", (PUBLIC, BASE, "src/track/", "src/device/", "src/core/", "src/mem/")),
     ("cli/", (PUBLIC, "cli/")),

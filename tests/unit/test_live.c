@@ -4,7 +4,7 @@
  * what was live at the peak.
  */
 #include "base/clock.h"
-#include "core/witness.h"
+#include "core/witness/witness.h"
 #include "track/stack.h"
 #include "unit/device_world.h"
 #include "vram/buffer.h"

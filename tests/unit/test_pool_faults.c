@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/os/os.h"
-#include "core/thread.h"
+#include "core/cache/thread.h"
 #include "vram/vram.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/os/os.h"
-#include "core/thread.h"
+#include "core/cache/thread.h"
 #include "vram/vram.h"
 
 #include "unit/child.h"

@@ -13,7 +13,7 @@
 #include "space_driver.h"
 
 #include "base/memory.h"
-#include "core/plan.h"
+#include "core/space/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

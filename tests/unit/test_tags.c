@@ -2,7 +2,7 @@
 /*
  * test_tags.c: who has how much of a device, and quotas: nested, soft and hard, by call and by environment.
  */
-#include "core/tag.h"
+#include "core/limit/tag.h"
 #include "unit/device_world.h"
 #include "vram/limits.h"
 

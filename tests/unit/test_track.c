@@ -3,7 +3,7 @@
  * test_track.c: the table of live blocks by itself, and what pools tell of their blocks: to it, and to who
  * listens.
  */
-#include "core/witness.h"
+#include "core/witness/witness.h"
 #include "unit/device_world.h"
 
 #include <pthread.h>

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cache.c: the slower half of cache.h: tables of caches, changes of bins, emptying.
+ *
+ *  (1) A thread's table is open addressing with at most half of its slots used; a cache is taken out by
+ *      making the table anew, which happens when a pool, a queue or a thread ends.
+ *  (2) The bytes of large blocks in exact bins are charged to the pool when they enter and given back
+ *      when the block leaves for good, not at every hit: a bin that keeps alternating between full and
+ *      empty with one size stays charged for it.
+ *  (3) A large block at a thread's hand is memory that cannot be merged. While the pool has to look for
+ *      memory (it drains the caches then) large blocks go straight back; a program that has settled
+ *      keeps its blocks at hand again after some thousands of them, and later each time that this
+ *      turns out to have been too early.
+ */
+#include "core/cache/cache.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "core/pool/pool_object.h"
+
+#include <string.h>
+
+/* -------------------------------------------------------------------- table */
+
+static uint32_t table_hash(uint64_t pool, uint64_t queue) {
+    uint64_t mixed = (pool ^ (queue << 17 | queue >> 47)) * UINT64_C(0x9E3779B97F4A7C15);
+    return (uint32_t)(mixed >> 32);
+}
+
+struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t pool, uint64_t queue) {
+    if (!thread->caches) {
+        return NULL;
+    }
+    for (uint32_t at = table_hash(pool, queue);; at++) {
+        struct vr_cache *cache = thread->caches[at & thread->cache_mask];
+        if (!cache) {
+            return NULL;
+        }
+        if (cache->pool_handle == pool && cache->queue_handle == queue) {
+            if (!cache->witnessed) {
+                thread->recent = cache;
+            }
+            return cache;
+        }
+    }
+}
+
+static void table_put(struct vr_cache **table, uint32_t mask, struct vr_cache *cache) {
+    uint32_t at = table_hash(cache->pool_handle, cache->queue_handle);
+    while (table[at & mask]) {
+        at++;
+    }
+    table[at & mask] = cache;
+}
+
+/* An empty table for `count` caches; NULL when memory is short. */
+static struct vr_cache **table_make(uint32_t count, uint32_t *mask) {
+    uint32_t slots = 8;
+    while (slots < 2 * count) {
+        slots *= 2;
+    }
+    *mask = slots - 1;
+    return vr_mem_alloc(slots, sizeof(struct vr_cache *), "vram_alloc");
+}
+
+/* The thread goes into its own table and keeps out everybody who would drop caches meanwhile. */
+static void go_inside(struct vr_thread_state *thread) {
+    while (!vr_thread_enter(thread)) {
+        vr_thread_rest(thread);
+    }
+}
+
+/* Moves all present caches and `added` into a new table. Inside enter; the old one is the caller's. */
+static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr_cache **table,
+                                       uint32_t mask, struct vr_cache *added) {
+    struct vr_cache **old = thread->caches;
+    for (uint32_t i = 0; old && i <= thread->cache_mask; i++) {
+        if (old[i]) {
+            table_put(table, mask, old[i]);
+        }
+    }
+    table_put(table, mask, added);
+    thread->caches = table;
+    thread->cache_mask = mask;
+    thread->cache_count++;
+    thread->recent = added->witnessed ? NULL : added;
+    return old;
+}
+
+/* Others may drop caches of this thread whenever it is outside, so the table is counted inside, made
+   outside, where memory may be asked for, and filled inside again: there may be fewer by then, not
+   more. */
+struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
+                               uint64_t pool_handle, uint64_t queue_handle) {
+    uint32_t mask;
+    struct vr_cache *cache = vr_mem_alloc(1, sizeof *cache, "vram_alloc");
+    if (!cache) {
+        return NULL;
+    }
+    go_inside(thread);
+    uint32_t count = thread->cache_count + 1;
+    vr_thread_leave(thread);
+    struct vr_cache **table = table_make(count, &mask);
+    if (!table) {
+        vr_mem_free(cache);
+        return NULL;
+    }
+    cache->pool_handle = pool_handle;
+    cache->queue_handle = queue_handle;
+    cache->pool = pool;
+    cache->thread = thread;
+    cache->witnessed = pool->track != NULL;
+    go_inside(thread);
+    struct vr_cache **old = table_replace(thread, table, mask, cache);
+    vr_thread_leave(thread);
+    vr_mem_free(old);
+    return cache;
+}
+
+/* Without memory for a smaller table the slots are filled anew in place: nothing may fail here. */
+void vr_cache_drop(struct vr_cache *cache) {
+    struct vr_thread_state *thread = cache->thread;
+    for (uint32_t i = 0; i <= thread->cache_mask; i++) {
+        if (thread->caches[i] == cache) {
+            thread->caches[i] = NULL;
+            /* Entries behind it may have been pushed on by it: put the run in order again. */
+            for (uint32_t at = i + 1; thread->caches[at & thread->cache_mask]; at++) {
+                struct vr_cache *moved = thread->caches[at & thread->cache_mask];
+                thread->caches[at & thread->cache_mask] = NULL;
+                table_put(thread->caches, thread->cache_mask, moved);
+            }
+            break;
+        }
+    }
+    thread->recent = NULL;
+    if (--thread->cache_count == 0) {
+        vr_mem_free(thread->caches);
+        thread->caches = NULL;
+        thread->cache_mask = 0;
+    }
+    vr_mem_free(cache);
+}
+
+/* --------------------------------------------------------------------- bins */
+
+/* An empty bin forgets its size, and what it was charged for that; keeps (2). */
+static void bin_leave(struct vr_cache *cache, struct vr_exact_bin *bin) {
+    if (bin->bytes > VR_LARGE_BYTES) {
+        vr_pool_large_give(cache->pool, bin->bytes);
+        cache->large_bytes -= bin->bytes;
+    }
+    vr_count(&cache->counts.allocs, bin->hits);
+    bin->bytes = bin->hits = 0;
+    bin->used = false;
+}
+
+/* Whether a bin may serve `bytes`: it is empty, or has that size already. */
+static bool bin_adopts(struct vr_cache *cache, struct vr_exact_bin *bin, uint64_t bytes) {
+    if (bin->bytes == bytes) {
+        return true;
+    }
+    if (bin->count) {
+        return false;
+    }
+    bin_leave(cache, bin);
+    if (bytes > VR_LARGE_BYTES) {
+        if (cache->shy > 0) { /* keeps (3) */
+            cache->shy--;
+            return false;
+        }
+        if (!vr_pool_large_take(cache->pool, bytes)) {
+            return false;
+        }
+        cache->large_bytes += bytes;
+    }
+    bin->bytes = bytes;
+    return true;
+}
+
+bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
+    uint32_t most = vr_load(&cache->pool->caps.cached_blocks, VR_RELAXED);
+    uint32_t depth = bytes > VR_LARGE_BYTES ? 1 : most;
+    if (!bin_adopts(cache, bin, bytes) || bin->count >= depth) {
+        return false;
+    }
+    bin->blocks[bin->count++] = block;
+    return true;
+}
+
+static uint32_t empty_bin(uint32_t *count, struct vr_block **from, struct vr_block **blocks,
+                          uint32_t room) {
+    uint32_t taken = 0;
+    while (*count && taken < room) {
+        blocks[taken++] = from[--*count];
+    }
+    return taken;
+}
+
+uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32_t room) {
+    uint32_t taken = 0;
+    for (uint32_t i = 1; i <= VR_SMALL_UNITS; i++) {
+        struct vr_bin *bin = &cache->small[i];
+        taken += empty_bin(&bin->count, bin->blocks, blocks + taken, room - taken);
+    }
+    for (uint32_t i = 0; i < VR_EXACT_BINS; i++) {
+        struct vr_exact_bin *bin = &cache->exact[i];
+        taken += empty_bin(&bin->count, bin->blocks, blocks + taken, room - taken);
+        if (!bin->count && bin->bytes > VR_LARGE_BYTES) {
+            bin_leave(cache, bin);
+        }
+    }
+    return taken;
+}
+
+uint64_t vr_cache_bytes(const struct vr_cache *cache) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 1; i <= VR_SMALL_UNITS; i++) {
+        bytes += (uint64_t)cache->small[i].count * i * VR_UNIT;
+    }
+    for (uint32_t i = 0; i < VR_EXACT_BINS; i++) {
+        bytes += cache->exact[i].count * cache->exact[i].bytes;
+    }
+    return bytes;
+}
+
+/* ----------------------------------------------------------- bins one by one */
+
+uint64_t vr_cache_hits(const struct vr_cache *cache) {
+    uint64_t hits = 0;
+    for (uint32_t i = 0; i <= VR_SMALL_UNITS; i++) {
+        hits += cache->small[i].hits;
+    }
+    for (uint32_t i = 0; i < VR_EXACT_BINS; i++) {
+        hits += cache->exact[i].hits;
+    }
+    return hits;
+}
+
+/* The common fields of both kinds of bin. */
+struct bin_fields {
+    uint64_t bytes;
+    uint32_t *count;
+    bool *used;
+    uint64_t *hits;
+    struct vr_block **blocks;
+};
+
+static struct bin_fields fields_of(struct vr_cache *cache, uint32_t at) {
+    if (at <= VR_SMALL_UNITS) {
+        struct vr_bin *bin = &cache->small[at];
+        return (struct bin_fields){(uint64_t)at * VR_UNIT, &bin->count, &bin->used, &bin->hits,
+                                   bin->blocks};
+    }
+    struct vr_exact_bin *bin = &cache->exact[at - VR_SMALL_UNITS - 1];
+    return (struct bin_fields){bin->bytes, &bin->count, &bin->used, &bin->hits, bin->blocks};
+}
+
+struct vr_bin_view vr_cache_look(struct vr_cache *cache, uint32_t at) {
+    struct bin_fields bin = fields_of(cache, at);
+    struct vr_bin_view view = {bin.bytes, *bin.count, *bin.used || *bin.hits, *bin.hits};
+    vr_count(&cache->counts.allocs, *bin.hits);
+    *bin.hits = 0;
+    *bin.used = view.used;
+    return view;
+}
+
+void vr_cache_tick(struct vr_cache *cache, uint32_t at) {
+    *fields_of(cache, at).used = false;
+}
+
+void vr_cache_thin(struct vr_cache *cache, uint32_t at, uint32_t count, struct vr_block **blocks) {
+    struct bin_fields bin = fields_of(cache, at);
+    memcpy(blocks, bin.blocks, count * sizeof *blocks);
+    *bin.count -= count;
+    memmove(bin.blocks, bin.blocks + count, *bin.count * sizeof *blocks);
+    if (at > VR_SMALL_UNITS && !*bin.count) {
+        bin_leave(cache, &cache->exact[at - VR_SMALL_UNITS - 1]);
+    }
+}
+
+/* ------------------------------------------------------------- large blocks */
+
+bool vr_pool_large_take(struct vr_pool *pool, uint64_t bytes) {
+    uint64_t left = vr_load(&pool->large_left, VR_RELAXED);
+    while ((int64_t)left >= (int64_t)bytes) { /* below 0 when limits were lowered */
+        if (vr_cas_weak(&pool->large_left, &left, left - bytes, VR_RELAXED)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void vr_pool_large_give(struct vr_pool *pool, uint64_t bytes) {
+    vr_fetch_add(&pool->large_left, bytes, VR_RELAXED);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cache.h: the blocks a thread keeps at hand, one cache per thread, pool and queue.
+ *
+ *      vr_cache
+ *      +-----------------+  blocks of 512, 1024, ... 32 KiB: one bin each, found by index
+ *      | small bins      |
+ *      +-----------------+  larger: bins found by a hash of the exact size; a bin changes its size
+ *      | exact bins      |  when another one needs its place
+ *      +-----------------+
+ *      | recent          |  address -> block for what was handed out last, so that a free finds its
+ *      +-----------------+  block without looking in the pool's table
+ *
+ * All blocks in a cache were last used on its queue, so a hit needs no word about time. Only the
+ * owning thread touches a cache, inside vr_thread_enter; others revoke first (thread.h). Counters are
+ * written by the owner and may be read by anybody.
+ */
+#ifndef VR_CACHE_H
+#define VR_CACHE_H
+
+#include "core/space/block.h"
+#include "core/cache/thread.h"
+
+struct vr_pool;
+
+enum {
+    VR_UNIT = 512,       /* sizes are rounded up to this */
+    VR_SMALL_UNITS = 64, /* largest small size in units: 32 KiB */
+    VR_SMALL_DEPTH = 32, /* blocks in a small bin */
+    VR_EXACT_BINS = 64,  /* exact bins, a power of two */
+    VR_EXACT_DEPTH = 16, /* blocks in one, up to VR_LARGE_BYTES, if the pool's limits let it */
+    VR_LARGE_BYTES = 64 << 10, /* above this a bin holds one block */
+    VR_SHY_LEAST = 16384,  /* large blocks that pass by after a drain before one is kept again, */
+    VR_SHY_MOST = 1 << 20, /* at most: twice as many whenever that was too early */
+    VR_RECENT = 1024       /* entries, a power of two */
+};
+
+#define VR_SMALL_BYTES ((uint64_t)VR_SMALL_UNITS * VR_UNIT)
+
+/* Hits are counted where they are made, by size: that is as cheap as counting them for the cache, and tells
+   which sizes are worth their cache (decay.h). */
+struct vr_bin {
+    uint32_t count;
+    bool used;     /* hits were taken out of `hits` since the last tick of the decay */
+    uint64_t hits; /* since they were last added to the cache's count */
+    struct vr_block *blocks[VR_SMALL_DEPTH];
+};
+
+struct vr_exact_bin {
+    uint64_t bytes; /* the one size it holds; 0: none yet */
+    uint32_t count;
+    bool used;
+    uint64_t hits;
+    struct vr_block *blocks[VR_EXACT_DEPTH];
+};
+
+/* What a cache counts: written by the owner, read by anybody. A hit writes three of them, no more: what
+   lies in the bins is summed when somebody asks. */
+struct vr_cache_counts {
+    vr_atomic_u64 allocs, misses;   /* without the hits that bins count; those no bin could serve */
+    vr_atomic_u64 frees, overflows; /* all, and those that no bin could keep */
+    vr_atomic_u64 requested; /* bytes as asked for: handed out minus taken back, modulo 2^64 */
+    vr_atomic_u64 held;      /* the same after rounding */
+};
+
+struct vr_cache {
+    char apart_before[128];             /* from what another thread writes in the memory beside */
+    uint64_t pool_handle, queue_handle; /* the key */
+    struct vr_pool *pool;
+    struct vr_thread_state *thread;
+    uint32_t shy;         /* large blocks to let pass: the pool was short of memory just now */
+    uint32_t shyness;     /* how many that will be the next time; 0: VR_SHY_LEAST */
+    uint64_t large_bytes; /* of large blocks in exact bins, charged to the pool's budget */
+    struct vr_cache_counts counts;
+    int64_t high_bytes; /* most of counts.requested since it was last told to the pool */
+    int64_t told_bytes; /* what that was then */
+    struct vr_bin small[VR_SMALL_UNITS + 1];
+    struct vr_exact_bin exact[VR_EXACT_BINS];
+    struct vr_block *recent[VR_RECENT];
+    bool witnessed; /* its pool tells of its blocks: never the thread's recent cache; witness.h */
+    uint32_t
+        site[2]; /* where its blocks are counted, untagged and tagged; guesses of the track's */
+    char apart_behind[128];
+};
+
+/* Rounds a request to what its block holds; false when that overflows. 0 counts as 1. */
+static inline bool vr_block_bytes(uint64_t size, uint64_t *bytes) {
+    uint64_t rounded = (size + (VR_UNIT - 1)) & ~(uint64_t)(VR_UNIT - 1);
+    *bytes = rounded ? rounded : VR_UNIT;
+    return rounded >= size;
+}
+
+/* The calling thread's cache for that pool and queue; NULL when there is none. Inside enter. */
+struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t pool, uint64_t queue);
+
+/* The same if it is the one used last, else NULL. */
+static inline struct vr_cache *vr_cache_recent(const struct vr_thread_state *thread, uint64_t pool,
+                                               uint64_t queue) {
+    struct vr_cache *recent = thread->recent;
+    return recent && recent->pool_handle == pool && recent->queue_handle == queue ? recent : NULL;
+}
+
+static inline struct vr_cache *vr_cache_find(struct vr_thread_state *thread, uint64_t pool,
+                                             uint64_t queue) {
+    struct vr_cache *recent = vr_cache_recent(thread, pool, queue);
+    return recent ? recent : vr_cache_find_slow(thread, pool, queue);
+}
+
+static inline uint32_t vr_exact_index(uint64_t bytes) {
+    return (uint32_t)((bytes / VR_UNIT * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (VR_EXACT_BINS - 1);
+}
+
+static inline uint32_t vr_recent_index(vram_addr addr) {
+    return (uint32_t)(((addr >> 9) * UINT64_C(0x9E3779B97F4A7C15)) >> 40) & (VR_RECENT - 1);
+}
+
+/* Adds to a counter of one's own: no locked instruction. */
+static inline void vr_count(vr_atomic_u64 *counter, uint64_t value) {
+    vr_store(counter, vr_load(counter, VR_RELAXED) + value, VR_RELAXED);
+}
+
+static inline void vr_uncount(vr_atomic_u64 *counter, uint64_t value) {
+    vr_store(counter, vr_load(counter, VR_RELAXED) - value, VR_RELAXED);
+}
+
+/* Bytes that were handed out through this cache and not taken back through it; below 0 when others'
+   blocks were. Inside enter. */
+static inline int64_t vr_cache_live(const struct vr_cache *cache) {
+    return (int64_t)vr_load(&cache->counts.requested, VR_RELAXED);
+}
+
+/* A cached block of exactly `bytes`, or NULL. Inside enter. */
+static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t bytes) {
+    struct vr_block *block = NULL;
+    if (bytes <= VR_SMALL_BYTES) {
+        struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
+        if (bin->count) {
+            block = bin->blocks[--bin->count];
+            bin->hits++;
+        }
+    } else {
+        struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
+        if (bin->bytes == bytes && bin->count) {
+            block = bin->blocks[--bin->count];
+            bin->hits++;
+        }
+    }
+    return block;
+}
+
+/* Puts back what was just taken, as if it had not been. Inside enter. */
+static inline void vr_cache_untake(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    if (bytes <= VR_SMALL_BYTES) {
+        struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
+        bin->blocks[bin->count++] = block;
+        bin->hits--;
+    } else {
+        struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
+        bin->blocks[bin->count++] = block;
+        bin->hits--;
+    }
+}
+
+/* Keeps a block; false when there is no room for it. Inside enter. */
+bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
+
+/* The same where its bin has room as it is. */
+static inline bool vr_cache_put_quick(struct vr_cache *cache, struct vr_block *block,
+                                      uint64_t bytes) {
+    if (bytes <= VR_SMALL_BYTES) {
+        struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
+        if (__builtin_expect(bin->count < VR_SMALL_DEPTH, 1)) {
+            bin->blocks[bin->count++] = block;
+            return true;
+        }
+        return false;
+    }
+    struct vr_exact_bin *bin = &cache->exact[vr_exact_index(bytes)];
+    if (__builtin_expect(bin->bytes == bytes && bin->count == 0, 1)) {
+        bin->blocks[bin->count++] = block;
+        return true;
+    }
+    return false;
+}
+
+static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    return vr_cache_put_quick(cache, block, bytes) ||
+           (bytes > VR_SMALL_BYTES && vr_cache_put_slow(cache, block, bytes));
+}
+
+/* Makes a cache and enters it in the thread's table. Not busy. NULL with the error set. */
+struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
+                               uint64_t pool_handle, uint64_t queue_handle);
+
+/* Bytes of the blocks in all bins. The thread is kept out. */
+uint64_t vr_cache_bytes(const struct vr_cache *cache);
+
+/* Hits that bins have counted. The thread is kept out. */
+uint64_t vr_cache_hits(const struct vr_cache *cache);
+
+/* One bin as those see it who look at them all, and what is left in it. */
+struct vr_bin_view {
+    uint64_t bytes; /* of its blocks */
+    uint32_t count;
+    bool used;     /* since the last tick */
+    uint64_t hits; /* since the last look */
+};
+
+enum { VR_CACHE_BINS = VR_SMALL_UNITS + 1 + VR_EXACT_BINS };
+
+/* Describes bin `at`, below VR_CACHE_BINS, and adds its hits to the cache's count. Revoked. */
+struct vr_bin_view vr_cache_look(struct vr_cache *cache, uint32_t at);
+/* Forgets that the bin was used. Revoked. */
+void vr_cache_tick(struct vr_cache *cache, uint32_t at);
+/* Takes `count` blocks out of bin `at`, those that lay longest; at most VR_SMALL_DEPTH. Revoked. */
+void vr_cache_thin(struct vr_cache *cache, uint32_t at, uint32_t count, struct vr_block **blocks);
+
+/* Takes up to `room` blocks of any size out of the cache. Inside enter, or revoked. */
+uint32_t vr_cache_empty(struct vr_cache *cache, struct vr_block **blocks, uint32_t room);
+
+/* Takes the cache out of its thread's table and frees it; it is empty. Revoked, or the owner's. */
+void vr_cache_drop(struct vr_cache *cache);
+
+#endif

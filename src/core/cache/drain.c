@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * drain.c: the way back. Blocks leave caches and the depot for the space, where they merge with their
+ * neighbours and can be given to anybody.
+ *
+ *  (1) Blocks in a cache or in the depot were freed on that cache's queue. The stamp they get here names
+ *      the queue's next point, which lies behind all of their frees.
+ *  (2) Other threads' caches are emptied with the threads kept out (thread.h), the pool's lock inside:
+ *      ranks THREAD < POOL.
+ */
+#include "core/pool/pool_object.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+enum {
+    BATCH = 256,           /* blocks that leave a cache at a time */
+    BATCH_BYTES = 16 << 20 /* so much freed on a queue is worth a mark, which costs a microsecond */
+};
+
+/* Forgets a use of a block. Under the lock. */
+static void drop_use(struct vr_block *block) {
+    struct vr_uses *use = block->uses;
+    block->uses = use->next;
+    vr_mem_free(use);
+    vr_block_note_held(block);
+}
+
+/* Uses are left where a program says that a queue uses a block while it frees it: too late. */
+void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp) {
+    while (block->uses) {
+        drop_use(block);
+    }
+    stamp.queue = vr_pool_queue_name(pool, stamp.queue);
+    block->stamp = stamp;
+    vr_pool_in(pool, block);
+    vr_block_table_remove(&pool->table, block);
+    vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
+    if (vr_block_is_fallen(block)) {
+        vr_fallback_freed(pool, block);
+        return;
+    }
+    vr_space_free(pool->spaces[block->part], block);
+}
+
+void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp) {
+    if (!block->asleep) {
+        vr_pool_to_space(pool, block, stamp);
+        return;
+    }
+    block->stamp = stamp; /* keeps sleep.h (2) */
+    block->next = pool->deferred;
+    pool->deferred = block;
+}
+
+void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t queue) {
+    struct vr_stamp stamp = vr_lane_stamp(&pool->lanes, queue); /* keeps (1) */
+    while (list) {
+        struct vr_block *next = list->next;
+        vr_pool_to_space(pool, list, stamp);
+        list = next;
+    }
+}
+
+/* ----------------------------------------------------------------- deferred */
+
+static bool is_used(struct vr_pool *pool, struct vr_block *block) {
+    if (block->owed || block->asleep || block->growing) {
+        return true;
+    }
+    while (block->uses && vr_lane_passed(&pool->lanes, block->uses->stamp)) {
+        drop_use(block);
+    }
+    return block->uses || block->pins || !vr_lane_passed(&pool->lanes, block->before);
+}
+
+void vr_pool_settle(struct vr_pool *pool) {
+    for (struct vr_block **at = &pool->deferred; *at;) {
+        struct vr_block *block = *at;
+        if (is_used(pool, block)) {
+            at = &block->next;
+        } else {
+            *at = block->next;
+            vr_pool_to_space(pool, block, block->stamp);
+        }
+    }
+}
+
+bool vr_pool_deferred(struct vr_pool *pool, struct vr_stamp *stamp) {
+    for (struct vr_block *block = pool->deferred; block; block = block->next) {
+        if (!block->pins && !block->asleep && !block->growing && is_used(pool, block)) {
+            *stamp = block->uses ? block->uses->stamp : block->owed ? block->stamp : block->before;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------- returning */
+
+/* Notes what the block has to wait for beside the queue it is freed on: keeps block.h (5). Under the
+   lock. */
+static void note_before(struct vr_pool *pool, uint64_t queue, struct vr_block *block) {
+    bool foreign = block->home && block->home != queue;
+    block->before = foreign ? vr_lane_stamp(&pool->lanes, block->home) : (struct vr_stamp){0, 0};
+    block->home = queue;
+}
+
+static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *block) {
+    uint64_t from;
+    note_before(pool, queue, block);
+    if (block->uses || block->pins || block->asleep || block->growing || block->before.queue) {
+        block->stamp = vr_lane_stamp(&pool->lanes, queue);
+        block->next = pool->deferred;
+        pool->deferred = block;
+    } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES || vr_block_is_fallen(block) ||
+               vr_load(&pool->uncached, VR_RELAXED)) {
+        vr_pool_to_space(pool, block, vr_lane_stamp(&pool->lanes, queue));
+    } else {
+        struct vr_block *out = vr_depot_put(&pool->depot, queue, block, &from);
+        vr_pool_list_to_space(pool, out, from);
+    }
+}
+
+/* Whether the frees on a queue have become a batch that is worth a mark. A pool that finds all it needs
+   in what it holds wants to know nothing about time: it makes no mark. Under the lock. */
+static bool batch_is_full(struct vr_pool *pool, uint64_t queue, uint64_t bytes) {
+    struct vr_lane *lane = queue ? vr_lane_find(&pool->lanes, queue) : NULL;
+    if (!lane) {
+        return false;
+    }
+    lane->unmarked_bytes += bytes;
+    if (lane->unmarked_bytes < BATCH_BYTES || lane->plans_marked == pool->plans) {
+        return false;
+    }
+    lane->unmarked_bytes = 0;
+    lane->plans_marked = pool->plans;
+    return true;
+}
+
+void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **blocks,
+                    uint32_t count) {
+    uint64_t bytes = 0;
+    vr_mutex_lock(&pool->lock);
+    for (uint32_t i = 0; i < count; i++) {
+        bytes += vr_load(&blocks[i]->bytes, VR_RELAXED);
+        return_one(pool, queue, blocks[i]);
+    }
+    bool full = batch_is_full(pool, queue, bytes);
+    vr_mutex_unlock(&pool->lock);
+    if (full) {
+        struct vram_error error;
+        vr_error_save(&error);
+        /* The freeing thread may, on adopted queues too. */
+        vr_pool_mark(pool, (struct vr_stamp){queue, 0}, true);
+        vr_error_restore(&error);
+    }
+}
+
+/* -------------------------------------------------------------- lanes owed */
+
+/* The block waits although its queue has no lane: it remembers the queue's next point itself. */
+static void owe(struct vr_pool *pool, const struct vr_queue_object *queue, struct vr_block *block) {
+    note_before(pool, queue->object.handle, block);
+    block->stamp = (struct vr_stamp){queue->object.handle, vr_load(&queue->issued, VR_ACQUIRE) + 1};
+    block->owed = true;
+    block->next = pool->deferred;
+    pool->deferred = block;
+    pool->owed++;
+}
+
+void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
+                        struct vr_block *block) {
+    uint64_t handle = queue ? queue->object.handle : 0;
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_mutex_lock(&pool->lock);
+    bool none = vr_pool_know(pool, queue) == VRAM_ERR_HOST_MEMORY;
+    if (none) {
+        owe(pool, queue, block);
+    }
+    vr_mutex_unlock(&pool->lock);
+    vr_error_restore(&error); /* the free succeeds */
+    if (!none) {
+        vr_pool_return(pool, handle, &block, 1);
+    }
+}
+
+/* The first owed block whose queue's handle lies above `last`; 0: none. Under the lock. */
+static uint64_t owed_queue(const struct vr_pool *pool, uint64_t last) {
+    uint64_t best = 0;
+    for (const struct vr_block *block = pool->deferred; block; block = block->next) {
+        uint64_t queue = block->stamp.queue;
+        best = block->owed && queue > last && (!best || queue < best) ? queue : best;
+    }
+    return best;
+}
+
+uint64_t vr_pool_owed_behind(struct vr_pool *pool, uint64_t last) {
+    vr_mutex_lock(&pool->lock);
+    uint64_t queue = owed_queue(pool, last);
+    vr_mutex_unlock(&pool->lock);
+    return queue;
+}
+
+/* Settles what is owed to a queue that has a lane now, has come that far, or has ended (NULL). Under the
+   lock. */
+static void settle_owed(struct vr_pool *pool, uint64_t handle, struct vr_queue_object *queue) {
+    struct vr_lane *lane = vr_lane_find(&pool->lanes, handle);
+    for (struct vr_block *block = pool->deferred; block; block = block->next) {
+        bool passed = !queue || vr_queue_passed(queue, block->stamp.value);
+        if (block->owed && block->stamp.queue == handle && (lane || passed)) {
+            block->owed = false;
+            pool->owed--;
+            if (!passed && block->stamp.value > lane->stamped) {
+                lane->stamped = block->stamp.value; /* so that it is marked */
+            }
+        }
+    }
+}
+
+void vr_pool_repay(struct vr_pool *pool) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_mutex_lock(&pool->lock);
+    for (uint64_t handle = 0; pool->owed && (handle = owed_queue(pool, handle));) {
+        vr_mutex_unlock(&pool->lock);
+        /* Pinned without the lock: whoever drops a queue's last reference calls the driver. */
+        struct vr_queue_object *queue =
+            vr_handle_pin(VR_KIND_QUEUE, (const void *)(uintptr_t)handle);
+        vr_mutex_lock(&pool->lock);
+        bool ended = !queue || vr_pool_know(pool, queue) == VRAM_ERR_STALE;
+        settle_owed(pool, handle, ended ? NULL : queue);
+        if (queue) {
+            vr_mutex_unlock(&pool->lock);
+            vr_leave(queue);
+            vr_mutex_lock(&pool->lock);
+        }
+    }
+    vr_mutex_unlock(&pool->lock);
+    vr_error_restore(&error);
+}
+
+void vr_pool_forget_queue(struct vr_pool *pool, uint64_t queue) {
+    vr_mutex_lock(&pool->lock);
+    struct vr_lane *lane = vr_lane_take(&pool->lanes, queue);
+    settle_owed(pool, queue, NULL);
+    if (lane) {
+        vr_pool_forget_lane(pool, lane);
+    }
+    vr_mutex_unlock(&pool->lock);
+    vr_lane_free(lane);
+}
+
+/* ----------------------------------------------------------------- draining */
+
+/* Empties a cache into the space. Its thread is kept out. */
+static void drain_cache(struct vr_cache *cache) {
+    struct vr_pool *pool = cache->pool;
+    vr_pool_tell(cache);
+    struct vr_block *blocks[BATCH];
+    uint32_t count;
+    vr_mutex_lock(&pool->lock);
+    struct vr_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue_handle);
+    while ((count = vr_cache_empty(cache, blocks, BATCH))) {
+        for (uint32_t i = 0; i < count; i++) {
+            vr_pool_to_space(pool, blocks[i], stamp);
+        }
+    }
+    vr_mutex_unlock(&pool->lock);
+}
+
+/* The pool has to look for memory: keeps cache.c (3). */
+static void be_shy(struct vr_cache *cache) {
+    uint32_t shyness = cache->shyness ? cache->shyness : VR_SHY_LEAST;
+    if (cache->large_bytes && shyness < VR_SHY_MOST) {
+        shyness *= 2;
+    }
+    cache->shyness = cache->shy = shyness;
+}
+
+static void drain_thread(struct vr_thread_state *thread, void *user) {
+    for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
+        struct vr_cache *cache = thread->caches[i];
+        if (cache && cache->pool == user) {
+            be_shy(cache);
+            drain_cache(cache);
+        }
+    }
+}
+
+void vr_pool_empty_depot(struct vr_pool *pool, uint64_t only) {
+    uint64_t queue;
+    struct vr_block *list;
+    while ((list = vr_depot_empty(&pool->depot, only, &queue))) {
+        vr_pool_list_to_space(pool, list, queue);
+    }
+    vr_pool_settle(pool);
+}
+
+static void drain_depot(struct vr_pool *pool, uint64_t only) {
+    vr_mutex_lock(&pool->lock);
+    vr_pool_empty_depot(pool, only);
+    vr_mutex_unlock(&pool->lock);
+}
+
+void vr_pool_drain(struct vr_pool *pool) {
+    vr_pool_repay(pool);
+    vr_thread_visit_all(drain_thread, pool);
+    drain_depot(pool, 0);
+    vr_fallback_reap(pool);
+}
+
+/* ----------------------------------------------------------------- dropping */
+
+/* Adds a dying cache's counts to the pool's. */
+static void keep_counts(struct vr_pool *pool, const struct vr_cache *cache) {
+    const struct vr_cache_counts *counts = &cache->counts;
+    uint64_t allocs = vr_load(&counts->allocs, VR_RELAXED) + vr_cache_hits(cache);
+    vr_fetch_add(&pool->past.allocs, allocs, VR_RELAXED);
+    vr_fetch_add(&pool->past.misses, vr_load(&counts->misses, VR_RELAXED), VR_RELAXED);
+    vr_fetch_add(&pool->past.frees, vr_load(&counts->frees, VR_RELAXED), VR_RELAXED);
+    vr_fetch_add(&pool->past.overflows, vr_load(&counts->overflows, VR_RELAXED), VR_RELAXED);
+    vr_fetch_add(&pool->past.requested, vr_load(&counts->requested, VR_RELAXED), VR_RELAXED);
+    vr_fetch_add(&pool->past.held, vr_load(&counts->held, VR_RELAXED), VR_RELAXED);
+}
+
+static void drop(struct vr_cache *cache) {
+    drain_cache(cache);
+    keep_counts(cache->pool, cache);
+    vr_cache_drop(cache);
+}
+
+/* Which caches go. */
+struct dropping {
+    struct vr_pool *pool;
+    uint64_t queue; /* 0: of all queues */
+};
+
+/* Dropping moves the entries behind, so the search begins anew after each. */
+static void drop_of_thread(struct vr_thread_state *thread, void *user) {
+    const struct dropping *dropping = user;
+    for (bool found = true; found;) {
+        found = false;
+        for (uint32_t i = 0; thread->caches && i <= thread->cache_mask && !found; i++) {
+            struct vr_cache *cache = thread->caches[i];
+            found = cache && cache->pool == dropping->pool &&
+                    (!dropping->queue || cache->queue_handle == dropping->queue);
+            if (found) {
+                drop(cache);
+            }
+        }
+    }
+}
+
+void vr_pool_drop_caches(struct vr_pool *pool, uint64_t queue) {
+    struct dropping dropping = {pool, queue};
+    vr_thread_visit_all(drop_of_thread, &dropping);
+    drain_depot(pool, queue);
+}
+
+/* The thread is at its end and touches its caches no more; pools and queues may end meanwhile, so it
+   is entered like any other visit. */
+void vr_pool_thread_ended(struct vr_thread_state *thread) {
+    while (thread->caches) {
+        for (uint32_t i = 0; i <= thread->cache_mask; i++) {
+            if (thread->caches[i]) {
+                drop(thread->caches[i]);
+                break;
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ marking */
+
+void vr_pool_mark(struct vr_pool *pool, struct vr_stamp stamp, bool ours) {
+    vram_point point;
+    void *entered;
+    vram_queue *handle = (vram_queue *)(uintptr_t)stamp.queue;
+    if (vr_queue_enter(handle, "vram_alloc", &entered) != VRAM_OK) {
+        return; /* it has ended: all its stamps have passed */
+    }
+    struct vr_queue_object *queue = entered;
+    if (!queue->base.adopted || ours) {
+        vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
+        (void)vram_queue_mark(handle, &point);
+    } else {
+        vr_queue_look(queue, stamp.value);
+    }
+    vr_leave(queue);
+}
+
+static void ask_whether_idle(struct vr_stamp stamp) {
+    void *queue;
+    if (vr_queue_enter((vram_queue *)(uintptr_t)stamp.queue, "vram_alloc", &queue) == VRAM_OK) {
+        vr_queue_look(queue, stamp.value);
+        vr_leave(queue);
+    }
+}
+
+vram_status vr_pool_await(struct vr_stamp stamp, uint64_t timeout) {
+    void *entered;
+    vram_status status =
+        vr_enter(VR_KIND_QUEUE, (const void *)(uintptr_t)stamp.queue, "vram_alloc", &entered);
+    if (status != VRAM_OK) {
+        return status == VRAM_ERR_STALE ? VRAM_OK : status;
+    }
+    struct vr_queue_object *queue = entered;
+    if (!vr_load(&queue->finished, VR_ACQUIRE)) {
+        status = stamp.value <= vr_load(&queue->issued, VR_ACQUIRE)
+                     ? vr_queue_wait_value(queue, stamp.value, timeout, "vram_alloc")
+                     : VRAM_ERR_NOT_READY;
+    }
+    vr_leave(queue);
+    return status;
+}
+
+/* Marks all queues that need it, or only asks them. */
+static void mark_all(struct vr_pool *pool, bool ask) {
+    struct vr_stamp stamp = {0, 0};
+    for (;;) {
+        vr_mutex_lock(&pool->lock);
+        stamp = vr_lane_unmarked(&pool->lanes, stamp.queue);
+        vr_mutex_unlock(&pool->lock);
+        if (!stamp.queue) {
+            return;
+        }
+        if (ask) {
+            ask_whether_idle(stamp);
+        } else {
+            vr_pool_mark(pool, stamp, false);
+        }
+    }
+}
+
+/* Whether memory waits for work in either space. */
+static bool is_pending(struct vr_pool *pool) {
+    struct vr_stamp stamp;
+    bool pending = false;
+    vr_mutex_lock(&pool->lock);
+    for (int part = 0; part < VR_PART_COUNT && !pending; part++) {
+        pending = vr_space_pending(pool->spaces[part], &stamp);
+    }
+    vr_mutex_unlock(&pool->lock);
+    return pending;
+}
+
+/* Asks every queue with stamps that have not been seen to pass, once. Whether any could tell. */
+static bool ask_all(struct vr_pool *pool) {
+    struct vr_stamp stamp = {0, 0};
+    bool told = false;
+    while (is_pending(pool)) {
+        vr_mutex_lock(&pool->lock);
+        stamp = vr_lane_unpassed(&pool->lanes, stamp.queue);
+        vr_mutex_unlock(&pool->lock);
+        if (!stamp.queue) {
+            break;
+        }
+        vram_status status = vr_pool_await(stamp, 0);
+        told = told || status == VRAM_OK || status == VRAM_ERR_TIMEOUT;
+    }
+    return told;
+}
+
+bool vr_pool_look(struct vr_pool *pool, bool idle) {
+    struct vram_error error;
+    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
+        return false; /* such a pool does not look at time */
+    }
+    vr_error_save(&error);
+    if (idle) {
+        mark_all(pool, true);
+    }
+    mark_all(pool, false);
+    bool told = ask_all(pool);
+    vr_error_restore(&error);
+    return told;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * thread.c: the list of threads that have caches.
+ *
+ *  (1) A state is in the list from its first use until its thread ends; then its memory serves a later
+ *      thread. It lies in type-stable memory.
+ *  (2) `revoked` is raised and lowered by the holder of the list's lock alone. While it is raised and
+ *      `busy` was seen 0 after a barrier, the holder owns what the thread calls its own.
+ *  (3) The two sides meet like this, B being a barrier or, on the thread's side, its promise:
+ *          thread:   busy = 1;    B;  if (revoked) keep out
+ *          revoker:  revoked = 1; B;  while (busy) rest
+ *      Whatever the order, at least one of them sees the other.
+ *  (4) After a fork only the calling thread exists. The others' states are dropped, not visited. Where a
+ *      fork would go by unnoticed there are no states, hence no caches: a child must not hit in them.
+ *      States are wiped in a child, so that it does not either where clone has made it behind the C
+ *      library's back and no handler of ours has run.
+ */
+#include "core/cache/thread.h"
+
+#include "base/arena.h"
+#include "base/lock.h"
+#include "base/os/os.h"
+
+#include <string.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define BARRIER_IS_UNDERSTOOD false
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BARRIER_IS_UNDERSTOOD false
+#endif
+#endif
+#ifndef BARRIER_IS_UNDERSTOOD
+#define BARRIER_IS_UNDERSTOOD true
+#endif
+
+_Thread_local struct vr_thread_state *vr_thread_current __attribute__((tls_model("initial-exec")));
+vr_atomic_bool vr_thread_biased;
+
+static struct vr_once once = VR_ONCE_INIT;
+static struct vr_mutex list_lock = VR_MUTEX_INIT(VR_RANK_THREAD);
+static struct vr_list list;
+static struct vr_stable states = VR_STABLE_INIT_WIPED(struct vr_thread_state);
+static uint64_t process;       /* whose threads are in the list; its lock's */
+static bool forks_are_noticed; /* set once, as vr_thread_biased is */
+static void (*on_end)(struct vr_thread_state *thread); /* under the list's lock */
+
+/* The thread ends: its caches go back to their pools, its state to the next thread. */
+static void thread_ended(void *memory) {
+    struct vr_thread_state *thread = memory;
+    vr_mutex_lock(&list_lock); /* a pool that ends meanwhile waits for its turn */
+    if (on_end) {
+        on_end(thread);
+    }
+    vr_link_remove(&thread->link);
+    vr_mutex_unlock(&list_lock);
+    vr_thread_current = NULL;
+    vr_stable_give(&states, thread);
+}
+
+/* Keeps (4): the lock is held across the fork by lock.c, so the list is whole. */
+static void forget_others(void) {
+    vr_list_init(&list);
+    process = vr_os_process_generation();
+    if (vr_thread_current) {
+        /* The parent's caches are forgotten: their pools belong to the parent. */
+        memset(vr_thread_current, 0, sizeof *vr_thread_current);
+        vr_list_append(&list, &vr_thread_current->link);
+        vr_thread_current->listed = true;
+    }
+}
+
+/* Locks the list, which after a clone without handlers is still the parent's. */
+static void list_enter(void) {
+    vr_mutex_lock(&list_lock);
+    if (process != vr_os_process_generation()) {
+        forget_others();
+    }
+}
+
+static void start(void) {
+    vr_list_init(&list);
+    process = vr_os_process_generation();
+    vr_store(&vr_thread_biased, BARRIER_IS_UNDERSTOOD && vr_os_barrier_start(), VR_RELAXED);
+    /* Without it the caches stay until their pools end; nothing is lost, only kept longer. */
+    (void)vr_os_thread_end_start(thread_ended);
+    forks_are_noticed = vr_os_at_fork(NULL, NULL, forget_others) == VRAM_OK;
+}
+
+struct vr_thread_state *vr_thread_get(const char *operation) {
+    struct vr_thread_state *thread = vr_thread_current;
+    if (thread && thread->listed) {
+        return thread;
+    }
+    vr_once(&once, start);
+    if (thread) { /* wiped */
+        list_enter();
+        vr_mutex_unlock(&list_lock);
+        return thread;
+    }
+    thread = forks_are_noticed ? vr_stable_take(&states, operation) : NULL;
+    if (!thread) {
+        return NULL;
+    }
+    memset(thread, 0, sizeof *thread);
+    vr_os_thread_end_set(thread);
+    list_enter();
+    vr_list_append(&list, &thread->link);
+    thread->listed = true;
+    vr_mutex_unlock(&list_lock);
+    vr_thread_current = thread;
+    return thread;
+}
+
+void vr_thread_on_end(void (*end)(struct vr_thread_state *thread)) {
+    vr_mutex_lock(&list_lock); /* pools are made on any thread while others end */
+    on_end = end;
+    vr_mutex_unlock(&list_lock);
+}
+
+/* ----------------------------------------------------------------- revoking */
+
+/*
+ * The system may refuse what it granted at the start: programs forbid themselves system calls when they
+ * are under way. From then on both sides use sequentially consistent stores and loads. A thread that
+ * goes inside by the old rule at this very moment has its store out, or does not run and has it out for
+ * that reason, long before the sleep is over.
+ */
+static void barrier(void) {
+    if (vr_load(&vr_thread_biased, VR_RELAXED) && !vr_os_barrier()) {
+        vr_store(&vr_thread_biased, false, VR_RELAXED);
+        vr_os_sleep(10000000);
+    }
+}
+
+/* A thread that was interrupted in the middle needs a processor, which yielding does not give it where
+   the caller has the higher priority: then only sleeping does. */
+static void wait_until_idle(const struct vr_thread_state *thread) {
+    for (unsigned round = 0; vr_load(&thread->busy, VR_SEQ_CST); round++) {
+        if (round < 64) {
+            vr_os_pause();
+        } else if (round < 128) {
+            vr_os_yield();
+        } else {
+            vr_os_sleep(50000);
+        }
+    }
+}
+
+/* The revoker holds the list's lock; for the same reason it is slept for, at its lock. */
+void vr_thread_rest(struct vr_thread_state *thread) {
+    for (unsigned round = 0; vr_load(&thread->revoked, VR_ACQUIRE); round++) {
+        if (round < 64) {
+            vr_os_yield();
+        } else {
+            vr_mutex_lock(&list_lock);
+            vr_mutex_unlock(&list_lock);
+        }
+    }
+}
+
+void vr_thread_visit_all(void (*visit)(struct vr_thread_state *thread, void *user), void *user) {
+    vr_once(&once, start);
+    list_enter();
+    for (struct vr_link *link = vr_list_first(&list); link; link = vr_list_next(&list, link)) {
+        vr_store(&VR_CONTAINER(link, struct vr_thread_state, link)->revoked, 1, VR_SEQ_CST);
+    }
+    barrier(); /* one for all of them; keeps (3) */
+    for (struct vr_link *link = vr_list_first(&list); link; link = vr_list_next(&list, link)) {
+        struct vr_thread_state *thread = VR_CONTAINER(link, struct vr_thread_state, link);
+        wait_until_idle(thread);
+        if (visit) {
+            visit(thread, user);
+        }
+        vr_store(&thread->revoked, 0, VR_RELEASE);
+    }
+    vr_mutex_unlock(&list_lock);
+}
+
+void vr_thread_quiesce(void) {
+    vr_thread_visit_all(NULL, NULL);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * handler.c: see handler.h.
+ *
+ *  (1) The handler is called with no lock held; what it was told is counted under the context's.
+ *  (2) A thread inside a handler is not asked again: what it does there fails as if there were none.
+ */
+#include "core/ladder/handler.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/option.h"
+
+static _Thread_local bool inside; /* keeps (2) */
+
+/* The place of a status in the counts. */
+static unsigned place_of(vram_status status) {
+    switch (status) {
+#define PLACE(name, value, text)                                                                   \
+    case VRAM_##name:                                                                              \
+        return VR_STATUS_OF_##name;
+        VRAM_STATUS_MAP(PLACE)
+#undef PLACE
+    }
+    return VR_STATUS_OF_ERR_BACKEND;
+}
+
+/* Halves what was counted once for every half-life, the last part of one by a straight line. */
+static double decay(double recent, uint64_t passed_ns, uint64_t half_ns) {
+    while (passed_ns >= half_ns && recent > 1e-9) {
+        recent /= 2;
+        passed_ns -= half_ns;
+    }
+    return recent > 1e-9 ? recent * (1 - (double)passed_ns / (double)half_ns / 2) : 0;
+}
+
+/* Counts an error, and tells how many there were. Under the lock. */
+static void count(struct vr_error_count *counted, struct vram_error_event *event) {
+    uint64_t now = vr_clock_now(), half = vr_option_number(VR_OPTION_ERROR_HALF_LIFE);
+    uint64_t passed = now > counted->at_ns ? now - counted->at_ns : 0;
+    counted->recent = 1 + decay(counted->recent, passed, half);
+    counted->at_ns = now;
+    event->total = ++counted->total;
+    event->recent = counted->recent;
+}
+
+static vram_error_answer ask(struct vr_pool *pool, struct vram_error_event *event,
+                             vram_status status) {
+    struct vr_context *context = pool->device->context;
+    vr_mutex_lock(&context->lock);
+    vram_error_fn *call = context->handler.call;
+    void *user = context->handler.user;
+    if (call) {
+        count(&context->handler.counts[place_of(status)], event);
+    }
+    vr_mutex_unlock(&context->lock);
+    if (!call) {
+        return VRAM_ERROR_FAIL;
+    }
+    inside = true;
+    vram_error_answer answer = call(user, event); /* keeps (1) */
+    inside = false;
+    return answer;
+}
+
+vram_error_answer vr_handler_ask(struct vr_pool *pool, const struct vr_request *request,
+                                 vram_status status, uint32_t retries) {
+    struct vram_error error;
+    vr_error_save(&error);
+    struct vram_error_event event = {
+        .size = sizeof event,
+        .error = &error,
+        .context = (vram_context *)(uintptr_t)pool->device->context->object.handle,
+        .device = (vram_device *)(uintptr_t)pool->device->object.handle,
+        .pool = (vram_pool *)(uintptr_t)pool->object.handle,
+        .bytes = request->size,
+        .retries = retries};
+    if (inside || (request->flags & VRAM_ALLOC_CACHED_ONLY)) {
+        return VRAM_ERROR_FAIL;
+    }
+    vram_error_answer answer = ask(pool, &event, status);
+    vr_error_restore(&error);
+    bool may = vram_status_is_exhausted(status) &&
+               (answer == VRAM_ERROR_FALL_BACK ||
+                (answer == VRAM_ERROR_RETRY && retries < VRAM_ERROR_RETRIES_MAX));
+    return may ? answer : VRAM_ERROR_FAIL;
+}
+
+vram_status vram_error_handler_set(vram_context *handle, vram_error_fn *handler, void *user) {
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_CONTEXT, handle, "vram_error_handler_set", &entered);
+    if (status == VRAM_OK) {
+        struct vr_context *context = entered;
+        vr_mutex_lock(&context->lock);
+        context->handler.call = handler;
+        context->handler.user = user;
+        vr_mutex_unlock(&context->lock);
+        vr_leave(context);
+    }
+    return status;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ladder_callback.c: the program's callbacks; see ladder.h.
+ *
+ *  (1) A callback is called with no lock held. `inside` counts the calls under way, so that who removes
+ *      it can wait for them, those of the removing thread itself apart.
+ *  (2) A place is used again only when nobody is inside any more.
+ */
+#include "core/ladder/ladder.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+enum { REMOVE_NS = 100000 }; /* between two looks whether a call has returned */
+
+/* The callbacks that this thread is inside of, outermost first. */
+static _Thread_local struct {
+    uint32_t depth;
+    const struct vr_oom_callback *calls[VRAM_OOM_NESTING_MAX];
+} nest;
+
+/* The next callback by id, about to be called; NULL behind the last. Takes the device's lock. */
+static struct vr_oom_callback *callback_behind(struct vr_device_object *device, uint64_t last,
+                                               struct vr_oom_callback *copy) {
+    struct vr_oom_callback *best = NULL;
+    vr_mutex_lock(&device->lock);
+    for (int i = 0; i < VRAM_OOM_CALLBACKS_MAX; i++) {
+        struct vr_oom_callback *one = &device->callbacks[i];
+        best = one->call && one->id > last && (!best || one->id < best->id) ? one : best;
+    }
+    if (best) {
+        best->inside++;
+        *copy = *best;
+    }
+    vr_mutex_unlock(&device->lock);
+    return best;
+}
+
+/* The call has returned; the place of one that was removed meanwhile is free now. */
+static void callback_leave(struct vr_device_object *device, struct vr_oom_callback *callback) {
+    vr_mutex_lock(&device->lock);
+    callback->inside--;
+    if (!callback->call && !callback->inside) {
+        callback->id = 0; /* keeps (2) */
+    }
+    vr_mutex_unlock(&device->lock);
+}
+
+/* Calls one, and tries again if it says that it let go of something. */
+static void call_one(struct vr_climb *climb, struct vr_oom_callback *place,
+                     const struct vr_oom_callback *copy) {
+    struct vr_pool *pool = climb->pool;
+    vram_pool *handle = (vram_pool *)(uintptr_t)pool->object.handle;
+    struct vram_oom_event event = {.size = sizeof event,
+                                   .device = (vram_device *)(uintptr_t)pool->device->object.handle,
+                                   .pool = handle,
+                                   .bytes = climb->request->bytes,
+                                   .status = vr_climb_status(climb),
+                                   .nesting = nest.depth + 1};
+    nest.calls[nest.depth++] = place;
+    uint64_t held = vr_load(&pool->device->held_bytes, VR_RELAXED);
+    uint64_t bytes = copy->call(copy->user, &event);
+    nest.depth--;
+    callback_leave(pool->device, place);
+    if (vr_handle_was(VR_KIND_POOL, handle)) {
+        climb->tried = vr_fail(VRAM_ERR_STALE, "vram_alloc",
+                               "the pool was destroyed by an out-of-memory callback");
+        return;
+    }
+    vr_climb_gave(climb, bytes < held ? bytes : held); /* nobody lets go of more than there was */
+}
+
+bool vr_step_callbacks(struct vr_climb *climb) {
+    struct vr_device_object *device = climb->pool->device;
+    struct vr_oom_callback copy, *place;
+    bool any = false;
+    if (nest.depth >= VRAM_OOM_NESTING_MAX) {
+        return false;
+    }
+    for (uint64_t last = 0;
+         vr_miss_is_short(climb->tried) && (place = callback_behind(device, last, &copy));) {
+        last = copy.id;
+        any = true;
+        call_one(climb, place, &copy);
+    }
+    return any;
+}
+
+/* ------------------------------------------------------------- adding, removing */
+
+static vram_status add(struct vr_device_object *device, vram_oom_fn *call, void *user,
+                       uint64_t *id) {
+    static const char operation[] = "vram_oom_callback_add";
+    vram_status status = VRAM_ERR_LIMIT;
+    vr_mutex_lock(&device->lock);
+    for (int i = 0; i < VRAM_OOM_CALLBACKS_MAX && status != VRAM_OK; i++) {
+        if (!device->callbacks[i].id) {
+            *id = ++device->callback_ids;
+            device->callbacks[i] = (struct vr_oom_callback){.call = call, .user = user, .id = *id};
+            status = VRAM_OK;
+        }
+    }
+    vr_mutex_unlock(&device->lock);
+    return status == VRAM_OK ? status
+                             : vr_fail(status, operation, "a device has at most %d callbacks",
+                                       VRAM_OOM_CALLBACKS_MAX);
+}
+
+vram_status vram_oom_callback_add(vram_device *handle, vram_oom_fn *call, void *user,
+                                  uint64_t *id) {
+    static const char operation[] = "vram_oom_callback_add";
+    void *device;
+    if (!call || !id) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the function, or the place for its id, is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status == VRAM_OK) {
+        status = add(device, call, user, id);
+        vr_leave(device);
+    }
+    return status;
+}
+
+/* How often the calling thread itself is inside a callback. */
+static uint32_t own_calls(const struct vr_oom_callback *callback) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < nest.depth; i++) {
+        count += nest.calls[i] == callback;
+    }
+    return count;
+}
+
+/* Takes the callback out of use; NULL: there is none such. */
+static struct vr_oom_callback *retire(struct vr_device_object *device, uint64_t id) {
+    struct vr_oom_callback *found = NULL;
+    vr_mutex_lock(&device->lock);
+    for (int i = 0; i < VRAM_OOM_CALLBACKS_MAX && !found; i++) {
+        bool same = id && device->callbacks[i].id == id && device->callbacks[i].call;
+        found = same ? &device->callbacks[i] : NULL;
+    }
+    if (found) {
+        found->call = NULL;
+        found->id = found->inside ? id : 0; /* keeps (2) */
+    }
+    vr_mutex_unlock(&device->lock);
+    return found;
+}
+
+static bool is_inside(struct vr_device_object *device, const struct vr_oom_callback *callback,
+                      uint64_t id) {
+    vr_mutex_lock(&device->lock);
+    bool inside = callback->id == id && callback->inside > own_calls(callback);
+    vr_mutex_unlock(&device->lock);
+    return inside;
+}
+
+static vram_status retire_and_wait(struct vr_device_object *device, uint64_t id) {
+    static const char operation[] = "vram_oom_callback_remove";
+    uint64_t deadline = vr_deadline_in(device->context->wait_ns);
+    struct vr_oom_callback *callback = retire(device, id);
+    if (!callback) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "no callback of the device has the id %llu",
+                       (unsigned long long)id);
+    }
+    while (is_inside(device, callback, id)) {
+        if (vr_deadline_passed(deadline)) {
+            return vr_fail(VRAM_ERR_TIMEOUT, operation,
+                           "another thread is still inside the callback; it is not called again");
+        }
+        vr_clock_sleep(REMOVE_NS);
+    }
+    return VRAM_OK;
+}
+
+vram_status vram_oom_callback_remove(vram_device *handle, uint64_t id) {
+    void *device;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, "vram_oom_callback_remove", &device);
+    if (status == VRAM_OK) {
+        status = retire_and_wait(device, id);
+        vr_leave(device);
+    }
+    return status;
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ladder_fallback.c: other memory than the device's, for pools whose option allows it; see ladder.h.
+ *
+ *  (1) A block of such memory is an allocation of its own, with a record of its own in the address map.
+ *      It is in no space; its record is in the pool's list `fallen`, through span.after, from the
+ *      moment it is handed out until the memory is given back.
+ *  (2) It counts as held (block.h), so that a free passes every cache by and no other request gets it.
+ *  (3) A free calls no driver: the block waits in the list, FREE, until its stamp has passed, and goes when
+ *      the pool is drained the next time, or ends.
+ *  (4) It is charged to no limit: the program has allowed what goes beyond. Managed memory that was asked for
+ *      (WISHED) is charged to the device's, as it may come to lie there.
+ */
+#include "core/ladder/ladder.h"
+#include "core/limit/limit.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/os/os.h"
+#include "base/size.h"
+#include "core/limit/limit.h"
+#include "core/space/span.h"
+#include "core/witness/witness.h"
+#include "device/ops.h"
+
+/* ------------------------------------------------------------------------ kinds */
+
+static vram_status host_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
+    void *pages;
+    vram_status status = vr_os_pages_alloc(bytes, &pages);
+    (void)device;
+    if (status == VRAM_OK) {
+        *addr = (uintptr_t)pages;
+    }
+    return status;
+}
+
+static vram_status host_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    (void)device;
+    return vr_os_pages_free((void *)(uintptr_t)addr, bytes);
+}
+
+/* In the order in which they are tried. */
+static const struct kind {
+    uint32_t bit, cap; /* vram_fallback; vram_cap that the device needs, 0: none */
+    vram_memory_kind kind;
+    bool drivers; /* the driver's, and counted as held through the device */
+    vr_memory_alloc_fn *alloc;
+    vr_memory_free_fn *free;
+} kinds[] = {
+    {VRAM_FALLBACK_MANAGED, VRAM_CAP_MANAGED, VRAM_MEMORY_MANAGED, true, vr_managed_alloc,
+     vr_managed_free},
+    {VRAM_FALLBACK_PINNED, VRAM_CAP_PINNED, VRAM_MEMORY_PINNED, true, vr_pinned_alloc,
+     vr_pinned_free},
+    {VRAM_FALLBACK_HOST, 0, VRAM_MEMORY_HOST, false, host_alloc, host_free},
+};
+
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+static const struct kind *kind_of(const struct vr_record *record) {
+    unsigned i = 0;
+    while (i < KIND_COUNT - 1 && kinds[i].kind != vr_load(&record->kind, VR_RELAXED)) {
+        i++;
+    }
+    return &kinds[i];
+}
+
+/* ----------------------------------------------------------------------- taking */
+
+/* Gives the memory of a record that is in no map to whom it came from. */
+static vram_status give_memory(struct vr_pool *pool, const struct kind *kind, vram_addr base,
+                               uint64_t bytes) {
+    vram_status status = kind->free(&pool->device->base, base, bytes);
+    if (status == VRAM_OK && kind->drivers) {
+        vr_held_sub(pool->device, bytes);
+    }
+    return status;
+}
+
+/* What memory of that kind counts against the device's limit: keeps (4). */
+static uint64_t charge_of(const struct kind *kind, bool wished, uint64_t bytes) {
+    return wished && kind->kind == VRAM_MEMORY_MANAGED ? bytes : 0;
+}
+
+/* Page-locked memory is made of pages that lie near the device, where the system knows what that is. */
+static vram_status take_pages(struct vr_device *device, const struct kind *kind, uint64_t bytes,
+                              vram_addr *base) {
+    struct vr_numa before;
+    vram_value node = {0};
+    if (kind->kind == VRAM_MEMORY_PINNED && device->info.pci_known) {
+        node = vr_os_numa_of_device("", device->info.pci);
+    }
+    bool near = node.known && vr_os_numa_begin(node.value, &before);
+    vram_status status = kind->alloc(device, bytes, base);
+    if (near) {
+        vr_os_numa_end(&before);
+    }
+    return status;
+}
+
+/* Memory of that kind, in the address map. */
+static vram_status take_memory(struct vr_pool *pool, const struct kind *kind, uint64_t bytes,
+                               struct vr_record **out) {
+    static const char operation[] = "vram_alloc";
+    vram_addr base = 0;
+    uint64_t end;
+    struct vr_record *record = vr_record_take(operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = take_pages(&pool->device->base, kind, bytes, &base);
+    if (status == VRAM_OK && (!base || base % vr_os_page_bytes() || !vr_add(base, bytes, &end))) {
+        status = vr_fail(VRAM_ERR_CORRUPT, operation,
+                         "the driver reported success with the impossible address 0x%llx",
+                         (unsigned long long)base);
+    } else if (status == VRAM_OK) {
+        uint64_t held = kind->drivers ? vr_held_add(pool->device, bytes) : 0;
+        vr_store(&record->pool, pool->object.handle, VR_RELEASE);
+        status = vr_record_publish(record, base, bytes, pool->device->object.handle, kind->kind,
+                                   false, operation);
+        if (status == VRAM_OK) {
+            vr_held_peak(pool->device, held);
+        } else if (status == VRAM_ERR_CORRUPT && kind->drivers) {
+            vr_held_sub(pool->device, bytes); /* whose it is nobody knows: it is left alone */
+        } else {
+            struct vram_error error;
+            vr_error_save(&error);
+            (void)give_memory(pool, kind, base, bytes);
+            vr_error_restore(&error);
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_record_give(record);
+        return status;
+    }
+    *out = record;
+    return VRAM_OK;
+}
+
+/* A block over the record's memory, which leaves for the program. Keeps (1) and (2). */
+static vram_status make_block(struct vr_pool *pool, const struct vr_request *request,
+                              struct vr_record *record, struct vr_block **made) {
+    struct vr_space *space = pool->spaces[VR_PART_LARGE];
+    uint64_t addr = vr_load(&record->base, VR_RELAXED);
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_pool_know(pool, request->queue_object);
+    if (status == VRAM_OK) {
+        status = vr_span_stock(space, 1);
+    }
+    if (status == VRAM_OK) {
+        status = vr_block_table_reserve(&pool->table);
+    }
+    if (status == VRAM_OK) {
+        (void)vr_round_up(addr, request->align ? request->align : VR_UNIT, &addr);
+        struct vr_block *block = vr_span_new(space, addr, request->bytes);
+        block->span.kind = request->flags & VR_REQUEST_WISHED ? VR_SPAN_WISHED : VR_SPAN_FALLEN;
+        block->span.record = record;
+        block->span.after = pool->fallen;
+        pool->fallen = block;
+        vr_pool_leave_space(pool, block, request->queue);
+        vr_block_note_held(block);
+        vr_store(&pool->has_fallen, true, VR_RELAXED);
+        *made = block;
+    }
+    vr_mutex_unlock(&pool->lock);
+    return status;
+}
+
+/* Gives a record's memory back and forgets it; false, and all as it was, when that was refused. */
+static bool give_record(struct vr_pool *pool, struct vr_record *record, bool wished) {
+    const struct kind *kind = kind_of(record);
+    uint64_t base = vr_load(&record->base, VR_RELAXED);
+    uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
+    if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
+        vr_record_withdraw(record);
+    }
+    if (give_memory(pool, kind, base, bytes) == VRAM_OK) {
+        vr_uncharge(pool->device, charge_of(kind, wished, bytes));
+        vr_record_give(record);
+        return true;
+    }
+    return false; /* it is in no map any more, which nobody misses: its block was freed */
+}
+
+static vram_status fall_back(struct vr_pool *pool, const struct vr_request *request,
+                             const struct kind *kind, struct vr_block **block) {
+    struct vr_record *record = NULL;
+    uint64_t page = vr_os_page_bytes(), bytes = request->bytes;
+    uint64_t more = request->align > page ? request->align : 0;
+    bool wished = request->flags & VR_REQUEST_WISHED;
+    if (!vr_add(bytes, more, &bytes) || !vr_round_up(bytes, page, &bytes)) {
+        return vr_fail(VRAM_ERR_HOST_MEMORY, "vram_alloc", "%llu bytes are more than there can be",
+                       (unsigned long long)request->bytes);
+    }
+    vram_status status = vr_charge(pool->device, charge_of(kind, wished, bytes), "vram_alloc");
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = take_memory(pool, kind, bytes, &record);
+    if (status != VRAM_OK) {
+        vr_uncharge(pool->device, charge_of(kind, wished, bytes));
+    } else if ((status = make_block(pool, request, record, block)) != VRAM_OK) {
+        struct vram_error error;
+        vr_error_save(&error);
+        if (!give_record(pool, record, wished)) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
+                   (unsigned long long)bytes);
+            vr_record_give(record);
+        }
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
+static void count_fallback(struct vr_pool *pool, const struct vr_request *request,
+                           const struct vr_block *block) {
+    bool wished = request->flags & VR_REQUEST_WISHED;
+    vr_tally(&pool->tally.fallbacks, !(request->flags & (VR_REQUEST_WISHED | VR_REQUEST_MOVED)));
+    vr_tally(wished ? &pool->tally.other_bytes : &pool->tally.fallback_bytes,
+             vr_load(&block->bytes, VR_RELAXED));
+}
+
+/* Of the first of these kinds that the device has and that can be had. Any exhaustion leads to the next, an
+   error that is none ends it. False: the device has none of them. */
+static bool first_of(struct vr_pool *pool, const struct vr_request *request, uint32_t allowed,
+                     struct vr_block **block, vram_status *status) {
+    uint32_t caps = pool->device->base.info.caps;
+    bool any = false;
+    *status = VRAM_ERR_LIMIT;
+    for (unsigned i = 0; i < KIND_COUNT && vram_status_is_exhausted(*status); i++) {
+        if ((allowed & kinds[i].bit) && !(kinds[i].cap & ~caps)) {
+            *status = fall_back(pool, request, &kinds[i], block);
+            any = true;
+        }
+    }
+    if (*status == VRAM_OK) {
+        count_fallback(pool, request, *block);
+    }
+    return any;
+}
+
+bool vr_step_fallback(struct vr_climb *climb) {
+    struct vr_pool *pool = climb->pool;
+    if ((climb->request->flags & VR_REQUEST_AHEAD) || !vr_limit_falls_back(pool)) {
+        return false; /* what is prepared ahead must be the pool's own memory */
+    }
+    vram_status status;
+    if (!first_of(pool, climb->request, climb->ladder.fallback, climb->block, &status)) {
+        return false;
+    }
+    if (!vram_status_is_exhausted(status)) {
+        climb->tried = status;
+    }
+    if (status == VRAM_OK) {
+        climb->rungs[climb->step].bytes += vr_load(&(*climb->block)->bytes, VR_RELAXED);
+    }
+    return true;
+}
+
+/* What was given back and waits for nobody any more goes first: it may be what is asked for. */
+vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *request,
+                               struct vr_block **block) {
+    const struct vram_device_info *info = &pool->device->base.info;
+    vram_status status;
+    vr_fallback_reap(pool);
+    if (!first_of(pool, request, request->other, block, &status)) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_alloc",
+                       "%s device %u has no memory of the kind that was asked for", info->backend,
+                       info->backend_index);
+    }
+    return status;
+}
+
+vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
+                                const char *tag, uint32_t other, uint32_t flags, vram_addr *addr) {
+    static const char operation[] = "vram_alloc";
+    struct vr_request request = {
+        .size = size, .queue = (uintptr_t)queue, .flags = flags, .other = other};
+    struct vr_pool *pool;
+    if (!vr_block_bytes(size, &request.bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+                       (unsigned long long)size);
+    }
+    vram_status status = vr_pool_enter(handle, queue, operation, &pool, &request.queue_object);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (tag) {
+        status = vr_tag_get(vr_ledger_of(pool->device), tag, operation, &request.tag);
+    }
+    if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
+        status = vr_fail(VRAM_ERR_OVERFLOW, operation,
+                         "%llu bytes and their red zones are too much", (unsigned long long)size);
+    }
+    if (status == VRAM_OK) {
+        if (pool->track) {
+            vr_witness_ask(pool, &request);
+        }
+        status = vr_pool_alloc_request(pool, &request, addr);
+    }
+    vr_pool_leave(pool, request.queue_object);
+    return status;
+}
+
+/* ------------------------------------------------------------------ giving back */
+
+void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block) {
+    vr_atomic_u64 *bytes =
+        block->span.kind == VR_SPAN_WISHED ? &pool->tally.other_bytes : &pool->tally.fallback_bytes;
+    vr_fetch_sub(bytes, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
+}
+
+/* Takes the first block out of the list that was freed and that no work uses any more, or with `all` any;
+   NULL: none. Its stamp tells what one waits for that could not be taken. */
+static struct vr_block *take_done(struct vr_pool *pool, bool all, struct vr_stamp *waits) {
+    struct vr_block *found = NULL;
+    vr_mutex_lock(&pool->lock);
+    for (struct vr_block **at = &pool->fallen; *at && !found;) {
+        struct vr_block *block = *at;
+        bool freed = vr_load(&block->state, VR_RELAXED) == VR_BLOCK_FREE;
+        if (all || (freed && vr_lane_passed(&pool->lanes, block->stamp))) {
+            *at = block->span.after;
+            found = block;
+        } else {
+            *waits = freed ? block->stamp : *waits;
+            at = &block->span.after;
+        }
+    }
+    vr_mutex_unlock(&pool->lock);
+    return found;
+}
+
+/* The record of a block whose memory is gone. */
+static void forget(struct vr_pool *pool, struct vr_block *block) {
+    vr_mutex_lock(&pool->lock);
+    vr_span_drop(pool->spaces[VR_PART_LARGE], block);
+    vr_mutex_unlock(&pool->lock);
+}
+
+/* The driver would not have it: it is tried again the next time. */
+static void put_back(struct vr_pool *pool, struct vr_block *block) {
+    vr_mutex_lock(&pool->lock);
+    block->span.after = pool->fallen;
+    pool->fallen = block;
+    vr_mutex_unlock(&pool->lock);
+}
+
+void vr_fallback_reap(struct vr_pool *pool) {
+    struct vr_stamp waits = {0, 0}, asked = {0, 0};
+    struct vr_block *block;
+    struct vram_error error;
+    if (!vr_load(&pool->has_fallen, VR_RELAXED)) {
+        return;
+    }
+    vr_error_save(&error);
+    for (;;) {
+        while ((block = take_done(pool, false, &waits))) {
+            if (!give_record(pool, block->span.record, block->span.kind == VR_SPAN_WISHED)) {
+                put_back(pool, block);
+                vr_error_restore(&error);
+                return;
+            }
+            forget(pool, block);
+        }
+        if (!waits.queue || waits.queue == asked.queue) {
+            break;
+        }
+        asked = waits;
+        vr_pool_mark(pool, waits, false);
+        (void)vr_pool_await(waits, 0); /* looks once */
+    }
+    vr_error_restore(&error);
+}
+
+void vr_fallback_end(struct vr_pool *pool) {
+    struct vr_stamp waits;
+    for (struct vr_block *block; (block = take_done(pool, true, &waits));) {
+        struct vr_record *record = block->span.record;
+        bool wished = block->span.kind == VR_SPAN_WISHED;
+        if (!give_record(pool, record, wished) && !give_record(pool, record, wished)) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
+                   (unsigned long long)vr_load(&record->bytes, VR_RELAXED));
+            vr_record_give(record);
+        }
+        forget(pool, block);
+    }
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ladder_wait.c: waiting, for queues and for other threads; see ladder.h.
+ *
+ *  (1) A thread says which pool it waits for before it looks whether anybody is left who does not wait.
+ *      Both that look and the end of its wait are made under one lock, so that of threads which all wait
+ *      exactly one finds out, and the others then wait for that one.
+ *  (2) A free tells nobody, since a hit must cost nothing: who waits looks again, at first often.
+ */
+#include "core/ladder/ladder.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/cache/thread.h"
+
+enum {
+    WAIT_NS = 50000, /* the first wait for memory; the next ones are twice as long, */
+    WAIT_DOUBLES = 6 /* so many times */
+};
+
+static uint64_t slice_of(uint32_t round) {
+    return (uint64_t)WAIT_NS << (round < WAIT_DOUBLES ? round : WAIT_DOUBLES);
+}
+
+/* ------------------------------------------------------------------- for queues */
+
+/* The oldest work that still holds memory, of either space or in blocks that wait for several queues. */
+static bool find_pending(struct vr_climb *climb, struct vr_stamp *stamp) {
+    struct vr_pool *pool = climb->pool;
+    struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
+    struct vr_space *space = vr_request_space(pool, climb->request);
+    vr_mutex_lock(&pool->lock);
+    bool pending = vr_space_pending(space, stamp) ||
+                   vr_space_pending(space == small ? large : small, stamp) ||
+                   vr_pool_deferred(pool, stamp);
+    vr_mutex_unlock(&pool->lock);
+    return pending;
+}
+
+/* Waits a little; false when nothing is pending, or no time left. Only a little: other queues may come on
+   while that one does not. */
+static bool wait_for_work(struct vr_climb *climb) {
+    struct vr_pool *pool = climb->pool;
+    uint64_t left = vr_deadline_left(climb->deadline), slice = slice_of(climb->rounds);
+    struct vr_stamp stamp;
+    if (!find_pending(climb, &stamp) || vr_deadline_passed(climb->deadline)) {
+        return false;
+    }
+    climb->rounds++;
+    vr_pool_mark(pool, stamp, false);
+    vram_status status = vr_pool_await(stamp, slice < left ? slice : left);
+    if (status == VRAM_OK) {
+        return true;
+    }
+    bool told = vr_pool_look(pool, false);
+    if (status != VRAM_ERR_TIMEOUT && told) {
+        vr_clock_sleep(slice); /* that queue cannot tell: for the others */
+    }
+    return status == VRAM_ERR_TIMEOUT || told;
+}
+
+bool vr_climb_wait(struct vr_climb *climb) {
+    climb->tried = vr_miss_after(climb->pool, climb->request, climb->block);
+    if (!vr_miss_is_short(climb->tried) || !wait_for_work(climb)) {
+        return false;
+    }
+    vr_climb_try(climb); /* it may lack less now */
+    return vr_miss_is_short(climb->tried);
+}
+
+/* ------------------------------------------------------------------ for threads */
+
+static struct vr_mutex waiters = VR_MUTEX_INIT(VR_RANK_SHORT); /* keeps (1) */
+
+/* Who could still free memory of a pool. */
+struct search {
+    const struct vr_pool *pool;
+    bool found;
+};
+
+static void look_at_thread(struct vr_thread_state *thread, void *user) {
+    struct search *search = user;
+    bool waits = vr_load(&thread->short_of, VR_RELAXED) == search->pool->object.handle;
+    for (uint32_t i = 0; thread->caches && i <= thread->cache_mask && !waits; i++) {
+        const struct vr_cache *cache = thread->caches[i];
+        search->found = search->found || (cache && cache->pool == search->pool);
+    }
+}
+
+/* Whether to go on waiting; if not, the thread waits no more: keeps (1). */
+static bool may_wait(struct vr_climb *climb, struct vr_thread_state *thread) {
+    struct search search = {.pool = climb->pool};
+    struct vr_stamp stamp;
+    bool pending = find_pending(climb, &stamp);
+    vr_mutex_lock(&waiters);
+    vr_thread_visit_all(look_at_thread, &search);
+    bool may = pending || search.found;
+    if (!may) {
+        vr_store(&thread->short_of, 0, VR_RELAXED);
+    }
+    vr_mutex_unlock(&waiters);
+    return may;
+}
+
+bool vr_step_wait(struct vr_climb *climb) {
+    struct vr_pool *pool = climb->pool;
+    uint64_t deadline = vr_deadline_in(climb->ladder.wait_ns), slice;
+    bool patient = climb->ladder.wait_ns && !(climb->request->flags & VRAM_ALLOC_NO_WAIT);
+    struct vr_thread_state *thread = patient ? vr_thread_get("vram_alloc") : NULL;
+    bool waited = false;
+    if (!thread) {
+        return false;
+    }
+    vr_store(&thread->short_of, pool->object.handle, VR_RELAXED);
+    for (uint32_t round = 0;
+         vr_miss_is_short(climb->tried) && !vr_deadline_passed(deadline) && may_wait(climb, thread);
+         round++) {
+        uint64_t left = vr_deadline_left(deadline);
+        slice = slice_of(round);
+        vr_clock_sleep(slice < left ? slice : left);
+        vr_pool_drain(pool);
+        vr_pool_look(pool, false);
+        vr_climb_try(climb); /* keeps (2) */
+        waited = true;
+    }
+    vr_store(&thread->short_of, 0, VR_RELAXED);
+    return waited;
+}

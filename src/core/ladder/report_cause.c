@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * report_cause.c: why a request could not be served, and which knob would help; see report.h.
+ *
+ * A quota that refused says so itself. Memory that exists and could not be had comes first, since it can be got
+ * at: what is in pieces, in use by queues, pinned, or in other pools, in this order, each if it would have
+ * sufficed. Then what stands in the way: a limit, or others. A device that is simply full comes last.
+ */
+#include "core/ladder/report.h"
+
+#include "base/size.h"
+#include "base/size_text.h"
+#include "base/text.h"
+#include "core/limit/budget.h"
+
+static const struct {
+    const char *name, *text;
+} causes[] = {
+#define ROW(NAME, value, name, text) [value] = {name, text},
+    VRAM_OOM_CAUSE_MAP(ROW)
+#undef ROW
+};
+
+enum { CAUSE_COUNT = sizeof causes / sizeof causes[0] };
+
+const char *vram_oom_cause_name(vram_oom_cause cause) {
+    return (unsigned)cause < CAUSE_COUNT ? causes[cause].name : "unknown";
+}
+
+/* ------------------------------------------------------------------------ cause */
+
+/* Memory that the pool could still have taken from the driver. */
+static uint64_t room_of(const struct vram_oom_report *report, const struct vr_pool *pool) {
+    uint64_t room = report->free_bytes.known ? report->free_bytes.value : 0;
+    if (report->limit_bytes.known) {
+        struct vr_budget budget = vr_budget_get(pool);
+        uint64_t left = budget.bytes > budget.held_bytes ? budget.bytes - budget.held_bytes : 0;
+        room = left < room ? left : room;
+    }
+    return room;
+}
+
+/* Whether no state of the device could have served the request. */
+static bool is_too_large(const struct vram_oom_report *report, const struct vr_pool *pool) {
+    return !pool->provider.alloc && report->total_bytes.known &&
+           report->needed_bytes > report->total_bytes.value;
+}
+
+static bool is_refused(const struct vram_oom_report *report, const struct vr_pool *pool) {
+    uint64_t granules;
+    return report->status == VRAM_ERR_DEVICE_MEMORY && !pool->provider.alloc &&
+           report->free_bytes.known &&
+           vr_round_up(report->needed_bytes, pool->granule, &granules) &&
+           report->free_bytes.value >= granules;
+}
+
+/* What other programs hold: by the word of who knows or, where nobody does, all that is not ours. */
+static uint64_t others_of(const struct vram_oom_report *report) {
+    return report->processes_bytes.known ? report->processes_bytes.value
+                                         : report->others_bytes.value;
+}
+
+static vram_oom_cause cause_of(const struct vram_oom_report *report, const struct vr_pool *pool) {
+    uint64_t room = room_of(report, pool), need = report->needed_bytes;
+    uint64_t missing = need > room ? need - room : 1;
+    bool limited = report->status == VRAM_ERR_LIMIT;
+    uint64_t others = others_of(report), ours = report->process_bytes;
+    if (*report->quota_tag) {
+        return VRAM_OOM_QUOTA;
+    }
+    if (report->status == VRAM_ERR_HOST_MEMORY) {
+        return VRAM_OOM_HOST;
+    }
+    if (is_too_large(report, pool)) {
+        return VRAM_OOM_TOO_LARGE;
+    }
+    if (report->status == VRAM_ERR_FRAGMENTED || report->unused_bytes >= missing) {
+        return VRAM_OOM_FRAGMENTED;
+    }
+    if (report->pending_bytes + report->unused_bytes >= missing) {
+        return VRAM_OOM_PENDING;
+    }
+    if (report->pinned_bytes + report->pending_bytes + report->unused_bytes >= missing) {
+        return VRAM_OOM_PINNED;
+    }
+    bool pools_own = limited && vr_budget_get(pool).bound == VR_BOUND_POOL;
+    if (!pool->provider.alloc && !pools_own && report->stranded_bytes >= missing) {
+        return VRAM_OOM_STRANDED;
+    }
+    bool scarce = !limited || vr_budget_get(pool).bound == VR_BOUND_FREE;
+    if (scarce && others >= missing && others > ours) {
+        return VRAM_OOM_OTHERS;
+    }
+    if (limited) {
+        return VRAM_OOM_LIMIT;
+    }
+    return is_refused(report, pool) ? VRAM_OOM_REFUSED : VRAM_OOM_FULL;
+}
+
+/* ---------------------------------------------------------------------- in words */
+
+/* Sizes as text, a few at a time. */
+struct words {
+    char room[4][VRAM_SIZE_TEXT_MAX];
+    unsigned used;
+};
+
+static const char *size(struct words *words, uint64_t bytes) {
+    return vram_size_format(bytes, words->room[words->used++ % 4]);
+}
+
+/* What stands behind "pool "x" needs 4.00 GiB: ". */
+static void explain(struct vram_oom_report *report, char *text, size_t bytes) {
+    struct words words = {.used = 0};
+    switch (report->cause) {
+    case VRAM_OOM_FRAGMENTED:
+        vr_text_format(text, bytes, "it has %s unused%s%s, but the largest piece is %s",
+                       size(&words, report->unused_bytes),
+                       report->free_bytes.known ? ", the device " : "",
+                       report->free_bytes.known ? size(&words, report->free_bytes.value) : "",
+                       size(&words, report->largest_bytes));
+        return;
+    case VRAM_OOM_PENDING:
+        vr_text_format(text, bytes, "%s were freed, but %u queue%s not finished with them",
+                       size(&words, report->pending_bytes), report->queue_count,
+                       report->queue_count == 1 ? " has" : "s have");
+        return;
+    case VRAM_OOM_PINNED:
+        vr_text_format(text, bytes, "%s were freed, but are pinned",
+                       size(&words, report->pinned_bytes));
+        return;
+    case VRAM_OOM_STRANDED:
+        vr_text_format(text, bytes, "%s lie unused in other pools, most in \"%.32s\"",
+                       size(&words, report->stranded_bytes), report->pools[0].name);
+        return;
+    case VRAM_OOM_LIMIT:
+        vr_text_format(text, bytes, "the limit of %s (%s) is reached, with %s held",
+                       size(&words, report->limit_bytes.value),
+                       *report->limit_name ? report->limit_name : "of addresses",
+                       size(&words, report->reserved_bytes));
+        return;
+    case VRAM_OOM_OTHERS:
+        vr_text_format(text, bytes, "other programs hold %s of the device's %s",
+                       size(&words, others_of(report)), size(&words, report->total_bytes.value));
+        return;
+    case VRAM_OOM_TOO_LARGE:
+        vr_text_format(text, bytes, "the device has %s in all",
+                       size(&words, report->total_bytes.value));
+        return;
+    case VRAM_OOM_REFUSED:
+        vr_text_format(text, bytes, "the driver refused, although it says that %s are free",
+                       size(&words, report->free_bytes.value));
+        return;
+    case VRAM_OOM_HOST:
+        vr_text_format(text, bytes, "the library has no host memory for its own bookkeeping");
+        return;
+    case VRAM_OOM_QUOTA:
+        vr_text_format(text, bytes, "tag \"%.48s\" has %s of its quota of %s", report->quota_tag,
+                       size(&words, report->quota_used_bytes), size(&words, report->quota_bytes));
+        return;
+    case VRAM_OOM_FULL:
+        vr_text_format(text, bytes, "the device is full: this program holds %s, %s are free",
+                       size(&words, report->process_bytes),
+                       report->free_bytes.known ? size(&words, report->free_bytes.value)
+                                                : "an unknown rest");
+    }
+}
+
+/* The tag that holds the most, for advice; "" when nothing is tagged. */
+static const char *first_tag(const struct vram_oom_report *report) {
+    for (uint32_t i = 0; i < report->holder_count; i++) {
+        if (*report->holders[i].tag) {
+            return report->holders[i].tag;
+        }
+    }
+    return "";
+}
+
+static bool took(const struct vram_oom_report *report, vram_ladder_step step) {
+    for (uint32_t i = 0; i < report->step_count; i++) {
+        if (report->steps[i].step == step) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void advise_full(struct vram_oom_report *report, char *text, size_t bytes) {
+    const char *tag = first_tag(report);
+    if (*tag) {
+        vr_text_format(text, bytes,
+                       "free some of what \"%.48s\" holds, or allow other memory by "
+                       "vram_ladder_options.fallback",
+                       tag);
+    } else {
+        vr_text_format(text, bytes,
+                       "free memory or ask for less; tags (vram_alloc_options.tag) would tell who "
+                       "holds it; vram_ladder_options.fallback allows other memory");
+    }
+}
+
+static void advise_limit(const struct vram_oom_report *report, const struct vr_pool *pool,
+                         char *text, size_t bytes) {
+    switch (vr_budget_get(pool).bound) {
+    case VR_BOUND_POOL:
+        vr_text_format(text, bytes,
+                       "raise hard_bytes of the pool by vram_pool_limits_set, or the option "
+                       "pool_limit (VRAM_POOL_LIMIT)");
+        return;
+    case VR_BOUND_DEVICE:
+        vr_text_format(text, bytes,
+                       "raise the option device_limit (VRAM_DEVICE_LIMIT), or hard_bytes of the "
+                       "device by vram_device_limits_set");
+        return;
+    case VR_BOUND_FRACTION:
+        vr_text_format(text, bytes,
+                       "raise the option memory_fraction (VRAM_MEMORY_FRACTION): the device has %s "
+                       "free",
+                       report->free_bytes.known
+                           ? size(&(struct words){.used = 0}, report->free_bytes.value)
+                           : "an unknown amount");
+        return;
+    case VR_BOUND_FREE:
+        vr_text_format(text, bytes, "lower the option min_free (VRAM_MIN_FREE)");
+        return;
+    case VR_BOUND_NONE:
+        vr_text_format(text, bytes, "give the pool more addresses: vram_pool_options.range_bytes");
+    }
+}
+
+/* A quota of the environment's is a ceiling that no program lifts. */
+static void advise_quota(const struct vr_tag *full, char *text, size_t bytes) {
+    bool outer = full && full->outer_hard == vr_load(&full->hard, VR_RELAXED);
+    vr_text_format(text, bytes,
+                   outer ? "free some of what \"%.48s\" holds, or raise its quota in the option "
+                           "quotas (VRAM_QUOTAS)"
+                         : "free some of what \"%.48s\" holds, or raise its quota by "
+                           "vram_tag_quota_set",
+                   full ? full->name : "");
+}
+
+static void advise(struct vram_oom_report *report, const struct vr_pool *pool,
+                   const struct vr_tag *full, char *text, size_t bytes) {
+    char wait[VR_NUMBER_TEXT_MAX];
+    switch (report->cause) {
+    case VRAM_OOM_FRAGMENTED:
+        vr_text_format(text, bytes,
+                       pool->range
+                           ? "ask for blocks of %s or less, or free neighbours of what is free"
+                           : "ask for blocks of %s or less; a pool that can map memory would "
+                             "put the pieces together (a device with the capability vmm, no "
+                             "VRAM_POOL_SEGMENTS)",
+                       size(&(struct words){.used = 0}, report->largest_bytes));
+        return;
+    case VRAM_OOM_PENDING:
+        vr_text_format(text, bytes,
+                       "wait for those queues, free on the queue that allocates next, or raise the "
+                       "option wait_timeout (%s)%s",
+                       vr_duration_write(pool->device->context->wait_ns, wait),
+                       took(report, VRAM_LADDER_FINISHED) ? "" : "; the ladder lacks `finished`");
+        return;
+    case VRAM_OOM_PINNED:
+        vr_text_format(text, bytes, "call vram_unpin for blocks that were freed while pinned");
+        return;
+    case VRAM_OOM_STRANDED:
+        vr_text_format(text, bytes, "%s",
+                       took(report, VRAM_LADDER_OTHERS)
+                           ? "use one pool for both: what is left there lies between live blocks"
+                           : "put `others` into the ladder, or call vram_pool_trim on that pool");
+        return;
+    case VRAM_OOM_LIMIT:
+        advise_limit(report, pool, text, bytes);
+        return;
+    case VRAM_OOM_OTHERS:
+        vr_text_format(text, bytes,
+                       "end those programs, choose another device (vram_device_select), or allow "
+                       "other memory by vram_ladder_options.fallback");
+        return;
+    case VRAM_OOM_TOO_LARGE:
+        vr_text_format(text, bytes, "ask for less, or split it over several devices");
+        return;
+    case VRAM_OOM_REFUSED:
+        vr_text_format(text, bytes, "look at the driver's own error: %s", report->error);
+        return;
+    case VRAM_OOM_HOST:
+        vr_text_format(text, bytes, "free memory of the process, or lower its number of blocks");
+        return;
+    case VRAM_OOM_QUOTA:
+        advise_quota(full, text, bytes);
+        return;
+    case VRAM_OOM_FULL:
+        advise_full(report, text, bytes);
+    }
+}
+
+void vr_report_judge(struct vram_oom_report *report, const struct vr_pool *pool,
+                     const struct vr_tag *full) {
+    char why[160];
+    struct words words = {.used = 0};
+    report->cause = cause_of(report, pool);
+    explain(report, why, sizeof why);
+    vr_text_format(report->summary, sizeof report->summary,
+                   "out of memory (%s): pool \"%.40s\" needs %s: %s", causes[report->cause].name,
+                   report->pool_name, size(&words, report->needed_bytes), why);
+    advise(report, pool, full, report->advice, sizeof report->advice);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * budget.c: what a pool may hold in all, now, and the charge that keeps it.
+ */
+#include "core/limit/budget.h"
+
+#include "base/error.h"
+#include "base/text.h"
+#include "device/ops.h"
+
+/* ------------------------------------------------------------------ sampling */
+
+/* What is charged is charged before the driver is asked and uncharged after, so for a moment the room may
+   look larger than it is, by what is on its way. */
+static void take_sample(struct vr_device_object *device, struct vr_ledger *ledger, uint64_t now) {
+    vram_value free = {0}, total = device->base.info.memory_bytes;
+    uint64_t before = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vr_memory_info(&device->base, &free, &total);
+    vr_error_restore(&error); /* the next call will tell, if it matters */
+    if (status != VRAM_OK) {
+        return;
+    }
+    uint64_t after = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
+    uint64_t held = before < after ? before : after;
+    vr_mutex_lock(&ledger->lock);
+    ledger->sample = (struct vr_sample){free, total, now};
+    vr_store(&ledger->room, free.known ? held + free.value : UINT64_MAX, VR_RELAXED);
+    vr_mutex_unlock(&ledger->lock);
+}
+
+/* Whoever moves the due time asks; the others do with what was known. */
+void vr_sample_refresh(struct vr_device_object *device, bool now) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    if (!(device->base.info.caps & VRAM_CAP_MEMORY_INFO) ||
+        vr_load(&device->base.lost, VR_ACQUIRE)) {
+        return;
+    }
+    uint64_t time = vr_device_now(device), due = vr_load(&ledger->due_ns, VR_ACQUIRE);
+    if ((now || !due || time >= due) &&
+        vr_cas(&ledger->due_ns, &due, time + ledger->sample_ns + 1, VR_ACQ_REL)) {
+        take_sample(device, ledger, time);
+    }
+}
+
+bool vr_sample_get(struct vr_device_object *device, struct vr_sample *sample) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    vr_mutex_lock(&ledger->lock);
+    *sample = ledger->sample;
+    vr_mutex_unlock(&ledger->lock);
+    return sample->total.known || sample->free.known;
+}
+
+/* -------------------------------------------------------------------- budget */
+
+void vr_budget_refresh(struct vr_pool *pool, bool now) {
+    vr_limit_derive(pool);
+    if (vr_load(&pool->caps.min_free_bytes, VR_RELAXED)) { /* otherwise it makes no difference */
+        vr_sample_refresh(pool->device, now);
+    }
+}
+
+static uint64_t less(uint64_t bytes, uint64_t by) {
+    return bytes == UINT64_MAX ? bytes : bytes > by ? bytes - by : 0;
+}
+
+/* What must not be passed by all that is charged to the device when this pool grows, by the fraction or by
+   what is to stay free. */
+static uint64_t device_bytes(const struct vr_pool *pool, enum vr_bound *bound) {
+    uint64_t fraction = vr_load(&pool->caps.fraction_bytes, VR_RELAXED);
+    uint64_t min_free = vr_load(&pool->caps.min_free_bytes, VR_RELAXED), room = UINT64_MAX;
+    if (min_free) {
+        room = less(vr_load(&vr_ledger_of(pool->device)->room, VR_RELAXED), min_free);
+    }
+    *bound = room < fraction          ? VR_BOUND_FREE
+             : fraction != UINT64_MAX ? VR_BOUND_FRACTION
+                                      : VR_BOUND_NONE;
+    return room < fraction ? room : fraction;
+}
+
+static void take_less(struct vr_budget *budget, uint64_t bytes, enum vr_bound bound) {
+    if (bytes < budget->bytes) {
+        budget->bytes = bytes;
+        budget->bound = bound;
+    }
+}
+
+struct vr_budget vr_budget_get(const struct vr_pool *pool) {
+    uint64_t held = vr_load(&pool->charged, VR_RELAXED);
+    struct vr_budget budget = {.bytes = UINT64_MAX, .held_bytes = held, .bound = VR_BOUND_NONE};
+    take_less(&budget, vr_load(&pool->caps.own_bytes, VR_RELAXED), VR_BOUND_POOL);
+    if (!pool->provider.alloc) {
+        enum vr_bound bound;
+        uint64_t all = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
+        uint64_t others = all > held ? all - held : 0, hard = vr_charge_limit(pool->device);
+        take_less(&budget, less(hard ? hard : UINT64_MAX, others), VR_BOUND_DEVICE);
+        uint64_t most = device_bytes(pool, &bound);
+        take_less(&budget, less(most, others), bound);
+    }
+    return budget;
+}
+
+uint64_t vr_budget_bytes(const struct vr_pool *pool) {
+    return vr_budget_get(pool).bytes;
+}
+
+void vr_budget_apply(struct vr_pool *pool, struct vr_space *space) {
+    struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
+    uint64_t other = vr_space_reserved(space == small ? large : small);
+    vr_space_limit_set(space, less(vr_budget_bytes(pool), other));
+}
+
+/* ------------------------------------------------------------------- charging */
+
+static vram_status charge_own(struct vr_pool *pool, uint64_t bytes) {
+    uint64_t most = vr_load(&pool->caps.own_bytes, VR_RELAXED);
+    uint64_t before = vr_load(&pool->charged, VR_RELAXED);
+    while (bytes <= most && before <= most - bytes) {
+        if (vr_cas_weak(&pool->charged, &before, before + bytes, VR_RELAXED)) {
+            return VRAM_OK;
+        }
+    }
+    return vr_fail(
+        VRAM_ERR_LIMIT, "vram_alloc",
+        "%llu bytes more would pass the limit of %llu bytes for pool \"%s\" (hard_bytes, "
+        "option pool_limit); %llu are held",
+        (unsigned long long)bytes, (unsigned long long)most, pool->name,
+        (unsigned long long)before);
+}
+
+static vram_status charge_device(struct vr_pool *pool, uint64_t bytes) {
+    static const char *const whys[] = {
+        [VR_BOUND_NONE] = "hard_bytes, option device_limit",
+        [VR_BOUND_DEVICE] = "hard_bytes, option device_limit",
+        [VR_BOUND_FRACTION] = "fraction, option memory_fraction",
+        [VR_BOUND_FREE] = "min_free_bytes, option min_free",
+    };
+    enum vr_bound bound;
+    uint64_t most = device_bytes(pool, &bound), hard = vr_charge_limit(pool->device);
+    if (hard && hard < most) {
+        most = hard;
+        bound = VR_BOUND_DEVICE;
+    }
+    return vr_charge_within(pool->device, bytes, most, whys[bound], "vram_alloc");
+}
+
+vram_status vr_budget_charge(struct vr_pool *pool, uint64_t bytes) {
+    vram_status status = charge_own(pool, bytes);
+    if (status == VRAM_OK && !pool->provider.alloc) {
+        status = charge_device(pool, bytes);
+        if (status != VRAM_OK) {
+            vr_fetch_sub(&pool->charged, bytes, VR_RELAXED);
+        }
+    }
+    return status;
+}
+
+void vr_budget_uncharge(struct vr_pool *pool, uint64_t bytes) {
+    vr_fetch_sub(&pool->charged, bytes, VR_RELAXED);
+    if (!pool->provider.alloc) {
+        vr_uncharge(pool->device, bytes);
+    }
+}
+
+/* ----------------------------------------------------------------- explaining */
+
+void vr_budget_explain(const struct vr_pool *pool, uint64_t bytes, char *text, size_t text_bytes) {
+    struct vr_budget budget = vr_budget_get(pool);
+    vram_value total = pool->device->base.info.memory_bytes;
+    char asked[VRAM_SIZE_TEXT_MAX], most[VRAM_SIZE_TEXT_MAX], held[VRAM_SIZE_TEXT_MAX],
+        all[VRAM_SIZE_TEXT_MAX];
+    vram_size_format(bytes, asked);
+    vram_size_format(budget.bytes, most);
+    vram_size_format(budget.held_bytes, held);
+    switch (budget.bound) {
+    case VR_BOUND_POOL:
+        vr_text_format(
+            text, text_bytes,
+            "%s do not fit: the pool may hold %s (hard_bytes, option pool_limit) and holds %s",
+            asked, most, held);
+        break;
+    case VR_BOUND_DEVICE:
+        vr_text_format(
+            text, text_bytes,
+            "%s do not fit: %s of the device's limit (hard_bytes, option device_limit) are "
+            "this pool's, which holds %s",
+            asked, most, held);
+        break;
+    case VR_BOUND_FRACTION:
+        vr_text_format(text, text_bytes,
+                       "%s do not fit: of the device's %s pools may fill %.3g%% (fraction, option "
+                       "memory_fraction), which leaves %s to this one, and it holds %s",
+                       asked, vram_size_format(total.value, all),
+                       100.0 * (double)vr_load(&pool->caps.fraction_bytes, VR_RELAXED) /
+                           (double)total.value,
+                       most, held);
+        break;
+    case VR_BOUND_FREE:
+        vr_text_format(text, text_bytes,
+                       "%s do not fit: %s of the device are to stay free (min_free_bytes, option "
+                       "min_free), which leaves %s to this pool, and it holds %s",
+                       asked,
+                       vram_size_format(vr_load(&pool->caps.min_free_bytes, VR_RELAXED), all), most,
+                       held);
+        break;
+    case VR_BOUND_NONE:
+        vr_text_format(text, text_bytes, "%s do not fit", asked);
+        break;
+    }
+}

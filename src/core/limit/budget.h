@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * budget.h: what a pool may hold in all, now.
+ *
+ * The budget is looked up before every plan and handed to the space as its limit, so that the engine
+ * itself moves memory rather than pass it. Two plans at once may each be within the budget and not both
+ * together: what is taken from the driver is charged, and the charge is the last word.
+ *
+ * How much is free is asked on a timer. Between two samples what the program itself takes and gives back
+ * is known, so what counts is `room`, the sum of what it held and what was free: only other programs
+ * change that.
+ */
+#ifndef VR_BUDGET_H
+#define VR_BUDGET_H
+
+#include "core/limit/limit.h"
+
+/* Which limit is the smallest. */
+enum vr_bound {
+    VR_BOUND_NONE = 0,
+    VR_BOUND_POOL = 1,     /* hard_bytes of the pool */
+    VR_BOUND_DEVICE = 2,   /* hard_bytes of the device, or option device_limit */
+    VR_BOUND_FRACTION = 3, /* of the device's memory */
+    VR_BOUND_FREE = 4      /* min_free_bytes */
+};
+
+struct vr_budget {
+    uint64_t bytes;      /* that the pool may hold; UINT64_MAX: no limit applies */
+    uint64_t held_bytes; /* that it holds, or is about to */
+    enum vr_bound bound;
+};
+
+/* Asks the driver how much is free, if its time has come or with `now`; what was known before stays when it
+   does not say. The device has a ledger. No lock held. */
+void vr_sample_refresh(struct vr_device_object *device, bool now);
+/* What it said last; false: nothing yet. The same. */
+bool vr_sample_get(struct vr_device_object *device, struct vr_sample *sample);
+
+/* Brings limits and sample up to date for vr_budget_get. No lock held: may call the driver. */
+void vr_budget_refresh(struct vr_pool *pool, bool now);
+struct vr_budget vr_budget_get(const struct vr_pool *pool);
+uint64_t vr_budget_bytes(const struct vr_pool *pool);
+
+/* Tells the space what it may hold. Under the pool's lock. */
+void vr_budget_apply(struct vr_pool *pool, struct vr_space *space);
+
+/* Around what the pool takes from the driver or its provider. VRAM_ERR_LIMIT with the error set. */
+vram_status vr_budget_charge(struct vr_pool *pool, uint64_t bytes);
+void vr_budget_uncharge(struct vr_pool *pool, uint64_t bytes);
+
+/* Which limit stands in the way of that request, in words. */
+void vr_budget_explain(const struct vr_pool *pool, uint64_t bytes, char *text, size_t text_bytes);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * foreign.c: memory that somebody else allocated, recorded and counted like the program's own.
+ */
+#include "core/limit/foreign_record.h"
+
+#include "core/limit/limit.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+enum { ROOM_FIRST = 16 };
+
+static vr_atomic_u64 last_id; /* in the process */
+
+void vr_foreigns_free(struct vr_foreigns *foreigns) {
+    for (size_t i = 0; i < foreigns->count; i++) {
+        vr_mem_free(foreigns->records[i]);
+    }
+    vr_mem_free(foreigns->records);
+}
+
+/* The place of the first record whose number is at least `id`. Under the lock. */
+static size_t place_of(const struct vr_foreigns *foreigns, uint64_t id) {
+    size_t from = 0, to = foreigns->count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (foreigns->records[middle]->id < id) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    return from;
+}
+
+static vram_status no_record(uint64_t id, const char *operation) {
+    return vr_fail(VRAM_ERR_INVALID, operation, "the device has no foreign memory of number %llu",
+                   (unsigned long long)id);
+}
+
+/* ------------------------------------------------------------------ tracking */
+
+static vram_status take_options(const struct vram_foreign_options *from, const char *operation,
+                                struct vram_foreign_options *taken) {
+    vram_status status = vr_options_take(taken, sizeof *taken, from, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (taken->flags & ~(uint32_t)VRAM_FOREIGN_COUNTS) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken->flags);
+    }
+    if (taken->name && strlen(taken->name) >= VRAM_FOREIGN_NAME_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "a name has at most %d bytes",
+                       VRAM_FOREIGN_NAME_MAX - 1);
+    }
+    return VRAM_OK;
+}
+
+/* Charges what counts: the device, then the tag with all above it, both or none. */
+static vram_status charge(struct vr_device_object *device, const struct vr_foreign *record,
+                          uint32_t *crossed, const char *operation) {
+    struct vr_tag *full;
+    *crossed = 0;
+    if (!record->counts) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_charge(device, record->bytes, operation);
+    if (status == VRAM_OK && record->tag) {
+        status = vr_tag_charge(record->tag, record->bytes, record->bytes, crossed, &full);
+        if (status == VRAM_OK) {
+            vr_tag_confirm(record->tag);
+        } else {
+            vr_uncharge(device, record->bytes);
+        }
+    }
+    return status;
+}
+
+/* Backends that show the same hardware share its records; the part of the account is that of the one
+   through which it was charged. */
+static void uncharge(struct vr_device_object *device, const struct vr_foreign *record) {
+    if (record->counts) {
+        vr_fetch_add(&device->slot->charged_bytes, record->bytes, VR_RELAXED);
+        vr_fetch_sub(&record->slot->charged_bytes, record->bytes, VR_RELAXED);
+        vr_uncharge(device, record->bytes);
+        if (record->tag) {
+            vr_tag_release(record->tag, record->bytes, record->bytes);
+        }
+    }
+}
+
+/* Under the lock. Numbers are given here, so that they rise in the list. */
+static vram_status append(struct vr_foreigns *foreigns, struct vr_foreign *record,
+                          const char *operation) {
+    if (foreigns->count == foreigns->room) {
+        size_t room = foreigns->room ? foreigns->room * 2 : ROOM_FIRST;
+        void *records =
+            vr_mem_resize(foreigns->records, room, sizeof *foreigns->records, operation);
+        if (!records) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        foreigns->records = records;
+        foreigns->room = room;
+    }
+    record->id = vr_fetch_add(&last_id, 1, VR_RELAXED) + 1;
+    foreigns->records[foreigns->count++] = record;
+    foreigns->bytes += record->bytes;
+    foreigns->counted_bytes += record->counts ? record->bytes : 0;
+    if (foreigns->bytes > foreigns->peak_bytes) {
+        foreigns->peak_bytes = foreigns->bytes;
+    }
+    return VRAM_OK;
+}
+
+static vram_status track(struct vr_device_object *device, struct vr_foreign *record, uint64_t *id,
+                         const char *operation) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    uint32_t crossed;
+    vram_status status = charge(device, record, &crossed, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_mutex_lock(&ledger->lock);
+    bool fits = record->bytes <= UINT64_MAX - ledger->foreigns.bytes;
+    status = fits ? append(&ledger->foreigns, record, operation) : VRAM_ERR_OVERFLOW;
+    uint64_t given = record->id; /* behind the lock another thread may take it back */
+    struct vr_tag *tag = record->tag;
+    vr_mutex_unlock(&ledger->lock);
+    if (status != VRAM_OK) {
+        uncharge(device, record);
+        return fits ? status
+                    : vr_fail(VRAM_ERR_OVERFLOW, operation,
+                              "the device's foreign memory would pass 64 bits");
+    }
+    *id = given;
+    vr_held_peak(device, 0); /* what is charged may be more than ever */
+    if (crossed) {
+        vr_tag_notify(device, NULL, tag, crossed);
+    }
+    return VRAM_OK;
+}
+
+vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
+                               const vram_foreign_options *options, uint64_t *id) {
+    static const char operation[] = "vram_foreign_track";
+    struct vram_foreign_options taken;
+    struct vr_ledger *ledger;
+    void *device;
+    if (!id || !bytes) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       id ? "0 bytes are nothing to record" : "the place for the number is NULL");
+    }
+    vram_status status = take_options(options, operation, &taken);
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_foreign *record = vr_mem_alloc(1, sizeof *record, operation);
+    if (!record || !(ledger = vr_ledger_get(device, operation))) {
+        status = vram_error_get()->status;
+    } else {
+        record->slot = ((struct vr_device_object *)device)->slot;
+        record->bytes = bytes;
+        record->counts = taken.flags & VRAM_FOREIGN_COUNTS;
+        record->since_ns = vr_clock_now();
+        memcpy(record->name, taken.name ? taken.name : "", taken.name ? strlen(taken.name) : 0);
+        if (taken.tag && *taken.tag) {
+            status = vr_tag_get(ledger, taken.tag, operation, &record->tag);
+        }
+    }
+    if (status == VRAM_OK) {
+        status = track(device, record, id, operation);
+    }
+    if (status != VRAM_OK) {
+        vr_mem_free(record);
+    }
+    vr_leave(device);
+    return status;
+}
+
+vram_status vram_foreign_untrack(vram_device *handle, uint64_t id) {
+    static const char operation[] = "vram_foreign_untrack";
+    struct vr_foreign *record = NULL;
+    void *device;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    if (ledger) {
+        vr_mutex_lock(&ledger->lock);
+        struct vr_foreigns *foreigns = &ledger->foreigns;
+        size_t at = place_of(foreigns, id);
+        if (at < foreigns->count && foreigns->records[at]->id == id) {
+            record = foreigns->records[at];
+            memmove(&foreigns->records[at], &foreigns->records[at + 1],
+                    (--foreigns->count - at) * sizeof *foreigns->records);
+            foreigns->bytes -= record->bytes;
+            foreigns->counted_bytes -= record->counts ? record->bytes : 0;
+        }
+        vr_mutex_unlock(&ledger->lock);
+    }
+    if (record) {
+        uncharge(device, record);
+        vr_mem_free(record);
+    } else {
+        status = no_record(id, operation);
+    }
+    vr_leave(device);
+    return status;
+}
+
+/* ------------------------------------------------------------------- looking */
+
+/* The record of number `id`, or the first behind it with `behind`. */
+static vram_status look(vram_device *handle, uint64_t id, bool behind, const char *operation,
+                        struct vram_foreign_info *info) {
+    struct vram_foreign_info full = {.size = sizeof full};
+    void *device;
+    bool found = false;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    if (ledger && !(behind && id == UINT64_MAX)) {
+        vr_mutex_lock(&ledger->lock);
+        const struct vr_foreigns *foreigns = &ledger->foreigns;
+        size_t at = place_of(foreigns, behind ? id + 1 : id);
+        found = at < foreigns->count && (behind || foreigns->records[at]->id == id);
+        if (found) {
+            const struct vr_foreign *record = foreigns->records[at];
+            full.id = record->id;
+            full.bytes = record->bytes;
+            full.counts = record->counts;
+            full.tag = vr_tag_name(record->tag);
+            full.since_ns = record->since_ns;
+            memcpy(full.name, record->name, sizeof full.name);
+        }
+        vr_mutex_unlock(&ledger->lock);
+    }
+    status = !found ? no_record(id, operation)
+                    : vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    vr_leave(device);
+    return status;
+}
+
+vram_status vram_foreign_info_get(vram_device *device, uint64_t id, vram_foreign_info *info) {
+    return look(device, id, false, "vram_foreign_info_get", info);
+}
+
+vram_status vram_foreign_info_after(vram_device *device, uint64_t last, vram_foreign_info *info) {
+    return look(device, last, true, "vram_foreign_info_after", info);
+}
+
+vram_status vram_foreign_totals_get(vram_device *handle, vram_foreign_totals *totals) {
+    static const char operation[] = "vram_foreign_totals_get";
+    struct vram_foreign_totals full = {.size = sizeof full};
+    void *device;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    if (ledger) {
+        vr_mutex_lock(&ledger->lock);
+        full.count = ledger->foreigns.count;
+        full.bytes = ledger->foreigns.bytes;
+        full.counted_bytes = ledger->foreigns.counted_bytes;
+        full.peak_bytes = ledger->foreigns.peak_bytes;
+        vr_mutex_unlock(&ledger->lock);
+    }
+    status = vr_info_give(totals, &full, sizeof full, sizeof full, operation);
+    vr_leave(device);
+    return status;
+}

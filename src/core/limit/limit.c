@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * limit.c: limits as they are set, and what is in force of them.
+ */
+#include "core/limit/limit.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/size.h"
+#include "core/limit/budget.h"
+#include "core/pool/walk.h"
+
+#include <float.h>
+
+#define FRACTION_LEAST 0.1
+#define FREE_PART      16 /* of the device's memory: what stays free at most unless somebody says more */
+
+/* ------------------------------------------------------------------- presets */
+
+static const struct vram_limits presets[] = {
+#define ROW(NAME, number, name, part, free, blocks, track, fallback)                               \
+    [number] = {.size = sizeof(struct vram_limits),                                                \
+                .fraction = (part),                                                                \
+                .min_free_bytes = (free)*VR_MIB,                                                   \
+                .hard_bytes = VRAM_LIMIT_NONE,                                                     \
+                .cached_bytes = VRAM_LIMIT_NONE,                                                   \
+                .cached_blocks = (blocks),                                                         \
+                .tracking = (track),                                                               \
+                .cpu_fallback = (fallback)},
+    VRAM_PRESET_MAP(ROW)
+#undef ROW
+};
+
+enum { PRESET_COUNT = sizeof presets / sizeof presets[0] };
+
+vram_status vram_preset_get(vram_preset preset, vram_limits *limits) {
+    static const char operation[] = "vram_preset_get";
+    if ((unsigned)preset >= PRESET_COUNT) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no preset", (int)preset);
+    }
+    return vr_info_give(limits, &presets[preset], sizeof presets[0], sizeof presets[0], operation);
+}
+
+/* ------------------------------------------------------------------- reading */
+
+static bool is_switch(vram_switch value) {
+    return (unsigned)value <= VRAM_SWITCH_OFF;
+}
+
+vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *from,
+                           const char *operation) {
+    struct vram_limits taken;
+    if (!from) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the limits are NULL");
+    }
+    vram_status status = vr_options_take(&taken, sizeof taken, from, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (!(taken.fraction >= 0 && taken.fraction <= DBL_MAX)) { /* not a number is neither */
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the fraction is %g; it is a number from 0.1 to 1, or 0 when it is not set",
+                       taken.fraction);
+    }
+    if (!is_switch(taken.tracking) || !is_switch(taken.cpu_fallback)) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "tracking and cpu_fallback are a vram_switch");
+    }
+    if (taken.fraction > 0) {
+        taken.fraction = taken.fraction < FRACTION_LEAST ? FRACTION_LEAST : taken.fraction;
+        taken.fraction = taken.fraction > 1 ? 1 : taken.fraction;
+    }
+    *to = taken;
+    return VRAM_OK;
+}
+
+/* ----------------------------------------------------------------- resolving */
+
+static double fraction_of(uint64_t millionths) {
+    double fraction = (double)millionths / 1e6;
+    return millionths && fraction < FRACTION_LEAST ? FRACTION_LEAST : fraction;
+}
+
+/* The least of a preset that is sensible on a device of that size. */
+static uint64_t free_of(const struct vram_limits *preset, vram_value total) {
+    uint64_t most = total.known ? total.value / FREE_PART : preset->min_free_bytes;
+    return preset->min_free_bytes < most ? preset->min_free_bytes : most;
+}
+
+static struct vram_limits outside_start(vram_value total, enum vr_option hard) {
+    const struct vram_limits *preset = &presets[vr_option_number(VR_OPTION_PRESET)];
+    struct vram_limits start = *preset;
+    uint64_t fraction = vr_option_number(VR_OPTION_MEMORY_FRACTION);
+    uint64_t free = vr_option_number(VR_OPTION_MIN_FREE);
+    uint64_t blocks = vr_option_number(VR_OPTION_CACHED_BLOCKS);
+    uint64_t bytes = vr_option_number(hard), cached = vr_option_number(VR_OPTION_CACHED_LIMIT);
+    start.fraction = fraction ? fraction_of(fraction) : start.fraction;
+    start.min_free_bytes = free ? free : free_of(preset, total);
+    start.hard_bytes = bytes ? bytes : VRAM_LIMIT_NONE;
+    start.cached_bytes = cached ? cached : VRAM_LIMIT_NONE;
+    start.cached_blocks = blocks ? (uint32_t)blocks : start.cached_blocks;
+    uint64_t tracking = vr_option_number(VR_OPTION_TRACKING);
+    start.tracking = tracking ? (vram_switch)tracking : start.tracking;
+    return start;
+}
+
+/* 0 where the environment says nothing. */
+static struct vram_limits outside_ceiling(vram_value total, enum vr_option hard) {
+    struct vram_limits ceiling = {.size = sizeof ceiling};
+    uint64_t number;
+    if (vr_option_environment(VR_OPTION_PRESET, &number)) {
+        ceiling.fraction = presets[number].fraction;
+        ceiling.min_free_bytes = free_of(&presets[number], total);
+        ceiling.cached_blocks = presets[number].cached_blocks;
+    }
+    if (vr_option_environment(VR_OPTION_MEMORY_FRACTION, &number) && number) {
+        ceiling.fraction = fraction_of(number);
+    }
+    if (vr_option_environment(VR_OPTION_MIN_FREE, &number) && number) {
+        ceiling.min_free_bytes = number;
+    }
+    if (vr_option_environment(VR_OPTION_CACHED_BLOCKS, &number) && number) {
+        ceiling.cached_blocks = (uint32_t)number;
+    }
+    if (vr_option_environment(hard, &number)) {
+        ceiling.hard_bytes = number;
+    }
+    if (vr_option_environment(VR_OPTION_CACHED_LIMIT, &number)) {
+        ceiling.cached_bytes = number;
+    }
+    return ceiling;
+}
+
+static uint64_t lower(uint64_t value, uint64_t ceiling) {
+    return ceiling && ceiling < value ? ceiling : value;
+}
+
+static uint64_t first_set(uint64_t own, uint64_t parent, uint64_t start) {
+    return own ? own : parent ? parent : start;
+}
+
+/* No field of `limits` stays looser than that of `ceiling`, where it has one. */
+static void tighten(struct vram_limits *limits, const struct vram_limits *ceiling) {
+    if (ceiling->fraction > 0 && ceiling->fraction < limits->fraction) {
+        limits->fraction = ceiling->fraction;
+    }
+    if (ceiling->min_free_bytes != VRAM_LIMIT_NONE &&
+        (limits->min_free_bytes == VRAM_LIMIT_NONE ||
+         ceiling->min_free_bytes > limits->min_free_bytes)) {
+        limits->min_free_bytes =
+            ceiling->min_free_bytes ? ceiling->min_free_bytes : limits->min_free_bytes;
+    }
+    limits->cached_bytes = lower(limits->cached_bytes, ceiling->cached_bytes);
+    limits->cached_blocks = (uint32_t)lower(limits->cached_blocks, ceiling->cached_blocks);
+}
+
+void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *parent,
+                       vram_value total, struct vram_limits *effective) {
+    static const struct vram_limits nothing = {.size = sizeof nothing};
+    enum vr_option hard = parent ? VR_OPTION_POOL_LIMIT : VR_OPTION_DEVICE_LIMIT;
+    struct vram_limits start = outside_start(total, hard), ceiling = outside_ceiling(total, hard);
+    const struct vram_limits *above = parent ? parent : &nothing;
+    struct vram_limits all = {.size = sizeof all};
+    all.fraction = own->fraction > 0     ? own->fraction
+                   : above->fraction > 0 ? above->fraction
+                                         : start.fraction;
+    all.min_free_bytes =
+        first_set(own->min_free_bytes, above->min_free_bytes, start.min_free_bytes);
+    all.hard_bytes = first_set(own->hard_bytes, 0, start.hard_bytes); /* the device has its own */
+    all.cached_bytes = first_set(own->cached_bytes, above->cached_bytes, start.cached_bytes);
+    all.cached_blocks =
+        (uint32_t)first_set(own->cached_blocks, above->cached_blocks, start.cached_blocks);
+    all.tracking = (vram_switch)first_set(own->tracking, above->tracking, start.tracking);
+    all.cpu_fallback =
+        (vram_switch)first_set(own->cpu_fallback, above->cpu_fallback, start.cpu_fallback);
+    tighten(&all, above);
+    tighten(&all, &ceiling);
+    all.hard_bytes = lower(all.hard_bytes, ceiling.hard_bytes);
+    all.cached_blocks = (uint32_t)lower(all.cached_blocks, VR_EXACT_DEPTH);
+    uint64_t outside;
+    if (vr_option_environment(VR_OPTION_TRACKING, &outside) && outside) {
+        all.tracking = (vram_switch)outside; /* the user has the last word */
+    }
+    if (all.tracking == VRAM_SWITCH_DEFAULT) {
+#ifdef NDEBUG
+        all.tracking = VRAM_SWITCH_OFF;
+#else
+        all.tracking = VRAM_SWITCH_ON;
+#endif
+    }
+    *effective = all;
+}
+
+/* -------------------------------------------------------------------- ledger */
+
+static void ledger_free(void *memory) {
+    struct vr_ledger *ledger = memory;
+    vr_tags_free(&ledger->tags);
+    vr_foreigns_free(&ledger->foreigns);
+    vr_mutex_destroy(&ledger->lock);
+    vr_mem_free(ledger);
+}
+
+struct vr_ledger *vr_ledger_of(const struct vr_device_object *device) {
+    return vr_load(&device->slot->account->ledger, VR_ACQUIRE);
+}
+
+struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *operation) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    char quotas[VR_OPTION_TEXT_MAX];
+    if (ledger) {
+        return ledger;
+    }
+    ledger = vr_mem_alloc(1, sizeof *ledger, operation);
+    if (!ledger) {
+        return NULL;
+    }
+    ledger->sample_ns = vr_option_number(VR_OPTION_MEMORY_SAMPLE);
+    ledger->limits.size = sizeof ledger->limits;
+    vr_store(&ledger->turn, 1, VR_RELAXED);
+    vr_store(&ledger->room, UINT64_MAX, VR_RELAXED);
+    vr_mutex_init(&ledger->lock, VR_RANK_LEDGER);
+    vr_option_text(VR_OPTION_QUOTAS, quotas);
+    if (vr_quotas_read(ledger, quotas, operation) != VRAM_OK) {
+        ledger_free(ledger);
+        return NULL;
+    }
+    vr_mutex_lock(&device->context->lock); /* one of two threads wins */
+    struct vr_account *account = device->slot->account;
+    void *other = vr_load(&account->ledger, VR_ACQUIRE);
+    if (!other) {
+        account->ledger_free = ledger_free;
+        vr_store(&account->ledger, ledger, VR_RELEASE);
+    }
+    vr_mutex_unlock(&device->context->lock);
+    if (other) {
+        ledger_free(ledger);
+    }
+    return other ? other : ledger;
+}
+
+/* ------------------------------------------------------------------ deriving */
+
+static uint64_t part_of(vram_value total, double fraction) {
+    return total.known && fraction < 1 ? (uint64_t)((double)total.value * fraction) : UINT64_MAX;
+}
+
+static vram_value memory_of(const struct vr_pool *pool) {
+    return pool->provider.alloc ? (vram_value){0} : pool->device->base.info.memory_bytes;
+}
+
+/* Threads keep large blocks up to 1/200 of what the pool may hold, and no more than it may keep at all.
+   What they have beyond that already is left to them. Under the ledger's lock. */
+static void allow_large(struct vr_pool *pool, const struct vram_limits *limits) {
+    vram_value total = pool->device->base.info.memory_bytes;
+    uint64_t most = total.known ? total.value / 200 : 64 * VR_MIB;
+    most = limits->hard_bytes / 200 < most ? limits->hard_bytes / 200 : most;
+    most = limits->cached_bytes < most ? limits->cached_bytes : most;
+    vr_fetch_add(&pool->large_left, most - pool->large_most, VR_RELAXED);
+    pool->large_most = most;
+}
+
+void vr_limit_derive(struct vr_pool *pool) {
+    struct vr_ledger *ledger = vr_ledger_of(pool->device);
+    struct vr_caps *caps = &pool->caps;
+    struct vram_limits limits;
+    if (vr_load(&caps->turn, VR_ACQUIRE) == vr_load(&ledger->turn, VR_ACQUIRE)) {
+        return;
+    }
+    vr_mutex_lock(&ledger->lock);
+    vram_value total = memory_of(pool);
+    bool blind = pool->flags & VRAM_POOL_DETERMINISTIC; /* it does not look at what others do */
+    vr_limits_resolve(&pool->limits, &ledger->limits, total, &limits);
+    uint64_t free = limits.min_free_bytes == VRAM_LIMIT_NONE ? 0 : limits.min_free_bytes;
+    vr_store(&caps->own_bytes, limits.hard_bytes, VR_RELAXED);
+    vr_store(&caps->fraction_bytes, part_of(total, limits.fraction), VR_RELAXED);
+    vr_store(&caps->min_free_bytes, blind || pool->provider.alloc ? 0 : free, VR_RELAXED);
+    vr_store(&caps->cached_bytes, limits.cached_bytes, VR_RELAXED);
+    vr_store(&caps->cached_blocks, limits.cached_blocks, VR_RELAXED);
+    vr_store(&caps->falls_back, limits.cpu_fallback != VRAM_SWITCH_OFF, VR_RELAXED);
+    allow_large(pool, &limits);
+    vr_store(&caps->turn, vr_load(&ledger->turn, VR_RELAXED), VR_RELEASE);
+    vr_mutex_unlock(&ledger->lock);
+}
+
+bool vr_limit_falls_back(struct vr_pool *pool) {
+    vr_limit_derive(pool);
+    return vr_load(&pool->caps.falls_back, VR_RELAXED);
+}
+
+/* ------------------------------------------------------------------- keeping */
+
+static bool keeps_too_much(struct vr_pool *pool, uint64_t most, uint64_t *keep_bytes) {
+    vr_mutex_lock(&pool->lock);
+    uint64_t reserved = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                        vr_space_reserved(pool->spaces[VR_PART_LARGE]);
+    uint64_t out = pool->out_bytes;
+    vr_mutex_unlock(&pool->lock);
+    *keep_bytes = out + most;
+    return reserved > out && reserved - out > most;
+}
+
+/* In a deterministic pool addresses would depend on when that is. */
+void vr_limit_keep(struct vr_pool *pool) {
+    uint64_t most = vr_load(&pool->caps.cached_bytes, VR_RELAXED), keep;
+    struct vram_error error;
+    if (most == VRAM_LIMIT_NONE || (pool->flags & VRAM_POOL_DETERMINISTIC) ||
+        !keeps_too_much(pool, most, &keep)) {
+        return;
+    }
+    vr_error_save(&error);
+    (void)vr_pool_shrink_to(pool, keep);
+    vr_error_restore(&error);
+}
+
+/* -------------------------------------------------------------------- setting */
+
+/* New limits are in force: the pool gives back what it may not hold any more, as far as it is free. */
+static void fit(struct vr_pool *pool) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_budget_refresh(pool, true);
+    struct vr_budget budget = vr_budget_get(pool);
+    if (budget.held_bytes > budget.bytes) {
+        (void)vr_pool_trim_to(pool, budget.bytes);
+    }
+    vr_limit_keep(pool);
+    vr_error_restore(&error);
+}
+
+static void fit_all(const struct vr_device_object *device) {
+    struct vr_walk walk = {.context = device->context, .account = device->slot->account};
+    for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
+        fit(pool);
+    }
+}
+
+static vram_status too_much(uint64_t held, uint64_t most, const char *operation) {
+    return vr_fail(
+        VRAM_ERR_LIMIT, operation,
+        "%llu bytes are in use and the limit is %llu now: it is in force, and nothing more is "
+        "taken until they are fewer",
+        (unsigned long long)held, (unsigned long long)most);
+}
+
+vram_status vram_pool_limits_set(vram_pool *handle, const vram_limits *limits) {
+    static const char operation[] = "vram_pool_limits_set";
+    struct vram_limits taken;
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_pool *pool = entered;
+    status = vr_limits_take(&taken, limits, operation);
+    if (status == VRAM_OK) {
+        struct vr_ledger *ledger = vr_ledger_of(pool->device);
+        vr_mutex_lock(&ledger->lock);
+        pool->limits = taken;
+        vr_store(&pool->caps.turn, 0, VR_RELEASE);
+        vr_mutex_unlock(&ledger->lock);
+        fit(pool);
+        struct vr_budget budget = vr_budget_get(pool);
+        if (budget.held_bytes > budget.bytes) {
+            status = too_much(budget.held_bytes, budget.bytes, operation);
+        }
+    }
+    vr_leave(pool);
+    return status;
+}
+
+vram_status vram_pool_limits_get(vram_pool *handle, vram_limits *limits) {
+    static const char operation[] = "vram_pool_limits_get";
+    struct vram_limits effective;
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_pool *pool = entered;
+    struct vr_ledger *ledger = vr_ledger_of(pool->device);
+    vr_mutex_lock(&ledger->lock);
+    vr_limits_resolve(&pool->limits, &ledger->limits, memory_of(pool), &effective);
+    vr_mutex_unlock(&ledger->lock);
+    status = vr_info_give(limits, &effective, sizeof effective, sizeof effective, operation);
+    vr_leave(pool);
+    return status;
+}
+
+uint64_t vr_limit_device_bytes(struct vr_device_object *device, struct vr_ledger *ledger) {
+    struct vram_limits limits;
+    vram_value total = device->base.info.memory_bytes;
+    uint64_t room = vr_load(&ledger->room, VR_RELAXED), hard = vr_charge_limit(device);
+    vr_mutex_lock(&ledger->lock);
+    vr_limits_resolve(&ledger->limits, NULL, total, &limits);
+    vr_mutex_unlock(&ledger->lock);
+    uint64_t most = part_of(total, limits.fraction);
+    uint64_t free = limits.min_free_bytes == VRAM_LIMIT_NONE ? 0 : limits.min_free_bytes;
+    if (room != UINT64_MAX) {
+        room = room > free ? room - free : 0;
+    }
+    most = hard && hard < most ? hard : most;
+    return room < most ? room : most;
+}
+
+vram_status vram_device_limits_set(vram_device *handle, const vram_limits *limits) {
+    static const char operation[] = "vram_device_limits_set";
+    struct vram_limits taken;
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_device_object *device = entered;
+    struct vr_ledger *ledger = NULL;
+    status = vr_limits_take(&taken, limits, operation);
+    if (status == VRAM_OK && !(ledger = vr_ledger_get(device, operation))) {
+        status = vram_error_get()->status;
+    }
+    if (status == VRAM_OK) {
+        uint64_t hard = taken.hard_bytes == VRAM_LIMIT_NONE ? 0 : taken.hard_bytes;
+        vr_mutex_lock(&ledger->lock);
+        ledger->limits = taken;
+        vr_store(&device->slot->account->limit_bytes, hard, VR_RELAXED);
+        vr_fetch_add(&ledger->turn, 1, VR_ACQ_REL);
+        vr_mutex_unlock(&ledger->lock);
+        vr_sample_refresh(device, true);
+        fit_all(device);
+        uint64_t held = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
+        uint64_t most = vr_limit_device_bytes(device, ledger);
+        status = held > most ? too_much(held, most, operation) : VRAM_OK;
+    }
+    vr_leave(device);
+    return status;
+}
+
+vram_status vram_device_limits_get(vram_device *handle, vram_limits *limits) {
+    static const char operation[] = "vram_device_limits_get";
+    struct vram_limits effective, own = {.size = sizeof own};
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_device_object *device = entered;
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    if (ledger) {
+        vr_mutex_lock(&ledger->lock);
+        own = ledger->limits;
+        vr_mutex_unlock(&ledger->lock);
+    }
+    vr_limits_resolve(&own, NULL, device->base.info.memory_bytes, &effective);
+    uint64_t hard = vr_charge_limit(device);
+    effective.hard_bytes = hard ? hard : VRAM_LIMIT_NONE;
+    status = vr_info_give(limits, &effective, sizeof effective, sizeof effective, operation);
+    vr_leave(device);
+    return status;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tag.c: records of tags: finding, making, charging.
+ */
+#include "core/limit/tag.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "core/limit/limit.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------- finding */
+
+static uint32_t hash_of(const char *name, size_t bytes) {
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (size_t i = 0; i < bytes; i++) {
+        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+    }
+    return hash;
+}
+
+static bool is_named(const struct vr_tag *tag, const char *name, size_t bytes) {
+    return memcmp(tag->name, name, bytes) == 0 && tag->name[bytes] == '\0';
+}
+
+/* Keeps (1): chains only grow at their heads. */
+static struct vr_tag *find(struct vr_tags *tags, const char *name, size_t bytes, uint32_t hash) {
+    struct vr_tag *tag = vr_load(&tags->bins[hash % VR_TAG_BINS], VR_ACQUIRE);
+    while (tag && !(tag->hash == hash && is_named(tag, name, bytes))) {
+        tag = vr_load(&tag->chain, VR_ACQUIRE);
+    }
+    return tag;
+}
+
+static vr_atomic_ptr *recent_of(struct vr_tags *tags, const char *name) {
+    uint64_t mixed = (uint64_t)(uintptr_t)name * UINT64_C(0x9E3779B97F4A7C15);
+    return &tags->recent[mixed >> 58];
+}
+
+_Static_assert(VR_TAG_RECENT == 1 << (64 - 58), "recent_of takes that many bits");
+
+struct vr_tag *vr_tag_find(struct vr_ledger *ledger, const char *name) {
+    size_t bytes = strnlen(name, VR_TAG_BYTES);
+    return bytes < VR_TAG_BYTES ? find(&ledger->tags, name, bytes, hash_of(name, bytes)) : NULL;
+}
+
+bool vr_tag_is_within(const struct vr_tag *tag, const char *name) {
+    while (tag && strcmp(tag->name, name) != 0) {
+        tag = tag->parent;
+    }
+    return tag != NULL;
+}
+
+/* -------------------------------------------------------------------- making */
+
+/* Parts of one byte at least, parted by '/', without control characters. */
+static vram_status check_name(const char *name, const char *operation) {
+    size_t bytes = strnlen(name, VR_TAG_BYTES), levels = 1;
+    bool good = bytes > 0 && bytes < VR_TAG_BYTES && name[0] != '/' && name[bytes - 1] != '/';
+    for (size_t i = 0; good && i < bytes; i++) {
+        unsigned char c = (unsigned char)name[i];
+        levels += c == '/';
+        good = c >= 0x20 && c != 0x7F && !(c == '/' && name[i + 1] == '/');
+    }
+    if (!good || levels > VR_TAG_LEVELS) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "\"%.48s\" is no tag: that is 1 to %d parts parted by '/', %d bytes in all",
+                       name, VR_TAG_LEVELS, VR_TAG_BYTES - 1);
+    }
+    return VRAM_OK;
+}
+
+/* Under the ledger's lock, which keeps two from making the same. */
+static vram_status make(struct vr_tags *tags, const char *name, size_t bytes, struct vr_tag *parent,
+                        const char *operation, struct vr_tag **made) {
+    uint32_t hash = hash_of(name, bytes);
+    struct vr_tag *tag = find(tags, name, bytes, hash);
+    if (tag) {
+        *made = tag;
+        return VRAM_OK;
+    }
+    if (tags->count == VR_TAGS_MOST) {
+        return vr_fail(VRAM_ERR_LIMIT, operation, "a device has at most %d tags", VR_TAGS_MOST);
+    }
+    tag = vr_mem_alloc(1, sizeof *tag + bytes + 1, operation);
+    if (!tag) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    memcpy(tag->name, name, bytes);
+    tag->hash = hash;
+    tag->parent = parent;
+    tag->older = vr_load(&tags->newest, VR_RELAXED);
+    vr_atomic_ptr *bin = &tags->bins[hash % VR_TAG_BINS];
+    vr_store(&tag->chain, vr_load(bin, VR_RELAXED), VR_RELAXED);
+    vr_store(bin, tag, VR_RELEASE);
+    vr_store(&tags->newest, tag, VR_RELEASE);
+    tags->count++;
+    *made = tag;
+    return VRAM_OK;
+}
+
+/* Makes the records of a checked name from its first part on. */
+static vram_status make_path(struct vr_ledger *ledger, const char *name, const char *operation,
+                             struct vr_tag **tag) {
+    vram_status status = VRAM_OK;
+    struct vr_tag *at = NULL;
+    vr_mutex_lock(&ledger->lock);
+    for (size_t end = 0; status == VRAM_OK && (end == 0 || name[end]);) {
+        end += end != 0;
+        end += strcspn(name + end, "/");
+        status = make(&ledger->tags, name, end, at, operation, &at);
+    }
+    vr_mutex_unlock(&ledger->lock);
+    if (status == VRAM_OK) {
+        *tag = at;
+    }
+    return status;
+}
+
+vram_status vr_tag_get(struct vr_ledger *ledger, const char *name, const char *operation,
+                       struct vr_tag **tag) {
+    vr_atomic_ptr *recent = recent_of(&ledger->tags, name);
+    struct vr_tag *guess = vr_load(recent, VR_ACQUIRE);
+    if (guess && strcmp(guess->name, name) == 0) {
+        *tag = guess;
+        return VRAM_OK;
+    }
+    guess = vr_tag_find(ledger, name);
+    if (!guess) {
+        vram_status status = check_name(name, operation);
+        if (status == VRAM_OK) {
+            status = make_path(ledger, name, operation, &guess);
+        }
+        if (status != VRAM_OK) {
+            return status;
+        }
+    }
+    vr_store(recent, guess, VR_RELEASE);
+    *tag = guess;
+    return VRAM_OK;
+}
+
+void vr_tags_free(struct vr_tags *tags) {
+    struct vr_tag *tag = vr_load(&tags->newest, VR_ACQUIRE);
+    while (tag) {
+        struct vr_tag *older = tag->older;
+        vr_mem_free(tag);
+        tag = older;
+    }
+}
+
+/* ------------------------------------------------------------------ charging */
+
+/* What one record had before; false: its hard quota forbids it. */
+static bool add(struct vr_tag *tag, uint64_t bytes, uint64_t *before) {
+    uint64_t hard = vr_load(&tag->hard, VR_RELAXED);
+    if (!hard) {
+        *before = vr_fetch_add(&tag->used, bytes, VR_RELAXED);
+        return true;
+    }
+    *before = vr_load(&tag->used, VR_RELAXED);
+    while (bytes <= hard && *before <= hard - bytes) {
+        if (vr_cas_weak(&tag->used, before, *before + bytes, VR_RELAXED)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static vram_status refuse(struct vr_tag *asked, struct vr_tag *full, uint64_t bytes) {
+    char size[VRAM_SIZE_TEXT_MAX], used[VRAM_SIZE_TEXT_MAX], hard[VRAM_SIZE_TEXT_MAX];
+    vr_fetch_add(&full->refusals, 1, VR_RELAXED);
+    return vr_fail(
+        VRAM_ERR_LIMIT, "vram_alloc",
+        "%s for tag \"%.80s\" do not fit: the quota of tag \"%.80s\" is %s, and it has %s",
+        vram_size_format(bytes, size), asked->name, full->name,
+        vram_size_format(vr_load(&full->hard, VR_RELAXED), hard),
+        vram_size_format(vr_load(&full->used, VR_RELAXED), used));
+}
+
+/* Keeps (2). */
+vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested, uint32_t *crossed,
+                          struct vr_tag **full) {
+    uint64_t before;
+    uint32_t level = 1;
+    *crossed = 0;
+    for (struct vr_tag *at = tag; at; at = at->parent, level <<= 1) {
+        if (!add(at, bytes, &before)) {
+            for (struct vr_tag *undo = tag; undo != at; undo = undo->parent) {
+                vr_fetch_sub(&undo->used, bytes, VR_RELAXED);
+            }
+            *crossed = 0;
+            *full = at;
+            return refuse(tag, at, bytes);
+        }
+        uint64_t soft = vr_load(&at->soft, VR_RELAXED);
+        if (soft && before <= soft && before + bytes > soft) {
+            *crossed |= level;
+        }
+    }
+    vr_fetch_add(&tag->own, bytes, VR_RELAXED);
+    vr_fetch_add(&tag->requested, requested, VR_RELAXED);
+    vr_fetch_add(&tag->allocs, 1, VR_RELAXED);
+    return VRAM_OK;
+}
+
+void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
+    vr_fetch_sub(&tag->own, bytes, VR_RELAXED);
+    vr_fetch_sub(&tag->requested, requested, VR_RELAXED);
+    for (struct vr_tag *at = tag; at; at = at->parent) {
+        vr_fetch_sub(&at->used, bytes, VR_RELAXED);
+    }
+}
+
+void vr_tag_confirm(struct vr_tag *tag) {
+    for (struct vr_tag *at = tag; at; at = at->parent) {
+        uint64_t used = vr_load(&at->used, VR_RELAXED);
+        if (used > vr_load(&at->peak, VR_RELAXED)) {
+            vr_atomic_max(&at->peak, used);
+        }
+    }
+}
+
+void vr_tag_join(struct vr_tag *tag) {
+    vr_fetch_sub(&tag->allocs, 1, VR_RELAXED);
+    vr_tag_confirm(tag);
+}
+
+void vr_tag_release(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
+    vr_fetch_add(&tag->frees, 1, VR_RELAXED);
+    vr_tag_shrink(tag, bytes, requested);
+}
+
+void vr_tag_cancel(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
+    vr_fetch_sub(&tag->allocs, 1, VR_RELAXED);
+    vr_tag_shrink(tag, bytes, requested);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tag_quota.c: quotas of tags as the program and the environment set them, who is told of them, and what is
+ * known of tags.
+ */
+#include "core/limit/tag.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/size_text.h"
+#include "base/text.h"
+#include "core/ladder/handler.h"
+#include "core/limit/limit.h"
+#include "core/ladder/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------- setting */
+
+/* The lesser of two limits, where 0 is none. */
+static uint64_t lesser(uint64_t a, uint64_t b) {
+    return !a || (b && b < a) ? b : a;
+}
+
+/* What is in force: the program's word below the environment's. Under the ledger's lock. */
+static void enforce(struct vr_tag *tag) {
+    vr_store(&tag->soft, lesser(tag->set_soft, tag->outer_soft), VR_RELAXED);
+    vr_store(&tag->hard, lesser(tag->set_hard, tag->outer_hard), VR_RELAXED);
+}
+
+static vram_status check_quota(uint64_t soft, uint64_t hard, const char *operation) {
+    if (hard && soft > hard) {
+        return vr_fail(
+            VRAM_ERR_INVALID, operation,
+            "a soft quota of %llu bytes above the hard one of %llu would never be crossed",
+            (unsigned long long)soft, (unsigned long long)hard);
+    }
+    return VRAM_OK;
+}
+
+/* A ledger for a call on a device, which is the caller's to leave. */
+static vram_status enter(vram_device *handle, const char *operation,
+                         struct vr_device_object **device, struct vr_ledger **ledger) {
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    *device = entered;
+    *ledger = vr_ledger_get(entered, operation);
+    if (!*ledger) {
+        status = vram_error_get()->status;
+        vr_leave(entered);
+    }
+    return status;
+}
+
+vram_status vram_tag_quota_set(vram_device *handle, const char *name, uint64_t soft_bytes,
+                               uint64_t hard_bytes) {
+    static const char operation[] = "vram_tag_quota_set";
+    struct vr_device_object *device;
+    struct vr_ledger *ledger;
+    struct vr_tag *tag;
+    if (!name) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the tag is NULL");
+    }
+    vram_status status = enter(handle, operation, &device, &ledger);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = check_quota(soft_bytes, hard_bytes, operation);
+    if (status == VRAM_OK) {
+        status = vr_tag_get(ledger, name, operation, &tag);
+    }
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&ledger->lock);
+        tag->set_soft = soft_bytes;
+        tag->set_hard = hard_bytes;
+        enforce(tag);
+        vr_mutex_unlock(&ledger->lock);
+        uint64_t used = vr_load(&tag->used, VR_RELAXED), hard = vr_load(&tag->hard, VR_RELAXED);
+        if (hard && used > hard) {
+            status = vr_fail(
+                VRAM_ERR_LIMIT, operation,
+                "tag \"%.80s\" has %llu bytes and its quota is %llu now: it is in force, and "
+                "nothing more is given until it has fewer",
+                tag->name, (unsigned long long)used, (unsigned long long)hard);
+        }
+    }
+    vr_leave(device);
+    return status;
+}
+
+vram_status vram_tag_handler_set(vram_device *handle, vram_tag_handler *handler, void *user) {
+    struct vr_device_object *device;
+    struct vr_ledger *ledger;
+    vram_status status = enter(handle, "vram_tag_handler_set", &device, &ledger);
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&ledger->lock);
+        ledger->tags.handler = handler;
+        ledger->tags.handler_user = user;
+        vr_mutex_unlock(&ledger->lock);
+        vr_leave(device);
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------- environment */
+
+static vram_status unreadable(const char *text, size_t bytes, const char *why,
+                              const char *operation) {
+    return vr_fail(
+        VRAM_ERR_INVALID, operation,
+        "option quotas: \"%.*s\" %s; write tenant=4G:6G,tenant/model=2G, where 4G is the soft "
+        "quota",
+        (int)(bytes < 48 ? bytes : 48), text, why);
+}
+
+/* "4G:6G" or "6G". */
+static bool read_sizes(char *text, uint64_t *soft, uint64_t *hard) {
+    char *second = strchr(text, ':');
+    *soft = 0;
+    if (second) {
+        *second++ = '\0';
+        if (vr_size_read(text, soft) != VRAM_OK) {
+            return false;
+        }
+    }
+    return vr_size_read(second ? second : text, hard) == VRAM_OK;
+}
+
+static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_t bytes,
+                              const char *operation) {
+    char text[VR_TAG_BYTES * 2];
+    uint64_t soft, hard;
+    struct vr_tag *tag;
+    size_t name = 0;
+    while (name < bytes && entry[name] != '=') {
+        name++;
+    }
+    if (name == bytes || bytes >= sizeof text) {
+        return unreadable(entry, bytes, "has no quota", operation);
+    }
+    memcpy(text, entry, bytes);
+    text[name] = text[bytes] = '\0';
+    if (!read_sizes(text + name + 1, &soft, &hard)) {
+        return unreadable(entry, bytes, "has an unreadable size", operation);
+    }
+    vram_status status = check_quota(soft, hard, operation);
+    if (status == VRAM_OK) {
+        status = vr_tag_get(ledger, text, operation, &tag);
+    }
+    if (status == VRAM_OK) {
+        tag->outer_soft = soft;
+        tag->outer_hard = hard;
+        enforce(tag);
+    }
+    return status;
+}
+
+vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const char *operation) {
+    vram_status status = VRAM_OK;
+    while (*text && status == VRAM_OK) {
+        size_t bytes = strcspn(text, ",");
+        status = read_quota(ledger, text, bytes, operation);
+        text += bytes + (text[bytes] == ',');
+    }
+    /* What `recent` holds is the address of a buffer that is gone: only a guess, but a useless one. */
+    for (size_t i = 0; i < VR_TAG_RECENT; i++) {
+        vr_store(&ledger->tags.recent[i], NULL, VR_RELAXED);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------- refusing */
+
+/* Whether the error handler, after a refusal, has it tried again. */
+static bool is_retried(struct vr_pool *pool, const struct vr_request *request, vram_status *status,
+                       uint32_t retries) {
+    if (vr_handler_ask(pool, request, *status, retries) != VRAM_ERROR_RETRY) {
+        return false;
+    }
+    if (vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
+        *status =
+            vr_fail(VRAM_ERR_STALE, "vram_alloc", "the pool was destroyed by the error handler");
+        return false;
+    }
+    return true;
+}
+
+vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,
+                            uint32_t *crossed) {
+    struct vr_tag *full;
+    vram_status status;
+    uint32_t retries = 0;
+    struct vram_error error;
+    vr_error_save(&error);
+    do {
+        status = vr_tag_charge(request->tag, request->bytes, request->size, crossed, &full);
+        if (status == VRAM_OK) {
+            vr_error_restore(&error);
+            return status;
+        }
+        if (!(request->flags & VRAM_ALLOC_CACHED_ONLY)) {
+            vr_report_write_quota(pool, request, status, full);
+        }
+    } while (is_retried(pool, request, &status, retries++));
+    vr_tally(&pool->tally.quota_refusals, 1);
+    vr_tally(&pool->tally.limit_refusals, 1);
+    vr_tally(&pool->tally.refusals, 1);
+    return status;
+}
+
+/* ------------------------------------------------------------------- telling */
+
+void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct vr_tag *tag,
+                   uint32_t crossed) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    struct vr_thread_state *thread = vr_thread_get("vram_alloc");
+    for (struct vr_tag *at = tag; at && crossed; at = at->parent, crossed >>= 1) {
+        if (!(crossed & 1)) {
+            continue;
+        }
+        vr_fetch_add(&at->crossings, 1, VR_RELAXED);
+        if (pool) {
+            vr_tally(&pool->tally.quota_crossings, 1);
+        }
+        vr_mutex_lock(&ledger->lock);
+        vram_tag_handler *handler = ledger->tags.handler;
+        void *user = ledger->tags.handler_user;
+        vr_mutex_unlock(&ledger->lock);
+        if (handler && thread &&
+            !thread->telling) { /* a handler that crosses a quota is not told */
+            struct vram_tag_event event = {
+                .size = sizeof event,
+                .device = (vram_device *)(uintptr_t)device->object.handle,
+                .tag = at->name,
+                .used_bytes = vr_load(&at->used, VR_RELAXED),
+                .soft_bytes = vr_load(&at->soft, VR_RELAXED),
+                .hard_bytes = vr_load(&at->hard, VR_RELAXED),
+            };
+            thread->telling = true;
+            handler(user, &event);
+            thread->telling = false;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------- looking */
+
+static struct vram_tag_info info_of(const struct vr_tag *tag) {
+    uint64_t frees = vr_load(&tag->frees, VR_RELAXED), allocs = vr_load(&tag->allocs, VR_RELAXED);
+    return (struct vram_tag_info){
+        .size = sizeof(struct vram_tag_info),
+        .name = tag->name,
+        .used_bytes = vr_load(&tag->used, VR_RELAXED),
+        .own_bytes = vr_load(&tag->own, VR_RELAXED),
+        .requested_bytes = vr_load(&tag->requested, VR_RELAXED),
+        .peak_bytes = vr_load(&tag->peak, VR_RELAXED),
+        .live_blocks = allocs > frees ? allocs - frees : 0,
+        .allocs = allocs,
+        .soft_bytes = vr_load(&tag->soft, VR_RELAXED),
+        .hard_bytes = vr_load(&tag->hard, VR_RELAXED),
+        .crossings = vr_load(&tag->crossings, VR_RELAXED),
+        .refusals = vr_load(&tag->refusals, VR_RELAXED),
+    };
+}
+
+/* Most bytes first, then by name. */
+static int compare(const void *a, const void *b) {
+    const struct vram_tag_info *one = a, *other = b;
+    if (one->used_bytes != other->used_bytes) {
+        return one->used_bytes > other->used_bytes ? -1 : 1;
+    }
+    return strcmp(one->name, other->name);
+}
+
+uint32_t vr_tags_top(const struct vr_device_object *device, struct vram_tag_info *infos,
+                     uint32_t room) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    struct vr_tag *tag = ledger ? vr_load(&ledger->tags.newest, VR_ACQUIRE) : NULL;
+    uint32_t count = 0;
+    for (; tag; tag = tag->older) {
+        struct vram_tag_info info = info_of(tag);
+        uint32_t at = count;
+        while (at > 0 && compare(&info, &infos[at - 1]) < 0) {
+            at--;
+        }
+        if (at < room) {
+            uint32_t last = count < room ? count++ : room - 1;
+            memmove(&infos[at + 1], &infos[at], (last - at) * sizeof *infos);
+            infos[at] = info;
+        }
+    }
+    return count;
+}
+
+void vr_tags_live(const struct vr_device_object *device, const char *name, uint64_t *bytes,
+                  uint64_t *blocks) {
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    struct vr_tag *tag = ledger ? vr_load(&ledger->tags.newest, VR_ACQUIRE) : NULL;
+    *bytes = *blocks = 0;
+    for (; tag; tag = tag->older) {
+        if (!name || vr_tag_is_within(tag, name)) {
+            struct vram_tag_info info = info_of(tag);
+            *bytes += info.own_bytes;
+            *blocks += info.live_blocks;
+        }
+    }
+}
+
+uint32_t vram_tag_count(vram_device *handle) {
+    void *device;
+    uint32_t count = 0;
+    if (vr_enter(VR_KIND_DEVICE, handle, "vram_tag_count", &device) != VRAM_OK) {
+        return 0;
+    }
+    struct vr_ledger *ledger = vr_ledger_of(device);
+    if (ledger) {
+        vr_mutex_lock(&ledger->lock);
+        count = ledger->tags.count;
+        vr_mutex_unlock(&ledger->lock);
+    }
+    vr_leave(device);
+    return count;
+}
+
+/* Tag `rank` of all, in the order of compare. */
+static vram_status rank_of(struct vr_ledger *ledger, uint32_t rank, struct vram_tag_info *info,
+                           const char *operation) {
+    vr_mutex_lock(&ledger->lock);
+    uint32_t room = ledger->tags.count, count = 0;
+    struct vr_tag *tag = vr_load(&ledger->tags.newest, VR_ACQUIRE);
+    vr_mutex_unlock(&ledger->lock);
+    if (rank >= room) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there are %u tags, no number %u", room, rank);
+    }
+    struct vram_tag_info *all = vr_mem_alloc(room, sizeof *all, operation);
+    if (!all) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    for (; tag && count < room; tag = tag->older) {
+        all[count++] = info_of(tag);
+    }
+    qsort(all, count, sizeof *all, compare);
+    *info = all[rank];
+    vr_mem_free(all);
+    return VRAM_OK;
+}
+
+vram_status vram_tag_info_at(vram_device *handle, uint32_t rank, vram_tag_info *info) {
+    static const char operation[] = "vram_tag_info_at";
+    struct vr_device_object *device;
+    struct vr_ledger *ledger;
+    struct vram_tag_info full;
+    vram_status status = enter(handle, operation, &device, &ledger);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = rank_of(ledger, rank, &full, operation);
+    if (status == VRAM_OK) {
+        status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    }
+    vr_leave(device);
+    return status;
+}
+
+vram_status vram_tag_info_get(vram_device *handle, const char *name, vram_tag_info *info) {
+    static const char operation[] = "vram_tag_info_get";
+    struct vr_device_object *device;
+    struct vr_ledger *ledger;
+    if (!name) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the tag is NULL");
+    }
+    vram_status status = enter(handle, operation, &device, &ledger);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    const struct vr_tag *tag = vr_tag_find(ledger, name);
+    if (tag) {
+        struct vram_tag_info full = info_of(tag);
+        status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    } else {
+        status = vr_fail(VRAM_ERR_INVALID, operation,
+                         "nobody has named the tag \"%.48s\" on this device", name);
+    }
+    vr_leave(device);
+    return status;
+}

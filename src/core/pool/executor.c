@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * executor.c: carries plans out with the driver or the program's provider. No lock of the pool is held.
+ *
+ *  (1) Steps run in order; the first that fails ends the plan, and what the space wants taken back is
+ *      done as far as the driver allows.
+ *  (2) Physical memory is charged to the limits of pool and device before the driver is asked, and uncharged after
+ *      it was given back, so that the limit holds at every moment.
+ *  (3) A segment is in the address map for as long as it exists, whoever gave it; its record is the
+ *      piece's native name.
+ */
+#include "core/limit/budget.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/size.h"
+#include "device/ops.h"
+
+uint64_t vr_device_now(const struct vr_device_object *device) {
+    struct vr_backend *backend = device->base.backend;
+    if (backend->ops->sim) {
+        struct vram_sim_state state = {.size = sizeof state};
+        backend->ops->sim->state(backend, &state);
+        return state.clock_ns;
+    }
+    return vr_clock_now();
+}
+
+uint64_t vr_pool_now(const struct vr_pool *pool) {
+    return vr_device_now(pool->device);
+}
+
+static void count(struct vr_pool *pool, enum vr_pool_call call) {
+    vr_fetch_add(&pool->calls[call], 1, VR_RELAXED);
+}
+
+/* ----------------------------------------------------------------- segments */
+
+/* A provider may answer with any number: what is no status of ours must not become a call's answer. */
+static vram_status provided(vram_status status) {
+    switch (status) {
+#define STATUS(name, value, text) case VRAM_##name:
+        VRAM_STATUS_MAP(STATUS)
+#undef STATUS
+        return status;
+    }
+    return VRAM_ERR_CORRUPT;
+}
+
+static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *step) {
+    static const char operation[] = "vram_provider.alloc";
+    vram_addr addr = 0;
+    uint64_t end;
+    struct vr_record *record = vr_record_take(operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = provided(pool->provider.alloc(pool->provider.user, step->bytes, &addr));
+    if (status != VRAM_OK) {
+        vr_record_give(record);
+        return vr_fail(status, operation, "the provider refused %llu bytes: %s",
+                       (unsigned long long)step->bytes, vram_status_text(status));
+    }
+    if (!addr || addr % pool->granule || !vr_add(addr, step->bytes, &end)) {
+        vr_record_give(record);
+        return vr_fail(VRAM_ERR_CORRUPT, operation,
+                       "the provider gave the impossible address 0x%llx", (unsigned long long)addr);
+    }
+    vr_store(&record->pool, pool->object.handle, VR_RELEASE);
+    vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
+    status = vr_record_publish_provided(record, addr, step->bytes, pool->device->object.handle);
+    if (status != VRAM_OK) {
+        struct vram_error error;
+        vr_error_save(&error);
+        if (status != VRAM_ERR_CORRUPT) {
+            (void)pool->provider.free(pool->provider.user, addr, step->bytes);
+        }
+        vr_error_restore(&error);
+        vr_record_give(record);
+        return status;
+    }
+    step->piece->addr = addr;
+    step->piece->native = (uint64_t)(uintptr_t)record; /* keeps (3) */
+    return VRAM_OK;
+}
+
+static vram_status segment_from_device(struct vr_pool *pool, struct vr_step *step) {
+    static const char operation[] = "vram_alloc";
+    vram_addr addr = 0;
+    struct vr_record *record = vr_record_take(operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vr_memory_alloc(&pool->device->base, step->bytes, &addr);
+    if (status == VRAM_OK && (!addr || addr % pool->granule)) {
+        status = vr_fail(VRAM_ERR_CORRUPT, operation,
+                         "the driver reported success with the impossible address 0x%llx",
+                         (unsigned long long)addr);
+    } else if (status == VRAM_OK) {
+        vr_store(&record->pool, pool->object.handle, VR_RELEASE);
+        vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
+        status = vr_record_publish(record, addr, step->bytes, pool->device->object.handle,
+                                   VRAM_MEMORY_DEVICE, false, operation);
+        if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
+            struct vram_error error;
+            vr_error_save(&error);
+            vr_memory_free(&pool->device->base, addr, step->bytes);
+            vr_error_restore(&error);
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_record_give(record);
+        return status;
+    }
+    step->piece->addr = addr;
+    step->piece->native = (uint64_t)(uintptr_t)record; /* keeps (3) */
+    return VRAM_OK;
+}
+
+static vram_status provider_release(struct vr_pool *pool, vram_addr addr, uint64_t bytes) {
+    vram_status status = provided(pool->provider.free(pool->provider.user, addr, bytes));
+    return status == VRAM_OK
+               ? status
+               : vr_fail(status, "vram_provider.free",
+                         "the provider refused to take memory back: %s", vram_status_text(status));
+}
+
+/* It was refused: the segment goes on. Should the map have no room for it, it is not found by its
+   address, and tried again at the end. */
+static void segment_restore(struct vr_pool *pool, struct vr_record *record, vram_addr addr,
+                            uint64_t bytes) {
+    struct vram_error error;
+    vr_error_save(&error);
+    (void)vr_record_publish(record, addr, bytes, pool->device->object.handle, VRAM_MEMORY_DEVICE,
+                            false, "vram_pool_trim");
+    vr_error_restore(&error);
+}
+
+/* The pool ends and its segment stays, which nobody will ask for any more. */
+static void segment_forget(struct vr_piece *piece) {
+    struct vr_record *record = (struct vr_record *)(uintptr_t)piece->native;
+    if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
+        vr_record_withdraw(record);
+    }
+    vr_record_give(record);
+}
+
+static vram_status segment_release(struct vr_pool *pool, const struct vr_step *step) {
+    struct vr_record *record = (struct vr_record *)(uintptr_t)step->piece->native;
+    uint64_t addr = vr_load(&record->base, VR_RELAXED);
+    if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
+        vr_record_withdraw(record);
+    }
+    vram_status status = pool->provider.alloc
+                             ? provider_release(pool, addr, step->bytes)
+                             : vr_memory_free(&pool->device->base, addr, step->bytes);
+    if (status == VRAM_OK) {
+        vr_record_give(record);
+    } else {
+        segment_restore(pool, record, addr, step->bytes);
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------------- steps */
+
+static vram_status create(struct vr_pool *pool, struct vr_step *step) {
+    vram_status status = vr_budget_charge(pool, step->bytes); /* keeps (2) */
+    if (status != VRAM_OK) {
+        return status;
+    }
+    count(pool, pool->range ? VR_CALL_CREATE : VR_CALL_ALLOC);
+    if (pool->provider.alloc) {
+        status = segment_from_provider(pool, step);
+    } else if (!pool->range) {
+        status = segment_from_device(pool, step);
+    } else {
+        status = vr_vmm_create(&pool->device->base, step->bytes, &step->piece->native);
+    }
+    if (status != VRAM_OK) {
+        vr_budget_uncharge(pool, step->bytes);
+    } else if (!pool->provider.alloc) {
+        vr_held_add(pool->device, step->bytes);
+    }
+    return status;
+}
+
+static vram_status release(struct vr_pool *pool, const struct vr_step *step) {
+    vram_status status;
+    count(pool, pool->range ? VR_CALL_RELEASE : VR_CALL_FREE);
+    if (pool->range) {
+        status = vr_vmm_release(&pool->device->base, step->piece->native, step->bytes);
+    } else {
+        status = segment_release(pool, step);
+    }
+    if (status == VRAM_OK) {
+        if (!pool->provider.alloc) {
+            vr_held_sub(pool->device, step->bytes);
+        }
+        vr_budget_uncharge(pool, step->bytes);
+    }
+    return status;
+}
+
+vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step) {
+    struct vr_device *device = &pool->device->base;
+    switch (step->kind) {
+    case VR_STEP_CREATE:
+        return create(pool, step);
+    case VR_STEP_UNMAP:
+        count(pool, VR_CALL_UNMAP);
+        return vr_vmm_unmap(device, step->addr, step->bytes);
+    case VR_STEP_MAP:
+        count(pool, VR_CALL_MAP);
+        return vr_vmm_map(device, step->addr, step->piece->native, step->bytes);
+    case VR_STEP_ACCESS:
+        count(pool, VR_CALL_ACCESS);
+        return vr_vmm_access(device, step->addr, step->bytes);
+    case VR_STEP_RELEASE:
+        return release(pool, step);
+    }
+    return VRAM_ERR_INVALID;
+}
+
+/* Runs the steps of the plan until one fails; how many were done. */
+static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_status *status) {
+    uint64_t before = vr_pool_now(pool);
+    *status = VRAM_OK;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        *status = vr_pool_step(pool, &plan->steps[i]);
+        uint64_t after = vr_pool_now(pool);
+        plan->steps[i].ns = after - before;
+        before = after;
+        if (*status != VRAM_OK) {
+            return i;
+        }
+    }
+    return plan->count;
+}
+
+/* Under the lock. */
+static void note_peak(struct vr_pool *pool) {
+    uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                     vr_space_reserved(pool->spaces[VR_PART_LARGE]);
+    if (bytes > pool->peak_reserved_bytes) {
+        pool->peak_reserved_bytes = bytes;
+    }
+}
+
+/* Whether an earlier step has failed for the same piece. */
+static bool has_failed(const struct vr_plan *plan, uint32_t at) {
+    for (uint32_t i = 0; i < at; i++) {
+        if (plan->steps[i].failed && plan->steps[i].piece == plan->steps[at].piece) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes back what cannot stay, as far as the driver lets it: what is still mapped is not released. */
+static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan) {
+    bool any = false;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        struct vr_step *step = &plan->steps[i];
+        step->failed = (any && has_failed(plan, i)) || vr_pool_step(pool, step) != VRAM_OK;
+        any = any || step->failed;
+    }
+    vr_mutex_lock(&pool->lock);
+    vr_space_abort(space, plan, NULL);
+    note_peak(pool); /* what could not be taken back is held */
+    vr_mutex_unlock(&pool->lock);
+}
+
+/* What the first `done` steps of a plan took from the driver. */
+static uint64_t created_bytes(const struct vr_plan *plan, uint32_t done) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < done; i++) {
+        bytes += plan->steps[i].kind == VR_STEP_CREATE ? plan->steps[i].bytes : 0;
+    }
+    return bytes;
+}
+
+vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan,
+                            struct vr_block **block, uint64_t *grown) {
+    vram_status status;
+    uint32_t done = run_steps(pool, plan, &status);
+    *grown = created_bytes(plan, done);
+    vr_fetch_add(&pool->pressure.changes, 1, VR_RELAXED);
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&pool->lock);
+        *block = vr_space_commit(space, plan);
+        note_peak(pool);
+        vr_mutex_unlock(&pool->lock);
+        vr_held_peak(pool->device, vr_load(&pool->device->held_bytes, VR_RELAXED));
+        return VRAM_OK;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_mutex_lock(&pool->lock);
+    vr_space_undo(space, plan, done);
+    vr_mutex_unlock(&pool->lock);
+    take_back(pool, space, plan);
+    vr_error_restore(&error);
+    return status;
+}
+
+void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space) {
+    struct vr_plan *plan = NULL;
+    struct vr_block *none = NULL;
+    struct vram_error error;
+    uint64_t grown;
+    vr_error_save(&error);
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_space_sweep(space, &plan);
+    vr_mutex_unlock(&pool->lock);
+    if (status == VRAM_OK && plan) {
+        (void)vr_pool_execute(pool, space, plan, &none, &grown);
+    }
+    vr_error_restore(&error);
+}
+
+vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_t keep_bytes) {
+    struct vr_plan *plan = NULL;
+    struct vr_block *none = NULL;
+    uint64_t grown;
+    vr_pool_sweep(pool, space);
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_space_trim(space, keep_bytes, &plan);
+    vr_mutex_unlock(&pool->lock);
+    return status == VRAM_OK && plan ? vr_pool_execute(pool, space, plan, &none, &grown) : status;
+}
+
+/* -------------------------------------------------------------------- end */
+
+/* Unmaps the further places of pieces; a piece keeps those that the driver refuses to unmap. */
+static void unmap_ghosts(struct vr_pool *pool, struct vr_space *space) {
+    for (struct vr_block *ghost = vr_space_ghost_next(space, NULL); ghost;
+         ghost = vr_space_ghost_next(space, ghost)) {
+        struct vr_piece *piece = ghost->span.segment;
+        struct vr_step step = {.kind = VR_STEP_UNMAP,
+                               .piece = piece,
+                               .addr = vr_load(&ghost->addr, VR_RELAXED),
+                               .bytes = piece->bytes};
+        if (vr_pool_step(pool, &step) == VRAM_OK || vr_pool_step(pool, &step) == VRAM_OK) {
+            piece->ghosts--;
+        }
+    }
+}
+
+static void release_space(struct vr_pool *pool, struct vr_space *space) {
+    unmap_ghosts(pool, space);
+    for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
+         piece = vr_space_piece_next(space, piece)) {
+        struct vr_step step = {.piece = piece, .addr = piece->addr, .bytes = piece->bytes};
+        bool mapped =
+            pool->range && piece->addr != VR_NOWHERE && (!piece->nap || piece->nap->mapped);
+        step.kind = VR_STEP_UNMAP;
+        if (mapped && vr_pool_step(pool, &step) != VRAM_OK &&
+            vr_pool_step(pool, &step) != VRAM_OK) {
+            piece->ghosts++; /* it stays mapped */
+        }
+        if (piece->ghosts) {
+            pool->range->stuck = true;
+            continue;
+        }
+        if (piece->gone) {
+            continue;
+        }
+        step.kind = VR_STEP_RELEASE;
+        if (vr_pool_step(pool, &step) != VRAM_OK && vr_pool_step(pool, &step) != VRAM_OK) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes of a pool",
+                   (unsigned long long)piece->bytes);
+            if (!pool->range) {
+                segment_forget(piece);
+            }
+        }
+    }
+}
+
+void vr_pool_release_all(struct vr_pool *pool) {
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        if (pool->spaces[part]) {
+            release_space(pool, pool->spaces[part]);
+        }
+    }
+}

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guard.c: zeros, poison and red zones: writing them, and looking at what became of them. */
+#include "core/pool/guard.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/size.h"
+#include "core/pool/pool_object.h"
+#include "core/limit/tag.h"
+
+#include <stdio.h>
+
+enum {
+    FILL_ZONE = 0xFD,       /* around a block */
+    FILL_NEW = 0xCD,        /* in a block that nobody has written yet */
+    FILL_FREED = 0xDD,      /* in a freed one */
+    LOOK_BYTES = 256 * 1024 /* that are looked through at a time */
+};
+
+/* ---------------------------------------------------------------------- making */
+
+static uint32_t wanted_modes(const struct vram_pool_options *options) {
+    static const struct {
+        enum vr_option option;
+        uint32_t mode;
+    } rows[] = {
+        {VR_OPTION_ZERO_ALLOC, VRAM_POOL_ZERO_ALLOC},
+        {VR_OPTION_ZERO_FREE, VRAM_POOL_ZERO_FREE},
+        {VR_OPTION_POISON, VRAM_POOL_POISON},
+        {VR_OPTION_RED_ZONES, VRAM_POOL_RED_ZONES},
+    };
+    uint32_t modes = options->flags & VR_GUARD_MODES;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !options->provider; i++) {
+        modes |= vr_option_number(rows[i].option) ? rows[i].mode : 0;
+    }
+    return modes;
+}
+
+vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *options) {
+    struct vr_guard *guard = &pool->guard;
+    uint32_t modes = wanted_modes(options);
+    vr_store(&guard->modes, modes, VR_RELAXED);
+    guard->most_bytes = options->quarantine_bytes ? options->quarantine_bytes
+                                                  : vr_option_number(VR_OPTION_QUARANTINE);
+    if (!modes) {
+        return VRAM_OK;
+    }
+    if (options->provider) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_pool_create",
+                       "safety modes are for the device's own memory, not for a provider's");
+    }
+    vr_store(&pool->uncached, vr_load(&pool->uncached, VR_RELAXED) | VR_UNCACHED_GUARD, VR_RELAXED);
+    return vram_queue_create((vram_device *)(uintptr_t)pool->device->object.handle, NULL,
+                             &guard->queue);
+}
+
+void vr_guard_end(struct vr_pool *pool) {
+    if (pool->guard.queue) {
+        (void)vr_guard_release(pool);
+        vram_queue_destroy(pool->guard.queue);
+        pool->guard.queue = NULL;
+    }
+}
+
+/* ----------------------------------------------------------------------- zones */
+
+bool vr_guard_widen(const struct vr_pool *pool, struct vr_request *request) {
+    uint64_t bytes = request->size;
+    if (!(vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES)) {
+        return true;
+    }
+    uint64_t front = request->align > VR_GUARD_ZONE ? request->align : VR_GUARD_ZONE;
+    if (!vr_add(bytes, VR_GUARD_ZONE, &bytes) || !vr_add(bytes, front, &bytes) ||
+        !vr_block_bytes(bytes, &request->bytes)) {
+        return false;
+    }
+    return true;
+}
+
+struct vr_block *vr_guard_find(struct vr_pool *pool, vram_addr addr) {
+    if (!(vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES)) {
+        return vr_block_table_find(&pool->table, addr);
+    }
+    for (uint64_t front = VR_GUARD_ZONE; front <= pool->granule && front < addr; front *= 2) {
+        struct vr_block *block = vr_block_table_find(&pool->table, addr - front);
+        if (block && vr_guard_front(block) == front) {
+            return block;
+        }
+    }
+    return NULL;
+}
+
+/* The last byte of a block's rear zone, and 1. */
+static uint64_t end_of(const struct vr_block *block) {
+    return vr_load(&block->addr, VR_RELAXED) + vr_load(&block->bytes, VR_RELAXED);
+}
+
+/* --------------------------------------------------------------------- writing */
+
+/* The queue that work for a block goes to: the caller's, or the pool's own when there is none or it is being
+   captured into a graph, which would do the work at another time. Entered; NULL with the error set. */
+static struct vr_queue_object *choose(struct vr_pool *pool, uint64_t wanted, bool *own) {
+    vram_point point;
+    void *entered;
+    struct vram_error error;
+    vr_error_save(&error);
+    *own = !wanted || vram_queue_mark((vram_queue *)(uintptr_t)wanted, &point) == VRAM_ERR_CAPTURE;
+    vr_error_restore(&error);
+    const vram_queue *handle = *own ? pool->guard.queue : (vram_queue *)(uintptr_t)wanted;
+    return vr_queue_enter(handle, "vram_alloc", &entered) == VRAM_OK ? entered : NULL;
+}
+
+static vram_queue *handle_of(const struct vr_queue_object *queue) {
+    return (vram_queue *)(uintptr_t)queue->object.handle;
+}
+
+static vram_status fill(const struct vr_queue_object *queue, vram_addr addr, uint32_t pattern,
+                        uint64_t bytes) {
+    return bytes ? vram_queue_fill(handle_of(queue), addr, pattern, 1, bytes) : VRAM_OK;
+}
+
+static vram_status dress_on(const struct vr_pool *pool, const struct vr_queue_object *queue,
+                            uint64_t size, const struct vr_block *block) {
+    uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
+    vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
+    uint64_t behind = end_of(block) - addr - size;
+    vram_status status = VRAM_OK;
+    if (modes & VRAM_POOL_RED_ZONES) {
+        status = fill(queue, addr - VR_GUARD_ZONE, FILL_ZONE, VR_GUARD_ZONE);
+        if (status == VRAM_OK) {
+            status = fill(queue, addr + size, FILL_ZONE, behind);
+        }
+    }
+    if (status == VRAM_OK && modes & (VRAM_POOL_ZERO_ALLOC | VRAM_POOL_POISON)) {
+        status = fill(queue, addr, modes & VRAM_POOL_ZERO_ALLOC ? 0 : FILL_NEW, size);
+    }
+    return status;
+}
+
+static bool is_ours(const struct vr_block *block) {
+    return !vr_block_is_fallen(block);
+}
+
+vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *request,
+                           struct vr_block *block) {
+    bool own;
+    if (vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES) {
+        uint64_t front = request->align > VR_GUARD_ZONE ? request->align : VR_GUARD_ZONE;
+        vr_store(&block->zone, (uint8_t)vr_low_bit(front), VR_RELAXED);
+    }
+    if (!is_ours(block)) {
+        return VRAM_OK;
+    }
+    struct vr_queue_object *queue = choose(pool, request->queue, &own);
+    if (!queue) {
+        return vram_error_get()->status;
+    }
+    vram_status status = dress_on(pool, queue, request->size, block);
+    if (status == VRAM_OK && own) { /* the block is ready for any queue */
+        status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+    }
+    vr_leave(queue);
+    return status;
+}
+
+/* --------------------------------------------------------------------- looking */
+
+/* What is wrong with a block. */
+struct damage {
+    const char *where;
+    int64_t offset; /* from the program's first byte */
+    uint8_t found;
+};
+
+static const char *tag_of(const struct vr_block *block) {
+    return vr_tag_name(vr_load(&block->tag, VR_RELAXED));
+}
+
+/* Tells of damage by log, counter and error record. */
+static vram_status report(struct vr_pool *pool, const struct vr_block *block,
+                          const struct damage *damage) {
+    const char *tag = tag_of(block);
+    char text[VRAM_ERROR_TEXT_MAX];
+    snprintf(
+        text, sizeof text, "block 0x%llx of %llu bytes%s%s%s was written %s: byte %lld is 0x%02x",
+        (unsigned long long)(vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block)),
+        (unsigned long long)vr_load(&block->requested, VR_RELAXED), tag ? " tagged \"" : "",
+        tag ? tag : "", tag ? "\"" : "", damage->where, (long long)damage->offset, damage->found);
+    vr_tally(&pool->tally.damaged_blocks, 1);
+    vr_log(VRAM_LOG_ERROR, "pool \"%s\": %s", pool->name, text);
+    return vr_fail(VRAM_ERR_CORRUPT, "vram_free", "%s", text);
+}
+
+/* The first byte that is not `pattern`; `bytes` when all are. */
+static uint64_t first_other(const uint8_t *data, uint64_t bytes, uint8_t pattern) {
+    uint64_t i = 0;
+    while (i < bytes && data[i] == pattern) {
+        i++;
+    }
+    return i;
+}
+
+/* Host memory for what is read. */
+struct vr_guard_buffer {
+    struct vr_guard_buffer *next; /* of those that a copy may still write to */
+    uint8_t data[];
+};
+
+static struct vr_guard_buffer *take_buffer(uint64_t bytes) {
+    return vr_mem_alloc(1, sizeof(struct vr_guard_buffer) + (size_t)bytes, "vram_free");
+}
+
+/* What a copy may still write to, since the driver would not say that it is done, stays until the pool
+   ends. */
+static void drop_buffer(struct vr_pool *pool, vram_status status, struct vr_guard_buffer *buffer) {
+    if (status == VRAM_OK || !buffer) {
+        vr_mem_free(buffer);
+        return;
+    }
+    vr_mutex_lock(&pool->lock);
+    buffer->next = pool->guard.stuck;
+    pool->guard.stuck = buffer;
+    vr_mutex_unlock(&pool->lock);
+}
+
+void vr_guard_forget(struct vr_pool *pool) {
+    while (pool->guard.stuck) {
+        struct vr_guard_buffer *buffer = pool->guard.stuck;
+        pool->guard.stuck = buffer->next;
+        vr_mem_free(buffer);
+    }
+}
+
+/* Reads the zones of a block, whose queue has come behind all work with it then, and writes poison or
+   zeros behind that. */
+static vram_status read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
+                              const struct vr_block *block) {
+    uint64_t size = vr_load(&block->requested, VR_RELAXED);
+    vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
+    uint64_t behind = end_of(block) - addr - size;
+    struct vr_guard_buffer *buffer = take_buffer(VR_GUARD_ZONE + behind);
+    if (!buffer) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    uint8_t *data = buffer->data;
+    vram_status status =
+        vram_queue_download(handle_of(queue), data, addr - VR_GUARD_ZONE, VR_GUARD_ZONE);
+    if (status == VRAM_OK) {
+        status = vram_queue_download(handle_of(queue), data + VR_GUARD_ZONE, addr + size, behind);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+    }
+    uint64_t front = status == VRAM_OK ? first_other(data, VR_GUARD_ZONE, FILL_ZONE) : 0;
+    uint64_t rear = status == VRAM_OK ? first_other(data + VR_GUARD_ZONE, behind, FILL_ZONE) : 0;
+    if (status == VRAM_OK && rear < behind) {
+        status = report(
+            pool, block,
+            &(struct damage){"behind its end", (int64_t)(size + rear), data[VR_GUARD_ZONE + rear]});
+    } else if (status == VRAM_OK && front < VR_GUARD_ZONE) {
+        status = report(
+            pool, block,
+            &(struct damage){"before its start", (int64_t)front - VR_GUARD_ZONE, data[front]});
+    }
+    drop_buffer(pool, status == VRAM_ERR_CORRUPT ? VRAM_OK : status, buffer);
+    return status;
+}
+
+/* The queue waits for the others that were said to use the block. What it cannot wait for is waited for
+   here. */
+static void join_uses(const struct vr_queue_object *queue, const struct vr_block *block) {
+    struct vram_error error;
+    vr_error_save(&error);
+    for (const struct vr_uses *use = block->uses; use; use = use->next) {
+        vram_point point = {(vram_queue *)(uintptr_t)use->stamp.queue, use->stamp.value};
+        if (vram_queue_after(handle_of(queue), point) != VRAM_OK) {
+            (void)vram_point_wait(point, VRAM_TIMEOUT_DEFAULT);
+        }
+    }
+    vr_error_restore(&error);
+}
+
+static vram_status undress_on(struct vr_pool *pool, struct vr_queue_object *queue,
+                              const struct vr_block *block, bool *poisoned) {
+    uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
+    vram_addr addr = vr_load(&block->addr, VR_RELAXED);
+    uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+    join_uses(queue, block);
+    vram_status found = modes & VRAM_POOL_RED_ZONES ? read_zones(pool, queue, block) : VRAM_OK;
+    vram_status status = VRAM_OK;
+    if (modes & VRAM_POOL_POISON) {
+        status = fill(queue, addr, FILL_FREED, bytes);
+        if (status == VRAM_OK) { /* keeps guard.h (3) */
+            status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+        }
+        *poisoned = status == VRAM_OK;
+    } else if (modes & VRAM_POOL_ZERO_FREE) {
+        status = fill(queue, addr, 0, bytes);
+    }
+    return found != VRAM_OK ? found : status;
+}
+
+/* Keeps guard.h (5). */
+static bool is_left_alone(struct vr_pool *pool, const struct vr_block *block) {
+    vr_mutex_lock(&pool->lock);
+    bool alone = block->pins || block->asleep || !is_ours(block);
+    vr_mutex_unlock(&pool->lock);
+    return alone;
+}
+
+vram_status vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
+                             struct vr_queue_object **own, struct vr_block *block, bool *poisoned) {
+    bool is_own;
+    *own = NULL;
+    *poisoned = false;
+    if (!(vr_load(&pool->guard.modes, VR_RELAXED) & ~(uint32_t)VRAM_POOL_ZERO_ALLOC) ||
+        is_left_alone(pool, block)) {
+        return VRAM_OK;
+    }
+    struct vr_queue_object *chosen = choose(pool, *queue ? (*queue)->object.handle : 0, &is_own);
+    if (!chosen) {
+        return vram_error_get()->status;
+    }
+    if (is_own && *queue) { /* which is captured: nothing can be said about its time */
+        vr_leave(chosen);
+        return VRAM_OK;
+    }
+    vram_status status = undress_on(pool, chosen, block, poisoned);
+    if (is_own) {
+        *queue = *own = chosen;
+    } else {
+        vr_leave(chosen);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ quarantine */
+
+/* Looks through a block that leaves: nothing may have been written since. Nobody but us knows of it. */
+static vram_status look_through(struct vr_pool *pool, const struct vr_block *block) {
+    vram_addr addr = vr_load(&block->addr, VR_RELAXED);
+    uint64_t bytes = vr_load(&block->bytes, VR_RELAXED), at = 0, other = 0, part = 0;
+    void *entered;
+    vram_status status = vr_queue_enter(pool->guard.queue, "vram_free", &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_queue_object *queue = entered;
+    struct vr_guard_buffer *buffer = take_buffer(LOOK_BYTES);
+    uint8_t *data = buffer ? buffer->data : NULL;
+    status = data ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    for (; data && at < bytes && status == VRAM_OK && other == part; at += part) {
+        part = bytes - at < LOOK_BYTES ? bytes - at : LOOK_BYTES;
+        status = vram_queue_download(handle_of(queue), data, addr + at, part);
+        if (status == VRAM_OK) {
+            status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+        }
+        other = status == VRAM_OK ? first_other(data, part, FILL_FREED) : part;
+    }
+    bool damaged = data && status == VRAM_OK && other < part;
+    struct damage damage = {"after it was freed",
+                            (int64_t)(at - part + other) - (int64_t)vr_guard_front(block),
+                            damaged ? data[other] : 0};
+    drop_buffer(pool, status, buffer);
+    vr_leave(queue);
+    return damaged ? report(pool, block, &damage) : status;
+}
+
+/* The oldest block in quarantine, if there is more than `most` of it. Under the lock. */
+static struct vr_block *let_out(struct vr_pool *pool, uint64_t most) {
+    struct vr_guard *guard = &pool->guard;
+    struct vr_block *block = guard->bytes > most ? guard->first : NULL;
+    if (block) {
+        guard->first = block->next;
+        guard->last = guard->first ? guard->last : NULL;
+        guard->bytes -= vr_load(&block->bytes, VR_RELAXED);
+        vr_store(&pool->tally.quarantine_bytes, guard->bytes, VR_RELAXED);
+    }
+    return block;
+}
+
+/* A block that was looked through goes back to everybody; where the look has failed its copy may still be
+   under way, and the block waits for our queue. */
+static void give_on(struct vr_pool *pool, struct vr_block *block, vram_status looked) {
+    struct vram_error error;
+    void *queue = NULL;
+    bool over = looked == VRAM_OK || looked == VRAM_ERR_CORRUPT;
+    vr_error_save(&error);
+    if (!over && vr_queue_enter(pool->guard.queue, "vram_free", &queue) == VRAM_OK) {
+        vr_pool_return_new(pool, queue, block);
+        vr_leave(queue);
+    } else {
+        vr_pool_return(pool, 0, &block, 1);
+    }
+    vr_error_restore(&error);
+}
+
+/* Lets blocks out until at most `most` bytes are left: the first damage that is found, or why it could not
+   be looked for. */
+static vram_status empty(struct vr_pool *pool, uint64_t most) {
+    vram_status first = VRAM_OK;
+    struct vram_error error;
+    for (;;) {
+        vr_mutex_lock(&pool->lock);
+        struct vr_block *block = let_out(pool, most);
+        bool readable = block && !block->asleep;
+        vr_mutex_unlock(&pool->lock);
+        if (!block) {
+            return first;
+        }
+        vr_error_save(&error);
+        vram_status status = readable ? look_through(pool, block) : VRAM_OK;
+        if (first == VRAM_OK) {
+            first = status;
+        } else {
+            vr_error_restore(&error);
+        }
+        give_on(pool, block, status);
+    }
+}
+
+bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, vram_status *status) {
+    struct vr_guard *guard = &pool->guard;
+    vr_mutex_lock(&pool->lock);
+    bool keep = !block->pins && !block->asleep && is_ours(block) &&
+                vr_load(&block->bytes, VR_RELAXED) <= guard->most_bytes;
+    if (keep) {
+        block->next = NULL;
+        block->home = 0;
+        *(guard->last ? &guard->last->next : &guard->first) = block;
+        guard->last = block;
+        guard->bytes += vr_load(&block->bytes, VR_RELAXED);
+        vr_store(&pool->tally.quarantine_bytes, guard->bytes, VR_RELAXED);
+    }
+    vr_mutex_unlock(&pool->lock);
+    if (keep) {
+        *status = empty(pool, guard->most_bytes);
+    }
+    return keep;
+}
+
+vram_status vr_guard_inspect(struct vr_pool *pool) {
+    return vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON ? empty(pool, 0) : VRAM_OK;
+}
+
+bool vr_guard_release(struct vr_pool *pool) {
+    struct vram_error error;
+    if (!(vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON)) {
+        return false;
+    }
+    vr_mutex_lock(&pool->lock);
+    bool any = pool->guard.first != NULL;
+    vr_mutex_unlock(&pool->lock);
+    if (any) {
+        vr_error_save(&error);
+        (void)empty(pool, 0); /* what is found is logged and counted */
+        vr_error_restore(&error);
+    }
+    return any;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guard.h: safety modes of a pool, all off by default.
+ *
+ *     block of the space   | front zone |   the program's bytes   | rear zone |
+ *                          ^ addr       ^ what the program has    ^ addr + zone + size
+ *
+ *  (1) A pool with a mode keeps nothing at hand for threads, so that every call comes through here and
+ *      normal pools pay nothing.
+ *  (2) Zones are there with red zones alone. The front one is as long as the block's alignment, at least
+ *      512 bytes; of both only what is nearest to the program's bytes is written and looked at.
+ *  (3) Zeros are in the order of the queue. To see what was written where it should not, a free waits for
+ *      its queue; from there on no work of it can touch the block.
+ *  (4) A block in quarantine is nobody's: freed, poisoned and in no cache. It leaves, oldest first, when
+ *      there is too much of it or memory is short, and is looked through then.
+ *  (5) What is pinned or asleep when it is freed, and what is no memory of the device's, is left alone.
+ */
+#ifndef VR_GUARD_H
+#define VR_GUARD_H
+
+#include "core/space/block.h"
+#include "vram/pool.h"
+
+struct vr_pool;
+struct vr_request;
+struct vr_queue_object;
+
+enum {
+    VR_GUARD_MODES =
+        VRAM_POOL_ZERO_ALLOC | VRAM_POOL_ZERO_FREE | VRAM_POOL_POISON | VRAM_POOL_RED_ZONES,
+    VR_GUARD_ZONE = 512 /* bytes of a zone that are written, and of the rear one at least */
+};
+
+struct vr_guard {
+    vr_atomic_u32 modes; /* of VR_GUARD_MODES; fixed at the pool's creation */
+    uint64_t most_bytes; /* in quarantine */
+    vram_queue *queue;   /* the pool's own, for what is asked for or freed on none */
+    /* Under the pool's lock. */
+    struct vr_block *first, *last; /* in quarantine, through `next`, oldest first */
+    uint64_t bytes;
+    struct vr_guard_buffer *stuck; /* host memory that a copy may still write to */
+};
+
+/* Makes what the pool's modes need, which are those of the flags and of the options together. */
+vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *options);
+/* At the end of a pool; and when all its work is done. */
+void vr_guard_end(struct vr_pool *pool);
+void vr_guard_forget(struct vr_pool *pool);
+
+/* Adds the zones to a request; false: too large. */
+bool vr_guard_widen(const struct vr_pool *pool, struct vr_request *request);
+/* Makes a supplied block ready: zones, poison, zeros. Not OK: it is as it was. No lock held. */
+vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *request,
+                           struct vr_block *block);
+/* Looks at the zones of a block that is being freed, and writes zeros or poison. `*queue`, entered by the
+   caller or NULL, becomes the queue in whose time the block is free; *own is then to be left, unless NULL.
+   VRAM_ERR_CORRUPT: a zone was written to. *poisoned: it may go into quarantine. The block is to be freed in any case. No lock held. */
+vram_status vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
+                             struct vr_queue_object **own, struct vr_block *block, bool *poisoned);
+/* Takes a freed and poisoned block into quarantine: false when it does not belong there. *status: what was
+   found in blocks that had to leave for it. No lock held. */
+bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, vram_status *status);
+/* Lets all blocks out of quarantine: VRAM_ERR_CORRUPT when one was written to, or why that cannot be known.
+   No lock held. */
+vram_status vr_guard_inspect(struct vr_pool *pool);
+/* The same for who needs the memory; whether there was any. What is found is in the log and the counters. */
+bool vr_guard_release(struct vr_pool *pool);
+
+/* The block whose program's bytes start at `addr`, by the pool's table; NULL: none. */
+struct vr_block *vr_guard_find(struct vr_pool *pool, vram_addr addr);
+
+/* Bytes of the front zone. */
+static inline uint64_t vr_guard_front(const struct vr_block *block) {
+    uint8_t zone = vr_load(&block->zone, VR_RELAXED);
+    return zone ? UINT64_C(1) << zone : 0;
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * order.c: deterministic pools, whose addresses follow from the order of the program's calls alone.
+ *
+ *  (1) Nothing that happens on a device shows. The spaces do not ask how far a queue has come: a queue
+ *      finds what was freed on it, and what was freed on queues that have ended since.
+ *  (2) Neither do numbers that come from outside: a queue's name is its place in the order in which the
+ *      pool has seen them.
+ *  (3) A block that several queues have used is free in the time of the queue it was freed on, which
+ *      waits for the others on the device.
+ *  (4) Trimming waits for all work, so that what it gives back does not depend on how much was done.
+ */
+#include "core/pool/pool_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+/* Keeps (2). */
+uint64_t vr_pool_queue_name(struct vr_pool *pool, uint64_t queue) {
+    if (!queue || !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
+        return queue;
+    }
+    struct vr_lane *lane = vr_lane_find(&pool->lanes, queue);
+    return lane ? lane->number : 0;
+}
+
+/* Its work is done, which such a pool finds out in no other way. */
+void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane) {
+    for (int part = 0; part < VR_PART_COUNT && (pool->flags & VRAM_POOL_DETERMINISTIC); part++) {
+        if (pool->spaces[part]) {
+            vr_space_forget(pool->spaces[part], lane->number);
+        }
+    }
+}
+
+/* Waits for what was freed on the lane behind `last` so far, and for what is freed meanwhile. *last becomes
+   its handle, or 0 behind the last one. */
+static vram_status finish_next(struct vr_pool *pool, uint64_t *last, uint64_t deadline) {
+    struct vr_stamp waited = {0, 0};
+    for (;;) {
+        vr_mutex_lock(&pool->lock);
+        struct vr_lane *lane = vr_lane_next(&pool->lanes, *last);
+        struct vr_stamp stamp = {lane ? lane->handle : 0, lane ? lane->stamped : 0};
+        bool done = !lane || (stamp.queue == waited.queue && stamp.value == waited.value);
+        if (done && lane) {
+            vr_pool_forget_lane(pool, lane);
+        }
+        vr_mutex_unlock(&pool->lock);
+        if (done) {
+            *last = stamp.queue;
+            return VRAM_OK;
+        }
+        vr_pool_mark(pool, stamp, false);
+        if (vr_pool_await(stamp, vr_deadline_left(deadline)) != VRAM_OK) {
+            return vr_fail(VRAM_ERR_TIMEOUT, "vram_pool_trim",
+                           "the work of a queue had not ended when the deadline did");
+        }
+        waited = stamp;
+    }
+}
+
+/* Keeps (4). */
+vram_status vr_pool_finish(struct vr_pool *pool) {
+    uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns), last = 0;
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status;
+    while ((status = finish_next(pool, &last, deadline)) == VRAM_OK && last) {
+    }
+    if (status == VRAM_OK) {
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
+/* The queue waits for the block's other users on the device. What cannot be waited for stays in the list. */
+static void join(struct vr_queue_object *queue, struct vr_block *block) {
+    for (struct vr_uses **at = &block->uses; *at;) {
+        struct vr_uses *use = *at;
+        vram_point point = {(vram_queue *)(uintptr_t)use->stamp.queue, use->stamp.value};
+        if (vram_queue_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
+            *at = use->next;
+            vr_mem_free(use);
+        } else {
+            at = &use->next;
+        }
+    }
+}
+
+/* The queue waits for what its home's work may still do to the block: block.h (5). What cannot be waited
+   for is left to time. */
+static void join_home(struct vr_queue_object *queue, struct vr_block *block) {
+    vram_point point;
+    if (block->home && block->home != queue->object.handle &&
+        vram_queue_mark((vram_queue *)(uintptr_t)block->home, &point) == VRAM_OK &&
+        vram_queue_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
+        block->home = 0;
+    }
+}
+
+/* A queue in the place of none: the block's home, or the first of its users; NULL when all have ended. */
+static struct vr_queue_object *enter_user(const struct vr_block *block) {
+    void *entered;
+    if (block->home &&
+        vr_queue_enter((vram_queue *)(uintptr_t)block->home, "vram_free", &entered) == VRAM_OK) {
+        return entered;
+    }
+    for (struct vr_uses *use = block->uses; use; use = use->next) {
+        if (vr_queue_enter((vram_queue *)(uintptr_t)use->stamp.queue, "vram_free", &entered) ==
+            VRAM_OK) {
+            return entered;
+        }
+    }
+    return NULL;
+}
+
+/* Keeps (3). */
+void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
+                            struct vr_block *block) {
+    struct vr_queue_object *user = NULL; /* in the place of no queue; entered */
+    struct vram_error error;
+    vr_error_save(&error);
+    if (!queue) {
+        queue = user = enter_user(block);
+    }
+    if (queue) {
+        join_home(queue, block);
+        join(queue, block);
+    }
+    vr_error_restore(&error);
+    vr_pool_return_new(pool, queue, block);
+    if (user) {
+        vr_leave(user);
+    }
+}

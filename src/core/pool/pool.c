@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool.c: the hit paths, and the slower ones behind them.
+ *
+ * A hit is the whole point of this library: find the thread's cache by two numbers, take a block from a
+ * bin, write down who has it. No lock, no driver, no line that another thread normally writes; the one
+ * locked instruction of a pair is the compare-and-swap that makes a second free of the same address
+ * fail (block.h (1)).
+ */
+#include "core/limit/limit.h"
+#include "core/witness/witness.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "base/size.h"
+#include "device/ops.h"
+
+/* ------------------------------------------------------------------ hit paths */
+
+/* A cached block, which is the caller's, becomes the program's. */
+static inline void become_live(struct vr_block *block, uint64_t size, struct vr_tag *tag) {
+    uint32_t cached = vr_load(&block->state, VR_RELAXED);
+    vr_store(&block->requested, size, VR_RELAXED);
+    vr_store(&block->tag, tag, VR_RELAXED);
+    block->home |= tag ? VR_HOME_TAGGED : 0; /* keeps block.h (6) */
+    vr_store(&block->state, cached ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_RELEASE);
+}
+
+/* The same through a cache, which counts its bytes. Inside enter. */
+static inline vram_addr hand_out(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                                 uint64_t bytes, struct vr_tag *tag) {
+    vram_addr addr = vr_load(&block->addr, VR_RELAXED);
+    become_live(block, size, tag);
+    cache->recent[vr_recent_index(addr)] = block;
+    vr_count(&cache->counts.requested, size);
+    vr_count(&cache->counts.held, bytes);
+    int64_t live = vr_cache_live(cache);
+    if (__builtin_expect(live > cache->high_bytes, 0)) {
+        cache->high_bytes = live;
+    }
+    return addr;
+}
+
+/* Makes a block the caller's if it is live, of that pool, and starts there: keeps block.h (1), (4). */
+static inline bool claim(struct vr_block *block, uint64_t pool, vram_addr addr) {
+    uint32_t seen = vr_load(&block->state, VR_ACQUIRE);
+    return (seen & VR_BLOCK_STATES) == VR_BLOCK_LIVE && vr_load(&block->addr, VR_RELAXED) == addr &&
+           vr_load(&block->pool, VR_RELAXED) == pool &&
+           vr_cas(&block->state, &seen, seen ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_ACQ_REL);
+}
+
+/* The live block that starts at `addr`, which is the caller's now, found by what the thread remembers or
+   in the pool's table; NULL when there is none. Inside enter. */
+static inline struct vr_block *claim_at(struct vr_cache *cache, vram_addr addr) {
+    struct vr_block *block = cache->recent[vr_recent_index(addr)];
+    if (__builtin_expect(block && claim(block, cache->pool_handle, addr), 1)) {
+        return block;
+    }
+    block = vr_block_table_find(&cache->pool->table, addr);
+    return block && claim(block, cache->pool_handle, addr) ? block : NULL;
+}
+
+static inline bool is_held(const struct vr_block *block) {
+    return vr_load(&block->held, VR_RELAXED);
+}
+
+/* Whether work of another queue than the one it is freed on may touch the block from before its owner had
+   it; keeps block.h (5). */
+static inline bool is_foreign(const struct vr_block *block, uint64_t queue) {
+    return block->home && block->home != queue;
+}
+
+/* What is freed on `queue` and can be that queue's again at once. */
+static inline bool is_plain(const struct vr_block *block, uint64_t queue) {
+    return !is_held(block) && !is_foreign(block, queue);
+}
+
+static inline void count_free(struct vr_cache *cache, const struct vr_block *block,
+                              uint64_t bytes) {
+    vr_count(&cache->counts.frees, 1);
+    vr_uncount(&cache->counts.requested, vr_load(&block->requested, VR_RELAXED));
+    vr_uncount(&cache->counts.held, bytes);
+}
+
+/*
+ * The ways that a hit does not go are functions of their own, and each is the last thing its caller does:
+ * then a hit saves no register and guards no stack.
+ */
+#define ASIDE __attribute__((noinline)) static
+
+/* A hit of a pool that tells (witness.h), whose caches are never the thread's recent one: so no other pool's
+   hits pay for it. What cannot be noted here is left to the slow way. The thread is inside. */
+ASIDE vram_status alloc_witnessed(struct vr_cache *cache, uint64_t size, uint64_t bytes,
+                                  vram_addr *addr) {
+    uint64_t pool = cache->pool_handle, queue = cache->queue_handle;
+    struct vr_block *block = vr_witness_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
+    bool noted = block && vr_witness_quick(cache, block, size, NULL);
+    if (noted) {
+        *addr = hand_out(cache, block, size, bytes, NULL);
+    } else if (block) {
+        vr_cache_untake(cache, block, bytes);
+    }
+    vr_thread_leave(cache->thread);
+    return noted ? VRAM_OK
+                 : vr_pool_alloc_slow((vram_pool *)(uintptr_t)pool, size,
+                                      (vram_queue *)(uintptr_t)queue, NULL, addr);
+}
+
+/* Another queue than the last time, or none of that size at hand. The thread is inside. */
+ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
+                              vram_queue *queue, vram_addr *addr) {
+    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
+    uint64_t bytes = 0;
+    (void)vr_block_bytes(size, &bytes); /* which was seen to do */
+    if (cache && cache->witnessed) {
+        return alloc_witnessed(cache, size, bytes, addr);
+    }
+    struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
+    if (block) {
+        *addr = hand_out(cache, block, size, bytes, NULL);
+    }
+    vr_thread_leave(thread);
+    return block ? VRAM_OK : vr_pool_alloc_slow(pool, size, queue, NULL, addr);
+}
+
+vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
+    struct vr_thread_state *thread = vr_thread_current;
+    uint64_t bytes;
+    if (__builtin_expect(
+            !thread || !addr || !vr_block_bytes(size, &bytes) || !vr_thread_enter(thread), 0)) {
+        return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
+    }
+    struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
+    if (__builtin_expect(!block, 0)) {
+        return alloc_aside(thread, pool, size, queue, addr);
+    }
+    *addr = hand_out(cache, block, size, bytes, NULL);
+    vr_thread_leave(thread);
+    return VRAM_OK;
+}
+
+ASIDE vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
+static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes);
+
+/* A block that was claimed is its tag's no more: keeps tag.h (2) and block.h (6). */
+static void release_tag(struct vr_block *block) {
+    struct vr_tag *tag = vr_load(&block->tag, VR_RELAXED);
+    if (tag && block->home & VR_HOME_TAGGED) {
+        block->home &= ~(uint64_t)VR_HOME_TAGGED;
+        vr_tag_release(tag, vr_load(&block->bytes, VR_RELAXED),
+                       vr_load(&block->requested, VR_RELAXED));
+    }
+}
+
+/* A block that was claimed and counted, and that its bin does not take as it is. The thread is inside. */
+ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    release_tag(block);
+    if (is_plain(block, cache->queue_handle) && vr_cache_put(cache, block, bytes)) {
+        block->home = cache->queue_handle;
+        vr_thread_leave(cache->thread);
+    } else {
+        free_overflow(cache, block, bytes); /* leaves */
+    }
+    return VRAM_OK;
+}
+
+/* A block of a pool that tells was claimed and counted. Who listens may take his time, so he is told outside,
+   before anybody can have the block again; the cache may be gone after that. The thread is inside. */
+ASIDE vram_status free_witnessed(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    struct vr_thread_state *thread = cache->thread;
+    struct vr_pool *pool = cache->pool;
+    uint64_t handle = cache->pool_handle, queue = cache->queue_handle;
+    struct vr_event event;
+    if (!vr_witness_free(pool, block, queue, &event)) {
+        return keep_aside(cache, block, bytes);
+    }
+    bool lives = vr_handle_try_ref(handle);
+    vr_thread_leave(thread);
+    if (!lives) { /* it takes the block with it */
+        return VRAM_OK;
+    }
+    vr_event_tell(&event);
+    while (!vr_thread_enter(thread)) {
+        vr_thread_rest(thread);
+    }
+    cache = vr_cache_find(thread, handle, queue);
+    if (cache) {
+        (void)keep_aside(cache, block, bytes); /* leaves */
+    } else {
+        vr_thread_leave(thread);
+        release_tag(block);
+        vr_pool_return(pool, queue, &block, 1);
+    }
+    vr_handle_unpin(handle);
+    return VRAM_OK;
+}
+
+/* Another queue than the last time, or a block that the thread does not remember. The thread is inside. */
+ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
+                             vram_queue *queue) {
+    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_block *block = cache ? claim_at(cache, addr) : NULL;
+    if (!block) {
+        vr_thread_leave(thread);
+        return free_slow(pool, addr, queue);
+    }
+    uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+    count_free(cache, block, bytes);
+    return cache->witnessed ? free_witnessed(cache, block, bytes) : keep_aside(cache, block, bytes);
+}
+
+vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
+    struct vr_thread_state *thread = vr_thread_current;
+    if (__builtin_expect(!thread || !addr || !vr_thread_enter(thread), 0)) {
+        return free_slow(pool, addr, queue);
+    }
+    struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_block *block = cache ? cache->recent[vr_recent_index(addr)] : NULL;
+    if (__builtin_expect(!block || !claim(block, (uintptr_t)pool, addr), 0)) {
+        return free_aside(thread, pool, addr, queue);
+    }
+    uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+    count_free(cache, block, bytes);
+    if (__builtin_expect(
+            !is_plain(block, (uintptr_t)queue) || !vr_cache_put_quick(cache, block, bytes), 0)) {
+        return keep_aside(cache, block, bytes);
+    }
+    block->home = (uintptr_t)queue;
+    vr_thread_leave(thread);
+    return VRAM_OK;
+}
+
+/* ---------------------------------------------------------------- slow paths */
+
+/* A full bin gives half of itself away with the block that did not fit. The thread is inside. */
+static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    struct vr_block *blocks[VR_SMALL_DEPTH];
+    struct vr_pool *pool = cache->pool;
+    uint64_t queue = cache->queue_handle;
+    uint32_t count = 0, keep = VR_SMALL_DEPTH / 2;
+    blocks[count++] = block;
+    vr_count(&cache->counts.overflows, 1);
+    if (bytes <= VR_SMALL_BYTES && is_plain(block, queue)) {
+        struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
+        while (bin->count > keep && count < VR_SMALL_DEPTH) {
+            blocks[count++] = bin->blocks[--bin->count];
+        }
+    }
+    /* The reference keeps the pool once the thread is outside. A pool that is at its end already takes
+       these blocks with it. */
+    vr_pool_tell(cache);
+    uint64_t handle = cache->pool_handle;
+    bool lives = vr_handle_try_ref(handle);
+    vr_thread_leave(cache->thread);
+    if (lives) {
+        vr_pool_return(pool, queue, blocks, count);
+        vr_handle_unpin(handle);
+    }
+}
+
+/* Makes the thread's cache for this pool and queue; false when there can be none. */
+static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
+                       struct vr_queue_object *queue) {
+    uint64_t handle = queue ? queue->object.handle : 0;
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_pool_know(pool, queue);
+    vr_mutex_unlock(&pool->lock);
+    if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, handle)) {
+        return false;
+    }
+    if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_SEQ_CST)) {
+        /* It has ended meanwhile, or the pool falls asleep. Who drops caches then may have come before this
+           one was made. */
+        vr_pool_drop_caches(pool, handle);
+        return false;
+    }
+    return true;
+}
+
+/* The thread's cache for this pool and queue, made if need be; the thread is inside it on return.
+   NULL when there can be none: no memory, or the queue is ending. */
+static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *queue) {
+    uint64_t pool_handle = pool->object.handle, queue_handle = queue ? queue->object.handle : 0;
+    struct vr_thread_state *thread = vr_thread_get("vram_alloc");
+    if (!thread) {
+        return NULL;
+    }
+    for (;;) {
+        if (vr_load(&thread->busy, VR_RELAXED)) {
+            return NULL; /* a signal handler inside a call of its own thread */
+        }
+        while (!vr_thread_enter(thread)) {
+            vr_thread_rest(thread);
+        }
+        struct vr_cache *cache = vr_cache_find(thread, pool_handle, queue_handle);
+        if (cache) {
+            return cache;
+        }
+        vr_thread_leave(thread);
+        if (!make_cache(thread, pool, queue)) {
+            return NULL;
+        }
+    }
+}
+
+/* A thread without a cache is slower and nothing worse: the error record does not tell. */
+struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
+    struct vram_error error;
+    if (vr_load(&pool->uncached, VR_SEQ_CST)) {
+        return NULL;
+    }
+    vr_error_save(&error);
+    struct vr_cache *cache = cache_try(pool, queue);
+    if (!cache) {
+        vr_error_restore(&error);
+    }
+    return cache;
+}
+
+/* Hands a supplied block out and keeps the further ones. */
+static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
+                         const struct vr_request *request, struct vr_block *block,
+                         struct vr_block **more, uint32_t extra) {
+    vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
+    vr_witness_alloc(pool, request, block);
+    vr_witness_tell(pool, request, block);
+    struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
+    if (!cache) { /* without a cache the block is counted by the pool itself */
+        vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
+        vr_fetch_add(&pool->past.misses, 1, VR_RELAXED);
+        vr_fetch_add(&pool->past.requested, request->size, VR_RELAXED);
+        vr_fetch_add(&pool->past.held, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
+        vr_pool_tell_bytes(pool, (int64_t)request->size, (int64_t)request->size);
+        become_live(block, request->size, request->tag);
+        vr_pool_return(pool, request->queue, more, extra);
+        return addr;
+    }
+    hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED), request->tag);
+    vr_count(&cache->counts.allocs, 1);
+    vr_count(&cache->counts.misses, 1);
+    vr_pool_tell(cache);
+    while (extra > 0 && vr_cache_put(cache, more[extra - 1], request->bytes)) {
+        extra--;
+    }
+    vr_thread_leave(cache->thread);
+    vr_pool_return(pool, request->queue, more, extra);
+    return addr;
+}
+
+/* Notes the hit of a request. False: not without memory for it, which comes first. Inside enter. */
+static bool note_hit(struct vr_pool *pool, struct vr_cache *cache, const struct vr_request *request,
+                     struct vr_block *block) {
+    if (pool->track && !request->asked) {
+        return vr_witness_is_plain(pool, request) &&
+               vr_witness_quick(cache, block, request->size, request->tag);
+    }
+    vr_witness_alloc(pool, request, block);
+    return true;
+}
+
+/* A hit with wishes, from the cache that the thread has already; false when it has none such. *unnoted: it
+   has, but there must be a record first. */
+static bool hit_with(struct vr_pool *pool, const struct vr_request *request, bool *unnoted,
+                     vram_addr *addr) {
+    struct vr_thread_state *thread = vr_thread_current;
+    *unnoted = false;
+    if (request->align || !thread || !vr_thread_enter(thread)) {
+        return false;
+    }
+    struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
+    struct vr_block *block = cache ? vr_cache_take(cache, request->bytes) : NULL;
+    if (block && !note_hit(pool, cache, request, block)) {
+        vr_cache_untake(cache, block, request->bytes);
+        *unnoted = true;
+        block = NULL;
+    }
+    if (block) {
+        *addr = hand_out(cache, block, request->size, request->bytes, request->tag);
+    }
+    vr_thread_leave(thread);
+    if (block && pool->track) {
+        vr_witness_tell(pool, request, block);
+    }
+    return block != NULL;
+}
+
+/* The same, with the record that it needs. */
+static bool hit_with_record(struct vr_pool *pool, struct vr_request *request, vram_addr *addr) {
+    bool unnoted;
+    bool hit = hit_with(pool, request, &unnoted, addr);
+    if (!hit && pool->track) {
+        vr_witness_ask(pool, request);
+        hit = unnoted && hit_with(pool, request, &unnoted, addr);
+    }
+    return hit;
+}
+
+/* From the thread's cache or wherever a block comes from. */
+static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *request,
+                                 vram_addr *addr) {
+    struct vr_block *block, *more[VR_SMALL_DEPTH / 2];
+    bool small = request->bytes <= VR_SMALL_BYTES && !request->align &&
+                 !vr_load(&pool->uncached, VR_RELAXED) && !request->other;
+    uint32_t extra = small ? VR_SMALL_DEPTH / 2 : 0;
+    if (request->wishes && hit_with_record(pool, request, addr)) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
+    if (status == VRAM_OK && vr_load(&pool->guard.modes, VR_RELAXED)) {
+        status = vr_guard_dress(pool, request, block);
+        if (status != VRAM_OK) {
+            vr_pool_return(pool, request->queue, &block, 1);
+        }
+    }
+    if (status == VRAM_OK) {
+        *addr = deliver(pool, request->queue_object, request, block, more, extra);
+        vr_limit_keep(pool);
+    }
+    vr_pressure_pass(pool);
+    return status;
+}
+
+/* The same within the quotas of its tag: keeps tag.h (2). */
+static vram_status alloc_tagged(struct vr_pool *pool, struct vr_request *request, vram_addr *addr) {
+    uint32_t crossed;
+    vram_status status = vr_quota_charge(pool, request, &crossed);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = alloc_entered(pool, request, addr);
+    if (status != VRAM_OK) {
+        vr_tag_cancel(request->tag, request->bytes, request->size);
+        return status;
+    }
+    vr_tag_confirm(request->tag);
+    if (crossed) {
+        vr_tag_notify(pool->device, pool, request->tag, crossed);
+    }
+    return status;
+}
+
+vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
+                                  vram_addr *addr) {
+    vram_status status =
+        request->tag ? alloc_tagged(pool, request, addr) : alloc_entered(pool, request, addr);
+    if (status != VRAM_OK && pool->track) {
+        vr_witness_refuse(pool, request, status);
+    }
+    return status;
+}
+
+vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue_handle,
+                               const vram_alloc_options *options, vram_addr *addr) {
+    static const char operation[] = "vram_alloc";
+    struct vr_request request = {
+        .size = size, .queue = (uintptr_t)queue_handle, .wishes = options != NULL};
+    struct vr_pool *pool;
+    struct vr_queue_object *queue;
+    if (!addr) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the address is NULL");
+    }
+    if (!vr_block_bytes(size, &request.bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+                       (unsigned long long)size);
+    }
+    vram_status status = vr_pool_enter(handle, queue_handle, operation, &pool, &queue);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    request.queue_object = queue;
+    request.wishes |= pool->track != NULL; /* the quick way may have left a hit to this one */
+    status = options ? vr_request_read(pool, options, &request) : VRAM_OK;
+    if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
+        status = vr_fail(VRAM_ERR_OVERFLOW, operation,
+                         "%llu bytes and their red zones are too much", (unsigned long long)size);
+    }
+    if (status == VRAM_OK) {
+        status = vr_pool_alloc_request(pool, &request, addr);
+    }
+    vr_pool_leave(pool, queue);
+    return status;
+}
+
+vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
+                            const vram_alloc_options *options, vram_addr *addr) {
+    return options ? vr_pool_alloc_slow(pool, size, queue, options, addr)
+                   : vram_alloc(pool, size, queue, addr);
+}
+
+/* Counts the free of a block that is ours now and gives it back; `quarantine`: it may wait there first.
+   VRAM_ERR_CORRUPT: a block that left for it was written to. */
+static vram_status take_back(struct vr_pool *pool, struct vr_queue_object *queue,
+                             struct vr_block *block, bool quarantine) {
+    vram_status status = VRAM_OK;
+    struct vr_event event;
+    if (pool->track && vr_witness_free(pool, block, queue ? queue->object.handle : 0, &event)) {
+        vr_event_tell(&event);
+    }
+    struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
+    uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
+    uint64_t requested = vr_load(&block->requested, VR_RELAXED);
+    release_tag(block);
+    if (cache) {
+        count_free(cache, block, bytes);
+        vr_count(&cache->counts.overflows, 1);
+        vr_pool_tell(cache);
+        vr_thread_leave(cache->thread);
+    } else {
+        vr_fetch_add(&pool->past.frees, 1, VR_RELAXED);
+        vr_fetch_add(&pool->past.overflows, 1, VR_RELAXED);
+        vr_fetch_sub(&pool->past.requested, requested, VR_RELAXED);
+        vr_fetch_sub(&pool->past.held, bytes, VR_RELAXED);
+        vr_pool_tell_bytes(pool, 0, -(int64_t)requested);
+    }
+    uint64_t handle = queue ? queue->object.handle : 0;
+    if (quarantine && vr_guard_keep(pool, block, &status)) {
+        return status;
+    }
+    if ((pool->flags & VRAM_POOL_DETERMINISTIC) && (block->uses || is_foreign(block, handle))) {
+        vr_pool_return_ordered(pool, queue, block);
+    } else {
+        vr_pool_return_new(pool, queue, block);
+    }
+    vr_pool_flush(pool);
+    return status;
+}
+
+/* The same in a pool with safety modes: what they say comes before. */
+static vram_status take_back_guarded(struct vr_pool *pool, struct vr_queue_object *queue,
+                                     struct vr_block *block) {
+    struct vr_queue_object *own;
+    bool poisoned;
+    vram_status found = vr_guard_undress(pool, &queue, &own, block, &poisoned);
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = take_back(pool, queue, block, poisoned);
+    if (own) {
+        vr_leave(own);
+    }
+    if (found != VRAM_OK) {
+        vr_error_restore(&error);
+        status = found;
+    }
+    return status;
+}
+
+/* A free without a cache at hand: the first one on this thread and queue, or a mistake. */
+static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
+    static const char operation[] = "vram_free";
+    struct vr_pool *pool;
+    struct vr_queue_object *queue;
+    if (vr_exiting()) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_pool_enter(handle, queue_handle, operation, &pool, &queue);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (addr) {
+        vr_mutex_lock(&pool->lock);
+        struct vr_block *block = vr_guard_find(pool, addr);
+        bool ours = block && claim(block, pool->object.handle, addr - vr_guard_front(block));
+        vr_mutex_unlock(&pool->lock);
+        if (ours) {
+            status = vr_load(&pool->guard.modes, VR_RELAXED) ? take_back_guarded(pool, queue, block)
+                                                             : take_back(pool, queue, block, false);
+        } else {
+            status = vr_fail(VRAM_ERR_INVALID, operation,
+                             "0x%llx is not the start of a live block of this pool",
+                             (unsigned long long)addr);
+        }
+    }
+    vr_pool_leave(pool, queue);
+    return status;
+}

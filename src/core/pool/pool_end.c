@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool_end.c: how a pool ends.
+ *
+ *  (1) Memory under unfinished work is never given back. A pool that is destroyed waits for the queues
+ *      it has seen, its lanes, and for peers that read its device, all until one deadline.
+ *  (2) What does not finish keeps the whole pool, although its handle is dead: its memory stays taken
+ *      from the driver, counted by the device and against its limit. The pool goes on watching the
+ *      device and goes when the last of these queues has ended, or when the device closes.
+ *  (3) A device that closes with unfinished work keeps its pools for good, like all it has:
+ *      device/closing.c (4).
+ *  (4) The owner's reference is dropped once, by whoever takes `owned` down.
+ *  (5) Children of the tier above end with the handle, before memory does.
+ */
+#include "core/limit/limit.h"
+#include "core/witness/witness.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "device/ops.h"
+
+/* ------------------------------------------------------------------- waiting */
+
+/* The queue of the next lane by handle, with a reference; NULL behind the last. */
+static struct vr_queue_object *queue_behind(struct vr_pool *pool, uint64_t last) {
+    vr_mutex_lock(&pool->lock);
+    struct vr_lane *lane = vr_lane_behind(&pool->lanes, last);
+    struct vr_queue_object *queue = lane ? lane->queue : NULL;
+    if (queue) {
+        vr_handle_ref(queue->object.handle);
+    }
+    vr_mutex_unlock(&pool->lock);
+    return queue;
+}
+
+/* Whether all work of a queue is done. One that was destroyed with unfinished work can still be asked,
+   and on a lost device nothing runs any more. */
+static vram_status settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
+    vram_status status = VRAM_OK;
+    if (!vr_load(&queue->finished, VR_ACQUIRE) && vr_queue_hold(queue)) {
+        status = vr_queue_settle(queue, deadline, "vram_pool_destroy");
+        vr_queue_release(queue);
+    }
+    return status == VRAM_ERR_DEVICE_LOST ? VRAM_OK : status;
+}
+
+/* Waits for the lanes' queues, and forgets those that are done. The first answer that is not OK. */
+static vram_status settle_lanes(struct vr_pool *pool, uint64_t deadline) {
+    struct vr_queue_object *queue;
+    vram_status first = VRAM_OK;
+    for (uint64_t last = 0; (queue = queue_behind(pool, last));) {
+        last = queue->object.handle;
+        vram_status status = settle_queue(queue, deadline);
+        if (status == VRAM_OK) {
+            vr_pool_forget_queue(pool, last);
+        }
+        first = first == VRAM_OK ? status : first;
+        vr_leave(queue);
+    }
+    return first;
+}
+
+/* The same for queues without a lane, for want of memory. */
+static vram_status settle_owed(struct vr_pool *pool, uint64_t deadline) {
+    vram_status first = VRAM_OK;
+    for (uint64_t last = 0; (last = vr_pool_owed_behind(pool, last));) {
+        struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, (void *)(uintptr_t)last);
+        vram_status status = queue ? settle_queue(queue, deadline) : VRAM_OK;
+        if (status == VRAM_OK) {
+            vr_pool_forget_queue(pool, last);
+        }
+        first = first == VRAM_OK ? status : first;
+        if (queue) {
+            vr_leave(queue);
+        }
+    }
+    return first;
+}
+
+static vram_status settle_all(struct vr_pool *pool, uint64_t deadline) {
+    vram_status owed = settle_owed(pool, deadline), lanes = settle_lanes(pool, deadline);
+    return lanes != VRAM_OK ? lanes : owed;
+}
+
+/* Whether a queue may still use the pool's memory. Under the lock. */
+static bool is_busy(struct vr_pool *pool) {
+    return vr_lane_behind(&pool->lanes, 0) || pool->owed;
+}
+
+/* ------------------------------------------------------------------ children */
+
+vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child,
+                              const char *operation) {
+    vr_mutex_lock(&pool->lock);
+    bool ended = pool->childless;
+    if (!ended) {
+        vr_list_append(&pool->children, &child->link);
+    }
+    vr_mutex_unlock(&pool->lock);
+    return ended ? vr_fail(VRAM_ERR_STALE, operation, "the pool was destroyed") : VRAM_OK;
+}
+
+/* A pool without a reference has told all its children before, and has none any more. */
+void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_child *child) {
+    if (vr_handle_try_ref(handle)) {
+        vr_mutex_lock(&pool->lock);
+        vr_link_remove(&child->link);
+        vr_mutex_unlock(&pool->lock);
+        vr_handle_unpin(handle);
+    }
+}
+
+/* The next child, off the list and with a reference; one that is ending by itself is passed over. NULL:
+   there are no more, and none comes. */
+static struct vr_pool_child *next_child(struct vr_pool *pool) {
+    struct vr_pool_child *child = NULL;
+    struct vr_link *link;
+    vr_mutex_lock(&pool->lock);
+    pool->childless = true;
+    while (!child && (link = vr_list_first(&pool->children))) {
+        vr_link_remove(link);
+        child = VR_CONTAINER(link, struct vr_pool_child, link);
+        child = vr_handle_try_ref(child->handle) ? child : NULL;
+    }
+    vr_mutex_unlock(&pool->lock);
+    return child;
+}
+
+static void end_children(struct vr_pool *pool) {
+    struct vr_pool_child *child;
+    while ((child = next_child(pool))) {
+        uint64_t handle = child->handle;
+        child->pool_ended(child);
+        vr_handle_unpin(handle);
+    }
+}
+
+/* ------------------------------------------------------------------- keeping */
+
+/* Drops the owner's reference or, for good, forgets it; keeps (4). */
+static void disown(struct vr_pool *pool, bool for_good) {
+    if (vr_exchange(&pool->owned, false, VR_ACQ_REL)) {
+        vr_mutex_lock(&pool->device->lock);
+        vr_link_remove(&pool->watcher.link);
+        vr_mutex_unlock(&pool->device->lock);
+        if (!for_good) {
+            vr_handle_unpin(pool->object.handle);
+        }
+    }
+}
+
+/* Keeps (2), unless the last queue has ended while nobody looked. */
+static void keep(struct vr_pool *pool) {
+    vr_mutex_lock(&pool->lock);
+    bool busy = is_busy(pool);
+    pool->kept = busy;
+    vr_mutex_unlock(&pool->lock);
+    if (!busy) {
+        disown(pool, false);
+    }
+}
+
+/* A queue of the device has ended: nothing is allocated or freed on it any more, not even from a cache.
+   When all its work is done, too, nothing of it is left. */
+static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
+    struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
+    vr_pool_drop_caches(pool, queue);
+    if (!finished) {
+        return;
+    }
+    vr_pool_forget_queue(pool, queue);
+    vr_mutex_lock(&pool->lock);
+    bool free = pool->kept && !is_busy(pool);
+    vr_mutex_unlock(&pool->lock);
+    if (free) {
+        disown(pool, false);
+    }
+}
+
+/* Keeps (3). Another thread may be destroying the pool at this moment, and waits for nothing more. */
+static void device_closing(struct vr_watcher *watcher, bool finished) {
+    struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
+    (void)vr_handle_retire(pool->object.handle);
+    end_children(pool);
+    vr_watches_end(pool, vr_deadline_in(pool->device->context->wait_ns));
+    vr_pool_drop_caches(pool, 0);
+    vr_witness_end(pool);
+    disown(pool, !finished);
+}
+
+static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+    struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
+    bool found = false;
+    vr_mutex_lock(&pool->lock);
+    for (int part = 0; part < VR_PART_COUNT && !found; part++) {
+        found = vr_space_covers(pool->spaces[part], addr, bytes);
+    }
+    vr_mutex_unlock(&pool->lock);
+    return found;
+}
+
+void vr_pool_end_init(struct vr_pool *pool) {
+    pool->watcher.queue_ended = queue_ended;
+    pool->watcher.closing = device_closing;
+    pool->watcher.covers = covers;
+    vr_list_init(&pool->children);
+    vr_store(&pool->owned, true, VR_RELAXED);
+}
+
+/* -------------------------------------------------------------------- ending */
+
+static uint64_t held_bytes(struct vr_pool *pool) {
+    uint64_t bytes = 0;
+    vr_mutex_lock(&pool->lock);
+    for (int part = 0; part < VR_PART_COUNT && pool->spaces[part]; part++) {
+        struct vr_space_stats stats;
+        vr_space_stats_get(pool->spaces[part], &stats);
+        bytes += stats.reserved_bytes;
+    }
+    vr_mutex_unlock(&pool->lock);
+    return bytes;
+}
+
+static vram_status report_kept(struct vr_pool *pool, vram_status status) {
+    unsigned long long bytes = held_bytes(pool);
+    vr_log(VRAM_LOG_WARN,
+           "pool \"%s\" was destroyed with unfinished work; its %llu bytes are kept aside",
+           pool->name, bytes);
+    return vr_fail(
+        status, "vram_pool_destroy",
+        "work that may use the pool is unfinished: %s; its %llu bytes are kept until the "
+        "queues end or the device is closed",
+        vram_status_text(status), bytes);
+}
+
+vram_status vr_pool_end(struct vr_pool *pool) {
+    struct vram_error error;
+    if (!vr_handle_retire(pool->object.handle)) {
+        return vr_fail(VRAM_ERR_STALE, "vram_pool_destroy", "the pool is being destroyed already");
+    }
+    uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
+    vr_error_save(&error);
+    end_children(pool);
+    vr_guard_end(pool);
+    vr_watches_end(pool, deadline);
+    vr_pool_drop_caches(pool, 0);
+    vr_witness_end(pool);
+    bool readers_done = vr_readers_wait(pool->device, deadline);
+    vram_status status = settle_all(pool, deadline); /* keeps (1) */
+    vr_error_restore(&error);
+    if (status != VRAM_OK) {
+        status = report_kept(pool, status);
+    } else if (!readers_done) {
+        status = report_kept(pool, VRAM_ERR_TIMEOUT);
+    }
+    if (status == VRAM_OK) {
+        disown(pool, false);
+    } else if (readers_done) {
+        keep(pool);
+    }
+    return status;
+}
+
+vram_status vram_pool_destroy(vram_pool *handle) {
+    struct vr_pool *pool;
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    pool = vr_handle_pin(VR_KIND_POOL, handle);
+    if (!pool) {
+        return vr_handle_error(VR_KIND_POOL, handle, "vram_pool_destroy");
+    }
+    if (vr_forked(&pool->object)) {
+        vr_handle_retire(pool->object.handle);
+        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
+    }
+    vram_status status = vr_pool_end(pool);
+    vr_leave(pool);
+    return status;
+}
+
+/* ---------------------------------------------------------------- destroying */
+
+/* Of blocks that wait, and of those that the program still had: these count for their tags until now. */
+static void free_uses(struct vr_pool *pool) {
+    uint64_t at = 0;
+    for (struct vr_block *block; (block = vr_block_table_next(&pool->table, &at));) {
+        struct vr_tag *tag = vr_load(&block->tag, VR_RELAXED);
+        if (tag && vr_block_is_live(block)) {
+            vr_tag_release(tag, vr_load(&block->bytes, VR_RELAXED),
+                           vr_load(&block->requested, VR_RELAXED));
+        }
+        while (block->uses) {
+            struct vr_uses *use = block->uses;
+            block->uses = use->next;
+            vr_mem_free(use);
+        }
+    }
+}
+
+static void free_range(struct vr_pool *pool) {
+    struct vr_device *device = &pool->device->base;
+    uint64_t base = vr_load(&pool->range->base, VR_RELAXED);
+    uint64_t bytes = vr_load(&pool->range->bytes, VR_RELAXED);
+    vr_record_withdraw(pool->range);
+    if (pool->range->stuck || (vr_vmm_unreserve(device, base, bytes) != VRAM_OK &&
+                               vr_vmm_unreserve(device, base, bytes) != VRAM_OK)) {
+        vr_log(VRAM_LOG_ERROR, "the driver refused to take back a pool's addresses");
+    }
+    vr_record_give(pool->range);
+}
+
+/* Calls that were inside when the pool was destroyed may have added lanes since. What does not finish of
+   those is kept for good: there is nobody left to ask again. */
+void vr_pool_free(void *memory) {
+    struct vr_pool *pool = memory;
+    struct vram_error error;
+    uint64_t device = pool->device->object.handle;
+    vr_error_save(&error);
+    vr_pool_drop_caches(pool, 0);
+    if (settle_all(pool, vr_deadline_in(pool->device->context->wait_ns)) != VRAM_OK) {
+        vr_log(VRAM_LOG_ERROR, "work that uses pool \"%s\" never finished; its memory is kept",
+               pool->name);
+        vr_error_restore(&error);
+        return;
+    }
+    free_uses(pool);
+    vr_store(&pool->requested_now, 0, VR_RELAXED);
+    vr_pool_tell_up(pool);
+    vr_fallback_end(pool);
+    vr_pool_release_all(pool);
+    vr_pool_forget_sleep(pool);
+    vr_guard_forget(pool);
+    if (pool->range) {
+        free_range(pool);
+    }
+    vr_space_destroy(pool->spaces[VR_PART_SMALL]);
+    vr_space_destroy(pool->spaces[VR_PART_LARGE]);
+    vr_block_table_free(&pool->table);
+    vr_track_free(pool->track);
+    vr_mutex_destroy(&pool->lock);
+    vr_mem_free(pool);
+    vr_error_restore(&error);
+    vr_handle_unpin(device);
+}

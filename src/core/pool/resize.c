@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * resize.c: blocks that grow and shrink where they are.
+ *
+ *     shrinking   | BLOCK          |        growing   | BLOCK |  HOLE, VOID ...
+ *                 | BLOCK | tail   |                  | BLOCK | tail    |
+ *                          freed on the queue          looked for like any block, and joined
+ *
+ * Memory behind a block is asked for by a request of its own, which differs from others in the one place
+ * that will do (vr_request.behind). So limits, plans, the ladder, reports and counters are those of an
+ * allocation; nothing of the block itself is touched before the memory is there.
+ *
+ *  (1) A live block changes under the pool's lock, while its state says CACHED: a free that comes in
+ *      between finds it LIVE again under the lock, as all slow ways do. It has another turn then.
+ *  (2) While memory is looked for the lock is open and the block LIVE, but `growing`: a free of that moment
+ *      wins, and the block waits in `deferred` until the search is over. What was found goes back.
+ *  (3) A block has one home (block.h (5)). Where that is another queue's than the caller's, memory that the
+ *      caller's queue may still use is not taken.
+ *  (4) The tail that a block loses is a freed block like any other: in queue time, behind the block's home.
+ *      Where it would have to wait for more than queues (pins, uses by others) it stays with the block.
+ */
+#include "core/limit/limit.h"
+#include "core/witness/witness.h"
+
+#include "base/error.h"
+#include "base/size.h"
+
+static const char operation[] = "vram_resize";
+
+/* One call. */
+struct resizing {
+    struct vr_pool *pool;
+    struct vr_queue_object *queue; /* NULL: none */
+    vram_addr addr;                /* as the program has it */
+    uint64_t size;                 /* new, as asked for */
+    uint64_t bytes;                /* and rounded */
+    struct vr_block *block;
+    uint64_t old_size, old_bytes;
+    uint64_t home;         /* the block's, without the mark of its tag */
+    struct vr_tag *tag;    /* NULL: none */
+    struct vr_block *tail; /* cut off; NULL: none */
+    uint64_t room;         /* kept behind the block; 0: none */
+    bool told;             /* listeners are to be told of it */
+    struct vr_event event;
+};
+
+/* ----------------------------------------------------------------- the block */
+
+/* Makes a live block the caller's for a moment: keeps (1). Under the lock. */
+static bool seize(struct vr_block *block) {
+    uint32_t seen = vr_load(&block->state, VR_ACQUIRE);
+    return (seen & VR_BLOCK_STATES) == VR_BLOCK_LIVE &&
+           vr_cas(&block->state, &seen, seen ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_ACQ_REL);
+}
+
+static void let_go(struct vr_block *block) {
+    block->turn += VR_BLOCK_STATES + 1;
+    vr_store(&block->state, block->turn | VR_BLOCK_LIVE, VR_RELEASE);
+}
+
+/* The block has its new size. It is the caller's; under the lock. */
+static void note(struct resizing *job) {
+    struct vr_track_size before = {job->old_size, job->old_bytes};
+    job->told = vr_witness_resize(job->pool, job->block, before,
+                                  job->queue ? job->queue->object.handle : 0, &job->event);
+}
+
+static vram_status refuse(const struct resizing *job, vram_status status, const char *why) {
+    return vr_fail(status, operation, "the block at 0x%llx %s", (unsigned long long)job->addr, why);
+}
+
+/* Whether the block's memory may be changed at all. It is the caller's. */
+static vram_status check_block(struct resizing *job) {
+    const struct vr_block *block = job->block;
+    if (vr_load(&job->pool->guard.modes, VR_RELAXED)) {
+        job->bytes = job->old_bytes; /* zones included */
+        if (job->size != job->old_size) {
+            return refuse(job, VRAM_ERR_UNSUPPORTED, "is of a pool with a safety mode");
+        }
+    }
+    if (block->asleep || job->pool->sleep.whole) {
+        return refuse(job, VRAM_ERR_BUSY, "is asleep; vram_pool_wake comes first");
+    }
+    if (block->growing) {
+        return refuse(job, VRAM_ERR_BUSY, "is being resized by another thread");
+    }
+    if (vr_block_is_fallen(block) && job->bytes > job->old_bytes) {
+        return refuse(job, VRAM_ERR_UNSUPPORTED, "is not of the device's memory");
+    }
+    return VRAM_OK;
+}
+
+/* ----------------------------------------------------------------- shrinking */
+
+/* Whether the memory at the block's end has to stay: keeps (4). A deterministic pool does not look at time. */
+static bool is_kept(struct vr_pool *pool, const struct vr_block *block) {
+    bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
+    for (const struct vr_uses *use = block->uses; use; use = use->next) {
+        if (timeless || !vr_lane_passed(&pool->lanes, use->stamp)) {
+            return true;
+        }
+    }
+    return block->pins || vr_block_is_fallen(block);
+}
+
+/* Cuts the tail off, a freed block that the caller has to return. Keeps (4); where there is no host memory
+   for it the block keeps it, since giving back never fails. Under the lock, the block seized. */
+static void cut_tail(struct resizing *job) {
+    struct vr_pool *pool = job->pool;
+    struct vr_block *block = job->block;
+    struct vr_space *space = pool->spaces[block->part];
+    struct vram_error error;
+    vr_error_save(&error);
+    if (job->bytes < job->old_bytes && !is_kept(pool, block) &&
+        vr_block_table_reserve(&pool->table) == VRAM_OK &&
+        vr_space_split(space, block, job->bytes, &job->tail) == VRAM_OK) {
+        vr_pool_in(pool, job->tail); /* and out again, as a block of its own */
+        vr_pool_leave_space(pool, job->tail, 0);
+        vr_store(&job->tail->tag, NULL, VR_RELAXED);
+        job->tail->part = block->part;
+        job->tail->home = job->home;
+    }
+    vr_error_restore(&error);
+}
+
+/* Gives the tail back like a block that is freed on the queue. No lock held. */
+static void return_tail(const struct resizing *job) {
+    uint64_t queue = job->queue ? job->queue->object.handle : 0;
+    bool foreign = job->home && job->home != queue;
+    if ((job->pool->flags & VRAM_POOL_DETERMINISTIC) && foreign) {
+        vr_pool_return_ordered(job->pool, job->queue, job->tail);
+    } else {
+        vr_pool_return_new(job->pool, job->queue, job->tail);
+    }
+    vr_pool_flush(job->pool);
+}
+
+/* ------------------------------------------------------------------- growing */
+
+void vr_request_wish_room(const struct vr_pool *pool, uint64_t room_bytes,
+                          struct vr_request *request) {
+    uint64_t bytes, room;
+    if (room_bytes && pool->range && !vr_load(&pool->guard.modes, VR_RELAXED) &&
+        !(request->flags & VRAM_ALLOC_CACHED_ONLY) &&
+        vr_round_up(request->bytes, pool->granule, &bytes) &&
+        vr_round_up(room_bytes, pool->granule, &room)) {
+        request->bytes = bytes;
+        request->room = room;
+        request->align = pool->granule; /* which no cached block is found by */
+    }
+}
+
+/* A block that has room behind it grows by whole granules, so that what is left of the room stays beside
+   it. Under the lock. */
+static void note_room(struct resizing *job) {
+    uint64_t bytes;
+    job->room = vr_space_room(job->block);
+    if (job->room && vr_round_up(job->bytes, job->pool->granule, &bytes)) {
+        job->bytes = bytes;
+    }
+}
+
+/* The tail, which a request has found, becomes the block's. Under the lock, the block seized. */
+static void join(const struct resizing *job, struct vr_block *tail) {
+    struct vr_block *block = job->block;
+    vr_block_table_remove(&job->pool->table, tail);
+    if (!job->home) {
+        block->home |= tail->home; /* keeps (3) */
+    }
+    block->asleep = block->asleep || tail->asleep;
+    vr_space_join(job->pool->spaces[block->part], block, tail);
+}
+
+/* The search is over, whatever came of it: keeps (2). False when the block was freed meanwhile. */
+static bool end_growth(struct resizing *job, struct vr_block *tail) {
+    struct vr_pool *pool = job->pool;
+    struct vr_block *block = job->block;
+    vr_mutex_lock(&pool->lock);
+    bool ours = seize(block);
+    if (tail && ours) {
+        join(job, tail);
+        vr_store(&block->requested, job->size, VR_RELAXED);
+        note(job);
+    } else if (tail) {
+        vr_pool_put_back(pool, tail, (struct vr_stamp){0, 0});
+    } else if (ours && !vr_space_room(block)) {
+        vr_space_keep_room(pool->spaces[block->part], block, job->room); /* what failed took it */
+    }
+    block->growing = false;
+    vr_block_note_held(block);
+    if (ours) {
+        let_go(block);
+    } else {
+        vr_pool_settle(pool);
+    }
+    vr_mutex_unlock(&pool->lock);
+    return ours;
+}
+
+/* The request's words are those of an allocation. */
+static vram_status rename(const struct resizing *job, vram_status status) {
+    struct vram_error error;
+    vr_error_save(&error);
+    if (status == VRAM_ERR_BUSY && error.status != status) {
+        return refuse(job, status, "has no free addresses behind it");
+    }
+    error.operation = operation;
+    vr_error_restore(&error);
+    return status;
+}
+
+/* The search, within the quotas of the block's tag. */
+static vram_status find_tail(const struct resizing *job, const struct vr_request *request,
+                             uint32_t *crossed, struct vr_block **tail) {
+    uint32_t extra = 0;
+    vram_status status = job->tag ? vr_quota_charge(job->pool, request, crossed) : VRAM_OK;
+    if (status == VRAM_OK) {
+        status = vr_pool_supply(job->pool, request, tail, NULL, &extra);
+        if (status != VRAM_OK && job->tag) {
+            vr_tag_cancel(job->tag, request->bytes, request->size);
+        }
+    }
+    return status == VRAM_OK ? status : rename(job, status);
+}
+
+/* The block is `growing`. */
+static vram_status grow(struct resizing *job) {
+    bool own = job->queue && (!job->home || job->home == job->queue->object.handle); /* keeps (3) */
+    struct vr_request request = {.size = job->size - job->old_size,
+                                 .bytes = job->bytes - job->old_bytes,
+                                 .queue = own ? job->queue->object.handle : 0,
+                                 .queue_object = own ? job->queue : NULL,
+                                 .flags = VR_REQUEST_AHEAD, /* no other memory than the device's */
+                                 .tag = job->tag,
+                                 .behind = job->block};
+    struct vr_block *tail = NULL;
+    uint32_t crossed = 0;
+    vram_status status = find_tail(job, &request, &crossed, &tail);
+    bool ours = end_growth(job, status == VRAM_OK ? tail : NULL);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (!ours && job->tag) {
+        vr_tag_cancel(job->tag, request.bytes, request.size);
+    } else if (job->tag) {
+        vr_tag_join(job->tag);
+        vr_tag_notify(job->pool->device, job->pool, job->tag, crossed);
+    }
+    return ours ? VRAM_OK : refuse(job, VRAM_ERR_INVALID, "was freed while it grew");
+}
+
+/* ---------------------------------------------------------------------- all */
+
+/* What changed is counted where the thread counts, so that one thread's peak is exact. */
+static void count_change(const struct resizing *job, uint64_t requested, uint64_t held) {
+    struct vr_pool *pool = job->pool;
+    struct vr_cache *cache = vr_pool_cache_enter(pool, job->queue);
+    if (cache) {
+        vr_count(&cache->counts.requested, requested);
+        vr_count(&cache->counts.held, held);
+        int64_t live = vr_cache_live(cache);
+        cache->high_bytes = live > cache->high_bytes ? live : cache->high_bytes;
+        vr_pool_tell(cache);
+        vr_thread_leave(cache->thread);
+    } else {
+        vr_fetch_add(&pool->past.requested, requested, VR_RELAXED);
+        vr_fetch_add(&pool->past.held, held, VR_RELAXED);
+        vr_pool_tell_bytes(pool, (int64_t)requested > 0 ? (int64_t)requested : 0,
+                           (int64_t)requested);
+    }
+}
+
+/* What can be done at once is; *grows: the block is `growing` now, and the rest is to come. */
+static vram_status begin(struct resizing *job, bool *grows) {
+    struct vr_pool *pool = job->pool;
+    vram_status status = VRAM_ERR_INVALID;
+    *grows = false;
+    vr_mutex_lock(&pool->lock);
+    struct vr_block *block = job->block = vr_guard_find(pool, job->addr);
+    bool ours = block && seize(block);
+    if (ours) {
+        job->old_size = vr_load(&block->requested, VR_RELAXED);
+        job->old_bytes = vr_load(&block->bytes, VR_RELAXED);
+        job->tag = vr_load(&block->tag, VR_RELAXED);
+        job->home = block->home & ~(uint64_t)VR_HOME_TAGGED;
+        status = check_block(job);
+        *grows = status == VRAM_OK && job->bytes > job->old_bytes;
+        if (*grows) {
+            note_room(job);
+            block->growing = true;
+            vr_block_note_held(block);
+        } else if (status == VRAM_OK) {
+            cut_tail(job);
+            vr_store(&block->requested, job->size, VR_RELAXED);
+            job->bytes = vr_load(&block->bytes, VR_RELAXED);
+            note(job);
+        }
+        let_go(block);
+    }
+    vr_mutex_unlock(&pool->lock);
+    return ours ? status
+                : vr_fail(status, operation, "0x%llx is not the start of a live block of this pool",
+                          (unsigned long long)job->addr);
+}
+
+static vram_status resize(struct resizing *job) {
+    bool grows;
+    vram_status status = begin(job, &grows);
+    if (status == VRAM_OK && grows) {
+        status = grow(job);
+        vr_pressure_pass(job->pool);
+    } else if (status == VRAM_OK && job->tag) {
+        vr_tag_shrink(job->tag, job->old_bytes - job->bytes, job->old_size - job->size);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (job->told) {
+        vr_event_tell(&job->event);
+    }
+    count_change(job, job->size - job->old_size, job->bytes - job->old_bytes);
+    if (job->tail) {
+        return_tail(job);
+    }
+    return VRAM_OK;
+}
+
+vram_status vram_resize(vram_pool *handle, vram_addr addr, uint64_t new_size,
+                        vram_queue *queue_handle) {
+    struct resizing job = {.addr = addr, .size = new_size};
+    if (!vr_block_bytes(new_size, &job.bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+                       (unsigned long long)new_size);
+    }
+    vram_status status = vr_pool_enter(handle, queue_handle, operation, &job.pool, &job.queue);
+    if (status == VRAM_OK) {
+        status = resize(&job);
+        vr_pool_leave(job.pool, job.queue);
+    }
+    return status;
+}

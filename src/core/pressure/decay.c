@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * decay.c: see decay.h.
+ *
+ * Caches of other threads are looked at with the threads kept out, the pool's lock inside: drain.c (2).
+ */
+#include "core/pressure/decay.h"
+
+#include "core/pool/pool_object.h"
+
+/* What a walk through all bins of a pool does with each. */
+struct walk {
+    struct vr_pool *pool;
+    struct vr_survey *survey; /* to be filled; NULL: none */
+    /* How many of a bin's blocks stay; NULL: all. */
+    uint32_t (*keep)(struct walk *walk, const struct vr_bin_view *bin);
+    const struct vr_survey *found; /* for keep */
+    bool flip;                     /* for keep */
+    bool tick;                     /* the bins forget that they were used */
+    uint64_t bytes;                /* that left */
+};
+
+/* Notes one bin's uses and contents; how many of its blocks stay. Under the pool's lock. */
+static uint32_t note_bin(struct walk *walk, const struct vr_bin_view *bin) {
+    uint32_t type = vr_type_of(bin->bytes);
+    walk->pool->pressure.types.score[type] += bin->hits;
+    if (walk->survey) {
+        walk->survey->blocks[type] += bin->count;
+        walk->survey->bytes[type] += bin->count * bin->bytes;
+    }
+    uint32_t kept = walk->keep && bin->count ? walk->keep(walk, bin) : bin->count;
+    walk->bytes += (bin->count - kept) * bin->bytes;
+    return kept;
+}
+
+static void walk_cache(struct walk *walk, struct vr_cache *cache) {
+    struct vr_block *blocks[VR_SMALL_DEPTH];
+    struct vr_pool *pool = walk->pool;
+    vr_pool_tell(cache);
+    vr_mutex_lock(&pool->lock);
+    struct vr_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue_handle); /* drain.c (1) */
+    for (uint32_t at = 0; at < VR_CACHE_BINS; at++) {
+        struct vr_bin_view bin = vr_cache_look(cache, at);
+        uint32_t leaving = bin.count - note_bin(walk, &bin);
+        if (walk->tick) {
+            vr_cache_tick(cache, at);
+        }
+        if (leaving) {
+            vr_cache_thin(cache, at, leaving, blocks);
+        }
+        for (uint32_t i = 0; i < leaving; i++) {
+            vr_pool_to_space(pool, blocks[i], stamp);
+        }
+    }
+    vr_mutex_unlock(&pool->lock);
+}
+
+static void walk_thread(struct vr_thread_state *thread, void *user) {
+    struct walk *walk = user;
+    for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
+        if (thread->caches[i] && thread->caches[i]->pool == walk->pool) {
+            walk_cache(walk, thread->caches[i]);
+        }
+    }
+}
+
+static void walk_depot(struct walk *walk) {
+    struct vr_pool *pool = walk->pool;
+    vr_mutex_lock(&pool->lock);
+    for (uint32_t at = 0; at < VR_DEPOT_BINS; at++) {
+        struct vr_depot_bin *bin = &pool->depot.bins[at];
+        struct vr_bin_view view = {bin->bytes, bin->count, bin->used || bin->hits, bin->hits};
+        uint32_t kept = note_bin(walk, &view);
+        bin->hits = 0;
+        bin->used = view.used && !walk->tick;
+        struct vr_block *list = vr_depot_thin(&pool->depot, at, bin->count - kept);
+        vr_pool_list_to_space(pool, list, bin->queue);
+    }
+    vr_pool_settle(pool);
+    vr_mutex_unlock(&pool->lock);
+}
+
+static uint64_t walk_all(struct walk *walk) {
+    vr_thread_visit_all(walk_thread, walk);
+    walk_depot(walk);
+    return walk->bytes;
+}
+
+/* ------------------------------------------------------------------- looking */
+
+/* Less than a quarter of what types are used on average; where none is used at all, all are rare. */
+static void find_rare(const struct vr_types *types, struct vr_survey *survey) {
+    uint64_t uses = 0;
+    for (uint32_t i = 0; i < VR_TYPES; i++) {
+        uses += survey->blocks[i] ? types->score[i] : 0;
+        survey->types += survey->blocks[i] != 0;
+        survey->all_bytes += survey->bytes[i];
+    }
+    for (uint32_t i = 0; i < VR_TYPES; i++) {
+        uint64_t average = survey->types ? uses / survey->types : 0;
+        survey->rare[i] = survey->blocks[i] && (types->score[i] < (average + 3) / 4 || !uses);
+        survey->rare_types += survey->rare[i];
+        survey->rare_bytes += survey->rare[i] ? survey->bytes[i] : 0;
+    }
+}
+
+void vr_decay_survey(struct vr_pool *pool, bool age, struct vr_survey *survey) {
+    struct walk walk = {.pool = pool, .survey = survey};
+    *survey = (struct vr_survey){.types = 0};
+    walk_all(&walk);
+    vr_mutex_lock(&pool->lock);
+    find_rare(&pool->pressure.types, survey);
+    for (uint32_t i = 0; age && i < VR_TYPES; i++) {
+        pool->pressure.types.score[i] /= 2;
+    }
+    vr_mutex_unlock(&pool->lock);
+}
+
+/* -------------------------------------------------------------- letting go */
+
+static uint32_t keep_half(struct walk *walk, const struct vr_bin_view *bin) {
+    if (bin->count > 1) {
+        return bin->count / 2;
+    }
+    walk->flip = !walk->flip;
+    return walk->flip ? 0 : 1;
+}
+
+uint64_t vr_decay_halve(struct vr_pool *pool) {
+    struct walk walk = {.pool = pool, .keep = keep_half};
+    return walk_all(&walk);
+}
+
+static uint32_t keep_often_used(struct walk *walk, const struct vr_bin_view *bin) {
+    return walk->found->rare[vr_type_of(bin->bytes)] ? 0 : bin->count;
+}
+
+uint64_t vr_decay_drop(struct vr_pool *pool, const struct vr_survey *survey) {
+    struct walk walk = {.pool = pool, .keep = keep_often_used, .found = survey};
+    return walk_all(&walk);
+}
+
+static uint32_t keep_used(struct walk *walk, const struct vr_bin_view *bin) {
+    (void)walk;
+    return bin->used ? bin->count : bin->count / 2;
+}
+
+uint64_t vr_decay_tick(struct vr_pool *pool) {
+    struct walk walk = {.pool = pool, .keep = keep_used, .tick = true};
+    return walk_all(&walk);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * health.c: the health check of a device in one call: look, warn, clean up, say so.
+ */
+#include "core/pool/pool_object.h"
+#include "core/stats/pool_stats.h"
+#include "core/pool/walk.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/option.h"
+#include "base/text.h"
+
+static vram_status read_options(const struct vram_health_options *options,
+                                struct vram_health_options *taken) {
+    static const char operation[] = "vram_health";
+    vram_status status = vr_options_take(taken, sizeof *taken, options, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    taken->warn = taken->warn != 0 ? taken->warn : vr_pressure_option(VR_OPTION_PRESSURE_WARN);
+    taken->emergency =
+        taken->emergency != 0 ? taken->emergency : vr_pressure_option(VR_OPTION_PRESSURE_EMERGENCY);
+    return vr_pressure_thresholds(taken->warn, taken->emergency, 0, operation);
+}
+
+/* The highest pressure of the device and of its pools, through whatever handle they were made. With `health`
+   also what the pools have, for which threads are visited. */
+static void look(struct vr_device_object *device, struct vram_pressure *highest,
+                 struct vram_health_info *health) {
+    struct vr_walk walk = {.context = device->context, .slot = device->slot};
+    uint64_t hits = 0, allocs = 0;
+    vr_pressure_of_device(device, NULL, highest);
+    for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
+        struct vram_pool_stats stats = {.size = sizeof stats};
+        struct vram_pressure found;
+        vr_pressure_of_pool(pool, false, &found);
+        if (found.known && (!highest->known || found.value > highest->value)) {
+            *highest = found;
+        }
+        if (!health) {
+            continue;
+        }
+        double fragmentation = vr_pool_fragmentation(pool);
+        vr_stats_of_pool(pool, &stats);
+        health->pools++;
+        health->live_bytes += stats.allocated_bytes;
+        health->cached_bytes += stats.cached_bytes;
+        health->reserved_bytes += stats.reserved_bytes;
+        health->fragmentation =
+            fragmentation > health->fragmentation ? fragmentation : health->fragmentation;
+        hits += stats.hits;
+        allocs += stats.allocs;
+    }
+    if (health) {
+        health->hit_rate = allocs ? (double)hits / (double)allocs : 0;
+    }
+}
+
+static vram_health_verdict judge(const struct vr_device_object *device,
+                                 const struct vram_health_options *options,
+                                 const struct vram_pressure *p) {
+    return vr_load(&device->base.lost, VR_ACQUIRE) ? VRAM_HEALTH_LOST
+           : !p->known                             ? VRAM_HEALTH_UNKNOWN
+           : p->value > options->emergency         ? VRAM_HEALTH_EMERGENCY
+           : p->value > options->warn              ? VRAM_HEALTH_WARN
+                                                   : VRAM_HEALTH_GOOD;
+}
+
+/* What would help: the first of these that is the matter. */
+static const char *advice(const struct vram_health_info *health) {
+    uint64_t idle = health->reserved_bytes - health->live_bytes;
+    if (!health->pools) {
+        return "no pool of this program is on it: others hold the memory";
+    }
+    return idle > health->live_bytes ? "most of what is held is not live: shrink the pools"
+           : health->pressure.device > health->pressure.own
+               ? "most of it is live or held by others: free blocks, or ask for less"
+               : "most of it is live: free blocks, or raise the limit";
+}
+
+static void put_in_words(const struct vr_device_object *device, struct vram_health_info *health) {
+    char what[64];
+    vr_text_format(what, sizeof what, "%s device %u", device->base.info.backend,
+                   device->base.info.backend_index);
+    switch (health->verdict) {
+    case VRAM_HEALTH_UNKNOWN:
+        vr_text_format(health->text, sizeof health->text,
+                       "%s: nothing is known of its free memory, and no limit is set", what);
+        break;
+    case VRAM_HEALTH_LOST:
+        vr_text_format(health->text, sizeof health->text,
+                       "%s: lost; close it and go on with another device", what);
+        break;
+    case VRAM_HEALTH_GOOD:
+        vr_text_format(health->text, sizeof health->text, "%s: %.1f%% of its memory is in use",
+                       what, 100 * health->pressure.value);
+        break;
+    case VRAM_HEALTH_WARN:
+        vr_text_format(health->text, sizeof health->text, "%s: %.1f%% of its memory is in use; %s",
+                       what, 100 * health->pressure.value, advice(health));
+        break;
+    case VRAM_HEALTH_EMERGENCY:
+        if (health->cleaned) {
+            vr_text_format(health->text, sizeof health->text,
+                           "%s: %.1f%% of its memory was in use; a cleanup gave %llu bytes back, "
+                           "now %.1f%%; %s",
+                           what, 100 * health->pressure.value,
+                           (unsigned long long)health->released_bytes, 100 * health->after.value,
+                           advice(health));
+        } else {
+            vr_text_format(health->text, sizeof health->text,
+                           "%s: %.1f%% of its memory is in use; %s", what,
+                           100 * health->pressure.value, advice(health));
+        }
+        break;
+    }
+}
+
+static void check(struct vr_device_object *device, const struct vram_health_options *options,
+                  struct vram_health_info *health) {
+    struct vram_error error;
+    vr_error_save(&error); /* a lost device has told its story elsewhere */
+    look(device, &health->pressure, health);
+    health->verdict = judge(device, options, &health->pressure);
+    health->after = health->pressure;
+    if (health->verdict == VRAM_HEALTH_EMERGENCY && !options->look_only) {
+        health->released_bytes = vr_device_cleanup(device);
+        health->cleaned = true;
+        look(device, &health->after, NULL);
+    }
+    put_in_words(device, health);
+    if (health->verdict == VRAM_HEALTH_WARN) {
+        vr_log(VRAM_LOG_WARN, "%s", health->text);
+    } else if (health->verdict > VRAM_HEALTH_WARN) {
+        vr_log(VRAM_LOG_ERROR, "%s", health->text);
+    }
+    vr_error_restore(&error);
+}
+
+vram_status vram_health(vram_device *handle, const vram_health_options *options,
+                        vram_health_info *health) {
+    static const char operation[] = "vram_health";
+    struct vram_health_options taken;
+    struct vram_health_info full = {.size = sizeof full};
+    void *device;
+    vram_status status = read_options(options, &taken);
+    if (status == VRAM_OK && !health) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the place for the answer is NULL");
+    }
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    check(device, &taken, &full);
+    status = vr_info_give(health, &full, sizeof full, sizeof full, operation);
+    vr_leave(device);
+    return status;
+}

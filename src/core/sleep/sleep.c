@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sleep.c: pools that fall asleep and wake.
+ *
+ * Falling asleep, each step undone by going back through those before it:
+ *
+ *   1. threads keep nothing at hand any more, and a pool that sleeps as a whole hands nothing out;
+ *   2. all work is waited for, what is free goes back to the driver, plans under way end, and their blocks
+ *      have left the space: one that leaves it is not asleep;
+ *   3. pieces get naps: from here on no copy is let in (sleep.h (1));
+ *   4. work that was let in before is waited for;
+ *   5. contents are copied to the host;
+ *   6. pieces are unmapped, all of them, then given back. As long as none was given back the way back is
+ *      to map them again, since a handle keeps its contents; from then on it goes forward alone, and what
+ *      the driver does not take stays held.
+ *
+ * Waking: handles are made, all of them, mapped, made accessible, and filled. The contents on the host go
+ * when all is done.
+ */
+#include "core/pool/pool_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "device/ops.h"
+
+#include <stdlib.h>
+
+enum { LOOK_NS = 20000 }; /* between two looks at what others are about to end */
+
+/* ------------------------------------------------------------------- waiting */
+
+/* Calls that were let in to give the queue work have left, and that work is done. */
+static vram_status settle_queue(struct vr_queue_object *queue, const struct vr_turn *turn) {
+    if (vr_load(&queue->finished, VR_ACQUIRE) || !vr_queue_hold(queue)) {
+        return VRAM_OK;
+    }
+    vram_status status = VRAM_OK;
+    while (status == VRAM_OK && vr_load(&queue->submitting, VR_SEQ_CST) != 0) {
+        if (vr_deadline_passed(turn->deadline)) {
+            status = vr_fail(VRAM_ERR_TIMEOUT, turn->operation,
+                             "another thread is giving a queue work all the while");
+        }
+        vr_clock_sleep(LOOK_NS);
+    }
+    if (status == VRAM_OK) {
+        status = vr_queue_settle(queue, turn->deadline, turn->operation);
+    }
+    vr_queue_release(queue);
+    return status;
+}
+
+/* Any queue may use the memory, those that the pool has never seen too. */
+static vram_status wait_for_work(const struct vr_turn *turn) {
+    struct vr_device_object *device = turn->pool->device;
+    struct vr_queue_object *queue;
+    vram_status status = VRAM_OK;
+    for (uint64_t last = 0; status == VRAM_OK && (queue = vr_queue_behind(device, last));) {
+        last = queue->object.handle;
+        status = settle_queue(queue, turn);
+        vr_leave(queue);
+    }
+    if (status == VRAM_OK && !vr_readers_wait(device, turn->deadline)) {
+        status = vr_fail(VRAM_ERR_TIMEOUT, turn->operation,
+                         "another device was still reading when the deadline had passed");
+    }
+    return status;
+}
+
+static bool plans_are_open(struct vr_pool *pool) {
+    vr_mutex_lock(&pool->lock);
+    bool open = pool->landing || vr_space_open_plans(pool->spaces[VR_PART_SMALL]) ||
+                vr_space_open_plans(pool->spaces[VR_PART_LARGE]);
+    vr_mutex_unlock(&pool->lock);
+    return open;
+}
+
+static vram_status wait_for_plans(const struct vr_turn *turn) {
+    while (plans_are_open(turn->pool)) {
+        if (vr_deadline_passed(turn->deadline)) {
+            return vr_fail(VRAM_ERR_BUSY, turn->operation,
+                           "an allocation of another thread is still under way");
+        }
+        vr_clock_sleep(LOOK_NS);
+    }
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------ falling asleep */
+
+/* Nothing was given back: everything is mapped again, piece by piece. What the driver refuses twice is left
+   asleep. */
+static void map_again(const struct vr_turn *turn) {
+    struct vram_error error;
+    uint64_t left = 0;
+    vr_error_save(&error);
+    for (uint32_t i = 0; i < turn->count; i++) {
+        struct vr_nap *nap = turn->naps[i];
+        for (int tries = 0; tries < 2 && !nap->mapped; tries++) {
+            if (vr_turn_step(turn->pool, nap, VR_STEP_MAP) == VRAM_OK) {
+                bool usable = vr_turn_access(turn, i, i + 1) == VRAM_OK;
+                nap->mapped = usable || vr_turn_step(turn->pool, nap, VR_STEP_UNMAP) != VRAM_OK;
+                nap->turning = usable || !nap->mapped; /* else it is not for use, and sleeps on */
+            }
+        }
+        left += nap->mapped && nap->turning ? 0 : nap->piece->bytes;
+    }
+    if (left) {
+        vr_log(VRAM_LOG_ERROR,
+               "the driver refused to map %llu bytes of pool \"%s\" again; they stay asleep",
+               (unsigned long long)left, turn->pool->name);
+    }
+    vr_error_restore(&error);
+}
+
+static vram_status unmap_all(const struct vr_turn *turn) {
+    vram_status status = VRAM_OK;
+    for (uint32_t i = 0; i < turn->count && status == VRAM_OK; i++) {
+        status = vr_turn_step(turn->pool, turn->naps[i], VR_STEP_UNMAP);
+        turn->naps[i]->mapped = status != VRAM_OK;
+    }
+    return status;
+}
+
+/* Not OK: nothing was given back. */
+static vram_status release_all(const struct vr_turn *turn) {
+    uint64_t kept = 0;
+    vram_status first = turn->count ? vr_turn_release(turn, turn->naps[0]) : VRAM_OK;
+    if (first != VRAM_OK) {
+        return first;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    for (uint32_t i = 1; i < turn->count; i++) {
+        if (vr_turn_release(turn, turn->naps[i]) != VRAM_OK &&
+            vr_turn_release(turn, turn->naps[i]) != VRAM_OK) {
+            kept += turn->naps[i]->piece->bytes;
+        }
+    }
+    vr_error_restore(&error);
+    if (kept) {
+        vr_log(VRAM_LOG_WARN, "the driver refused to take back %llu bytes of sleeping pool \"%s\"",
+               (unsigned long long)kept, turn->pool->name);
+    }
+    return VRAM_OK;
+}
+
+/* Steps 5 and 6. */
+static vram_status put_to_sleep(const struct vr_turn *turn) {
+    bool safe = true;
+    vram_status status =
+        turn->contents == VRAM_SLEEP_DROP ? VRAM_OK : vr_turn_copy(turn, true, &safe);
+    if (!safe) {
+        vr_log(VRAM_LOG_ERROR, "a copy out of pool \"%s\" never finished; its host memory is kept",
+               turn->pool->name);
+        for (uint32_t i = 0; i < turn->count; i++) {
+            turn->naps[i]->host = NULL;
+        }
+    }
+    if (status == VRAM_OK) {
+        status = unmap_all(turn);
+        if (status == VRAM_OK) {
+            status = release_all(turn);
+        }
+        if (status != VRAM_OK) {
+            map_again(turn);
+        }
+    }
+    return status;
+}
+
+static vram_status begin(struct vr_turn *turn, bool whole) {
+    struct vr_pool *pool = turn->pool;
+    vram_status status = VRAM_OK;
+    vr_mutex_lock(&pool->lock);
+    if (pool->sleep.turning) {
+        status = vr_fail(VRAM_ERR_BUSY, turn->operation,
+                         "another thread is putting the pool to sleep or waking it");
+    } else if (whole && pool->sleep.whole) {
+        status =
+            vr_fail(VRAM_ERR_INVALID, turn->operation, "pool \"%s\" is asleep already", pool->name);
+    } else {
+        pool->sleep.turning = true;
+        vr_sleep_note(pool);
+        for (int part = 0; part < VR_PART_COUNT && whole; part++) {
+            vr_space_rest(pool->spaces[part], true);
+        }
+    }
+    vr_mutex_unlock(&pool->lock);
+    return status;
+}
+
+/* Step 2. */
+static vram_status come_to_rest(const struct vr_turn *turn) {
+    struct vram_error error;
+    vr_pool_drop_caches(turn->pool, 0);
+    (void)vr_guard_release(turn->pool);
+    vram_status status = wait_for_work(turn);
+    if (status == VRAM_OK && !turn->tag) {
+        vr_error_save(&error);
+        (void)vram_pool_trim((vram_pool *)(uintptr_t)turn->pool->object.handle, 0);
+        vr_error_restore(&error); /* what could not be given back falls asleep with the rest */
+        status = wait_for_plans(turn);
+    }
+    return status;
+}
+
+/* Step 3. */
+static vram_status pick(struct vr_turn *turn) {
+    struct vr_pool *pool = turn->pool;
+    bool seen = false;
+    vram_status status = VRAM_OK;
+    vr_mutex_lock(&pool->lock);
+    vr_pool_empty_depot(pool, 0);
+    for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
+        status = vr_sleep_pick(pool->spaces[part], turn->tag, &pool->sleep.naps, &seen);
+    }
+    if (status == VRAM_OK) {
+        status = vr_turn_gather(turn);
+    }
+    vr_mutex_unlock(&pool->lock);
+    if (status != VRAM_OK || !turn->tag || turn->count) {
+        return status;
+    }
+    return seen ? vr_fail(VRAM_ERR_BUSY, turn->operation,
+                          "all memory under blocks tagged \"%s\" is asleep or under others too",
+                          turn->tag)
+                : vr_fail(VRAM_ERR_INVALID, turn->operation, "no live block is tagged \"%s\"",
+                          turn->tag);
+}
+
+static vram_status fall_asleep(struct vr_turn *turn) {
+    struct vr_pool *pool = turn->pool;
+    bool before;
+    vram_status status = begin(turn, !turn->tag);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    before = pool->sleep.whole; /* while `turning` it is ours */
+    status = come_to_rest(turn);
+    if (status == VRAM_OK && (status = pick(turn)) == VRAM_OK) {
+        status = wait_for_work(turn);
+        if (status == VRAM_OK) {
+            status = put_to_sleep(turn);
+        }
+    }
+    if (status == VRAM_OK) {
+        vr_tally(&pool->tally.sleeps, 1);
+    }
+    vr_turn_end(turn, before || (status == VRAM_OK && !turn->tag));
+    return status;
+}
+
+static vram_status check_options(const struct vr_pool *pool,
+                                 const struct vram_sleep_options *options) {
+    static const char operation[] = "vram_pool_sleep";
+    if (!pool->range) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+                       "pool \"%s\" runs on %s, whose addresses go with the memory", pool->name,
+                       pool->provider.alloc ? "a provider's memory"
+                       : pool->direct       ? "the driver's own allocations (option pool)"
+                                            : "segments");
+    }
+    if ((unsigned)options->contents > VRAM_SLEEP_PINNED) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no way to treat contents",
+                       (int)options->contents);
+    }
+    if (options->contents == VRAM_SLEEP_PINNED && !pool->device->base.pinned) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "the device has no page-locked memory");
+    }
+    if (options->contents == VRAM_SLEEP_DROP &&
+        vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_RED_ZONES) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+                       "red zones would be lost with the contents; keep those in host memory");
+    }
+    if (options->tag && !*options->tag) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the tag is empty");
+    }
+    return VRAM_OK;
+}
+
+vram_status vram_pool_sleep(vram_pool *handle, const vram_sleep_options *options) {
+    static const char operation[] = "vram_pool_sleep";
+    struct vram_sleep_options taken;
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_pool *pool = entered;
+    status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK && (status = check_options(pool, &taken)) == VRAM_OK) {
+        struct vr_turn turn = {.pool = pool,
+                               .operation = operation,
+                               .tag = taken.tag,
+                               .contents = taken.contents,
+                               .deadline = vr_deadline_in(pool->device->context->wait_ns)};
+        status = fall_asleep(&turn);
+    }
+    vr_leave(pool);
+    return status;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sleep_space.c: which pieces of a space fall asleep, and what that does to its spans. No driver is
+ * called here; everything is under the pool's lock.
+ */
+#include "core/sleep/sleep.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "core/space/hole.h"
+#include "core/limit/tag.h"
+
+#include <string.h>
+
+/* What lies over a piece, as one walk over the spans finds out. */
+enum { SEEN_WANTED = 1, SEEN_OTHER = 2 };
+
+bool vr_sleep_tag_covers(const char *tag, const char *of_block) {
+    size_t bytes = strlen(tag);
+    return of_block && strncmp(tag, of_block, bytes) == 0 &&
+           (of_block[bytes] == 0 || of_block[bytes] == '/');
+}
+
+static uint64_t piece_end(const struct vr_piece *piece) {
+    return piece->addr + piece->bytes;
+}
+
+/* The first piece under [*addr, end); *addr moves to where the next search begins. NULL: none. */
+static struct vr_piece *piece_under(const struct vr_space *space, uint64_t *addr, uint64_t end) {
+    while (*addr < end) {
+        struct vr_piece *piece = vr_ground_get(&space->ground, *addr);
+        if (piece) {
+            *addr = piece_end(piece);
+            return piece;
+        }
+        *addr = vr_granule_down(space, *addr) + space->config.granule;
+    }
+    return NULL;
+}
+
+static void see(struct vr_space *space, const struct vr_block *span, uint8_t what) {
+    struct vr_piece *piece;
+    for (uint64_t at = vr_span_addr(span); (piece = piece_under(space, &at, vr_span_end(span)));) {
+        piece->seen |= what;
+    }
+}
+
+static bool is_wanted(const struct vr_block *block, const char *tag) {
+    if (!tag) {
+        return true;
+    }
+    return vr_block_is_live(block) &&
+           vr_sleep_tag_covers(tag, vr_tag_name(vr_load(&block->tag, VR_RELAXED)));
+}
+
+static void forget_seen(struct vr_space *space) {
+    for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
+         piece = vr_space_piece_next(space, piece)) {
+        piece->seen = 0;
+    }
+}
+
+/* Notes on every piece what lies over it. VRAM_ERR_BUSY: a block that would fall asleep is pinned. */
+static vram_status see_all(struct vr_space *space, const char *tag, bool *seen) {
+    forget_seen(space);
+    for (struct vr_block *span = space->first; span; span = span->span.after) {
+        if (span->span.kind == VR_SPAN_BLOCK && is_wanted(span, tag)) {
+            if (span->pins) {
+                return vr_fail(VRAM_ERR_BUSY, "vram_pool_sleep",
+                               "the block at 0x%llx is pinned; vram_unpin comes first",
+                               (unsigned long long)vr_span_addr(span));
+            }
+            *seen = true;
+            see(space, span, SEEN_WANTED);
+        } else if (span->span.kind == VR_SPAN_BLOCK || span->span.kind == VR_SPAN_CLAIM) {
+            see(space, span, SEEN_OTHER);
+        }
+    }
+    return VRAM_OK;
+}
+
+static bool may_sleep(const struct vr_piece *piece, const char *tag) {
+    return !piece->nap && piece->addr != VR_NOWHERE && !piece->ghosts &&
+           !(piece->seen & SEEN_OTHER) && (!tag || piece->seen & SEEN_WANTED);
+}
+
+/* Gives every piece that may sleep a nap. */
+static vram_status make_naps(struct vr_space *space, const char *tag, struct vr_nap **naps) {
+    for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
+         piece = vr_space_piece_next(space, piece)) {
+        if (!may_sleep(piece, tag)) {
+            continue;
+        }
+        struct vr_nap *nap = vr_mem_alloc(1, sizeof *nap, "vram_pool_sleep");
+        if (!nap) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        *nap = (struct vr_nap){
+            .next = *naps, .space = space, .piece = piece, .mapped = true, .turning = true};
+        piece->nap = nap;
+        *naps = nap;
+    }
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------------- spans */
+
+static uint64_t higher(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static uint64_t lower(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* What of a hole lies over the first piece with a nap becomes a claim. *span is that claim then, or the
+   hole, where there is no such piece. */
+static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
+    uint64_t at = vr_span_addr(*span), end = vr_span_end(*span);
+    struct vr_piece *piece;
+    while ((piece = piece_under(space, &at, end)) && !piece->nap) {
+    }
+    if (!piece) {
+        return VRAM_OK;
+    }
+    if (vr_span_stock(space, 2) != VRAM_OK) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    uint64_t from = higher(piece->addr, vr_span_addr(*span)), to = lower(piece_end(piece), end);
+    *span = vr_hole_cut(space, *span, from, to - from);
+    (*span)->span.kind = VR_SPAN_CLAIM;
+    (*span)->span.was = VR_SPAN_HOLE;
+    return VRAM_OK;
+}
+
+/* Whether a piece under the block is asleep. */
+static bool lies_on_nap(const struct vr_space *space, const struct vr_block *block) {
+    struct vr_piece *piece;
+    uint64_t at = vr_span_addr(block);
+    while ((piece = piece_under(space, &at, vr_span_end(block))) && !piece->nap) {
+    }
+    return piece != NULL;
+}
+
+/* What the block has on pieces that fall asleep is contents of theirs. Spans come by address. */
+static void note_contents(struct vr_space *space, const struct vr_block *block) {
+    struct vr_piece *piece;
+    uint64_t at = vr_span_addr(block);
+    while ((piece = piece_under(space, &at, vr_span_end(block)))) {
+        struct vr_nap *nap = piece->nap;
+        if (nap && nap->turning) {
+            nap->from = nap->from == nap->to ? higher(piece->addr, vr_span_addr(block)) : nap->from;
+            nap->to = lower(piece_end(piece), vr_span_end(block));
+        }
+    }
+}
+
+/* Keeps sleep.h (2), and hides the holes. */
+static vram_status settle_down(struct vr_space *space) {
+    vram_status status = VRAM_OK;
+    for (struct vr_block *span = space->first; span && status == VRAM_OK; span = span->span.after) {
+        if (span->span.kind == VR_SPAN_HOLE) {
+            status = claim_hole(space, &span);
+        } else if (span->span.kind == VR_SPAN_BLOCK && lies_on_nap(space, span)) {
+            span->asleep = true;
+            vr_block_note_held(span);
+            note_contents(space, span);
+        }
+    }
+    return status;
+}
+
+/* A claim of ours over a piece that is awake again. */
+static bool is_over(const struct vr_space *space, const struct vr_block *span) {
+    if (span->span.kind != VR_SPAN_CLAIM || span->span.lost || span->span.was != VR_SPAN_HOLE) {
+        return false;
+    }
+    const struct vr_piece *piece = vr_ground_get(&space->ground, vr_span_addr(span));
+    return piece && piece->roused;
+}
+
+/* The other way round. A hole that is put back may merge with holes on both sides, whose records go; the
+   walk goes on behind the last span that is none. */
+static void get_up(struct vr_space *space) {
+    struct vr_block *anchor = NULL;
+    for (struct vr_block *span = space->first; span;) {
+        if (is_over(space, span)) {
+            span->span.kind = VR_SPAN_HOLE;
+            vr_hole_add(space, span);
+            span = anchor ? anchor->span.after : space->first;
+            continue;
+        }
+        if (span->span.kind == VR_SPAN_BLOCK && span->asleep && !lies_on_nap(space, span)) {
+            span->asleep = false;
+            vr_block_note_held(span);
+        }
+        anchor = span->span.kind == VR_SPAN_HOLE ? anchor : span;
+        span = span->span.after;
+    }
+}
+
+/* ------------------------------------------------------------------ turning */
+
+vram_status vr_sleep_pick(struct vr_space *space, const char *tag, struct vr_nap **naps,
+                          bool *seen) {
+    struct vr_nap *ended = NULL;
+    vram_status status = see_all(space, tag, seen);
+    if (status == VRAM_OK) {
+        status = make_naps(space, tag, naps);
+        if (status == VRAM_OK) {
+            status = settle_down(space);
+        }
+        if (status != VRAM_OK) {
+            vr_sleep_rouse(space, naps, &ended);
+        }
+    }
+    while (ended) {
+        struct vr_nap *next = ended->next;
+        vr_mem_free(ended);
+        ended = next;
+    }
+    return status;
+}
+
+uint64_t vr_sleep_call(struct vr_space *space, const char *tag) {
+    uint64_t missing = 0;
+    forget_seen(space);
+    for (struct vr_block *span = space->first; tag && span; span = span->span.after) {
+        const char *own = vr_tag_name(vr_load(&span->tag, VR_RELAXED));
+        if (span->span.kind == VR_SPAN_BLOCK && span->asleep && vr_sleep_tag_covers(tag, own)) {
+            see(space, span, SEEN_WANTED);
+        }
+    }
+    for (struct vr_piece *piece = vr_space_piece_next(space, NULL); piece;
+         piece = vr_space_piece_next(space, piece)) {
+        if (piece->nap && (!tag || piece->seen & SEEN_WANTED)) {
+            piece->nap->turning = true;
+            missing += piece->gone ? piece->bytes : 0;
+        }
+    }
+    return missing;
+}
+
+void vr_sleep_rouse(struct vr_space *space, struct vr_nap **naps, struct vr_nap **ended) {
+    bool any = false;
+    for (struct vr_nap **at = naps; *at;) {
+        struct vr_nap *nap = *at;
+        bool roused = nap->space == space && nap->turning && nap->mapped && !nap->piece->gone;
+        if (roused) {
+            *at = nap->next;
+            nap->next = *ended;
+            *ended = nap;
+            nap->piece->nap = NULL;
+            nap->piece->roused = true;
+            any = true;
+        } else {
+            at = &nap->next;
+        }
+    }
+    if (any) {
+        get_up(space);
+        for (struct vr_nap *nap = *ended; nap; nap = nap->next) {
+            nap->piece->roused = false;
+        }
+    }
+}
+
+void vr_sleep_gone(struct vr_nap *nap, bool gone) {
+    struct vr_space_stats *stats = &nap->space->stats;
+    nap->piece->gone = gone;
+    stats->reserved_bytes += gone ? -nap->piece->bytes : nap->piece->bytes;
+    if (stats->reserved_bytes > stats->peak_reserved_bytes) {
+        stats->peak_reserved_bytes = stats->reserved_bytes;
+    }
+}

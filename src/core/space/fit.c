@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fit.c: where a block goes.
+ *
+ * First into memory that is there: best fit among the holes of its queue and the settled ones. If none
+ * is large enough, to where the fewest granules are missing: seen from the largest holes that border on
+ * a void, and from the end of the range, which always fits.
+ *
+ * Programs allocate in runs: a layer after the other asks for the same size, and later all of them go.
+ * Blocks of a run are put side by side, so that they leave a large hole and not many small ones. How
+ * long a run will be is taken from the runs before; its first block goes where all of them fit.
+ */
+#include "core/space/fit.h"
+
+#include "base/size.h"
+
+enum {
+    CANDIDATES = 16,  /* holes beside a void that are looked at for a window */
+    GLANCES = 128,    /* holes passed over to find them */
+    STEPS = 64,       /* spans a window may reach over */
+    ALIGN_TRIES = 8,  /* holes tried for a wide alignment before a size is taken that must do */
+    LARGE_PART = 32,  /* a block of at least this part of the peak is large, */
+    GUARD = 2,        /* see guarded */
+    RUN_MOST = 64,    /* siblings expected at most */
+    RUN_PART = 16,    /* and of at most this part of the peak, all together */
+    RUN_GAP = 8,      /* granules mapped ahead at most where a single block would fit elsewhere */
+    EXACT_PART = 1000 /* a hole fits exactly when no more than this part of the size is left */
+};
+
+#define SMALL_BYTES (16 * VR_MIB)  /* smaller blocks stay out of the topmost hole */
+#define LARGE_BYTES (256 * VR_MIB) /* if it has this many bytes at least */
+#define AHEAD_BYTES (64 * VR_MIB)  /* mapped ahead for siblings at most */
+
+static bool usable(const struct vr_block *span, uint64_t queue) {
+    return vr_span_is(span, VR_SPAN_HOLE) && (span->stamp.queue == 0 || span->stamp.queue == queue);
+}
+
+static uint64_t align_up(uint64_t addr, uint64_t align) {
+    return (addr + align - 1) & ~(align - 1);
+}
+
+static bool fits(const struct vr_block *hole, uint64_t bytes, uint64_t align) {
+    uint64_t lost = align_up(vr_span_addr(hole), align) - vr_span_addr(hole);
+    return lost <= vr_span_bytes(hole) && bytes <= vr_span_bytes(hole) - lost;
+}
+
+/* ---------------------------------------------------------------- best fit */
+
+static struct vr_block *best_of_queue(const struct vr_space *space, uint64_t queue, uint64_t bytes,
+                                      uint64_t align) {
+    struct vr_block *hole = vr_hole_least(space, queue, bytes);
+    for (int i = 0; hole && i < ALIGN_TRIES && !fits(hole, bytes, align); i++) {
+        hole = vr_hole_least(space, queue, vr_span_bytes(hole) + 1);
+    }
+    if (hole && !fits(hole, bytes, align)) {
+        hole = vr_hole_least(space, queue, bytes + align - VR_SPAN_UNIT);
+    }
+    return hole;
+}
+
+/* The smaller of what the queue has and what everybody may have. */
+static struct vr_block *smallest_fit(const struct vr_space *space, const struct vr_want *want,
+                                     uint64_t bytes) {
+    struct vr_block *own = best_of_queue(space, want->queue, bytes, want->align);
+    struct vr_block *any = best_of_queue(space, 0, bytes, want->align);
+    if (!own || !any) {
+        return own ? own : any;
+    }
+    return vr_span_bytes(any) < vr_span_bytes(own) ? any : own;
+}
+
+/* Whether next to nothing would be left of the hole. */
+static bool is_exact(const struct vr_block *hole, uint64_t bytes) {
+    return vr_span_bytes(hole) - bytes <= bytes / EXACT_PART;
+}
+
+/* Whether only void lies above the hole. */
+static bool is_topmost(const struct vr_block *hole) {
+    const struct vr_block *next = hole->span.after;
+    return vr_span_is(next, VR_SPAN_VOID) && !next->span.after;
+}
+
+/* The smallest hole that fits; but the topmost one grows at no cost, and is kept for large blocks as
+   long as small ones fit elsewhere. */
+static struct vr_block *best_fit(const struct vr_space *space, const struct vr_want *want,
+                                 uint64_t bytes) {
+    struct vr_block *hole = smallest_fit(space, want, bytes);
+    if (!hole || bytes >= SMALL_BYTES || !is_topmost(hole) || is_exact(hole, bytes)) {
+        return hole;
+    }
+    struct vr_block *other = smallest_fit(space, want, vr_span_bytes(hole) + VR_SPAN_UNIT);
+    return other ? other : hole;
+}
+
+static bool is_large(const struct vr_space *space, uint64_t bytes) {
+    return bytes >= LARGE_BYTES && bytes >= space->stats.peak_need_bytes / LARGE_PART;
+}
+
+/*
+ * At the low end of the hole. Large blocks go to the low and to the high end in turn: of a chain of them,
+ * in which each is freed when the next but one comes, what is left of the hole then stays in one piece.
+ */
+static struct vr_place in_hole(const struct vr_space *space, struct vr_block *hole,
+                               const struct vr_want *want) {
+    struct vr_place place = {.hole = hole};
+    if (hole && want->bytes >= LARGE_BYTES && space->high_turn) {
+        place.addr = (vr_span_end(hole) - want->bytes) & ~(want->align - 1);
+    } else if (hole) {
+        place.addr = align_up(vr_span_addr(hole), want->align);
+    }
+    return place;
+}
+
+/* ----------------------------------------------------------------- windows */
+
+/* Granules missing in [addr, addr + bytes); UINT64_MAX when something is in the way. `span` holds
+   addr. */
+static uint64_t missing(const struct vr_space *space, const struct vr_block *span, uint64_t addr,
+                        uint64_t bytes, uint64_t queue) {
+    uint64_t end = addr + bytes, count = 0;
+    for (int left = STEPS; left > 0; left--) {
+        bool is_void = span->span.kind == VR_SPAN_VOID;
+        if (!is_void && !usable(span, queue)) {
+            return UINT64_MAX;
+        }
+        if (is_void) {
+            uint64_t low = vr_span_addr(span) > addr ? vr_span_addr(span) : addr;
+            uint64_t high = vr_span_end(span) < end ? vr_span_end(span) : end;
+            count +=
+                (vr_granule_up(space, high) - vr_granule_down(space, low)) / space->config.granule;
+        }
+        if (vr_span_end(span) >= end) {
+            return count;
+        }
+        span = span->span.after;
+        if (!span) {
+            return UINT64_MAX;
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* Takes the window at `addr` if it misses less than the best so far. `span` lies at or above addr. */
+static void consider(const struct vr_space *space, struct vr_window *best, struct vr_block *span,
+                     uint64_t addr, uint64_t bytes, uint64_t queue) {
+    for (int left = STEPS; vr_span_addr(span) > addr; left--) {
+        span = span->span.before;
+        if (left == 0 || !span || (span->span.kind != VR_SPAN_VOID && !usable(span, queue))) {
+            return;
+        }
+    }
+    uint64_t count = missing(space, span, addr, bytes, queue);
+    if (count < best->missing) {
+        *best = (struct vr_window){span, addr, bytes, count};
+    }
+}
+
+/* From the start of the span upwards, and from its end downwards. */
+static void consider_both(const struct vr_space *space, struct vr_window *best,
+                          struct vr_block *span, const struct vr_want *want, uint64_t bytes) {
+    uint64_t low = align_up(vr_span_addr(span), want->align);
+    if (low < vr_span_end(span)) {
+        consider(space, best, span, low, bytes, want->queue);
+    }
+    if (vr_span_end(span) >= bytes) {
+        uint64_t high = (vr_span_end(span) - bytes) & ~(want->align - 1);
+        if (high >= space->config.base) {
+            consider(space, best, span, high, bytes, want->queue);
+        }
+    }
+}
+
+/* The next smaller of two runs of the tree, the queue's own and everybody's. */
+static struct vr_block *next_largest(const struct vr_space *space, struct vr_block **own,
+                                     struct vr_block **any, uint64_t queue) {
+    struct vr_block **from =
+        !*any || (*own && vr_span_bytes(*own) >= vr_span_bytes(*any)) ? own : any;
+    struct vr_block *span = *from;
+    if (span) {
+        *from = vr_hole_smaller(space, from == own ? queue : 0, span);
+    }
+    return span;
+}
+
+/*
+ * A large block for which there is no memory anywhere starts a place of its own, with addresses free in
+ * front of it: the next one that is a little larger then finds most of its memory here when this
+ * one is gone.
+ */
+static struct vr_window guarded(const struct vr_space *space, struct vr_block *most,
+                                struct vr_window best, uint64_t bytes) {
+    uint64_t granule = space->config.granule, whole = vr_granule_up(space, bytes);
+    if (!is_large(space, bytes) || !best.first || (best.missing + 2) * granule < whole ||
+        vr_span_bytes(most) / (GUARD + 1) < whole) {
+        return best;
+    }
+    return (struct vr_window){most, vr_span_addr(most) + GUARD * whole, bytes, whole / granule};
+}
+
+static struct vr_window fewest_missing(const struct vr_space *space, const struct vr_want *want,
+                                       uint64_t bytes) {
+    struct vr_window best = {.missing = UINT64_MAX};
+    struct vr_block *own = vr_hole_smaller(space, want->queue, NULL);
+    struct vr_block *any = vr_hole_smaller(space, 0, NULL);
+    int glances = GLANCES;
+    for (int left = CANDIDATES; left > 0 && glances > 0; glances--) {
+        struct vr_block *hole = next_largest(space, &own, &any, want->queue);
+        if (!hole) {
+            break;
+        }
+        if (vr_span_is(hole->span.before, VR_SPAN_VOID) ||
+            vr_span_is(hole->span.after, VR_SPAN_VOID)) {
+            consider_both(space, &best, hole, want, bytes);
+            left--;
+        }
+    }
+    /* The largest void, as a rule the end of the range, and what borders on it from below. */
+    struct vr_block *most = vr_hole_smaller(space, VR_QUEUE_VOID, NULL);
+    if (most) {
+        struct vr_block *below = most->span.before;
+        consider_both(space, &best, usable(below, want->queue) ? below : most, want, bytes);
+        best = guarded(space, most, best, bytes);
+    }
+    if (!best.first && (most = vr_hole_least(space, VR_QUEUE_VOID, bytes))) {
+        consider_both(space, &best, most, want, bytes);
+    }
+    return best;
+}
+
+/* --------------------------------------------------------------------- runs */
+
+static uint32_t run_slot(uint64_t queue) {
+    return (uint32_t)((queue * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % VR_RUNS_QUEUES;
+}
+
+/* The queue's run as it will be with one more block of this size. */
+static struct vr_run run_next(const struct vr_space *space, uint64_t queue, uint64_t bytes) {
+    struct vr_run run = space->runs[run_slot(queue)];
+    if (run.queue != queue) {
+        run = (struct vr_run){.queue = queue};
+    }
+    if (run.bytes == bytes) {
+        run.length++;
+        return run;
+    }
+    run.past[run.count++ % VR_RUNS_PAST] = run.length;
+    run.bytes = bytes;
+    run.length = 1;
+    run.end = 0;
+    run.last = NULL;
+    run.expected = RUN_MOST;
+    for (int i = 0; i < VR_RUNS_PAST; i++) {
+        run.expected = run.past[i] < run.expected ? run.past[i] : run.expected;
+    }
+    while (run.expected > 1 && run.expected > space->stats.peak_need_bytes / RUN_PART / bytes) {
+        run.expected /= 2;
+    }
+    return run;
+}
+
+void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t queue, uint64_t run_end) {
+    struct vr_run *run = &space->runs[run_slot(queue)];
+    *run = run_next(space, queue, vr_span_bytes(block));
+    run->last = block;
+    run->end = run_end ? run_end : run->end;
+    space->high_turn ^= vr_span_bytes(block) >= LARGE_BYTES;
+}
+
+void vr_fit_forget(struct vr_space *space, const struct vr_block *block) {
+    for (int i = 0; i < VR_RUNS_QUEUES; i++) {
+        if (space->runs[i].last == block) {
+            space->runs[i].last = NULL;
+        }
+    }
+}
+
+/* A window that maps more than the block: what should follow it before `end`, within reason. */
+static struct vr_place ahead(const struct vr_space *space, const struct vr_want *want,
+                             struct vr_window window, uint64_t end) {
+    uint64_t bytes = end - window.addr < AHEAD_BYTES ? end - window.addr : AHEAD_BYTES;
+    window.bytes = bytes > want->bytes ? bytes : want->bytes;
+    if (missing(space, window.first, window.addr, window.bytes, want->queue) == UINT64_MAX) {
+        window.bytes = want->bytes;
+    }
+    return (struct vr_place){.window = window, .run_end = end};
+}
+
+/* Behind the latest of the run, in memory that is there or in the window that was foreseen. */
+static bool beside_sibling(const struct vr_space *space, const struct vr_want *want,
+                           const struct vr_run *run, struct vr_place *place) {
+    if (!run->last || run->expected <= 1) {
+        return false;
+    }
+    struct vr_block *next = run->last->span.after;
+    if (usable(next, want->queue) && fits(next, want->bytes, want->align)) {
+        *place = in_hole(space, next, want);
+        return true;
+    }
+    uint64_t addr = vr_span_end(run->last);
+    if (!next || addr + want->bytes > run->end || (addr & (want->align - 1)) ||
+        missing(space, next, addr, want->bytes, want->queue) == UINT64_MAX) {
+        return false;
+    }
+    *place = ahead(space, want, (struct vr_window){.first = next, .addr = addr}, run->end);
+    return true;
+}
+
+/* A place where several siblings fit, fewer and fewer of them. `hole` would do for one. */
+static bool room_for_run(const struct vr_space *space, const struct vr_want *want,
+                         uint32_t siblings, const struct vr_block *hole, struct vr_place *place) {
+    for (uint32_t count = siblings; count > 1; count /= 2) {
+        uint64_t bytes = want->bytes * count;
+        struct vr_block *wide = best_fit(space, want, bytes);
+        if (wide) {
+            *place = in_hole(space, wide, want);
+            return true;
+        }
+        if (space->config.mode == VR_SPACE_SEGMENTS) {
+            continue;
+        }
+        struct vr_window window = fewest_missing(space, want, bytes);
+        if (window.first && (window.missing <= RUN_GAP || !hole)) {
+            *place = ahead(space, want, window, window.addr + bytes);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --------------------------------------------------------------------- all */
+
+static struct vr_place find_in(struct vr_space *space, const struct vr_want *want,
+                               const struct vr_run *run) {
+    struct vr_block *hole = best_fit(space, want, want->bytes);
+    uint32_t siblings = run->length < run->expected ? run->expected - run->length + 1 : 1;
+    bool exact = hole && is_exact(hole, want->bytes);
+    struct vr_place place;
+    if (!exact && room_for_run(space, want, siblings, hole, &place)) {
+        return place;
+    }
+    place = in_hole(space, hole, want);
+    if (!hole && space->config.mode == VR_SPACE_VMM) {
+        place.window = fewest_missing(space, want, want->bytes);
+    }
+    return place;
+}
+
+struct vr_place vr_fit_find(struct vr_space *space, const struct vr_want *want) {
+    struct vr_run run = run_next(space, want->queue, want->bytes);
+    struct vr_place place;
+    if (beside_sibling(space, want, &run, &place)) {
+        return place;
+    }
+    return find_in(space, want, &run);
+}
+
+struct vr_place vr_fit_held(struct vr_space *space, const struct vr_want *want) {
+    struct vr_place place = vr_fit_find(space, want);
+    if (place.hole) {
+        return place;
+    }
+    return in_hole(space, best_fit(space, want, want->bytes), want);
+}
+
+struct vr_place vr_fit_after(struct vr_space *space, const struct vr_want *want) {
+    struct vr_block *best = NULL;
+    uint64_t queue = vr_hole_queue_next(space, 0);
+    for (int left = STEPS; left > 0 && queue != VR_QUEUE_VOID; left--) {
+        struct vr_block *hole = best_of_queue(space, queue, want->bytes, want->align);
+        if (hole && (!best || vr_span_bytes(hole) < vr_span_bytes(best))) {
+            best = hole;
+        }
+        queue = vr_hole_queue_next(space, queue);
+    }
+    return in_hole(space, best, want);
+}
+
+/* Whether time alone clears the way from `span` to `end`. */
+static bool clears(const struct vr_block *span, uint64_t end) {
+    for (int left = STEPS; span && left > 0; left--, span = span->span.after) {
+        if (span->span.kind != VR_SPAN_HOLE && span->span.kind != VR_SPAN_VOID &&
+            span->span.kind != VR_SPAN_GHOST) {
+            return false;
+        }
+        if (vr_span_end(span) >= end) {
+            return true;
+        }
+    }
+    return false;
+}
+
+vram_status vr_fit_behind(const struct vr_space *space, const struct vr_want *want,
+                          struct vr_place *place) {
+    struct vr_block *next = want->behind->span.after;
+    uint64_t addr = vr_span_end(want->behind), count = UINT64_MAX;
+    *place = (struct vr_place){.addr = addr};
+    if (usable(next, want->queue) && vr_span_bytes(next) >= want->bytes) {
+        place->hole = next;
+        return VRAM_OK;
+    }
+    if (next && space->config.mode == VR_SPACE_VMM) {
+        count = missing(space, next, addr, want->bytes, want->queue);
+    }
+    if (count != UINT64_MAX) {
+        place->window = (struct vr_window){next, addr, want->bytes, count};
+        return VRAM_OK;
+    }
+    return clears(next, addr + want->bytes) ? VRAM_ERR_NOT_READY : VRAM_ERR_BUSY;
+}

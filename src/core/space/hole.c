@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hole.c: a treap of free spans by (queue, bytes, addr), and their lists by age.
+ *
+ * The queue comes first in the key, so that the holes of one queue, the settled ones and the voids are
+ * each a run of the same tree: no table of queues has to be kept, or allocated for in a free.
+ */
+#include "core/space/hole.h"
+
+#include <assert.h>
+
+enum { UNPASSED_MOST = 64 }; /* stamps that have not passed, looked at while memory is plentiful */
+
+struct key {
+    uint64_t queue, bytes, addr;
+};
+
+static uint64_t queue_of(const struct vr_block *span) {
+    return span->span.kind == VR_SPAN_VOID ? VR_QUEUE_VOID : span->stamp.queue;
+}
+
+static struct key key_of(const struct vr_block *span) {
+    return (struct key){queue_of(span), vr_span_bytes(span), vr_span_addr(span)};
+}
+
+/* Of spans in the tree queue and bytes are read beside the links, so that a step down touches one line
+   of memory and not three; the address only where those are equal. */
+static bool is_below(const struct vr_block *span, struct key key) {
+    if (span->span.by_queue != key.queue) {
+        return span->span.by_queue < key.queue;
+    }
+    return span->span.by_bytes != key.bytes ? span->span.by_bytes < key.bytes
+                                            : vr_span_addr(span) < key.addr;
+}
+
+bool vr_hole_less(const struct vr_block *a, const struct vr_block *b) {
+    return is_below(a, key_of(b));
+}
+
+bool vr_hole_key_holds(const struct vr_block *span) {
+    return span->span.by_queue == queue_of(span) && span->span.by_bytes == vr_span_bytes(span);
+}
+
+/* --------------------------------------------------------------------- tree */
+
+/* A treap's priorities need no storage: they are a hash of the record's own address. */
+static uint64_t rank(const struct vr_block *span) {
+    uint64_t mixed = (uint64_t)(uintptr_t)span * UINT64_C(0x9E3779B97F4A7C15);
+    return mixed ^ mixed >> 32;
+}
+
+/* Goes down to where the heap order ends, and hangs what was there below the new node. */
+static void tree_insert(struct vr_block **at, struct vr_block *span) {
+    struct key key = key_of(span);
+    span->span.by_queue = key.queue;
+    span->span.by_bytes = key.bytes;
+    while (*at && rank(*at) >= rank(span)) {
+        at = is_below(*at, key) ? &(*at)->span.right : &(*at)->span.left;
+    }
+    struct vr_block *rest = *at, **low = &span->span.left, **high = &span->span.right;
+    *at = span;
+    while (rest) { /* splits what was there around the key */
+        if (is_below(rest, key)) {
+            *low = rest;
+            low = &rest->span.right;
+            rest = *low;
+        } else {
+            *high = rest;
+            high = &rest->span.left;
+            rest = *high;
+        }
+    }
+    *low = *high = NULL;
+}
+
+/* Keys are unique, since addresses are: the way down to a node is known without a link to its parent. */
+static void tree_remove(struct vr_block **at, struct vr_block *span) {
+    struct key key = key_of(span);
+    while (*at != span) {
+        assert(*at);
+        at = is_below(*at, key) ? &(*at)->span.right : &(*at)->span.left;
+    }
+    struct vr_block *low = span->span.left, *high = span->span.right;
+    while (low && high) { /* joins the two below it */
+        if (rank(low) > rank(high)) {
+            *at = low;
+            at = &low->span.right;
+            low = *at;
+        } else {
+            *at = high;
+            at = &high->span.left;
+            high = *at;
+        }
+    }
+    *at = low ? low : high;
+    span->span.left = span->span.right = NULL;
+}
+
+/* The first with a key of at least `key`. */
+static struct vr_block *tree_from(struct vr_block *at, struct key key) {
+    struct vr_block *best = NULL;
+    while (at) {
+        if (is_below(at, key)) {
+            at = at->span.right;
+        } else {
+            best = at;
+            at = at->span.left;
+        }
+    }
+    return best;
+}
+
+/* The last with a key below `key`. */
+static struct vr_block *tree_below(struct vr_block *at, struct key key) {
+    struct vr_block *best = NULL;
+    while (at) {
+        if (is_below(at, key)) {
+            best = at;
+            at = at->span.right;
+        } else {
+            at = at->span.left;
+        }
+    }
+    return best;
+}
+
+struct vr_block *vr_hole_least(const struct vr_space *space, uint64_t queue, uint64_t bytes) {
+    struct vr_block *found = tree_from(space->tree, (struct key){queue, bytes, 0});
+    return found && found->span.by_queue == queue ? found : NULL;
+}
+
+struct vr_block *vr_hole_smaller(const struct vr_space *space, uint64_t queue,
+                                 const struct vr_block *span) {
+    struct key key = span ? key_of(span) : (struct key){queue, UINT64_MAX, UINT64_MAX};
+    struct vr_block *found = tree_below(space->tree, key);
+    return found && found->span.by_queue == queue ? found : NULL;
+}
+
+uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue) {
+    struct vr_block *found = tree_from(space->tree, (struct key){queue + 1, 0, 0});
+    return found ? found->span.by_queue : VR_QUEUE_VOID;
+}
+
+/* -------------------------------------------------------------------- index */
+
+/* Which list keeps a hole, see (3); NULL: none. */
+static struct vr_list *list_of(struct vr_space *space, const struct vr_block *span) {
+    if (span->stamp.queue) {
+        return &space->pending;
+    }
+    return vr_span_bytes(span) >= space->config.granule ? &space->idle : NULL;
+}
+
+/* Into the tree and, behind `older` (NULL: as the youngest), into its list. */
+static void index_add(struct vr_space *space, struct vr_block *span, struct vr_link *older) {
+    tree_insert(&space->tree, span);
+    if (span->span.kind != VR_SPAN_HOLE) {
+        return;
+    }
+    struct vr_list *list = list_of(space, span);
+    if (list) {
+        struct vr_link *link = &span->span.age;
+        link->prev = older ? older : list->head.prev;
+        link->next = link->prev->next;
+        link->prev->next = link->next->prev = link;
+    }
+    space->stats.holes++;
+    space->stats.hole_bytes += vr_span_bytes(span);
+    space->stats.pending_bytes += span->stamp.queue ? vr_span_bytes(span) : 0;
+}
+
+static void index_remove(struct vr_space *space, struct vr_block *span) {
+    tree_remove(&space->tree, span);
+    if (span->span.kind != VR_SPAN_HOLE) {
+        return;
+    }
+    vr_link_remove(&span->span.age);
+    space->stats.holes--;
+    space->stats.hole_bytes -= vr_span_bytes(span);
+    space->stats.pending_bytes -= span->stamp.queue ? vr_span_bytes(span) : 0;
+}
+
+/* In deterministic mode nothing ever passes: what has happened on a device must not show. */
+static bool passed(const struct vr_space *space, struct vr_stamp stamp) {
+    if (stamp.queue == 0) {
+        return true;
+    }
+    return !space->config.deterministic && space->config.passed(space->config.user, stamp);
+}
+
+/* Whether a hole that no work can touch becomes part of a pending neighbour, so that its queue finds both
+   as one. Soon they will be settled, but in deterministic mode that may take as long as the queue lives:
+   there a small block must not take a large hole from all others. */
+static bool may_absorb(const struct vr_space *space, const struct vr_block *pending,
+                       const struct vr_block *hole) {
+    return passed(space, hole->stamp) &&
+           (!space->config.deterministic || vr_span_bytes(hole) <= vr_span_bytes(pending));
+}
+
+/* Whether two neighbours become one, and the stamp they have then. */
+static bool merged_stamp(const struct vr_space *space, const struct vr_block *a,
+                         const struct vr_block *b, struct vr_stamp *stamp) {
+    if (a->span.kind != b->span.kind) {
+        return false;
+    }
+    if (a->span.kind == VR_SPAN_VOID) {
+        *stamp = (struct vr_stamp){0};
+    } else if (a->stamp.queue == b->stamp.queue) {
+        *stamp = a->stamp.value > b->stamp.value ? a->stamp : b->stamp;
+    } else if (may_absorb(space, b, a)) {
+        *stamp = b->stamp;
+    } else if (may_absorb(space, a, b)) {
+        *stamp = a->stamp;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Merges a span that is in no tree with its neighbours. One merger can make another possible: a hole
+   that has passed may have kept two of one queue apart. */
+static struct vr_block *merge(struct vr_space *space, struct vr_block *span) {
+    struct vr_stamp stamp = {0};
+    for (bool more = true; more;) {
+        struct vr_block *before = span->span.before, *after = span->span.after;
+        more = false;
+        if (after && merged_stamp(space, span, after, &stamp)) {
+            index_remove(space, after);
+            vr_span_absorb(space, span);
+            span->stamp = stamp;
+            more = true;
+        }
+        if (before && merged_stamp(space, before, span, &stamp)) {
+            index_remove(space, before);
+            vr_span_absorb(space, before);
+            before->stamp = stamp;
+            span = before;
+            more = true;
+        }
+    }
+    return span;
+}
+
+void vr_hole_add(struct vr_space *space, struct vr_block *span) {
+    index_add(space, merge(space, span), NULL);
+}
+
+void vr_hole_return(struct vr_space *space, struct vr_block *span) {
+    span = merge(space, span);
+    struct vr_list *list = list_of(space, span);
+    index_add(space, span, list ? &list->head : NULL);
+}
+
+struct vr_block *vr_hole_cut(struct vr_space *space, struct vr_block *span, uint64_t addr,
+                             uint64_t bytes) {
+    assert(vr_span_addr(span) <= addr && addr + bytes <= vr_span_end(span));
+    /* What is left takes the place of the whole in the list: cutting a hole does not make it young. */
+    struct vr_list *list = list_of(space, span);
+    struct vr_link *older = span->span.age.prev;
+    index_remove(space, span);
+    if (addr + bytes < vr_span_end(span)) {
+        struct vr_block *upper = vr_span_cut(space, span, addr + bytes);
+        index_add(space, upper, list_of(space, upper) == list ? older : NULL);
+    }
+    if (vr_span_addr(span) < addr) {
+        struct vr_block *lower = span;
+        span = vr_span_cut(space, span, addr);
+        index_add(space, lower, list_of(space, lower) == list ? older : NULL);
+    }
+    return span;
+}
+
+void vr_hole_forget(struct vr_space *space, uint64_t queue) {
+    struct vr_block *hole;
+    while ((hole = vr_hole_smaller(space, queue, NULL))) {
+        index_remove(space, hole);
+        hole->stamp = (struct vr_stamp){0};
+        vr_hole_add(space, hole);
+    }
+}
+
+bool vr_hole_settle(struct vr_space *space, bool all) {
+    bool any = false;
+    uint32_t left = all ? UINT32_MAX : UNPASSED_MOST;
+    if (space->config.deterministic) {
+        return false;
+    }
+    struct vr_link *link = vr_list_first(&space->pending), *next;
+    for (; link && left > 0; link = next) {
+        struct vr_block *span = VR_CONTAINER(link, struct vr_block, span.age);
+        next = vr_list_next(&space->pending, link);
+        if (!passed(space, span->stamp)) {
+            left--;
+            continue;
+        }
+        index_remove(space, span);
+        span->stamp = (struct vr_stamp){0};
+        /* A merger may take up the neighbour that was next in the list: start over then. */
+        uint64_t before = space->stats.holes;
+        vr_hole_add(space, span);
+        any = true;
+        next = space->stats.holes == before + 1 ? next : vr_list_first(&space->pending);
+    }
+    return any;
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan.c: the life of a plan once it is known which pieces go where (supply.c).
+ *
+ *  (1) While a plan is open nothing of the space but its claims says so: pieces stay where the tables
+ *      have them until the plan ends.
+ *  (2) How a plan ends is a function of what was done for each item; a commit is the case in which
+ *      everything was.
+ *  (3) Ending allocates nothing: what a window was cut into is what it is put together from, and the
+ *      two records for the edges of the block were put aside.
+ *  (4) One ACCESS step serves one void of the window, so a void as a whole becomes usable or not.
+ */
+#include "core/space/plan.h"
+
+#include "base/memory.h"
+
+#include <assert.h>
+
+/* ------------------------------------------------------------------ making */
+
+/* Keeps (3): the records for the edges of the block are put aside before anything is claimed. */
+struct vr_plan *vr_plan_new(struct vr_space *space) {
+    if (vr_span_stock(space, 4) != VRAM_OK) {
+        return NULL;
+    }
+    struct vr_plan *plan = vr_mem_alloc(1, sizeof *plan, "vram_alloc");
+    if (!plan) {
+        return NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct vr_block *edge = vr_span_new(space, 0, 0);
+        edge->span.after = plan->edges;
+        plan->edges = edge;
+    }
+    space->open_plans++;
+    return plan;
+}
+
+struct vr_plan_item *vr_plan_add(struct vr_plan *plan, struct vr_piece *piece) {
+    if (plan->item_count == plan->item_room) {
+        uint32_t room = plan->item_room ? plan->item_room * 2 : 8;
+        struct vr_plan_item *items = vr_mem_resize(plan->items, room, sizeof *items, "vram_alloc");
+        if (!items) {
+            return NULL;
+        }
+        plan->items = items;
+        plan->item_room = room;
+    }
+    struct vr_plan_item *item = &plan->items[plan->item_count++];
+    *item = (struct vr_plan_item){.piece = piece, .to = VR_NOWHERE};
+    return item;
+}
+
+static void push(struct vr_plan *plan, enum vr_step_kind kind, struct vr_plan_item *item,
+                 uint64_t addr) {
+    plan->steps[plan->count++] = (struct vr_step){.kind = kind,
+                                                  .handles = 1,
+                                                  .piece = item->piece,
+                                                  .addr = addr,
+                                                  .bytes = item->piece->bytes,
+                                                  .item = item};
+}
+
+static bool is_released(const struct vr_plan *plan, const struct vr_plan_item *item) {
+    return !item->fresh && !item->target && !plan->sweep;
+}
+
+/* All steps of one kind, MAP and ACCESS apart. A segment is released where it lies: it is never mapped. */
+static void push_all(const struct vr_space *space, struct vr_plan *plan, enum vr_step_kind kind) {
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        struct vr_plan_item *item = &plan->items[i];
+        bool mapped = item->source && space->config.mode == VR_SPACE_VMM;
+        bool due = kind == VR_STEP_CREATE    ? item->fresh
+                   : kind == VR_STEP_RELEASE ? is_released(plan, item)
+                                             : mapped && !item->alias;
+        if (due) {
+            push(plan, kind, item, mapped ? vr_span_addr(item->source) : item->piece->addr);
+        }
+    }
+}
+
+/* The items of one void follow each other, but for those between them that are released. */
+static void push_maps(struct vr_plan *plan) {
+    uint32_t i = 0;
+    while (i < plan->item_count) {
+        struct vr_plan_item *first = &plan->items[i];
+        uint32_t handles = 0;
+        for (; i < plan->item_count; i++) {
+            struct vr_plan_item *item = &plan->items[i];
+            if (item->target && item->target != first->target) {
+                break;
+            }
+            if (item->target) {
+                push(plan, VR_STEP_MAP, item, item->to);
+                handles++;
+            }
+        }
+        if (handles) {
+            plan->steps[plan->count++] = (struct vr_step){.kind = VR_STEP_ACCESS,
+                                                          .handles = handles,
+                                                          .addr = vr_span_addr(first->target),
+                                                          .bytes = vr_span_bytes(first->target),
+                                                          .item = first};
+        }
+    }
+}
+
+static void count_items(struct vr_plan *plan) {
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        const struct vr_plan_item *item = &plan->items[i];
+        bool released = is_released(plan, item);
+        bool moved = !item->fresh && item->target;
+        plan->created_handles += item->fresh;
+        plan->created_bytes += item->fresh ? item->piece->bytes : 0;
+        plan->released_handles += released;
+        plan->released_bytes += released ? item->piece->bytes : 0;
+        plan->moved_handles += moved;
+        plan->moved_bytes += moved ? item->piece->bytes : 0;
+    }
+}
+
+/*
+ * Creating fails most often, so it comes first and then has nothing to be undone; but what is released
+ * to make room for it must be released before.
+ */
+vram_status vr_plan_write(struct vr_space *space, struct vr_plan *plan) {
+    count_items(plan);
+    plan->steps = vr_mem_alloc((size_t)plan->item_count * 4 + 1, sizeof *plan->steps, "vram_alloc");
+    if (!plan->steps) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    if (!plan->released_handles) {
+        push_all(space, plan, VR_STEP_CREATE);
+    }
+    push_all(space, plan, VR_STEP_UNMAP);
+    push_all(space, plan, VR_STEP_RELEASE);
+    if (plan->released_handles) {
+        push_all(space, plan, VR_STEP_CREATE);
+    }
+    push_maps(plan);
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------------- price */
+
+/* What the steps took, or are expected to take, that are not done for growth. */
+static uint64_t price_of(const struct vr_space *space, const struct vr_plan *plan) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const struct vr_step *step = &plan->steps[i];
+        uint64_t ns = step->ns ? step->ns / step->handles : space->prices[step->kind];
+        uint32_t left = step->handles;
+        for (const struct vr_plan_item *item = step->item; left > 0; item++) {
+            if (step->kind != VR_STEP_ACCESS || item->target == step->item->target) {
+                sum += item->growth ? 0 : ns;
+                left--;
+            }
+        }
+    }
+    return sum;
+}
+
+/* A running mean: drivers charge more while the device works, and the next plan is likely to meet what
+   the last one met. */
+static void learn_prices(struct vr_space *space, const struct vr_plan *plan, uint32_t done) {
+    for (uint32_t i = 0; i < done; i++) {
+        const struct vr_step *step = &plan->steps[i];
+        uint64_t *price = &space->prices[step->kind];
+        if (step->ns) {
+            *price = (*price * 7 + step->ns / step->handles) / 8;
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ ending */
+
+/* Notes for each item which of its steps were done: keeps (2). */
+static void mark_done(struct vr_plan *plan, uint32_t done) {
+    for (uint32_t i = 0; i < done; i++) {
+        const struct vr_step *step = &plan->steps[i];
+        if (step->kind != VR_STEP_ACCESS) {
+            step->item->done |= 1u << step->kind;
+            continue;
+        }
+        for (struct vr_plan_item *item = step->item; item < plan->items + plan->item_count;
+             item++) {
+            if (item->target == step->item->target) {
+                item->done |= VR_DONE_ACCESS;
+            }
+        }
+    }
+}
+
+/* Nothing is mapped there any more, and no work can come. */
+static void void_add(struct vr_space *space, struct vr_block *span) {
+    span->span.kind = VR_SPAN_VOID;
+    span->stamp = (struct vr_stamp){0};
+    vr_hole_add(space, span);
+}
+
+/* The place becomes a ghost of the piece. */
+static void ghost_add(struct vr_space *space, struct vr_block *source, struct vr_piece *piece) {
+    source->span.kind = VR_SPAN_GHOST;
+    source->span.segment = piece;
+    vr_list_append(&space->ghosts, &source->span.age);
+    space->stats.ghosts++;
+}
+
+/* A ghost was swept, or not. Its piece is elsewhere and has nothing to do with it. */
+static void end_ghost(struct vr_space *space, struct vr_plan_item *item) {
+    if (item->done & VR_DONE_UNMAP) {
+        item->piece->ghosts--;
+        item->source->span.segment = NULL;
+        void_add(space, item->source);
+    } else {
+        ghost_add(space, item->source, item->piece);
+    }
+}
+
+/* What becomes of the place an item was taken from. */
+static void end_source(struct vr_space *space, struct vr_plan_item *item) {
+    struct vr_block *source = item->source;
+    if (space->config.mode == VR_SPACE_SEGMENTS && item->done & VR_DONE_RELEASE) {
+        vr_span_drop(space, source);
+        return;
+    }
+    if (item->alias && item->done & (VR_DONE_ACCESS | VR_DONE_STUCK)) {
+        vr_ground_set(&space->ground, item->piece->addr, item->piece->bytes, NULL);
+        item->piece->ghosts++;
+        ghost_add(space, source, item->piece);
+    } else if (item->done & VR_DONE_UNMAP) {
+        vr_ground_set(&space->ground, item->piece->addr, item->piece->bytes, NULL);
+        item->piece->addr = VR_NOWHERE;
+        void_add(space, source);
+    } else {
+        source->span.kind = VR_SPAN_HOLE;
+        vr_hole_return(space, source);
+    }
+}
+
+static void piece_enter(struct vr_space *space, struct vr_piece *piece) {
+    vr_list_append(&space->pieces, &piece->all);
+    space->stats.pieces++;
+    space->stats.reserved_bytes += piece->bytes;
+    if (space->stats.reserved_bytes > space->stats.peak_reserved_bytes) {
+        space->stats.peak_reserved_bytes = space->stats.reserved_bytes;
+    }
+}
+
+static void piece_leave(struct vr_space *space, struct vr_piece *piece) {
+    vr_link_remove(&piece->all);
+    space->stats.pieces--;
+    space->stats.reserved_bytes -= piece->bytes;
+    vr_mem_free(piece);
+}
+
+/* The piece is where it was to go. If it got there without access and could not be taken back, nobody
+   can use those addresses again: the claim stays for ever, and the memory is counted as lost. */
+static void piece_settle_at(struct vr_space *space, struct vr_plan_item *item) {
+    if (item->alias && item->source->stamp.value > item->target->stamp.value) {
+        item->target->stamp = item->source->stamp; /* of one queue: what no block covers is its */
+    }
+    item->piece->addr = item->to;
+    vr_ground_set(&space->ground, item->to, item->piece->bytes, item->piece);
+    if (item->done & VR_DONE_STUCK) {
+        item->target->span.lost = true;
+        space->stats.lost++;
+        space->stats.lost_bytes += item->piece->bytes;
+    } else {
+        item->target->span.was = VR_SPAN_HOLE; /* the void is one no longer */
+    }
+}
+
+/* What becomes of an item's piece: gone, in its new place, in its old one, or a spare. */
+static void end_piece(struct vr_space *space, struct vr_plan_item *item) {
+    struct vr_piece *piece = item->piece;
+    if (item->fresh) {
+        space->planned_bytes -= piece->bytes;
+        if (!(item->done & VR_DONE_CREATE) || item->done & VR_DONE_RELEASE) {
+            vr_mem_free(piece);
+            return;
+        }
+        piece_enter(space, piece);
+    } else if (item->done & VR_DONE_RELEASE) {
+        piece_leave(space, piece);
+        return;
+    }
+    if (item->done & (VR_DONE_ACCESS | VR_DONE_STUCK)) {
+        piece_settle_at(space, item);
+    } else if (piece->addr == VR_NOWHERE) {
+        vr_list_append(&space->spares, &piece->spare);
+        space->stats.spares++;
+        space->stats.spare_bytes += piece->bytes;
+    }
+}
+
+static void end_claim(struct vr_space *space, struct vr_block *claim) {
+    if (!claim->span.lost) {
+        claim->span.kind = claim->span.was;
+        vr_hole_add(space, claim);
+    }
+}
+
+/* Cuts the claims of the window at `addr`, so that the block has claims of its own. */
+static void cut_claims(struct vr_space *space, struct vr_plan *plan, uint64_t addr) {
+    struct vr_block *claim = plan->target;
+    while (claim && vr_span_end(claim) <= addr) {
+        claim = claim->span.after;
+    }
+    if (claim && vr_span_addr(claim) < addr && addr < plan->to) {
+        vr_span_cut(space, claim, addr);
+    }
+}
+
+/* Ends the claims of the window; what lies under the block becomes the block, if there is one. */
+static struct vr_block *end_window(struct vr_space *space, struct vr_plan *plan, bool success) {
+    struct vr_block *block = NULL, *next;
+    if (success) {
+        cut_claims(space, plan, plan->addr);
+        cut_claims(space, plan, plan->addr + plan->bytes);
+    }
+    for (struct vr_block *claim = plan->target; claim && vr_span_addr(claim) < plan->to;
+         claim = next) {
+        next = claim->span.after;
+        if (!success || vr_span_addr(claim) < plan->addr ||
+            vr_span_addr(claim) >= plan->addr + plan->bytes) {
+            end_claim(space, claim);
+        } else if (block) {
+            vr_span_absorb(space, block);
+        } else {
+            block = claim;
+        }
+    }
+    return block;
+}
+
+/* A new segment: the block at its start, a hole behind it. */
+static struct vr_block *end_segment(struct vr_space *space, struct vr_plan *plan) {
+    struct vr_piece *piece = NULL;
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        piece = plan->items[i].fresh ? plan->items[i].piece : piece;
+    }
+    assert(piece);
+    struct vr_block *block = vr_span_new(space, piece->addr, piece->bytes);
+    block->span.segment = piece;
+    piece->first = block;
+    if (piece->bytes > plan->bytes) {
+        struct vr_block *rest = vr_span_cut(space, block, piece->addr + plan->bytes);
+        rest->span.kind = VR_SPAN_HOLE;
+        vr_hole_add(space, rest);
+    }
+    return block;
+}
+
+/* Giving memory back is nobody's moving time. */
+static bool is_moving(const struct vr_plan *plan) {
+    return plan->bytes || plan->sweep;
+}
+
+/* What was charged in advance is corrected by what it really took. */
+static void charge(struct vr_space *space, const struct vr_plan *plan, uint64_t spent_ns) {
+    space->purse_ns += (int64_t)plan->price_ns - (int64_t)spent_ns;
+    space->stats.move_ns += spent_ns;
+}
+
+static void count_moves(struct vr_space *space, const struct vr_plan *plan) {
+    for (uint32_t i = 0; plan->bytes && i < plan->item_count; i++) {
+        const struct vr_plan_item *item = &plan->items[i];
+        if (!item->fresh && item->done & (VR_DONE_UNMAP | VR_DONE_ACCESS | VR_DONE_RELEASE)) {
+            space->stats.moved_pieces++;
+            space->stats.moved_bytes += item->piece->bytes;
+        }
+    }
+}
+
+/* Keeps (2) and (3). */
+static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, bool success) {
+    struct vr_block *block = NULL;
+    count_moves(space, plan);
+    while (plan->edges) {
+        struct vr_block *edge = plan->edges;
+        plan->edges = edge->span.after;
+        vr_span_drop(space, edge);
+    }
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        struct vr_plan_item *item = &plan->items[i];
+        if (plan->sweep) {
+            end_ghost(space, item);
+            continue;
+        }
+        if (item->source) {
+            end_source(space, item);
+        }
+        end_piece(space, item);
+    }
+    if (plan->target) {
+        block = end_window(space, plan, success);
+        if (plan->room && !success) {
+            vr_room_end(space, plan->room);
+        }
+    } else if (success && plan->bytes) {
+        block = end_segment(space, plan);
+    }
+    if (block) {
+        block->span.kind = VR_SPAN_BLOCK;
+        block->stamp = (struct vr_stamp){0};
+        space->stats.blocks++;
+        space->stats.out_bytes += plan->bytes;
+        if (!plan->behind) {
+            vr_fit_note(space, block, plan->queue, plan->run_end);
+        }
+    }
+    space->open_plans--;
+    vr_mem_free(plan->items);
+    vr_mem_free(plan->steps);
+    vr_mem_free(plan);
+    return block;
+}
+
+void vr_plan_cancel(struct vr_space *space, struct vr_plan *plan) {
+    conclude(space, plan, false);
+}
+
+struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan) {
+    learn_prices(space, plan, plan->count);
+    mark_done(plan, plan->count);
+    charge(space, plan, is_moving(plan) ? price_of(space, plan) : 0);
+    return conclude(space, plan, true);
+}
+
+/* Memory that has become usable in the window stays there, as a hole. What was unmapped and has not
+   arrived is not brought back: it becomes a spare, and the next plan takes spares first. */
+void vr_space_undo(struct vr_space *space, struct vr_plan *plan, uint32_t done) {
+    assert(done < plan->count);
+    learn_prices(space, plan, done);
+    mark_done(plan, done);
+    plan->count = done;
+    charge(space, plan, is_moving(plan) ? price_of(space, plan) : 0);
+    plan->count = 0;
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        struct vr_plan_item *item = &plan->items[i];
+        if (item->done & VR_DONE_MAP && !(item->done & VR_DONE_ACCESS)) {
+            push(plan, VR_STEP_UNMAP, item, item->to);
+        }
+    }
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        struct vr_plan_item *item = &plan->items[i];
+        if (item->done & VR_DONE_CREATE && !(item->done & VR_DONE_ACCESS)) {
+            push(plan, VR_STEP_RELEASE, item, item->piece->addr);
+        }
+    }
+}
+
+void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *failed) {
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const struct vr_step *step = &plan->steps[i];
+        bool ok = failed ? !failed[i] : !step->failed;
+        if (step->kind == VR_STEP_UNMAP && !ok) {
+            step->item->done |= VR_DONE_STUCK;
+        } else if (step->kind == VR_STEP_RELEASE && ok && !(step->item->done & VR_DONE_STUCK)) {
+            step->item->done |= VR_DONE_RELEASE;
+        }
+    }
+    conclude(space, plan, false);
+}

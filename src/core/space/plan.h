@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan.h: what the driver has to do for an allocation, written down, and what became of it.
+ *
+ * A plan owns its claims: the window that the block will lie in, and the places that pieces are taken
+ * from. Each item is one piece and its way:
+ *
+ *     source --UNMAP--> --MAP--> target        moved
+ *     source          --MAP--> target          moved under work of its queue: source becomes a ghost
+ *     spare           --MAP--> target          a spare used
+ *     CREATE          --MAP--> target          grown
+ *     source --UNMAP--> RELEASE                given back, to trim or to make room for a better size
+ *     ghost  --UNMAP-->                        swept
+ */
+#ifndef VR_PLAN_H
+#define VR_PLAN_H
+
+#include "core/space/fit.h"
+
+enum vr_plan_done {
+    VR_DONE_CREATE = 1 << VR_STEP_CREATE,
+    VR_DONE_UNMAP = 1 << VR_STEP_UNMAP,
+    VR_DONE_MAP = 1 << VR_STEP_MAP,
+    VR_DONE_ACCESS = 1 << VR_STEP_ACCESS,
+    VR_DONE_RELEASE = 1 << VR_STEP_RELEASE,
+    VR_DONE_STUCK = 1 << 8 /* mapped without access, and the unmap failed */
+};
+
+struct vr_plan_item {
+    struct vr_piece *piece;
+    struct vr_block *source; /* the claim it lies under; NULL: a spare, or to be created */
+    struct vr_block *target; /* the claim it goes to; NULL: it is released */
+    uint64_t to;             /* address in the target */
+    bool fresh;              /* to be created */
+    bool alias;              /* mapped at the target while the source stays mapped */
+    bool growth;             /* and in the place of nothing that was released: not moving */
+    uint32_t done;           /* of vr_plan_done */
+};
+
+/* Plans the memory that is missing in a window, and the block in it. */
+vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
+                           const struct vr_place *place, struct vr_plan **plan);
+
+/* Plans a segment for a block. */
+vram_status vr_plan_segment(struct vr_space *space, const struct vr_want *want,
+                            struct vr_plan **plan);
+
+/* Plans to release what is free; see vr_space_trim. */
+vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan);
+
+/* Plans to unmap ghosts; see vr_space_sweep. */
+vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **plan);
+
+/* ---------------------------------------------------------- rooms; room.c */
+
+/* Plans a block with want->room behind it; VRAM_ERR_FRAGMENTED: there is no such place. */
+vram_status vr_room_alloc(struct vr_space *space, const struct vr_want *want,
+                          struct vr_plan **plan);
+/* Makes the first `bytes` of a void a room; NULL: it is none or has fewer, or no record is in stock. */
+struct vr_block *vr_room_cut(struct vr_space *space, struct vr_block *span, uint64_t bytes);
+/* The room becomes a void. */
+void vr_room_end(struct vr_space *space, struct vr_block *room);
+/* All rooms of blocks do; whether there was one. */
+bool vr_room_end_all(struct vr_space *space);
+
+/* ------------------------------------------------ between the files of plans */
+
+/* A plan with room for `items`; NULL with the error set. */
+struct vr_plan *vr_plan_new(struct vr_space *space);
+/* Adds an item, zeroed but for its piece; NULL with the error set. */
+struct vr_plan_item *vr_plan_add(struct vr_plan *plan, struct vr_piece *piece);
+/* Writes the steps of the items. The plan is open from here on. */
+vram_status vr_plan_write(struct vr_space *space, struct vr_plan *plan);
+/* Undoes what planning has done so far: nothing was executed. */
+void vr_plan_cancel(struct vr_space *space, struct vr_plan *plan);
+
+#endif

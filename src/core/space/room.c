@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * room.c: addresses that are kept free behind a block, so that it can grow there.
+ *
+ *     | BLOCK (whole granules) |      ROOM      | ...
+ *
+ * Addresses are plentiful: a space has twice as many as the device has memory. A room costs nothing but
+ * those, and is a wish: it goes when they run out, and with its block.
+ */
+#include "core/space/plan.h"
+
+#include <assert.h>
+
+struct vr_block *vr_room_cut(struct vr_space *space, struct vr_block *span, uint64_t bytes) {
+    if (!bytes || !vr_span_is(span, VR_SPAN_VOID) || vr_span_bytes(span) < bytes ||
+        vr_span_stock(space, 2) != VRAM_OK) {
+        return NULL;
+    }
+    struct vr_block *room = vr_hole_cut(space, span, vr_span_addr(span), bytes);
+    room->span.kind = VR_SPAN_ROOM;
+    space->rooms++;
+    return room;
+}
+
+void vr_room_end(struct vr_space *space, struct vr_block *room) {
+    assert(room->span.kind == VR_SPAN_ROOM);
+    room->span.kind = VR_SPAN_VOID;
+    room->stamp = (struct vr_stamp){0};
+    space->rooms--;
+    vr_hole_add(space, room);
+}
+
+/* Those behind claims are their plans'. A room that ends takes up records behind it alone. */
+bool vr_room_end_all(struct vr_space *space) {
+    uint64_t before = space->rooms;
+    for (struct vr_block *span = space->first; span && space->rooms; span = span->span.after) {
+        if (span->span.kind == VR_SPAN_BLOCK && vr_span_is(span->span.after, VR_SPAN_ROOM)) {
+            vr_room_end(space, span->span.after);
+        }
+    }
+    return space->rooms < before;
+}
+
+uint64_t vr_space_room(const struct vr_block *block) {
+    const struct vr_block *next = block->span.after;
+    return vr_span_is(next, VR_SPAN_ROOM) ? vr_span_bytes(next) : 0;
+}
+
+void vr_space_keep_room(struct vr_space *space, struct vr_block *block, uint64_t bytes) {
+    struct vr_block *next = block->span.after;
+    bool whole = vr_granule_down(space, vr_span_end(block)) == vr_span_end(block);
+    if (whole && vr_span_is(next, VR_SPAN_VOID)) {
+        (void)vr_room_cut(space, next, bytes < vr_span_bytes(next) ? bytes : vr_span_bytes(next));
+    }
+}
+
+/* The smallest void that has both, from its beginning: what is larger is left to others. If none has, the
+   largest, and half of what it has behind the block. */
+vram_status vr_room_alloc(struct vr_space *space, const struct vr_want *asked,
+                          struct vr_plan **plan) {
+    struct vr_want want = *asked;
+    struct vr_block *place = vr_hole_least(space, VR_QUEUE_VOID, want.bytes + want.room);
+    if (!place) {
+        place = vr_hole_smaller(space, VR_QUEUE_VOID, NULL);
+        uint64_t rest =
+            place && vr_span_bytes(place) > want.bytes ? vr_span_bytes(place) - want.bytes : 0;
+        want.room = vr_granule_down(space, rest / 2);
+    }
+    if (!place || !want.room) {
+        return VRAM_ERR_FRAGMENTED;
+    }
+    struct vr_place found = {.window = {.first = place,
+                                        .addr = vr_span_addr(place),
+                                        .bytes = want.bytes,
+                                        .missing = want.bytes / space->config.granule}};
+    return vr_plan_window(space, &want, &found, plan);
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * space.c: the block engine's door: creation, allocation, freeing, statistics. How spans are kept is
+ * in span.c and hole.c, where blocks go in fit.c, where memory comes from in supply.c, and what becomes
+ * of a plan in plan.c.
+ */
+#include "core/space/space.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/size.h"
+#include "core/space/plan.h"
+
+#include <assert.h>
+
+enum {
+    RESERVE_PART = 5 /* of the time that may go into moving, which part fills the reserve */
+};
+
+#define SAVED_NS 60e9 /* elapsed time whose share is saved up at most */
+
+/* Before anything was measured: an H200 under load. */
+static const uint64_t first_prices[] = {
+    [VR_STEP_CREATE] = 15000, [VR_STEP_UNMAP] = 40000,   [VR_STEP_MAP] = 1000,
+    [VR_STEP_ACCESS] = 60000, [VR_STEP_RELEASE] = 15000,
+};
+
+/* ---------------------------------------------------------------- creation */
+
+static bool config_valid(const struct vr_space_config *config) {
+    uint64_t end;
+    if (!vr_is_power_of_two(config->granule) || config->granule < 4096 || !config->passed) {
+        return false;
+    }
+    if (config->mode == VR_SPACE_SEGMENTS) {
+        return true;
+    }
+    return config->bytes >= config->granule && config->bytes % config->granule == 0 &&
+           config->base % config->granule == 0 && vr_add(config->base, config->bytes, &end);
+}
+
+/* The range is one void. */
+static vram_status range_init(struct vr_space *space) {
+    const struct vr_space_config *config = &space->config;
+    vram_status status =
+        vr_ground_init(&space->ground, config->base, config->bytes, config->granule);
+    if (status == VRAM_OK) {
+        status = vr_span_stock(space, 1);
+    }
+    if (status == VRAM_OK) {
+        space->first = vr_span_new(space, config->base, config->bytes);
+        space->first->span.kind = VR_SPAN_VOID;
+        vr_hole_add(space, space->first);
+    }
+    return status;
+}
+
+vram_status vr_space_create(const struct vr_space_config *config, struct vr_space **out) {
+    if (!config_valid(config)) {
+        return vr_fail(VRAM_ERR_INVALID, "vram_pool_create", "the range or granule makes no sense");
+    }
+    struct vr_space *space = vr_mem_alloc(1, sizeof *space, "vram_pool_create");
+    if (!space) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    space->config = *config;
+    space->config.alias = config->alias && config->mode == VR_SPACE_VMM && !config->deterministic;
+    if (!space->config.largest_handle) {
+        space->config.largest_handle = 64 * VR_MIB;
+    }
+    space->reserve_ns = (int64_t)config->credit_ns;
+    space->high_turn = true;
+    vr_list_init(&space->pending);
+    vr_list_init(&space->idle);
+    vr_list_init(&space->ghosts);
+    vr_list_init(&space->pieces);
+    vr_list_init(&space->spares);
+    for (size_t i = 0; i < sizeof first_prices / sizeof first_prices[0]; i++) {
+        space->prices[i] = first_prices[i];
+    }
+    if (config->mode == VR_SPACE_VMM && range_init(space) != VRAM_OK) {
+        vr_space_destroy(space);
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    *out = space;
+    return VRAM_OK;
+}
+
+/* Blocks that were never freed go with the space: their records return to the store like all others. */
+static void chain_drop(struct vr_space *space, struct vr_block *span) {
+    while (span) {
+        struct vr_block *next = span->span.after;
+        vr_span_drop(space, span);
+        span = next;
+    }
+}
+
+void vr_space_destroy(struct vr_space *space) {
+    if (!space) {
+        return;
+    }
+    assert(space->open_plans == 0);
+    chain_drop(space, space->first);
+    struct vr_link *link;
+    while ((link = vr_list_first(&space->pieces))) {
+        struct vr_piece *piece = VR_CONTAINER(link, struct vr_piece, all);
+        vr_link_remove(link);
+        chain_drop(space, piece->first);
+        vr_mem_free(piece);
+    }
+    vr_span_stock_free(space);
+    vr_ground_free(&space->ground);
+    vr_mem_free(space);
+}
+
+/* -------------------------------------------------------------- allocation */
+
+/* Rounds the request. What no space could hold ends here, so that sums of addresses and sizes cannot
+   overflow further on. */
+static vram_status want_round(const struct vr_space *space, struct vr_want *want) {
+    uint64_t most = space->config.mode == VR_SPACE_VMM ? space->config.bytes : UINT64_MAX / 4;
+    want->align = want->align > VR_SPAN_UNIT ? want->align : VR_SPAN_UNIT;
+    if (!vr_is_power_of_two(want->align) || want->align > space->config.granule) {
+        return VRAM_ERR_INVALID;
+    }
+    if (!vr_round_up(want->bytes ? want->bytes : 1, VR_SPAN_UNIT, &want->bytes) ||
+        want->bytes > most) {
+        return VRAM_ERR_FRAGMENTED;
+    }
+    return VRAM_OK;
+}
+
+/* What has been earned is kept, but not without end: a pool that rested for a day must not stall for
+   minutes when it wakes. */
+static void purse_fill(int64_t *purse_ns, double earned, double most) {
+    double sum = (double)*purse_ns + earned;
+    *purse_ns = (int64_t)(sum < most ? sum : most);
+}
+
+/* Time has passed: some of it may be spent on moving. */
+static void budget_fill(struct vr_space *space, uint64_t now_ns) {
+    double share = space->config.share_ppm / 1e6;
+    if (space->clock_ns && now_ns > space->clock_ns) {
+        double earned = (double)(now_ns - space->clock_ns) * share;
+        double saved = SAVED_NS * share, credit = (double)space->config.credit_ns;
+        purse_fill(&space->purse_ns, earned, saved);
+        purse_fill(&space->reserve_ns, earned / RESERVE_PART, saved / RESERVE_PART + credit);
+    }
+    space->clock_ns = now_ns > space->clock_ns ? now_ns : space->clock_ns;
+}
+
+/* The highest need so far is what the space aims to hold. Blocks in caches are not needed by anybody:
+   they come back before the space grows. */
+static void need_note(struct vr_space *space, const struct vr_want *want) {
+    uint64_t need = space->stats.out_bytes + want->bytes;
+    need -= want->idle_bytes < need ? want->idle_bytes : need;
+    if (need > space->stats.peak_need_bytes) {
+        space->stats.peak_need_bytes = need;
+    }
+}
+
+/* Cuts the block out of the hole that was found for it. */
+static void hand_out(struct vr_space *space, const struct vr_want *want,
+                     const struct vr_place *place, struct vr_answer *answer) {
+    need_note(space, want);
+    uint64_t queue = place->hole->stamp.queue;
+    struct vr_stamp after = queue == want->queue ? (struct vr_stamp){0} : place->hole->stamp;
+    struct vr_block *block = vr_hole_cut(space, place->hole, place->addr, want->bytes);
+    block->span.kind = VR_SPAN_BLOCK;
+    block->stamp = (struct vr_stamp){0};
+    space->stats.blocks++;
+    space->stats.out_bytes += want->bytes;
+    if (!want->behind) {
+        vr_fit_note(space, block, want->queue, place->run_end);
+    }
+    *answer = (struct vr_answer){.block = block, .after = after};
+}
+
+/* Nothing that is mapped will do: what would have to be done. */
+static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
+                            const struct vr_place *place, struct vr_answer *answer) {
+    struct vr_plan *plan = NULL;
+    vram_status status = VRAM_ERR_FRAGMENTED;
+    if (space->config.mode == VR_SPACE_SEGMENTS) {
+        status = vr_plan_segment(space, want, &plan);
+    } else if (place->window.first) {
+        status = vr_plan_window(space, want, place, &plan);
+    }
+    if (status == VRAM_OK) {
+        need_note(space, want);
+        *answer = (struct vr_answer){.plan = plan};
+    }
+    return status;
+}
+
+/* With VR_WANT_HELD any hole is better than none; otherwise the policy may prefer to map more. */
+static struct vr_place look(struct vr_space *space, const struct vr_want *want) {
+    return want->flags & VR_WANT_HELD ? vr_fit_held(space, want) : vr_fit_find(space, want);
+}
+
+/* The one place that will do is behind a block: a hole, or what can be planned there. */
+static vram_status find_behind(struct vr_space *space, const struct vr_want *want,
+                               struct vr_answer *answer) {
+    struct vr_place place;
+    vram_status status = vr_fit_behind(space, want, &place);
+    if (!place.hole && vr_hole_settle(space, true)) {
+        status = vr_fit_behind(space, want, &place);
+    }
+    if (place.hole) {
+        hand_out(space, want, &place, answer);
+        return VRAM_OK;
+    }
+    bool held = want->flags & (VR_WANT_HELD | VR_WANT_PROBE);
+    if (status != VRAM_OK) {
+        return held ? status : VRAM_ERR_BUSY;
+    }
+    if (held) {
+        return VRAM_ERR_LIMIT;
+    }
+    budget_fill(space, want->now_ns);
+    return plan_for(space, want, &place, answer);
+}
+
+/* The block's room is there for that; what is left of it is kept for the next time. */
+static vram_status alloc_behind(struct vr_space *space, const struct vr_want *asked,
+                                struct vr_answer *answer) {
+    struct vr_want want = *asked;
+    uint64_t room = vr_space_room(want.behind);
+    if (room && want.flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
+        return VRAM_ERR_LIMIT; /* nothing is mapped there */
+    }
+    want.room = room > want.bytes ? room - want.bytes : 0;
+    if (room) {
+        vr_room_end(space, want.behind->span.after);
+    }
+    vram_status status = find_behind(space, &want, answer);
+    if (status != VRAM_OK && room) {
+        vr_space_keep_room(space, want.behind, room);
+    }
+    return status;
+}
+
+/* A block with room behind it, if there is a place for that. */
+static vram_status alloc_with_room(struct vr_space *space, const struct vr_want *want,
+                                   struct vr_answer *answer) {
+    struct vr_plan *plan = NULL;
+    if (want->flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
+        return VRAM_ERR_LIMIT;
+    }
+    vr_hole_settle(space, false); /* what has passed is there to be moved */
+    budget_fill(space, want->now_ns);
+    vram_status status = vr_room_alloc(space, want, &plan);
+    if (status == VRAM_OK) {
+        need_note(space, want);
+        *answer = (struct vr_answer){.plan = plan};
+    }
+    return status;
+}
+
+static bool has_room(const struct vr_space *space, const struct vr_want *want) {
+    uint64_t rest = space->config.granule - 1;
+    return want->room && space->config.mode == VR_SPACE_VMM && !(want->bytes & rest) &&
+           !(want->room & rest) && want->room <= UINT64_MAX / 4;
+}
+
+vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
+                           struct vr_answer *answer) {
+    struct vr_want want = *asked;
+    vram_status status = want_round(space, &want);
+    if (status == VRAM_OK) {
+        status = space->resting ? VRAM_ERR_BUSY : vr_span_stock(space, 2);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (want.behind) {
+        return alloc_behind(space, &want, answer);
+    }
+    if (has_room(space, &want)) {
+        status = alloc_with_room(space, &want, answer);
+        if (status != VRAM_ERR_FRAGMENTED) {
+            return status;
+        }
+    }
+    want.room = 0;
+    if (space->config.direct) {
+        const struct vr_place none = {.hole = NULL};
+        bool held = want.flags & (VR_WANT_HELD | VR_WANT_PROBE);
+        return held ? VRAM_ERR_LIMIT : plan_for(space, &want, &none, answer);
+    }
+    /* Stamps are looked at only when what is known to be free does not do: a hit asks nobody. */
+    struct vr_place place = look(space, &want);
+    bool needy = want.flags & (VR_WANT_NO_GROWTH | VR_WANT_AFTER);
+    if (!place.hole && vr_hole_settle(space, needy)) {
+        place = look(space, &want);
+    }
+    if (!place.hole && want.flags & VR_WANT_AFTER) {
+        struct vr_place shared = vr_fit_after(space, &want);
+        place = shared.hole ? shared : place;
+    }
+    if (place.hole) {
+        hand_out(space, &want, &place, answer);
+        return VRAM_OK;
+    }
+    if (want.flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
+        return VRAM_ERR_LIMIT;
+    }
+    budget_fill(space, want.now_ns);
+    status = plan_for(space, &want, &place, answer);
+    if (status == VRAM_ERR_FRAGMENTED && space->rooms && vr_room_end_all(space)) {
+        place = look(space, &want); /* addresses are for those who need them now */
+        status = plan_for(space, &want, &place, answer);
+    }
+    return status;
+}
+
+void vr_space_join(struct vr_space *space, struct vr_block *block, struct vr_block *tail) {
+    assert(block->span.kind == VR_SPAN_BLOCK && tail->span.kind == VR_SPAN_BLOCK);
+    assert(block->span.after == tail);
+    vr_fit_forget(space, tail);
+    vr_store(&tail->state, VR_BLOCK_FREE, VR_RELAXED);
+    space->stats.blocks--;
+    vr_span_absorb(space, block);
+}
+
+vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint64_t bytes,
+                           struct vr_block **tail) {
+    assert(block->span.kind == VR_SPAN_BLOCK && bytes && bytes % VR_SPAN_UNIT == 0);
+    if (vr_span_stock(space, 1) != VRAM_OK) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    *tail = vr_span_cut(space, block, vr_span_addr(block) + bytes);
+    space->stats.blocks++;
+    return VRAM_OK;
+}
+
+void vr_space_free(struct vr_space *space, struct vr_block *block) {
+    assert(block->span.kind == VR_SPAN_BLOCK);
+    vr_fit_forget(space, block);
+    if (vr_space_room(block)) {
+        vr_room_end(space, block->span.after);
+    }
+    space->stats.blocks--;
+    space->stats.out_bytes -= vr_span_bytes(block);
+    vr_store(&block->state, VR_BLOCK_FREE,
+             VR_RELAXED); /* for readers that still hold the address */
+    block->span.kind = VR_SPAN_HOLE;
+    vr_hole_add(space, block);
+}
+
+vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan) {
+    vr_hole_settle(space, true);
+    return vr_plan_trim(space, keep_bytes, plan);
+}
+
+vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan) {
+    return vr_plan_sweep(space, plan);
+}
+
+void vr_space_limit_set(struct vr_space *space, uint64_t bytes) {
+    space->config.limit_bytes = bytes ? bytes : 1; /* 0 would be no limit */
+}
+
+void vr_space_rest(struct vr_space *space, bool resting) {
+    space->resting = resting;
+}
+
+uint32_t vr_space_open_plans(const struct vr_space *space) {
+    return space->open_plans;
+}
+
+/* ----------------------------------------------------------------- looking */
+
+void vr_space_forget(struct vr_space *space, uint64_t queue) {
+    vr_hole_forget(space, queue);
+}
+
+bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp) {
+    vr_hole_settle(space, false);
+    struct vr_link *link = vr_list_first(&space->pending);
+    if (link) {
+        *stamp = VR_CONTAINER(link, struct vr_block, span.age)->stamp;
+    }
+    return link != NULL;
+}
+
+bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes) {
+    const struct vr_ground *ground = &space->ground;
+    const struct vr_piece *piece = NULL;
+    if (!vr_inside(addr, bytes, ground->base, ground->bytes)) {
+        return false;
+    }
+    for (uint64_t at = addr; at - addr < bytes; at = piece->addr + piece->bytes) {
+        piece = vr_ground_get(ground, at);
+        if (!piece || piece->nap) {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *piece) {
+    struct vr_link *link =
+        piece ? vr_list_next(&space->pieces, &piece->all) : vr_list_first(&space->pieces);
+    return link ? VR_CONTAINER(link, struct vr_piece, all) : NULL;
+}
+
+struct vr_block *vr_space_ghost_next(struct vr_space *space, struct vr_block *ghost) {
+    struct vr_link *link =
+        ghost ? vr_list_next(&space->ghosts, &ghost->span.age) : vr_list_first(&space->ghosts);
+    return link ? VR_CONTAINER(link, struct vr_block, span.age) : NULL;
+}
+
+/* The holes of each queue are a run of the tree that ends with its largest. */
+static uint64_t largest_hole(const struct vr_space *space) {
+    uint64_t most = 0;
+    for (uint64_t queue = 0; queue != VR_QUEUE_VOID; queue = vr_hole_queue_next(space, queue)) {
+        const struct vr_block *hole = vr_hole_smaller(space, queue, NULL);
+        most = hole && vr_span_bytes(hole) > most ? vr_span_bytes(hole) : most;
+    }
+    return most;
+}
+
+uint64_t vr_space_reserved(const struct vr_space *space) {
+    return space->stats.reserved_bytes;
+}
+
+void vr_space_stats_get(struct vr_space *space, struct vr_space_stats *stats) {
+    *stats = space->stats;
+    stats->largest_hole_bytes = largest_hole(space);
+    stats->metadata_bytes = sizeof *space + space->records * sizeof(struct vr_block) +
+                            space->stats.pieces * sizeof(struct vr_piece) +
+                            vr_ground_bytes(&space->ground);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* space_check.c: every invariant of span.h, looked at from outside the code that keeps them. */
+#include "core/space/plan.h"
+
+#include "base/text.h"
+
+/* What a walk over all spans and pieces adds up to. */
+struct tally {
+    const struct vr_space *space;
+    char *text;
+    size_t text_bytes;
+    struct vr_space_stats sum;
+    uint64_t free_spans; /* holes and voids */
+    uint64_t listed;     /* holes in the list of pending or of idle ones */
+    uint64_t haunting;   /* ghosts that pieces say they have */
+    uint64_t rooms;      /* kept behind blocks */
+};
+
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            vr_text_format(tally->text, tally->text_bytes, __VA_ARGS__);                           \
+            return false;                                                                          \
+        }                                                                                          \
+    } while (0)
+
+static const char *kind_name(const struct vr_block *span) {
+    static const char *const names[] = {"nothing", "block", "hole", "void",
+                                        "claim",   "ghost", "room"};
+    return span->span.kind < sizeof names / sizeof names[0] ? names[span->span.kind] : "garbage";
+}
+
+static unsigned long long hex(uint64_t value) {
+    return (unsigned long long)value;
+}
+
+/* Whether each granule of a span has memory, or none has: (1). */
+static bool check_memory(struct tally *tally, const struct vr_block *span, bool expected) {
+    const struct vr_space *space = tally->space;
+    for (uint64_t addr = vr_granule_down(space, vr_span_addr(span)); addr < vr_span_end(span);
+         addr += space->config.granule) {
+        const struct vr_piece *piece = vr_ground_get(&space->ground, addr);
+        CHECK(!piece == !expected, "%s at %llx: granule %llx has %s", kind_name(span),
+              hex(vr_span_addr(span)), hex(addr), piece ? "memory" : "no memory");
+        CHECK(!piece || (piece->addr <= addr && addr < piece->addr + piece->bytes),
+              "the piece under %llx says it is elsewhere", hex(addr));
+    }
+    return true;
+}
+
+static bool check_hole(struct tally *tally, const struct vr_block *span) {
+    bool linked = vr_link_linked(&span->span.age);
+    CHECK(linked || span->stamp.queue == 0, "the hole at %llx is pending and in no list",
+          hex(vr_span_addr(span)));
+    CHECK(vr_load(&span->state, VR_RELAXED) == VR_BLOCK_FREE, "the hole at %llx is not FREE",
+          hex(vr_span_addr(span)));
+    tally->listed += linked;
+    tally->sum.holes++;
+    tally->sum.hole_bytes += vr_span_bytes(span);
+    tally->sum.pending_bytes += span->stamp.queue ? vr_span_bytes(span) : 0;
+    const struct vr_block *next = span->span.after;
+    if (vr_span_is(next, VR_SPAN_HOLE)) {
+        bool apart = (next->stamp.queue && span->stamp.queue) || tally->space->config.deterministic;
+        CHECK(apart && next->stamp.queue != span->stamp.queue,
+              "the holes at %llx and %llx should be one", hex(vr_span_addr(span)),
+              hex(vr_span_addr(next)));
+    }
+    return true;
+}
+
+static bool check_void(struct tally *tally, const struct vr_block *span) {
+    const struct vr_space *space = tally->space;
+    const struct vr_block *next = span->span.after;
+    CHECK(space->config.mode == VR_SPACE_VMM, "a void in a segment");
+    CHECK(vr_granule_down(space, vr_span_addr(span)) == vr_span_addr(span) &&
+              vr_granule_down(space, vr_span_end(span)) == vr_span_end(span),
+          "the void at %llx is not of whole granules", hex(vr_span_addr(span)));
+    CHECK(span->stamp.queue == 0, "work is said to use the void at %llx", hex(vr_span_addr(span)));
+    CHECK(!vr_span_is(next, VR_SPAN_VOID), "two voids meet at %llx", hex(vr_span_end(span)));
+    return check_memory(tally, span, false);
+}
+
+static bool check_ghost(struct tally *tally, const struct vr_block *span) {
+    const struct vr_piece *piece = span->span.segment;
+    CHECK(piece && piece->ghosts && piece->bytes == vr_span_bytes(span) && span->stamp.queue,
+          "the ghost at %llx is nobody's", hex(vr_span_addr(span)));
+    CHECK(vr_link_linked(&span->span.age), "the ghost at %llx is in no list",
+          hex(vr_span_addr(span)));
+    tally->sum.ghosts++;
+    return check_memory(tally, span, false);
+}
+
+/* (8) */
+static bool check_room(struct tally *tally, const struct vr_block *span) {
+    const struct vr_space *space = tally->space;
+    const struct vr_block *before = span->span.before;
+    CHECK(vr_granule_down(space, vr_span_addr(span)) == vr_span_addr(span) &&
+              vr_granule_down(space, vr_span_end(span)) == vr_span_end(span),
+          "the room at %llx is not of whole granules", hex(vr_span_addr(span)));
+    CHECK(vr_span_is(before, VR_SPAN_BLOCK) || vr_span_is(before, VR_SPAN_CLAIM),
+          "the room at %llx is nobody's", hex(vr_span_addr(span)));
+    tally->rooms++;
+    return check_memory(tally, span, false);
+}
+
+/* Whether it lies over a piece that is asleep, as the holes there do. */
+static bool is_asleep(const struct vr_space *space, const struct vr_block *span) {
+    bool vmm = space->config.mode == VR_SPACE_VMM;
+    const struct vr_piece *piece = vmm ? vr_ground_get(&space->ground, vr_span_addr(span)) : NULL;
+    return piece && piece->nap;
+}
+
+static bool check_span(struct tally *tally, const struct vr_block *span) {
+    const struct vr_space *space = tally->space;
+    const struct vr_block *next = span->span.after;
+    unsigned kind = span->span.kind;
+    CHECK(vr_span_bytes(span) > 0, "an empty span at %llx", hex(vr_span_addr(span)));
+    CHECK(!next || (next->span.before == span && vr_span_addr(next) == vr_span_end(span)),
+          "the chain breaks behind %llx", hex(vr_span_addr(span)));
+    CHECK(kind >= VR_SPAN_BLOCK && kind <= VR_SPAN_ROOM, "a span of no kind at %llx",
+          hex(vr_span_addr(span)));
+    if (kind == VR_SPAN_HOLE || kind == VR_SPAN_VOID) {
+        tally->free_spans++;
+    }
+    if (kind == VR_SPAN_BLOCK) {
+        tally->sum.blocks++;
+        tally->sum.out_bytes += vr_span_bytes(span);
+    }
+    if (kind == VR_SPAN_CLAIM) {
+        CHECK(span->span.lost || space->open_plans || is_asleep(space, span),
+              "the claim at %llx is nobody's", hex(vr_span_addr(span)));
+        return true;
+    }
+    if (kind == VR_SPAN_VOID) {
+        return check_void(tally, span);
+    }
+    if (kind == VR_SPAN_GHOST) {
+        return check_ghost(tally, span);
+    }
+    if (kind == VR_SPAN_ROOM) {
+        return check_room(tally, span);
+    }
+    if (space->config.mode == VR_SPACE_VMM && !check_memory(tally, span, true)) {
+        return false;
+    }
+    return kind != VR_SPAN_HOLE || check_hole(tally, span);
+}
+
+static bool check_chain(struct tally *tally, const struct vr_block *span, uint64_t base,
+                        uint64_t bytes) {
+    CHECK(span && !span->span.before && vr_span_addr(span) == base, "a chain starts wrongly");
+    for (; span; span = span->span.after) {
+        if (!check_span(tally, span)) {
+            return false;
+        }
+        CHECK(span->span.after || vr_span_end(span) == base + bytes, "a chain ends at %llx",
+              hex(vr_span_end(span)));
+    }
+    return true;
+}
+
+static bool check_piece(struct tally *tally, const struct vr_piece *piece) {
+    const struct vr_space *space = tally->space;
+    tally->sum.pieces++;
+    tally->haunting += piece->ghosts;
+    tally->sum.reserved_bytes += piece->gone ? 0 : piece->bytes;
+    CHECK(!piece->gone || piece->nap, "the piece at %llx is gone and not asleep", hex(piece->addr));
+    CHECK(piece->bytes && piece->bytes % space->config.granule == 0, "a piece of %llu bytes",
+          hex(piece->bytes));
+    if (space->config.mode == VR_SPACE_SEGMENTS) {
+        /* The span of a segment that is being released is a claim, or gone with the plan. */
+        return check_chain(tally, piece->first, piece->addr, piece->bytes);
+    }
+    CHECK(piece->addr != VR_NOWHERE || vr_link_linked(&piece->spare) || space->open_plans,
+          "a piece is nowhere and no spare");
+    for (uint64_t at = 0; piece->addr != VR_NOWHERE && at < piece->bytes;
+         at += space->config.granule) {
+        CHECK(vr_ground_get(&space->ground, piece->addr + at) == piece,
+              "the piece at %llx is not under %llx", hex(piece->addr), hex(piece->addr + at));
+    }
+    return true;
+}
+
+static bool check_pieces(struct tally *tally) {
+    const struct vr_space *space = tally->space;
+    for (const struct vr_link *link = vr_list_first(&space->pieces); link;
+         link = vr_list_next(&space->pieces, link)) {
+        if (!check_piece(tally, VR_CONTAINER(link, struct vr_piece, all))) {
+            return false;
+        }
+    }
+    for (const struct vr_link *link = vr_list_first(&space->spares); link;
+         link = vr_list_next(&space->spares, link)) {
+        const struct vr_piece *piece = VR_CONTAINER(link, struct vr_piece, spare);
+        CHECK(piece->addr == VR_NOWHERE, "the spare at %llx is mapped", hex(piece->addr));
+        tally->sum.spares++;
+        tally->sum.spare_bytes += piece->bytes;
+    }
+    return true;
+}
+
+/* Holes in the lists, with the right list for each: (3). */
+static bool check_lists(struct tally *tally) {
+    const struct vr_space *space = tally->space;
+    const struct vr_list *lists[2] = {&space->pending, &space->idle};
+    uint64_t count = 0;
+    for (int i = 0; i < 2; i++) {
+        for (const struct vr_link *link = vr_list_first(lists[i]); link;
+             link = vr_list_next(lists[i], link)) {
+            const struct vr_block *span = VR_CONTAINER(link, struct vr_block, span.age);
+            CHECK(span->span.kind == VR_SPAN_HOLE && !span->stamp.queue == (i == 1),
+                  "the %s at %llx is in the wrong list", kind_name(span), hex(vr_span_addr(span)));
+            count++;
+        }
+    }
+    CHECK(count == tally->listed, "%llu holes in lists, %llu found by address", hex(count),
+          hex(tally->listed));
+    return true;
+}
+
+/* Nodes of a tree in strictly rising order, free spans all: with as many of them as free spans were
+   found by address, it holds each of those once. (4) */
+static bool check_tree(struct tally *tally, const struct vr_block *span,
+                       const struct vr_block **last, uint64_t *nodes) {
+    if (!span) {
+        return true;
+    }
+    if (!check_tree(tally, span->span.left, last, nodes)) {
+        return false;
+    }
+    bool is_free = span->span.kind == VR_SPAN_HOLE || span->span.kind == VR_SPAN_VOID;
+    CHECK(is_free, "a %s at %llx is in a tree of free spans", kind_name(span),
+          hex(vr_span_addr(span)));
+    CHECK(vr_hole_key_holds(span), "the %s at %llx has changed in its tree", kind_name(span),
+          hex(vr_span_addr(span)));
+    CHECK(!*last || vr_hole_less(*last, span), "the tree has %llx before %llx",
+          hex(vr_span_addr(*last)), hex(vr_span_addr(span)));
+    *last = span;
+    ++*nodes;
+    return check_tree(tally, span->span.right, last, nodes);
+}
+
+static bool check_sums(struct tally *tally) {
+    const struct vr_space_stats *sum = &tally->sum, *stats = &tally->space->stats;
+    uint64_t nodes = 0;
+    const struct vr_block *last = NULL;
+    if (!check_tree(tally, tally->space->tree, &last, &nodes)) {
+        return false;
+    }
+    CHECK(nodes == tally->free_spans, "%llu spans in trees, %llu found by address", hex(nodes),
+          hex(tally->free_spans));
+    CHECK(sum->blocks == stats->blocks && sum->out_bytes == stats->out_bytes,
+          "%llu blocks of %llu bytes counted, %llu of %llu there", hex(stats->blocks),
+          hex(stats->out_bytes), hex(sum->blocks), hex(sum->out_bytes));
+    CHECK(sum->holes == stats->holes && sum->hole_bytes == stats->hole_bytes &&
+              sum->pending_bytes == stats->pending_bytes,
+          "%llu holes of %llu bytes counted, %llu of %llu there", hex(stats->holes),
+          hex(stats->hole_bytes), hex(sum->holes), hex(sum->hole_bytes));
+    CHECK(sum->pieces == stats->pieces && sum->reserved_bytes == stats->reserved_bytes,
+          "%llu pieces of %llu bytes counted, %llu of %llu there", hex(stats->pieces),
+          hex(stats->reserved_bytes), hex(sum->pieces), hex(sum->reserved_bytes));
+    CHECK(sum->spares == stats->spares && sum->spare_bytes == stats->spare_bytes,
+          "%llu spares counted, %llu there", hex(stats->spares), hex(sum->spares));
+    CHECK(sum->ghosts == stats->ghosts &&
+              (tally->haunting == sum->ghosts || tally->space->open_plans),
+          "%llu ghosts counted, %llu there, %llu of pieces", hex(stats->ghosts), hex(sum->ghosts),
+          hex(tally->haunting));
+    CHECK(tally->rooms == tally->space->rooms, "%llu rooms counted, %llu there",
+          hex(tally->space->rooms), hex(tally->rooms));
+    CHECK(stats->reserved_bytes <= stats->peak_reserved_bytes, "the peak was passed unnoticed");
+    return true;
+}
+
+bool vr_space_check(const struct vr_space *space, char *text, size_t text_bytes) {
+    struct tally tally = {.space = space, .text = text, .text_bytes = text_bytes};
+    if (space->config.mode == VR_SPACE_VMM &&
+        !check_chain(&tally, space->first, space->config.base, space->config.bytes)) {
+        return false;
+    }
+    return check_pieces(&tally) && check_lists(&tally) && check_sums(&tally);
+}
+
+/* ------------------------------------------------------------------- layout */
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ hash >> 29;
+}
+
+static uint64_t hash_chain(uint64_t hash, const struct vr_block *span) {
+    for (; span; span = span->span.after) {
+        hash = mix(hash, vr_span_addr(span));
+        hash = mix(hash, vr_span_bytes(span));
+        hash = mix(hash, span->span.kind);
+        hash = mix(hash, span->span.kind == VR_SPAN_HOLE ? span->stamp.queue : 0);
+    }
+    return hash;
+}
+
+uint64_t vr_space_hash(const struct vr_space *space) {
+    uint64_t hash = hash_chain(0, space->first), segments = 0;
+    for (const struct vr_link *link = vr_list_first(&space->pieces); link;
+         link = vr_list_next(&space->pieces, link)) {
+        const struct vr_piece *piece = VR_CONTAINER(link, struct vr_piece, all);
+        /* Added up, since the order of the list is no part of the layout. */
+        segments += hash_chain(mix(0, piece->addr), piece->first);
+    }
+    return mix(hash, segments);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * span.c: records and their chain by address.
+ *
+ * Records come from one store for all pools, since readers without a lock may look at a block that was
+ * given back (block.h). Each space keeps some in stock, so that a free that merges three spans and an
+ * allocation that cuts one do not meet at the store's lock.
+ */
+#include "core/space/span.h"
+
+#include "base/arena.h"
+
+#include <assert.h>
+
+enum { STOCK_MOST = 64 };
+
+static struct vr_stable store = VR_STABLE_INIT(struct vr_block);
+
+vram_status vr_span_stock(struct vr_space *space, uint32_t count) {
+    while (space->stock_count < count) {
+        struct vr_block *span = vr_stable_take(&store, "vram_alloc");
+        if (!span) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        vr_store(&span->state, VR_BLOCK_FREE, VR_RELAXED);
+        span->span = (struct vr_span){.after = space->stock};
+        space->stock = span;
+        space->stock_count++;
+        space->records++;
+    }
+    return VRAM_OK;
+}
+
+struct vr_block *vr_span_new(struct vr_space *space, uint64_t addr, uint64_t bytes) {
+    struct vr_block *span = space->stock;
+    assert(span);
+    space->stock = span->span.after;
+    space->stock_count--;
+    span->span = (struct vr_span){0};
+    span->stamp = (struct vr_stamp){0};
+    vr_store(&span->addr, addr, VR_RELAXED);
+    vr_store(&span->bytes, bytes, VR_RELAXED);
+    return span;
+}
+
+/* The record keeps its address and its state FREE, for readers that are too late (block.h (2)). */
+void vr_span_drop(struct vr_space *space, struct vr_block *span) {
+    span->span = (struct vr_span){.after = space->stock};
+    if (space->stock_count < STOCK_MOST) {
+        space->stock = span;
+        space->stock_count++;
+    } else {
+        space->records--;
+        vr_stable_give(&store, span);
+    }
+}
+
+void vr_span_stock_free(struct vr_space *space) {
+    while (space->stock) {
+        struct vr_block *span = space->stock;
+        space->stock = span->span.after;
+        vr_stable_give(&store, span);
+    }
+    space->stock_count = 0;
+}
+
+/* The lower part keeps the record: span.h (7). */
+struct vr_block *vr_span_cut(struct vr_space *space, struct vr_block *span, uint64_t addr) {
+    uint64_t end = vr_span_end(span);
+    assert(vr_span_addr(span) < addr && addr < end);
+    struct vr_block *upper = vr_span_new(space, addr, end - addr);
+    upper->stamp = span->stamp;
+    upper->span.kind = span->span.kind;
+    upper->span.was = span->span.was;
+    upper->span.segment = span->span.segment;
+    upper->span.before = span;
+    upper->span.after = span->span.after;
+    if (upper->span.after) {
+        upper->span.after->span.before = upper;
+    }
+    span->span.after = upper;
+    vr_store(&span->bytes, addr - vr_span_addr(span), VR_RELAXED);
+    return upper;
+}
+
+void vr_span_absorb(struct vr_space *space, struct vr_block *span) {
+    struct vr_block *next = span->span.after;
+    assert(next && vr_span_addr(next) == vr_span_end(span));
+    vr_store(&span->bytes, vr_span_bytes(span) + vr_span_bytes(next), VR_RELAXED);
+    span->span.after = next->span.after;
+    if (next->span.after) {
+        next->span.after->span.before = span;
+    }
+    vr_span_drop(space, next);
+}

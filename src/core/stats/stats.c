@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stats.c: counters and peaks of pools, summed when somebody asks.
+ *
+ * A hit writes only what its own thread owns (cache.h). What is counted past the hit path is added to the
+ * pool's tally by whoever does it. Both are read here, while threads run.
+ */
+#include "core/stats/pool_stats.h"
+
+#include "core/limit/budget.h"
+
+/* -------------------------------------------------------------------- peaks */
+
+/*
+ * The peak of what is live is a matter of all threads, and a hit tells nobody. So each cache remembers
+ * the highest it stood since it last told the pool, and the pool takes the peak to be what all have told
+ * plus that. One thread's peak is exact. With several it may be off by what their caches have handed
+ * out or taken back without a word, and that is never more than the caches can hold: whoever wants more
+ * has a miss, whoever gives more an overflow, and both tell.
+ */
+/* Device and context are told when it is worth it, or when somebody asks: their peaks may be off by as much
+   for each pool. What they have of a pool is what `requested_up` says. */
+#define UP_BYTES ((int64_t)1 << 20)
+
+static void tell_up(struct vr_pool *pool, int64_t high, int64_t now) {
+    int64_t up = (int64_t)vr_exchange(&pool->requested_up, (uint64_t)now, VR_RELAXED);
+    vr_gauge_add(&pool->device->slot->requested, high - up, now - up);
+    vr_gauge_add(&pool->device->context->requested, high - up, now - up);
+}
+
+/* A pool whose blocks are tracked has its own exact numbers, which are ahead of this. */
+void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change) {
+    int64_t before;
+    if (pool->track) {
+        before = (int64_t)vr_load(&pool->requested_now, VR_RELAXED) - change;
+    } else {
+        before = (int64_t)vr_fetch_add(&pool->requested_now, (uint64_t)change, VR_RELAXED);
+        if (before + high > 0) {
+            vr_atomic_max(&pool->requested_peak, (uint64_t)(before + high));
+        }
+    }
+    int64_t up = (int64_t)vr_load(&pool->requested_up, VR_RELAXED);
+    if (before + high - up >= UP_BYTES || up - before - change >= UP_BYTES) {
+        tell_up(pool, before + high, before + change);
+    }
+}
+
+void vr_pool_tell_up(struct vr_pool *pool) {
+    int64_t now = (int64_t)vr_load(&pool->requested_now, VR_RELAXED);
+    tell_up(pool, now, now);
+}
+
+void vr_pool_tell(struct vr_cache *cache) {
+    int64_t live = vr_cache_live(cache), told = cache->told_bytes;
+    if (live != told || cache->high_bytes != told) {
+        vr_pool_tell_bytes(cache->pool, cache->high_bytes - told, live - told);
+        cache->high_bytes = cache->told_bytes = live;
+    }
+}
+
+/* ----------------------------------------------------------------- counters */
+
+/* Sums as they are gathered over all threads. */
+struct sums {
+    const struct vr_pool *pool;
+    struct vram_pool_stats *stats;
+    uint64_t misses, overflows;
+};
+
+static void add_counts(struct sums *sums, const struct vr_cache_counts *counts) {
+    sums->stats->allocs += vr_load(&counts->allocs, VR_RELAXED);
+    sums->stats->frees += vr_load(&counts->frees, VR_RELAXED);
+    sums->stats->requested_bytes += vr_load(&counts->requested, VR_RELAXED);
+    sums->stats->allocated_bytes += vr_load(&counts->held, VR_RELAXED);
+    sums->misses += vr_load(&counts->misses, VR_RELAXED);
+    sums->overflows += vr_load(&counts->overflows, VR_RELAXED);
+}
+
+static void add_thread(struct vr_thread_state *thread, void *user) {
+    struct sums *sums = user;
+    for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
+        if (thread->caches[i] && thread->caches[i]->pool == sums->pool) {
+            vr_pool_tell(thread->caches[i]);
+            add_counts(sums, &thread->caches[i]->counts);
+            sums->stats->allocs += vr_cache_hits(thread->caches[i]);
+            sums->stats->cached_bytes += vr_cache_bytes(thread->caches[i]);
+            sums->stats->thread_cache_bytes += sizeof *thread->caches[i];
+        }
+    }
+}
+
+static void add_space(struct vr_pool *pool, struct vram_pool_stats *stats) {
+    struct vr_space_stats space;
+    vr_mutex_lock(&pool->lock);
+    stats->cached_bytes += pool->depot.held_bytes;
+    stats->metadata_bytes = vr_block_table_bytes(&pool->table) + sizeof *pool;
+    stats->peak_reserved_bytes = pool->peak_reserved_bytes;
+    stats->peak_allocated_bytes = pool->peak_out_bytes;
+    stats->peak_scopes = pool->peaks.depth;
+    for (int part = 0; part < VR_PART_COUNT; part++) {
+        vr_space_stats_get(pool->spaces[part], &space);
+        stats->metadata_bytes += space.metadata_bytes;
+        stats->reserved_bytes += space.reserved_bytes;
+        stats->moved_handles += space.moved_pieces;
+        stats->moved_bytes += space.moved_bytes;
+        stats->move_ns += space.move_ns;
+        stats->spare_handles += space.spares;
+    }
+    vr_mutex_unlock(&pool->lock);
+}
+
+static void add_calls(const struct vr_pool *pool, struct vram_pool_stats *stats) {
+    stats->driver_creates = vr_load(&pool->calls[VR_CALL_CREATE], VR_RELAXED);
+    stats->driver_releases = vr_load(&pool->calls[VR_CALL_RELEASE], VR_RELAXED);
+    stats->driver_maps = vr_load(&pool->calls[VR_CALL_MAP], VR_RELAXED);
+    stats->driver_unmaps = vr_load(&pool->calls[VR_CALL_UNMAP], VR_RELAXED);
+    stats->driver_accesses = vr_load(&pool->calls[VR_CALL_ACCESS], VR_RELAXED);
+    stats->driver_allocs = vr_load(&pool->calls[VR_CALL_ALLOC], VR_RELAXED);
+    stats->driver_frees = vr_load(&pool->calls[VR_CALL_FREE], VR_RELAXED);
+    stats->driver_markers = vr_load(&pool->calls[VR_CALL_MARK], VR_RELAXED);
+}
+
+/* Counters of one kind, as many as the struct and the tally both have. */
+static void copy_counters(uint64_t *to, const vr_atomic_u64 *from, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        to[i] = vr_load(&from[i], VR_RELAXED);
+    }
+}
+
+static void add_tally(const struct vr_tally *tally, struct vram_pool_stats *stats) {
+    uint64_t cleaned = vr_load(&tally->last_cleanup_ns, VR_RELAXED);
+    copy_counters(&stats->refusals, &tally->refusals, 1);
+    copy_counters(&stats->limit_refusals, &tally->limit_refusals, 1);
+    copy_counters(&stats->quota_refusals, &tally->quota_refusals, 1);
+    copy_counters(&stats->quota_crossings, &tally->quota_crossings, 1);
+    copy_counters(&stats->fallbacks, &tally->fallbacks, 1);
+    copy_counters(&stats->fallback_bytes, &tally->fallback_bytes, 1);
+    copy_counters(&stats->other_bytes, &tally->other_bytes, 1);
+    copy_counters(&stats->promotions, &tally->promotions, 1);
+    copy_counters(&stats->promoted_bytes, &tally->promoted_bytes, 1);
+    copy_counters(&stats->demotions, &tally->demotions, 1);
+    copy_counters(&stats->demoted_bytes, &tally->demoted_bytes, 1);
+    copy_counters(&stats->ladder_runs, &tally->ladder_runs, 1);
+    copy_counters(stats->ladder_steps, tally->ladder_steps, VRAM_LADDER_ROOM);
+    copy_counters(stats->ladder_bytes, tally->ladder_bytes, VRAM_LADDER_ROOM);
+    copy_counters(stats->ladder_rescues, tally->ladder_rescues, VRAM_LADDER_ROOM);
+    copy_counters(stats->response_steps, tally->response_steps, VRAM_RESPONSE_ROOM);
+    copy_counters(stats->response_bytes, tally->response_bytes, VRAM_RESPONSE_ROOM);
+    copy_counters(stats->rises, tally->rises, VRAM_PRESSURE_ROOM);
+    copy_counters(stats->falls, tally->falls, VRAM_PRESSURE_ROOM);
+    copy_counters(&stats->cleanups, &tally->cleanups, 1);
+    copy_counters(&stats->cleaned_bytes, &tally->cleaned_bytes, 1);
+    copy_counters(&stats->sleeps, &tally->sleeps, 1);
+    copy_counters(&stats->wakes, &tally->wakes, 1);
+    copy_counters(&stats->asleep_bytes, &tally->asleep_bytes, 1);
+    copy_counters(&stats->asleep_host_bytes, &tally->asleep_host_bytes, 1);
+    copy_counters(&stats->quarantine_bytes, &tally->quarantine_bytes, 1);
+    copy_counters(&stats->damaged_blocks, &tally->damaged_blocks, 1);
+    stats->last_cleanup_ns =
+        (vram_value){.known = cleaned != 0, .value = cleaned ? cleaned - 1 : 0};
+}
+
+void vr_stats_derive(struct vram_pool_stats *stats) {
+    stats->live_blocks = stats->allocs - stats->frees;
+    stats->active_buffers = stats->live_blocks;
+    stats->rounding_bytes = stats->allocated_bytes - stats->requested_bytes;
+    stats->hit_rate = stats->allocs ? (double)stats->hits / (double)stats->allocs : 0.0;
+}
+
+void vr_stats_of_pool(struct vr_pool *pool, struct vram_pool_stats *stats) {
+    struct sums sums = {.pool = pool, .stats = stats};
+    vr_thread_visit_all(add_thread, &sums);
+    add_counts(&sums, &pool->past);
+    vr_pool_tell_up(pool);
+    stats->peak_requested_bytes = vr_load(&pool->requested_peak, VR_RELAXED);
+    stats->misses = sums.misses;
+    stats->hits = stats->allocs - sums.misses;
+    stats->returns = stats->frees - sums.overflows;
+    add_space(pool, stats);
+    add_calls(pool, stats);
+    add_tally(&pool->tally, stats);
+    vr_limit_derive(pool);
+    uint64_t budget = vr_budget_bytes(pool);
+    stats->budget_bytes =
+        (vram_value){.known = budget != UINT64_MAX, .value = budget != UINT64_MAX ? budget : 0};
+    vr_stats_derive(stats);
+}
+
+vram_status vram_pool_stats_get(vram_pool *handle, vram_pool_stats *stats) {
+    static const char operation[] = "vram_pool_stats_get";
+    struct vram_pool_stats full = {.size = sizeof full};
+    void *pool;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &pool);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_stats_of_pool(pool, &full);
+    status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    vr_leave(pool);
+    return status;
+}

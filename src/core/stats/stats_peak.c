@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stats_peak.c: peaks of parts of a program, and peaks that are forgotten.
+ *
+ * A scope puts the peaks aside and starts anew; at its end the peaks are the larger of both. What caches
+ * have not told yet is asked for first, so that it falls to the right side.
+ */
+#include "core/stats/pool_stats.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+
+/* What is measured: the places of the peaks, and what they would be if they began now. */
+struct measure {
+    struct vr_peak_stack *stack;
+    vr_atomic_u64 *requested;
+    uint64_t *allocated;    /* NULL: not measured */
+    vr_atomic_u64 *charged; /* the peak of what was taken from the driver, */
+    uint64_t *reserved;     /* or where a lock guards it; NULL: the one before */
+    uint64_t requested_now, allocated_now, reserved_now;
+};
+
+static void tell_thread(struct vr_thread_state *thread, void *user) {
+    const struct vr_stats_scope *scope = user;
+    for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
+        struct vr_cache *cache = thread->caches[i];
+        if (cache && (!scope->pool || cache->pool == scope->pool) &&
+            (!scope->slot || cache->pool->device->slot == scope->slot) &&
+            (!scope->context || cache->pool->device->context == scope->context)) {
+            vr_pool_tell(cache);
+            vr_pool_tell_up(cache->pool);
+        }
+    }
+}
+
+void vr_stats_tell(struct vr_stats_scope scope) {
+    vr_thread_visit_all(tell_thread, &scope);
+}
+
+static struct vram_peaks read_peaks(const struct measure *of) {
+    return (struct vram_peaks){
+        .size = sizeof(struct vram_peaks),
+        .requested_bytes = vr_load(of->requested, VR_RELAXED),
+        .allocated_bytes = of->allocated ? *of->allocated : 0,
+        .reserved_bytes = of->reserved ? *of->reserved : vr_load(of->charged, VR_RELAXED),
+    };
+}
+
+static void write_peaks(struct measure *of, uint64_t requested, uint64_t allocated,
+                        uint64_t reserved) {
+    vr_store(of->requested, requested, VR_RELAXED);
+    if (of->allocated) {
+        *of->allocated = allocated;
+    }
+    if (of->reserved) {
+        *of->reserved = reserved;
+    } else {
+        vr_store(of->charged, reserved, VR_RELAXED);
+    }
+}
+
+static void start_anew(struct measure *of) {
+    write_peaks(of, of->requested_now, of->allocated_now, of->reserved_now);
+}
+
+static vram_status push(struct measure *of, const char *operation) {
+    if (of->stack->depth == VR_PEAK_SCOPES) {
+        return vr_fail(VRAM_ERR_LIMIT, operation, "%d scopes of peaks are open already",
+                       VR_PEAK_SCOPES);
+    }
+    struct vram_peaks peaks = read_peaks(of);
+    uint32_t at = of->stack->depth++;
+    of->stack->saved[at].requested = peaks.requested_bytes;
+    of->stack->saved[at].allocated = peaks.allocated_bytes;
+    of->stack->saved[at].reserved = peaks.reserved_bytes;
+    start_anew(of);
+    return VRAM_OK;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+static vram_status pop(struct measure *of, struct vram_peaks *peaks, const char *operation) {
+    if (of->stack->depth == 0) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "no scope of peaks is open");
+    }
+    *peaks = read_peaks(of);
+    uint32_t at = --of->stack->depth;
+    write_peaks(of, larger(peaks->requested_bytes, of->stack->saved[at].requested),
+                larger(peaks->allocated_bytes, of->stack->saved[at].allocated),
+                larger(peaks->reserved_bytes, of->stack->saved[at].reserved));
+    return VRAM_OK;
+}
+
+static vram_status forget(struct measure *of) {
+    of->stack->depth = 0;
+    start_anew(of);
+    return VRAM_OK;
+}
+
+enum act { BEGIN, END, RESET };
+
+static vram_status act_on(struct measure *of, enum act act, struct vram_peaks *peaks,
+                          const char *operation) {
+    return act == BEGIN ? push(of, operation) : act == END ? pop(of, peaks, operation) : forget(of);
+}
+
+/* What is live in all; below 0 for a moment where a free was told before its allocation. */
+static uint64_t live_now(const vr_atomic_u64 *now) {
+    int64_t bytes = (int64_t)vr_load(now, VR_RELAXED);
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/* ------------------------------------------------------------------- subjects */
+
+/* Whose peaks they are. */
+struct subject {
+    void *object;                /* entered */
+    struct vr_stats_scope scope; /* caches that know more of them */
+    struct vr_mutex *lock;       /* guards the stack */
+    struct vr_peak_stack *stack;
+    struct vr_ledger *ledger; /* whose tags are reset with them; NULL: none */
+    struct measure (*measure)(const struct subject *subject); /* under the lock */
+};
+
+/* The stack at a place of the context or of a device, made when it is first needed; NULL with the error
+   set. */
+static struct vr_peak_stack *stack_of(struct vr_context *context, void **place,
+                                      const char *operation) {
+    vr_mutex_lock(&context->lock);
+    struct vr_peak_stack *stack = *place;
+    vr_mutex_unlock(&context->lock);
+    if (stack) {
+        return stack;
+    }
+    struct vr_peak_stack *made = vr_mem_alloc(1, sizeof *made, operation);
+    vr_mutex_lock(&context->lock);
+    stack = *place;
+    if (!stack) {
+        *place = stack = made;
+        made = NULL;
+    }
+    vr_mutex_unlock(&context->lock);
+    vr_mem_free(made);
+    return stack;
+}
+
+static struct measure measure_pool(const struct subject *subject) {
+    struct vr_pool *pool = subject->object;
+    return (struct measure){
+        .stack = subject->stack,
+        .requested = &pool->requested_peak,
+        .allocated = &pool->peak_out_bytes,
+        .reserved = &pool->peak_reserved_bytes,
+        .requested_now = live_now(&pool->requested_now),
+        .allocated_now = pool->out_bytes,
+        .reserved_now = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                        vr_space_reserved(pool->spaces[VR_PART_LARGE]),
+    };
+}
+
+static struct measure measure_device(const struct subject *subject) {
+    struct vr_slot *slot = ((struct vr_device_object *)subject->object)->slot;
+    return (struct measure){
+        .stack = subject->stack,
+        .requested = &slot->requested.peak,
+        .charged = &slot->charged_peak,
+        .requested_now = live_now(&slot->requested.now),
+        .reserved_now = vr_load(&slot->charged_bytes, VR_RELAXED),
+    };
+}
+
+static struct measure measure_context(const struct subject *subject) {
+    struct vr_context *context = subject->object;
+    return (struct measure){
+        .stack = subject->stack,
+        .requested = &context->requested.peak,
+        .charged = &context->charged.peak,
+        .requested_now = live_now(&context->requested.now),
+        .reserved_now = live_now(&context->charged.now),
+    };
+}
+
+static struct subject subject_pool(struct vr_pool *pool) {
+    return (struct subject){.object = pool,
+                            .scope = {.pool = pool},
+                            .lock = &pool->lock,
+                            .stack = &pool->peaks,
+                            .measure = measure_pool};
+}
+
+static struct subject subject_device(struct vr_device_object *device, const char *operation) {
+    struct vr_ledger *ledger = vr_ledger_get(device, operation);
+    return (struct subject){
+        .object = device,
+        .scope = {.slot = device->slot},
+        .lock = &device->context->lock,
+        .stack = ledger ? stack_of(device->context, &device->slot->peaks, operation) : NULL,
+        .ledger = ledger,
+        .measure = measure_device};
+}
+
+static struct subject subject_context(struct vr_context *context, const char *operation) {
+    return (struct subject){.object = context,
+                            .scope = {.context = context},
+                            .lock = &context->lock,
+                            .stack = stack_of(context, &context->peaks, operation),
+                            .measure = measure_context};
+}
+
+static void forget_tags(struct vr_ledger *ledger) {
+    vr_mutex_lock(&ledger->lock);
+    for (struct vr_tag *tag = vr_load(&ledger->tags.newest, VR_ACQUIRE); tag; tag = tag->older) {
+        vr_store(&tag->peak, vr_load(&tag->used, VR_RELAXED), VR_RELAXED);
+    }
+    vr_mutex_unlock(&ledger->lock);
+}
+
+/* Does it, once the place of the answer has been seen to be good. */
+static vram_status act_on_subject(const struct subject *subject, enum act act,
+                                  struct vram_peaks *to, const char *operation) {
+    struct vram_peaks peaks = {.size = sizeof peaks};
+    vram_status status =
+        act == END ? vr_info_give(to, &peaks, sizeof peaks, sizeof peaks, operation) : VRAM_OK;
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_stats_tell(subject->scope);
+    vr_mutex_lock(subject->lock);
+    struct measure of = subject->measure(subject);
+    status = act_on(&of, act, &peaks, operation);
+    vr_mutex_unlock(subject->lock);
+    if (act == RESET && subject->ledger) {
+        forget_tags(subject->ledger);
+    }
+    return status == VRAM_OK && act == END
+               ? vr_info_give(to, &peaks, sizeof peaks, sizeof peaks, operation)
+               : status;
+}
+
+static vram_status act_by_handle(enum vr_kind kind, const void *handle, enum act act,
+                                 struct vram_peaks *to, const char *operation) {
+    void *object;
+    vram_status status = vr_enter(kind, handle, operation, &object);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct subject subject = kind == VR_KIND_POOL     ? subject_pool(object)
+                             : kind == VR_KIND_DEVICE ? subject_device(object, operation)
+                                                      : subject_context(object, operation);
+    status =
+        subject.stack ? act_on_subject(&subject, act, to, operation) : vram_error_get()->status;
+    vr_leave(object);
+    return status;
+}
+
+/* --------------------------------------------------------------------- public */
+
+vram_status vram_pool_peaks_begin(vram_pool *pool) {
+    return act_by_handle(VR_KIND_POOL, pool, BEGIN, NULL, "vram_pool_peaks_begin");
+}
+
+vram_status vram_pool_peaks_end(vram_pool *pool, vram_peaks *peaks) {
+    return act_by_handle(VR_KIND_POOL, pool, END, peaks, "vram_pool_peaks_end");
+}
+
+vram_status vram_pool_peaks_reset(vram_pool *pool) {
+    return act_by_handle(VR_KIND_POOL, pool, RESET, NULL, "vram_pool_peaks_reset");
+}
+
+vram_status vram_device_peaks_begin(vram_device *device) {
+    return act_by_handle(VR_KIND_DEVICE, device, BEGIN, NULL, "vram_device_peaks_begin");
+}
+
+vram_status vram_device_peaks_end(vram_device *device, vram_peaks *peaks) {
+    return act_by_handle(VR_KIND_DEVICE, device, END, peaks, "vram_device_peaks_end");
+}
+
+vram_status vram_device_peaks_reset(vram_device *device) {
+    return act_by_handle(VR_KIND_DEVICE, device, RESET, NULL, "vram_device_peaks_reset");
+}
+
+vram_status vram_context_peaks_begin(vram_context *context) {
+    return act_by_handle(VR_KIND_CONTEXT, context, BEGIN, NULL, "vram_context_peaks_begin");
+}
+
+vram_status vram_context_peaks_end(vram_context *context, vram_peaks *peaks) {
+    return act_by_handle(VR_KIND_CONTEXT, context, END, peaks, "vram_context_peaks_end");
+}
+
+vram_status vram_context_peaks_reset(vram_context *context) {
+    return act_by_handle(VR_KIND_CONTEXT, context, RESET, NULL, "vram_context_peaks_reset");
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * leaks.c: reports of leaks when pools and processes end. See leaks.h.
+ *
+ * Reports go where the user has asked for them, and nowhere else. What goes wrong with writing one is
+ * logged, and changes no call's answer.
+ */
+#include "core/witness/leaks.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/os/os.h"
+#include "base/text.h"
+#include "track/leak.h"
+
+#include <string.h>
+
+/* A report as it grows: it is written in one piece, so that those of several threads do not mix. */
+struct sheet {
+    char *text;
+    size_t bytes, room;
+};
+
+static bool put(void *user, const char *text, size_t bytes) {
+    struct sheet *sheet = user;
+    if (sheet->room - sheet->bytes < bytes) {
+        size_t room = 2 * (sheet->room + bytes) + 1024;
+        char *grown = vr_mem_resize(sheet->text, room, 1, "vram_leaks_write");
+        if (!grown) {
+            return false;
+        }
+        sheet->text = grown;
+        sheet->room = room;
+    }
+    memcpy(sheet->text + sheet->bytes, text, bytes);
+    sheet->bytes += bytes;
+    return true;
+}
+
+static void hand_in(const struct sheet *sheet) {
+    char path[VR_OPTION_TEXT_MAX];
+    vr_option_text(VR_OPTION_LEAK_FILE, path);
+    if (!*path) {
+        vr_os_stderr(sheet->text, sheet->bytes);
+    } else if (vr_os_text_append(path, sheet->text, sheet->bytes) != VRAM_OK) {
+        vr_log(VRAM_LOG_ERROR, "the report of leaks cannot be written to \"%s\": %s", path,
+               vram_error_get()->text);
+    }
+}
+
+/* What is not reported, by the file that the option names. One that cannot be read suppresses nothing. */
+static struct vr_suppressions read_suppressions(void) {
+    struct vr_suppressions but;
+    char path[VR_OPTION_TEXT_MAX];
+    vr_option_text(VR_OPTION_LEAK_SUPPRESSIONS, path);
+    if (vr_suppressions_read(path, &but, "vram_leaks_write") != VRAM_OK) {
+        vr_log(VRAM_LOG_ERROR, "the suppressions of leaks in \"%s\" cannot be read: %s", path,
+               vram_error_get()->text);
+    } else if (but.bad_lines) {
+        vr_log(VRAM_LOG_WARN, "%llu lines of \"%s\" are no suppressions: they begin with leak:",
+               (unsigned long long)but.bad_lines, path);
+    }
+    return but;
+}
+
+/* One warning for a pool; whoever wants to know more asks for a report. */
+static void warn(const char *title, const struct vram_leak_summary *summary) {
+    vr_log(VRAM_LOG_WARN, "%s: %llu bytes in %llu blocks were never freed, from %llu sites", title,
+           (unsigned long long)summary->bytes, (unsigned long long)summary->blocks,
+           (unsigned long long)summary->groups);
+    if (summary->lost_records) {
+        vr_log(VRAM_LOG_WARN, "%s: %llu records were lost for want of memory", title,
+               (unsigned long long)summary->lost_records);
+    }
+}
+
+static void report(const struct vr_tracks *tracks, const char *title) {
+    static const struct vr_live_filter all = {.before_ns = UINT64_MAX};
+    uint64_t asked = vr_option_number(VR_OPTION_LEAKS); /* 1: text, 2: JSON */
+    struct vr_suppressions but = read_suppressions();
+    struct vram_leak_summary summary = {0};
+    struct vram_error error;
+    struct sheet sheet = {0};
+    vr_error_save(&error);
+    vram_status status =
+        vr_leaks_report(tracks, &all, &but, title, asked == 2 ? VRAM_LEAK_JSON : VRAM_LEAK_TEXT,
+                        asked ? put : NULL, &sheet, &summary);
+    if (status != VRAM_OK) {
+        vr_log(VRAM_LOG_ERROR, "%s: there is no memory for a report of leaks", title);
+    } else if (summary.blocks) {
+        warn(title, &summary);
+        if (asked) {
+            hand_in(&sheet);
+        }
+    }
+    vr_mem_free(sheet.text);
+    vr_suppressions_free(&but);
+    vr_error_restore(&error);
+}
+
+void vr_leaks_of_pool(struct vr_pool *pool) {
+    struct vr_track_totals totals;
+    char title[VR_POOL_NAME_MAX + 32];
+    struct vr_tracks one = {.all = &pool->track, .count = 1};
+    vr_track_totals_get(pool->track, &totals);
+    bool heard = vr_option_number(VR_OPTION_LEAKS) || vr_log_enabled(VRAM_LOG_WARN);
+    if (totals.count && heard) {
+        (void)vr_text_format(title, sizeof title, "pool \"%s\"", pool->name);
+        report(&one, title);
+    }
+}
+
+/* --------------------------------------------------------------------- exit */
+
+static void report_exit(void) {
+    static const struct vr_tracks_filter every = {0};
+    struct vr_tracks tracks;
+    struct vr_track_totals totals;
+    uint64_t live = 0;
+    if (!vr_tracks_find(&every, &tracks, "vram_leaks_write")) {
+        return;
+    }
+    for (uint32_t i = 0; i < tracks.count; i++) {
+        vr_track_totals_get(tracks.all[i], &totals);
+        live += totals.count;
+    }
+    if (live) {
+        report(&tracks, "at exit");
+    }
+    vr_tracks_let_go(&tracks);
+}
+
+void vr_leaks_watch_exit(void) {
+    static vr_atomic_bool watched;
+    struct vram_error error;
+    if (!vr_option_number(VR_OPTION_LEAK_EXIT) || vr_exchange(&watched, true, VR_RELAXED)) {
+        return;
+    }
+    vr_error_save(&error);
+    if (vr_os_at_exit(report_exit) != VRAM_OK) {
+        vr_store(&watched, false, VR_RELAXED);
+        vr_log(VRAM_LOG_ERROR, "leaks will not be reported at exit: %s", vram_error_get()->text);
+    }
+    vr_error_restore(&error);
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * live.c: the public questions about live blocks (vram/stats.h).
+ *
+ * A question keeps the object it names, so that its context and with it all tags stay; the tracks of pools
+ * that end meanwhile stay until it is answered (track/tracks.h).
+ */
+#include "core/witness/witness.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/text.h"
+#include "core/limit/limit.h"
+#include "track/leak.h"
+#include "track/stack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A question that was read and found good. */
+struct question {
+    struct vram_live_query query;
+    void *entered; /* what it names */
+    struct vr_tracks tracks;
+    struct vr_live_filter filter;
+    uint64_t now_ns;
+};
+
+/* Enters what the query names; which tracks those are. */
+static vram_status enter_named(struct question *question, struct vr_tracks_filter *filter,
+                               const char *operation) {
+    const struct vram_live_query *query = &question->query;
+    if (!!query->pool + !!query->device + !!query->context != 1) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "a query names a pool, a device or a context, one of the three");
+    }
+    enum vr_kind kind = query->pool     ? VR_KIND_POOL
+                        : query->device ? VR_KIND_DEVICE
+                                        : VR_KIND_CONTEXT;
+    const void *handle = query->pool     ? (const void *)query->pool
+                         : query->device ? (const void *)query->device
+                                         : (const void *)query->context;
+    vram_status status = vr_enter(kind, handle, operation, &question->entered);
+    if (status == VRAM_OK) {
+        struct vr_object *object = question->entered;
+        filter->pool = query->pool ? object->handle : 0;
+        filter->context = query->context ? object->handle : 0;
+        filter->group =
+            query->device ? (uintptr_t)((struct vr_device_object *)question->entered)->slot : 0;
+    }
+    return status;
+}
+
+static vram_status ask(struct question *question, const vram_live_query *query,
+                       const char *operation) {
+    struct vr_tracks_filter filter = {0};
+    if (!query) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the query is NULL");
+    }
+    *question = (struct question){.now_ns = vr_clock_coarse()};
+    vram_status status =
+        vr_options_take(&question->query, sizeof question->query, query, operation);
+    if (status == VRAM_OK && (unsigned)question->query.order > VRAM_LIVE_OLDEST) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "there is no such order: %d",
+                         (int)question->query.order);
+    }
+    if (status == VRAM_OK) {
+        status = enter_named(question, &filter, operation);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    uint64_t older = question->query.older_ns;
+    question->filter = (struct vr_live_filter){
+        .tag = question->query.tag,
+        .stack = question->query.stack,
+        .before_ns = older == 0                  ? UINT64_MAX
+                     : older <= question->now_ns ? question->now_ns - older
+                                                 : 0,
+    };
+    if (!vr_tracks_find(&filter, &question->tracks, operation)) {
+        vr_leave(question->entered);
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    return VRAM_OK;
+}
+
+static void answered(struct question *question) {
+    vr_tracks_let_go(&question->tracks);
+    vr_leave(question->entered);
+}
+
+/* ------------------------------------------------------------------- blocks */
+
+static void show(const struct vr_track_view *view, const struct vr_track_config *about,
+                 uint64_t now, struct vram_live_block *block) {
+    *block = (struct vram_live_block){
+        .size = sizeof *block,
+        .id = view->id,
+        .pool = (vram_pool *)(uintptr_t)about->pool,
+        .device = (vram_device *)(uintptr_t)about->device,
+        .queue = (vram_queue *)(uintptr_t)view->site.queue,
+        .addr = view->addr,
+        .requested_bytes = view->requested,
+        .held_bytes = view->held,
+        .elements = view->elements,
+        .kind = (vram_memory_kind)view->memory,
+        .stack = view->site.stack,
+        .thread = view->thread,
+        .created_ns = view->time_ns,
+        .age_ns = now > view->time_ns ? now - view->time_ns : 0,
+        .tag = view->site.tag,
+    };
+    (void)vr_text_copy(block->name, sizeof block->name, view->name);
+}
+
+/* As they are found, a few at a time. */
+static void visit_any(struct question *question, vram_live_fn *visit, void *user) {
+    struct vr_track_view views[16];
+    struct vram_live_block block;
+    uint32_t most = question->query.most, shown = 0;
+    for (uint32_t i = 0; i < question->tracks.count; i++) {
+        struct vr_track *track = question->tracks.all[i];
+        uint32_t at = 0;
+        do {
+            uint32_t found = vr_track_list(track, &at, views, 16);
+            for (uint32_t k = 0; k < found; k++) {
+                if (!vr_live_is(&question->filter, &views[k])) {
+                    continue;
+                }
+                show(&views[k], vr_track_about(track), question->now_ns, &block);
+                if (!visit(user, &block) || (most && ++shown == most)) {
+                    return;
+                }
+            }
+        } while (at);
+    }
+}
+
+/* Largest, or lowest, key first; of equals the older one. */
+static int by_key(const void *one, const void *other) {
+    const struct vr_live_ref *a = one, *b = other;
+    return a->key != b->key ? (a->key < b->key ? 1 : -1) : (a->id > b->id) - (a->id < b->id);
+}
+
+static vram_status visit_ordered(struct question *question, vram_live_fn *visit, void *user,
+                                 const char *operation) {
+    struct vr_live_ref *refs;
+    struct vr_track_view view;
+    uint64_t count, shown = 0;
+    if (!vr_live_gather(&question->tracks, &question->filter, &refs, &count, operation)) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        bool live = vr_live_look(&question->tracks, &refs[i], &view);
+        refs[i].key = !live                                        ? 0
+                      : question->query.order == VRAM_LIVE_LARGEST ? view.requested
+                                                                   : UINT64_MAX - view.time_ns;
+    }
+    if (count) {
+        qsort(refs, count, sizeof *refs, by_key);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        struct vram_live_block block;
+        if (vr_live_look(&question->tracks, &refs[i], &view)) {
+            show(&view, vr_track_about(question->tracks.all[refs[i].track]), question->now_ns,
+                 &block);
+            if (!visit(user, &block) || ++shown == question->query.most) {
+                break;
+            }
+        }
+    }
+    vr_mem_free(refs);
+    return VRAM_OK;
+}
+
+vram_status vram_live_visit(const vram_live_query *query, vram_live_fn *visit, void *user) {
+    static const char operation[] = "vram_live_visit";
+    struct question question;
+    if (!visit) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the function to call is NULL");
+    }
+    vram_status status = ask(&question, query, operation);
+    if (status == VRAM_OK) {
+        if (question.query.order == VRAM_LIVE_ANY) {
+            visit_any(&question, visit, user);
+        } else {
+            status = visit_ordered(&question, visit, user, operation);
+        }
+        answered(&question);
+    }
+    return status;
+}
+
+vram_status vram_live_get(vram_addr addr, vram_live_block *block) {
+    static const char operation[] = "vram_live_get";
+    struct vram_live_block full;
+    struct vr_track_view view;
+    struct vr_pool *pool;
+    uint32_t record;
+    vram_status status = vr_pool_record_of(addr, operation, &pool, &record);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (pool->track && vr_track_look(pool->track, record, &view) && view.addr == addr) {
+        show(&view, vr_track_about(pool->track), vr_clock_coarse(), &full);
+        status = vr_info_give(block, &full, sizeof full, sizeof full, operation);
+    } else {
+        status = vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+                         "there is no record of the block at 0x%llx", (unsigned long long)addr);
+    }
+    vr_leave(pool);
+    return status;
+}
+
+/* --------------------------------------------------------------------- sums */
+
+vram_status vram_live_stats_get(const vram_live_query *query, vram_live_stats *stats) {
+    static const char operation[] = "vram_live_stats_get";
+    struct vram_live_stats full = {.size = sizeof full};
+    struct vr_track_totals one;
+    struct question question;
+    vram_status status = ask(&question, query, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < question.tracks.count; i++) {
+        vr_track_totals_get(question.tracks.all[i], &one);
+        full.pools++;
+        full.live_blocks += one.count;
+        full.live_bytes += one.bytes;
+        full.held_bytes += one.held;
+        full.peak_bytes += one.peak_bytes;
+        full.peak_blocks += one.peak_count;
+        full.allocs += one.allocs;
+        full.frees += one.frees;
+        full.resizes += one.resizes;
+        full.lost_records += one.lost;
+        full.record_bytes += one.record_bytes;
+        full.metadata_bytes += one.metadata_bytes;
+        full.peak_ns = (vram_value){.known = question.tracks.count == 1, .value = one.peak_ns};
+    }
+    answered(&question);
+    return vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+}
+
+struct groups {
+    struct vram_live_group *all;
+    uint64_t count, room;
+    vram_live_by by;
+};
+
+static bool is_same(const struct vram_live_group *group, const struct vr_site_key *key,
+                    vram_live_by by) {
+    switch (by) {
+    case VRAM_LIVE_BY_STACK:
+        return group->stack == key->stack;
+    case VRAM_LIVE_BY_QUEUE:
+        return (uintptr_t)group->queue == key->queue;
+    default:
+        return group->tag == key->tag || (group->tag && key->tag && !strcmp(group->tag, key->tag));
+    }
+}
+
+/* NULL: no memory. */
+static struct vram_live_group *group_of(struct groups *groups, const struct vr_site_key *key,
+                                        const char *operation) {
+    for (uint64_t i = 0; i < groups->count; i++) {
+        if (is_same(&groups->all[i], key, groups->by)) {
+            return &groups->all[i];
+        }
+    }
+    if (groups->count == groups->room) {
+        uint64_t room = groups->room ? 2 * groups->room : 64;
+        struct vram_live_group *all = vr_mem_resize(groups->all, room, sizeof *all, operation);
+        if (!all) {
+            return NULL;
+        }
+        groups->all = all;
+        groups->room = room;
+    }
+    struct vram_live_group *made = &groups->all[groups->count++];
+    *made = (struct vram_live_group){
+        .size = sizeof *made,
+        .tag = groups->by == VRAM_LIVE_BY_TAG ? key->tag : NULL,
+        .stack = groups->by == VRAM_LIVE_BY_STACK ? key->stack : 0,
+        .queue = groups->by == VRAM_LIVE_BY_QUEUE ? (vram_queue *)(uintptr_t)key->queue : NULL,
+    };
+    return made;
+}
+
+static vram_status add_sites(struct groups *groups, const struct question *question,
+                             const char *operation) {
+    struct vr_site sites[16];
+    for (uint32_t i = 0; i < question->tracks.count; i++) {
+        uint32_t at = 0;
+        do {
+            uint32_t found = vr_track_sites(question->tracks.all[i], &at, sites, 16);
+            for (uint32_t k = 0; k < found; k++) {
+                struct vr_track_view like = {.site = sites[k].key};
+                struct vr_live_filter tag = {.tag = question->filter.tag, .before_ns = UINT64_MAX};
+                if (!vr_live_is(&tag, &like)) {
+                    continue;
+                }
+                struct vram_live_group *group = group_of(groups, &sites[k].key, operation);
+                if (!group) {
+                    return VRAM_ERR_HOST_MEMORY;
+                }
+                group->live_blocks += sites[k].count;
+                group->live_bytes += sites[k].bytes;
+                group->peak_blocks += sites[k].peak_count;
+                group->peak_bytes += sites[k].peak_bytes;
+            }
+        } while (at);
+    }
+    return VRAM_OK;
+}
+
+static int by_peak(const void *one, const void *other) {
+    const struct vram_live_group *a = one, *b = other;
+    return a->peak_bytes != b->peak_bytes
+               ? (a->peak_bytes < b->peak_bytes ? 1 : -1)
+               : (a->live_bytes < b->live_bytes) - (a->live_bytes > b->live_bytes);
+}
+
+vram_status vram_live_groups(const vram_live_query *query, vram_live_by by,
+                             vram_live_group_fn *visit, void *user) {
+    static const char operation[] = "vram_live_groups";
+    struct groups groups = {.by = by};
+    struct question question;
+    if (!visit || (unsigned)by > VRAM_LIVE_BY_QUEUE) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%s",
+                       visit ? "there is no such grouping" : "the function to call is NULL");
+    }
+    vram_status status = ask(&question, query, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = add_sites(&groups, &question, operation);
+    if (status == VRAM_OK && groups.count) {
+        qsort(groups.all, groups.count, sizeof *groups.all, by_peak);
+        for (uint64_t i = 0; i < groups.count && visit(user, &groups.all[i]); i++) {
+        }
+    }
+    vr_mem_free(groups.all);
+    answered(&question);
+    return status;
+}
+
+/* ------------------------------------------------------- stacks and reports */
+
+size_t vram_stack_text(uint32_t stack, char *text, size_t text_bytes) {
+    uint64_t frames[VR_STACK_DEPTH];
+    uint32_t depth = vr_stack_frames(stack, frames);
+    size_t used = 0;
+    if (text && text_bytes) {
+        text[0] = '\0';
+    }
+    for (uint32_t i = 0; i < depth; i++) {
+        char line[VR_FRAME_TEXT + 1];
+        vr_frame_text(frames[i], line);
+        size_t bytes = strlen(line);
+        line[bytes++] = '\n';
+        for (size_t k = 0; k < bytes; k++, used++) {
+            if (text && used + 1 < text_bytes) {
+                text[used] = line[k];
+                text[used + 1] = '\0';
+            }
+        }
+    }
+    return used;
+}
+
+vram_status vram_leaks_write(const vram_live_query *query, vram_leak_format format,
+                             vram_json_write_fn *write, void *user, vram_leak_summary *summary) {
+    static const char operation[] = "vram_leaks_write";
+    struct vram_leak_summary full = {.size = sizeof full};
+    struct vr_suppressions but;
+    struct question question;
+    char path[VR_OPTION_TEXT_MAX];
+    if (!write || (unsigned)format > VRAM_LEAK_JSON) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%s",
+                       write ? "there is no such format" : "the function to write with is NULL");
+    }
+    vram_status status =
+        summary ? vr_info_give(summary, &full, sizeof full, sizeof full, operation) : VRAM_OK;
+    if (status == VRAM_OK) {
+        status = ask(&question, query, operation);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_option_text(VR_OPTION_LEAK_SUPPRESSIONS, path);
+    status = vr_suppressions_read(path, &but, operation);
+    if (status == VRAM_OK) {
+        status = vr_leaks_report(&question.tracks, &question.filter, &but, "live blocks", format,
+                                 write, user, &full);
+        if (status == VRAM_ERR_IO) {
+            status = vr_fail(status, operation, "what is to take the report refused it");
+        }
+        vr_suppressions_free(&but);
+    }
+    answered(&question);
+    return status == VRAM_OK && summary
+               ? vr_info_give(summary, &full, sizeof full, sizeof full, operation)
+               : status;
+}

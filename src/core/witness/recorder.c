@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * recorder.c: see recorder.h.
+ *
+ *  (1) One trace listens to pools at a time (vr_events_to): whoever got that has a recorder that is `heard`.
+ *      It is deaf again before its writer is closed, so no event finds a closed file.
+ *  (2) A trace of a context is in the context's list of watchers and pins the context. The trace of the
+ *      option has no context and no handle: it writes down all pools and ends with the process.
+ *  (3) Pools are looked at on the thread whose event comes when a look is due, by one thread at a time. The
+ *      event's pool is there during the event. No lock is held.
+ */
+#include "core/witness/recorder.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/os/os.h"
+#include "base/text.h"
+#include "core/stats/pool_stats.h"
+#include "core/pool/walk.h"
+#include "track/stack.h"
+#include "track/trace_format.h"
+#include "track/trace_writer.h"
+#include "vram/trace.h"
+
+#include <string.h>
+
+struct vr_recorder {
+    struct vr_object object;
+    struct vr_watcher watcher;
+    struct vr_context *context; /* pinned; NULL: all pools of the process */
+    struct vr_trace_writer *writer;
+    uint64_t sample_ns;
+    vr_atomic_u64 due_ns; /* when pools are to be looked at next */
+    char path[sizeof((struct vram_trace_info *)0)->path];
+};
+
+/* --------------------------------------------------------------------- events */
+
+/* Keeps (3). */
+static void look(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t now) {
+    struct vram_fragmentation free;
+    struct vram_pool_stats stats = {.size = sizeof stats};
+    vr_stats_of_pool(pool, &stats);
+    vr_pool_measure(pool, &free);
+    if (free.free_bytes > stats.reserved_bytes) { /* two looks, and other threads in between */
+        free.free_bytes = stats.reserved_bytes;
+    }
+    struct vr_trace_sample sample = {.pool = pool->object.handle,
+                                     .live_bytes = stats.requested_bytes,
+                                     .held_bytes = stats.allocated_bytes,
+                                     .reserved_bytes = stats.reserved_bytes,
+                                     .cached_bytes = stats.cached_bytes,
+                                     .free_bytes = free.free_bytes,
+                                     .largest_free_bytes = free.largest_free_bytes,
+                                     .limit_bytes =
+                                         stats.budget_bytes.known ? stats.budget_bytes.value : 0,
+                                     .hits = stats.hits,
+                                     .misses = stats.misses};
+    vr_trace_write_sample(recorder->writer, &sample, now);
+}
+
+static void look_when_due(struct vr_recorder *recorder, struct vr_pool *pool, uint64_t now) {
+    uint64_t due = vr_load(&recorder->due_ns, VR_RELAXED);
+    if (now >= due && vr_cas(&recorder->due_ns, &due, now + recorder->sample_ns, VR_RELAXED)) {
+        look(recorder, pool, now);
+    }
+}
+
+static void take(void *user, const struct vr_event *event) {
+    struct vr_recorder *recorder = user;
+    struct vr_event now =
+        *event; /* told in steps of a coarse clock; a trace has the time as it is */
+    struct vr_pool *pool = event->source;
+    if (recorder->context && pool->device->context != recorder->context) {
+        return;
+    }
+    now.time_ns = vr_clock_now();
+    if (event->kind == VR_EVENT_POOL_END) {
+        look(recorder, pool, now.time_ns);
+    }
+    vr_trace_write_event(recorder->writer, &now);
+    if (event->kind == VR_EVENT_ALLOC || event->kind == VR_EVENT_FREE) {
+        look_when_due(recorder, pool, now.time_ns);
+    }
+}
+
+/* ------------------------------------------------------------ making and ending */
+
+_Static_assert((int)VR_STACK_DEPTH <= (int)VR_TRACE_FRAMES_MAX &&
+                   (int)VR_FRAME_TEXT == (int)VR_TRACE_TEXT_MAX + 1,
+               "stacks and their texts fit into what a trace has for them");
+
+static uint32_t frames_of(uint32_t stack, uint64_t *frames, uint32_t room) {
+    (void)room; /* as many as asserted above */
+    return vr_stack_frames(stack, frames);
+}
+
+static void describe(uint64_t frame, char *text, size_t bytes) {
+    (void)bytes;
+    vr_frame_text(frame, text);
+}
+
+/* The path with the process's number in the place of "%p"; false: it does not fit. */
+static bool path_of(const char *wanted, char *path, size_t bytes) {
+    const char *mark = strstr(wanted, "%p");
+    if (!mark) {
+        return vr_text_copy(path, bytes, wanted);
+    }
+    return vr_text_format(path, bytes, "%.*s%llu%s", (int)(mark - wanted), wanted,
+                          (unsigned long long)vr_os_process_id(), mark + 2);
+}
+
+static void recorder_free(void *memory) {
+    struct vr_recorder *recorder = memory;
+    uint64_t context = recorder->context ? recorder->context->object.handle : 0;
+    vr_trace_writer_close(recorder->writer);
+    vr_mem_free(recorder);
+    if (context) {
+        vr_handle_unpin(context);
+    }
+}
+
+/* A recorder with its file, deaf. */
+static vram_status make(const struct vram_trace_options *options, const char *operation,
+                        struct vr_recorder **out) {
+    struct vr_recorder *recorder = vr_mem_alloc(1, sizeof *recorder, operation);
+    if (!recorder) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    recorder->object.process = vr_os_process_generation();
+    recorder->sample_ns =
+        options->sample_ns ? options->sample_ns : vr_option_number(VR_OPTION_TRACE_SAMPLE);
+    uint64_t ring =
+        options->ring_bytes ? options->ring_bytes : vr_option_number(VR_OPTION_TRACE_RING);
+    const struct vr_trace_stacks stacks = {frames_of, describe};
+    vram_status status = VRAM_OK;
+    if (!path_of(options->path, recorder->path, sizeof recorder->path)) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the path of a trace has 255 bytes at most");
+    }
+    if (status == VRAM_OK) {
+        status = vr_trace_writer_open(recorder->path, ring, &stacks, &recorder->writer);
+    }
+    if (status != VRAM_OK) {
+        recorder_free(recorder);
+        return status;
+    }
+    *out = recorder;
+    return VRAM_OK;
+}
+
+/* A last look at every pool of the context: what is live is live at the end. */
+static void look_at_all(struct vr_recorder *recorder) {
+    struct vr_walk walk = {.context = recorder->context};
+    for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
+        if (pool->track) {
+            look(recorder, pool, vr_clock_now());
+        }
+    }
+}
+
+/* Keeps (1). The caller has a reference. */
+static void retire(struct vr_recorder *recorder) {
+    if (!vr_handle_retire(recorder->object.handle)) {
+        return; /* another thread is at it */
+    }
+    vr_mutex_lock(&recorder->context->lock);
+    vr_link_remove(&recorder->watcher.link);
+    vr_mutex_unlock(&recorder->context->lock);
+    (void)vr_events_to(NULL, NULL);
+    look_at_all(recorder);
+    vr_handle_unpin(recorder->object.handle);
+}
+
+static void context_closing(struct vr_watcher *watcher, bool finished) {
+    (void)finished;
+    retire(VR_CONTAINER(watcher, struct vr_recorder, watcher));
+}
+
+/* Publishes, lists and is heard; undone by the caller's last reference. */
+static vram_status start(struct vr_recorder *recorder, struct vr_context *context,
+                         const char *operation) {
+    recorder->watcher.closing = context_closing;
+    vram_status status = vr_events_to(take, recorder);
+    if (status != VRAM_OK) {
+        return vr_fail(VRAM_ERR_BUSY, operation,
+                       "there is one trace in a process at a time, and one is being written");
+    }
+    vr_mutex_lock(&context->lock);
+    bool closing = context->closing;
+    if (!closing) {
+        vr_list_append(&context->watchers, &recorder->watcher.link);
+    }
+    vr_mutex_unlock(&context->lock);
+    if (closing) {
+        (void)vr_events_to(NULL, NULL);
+        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the context is being destroyed");
+    }
+    return VRAM_OK;
+}
+
+static vram_status begin(struct vr_context *context, const struct vram_trace_options *options,
+                         const char *operation, vram_trace **out) {
+    struct vr_recorder *recorder;
+    if (vr_events_taken()) { /* before a file is emptied for nothing */
+        return vr_fail(VRAM_ERR_BUSY, operation,
+                       "there is one trace in a process at a time, and one is being written");
+    }
+    vram_status status = make(options, operation, &recorder);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_handle_ref(context->object.handle);
+    recorder->context = context;
+    status = vr_handle_publish(VR_KIND_TRACE, recorder, recorder_free, &recorder->object.handle);
+    if (status != VRAM_OK) {
+        recorder_free(recorder);
+        return status;
+    }
+    uint64_t handle = recorder->watcher.handle = recorder->object.handle;
+    status = start(recorder, context, operation);
+    if (status != VRAM_OK) {
+        vr_handle_retire(handle);
+        vr_handle_unpin(handle);
+        return status;
+    }
+    *out = (vram_trace *)(uintptr_t)handle;
+    return VRAM_OK;
+}
+
+/* ---------------------------------------------------------------- the option's */
+
+static vr_atomic_u64 started;             /* the process that tried, and 1; 0: none */
+static struct vr_recorder *of_the_option; /* NULL: none; written before it is heard */
+
+static void end_at_exit(void) {
+    if (of_the_option && !vr_forked(&of_the_option->object)) {
+        (void)vr_events_to(NULL, NULL);
+        recorder_free(of_the_option);
+        of_the_option = NULL;
+    }
+}
+
+/* The file that the option names may be another process's, which has it locked: a program and its children
+   have one environment. Then the name gets the process's number. */
+static vram_status make_for_option(const char *path, struct vr_recorder **recorder) {
+    static const char operation[] = "option trace";
+    char own[VR_OPTION_TEXT_MAX + 24];
+    struct vram_trace_options options = {.size = sizeof options, .path = path};
+    vram_status status = make(&options, operation, recorder);
+    if (status == VRAM_ERR_BUSY) {
+        vr_text_format(own, sizeof own, "%s.%llu", path, (unsigned long long)vr_os_process_id());
+        options.path = own;
+        status = make(&options, operation, recorder);
+    }
+    return status;
+}
+
+void vr_recorder_start(void) {
+    char path[VR_OPTION_TEXT_MAX];
+    struct vram_error error;
+    struct vr_recorder *recorder;
+    uint64_t process = vr_os_process_generation() + 1, seen = vr_load(&started, VR_ACQUIRE);
+    if (seen == process) {
+        return;
+    }
+    vr_option_text(VR_OPTION_TRACE, path);
+    if (!*path || !vr_cas(&started, &seen, process, VR_ACQ_REL)) {
+        return;
+    }
+    vr_error_save(&error);
+    vram_status status = make_for_option(path, &recorder);
+    if (status == VRAM_OK) {
+        of_the_option = recorder;
+        status = vr_events_to(take, recorder);
+        if (status != VRAM_OK) {
+            of_the_option = NULL;
+            recorder_free(recorder);
+        } else {
+            (void)vr_os_at_exit(end_at_exit);
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_log(VRAM_LOG_WARN, "no trace is written to %s: %s", path, vram_error_get()->text);
+    }
+    vr_error_restore(&error);
+}
+
+/* --------------------------------------------------------------------- public */
+
+vram_status vram_trace_begin(vram_context *handle, const vram_trace_options *options,
+                             vram_trace **trace) {
+    static const char operation[] = "vram_trace_begin";
+    struct vram_trace_options taken;
+    char path[VR_OPTION_TEXT_MAX];
+    void *context;
+    if (!trace) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the trace is NULL");
+    }
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_CONTEXT, handle, operation, &context);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (!taken.path) {
+        vr_option_text(VR_OPTION_TRACE, path);
+        taken.path = path;
+    }
+    if (!*taken.path) {
+        status = vr_fail(VRAM_ERR_INVALID, operation,
+                         "a trace needs a path: vram_trace_options.path, or the option trace");
+    } else {
+        status = begin(context, &taken, operation, trace);
+    }
+    vr_leave(context);
+    return status;
+}
+
+vram_status vram_trace_end(vram_trace *handle) {
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    struct vr_recorder *recorder = vr_handle_pin(VR_KIND_TRACE, handle);
+    if (!recorder) {
+        return vr_handle_error(VR_KIND_TRACE, handle, "vram_trace_end");
+    }
+    if (vr_forked(&recorder->object)) {
+        vr_handle_retire(recorder->object.handle);
+        return VRAM_OK;
+    }
+    retire(recorder);
+    vr_leave(recorder);
+    return VRAM_OK;
+}
+
+vram_status vram_trace_mark(vram_trace *handle, const char *text) {
+    static const char operation[] = "vram_trace_mark";
+    void *found;
+    vram_status status = vr_enter(VR_KIND_TRACE, handle, operation, &found);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_recorder *recorder = found;
+    if (!text || !*text) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "a mark needs a text");
+    } else {
+        vr_trace_write_mark(recorder->writer, text, vr_clock_now());
+    }
+    vr_leave(recorder);
+    return status;
+}
+
+vram_status vram_trace_info_get(vram_trace *handle, vram_trace_info *info) {
+    static const char operation[] = "vram_trace_info_get";
+    struct vr_trace_sums sums;
+    void *found;
+    vram_status status = vr_enter(VR_KIND_TRACE, handle, operation, &found);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_recorder *recorder = found;
+    vr_trace_writer_sums(recorder->writer, &sums);
+    struct vram_trace_info full = {.size = sizeof full,
+                                   .events = sums.events,
+                                   .lost_events = sums.lost,
+                                   .file_bytes = sums.bytes,
+                                   .stopped = sums.stopped};
+    memcpy(full.path, recorder->path, sizeof full.path);
+    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    vr_leave(recorder);
+    return status;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * witness.c: from a pool's blocks to records and events. See witness.h.
+ */
+#include "core/witness/leaks.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/option.h"
+#include "base/os/os.h"
+#include "core/limit/limit.h"
+#include "track/stack.h"
+
+/* ----------------------------------------------------------------- the pool */
+
+/* An event with what all have in common. */
+static struct vr_event event_of(struct vr_pool *pool, enum vr_event_kind kind) {
+    return (struct vr_event){
+        .source = pool,
+        .kind = kind,
+        .time_ns = vr_clock_coarse(),
+        .pool = pool->object.handle,
+        .device = pool->device->object.handle,
+        .thread = vr_os_thread_number(),
+    };
+}
+
+static bool is_wanted(struct vr_pool *pool) {
+    struct vram_limits device, limits;
+    struct vr_ledger *ledger = vr_ledger_of(pool->device);
+    vram_value total = pool->device->base.info.memory_bytes;
+    vr_mutex_lock(&ledger->lock);
+    struct vram_limits above = ledger->limits, own = pool->limits;
+    vr_mutex_unlock(&ledger->lock);
+    own.tracking = pool->flags & VRAM_POOL_TRACKED ? VRAM_SWITCH_ON : own.tracking;
+    vr_limits_resolve(&above, NULL, total, &device);
+    vr_limits_resolve(&own, &device, total, &limits);
+    return limits.tracking == VRAM_SWITCH_ON || vr_events_wanted();
+}
+
+/* A pool without memory for its track is a pool all the same: keeps (3). */
+void vr_witness_begin(struct vr_pool *pool) {
+    struct vram_error error;
+    if (!is_wanted(pool)) {
+        return;
+    }
+    vr_error_save(&error);
+    struct vr_track_config config = {
+        .pool = pool->object.handle,
+        .device = pool->device->object.handle,
+        .context = pool->device->context->object.handle,
+        .group = (uintptr_t)pool->device->slot,
+        .name = pool->name,
+        .now = &pool->requested_now,
+        .peak = &pool->requested_peak,
+    };
+    pool->stack_every = (uint32_t)vr_option_number(VR_OPTION_TRACK_STACKS);
+    pool->track = vr_track_make(&config, "vram_pool_create");
+    vr_error_restore(&error);
+    if (!pool->track) {
+        vr_log(VRAM_LOG_WARN, "there is no memory to track what pool \"%s\" allocates", pool->name);
+        return;
+    }
+    vr_leaks_watch_exit();
+    if (vr_events_wanted()) {
+        struct vr_event event = event_of(pool, VR_EVENT_POOL_BEGIN);
+        event.name = pool->name;
+        vr_event_tell(&event);
+    }
+}
+
+void vr_witness_end(struct vr_pool *pool) {
+    if (!pool->track || vr_exchange(&pool->told, true, VR_ACQ_REL)) {
+        return;
+    }
+    if (vr_events_wanted()) {
+        struct vr_track_totals totals;
+        struct vr_event event = event_of(pool, VR_EVENT_POOL_END);
+        vr_track_totals_get(pool->track, &totals);
+        event.name = pool->name;
+        event.bytes = totals.bytes;
+        event.held = totals.held;
+        vr_event_tell(&event);
+    }
+    vr_leaks_of_pool(pool);
+    vr_track_end(pool->track);
+}
+
+/* --------------------------------------------------------------- the blocks */
+
+static vram_addr address_of(const struct vr_block *block) {
+    return vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
+}
+
+/* What memory a block is of. One that fell back lies in a record of its own. */
+static uint32_t memory_of(const struct vr_block *block) {
+    struct vr_place place;
+    return vr_load(&block->held, VR_RELAXED) && vr_address_find(address_of(block), &place)
+               ? (uint32_t)place.kind
+               : VRAM_MEMORY_DEVICE;
+}
+
+bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                      const struct vr_tag *tag) {
+    struct vr_site_key key = {.tag = vr_tag_name(tag), .queue = cache->queue_handle};
+    uint32_t record =
+        vr_track_quick(cache->pool->track, &key, &cache->site[tag != NULL],
+                       vr_load(&block->addr, VR_RELAXED), size, vr_load(&block->bytes, VR_RELAXED));
+    vr_store(&block->record, record, VR_RELAXED);
+    return record != 0;
+}
+
+void vr_witness_ask(struct vr_pool *pool, struct vr_request *request) {
+    if (request->asked) {
+        return;
+    }
+    request->asked = true;
+    request->stack = vr_stack_sample(pool->stack_every);
+    struct vr_site_key key = {
+        .tag = vr_tag_name(request->tag), .queue = request->queue, .stack = request->stack};
+    struct vr_track_label label = {.name = request->name, .elements = request->elements};
+    request->record = vr_track_prepare(pool->track, &key, &label);
+}
+
+void vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
+                      struct vr_block *block) {
+    if (pool->track) {
+        vr_store(&block->record, request->record, VR_RELAXED);
+        vr_track_commit(pool->track, request->record, address_of(block), request->size,
+                        vr_load(&block->bytes, VR_RELAXED), memory_of(block));
+    }
+}
+
+void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request,
+                     struct vr_block *block) {
+    struct vr_track_view view = {0};
+    if (!pool->track || !vr_events_wanted()) {
+        return;
+    }
+    struct vr_event event = event_of(pool, VR_EVENT_ALLOC);
+    (void)vr_track_look(pool->track, request->record, &view);
+    event.id = view.id;
+    event.addr = address_of(block);
+    event.bytes = request->size;
+    event.held = vr_load(&block->bytes, VR_RELAXED);
+    event.memory = memory_of(block);
+    event.queue = request->queue;
+    event.elements = request->elements;
+    event.tag = vr_tag_name(request->tag);
+    event.name = view.name[0] ? view.name : NULL;
+    event.stack = request->stack;
+    vr_event_tell(&event);
+}
+
+void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, vram_status status) {
+    vr_track_drop(pool->track, request->record);
+    if (vr_events_wanted()) {
+        struct vr_event event = event_of(pool, VR_EVENT_REFUSED);
+        event.status = status;
+        event.bytes = request->size;
+        event.held = request->bytes;
+        event.queue = request->queue;
+        event.elements = request->elements;
+        event.tag = vr_tag_name(request->tag);
+        event.name = request->name;
+        event.stack = request->stack;
+        vr_event_tell(&event);
+    }
+}
+
+/* What the record said becomes part of the event. */
+static void fill(struct vr_event *event, const struct vr_track_view *view,
+                 const struct vr_block *block, uint64_t queue) {
+    event->id = view->id;
+    event->addr = address_of(block);
+    event->bytes = vr_load(&block->requested, VR_RELAXED);
+    event->held = vr_load(&block->bytes, VR_RELAXED);
+    event->memory = memory_of(block);
+    event->queue = queue;
+    event->elements = view->elements;
+    event->tag = vr_tag_name(vr_load(&block->tag, VR_RELAXED));
+    event->stack = view->site.stack;
+}
+
+bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
+                     struct vr_event *event) {
+    uint32_t record = vr_load(&block->record, VR_RELAXED);
+    uint64_t requested = vr_load(&block->requested, VR_RELAXED);
+    uint64_t held = vr_load(&block->bytes, VR_RELAXED);
+    vr_store(&block->record, 0, VR_RELAXED);
+    if (!vr_events_wanted()) {
+        vr_track_remove(pool->track, record, requested, held, NULL);
+        return false;
+    }
+    struct vr_track_view view = {0};
+    vr_track_remove(pool->track, record, requested, held, &view);
+    *event = event_of(pool, VR_EVENT_FREE);
+    fill(event, &view, block, queue);
+    return true;
+}
+
+bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_track_size before,
+                       uint64_t queue, struct vr_event *event) {
+    struct vr_track_size after = {vr_load(&block->requested, VR_RELAXED),
+                                  vr_load(&block->bytes, VR_RELAXED)};
+    struct vr_track_view view = {0};
+    if (!pool->track) {
+        return false;
+    }
+    vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), before, after, &view);
+    if (vr_events_wanted()) {
+        *event = event_of(pool, VR_EVENT_RESIZE);
+        fill(event, &view, block, queue);
+        event->before = before.requested;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * witness.h: the one door through which a pool tells of its blocks: to the tracker (track/track.h), and
+ * through it to whoever listens to events (track/event.h).
+ *
+ *  (1) A pool tells from its creation on or never: `track` is there or NULL. The hit path of a pool that does
+ *      not tell is what it would be without all this: caches of pools that do are never a thread's
+ *      recent cache, so only the ways behind the hit path ever look (pool.c).
+ *  (2) A record is prepared before the request looks for a block (vr_witness_ask), outside caches, where memory
+ *      can be asked for. Its block gets it while it is the caller's and not live yet; a free takes it away
+ *      between the claim and the moment others can have the block. So a block that is live has one record,
+ *      whatever threads free it, and however often.
+ *  (3) Nothing here fails a call: what gets no memory is counted as lost.
+ */
+#ifndef VR_WITNESS_H
+#define VR_WITNESS_H
+
+#include "core/pool/pool_object.h"
+#include "track/event.h"
+#include "track/track.h"
+
+/* A new pool: decides whether it tells, by its limits' `tracking` and by whether somebody listens. */
+void vr_witness_begin(struct vr_pool *pool);
+/* Its end, once: what is live then is lost to the program. No lock held. */
+void vr_witness_end(struct vr_pool *pool);
+
+/* Whether a hit can be noted inside the cache: nobody listens and no stack is wanted. */
+static inline bool vr_witness_is_brief(const struct vr_pool *pool) {
+    return !vr_events_wanted() && !pool->stack_every;
+}
+
+/* Notes a hit, of a tag unless that is NULL. Inside enter, the block is the caller's. False: it could not be,
+   try the slow way. */
+bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                      const struct vr_tag *tag);
+
+/* Whether a hit of the request can be noted by that. */
+static inline bool vr_witness_is_plain(const struct vr_pool *pool,
+                                       const struct vr_request *request) {
+    return vr_witness_is_brief(pool) && !request->name && !request->elements;
+}
+
+/* Prepares a record for the request, once; the pool has a track. Outside. */
+void vr_witness_ask(struct vr_pool *pool, struct vr_request *request);
+/* The block is the request's: its record becomes the block's. Inside or outside. */
+void vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
+                      struct vr_block *block);
+/* Tells listeners of it. Outside, before the program has the address. */
+void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request,
+                     struct vr_block *block);
+/* There was no block for the request. Outside. */
+void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, vram_status status);
+
+/* A claimed block loses its record; the pool has a track. True: listeners are to be told of *event before
+   anybody can have the block again. Inside or outside. */
+bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
+                     struct vr_event *event);
+
+/* A live block that the caller has seized has become larger or smaller in place: it had `requested` and
+   `held` bytes before, and has its new ones now. True: listeners are to be told of *event. The pool's lock
+   may be held; `queue` is a handle. */
+bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_track_size before,
+                       uint64_t queue, struct vr_event *event);
+
+/* The number of the record of the live block that starts at `addr`; *pool is entered; pool_info.c. */
+vram_status vr_pool_record_of(vram_addr addr, const char *operation, struct vr_pool **pool,
+                              uint32_t *record);
+
+#endif
