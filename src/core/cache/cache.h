@@ -18,8 +18,8 @@
 #ifndef VR_CACHE_H
 #define VR_CACHE_H
 
-#include "core/space/block.h"
 #include "core/cache/thread.h"
+#include "core/space/block.h"
 
 struct vr_pool;
 

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/size.h"
-#include "core/pressure/pressure_state.h"
 #include "core/pool/walk.h"
+#include "core/pressure/pressure_state.h"
 
 enum { GROWTH_LEAST = 2 }; /* granules by which a space grows at least: supply.c */
 

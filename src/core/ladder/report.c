@@ -8,10 +8,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "core/limit/budget.h"
-#include "core/space/hole.h"
-#include "core/stats/pool_stats.h"
-#include "core/space/span.h"
 #include "core/pool/walk.h"
+#include "core/space/hole.h"
+#include "core/space/span.h"
+#include "core/stats/pool_stats.h"
 #include "device/ops.h"
 
 enum { THREADS = 32 }; /* whose last report is kept */

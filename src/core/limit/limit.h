@@ -20,8 +20,8 @@
 #define VR_LIMIT_H
 
 #include "core/limit/foreign_record.h"
-#include "core/pool/pool_object.h"
 #include "core/limit/tag.h"
+#include "core/pool/pool_object.h"
 #include "vram/limits.h"
 
 /* Device memory as the driver told it last. */

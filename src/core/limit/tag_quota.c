@@ -10,8 +10,8 @@
 #include "base/size_text.h"
 #include "base/text.h"
 #include "core/ladder/handler.h"
-#include "core/limit/limit.h"
 #include "core/ladder/report.h"
+#include "core/limit/limit.h"
 
 #include <stdlib.h>
 #include <string.h>

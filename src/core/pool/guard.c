@@ -7,8 +7,8 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/size.h"
-#include "core/pool/pool_object.h"
 #include "core/limit/tag.h"
+#include "core/pool/pool_object.h"
 
 #include <stdio.h>
 

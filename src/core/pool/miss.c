@@ -13,9 +13,9 @@
  *
  * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
  */
-#include "core/limit/budget.h"
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
+#include "core/limit/budget.h"
 
 #include "base/error.h"
 #include "base/size.h"

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "core/space/hole.h"
 #include "core/limit/tag.h"
+#include "core/space/hole.h"
 
 #include <string.h>
 

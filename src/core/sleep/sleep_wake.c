@@ -3,9 +3,9 @@
  * sleep_wake.c: pools wake. Handles are made, all of them, mapped, made accessible, and filled; whatever
  * fails, all of that is taken back. The contents on the host go when all is done.
  */
-#include "core/limit/budget.h"
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
+#include "core/limit/budget.h"
 
 #include "base/error.h"
 #include "base/memory.h"
