@@ -15,17 +15,12 @@
 
 #include <string.h>
 
-static vr_atomic_bool exiting;
 static vr_atomic_u32 watched; /* backends that our last handler was registered behind; WATCHED */
 
 #define WATCHED (UINT32_C(1) << 31) /* a handler was registered at all */
 
-static void raise_exit_flag(void) {
-    vr_store(&exiting, true, VR_RELEASE);
-}
-
 bool vr_exiting(void) {
-    return vr_load(&exiting, VR_ACQUIRE);
+    return vr_os_exiting();
 }
 
 /* Handlers run in the reverse order of their registration, so registering after the drivers were
@@ -37,7 +32,7 @@ vram_status vr_process_watch(uint32_t started) {
     if ((wanted & ~seen) == 0) {
         return VRAM_OK;
     }
-    vram_status status = vr_os_at_exit(raise_exit_flag);
+    vram_status status = vr_os_at_exit(vr_os_exit_begins);
     while (status == VRAM_OK && !vr_cas_weak(&watched, &seen, seen | wanted, VR_ACQ_REL)) {
     }
     return status;

@@ -453,7 +453,10 @@ static void addresses_are_wrapped(void **state) {
     assert_ok(vram_buffer_wrap(pool, &wrap, rig.queue, NULL, &buffer));
     assert_true(info_of(buffer).wrapped);
     assert_int_equal(info_of(buffer).location, VRAM_MEMORY_DEVICE);
+    vram_point filled;
     assert_ok(vram_queue_fill(rig.queue, (uintptr_t)own, 9, 1, 4096));
+    assert_ok(vram_queue_mark(rig.queue, &filled));
+    assert_ok(vram_queue_after(other, filled));
     assert_ok(vram_queue_fill(other, (uintptr_t)own + 8, 8, 1, 8));
     assert_ok(vram_buffer_use(buffer, other));
     assert_ok(vram_queue_wait(other, VRAM_TIMEOUT_DEFAULT));

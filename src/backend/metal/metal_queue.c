@@ -21,6 +21,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 
 #include <string.h>
 
@@ -109,6 +110,9 @@ static void completed(struct vr_mtl_block *block, vr_mtl_id buffer) {
     struct vr_metal_entry *entry = block->data;
     struct vr_metal_queue *queue = entry->queue;
     const struct vr_metal_api *api = &queue->api;
+    if (vr_os_exiting()) {
+        return; /* Metal is not asked for anything any more */
+    }
     vr_mtl_id error = VR_TELL(api, buffer_error, buffer);
     int64_t code = error ? VR_TELL(api, error_code, error) : 0;
     vr_mutex_lock(&queue->lock);

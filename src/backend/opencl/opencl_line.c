@@ -209,7 +209,11 @@ static void marker_done(struct vr_cl_event *event, vr_cl_int state, void *user) 
     (void)event;
     if (state == VR_CL_COMPLETE) {
         line_raise(line, marker);
-    } else {
+    }
+    if (vr_os_exiting()) {
+        return; /* what is owed to the driver goes with it */
+    }
+    if (state != VR_CL_COMPLETE) {
         line_fail(line);
     }
     vr_mutex_lock(&line->lock); /* (2) */
@@ -287,6 +291,9 @@ static void relay_done(struct vr_cl_event *event, vr_cl_int state, void *user) {
     struct relay *relay = user;
     struct vr_opencl_line *line = relay->line;
     (void)event, (void)state;
+    if (vr_os_exiting()) {
+        return;
+    }
     vr_mutex_lock(&line->lock);
     bool ours = vr_link_linked(&relay->link);
     vr_link_remove(&relay->link);

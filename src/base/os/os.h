@@ -152,6 +152,9 @@ uint64_t vr_os_process_id(void);
 vram_status vr_os_at_fork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
 /* Runs `fn` when the process exits normally. */
 vram_status vr_os_at_exit(void (*fn)(void));
+/* The process is ending: no driver is called from now on, on any thread. */
+void vr_os_exit_begins(void);
+bool vr_os_exiting(void);
 
 /* Shared libraries: a handle or NULL with the reason copied into `why`. */
 void *vr_os_library_open(const char *name, char *why, size_t why_bytes);

@@ -333,6 +333,16 @@ vram_status vr_os_at_exit(void (*fn)(void)) {
     return error ? vr_os_error(error, "atexit", 0) : VRAM_OK;
 }
 
+static vr_atomic_bool exiting;
+
+void vr_os_exit_begins(void) {
+    vr_store(&exiting, true, VR_RELEASE);
+}
+
+bool vr_os_exiting(void) {
+    return vr_load(&exiting, VR_ACQUIRE);
+}
+
 void *vr_os_library_open(const char *name, char *why, size_t why_bytes) {
     /* An empty name would mean the program itself. */
     void *library = name && *name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;

@@ -6,6 +6,8 @@
  *      Both that look and the end of its wait are made under one lock, so that of threads which all wait
  *      exactly one finds out, and the others then wait for that one.
  *  (2) A free tells nobody, since a hit must cost nothing: who waits looks again, at first often.
+ *  (3) Who finds nobody left looks once more: the last of the others may have freed what it had, and gone,
+ *      since the look before.
  */
 #include "core/ladder/ladder.h"
 
@@ -107,22 +109,24 @@ bool vr_step_wait(struct vr_climb *climb) {
     uint64_t deadline = vr_deadline_in(climb->ladder.wait_ns), slice;
     bool patient = climb->ladder.wait_ns && !(climb->request->flags & VRAM_ALLOC_NO_WAIT);
     struct vr_thread_state *thread = patient ? vr_thread_get("vram_alloc") : NULL;
-    bool waited = false;
+    bool waited = false, alone = false;
     if (!thread) {
         return false;
     }
     vr_store(&thread->short_of, pool->object.handle, VR_RELAXED);
     for (uint32_t round = 0;
-         vr_miss_is_short(climb->tried) && !vr_deadline_passed(deadline) && may_wait(climb, thread);
-         round++) {
+         vr_miss_is_short(climb->tried) && !vr_deadline_passed(deadline) && !alone; round++) {
         uint64_t left = vr_deadline_left(deadline);
         slice = slice_of(round);
-        vr_clock_sleep(slice < left ? slice : left);
+        alone = !may_wait(climb, thread);
+        if (!alone) {
+            vr_clock_sleep(slice < left ? slice : left);
+            waited = true;
+        }
         vr_pool_drain(pool);
         vr_pool_look(pool, false);
-        vr_climb_try(climb); /* keeps (2) */
-        waited = true;
+        vr_climb_try(climb); /* keeps (2), and (3) when alone */
     }
     vr_store(&thread->short_of, 0, VR_RELAXED);
-    return waited;
+    return waited || !vr_miss_is_short(climb->tried);
 }
