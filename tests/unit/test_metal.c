@@ -51,7 +51,8 @@ static int begin(void **state) {
 static void assert_nothing_left(void) {
     const char *text = "";
     for (int i = 0; i < 2000 && (control->live() || vram_host_bytes()); i++) {
-        usleep(1000); /* its threads let go of queues on their own time, and we of what they used then */
+        usleep(
+            1000); /* its threads let go of queues on their own time, and we of what they used then */
     }
     assert_int_equal(vram_host_bytes(), 0);
     assert_int_equal(control->live(), 0);
