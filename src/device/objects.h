@@ -188,6 +188,8 @@ struct vr_queue_object {
     struct vr_device_object *device;    /* pinned */
     struct vr_link link;                /* in device->queues */
     vr_atomic_u64 issued;               /* highest number taken for a mark */
+    vr_atomic_u64 turn;                 /* of marks: they count in `marking` by its last bit */
+    vr_atomic_u32 marking[2];           /* marks under way: see point.c (7) */
     vr_atomic_bool behind;              /* the word may stay below `signalled`: see point.c (5) */
     vr_atomic_u64 signalled;            /* highest number that the driver agreed to write */
     vr_atomic_u64 settled;              /* points up to here are known to have passed; only rises */

@@ -25,6 +25,14 @@
  *  (6) The queue of a captured region makes no points and is never seen idle: its graphs may be launched
  *      at any time until the region ends.
  *
+ *  (7) While a lower number is on its way, the word may fall below a point that was given out, until the
+ *      repeat of (2), which may come to lie behind a wait of that very queue. A device that was told to wait
+ *      for the point would then wait for ever, if that wait waits for it in turn. So before a device is told
+ *      to, the marks that were under way are seen to have ended: they took their numbers earlier, and those
+ *      that begin later take higher ones. Marks count themselves in the bucket of the turn in which they
+ *      began; `after` begins a new turn and waits for the old bucket to be empty. They make driver calls
+ *      and wait for nobody.
+ *
  * docs/design/02-points-in-time.md has the argument at length.
  */
 #include "device/objects.h"
@@ -100,10 +108,47 @@ static vram_status refuse_region(const struct vr_queue_object *queue, const char
                    "the queue is that of a captured region; vram_capture_end comes first");
 }
 
-vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
-    if (refuse_region(queue, "vram_queue_mark") != VRAM_OK) {
-        return VRAM_ERR_CAPTURE;
+/* Rests a little longer each time: spinning first, since most waits are short. */
+static void rest(unsigned round) {
+    if (round < 64) {
+        vr_os_pause();
+    } else if (round < 256) {
+        vr_os_yield();
+    } else {
+        vr_clock_sleep(round < 1024 ? 20000 : 200000);
     }
+}
+
+/* The bucket that a mark counts in, from now on: keeps (7). */
+static vr_atomic_u32 *mark_begin(struct vr_queue_object *queue) {
+    for (;;) {
+        uint64_t turn = vr_load(&queue->turn, VR_SEQ_CST);
+        vr_atomic_u32 *bucket = &queue->marking[turn & 1];
+        vr_fetch_add(bucket, 1, VR_SEQ_CST);
+        if (vr_load(&queue->turn, VR_SEQ_CST) == turn) {
+            return bucket;
+        }
+        vr_fetch_sub(bucket, 1, VR_RELEASE); /* whoever began a new turn may not have seen us */
+    }
+}
+
+/* Waits for the marks that are under way: keeps (7). Not for ever: a thread may have died in one. */
+static void marks_end(struct vr_queue_object *queue) {
+    static struct vr_mutex turns = VR_MUTEX_INIT(VR_RANK_SHORT); /* one new turn at a time */
+    if (!vr_load(&queue->marking[0], VR_SEQ_CST) && !vr_load(&queue->marking[1], VR_SEQ_CST)) {
+        return;
+    }
+    uint64_t deadline = vr_deadline_in(queue->device->context->wait_ns);
+    vr_mutex_lock(&turns);
+    uint64_t turn = vr_fetch_add(&queue->turn, 1, VR_SEQ_CST);
+    for (unsigned round = 0;
+         vr_load(&queue->marking[turn & 1], VR_ACQUIRE) && !vr_deadline_passed(deadline); round++) {
+        rest(round);
+    }
+    vr_mutex_unlock(&turns);
+}
+
+static vram_status mark(struct vr_queue_object *queue, uint64_t *value) {
     uint64_t mine = vr_fetch_add(&queue->issued, 1, VR_ACQ_REL) + 1;
     vram_status status = signal(queue, mine);
     if (status != VRAM_OK) {
@@ -121,6 +166,16 @@ vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
     return VRAM_OK;
 }
 
+vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value) {
+    if (refuse_region(queue, "vram_queue_mark") != VRAM_OK) {
+        return VRAM_ERR_CAPTURE;
+    }
+    vr_atomic_u32 *bucket = mark_begin(queue);
+    vram_status status = mark(queue, value);
+    vr_fetch_sub(bucket, 1, VR_RELEASE);
+    return status;
+}
+
 /* A number that is taken and not written is like one whose write was refused: (4). */
 void vr_queue_look(struct vr_queue_object *queue, uint64_t value) {
     struct vram_error error;
@@ -128,17 +183,6 @@ void vr_queue_look(struct vr_queue_object *queue, uint64_t value) {
     vr_atomic_max(&queue->issued, value);
     (void)ask(queue, value);
     vr_error_restore(&error);
-}
-
-/* Rests a little longer each time: spinning first, since most waits are short. */
-static void rest(unsigned round) {
-    if (round < 64) {
-        vr_os_pause();
-    } else if (round < 256) {
-        vr_os_yield();
-    } else {
-        vr_clock_sleep(round < 1024 ? 20000 : 200000);
-    }
 }
 
 vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
@@ -332,6 +376,7 @@ static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *
         status = status == VRAM_OK ? follow(queue, other->device) : status;
     }
     if (status == VRAM_OK && vr_queue_hold(other)) {
+        marks_end(other);
         if (vr_exchange(&other->behind, false, VR_ACQ_REL)) { /* keeps (5) */
             status = repeat(other, vr_load(&other->signalled, VR_ACQUIRE));
         }

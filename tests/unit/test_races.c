@@ -6,6 +6,7 @@
 #include "unit/device_world.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -170,6 +171,57 @@ static void a_refused_repeat_blocks_no_queue(void **state) {
         assert_ok(vram_queue_after(waiting, overtaker));
         assert_ok(vram_queue_wait(waiting, 5 * SECOND));
     }
+    rig_end_clean(&rig);
+}
+
+/* Marks of one queue overtake each other while two queues wait for each other's points in turn. The word
+   falls for a moment then, and what would lift it again must not come to lie behind such a wait. */
+enum { CROSSINGS = 20000 };
+
+struct marker {
+    vram_queue *queue;
+    atomic_bool stop;
+};
+
+static void *mark_on(void *argument) {
+    struct marker *marker = argument;
+    vram_point point;
+    while (!atomic_load(&marker->stop)) {
+        assert_ok(vram_queue_mark(marker->queue, &point));
+        sched_yield(); /* not as fast as it can: the work would pile up */
+    }
+    return NULL;
+}
+
+static void queues_that_wait_for_each_other_go_on(void **state) {
+    static struct marker marker;
+    pthread_t threads[3];
+    vram_queue *second;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_queue_create(rig.device, NULL, &second));
+    marker.queue = rig.queue;
+    atomic_store(&marker.stop, false);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, mark_on, &marker), 0);
+    }
+    for (int i = 0; i < CROSSINGS; i++) {
+        vram_point here, there;
+        assert_ok(vram_queue_mark(rig.queue, &here));
+        assert_ok(vram_queue_after(second, here));
+        assert_ok(vram_queue_mark(second, &there));
+        assert_ok(vram_queue_after(rig.queue, there));
+        if (i % 64 == 0) {
+            assert_ok(vram_queue_wait(second, 5 * SECOND));
+        }
+    }
+    atomic_store(&marker.stop, true);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
+    assert_ok(vram_queue_wait(second, 5 * SECOND));
+    vram_queue_destroy(second);
     rig_end_clean(&rig);
 }
 
@@ -548,6 +600,7 @@ int main(int count, char **words) {
         RACE(a_context_is_not_destroyed_before_a_submission),
         RACE(an_ended_adoption_is_left_by_all),
         RACE(a_refused_repeat_blocks_no_queue),
+        RACE(queues_that_wait_for_each_other_go_on),
         RACE(closing_waits_for_readers_of_other_devices),
         RACE(closing_waits_for_readers_of_ranges),
         RACE(a_peer_is_not_closed_before_a_submission),

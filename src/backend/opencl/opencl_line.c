@@ -351,7 +351,8 @@ vram_status vr_opencl_after(struct vr_queue *queue, struct vr_queue *other, uint
     const struct vr_opencl_device *device = queue->device->impl, *source = other->device->impl;
     const struct vr_opencl_queue *impl = queue->impl;
     struct vr_opencl_line *line = line_of(other);
-    struct marker *marker = marker_hold(line, value);
+    bool failed = vr_load(&line->failed, VR_ACQUIRE); /* its markers may still be there */
+    struct marker *marker = failed ? NULL : marker_hold(line, value);
     if (!marker) {
         bool passed = vr_load(&line->word, VR_ACQUIRE) >= value; /* (2) */
         return passed ? VRAM_OK : say_failed("clEnqueueBarrierWithWaitList", 0);
