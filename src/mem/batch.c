@@ -141,20 +141,13 @@ static vram_status create(struct vr_pool *pool, vram_queue *queue, struct vr_tag
     batch->context = pool->device->context->object.handle;
     batch->queue = queue;
     batch->tag = vr_tag_name(tag);
-    vram_status status = vr_handle_publish(VR_KIND_BATCH, batch, batch_free, &batch->object.handle);
-    if (status != VRAM_OK) {
-        batch_free(batch);
-        return status;
+    uint64_t handle;
+    vram_status status = vr_pool_child_publish(pool, VR_KIND_BATCH, &batch->object, batch_free,
+                                               &batch->child, operation, &handle);
+    if (status == VRAM_OK) {
+        *out = (vram_batch *)(uintptr_t)handle;
     }
-    uint64_t handle = batch->child.handle = batch->object.handle;
-    status = vr_pool_child_add(pool, &batch->child, operation);
-    if (status != VRAM_OK) {
-        vr_handle_retire(handle);
-        vr_handle_unpin(handle);
-        return status;
-    }
-    *out = (vram_batch *)(uintptr_t)handle; /* listed, it may have ended with its pool by now */
-    return VRAM_OK;
+    return status;
 }
 
 vram_status vram_batch_create(vram_pool *pool_handle, vram_queue *queue_handle,

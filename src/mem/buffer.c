@@ -211,21 +211,13 @@ vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *que
 
 vram_status vr_buffer_publish(struct vr_pool *pool, struct vr_buffer *buffer, const char *operation,
                               vram_buffer **out) {
-    vram_status status =
-        vr_handle_publish(VR_KIND_BUFFER, buffer, vr_buffer_free, &buffer->object.handle);
-    if (status != VRAM_OK) {
-        vr_buffer_free(buffer);
-        return status;
+    uint64_t handle;
+    vram_status status = vr_pool_child_publish(pool, VR_KIND_BUFFER, &buffer->object,
+                                               vr_buffer_free, &buffer->child, operation, &handle);
+    if (status == VRAM_OK) {
+        *out = (vram_buffer *)(uintptr_t)handle;
     }
-    uint64_t handle = buffer->child.handle = buffer->object.handle;
-    status = vr_pool_child_add(pool, &buffer->child, operation);
-    if (status != VRAM_OK) {
-        vr_handle_retire(handle);
-        vr_handle_unpin(handle);
-        return status;
-    }
-    *out = (vram_buffer *)(uintptr_t)handle; /* listed, it may have ended with its pool by now */
-    return VRAM_OK;
+    return status;
 }
 
 static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_handle,

@@ -106,20 +106,13 @@ static vram_status create(struct vr_pool *pool, vram_queue *queue,
     named->queue = queue;
     named->limit_bytes = options->limit_bytes;
     named->tag = vr_tag_name(tag);
-    vram_status status = vr_handle_publish(VR_KIND_NAMED, named, named_free, &named->object.handle);
-    if (status != VRAM_OK) {
-        named_free(named);
-        return status;
+    uint64_t handle;
+    vram_status status = vr_pool_child_publish(pool, VR_KIND_NAMED, &named->object, named_free,
+                                               &named->child, operation, &handle);
+    if (status == VRAM_OK) {
+        *out = (vram_named *)(uintptr_t)handle;
     }
-    uint64_t handle = named->child.handle = named->object.handle;
-    status = vr_pool_child_add(pool, &named->child, operation);
-    if (status != VRAM_OK) {
-        vr_handle_retire(handle);
-        vr_handle_unpin(handle);
-        return status;
-    }
-    *out = (vram_named *)(uintptr_t)handle; /* listed, it may have ended with its pool by now */
-    return VRAM_OK;
+    return status;
 }
 
 vram_status vram_named_create(vram_pool *pool_handle, vram_queue *queue_handle,

@@ -102,6 +102,25 @@ vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child,
     return ended ? vr_fail(VRAM_ERR_STALE, operation, "the pool was destroyed") : VRAM_OK;
 }
 
+vram_status vr_pool_child_publish(struct vr_pool *pool, enum vr_kind kind, struct vr_object *object,
+                                  void (*destroy)(void *object), struct vr_pool_child *child,
+                                  const char *operation, uint64_t *handle) {
+    vram_status status = vr_handle_publish(kind, object, destroy, &object->handle);
+    if (status != VRAM_OK) {
+        destroy(object);
+        return status;
+    }
+    uint64_t number = child->handle = object->handle;
+    status = vr_pool_child_add(pool, child, operation);
+    if (status != VRAM_OK) {
+        vr_handle_retire(number);
+        vr_handle_unpin(number);
+        return status;
+    }
+    *handle = number; /* listed, it may have ended with its pool by now */
+    return VRAM_OK;
+}
+
 /* A pool without a reference has told all its children before, and has none any more. */
 void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_child *child) {
     if (vr_handle_try_ref(handle)) {

@@ -394,6 +394,10 @@ void vr_pool_forget_sleep(struct vr_pool *pool);
 vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child,
                               const char *operation);
 void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_child *child);
+/* Gives a new object its handle and the pool its child; what cannot be is freed. */
+vram_status vr_pool_child_publish(struct vr_pool *pool, enum vr_kind kind, struct vr_object *object,
+                                  void (*destroy)(void *object), struct vr_pool_child *child,
+                                  const char *operation, uint64_t *handle);
 
 /* vram_use, which tells the point that was noted too; its value is 0 on a queue that is captured; pool_info.c. */
 vram_status vr_pool_use(vram_addr addr, vram_queue *queue, const char *operation,
