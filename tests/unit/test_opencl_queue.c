@@ -286,6 +286,32 @@ static void an_invalid_queue_of_our_own_is_a_lost_device(void **state) {
     end(&world);
 }
 
+static void let_go_soon(void *unused) {
+    (void)unused;
+    vr_os_sleep(20000000);
+    fake->hold(false);
+}
+
+/* What comes behind a queue's end gives memory back that its work writes to. */
+static void a_queue_ends_behind_its_work(void **state) {
+    struct world world;
+    struct vr_queue queue;
+    struct vr_thread thread;
+    (void)state;
+    begin(&world, "svm");
+    make_queue(&world.device, &queue);
+    vram_addr addr = take_memory(&world.device, GRANULE);
+    fake->hold(true);
+    assert_int_equal(upload(&queue, addr, "libvram", 8), VRAM_OK);
+    plan->refuse("clFinish", 1, VR_CL_OUT_OF_RESOURCES, false);
+    assert_int_equal(vr_os_thread_start(&thread, "let_go", let_go_soon, NULL), VRAM_OK);
+    end_queue(&queue);
+    assert_memory_equal((const void *)(uintptr_t)addr, "libvram", 8);
+    vr_os_thread_join(&thread);
+    give_memory(&world.device, addr, GRANULE);
+    end(&world);
+}
+
 /* What a lost device held stays with the driver: the next test begins with a clean count. */
 static int teardown_lost(void **state) {
     (void)teardown(state);
@@ -305,6 +331,7 @@ int main(void) {
         HERE(queues_of_other_contexts_are_refused),
         HERE(priorities_are_asked_for_where_there_are_any),
         HERE(an_invalid_queue_of_our_own_is_a_lost_device),
+        HERE(a_queue_ends_behind_its_work),
         LOST(failed_work_loses_the_device),
         LOST(a_lost_queue_lets_go),
     };

@@ -14,6 +14,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+enum { FINISHES = 3 }; /* how often a wait that was refused is repeated */
+
 /* -------------------------------------------------------------- submissions */
 
 static struct vr_opencl_device *opencl_of(const struct vr_queue *queue) {
@@ -311,6 +313,15 @@ static vram_status queue_adopt(struct vr_queue *queue) {
     return queue_make(queue, 0);
 }
 
+/* The memory under its work goes back next: a driver that refuses to wait is asked more than once. */
+static void queue_finish(const struct vr_opencl_device *opencl, struct vr_cl_queue *queue) {
+    vr_cl_int code = opencl->api->clFinish(queue);
+    for (int i = 0; i < FINISHES && code != VR_CL_SUCCESS; i++) {
+        code = opencl->api->clFinish(queue);
+    }
+    vr_opencl_shrug("clFinish", code);
+}
+
 /* A queue that the program made is waited for only as far as markers of ours are in it. */
 static void queue_destroy(struct vr_queue *queue) {
     struct vr_opencl_device *opencl = opencl_of(queue);
@@ -318,7 +329,7 @@ static void queue_destroy(struct vr_queue *queue) {
     bool lost = vr_load(&queue->device->lost, VR_ACQUIRE);
     if (!lost) {
         if (!queue->adopted || vr_opencl_line_busy(impl->line)) {
-            vr_opencl_shrug("clFinish", opencl->api->clFinish(impl->queue));
+            queue_finish(opencl, impl->queue);
         }
         vr_opencl_shrug("clReleaseCommandQueue", opencl->api->clReleaseCommandQueue(impl->queue));
     }
