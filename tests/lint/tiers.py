@@ -12,6 +12,8 @@ PUBLIC = "include/vram/"
 BASE = "src/base/"
 CONTRACT = ("src/backend/backend.h", "src/backend/registry.h")
 
+BELOW = (PUBLIC, BASE, "src/track/", "src/device/", "src/core/", "src/mem/", "src/xfer/")
+
 # The first prefix that fits a file is its tier; it may include what starts with one of the others.
 # {own} is the folder of the file itself. Tiers that the design names and later versions fill are
 # listed already, so that their first file finds its rule.
@@ -32,6 +34,10 @@ TIERS = [
     ("src/core/space/", (PUBLIC, BASE, "src/core/space/")),
     ("src/core/", (PUBLIC, BASE, "src/track/", "src/device/", "src/core/")),
     ("src/mem/", (PUBLIC, BASE, "src/track/", "src/device/", "src/core/", "src/mem/")),
+    ("src/xfer/", BELOW),
+    ("src/ring/", BELOW + ("src/ring/",)),
+    ("src/compute/", BELOW + ("src/compute/",)),
+    ("src/model/", BELOW + ("src/model/",)),
     ("cli/", (PUBLIC, "cli/")),
     ("examples/", (PUBLIC, "examples/")),
     ("bench/", (PUBLIC, "bench/")),
