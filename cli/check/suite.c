@@ -43,6 +43,7 @@
     X(safety)                                                                                      \
     X(together)                                                                                    \
     X(buffer)                                                                                      \
+    X(compute)                                                                                     \
     X(sim)                                                                                         \
     X(error)                                                                                       \
     X(handle)                                                                                      \

@@ -26,6 +26,7 @@
 #include <vram/foreign.h>
 #include <vram/growth.h>
 #include <vram/json.h>
+#include <vram/labels.h>
 #include <vram/limits.h>
 #include <vram/named.h>
 #include <vram/oom.h>

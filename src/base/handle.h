@@ -46,6 +46,9 @@ enum vr_kind {
     VR_KIND_BATCH = 11,
     VR_KIND_NAMED = 12,
     VR_KIND_TRACE = 13,
+    VR_KIND_LABELS = 14,
+    VR_KIND_SCHEDULER = 15,
+    VR_KIND_WEIGHTS = 16,
     VR_KIND_COUNT
 };
 

@@ -13,7 +13,8 @@ sys.dont_write_bytecode = True
 import tree  # noqa: E402
 
 HEADERS = "include/vram/"
-BATTERIES = ("cli/check/cases_handle.c", "cli/check/cases_kernel.c")
+BATTERIES = ("cli/check/cases_handle.c", "cli/check/cases_kernel.c",
+             "cli/check/cases_compute.c")
 BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/unit/test_json.c",
           "tests/unit/test_memory.c", "tests/unit/test_size.c", "tests/unit/test_limits.c",
           "tests/unit/test_pressure.c", "tests/unit/test_release.c", "tests/unit/test_tags.c",
@@ -21,9 +22,9 @@ BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/un
           "tests/unit/test_scope.c", "tests/unit/test_foreign.c", "tests/unit/test_batch.c",
           "tests/unit/test_auto.c", "tests/unit/test_recorder.c", "tests/unit/test_named.c",
           "tests/unit/test_buffer_kinds.c", "tests/unit/test_buffer_fallback.c",
-          "tests/unit/test_live.c", "tests/unit/test_leaks.c")
+          "tests/unit/test_live.c", "tests/unit/test_leaks.c", "tests/unit/test_labels.c")
 HANDLE = re.compile(r"^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|"
-                    r"scope|batch|trace|named) \*\w+$")
+                    r"scope|batch|trace|named|labels) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 

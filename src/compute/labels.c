@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * labels.c: mappings of labels that were computed once and are asked for again.
+ *
+ *  (1) An entry is one piece of memory: its head, then the labels, then their mapping. It is in one chain of
+ *      the table, and in the list of all, the one asked for last at the end.
+ *  (2) `bytes` is the sum over all entries and never above max_bytes, nor `entries` above max_entries: room
+ *      is made before an entry comes in.
+ *  (3) The program's function and the allocator are called without the lock. Whoever comes back with an entry
+ *      looks again: of two that computed the same one, the first is kept.
+ */
+#include "vram/labels.h"
+
+#include "base/error.h"
+#include "base/list.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "device/objects.h"
+
+#include <string.h>
+
+#define ENTRIES_DEFAULT 1000
+#define BYTES_DEFAULT   (UINT64_C(64) << 20)
+#define CHAINS_FIRST    64 /* a power of two */
+
+struct entry {
+    struct vr_link link; /* in vr_labels.used */
+    struct entry *next;  /* in its chain */
+    uint64_t hash;
+    size_t count, mapped; /* labels, and numbers of their mapping behind them */
+    int32_t numbers[];
+};
+
+struct vr_labels {
+    struct vr_object object;
+    uint64_t max_entries, max_bytes;
+    struct vr_mutex lock; /* guards the rest */
+    struct entry **chains;
+    size_t chain_count;  /* a power of two */
+    struct vr_list used; /* longest ago first */
+    uint64_t entries, bytes, hits, misses, evictions, unkept;
+};
+
+/* ------------------------------------------------------------------- entries */
+
+static uint64_t mix(uint64_t value) {
+    value ^= value >> 32;
+    value *= UINT64_C(0xd6e8feb86659fd93);
+    return value ^ (value >> 32);
+}
+
+static uint64_t hash_of(const int32_t *labels, size_t count) {
+    uint64_t hash = mix(count + UINT64_C(0x9e3779b97f4a7c15));
+    for (size_t i = 0; i < count; i++) {
+        hash = mix(hash + (uint32_t)labels[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    }
+    return mix(hash);
+}
+
+static uint64_t bytes_of(const struct entry *entry) {
+    return sizeof *entry + (entry->count + entry->mapped) * sizeof(int32_t);
+}
+
+static struct entry **chain_of(const struct vr_labels *cache, uint64_t hash) {
+    return &cache->chains[hash & (cache->chain_count - 1)];
+}
+
+/* Under the lock. */
+static struct entry *find(const struct vr_labels *cache, uint64_t hash, const int32_t *labels,
+                          size_t count) {
+    struct entry *entry = *chain_of(cache, hash);
+    while (entry && (entry->hash != hash || entry->count != count ||
+                     (count && memcmp(entry->numbers, labels, count * sizeof *labels) != 0))) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+/* Takes an entry out of chain and list; under the lock. */
+static void take_out(struct vr_labels *cache, struct entry *entry) {
+    struct entry **at = chain_of(cache, entry->hash);
+    while (*at != entry) {
+        at = &(*at)->next;
+    }
+    *at = entry->next;
+    entry->next = NULL;
+    vr_link_remove(&entry->link);
+    cache->entries--;
+    cache->bytes -= bytes_of(entry);
+}
+
+/* Lets go of entries that are chained by `next` and in no table any more. */
+static void let_go(struct entry *gone) {
+    while (gone) {
+        struct entry *next = gone->next;
+        vr_mem_free(gone);
+        gone = next;
+    }
+}
+
+/* Takes out the entries of longest ago until one of `bytes` fits, and returns them; keeps (2). */
+static struct entry *make_room(struct vr_labels *cache, uint64_t bytes) {
+    struct entry *gone = NULL;
+    while (cache->entries >= cache->max_entries || cache->bytes > cache->max_bytes - bytes) {
+        struct entry *oldest = VR_CONTAINER(vr_list_first(&cache->used), struct entry, link);
+        take_out(cache, oldest);
+        oldest->next = gone;
+        gone = oldest;
+        cache->evictions++;
+    }
+    return gone;
+}
+
+/* ------------------------------------------------------------------ the table */
+
+/* Spreads all entries over `chains`, which are more; returns the chains of before. Under the lock. */
+static struct entry **spread(struct vr_labels *cache, struct entry **chains, size_t count) {
+    struct entry **before = cache->chains;
+    cache->chains = chains;
+    cache->chain_count = count;
+    for (struct vr_link *link = vr_list_first(&cache->used); link;
+         link = vr_list_next(&cache->used, link)) {
+        struct entry *entry = VR_CONTAINER(link, struct entry, link);
+        struct entry **at = chain_of(cache, entry->hash);
+        entry->next = *at;
+        *at = entry;
+    }
+    return before;
+}
+
+/* Keeps chains short. A table that cannot grow is slower, not wrong. */
+static void grow(struct vr_labels *cache, const char *operation) {
+    struct vram_error error;
+    vr_mutex_lock(&cache->lock);
+    size_t had = cache->chain_count;
+    bool crowded = cache->entries > had;
+    vr_mutex_unlock(&cache->lock);
+    if (!crowded) {
+        return;
+    }
+    vr_error_save(&error);
+    struct entry **chains = vr_mem_alloc(had * 2, sizeof(struct entry *), operation);
+    if (chains) {
+        vr_mutex_lock(&cache->lock);
+        if (cache->chain_count == had) {
+            chains = spread(cache, chains, had * 2);
+        }
+        vr_mutex_unlock(&cache->lock);
+        vr_mem_free(chains);
+    }
+    vr_error_restore(&error);
+}
+
+/* ------------------------------------------------------------------- asking */
+
+struct question {
+    const int32_t *labels;
+    size_t count;
+    uint64_t hash;
+    int32_t *mapping;
+    size_t room;
+    const char *operation;
+};
+
+/* Looks for a mapping and gives it; *found says whether there is one. */
+static vram_status give(struct vr_labels *cache, const struct question *question, size_t *mapped,
+                        bool *found) {
+    size_t needs = 0;
+    vr_mutex_lock(&cache->lock);
+    struct entry *entry = find(cache, question->hash, question->labels, question->count);
+    *found = entry != NULL;
+    cache->hits += *found;
+    cache->misses += !*found;
+    if (entry) {
+        vr_link_remove(&entry->link);
+        vr_list_append(&cache->used, &entry->link);
+        needs = entry->mapped;
+        if (needs && needs <= question->room) {
+            memcpy(question->mapping, entry->numbers + entry->count, needs * sizeof(int32_t));
+        }
+    }
+    vr_mutex_unlock(&cache->lock);
+    if (needs > question->room) {
+        return vr_fail(VRAM_ERR_LIMIT, question->operation,
+                       "the mapping has %zu numbers, and there is room for %zu", needs,
+                       question->room);
+    }
+    if (*found) {
+        *mapped = needs;
+    }
+    return VRAM_OK;
+}
+
+/* What an entry for the answer would need; 0: more than the cache may hold, or can be counted. */
+static uint64_t entry_bytes(const struct vr_labels *cache, size_t count, size_t mapped) {
+    uint64_t most = cache->max_bytes / sizeof(int32_t);
+    if (count > most || mapped > most) {
+        return 0;
+    }
+    uint64_t bytes = sizeof(struct entry) + ((uint64_t)count + mapped) * sizeof(int32_t);
+    return bytes <= cache->max_bytes ? bytes : 0;
+}
+
+/* A copy of question and answer; NULL: there is to be none. Failing is no failure of the call. */
+static struct entry *copy(struct vr_labels *cache, const struct question *question, size_t mapped) {
+    struct vram_error error;
+    uint64_t bytes = entry_bytes(cache, question->count, mapped);
+    if (!bytes) {
+        return NULL;
+    }
+    vr_error_save(&error);
+    struct entry *entry = vr_mem_alloc(1, (size_t)bytes, question->operation);
+    vr_error_restore(&error);
+    if (entry) {
+        entry->hash = question->hash;
+        entry->count = question->count;
+        entry->mapped = mapped;
+        if (question->count) {
+            memcpy(entry->numbers, question->labels, question->count * sizeof(int32_t));
+        }
+        if (mapped) {
+            memcpy(entry->numbers + question->count, question->mapping, mapped * sizeof(int32_t));
+        }
+    }
+    return entry;
+}
+
+/* Keeps the answer for later; keeps (3). */
+static void keep(struct vr_labels *cache, const struct question *question, size_t mapped) {
+    struct entry *entry = copy(cache, question, mapped), *gone = NULL;
+    vr_mutex_lock(&cache->lock);
+    if (!entry) {
+        cache->unkept++;
+    } else if (find(cache, question->hash, question->labels, question->count)) {
+        gone = entry;
+    } else {
+        gone = make_room(cache, bytes_of(entry));
+        struct entry **at = chain_of(cache, entry->hash);
+        entry->next = *at;
+        *at = entry;
+        vr_list_append(&cache->used, &entry->link);
+        cache->entries++;
+        cache->bytes += bytes_of(entry);
+    }
+    vr_mutex_unlock(&cache->lock);
+    let_go(gone);
+    grow(cache, question->operation);
+}
+
+static vram_status compute_it(struct vr_labels *cache, const struct question *question,
+                              vram_labels_fn *compute, void *user, size_t *mapped) {
+    size_t written = 0;
+    vram_status status = compute(user, question->labels, question->count, question->mapping,
+                                 question->room, &written);
+    if (status != VRAM_OK) {
+        return vr_fail(status, question->operation, "the program's function said %s",
+                       vram_status_name(status));
+    }
+    if (written > question->room) {
+        return vr_fail(VRAM_ERR_CORRUPT, question->operation,
+                       "the program's function wrote %zu numbers, and there was room for %zu",
+                       written, question->room);
+    }
+    keep(cache, question, written);
+    *mapped = written;
+    return VRAM_OK;
+}
+
+vram_status vram_labels_get(vram_labels *handle, const int32_t *labels, size_t count,
+                            vram_labels_fn *compute, void *user, int32_t *mapping, size_t room,
+                            size_t *mapped) {
+    static const char operation[] = "vram_labels_get";
+    bool found;
+    void *cache;
+    if ((count && !labels) || !compute || (room && !mapping) || !mapped) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%s is NULL",
+                       !compute           ? "the function that computes mappings"
+                       : count && !labels ? "the pointer to the labels"
+                       : !mapped          ? "the place for the number of the mapping"
+                                          : "the place for the mapping");
+    }
+    vram_status status = vr_enter(VR_KIND_LABELS, handle, operation, &cache);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct question question = {.labels = labels,
+                                .count = count,
+                                .hash = hash_of(labels, count),
+                                .mapping = mapping,
+                                .room = room,
+                                .operation = operation};
+    status = give(cache, &question, mapped, &found);
+    if (status == VRAM_OK && !found) {
+        status = compute_it(cache, &question, compute, user, mapped);
+    }
+    vr_leave(cache);
+    return status;
+}
+
+/* ----------------------------------------------------------------- the whole */
+
+/* All entries, chained by `next`, out of the table. Under the lock. */
+static struct entry *take_all(struct vr_labels *cache) {
+    struct entry *all = NULL;
+    struct vr_link *link;
+    while ((link = vr_list_first(&cache->used))) {
+        struct entry *entry = VR_CONTAINER(link, struct entry, link);
+        take_out(cache, entry);
+        entry->next = all;
+        all = entry;
+    }
+    return all;
+}
+
+vram_status vram_labels_clear(vram_labels *handle, uint64_t *bytes) {
+    struct vr_labels *cache;
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_LABELS, handle, "vram_labels_clear", &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    cache = entered;
+    vr_mutex_lock(&cache->lock);
+    uint64_t held = cache->bytes;
+    struct entry *gone = take_all(cache);
+    vr_mutex_unlock(&cache->lock);
+    let_go(gone);
+    if (bytes) {
+        *bytes = held;
+    }
+    vr_leave(entered);
+    return VRAM_OK;
+}
+
+vram_status vram_labels_info_get(vram_labels *handle, vram_labels_info *info) {
+    static const char operation[] = "vram_labels_info_get";
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_LABELS, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_labels *cache = entered;
+    vr_mutex_lock(&cache->lock);
+    uint64_t asked = cache->hits + cache->misses;
+    struct vram_labels_info full = {
+        .size = sizeof full,
+        .hits = cache->hits,
+        .misses = cache->misses,
+        .hit_rate = asked ? (double)cache->hits / (double)asked : 0,
+        .entries = cache->entries,
+        .bytes = cache->bytes,
+        .evictions = cache->evictions,
+        .unkept = cache->unkept,
+        .entries_max = cache->max_entries,
+        .bytes_max = cache->max_bytes,
+    };
+    vr_mutex_unlock(&cache->lock);
+    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    vr_leave(entered);
+    return status;
+}
+
+static void labels_free(void *memory) {
+    struct vr_labels *cache = memory;
+    if (cache->chains) {
+        let_go(take_all(cache));
+        vr_mem_free(cache->chains);
+    }
+    vr_mutex_destroy(&cache->lock);
+    vr_mem_free(cache);
+}
+
+vram_status vram_labels_create(const vram_labels_options *options, vram_labels **out) {
+    static const char operation[] = "vram_labels_create";
+    struct vram_labels_options taken;
+    if (!out) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the cache is NULL");
+    }
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    struct vr_labels *cache = status == VRAM_OK ? vr_mem_alloc(1, sizeof *cache, operation) : NULL;
+    if (!cache) {
+        return status == VRAM_OK ? VRAM_ERR_HOST_MEMORY : status;
+    }
+    vr_mutex_init(&cache->lock, VR_RANK_SCOPE);
+    vr_list_init(&cache->used);
+    cache->object.process = vr_os_process_generation();
+    cache->max_entries = taken.entries ? taken.entries : ENTRIES_DEFAULT;
+    cache->max_bytes = taken.max_bytes ? taken.max_bytes : BYTES_DEFAULT;
+    cache->chain_count = CHAINS_FIRST;
+    cache->chains = vr_mem_alloc(CHAINS_FIRST, sizeof(struct entry *), operation);
+    status = cache->chains
+                 ? vr_handle_publish(VR_KIND_LABELS, cache, labels_free, &cache->object.handle)
+                 : VRAM_ERR_HOST_MEMORY;
+    if (status != VRAM_OK) {
+        labels_free(cache);
+        return status;
+    }
+    *out = (vram_labels *)(uintptr_t)cache->object.handle;
+    return VRAM_OK;
+}
+
+vram_status vram_labels_destroy(vram_labels *handle) {
+    static const char operation[] = "vram_labels_destroy";
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    struct vr_labels *cache = vr_handle_pin(VR_KIND_LABELS, handle);
+    if (!cache) {
+        return vr_handle_error(VR_KIND_LABELS, handle, operation);
+    }
+    uint64_t number = cache->object.handle;
+    bool forked = vr_forked(&cache->object);
+    if (!vr_handle_retire(number)) {
+        vr_handle_unpin(number);
+        return vr_fail(VRAM_ERR_STALE, operation, "the cache is being destroyed already");
+    }
+    if (!forked) { /* in a child the references stay: nothing of the parent's is torn down */
+        vr_handle_unpin(number);
+        vr_handle_unpin(number);
+    }
+    return VRAM_OK;
+}
