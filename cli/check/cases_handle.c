@@ -31,11 +31,14 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     vram_pool_stats stats = {.size = sizeof stats};
     vram_peaks peaks = {.size = sizeof peaks};
     vram_device_info info = {.size = sizeof info};
+    vram_model_select_options model = {.size = sizeof model, .bytes = 1};
+    vram_model_place place = {.size = sizeof place};
 
     REFUSES(vram_backend_info_get(context, 0, &backend));
     REFUSES(vram_device_info_get(context, 0, &info));
     REFUSES(vram_device_best(context, &index));
     REFUSES(vram_device_select(context, NULL, &index));
+    REFUSES(vram_model_select(context, &model, &place));
     REFUSES(vram_device_open(context, 0, &device));
     REFUSES(vram_sim_fault_set(context, NULL));
     REFUSES(vram_sim_state_get(context, &(vram_sim_state){.size = sizeof(vram_sim_state)}));

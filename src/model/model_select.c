@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * model_select.c: a backend and a device for a model, in the order of the backends.
+ *
+ * How much is needed is found here, by the formula or from the caller; who has room for it is
+ * vram_device_select's to say.
+ */
+#include "vram/model.h"
+
+#include "base/error.h"
+#include "device/objects.h"
+
+static const char operation[] = "vram_model_select";
+
+static vram_status needed(const struct vram_model_select_options *options, uint64_t *bytes) {
+    struct vram_inference_memory memory = {.size = sizeof memory};
+    if ((options->shape != NULL) == (options->bytes != 0)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       options->shape ? "both a shape and bytes are given; one of them is needed"
+                                      : "neither a shape nor bytes are given");
+    }
+    if (!options->shape) {
+        *bytes = options->bytes;
+        return VRAM_OK;
+    }
+    vram_status status = vram_inference_estimate(options->shape, &memory);
+    if (status == VRAM_OK) {
+        *bytes = memory.total_bytes;
+    }
+    return status;
+}
+
+vram_status vram_model_select(vram_context *context, const vram_model_select_options *options,
+                              vram_model_place *place) {
+    struct vram_model_select_options taken;
+    struct vram_select_options wanted = {.size = sizeof wanted};
+    struct vram_device_info info = {.size = sizeof info};
+    uint32_t index;
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK && !place) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the place to fill is NULL");
+    }
+    if (status != VRAM_OK || (status = needed(&taken, &wanted.bytes)) != VRAM_OK) {
+        return status;
+    }
+    wanted.order = taken.order;
+    if ((status = vram_device_select(context, &wanted, &index)) != VRAM_OK ||
+        (status = vram_device_info_get(context, index, &info)) != VRAM_OK) {
+        return status;
+    }
+    struct vram_model_place full = {.size = sizeof full,
+                                    .backend = info.backend,
+                                    .backend_index = info.backend_index,
+                                    .device = index,
+                                    .bytes = wanted.bytes};
+    return vr_info_give(place, &full, sizeof full, sizeof full, operation);
+}
