@@ -77,9 +77,45 @@ static bool bad_sizes(struct check *check) {
     return true;
 }
 
+/* Blocks of a pool are pinned memory like any: transfers go through the middle of the driver's pieces. */
+static bool pooled(struct check *check) {
+    struct check_device *device;
+    vram_queue *queue;
+    struct check_buffer buffer;
+    struct check_stock stock;
+    vram_addr first, second;
+    vram_block_info info = {.size = sizeof info};
+    vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_PINNED};
+    const uint64_t bytes = 30001;
+
+    CHECK_NEEDS(check, VRAM_CAP_PINNED);
+    CHECK_OPEN(check, &device);
+    CHECK_QUEUE(check, device, &queue);
+    CHECK_BUFFER(check, device, queue, bytes, &buffer);
+    CHECK_WAIT(check, queue);
+    CHECK_STOCK(check, device, &options, &stock);
+    stock.foreign = true;
+    CHECK_TAKE(check, &stock, bytes, queue, &first);
+    CHECK_TAKE(check, &stock, bytes, queue, &second);
+    CHECK_OK(check, vram_block_info_get(second, &info));
+    CHECK_THAT(check, info.kind == VRAM_MEMORY_PINNED);
+    check_seed((void *)(uintptr_t)first, bytes, 12);
+    check_seed(buffer.model, bytes, 12);
+    CHECK_OK(check, vram_queue_upload(queue, buffer.addr, (void *)(uintptr_t)first, bytes));
+    CHECK_OK(check, vram_queue_download(queue, (void *)(uintptr_t)second, buffer.addr, bytes));
+    CHECK_WAIT(check, queue);
+    CHECK_VERIFY(check, &buffer);
+    CHECK_SAME(check, (const uint8_t *)(uintptr_t)second, buffer.model, bytes);
+    CHECK_GIVE(check, &stock, first, queue);
+    CHECK_GIVE(check, &stock, second, queue);
+    CHECK_STOCK_VERIFY(check, &stock);
+    return true;
+}
+
 const struct check_case check_cases_pinned[] = {
     {"pinned.through", "the host writes pinned memory and transfers go through it", through},
     {"pinned.account", "pinned blocks are counted, found, aligned and given back", account},
     {"pinned.bad_sizes", "absurd sizes are refused, and pinning goes on working", bad_sizes},
+    {"pinned.pool", "a pool of pinned memory hands out blocks that transfers go through", pooled},
     {NULL, NULL, NULL},
 };

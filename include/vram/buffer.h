@@ -119,7 +119,9 @@ typedef struct vram_buffer_options {
  *
  * Memory that is not the device's comes from the driver by itself, in whole pages and no more than that, on
  * the device's NUMA node where the system knows it, and counts in vram_pool_stats.other_bytes. It goes back
- * when it is not used any more, without being kept for later.
+ * when it is not used any more, without being kept for later. PINNED buffers that come and go are better off in
+ * a pool of page-locked memory (vram_pool_options.kind), whose blocks they are; it has PINNED and MAPPED ones
+ * only (VRAM_ERR_UNSUPPORTED).
  *
  * A FALLBACK buffer lies in page-locked host memory, or in ordinary memory where that is exhausted too, when
  * the device has no room: vram_pool_stats.fallbacks counts it and `moved` is told. Where the limits say that

@@ -66,7 +66,7 @@ typedef struct vram_provider {
  * vram_pool_trim that finds it, which has done its work all the same; the error record and the log name the block that
  * was written to, its size and tag, and the offset of the first bad byte. What is pinned or asleep when it
  * is freed, freed on a queue that is being captured, or not of the device's memory is not overwritten, and
- * providers' memory has no such modes (VRAM_ERR_UNSUPPORTED).
+ * providers' and page-locked memory has no such modes (VRAM_ERR_UNSUPPORTED).
  */
 typedef enum vram_pool_flag {
     VRAM_POOL_DETERMINISTIC = 1 << 0, /* addresses depend on the order of calls alone */
@@ -79,6 +79,16 @@ typedef enum vram_pool_flag {
         1 << 6 /* a record of every live block, as limits with `tracking` on: stats.h */
 } vram_pool_flag;
 
+/**
+ * A pool of page-locked host memory (`kind` PINNED) gives blocks that are host pointers: the host writes them,
+ * and copies to and from them run at the bus's full speed beside other work. Page-locking costs a millisecond
+ * for each MiB, a block of such a pool costs what any block costs. It runs on segments of the driver's, on the
+ * device's NUMA node where the system knows it; blocks are freed in the time of queues as others are, and
+ * alignments go up to a page. Its memory is not the device's: of the limits hard_bytes and what is kept count,
+ * it neither sleeps nor has safety modes, and its buffers are PINNED or, where host and device share addresses,
+ * MAPPED. Where the system refuses to lock more the pool climbs its ladder (vram/oom.h), and with
+ * VRAM_FALLBACK_HOST there it goes on with ordinary memory: vram_block_info.kind tells, vram_pool_stats counts.
+ */
 typedef struct vram_pool_options {
     size_t size;                   /* sizeof(vram_pool_options) */
     uint32_t flags;                /* of vram_pool_flag */
@@ -92,6 +102,7 @@ typedef struct vram_pool_options {
         *response;             /* what it does by itself when memory runs low: see
                                                      pressure.h; copied; NULL: as the options say */
     uint64_t quarantine_bytes; /* most that poison keeps apart; 0: option quarantine */
+    vram_memory_kind kind;     /* DEVICE, or PINNED: a pool of page-locked host memory, see above */
 } vram_pool_options;
 
 /** Creates a pool on a device. No memory is taken from the driver before it is needed. */
@@ -195,7 +206,7 @@ typedef struct vram_block_info {
     uint64_t requested_bytes; /* as asked for */
     uint64_t held_bytes;      /* after rounding */
     const char *tag;          /* NULL: none; valid until the context ends */
-    vram_memory_kind kind;    /* DEVICE, or what the pool fell back to (vram/oom.h) */
+    vram_memory_kind kind;    /* the pool's, or what it fell back to (vram/oom.h) */
 } vram_block_info;
 
 /**

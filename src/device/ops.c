@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/os/os.h"
 #include "device/objects.h"
 
 #include <assert.h>
@@ -145,8 +146,19 @@ vram_status vr_queue_poll(struct vr_queue *queue) {
 
 /* ------------------------------------------------------------------- pinned */
 
+/* It is made of pages that lie near the device, where the system knows what that is. */
 vram_status vr_pinned_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
-    return CALL(device, "pinned_alloc", device->pinned->alloc(device, bytes, addr));
+    struct vr_numa before;
+    vram_value node = {0};
+    if (device->info.pci_known) {
+        node = vr_os_numa_of_device("", device->info.pci);
+    }
+    bool near = node.known && vr_os_numa_begin(node.value, &before);
+    vram_status status = CALL(device, "pinned_alloc", device->pinned->alloc(device, bytes, addr));
+    if (near) {
+        vr_os_numa_end(&before);
+    }
+    return status;
 }
 
 vram_status vr_pinned_free(struct vr_device *device, vram_addr addr, uint64_t bytes) {

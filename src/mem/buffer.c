@@ -176,12 +176,23 @@ vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uin
     return VRAM_OK;
 }
 
+/* A pool of page-locked memory has no other. */
+static vram_status check_kind(const struct vr_pool *pool, vram_buffer_kind kind,
+                              const char *operation) {
+    return pool->kind != VRAM_MEMORY_PINNED || kind == VRAM_BUFFER_PINNED ||
+                   kind == VRAM_BUFFER_MAPPED
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+                         "pool \"%s\" is of page-locked memory: its buffers are pinned or mapped",
+                         pool->name);
+}
+
 vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *queue,
                            const struct vram_buffer_options *options, const char *operation,
                            struct vr_buffer **out) {
     struct vr_tag *tag = NULL;
-    vram_status status = VRAM_OK;
-    if (options->tag && *options->tag) {
+    vram_status status = check_kind(pool, options->kind, operation);
+    if (status == VRAM_OK && options->tag && *options->tag) {
         status = vr_tag_get(vr_ledger_of(pool->device), options->tag, operation, &tag);
     }
     struct vr_buffer *buffer =

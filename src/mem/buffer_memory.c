@@ -93,8 +93,25 @@ static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queu
     return status;
 }
 
+/* Ordinary memory that stands in for page-locked memory by the pool's own rules is fine with the flag only. */
+static vram_status take_pooled(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
+                               struct vr_buffer_memory *memory) {
+    vram_status status = vr_buffer_take_block(buffer, bytes, queue, memory);
+    if (status != VRAM_OK || memory->kind == VRAM_MEMORY_PINNED ||
+        buffer->flags & VRAM_BUFFER_PAGEABLE) {
+        return status;
+    }
+    (void)vr_buffer_give(buffer, memory, queue);
+    *memory = (struct vr_buffer_memory){0};
+    return vr_fail(VRAM_ERR_LIMIT, "vram_buffer_create",
+                   "no page-locked memory is left; VRAM_BUFFER_PAGEABLE allows ordinary memory");
+}
+
 static vram_status take_pinned(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
+    if (buffer->pool->kind == VRAM_MEMORY_PINNED) {
+        return take_pooled(buffer, bytes, queue, memory);
+    }
     bool pageable = buffer->flags & VRAM_BUFFER_PAGEABLE;
     bool has = buffer->pool->device->base.info.caps & VRAM_CAP_PINNED;
     if (!has && !pageable) {
@@ -120,11 +137,14 @@ static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_qu
                                struct vr_buffer_memory *memory) {
     uint32_t caps = buffer->pool->device->base.info.caps;
     uint32_t needed = VRAM_CAP_PINNED | VRAM_CAP_TRUE_ADDRESS;
-    if (caps & VRAM_CAP_HOST_ACCESS && !buffer->pool->provider.alloc) {
+    if (caps & VRAM_CAP_HOST_ACCESS && vr_pool_on_device(buffer->pool)) {
         return vr_buffer_take_block(buffer, bytes, queue, memory);
     }
     if ((caps & needed) != needed || caps & VRAM_CAP_HANDLES) {
         return lacks(buffer, "memory that host and device reach at one address");
+    }
+    if (buffer->pool->kind == VRAM_MEMORY_PINNED) {
+        return take_pooled(buffer, bytes, queue, memory);
     }
     return take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED, VR_REQUEST_WISHED, memory);
 }

@@ -141,7 +141,7 @@ static bool is_hopeless(const struct vr_pool *pool, const struct vr_request *req
     if (bytes > vr_load(&pool->caps.own_bytes, VR_RELAXED)) {
         return true;
     }
-    return !pool->provider.alloc &&
+    return vr_pool_on_device(pool) &&
            ((memory.known && bytes > memory.value) || (limit && bytes > limit) ||
             bytes > vr_load(&pool->caps.fraction_bytes, VR_RELAXED));
 }

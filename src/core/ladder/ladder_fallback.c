@@ -82,22 +82,6 @@ static uint64_t charge_of(const struct kind *kind, bool wished, uint64_t bytes) 
     return wished && kind->kind == VRAM_MEMORY_MANAGED ? bytes : 0;
 }
 
-/* Page-locked memory is made of pages that lie near the device, where the system knows what that is. */
-static vram_status take_pages(struct vr_device *device, const struct kind *kind, uint64_t bytes,
-                              vram_addr *base) {
-    struct vr_numa before;
-    vram_value node = {0};
-    if (kind->kind == VRAM_MEMORY_PINNED && device->info.pci_known) {
-        node = vr_os_numa_of_device("", device->info.pci);
-    }
-    bool near = node.known && vr_os_numa_begin(node.value, &before);
-    vram_status status = kind->alloc(device, bytes, base);
-    if (near) {
-        vr_os_numa_end(&before);
-    }
-    return status;
-}
-
 /* Memory of that kind, in the address map. */
 static vram_status take_memory(struct vr_pool *pool, const struct kind *kind, uint64_t bytes,
                                struct vr_record **out) {
@@ -108,7 +92,7 @@ static vram_status take_memory(struct vr_pool *pool, const struct kind *kind, ui
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = take_pages(&pool->device->base, kind, bytes, &base);
+    vram_status status = kind->alloc(&pool->device->base, bytes, &base);
     if (status == VRAM_OK && (!base || base % vr_os_page_bytes() || !vr_add(base, bytes, &end))) {
         status = vr_fail(VRAM_ERR_CORRUPT, operation,
                          "the driver reported success with the impossible address 0x%llx",

@@ -147,7 +147,7 @@ uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need) {
 /* Whether memory that this pool gives back is any use to another one, and giving it is its own affair:
    addresses of a deterministic pool depend on what it holds. */
 static bool can_yield(const struct vr_pool *pool) {
-    return !pool->provider.alloc && !(pool->flags & VRAM_POOL_DETERMINISTIC);
+    return vr_pool_on_device(pool) && !(pool->flags & VRAM_POOL_DETERMINISTIC);
 }
 
 bool vr_step_others(struct vr_climb *climb) {
@@ -156,7 +156,7 @@ bool vr_step_others(struct vr_climb *climb) {
     uint64_t least = GROWTH_LEAST * own->granule;
     uint64_t need = climb->request->bytes > least ? climb->request->bytes : least;
     bool any = false;
-    if (own->provider.alloc) {
+    if (!vr_pool_on_device(own)) {
         return false;
     }
     while (vr_miss_is_short(climb->tried) && (pool = vr_walk_next(&walk))) {
@@ -173,7 +173,7 @@ bool vr_step_others(struct vr_climb *climb) {
 bool vr_step_cleanup(struct vr_climb *climb) {
     bool all = climb->purpose == VR_FOR_HOST;
     struct vr_device_object *device = climb->pool->device;
-    if (climb->pool->provider.alloc && !all) {
+    if (!vr_pool_on_device(climb->pool) && !all) {
         return false; /* the device's memory is no use to it */
     }
     vr_climb_gave(climb, all ? vr_context_cleanup(device->context) : vr_device_cleanup(device));

@@ -176,7 +176,7 @@ static void add_pool(struct vram_oom_report *report, struct vr_pool *pool) {
         entry.free_bytes += stats.hole_bytes + stats.spare_bytes;
     }
     vr_mutex_unlock(&pool->lock);
-    if (pool->provider.alloc) {
+    if (!vr_pool_on_device(pool)) {
         return; /* its memory is not the device's */
     }
     report->stranded_bytes += entry.free_bytes;

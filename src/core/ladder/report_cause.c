@@ -42,13 +42,13 @@ static uint64_t room_of(const struct vram_oom_report *report, const struct vr_po
 
 /* Whether no state of the device could have served the request. */
 static bool is_too_large(const struct vram_oom_report *report, const struct vr_pool *pool) {
-    return !pool->provider.alloc && report->total_bytes.known &&
+    return vr_pool_on_device(pool) && report->total_bytes.known &&
            report->needed_bytes > report->total_bytes.value;
 }
 
 static bool is_refused(const struct vram_oom_report *report, const struct vr_pool *pool) {
     uint64_t granules;
-    return report->status == VRAM_ERR_DEVICE_MEMORY && !pool->provider.alloc &&
+    return report->status == VRAM_ERR_DEVICE_MEMORY && vr_pool_on_device(pool) &&
            report->free_bytes.known &&
            vr_round_up(report->needed_bytes, pool->granule, &granules) &&
            report->free_bytes.value >= granules;
@@ -84,7 +84,7 @@ static vram_oom_cause cause_of(const struct vram_oom_report *report, const struc
         return VRAM_OOM_PINNED;
     }
     bool pools_own = limited && vr_budget_get(pool).bound == VR_BOUND_POOL;
-    if (!pool->provider.alloc && !pools_own && report->stranded_bytes >= missing) {
+    if (vr_pool_on_device(pool) && !pools_own && report->stranded_bytes >= missing) {
         return VRAM_OOM_STRANDED;
     }
     bool scarce = !limited || vr_budget_get(pool).bound == VR_BOUND_FREE;

@@ -246,7 +246,7 @@ static uint64_t part_of(vram_value total, double fraction) {
 }
 
 static vram_value memory_of(const struct vr_pool *pool) {
-    return pool->provider.alloc ? (vram_value){0} : pool->device->base.info.memory_bytes;
+    return vr_pool_on_device(pool) ? pool->device->base.info.memory_bytes : (vram_value){0};
 }
 
 /* Threads keep large blocks up to 1/200 of what the pool may hold, and no more than it may keep at all.
@@ -274,7 +274,7 @@ void vr_limit_derive(struct vr_pool *pool) {
     uint64_t free = limits.min_free_bytes == VRAM_LIMIT_NONE ? 0 : limits.min_free_bytes;
     vr_store(&caps->own_bytes, limits.hard_bytes, VR_RELAXED);
     vr_store(&caps->fraction_bytes, part_of(total, limits.fraction), VR_RELAXED);
-    vr_store(&caps->min_free_bytes, blind || pool->provider.alloc ? 0 : free, VR_RELAXED);
+    vr_store(&caps->min_free_bytes, blind || !vr_pool_on_device(pool) ? 0 : free, VR_RELAXED);
     vr_store(&caps->cached_bytes, limits.cached_bytes, VR_RELAXED);
     vr_store(&caps->cached_blocks, limits.cached_blocks, VR_RELAXED);
     vr_store(&caps->falls_back, limits.cpu_fallback != VRAM_SWITCH_OFF, VR_RELAXED);

@@ -86,14 +86,22 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
     return VRAM_OK;
 }
 
-static vram_status segment_from_device(struct vr_pool *pool, struct vr_step *step) {
+static vram_status driver_release(struct vr_pool *pool, vram_addr addr, uint64_t bytes) {
+    struct vr_device *device = &pool->device->base;
+    return pool->kind == VRAM_MEMORY_PINNED ? vr_pinned_free(device, addr, bytes)
+                                            : vr_memory_free(device, addr, bytes);
+}
+
+static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *step) {
     static const char operation[] = "vram_alloc";
     vram_addr addr = 0;
     struct vr_record *record = vr_record_take(operation);
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = vr_memory_alloc(&pool->device->base, step->bytes, &addr);
+    bool pinned = pool->kind == VRAM_MEMORY_PINNED;
+    vram_status status = pinned ? vr_pinned_alloc(&pool->device->base, step->bytes, &addr)
+                                : vr_memory_alloc(&pool->device->base, step->bytes, &addr);
     if (status == VRAM_OK && (!addr || addr % pool->granule)) {
         status = vr_fail(VRAM_ERR_CORRUPT, operation,
                          "the driver reported success with the impossible address 0x%llx",
@@ -102,11 +110,11 @@ static vram_status segment_from_device(struct vr_pool *pool, struct vr_step *ste
         vr_store(&record->pool, pool->object.handle, VR_RELEASE);
         vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
         status = vr_record_publish(record, addr, step->bytes, pool->device->object.handle,
-                                   VRAM_MEMORY_DEVICE, false, operation);
+                                   pool->kind, false, operation);
         if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
             struct vram_error error;
             vr_error_save(&error);
-            vr_memory_free(&pool->device->base, addr, step->bytes);
+            (void)driver_release(pool, addr, step->bytes);
             vr_error_restore(&error);
         }
     }
@@ -133,8 +141,8 @@ static void segment_restore(struct vr_pool *pool, struct vr_record *record, vram
                             uint64_t bytes) {
     struct vram_error error;
     vr_error_save(&error);
-    (void)vr_record_publish(record, addr, bytes, pool->device->object.handle, VRAM_MEMORY_DEVICE,
-                            false, "vram_pool_trim");
+    (void)vr_record_publish(record, addr, bytes, pool->device->object.handle, pool->kind, false,
+                            "vram_pool_trim");
     vr_error_restore(&error);
 }
 
@@ -153,9 +161,8 @@ static vram_status segment_release(struct vr_pool *pool, const struct vr_step *s
     if (vr_load(&record->sequence, VR_RELAXED) % 2 == 0) {
         vr_record_withdraw(record);
     }
-    vram_status status = pool->provider.alloc
-                             ? provider_release(pool, addr, step->bytes)
-                             : vr_memory_free(&pool->device->base, addr, step->bytes);
+    vram_status status = pool->provider.alloc ? provider_release(pool, addr, step->bytes)
+                                              : driver_release(pool, addr, step->bytes);
     if (status == VRAM_OK) {
         vr_record_give(record);
     } else {
@@ -175,7 +182,7 @@ static vram_status create(struct vr_pool *pool, struct vr_step *step) {
     if (pool->provider.alloc) {
         status = segment_from_provider(pool, step);
     } else if (!pool->range) {
-        status = segment_from_device(pool, step);
+        status = segment_from_driver(pool, step);
     } else {
         status = vr_vmm_create(&pool->device->base, step->bytes, &step->piece->native);
     }

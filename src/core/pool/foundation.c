@@ -130,7 +130,16 @@ vram_status vr_pool_check_options(const struct vram_pool_options *options) {
         return vr_fail(VRAM_ERR_INVALID, operation, "a pool's name has at most %d bytes",
                        VR_POOL_NAME_MAX - 1);
     }
+    if (options->kind != VRAM_MEMORY_DEVICE && options->kind != VRAM_MEMORY_PINNED) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "a pool is of device or page-locked memory, and not of kind %d",
+                       (int)options->kind);
+    }
     const struct vram_provider *provider = options->provider;
+    if (provider && options->kind != VRAM_MEMORY_DEVICE) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "a provider's memory is of no kind of the driver's: leave `kind` at 0");
+    }
     if (provider && (provider->size != sizeof *provider || !provider->alloc || !provider->free ||
                      (provider->granule &&
                       (!vr_is_power_of_two(provider->granule) || provider->granule < 4096)))) {
@@ -158,11 +167,14 @@ static vram_status take_limits(struct vr_pool *pool, const struct vram_pool_opti
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options) {
     const struct vram_device_info *info = &pool->device->base.info;
     pool->direct = !vr_option_number(VR_OPTION_POOL);
-    bool vmm = pool->device->base.vmm && !options->provider &&
+    pool->kind = options->kind;
+    bool vmm = pool->device->base.vmm && !options->provider && pool->kind == VRAM_MEMORY_DEVICE &&
                !(options->flags & VRAM_POOL_SEGMENTS) && !pool->direct;
     if (options->provider) {
         pool->provider = *options->provider;
         pool->granule = pool->provider.granule ? pool->provider.granule : 2 * VR_MIB;
+    } else if (pool->kind == VRAM_MEMORY_PINNED) {
+        pool->granule = vr_os_page_bytes();
     } else {
         pool->granule = vmm ? info->vmm_granule.value : info->alloc_granule.value;
     }
@@ -192,6 +204,15 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
 }
 
 /* ------------------------------------------------------------------- making */
+
+static vram_status check_kind(const struct vr_device_object *device, vram_memory_kind kind) {
+    const struct vram_device_info *info = &device->base.info;
+    return kind != VRAM_MEMORY_PINNED || device->base.pinned
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_UNSUPPORTED, "vram_pool_create",
+                         "%s device %u has no page-locked memory", info->backend,
+                         info->backend_index);
+}
 
 static struct vr_pool *pool_make(struct vr_device_object *device) {
     struct vr_pool *pool = vr_mem_alloc(1, sizeof *pool, "vram_pool_create");
@@ -247,7 +268,8 @@ vram_status vram_pool_create(vram_device *handle, const vram_pool_options *optio
         return status;
     }
     status = vr_options_take(&taken, sizeof taken, options, operation);
-    if (status == VRAM_OK && (status = vr_pool_check_options(&taken)) == VRAM_OK) {
+    if (status == VRAM_OK && (status = vr_pool_check_options(&taken)) == VRAM_OK &&
+        (status = check_kind(device, taken.kind)) == VRAM_OK) {
         status = pool_create(device, &taken, out);
     }
     vr_leave(device);

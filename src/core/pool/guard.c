@@ -21,7 +21,7 @@ enum {
 
 /* ---------------------------------------------------------------------- making */
 
-static uint32_t wanted_modes(const struct vram_pool_options *options) {
+static uint32_t wanted_modes(const struct vr_pool *pool, const struct vram_pool_options *options) {
     static const struct {
         enum vr_option option;
         uint32_t mode;
@@ -32,7 +32,7 @@ static uint32_t wanted_modes(const struct vram_pool_options *options) {
         {VR_OPTION_RED_ZONES, VRAM_POOL_RED_ZONES},
     };
     uint32_t modes = options->flags & VR_GUARD_MODES;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !options->provider; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && vr_pool_on_device(pool); i++) {
         modes |= vr_option_number(rows[i].option) ? rows[i].mode : 0;
     }
     return modes;
@@ -40,16 +40,16 @@ static uint32_t wanted_modes(const struct vram_pool_options *options) {
 
 vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *options) {
     struct vr_guard *guard = &pool->guard;
-    uint32_t modes = wanted_modes(options);
+    uint32_t modes = wanted_modes(pool, options);
     vr_store(&guard->modes, modes, VR_RELAXED);
     guard->most_bytes = options->quarantine_bytes ? options->quarantine_bytes
                                                   : vr_option_number(VR_OPTION_QUARANTINE);
     if (!modes) {
         return VRAM_OK;
     }
-    if (options->provider) {
+    if (!vr_pool_on_device(pool)) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_pool_create",
-                       "safety modes are for the device's own memory, not for a provider's");
+                       "safety modes are for the device's own memory");
     }
     vr_store(&pool->uncached, vr_load(&pool->uncached, VR_RELAXED) | VR_UNCACHED_GUARD, VR_RELAXED);
     return vram_queue_create((vram_device *)(uintptr_t)pool->device->object.handle, NULL,

@@ -211,7 +211,7 @@ static vram_status judge(const struct vr_pool *pool, const struct vr_request *re
     enum vr_bound bound = status == VRAM_ERR_LIMIT ? vr_budget_get(pool).bound : VR_BOUND_NONE;
     bool limited = bound == VR_BOUND_POOL || bound == VR_BOUND_DEVICE;
     if ((status == VRAM_ERR_FRAGMENTED || (status == VRAM_ERR_LIMIT && !limited)) &&
-        !pool->provider.alloc && memory.known && request->bytes > memory.value) {
+        vr_pool_on_device(pool) && memory.known && request->bytes > memory.value) {
         return VRAM_ERR_DEVICE_MEMORY;
     }
     if (status != VRAM_ERR_FRAGMENTED) {

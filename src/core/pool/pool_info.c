@@ -364,7 +364,7 @@ static vram_status could_hold(const struct vr_pool *pool, uint64_t bytes, uint32
                               const char *operation) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     uint64_t all;
-    if (!pool->provider.alloc && memory.known &&
+    if (vr_pool_on_device(pool) && memory.known &&
         (!vr_mul(bytes, count, &all) || all > memory.value)) {
         return vr_fail(VRAM_ERR_DEVICE_MEMORY, operation,
                        "%u blocks of %llu bytes are more than the device's %llu bytes", count,

@@ -143,7 +143,8 @@ struct vr_pool {
     struct vr_object object;
     struct vr_watcher watcher;
     struct vr_device_object *device; /* pinned */
-    struct vram_provider provider;   /* alloc NULL: the device's own memory */
+    struct vram_provider provider;   /* alloc NULL: the driver's memory */
+    vram_memory_kind kind;           /* of the driver's: DEVICE or PINNED */
     uint32_t flags;                  /* vram_pool_flag */
     bool direct;                     /* pooling is off: direct.c */
     uint64_t granule;
@@ -196,6 +197,12 @@ struct vr_pool {
     uint32_t stack_every; /* option track_stacks, at creation */
     vr_atomic_bool told;  /* its end was told of */
 };
+
+/* Whether its memory is the device's own: not a provider's, and not page-locked memory of the host. Only then
+   the device's size and limits mean something to it, and giving it back helps other pools. */
+static inline bool vr_pool_on_device(const struct vr_pool *pool) {
+    return !pool->provider.alloc && pool->kind == VRAM_MEMORY_DEVICE;
+}
 
 /* The space where new blocks of that size lie. One that was resized stays in its own: vr_block.part. */
 static inline enum vr_pool_part vr_part_of(uint64_t bytes) {

@@ -103,13 +103,13 @@ static void conclude(struct vram_pressure *p) {
     p->level = p->known ? vram_pressure_level_of(p->value) : VRAM_PRESSURE_UNKNOWN;
 }
 
-/* A provider's memory is not the device's. */
+/* A provider's memory is not the device's, and page-locked memory is not either. */
 void vr_pressure_of_pool(struct vr_pool *pool, bool fresh, struct vram_pressure *p) {
     struct vram_error error;
     vr_error_save(&error);
     *p = (struct vram_pressure){.size = sizeof *p};
     p->reserved_bytes = vr_pool_reserved(pool);
-    if (!pool->provider.alloc) {
+    if (vr_pool_on_device(pool)) {
         sample(pool, fresh, p);
         add_device(p);
     }
@@ -175,7 +175,7 @@ static bool note_once(struct vr_pool *pool, bool fresh) {
     vr_pressure_of_pool(pool, fresh, &now);
     count_levels(pool, &now);
     vr_watches_tell(pool->device, pool, &now);
-    if (!pool->provider.alloc) {
+    if (vr_pool_on_device(pool)) {
         vr_pressure_of_device(pool->device, &now, &device);
         vr_watches_tell(pool->device, NULL, &device);
     }

@@ -258,9 +258,10 @@ static vram_status check_options(const struct vr_pool *pool,
     if (!pool->range) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
                        "pool \"%s\" runs on %s, whose addresses go with the memory", pool->name,
-                       pool->provider.alloc ? "a provider's memory"
-                       : pool->direct       ? "the driver's own allocations (option pool)"
-                                            : "segments");
+                       pool->provider.alloc               ? "a provider's memory"
+                       : pool->kind == VRAM_MEMORY_PINNED ? "page-locked memory"
+                       : pool->direct ? "the driver's own allocations (option pool)"
+                                      : "segments");
     }
     if ((unsigned)options->contents > VRAM_SLEEP_PINNED) {
         return vr_fail(VRAM_ERR_INVALID, operation, "%d is no way to treat contents",
