@@ -87,6 +87,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_foreign_totals totals = {.size = sizeof totals};
     uint64_t id = 0;
 
+    REFUSES(vram_async_poll_all(device, NULL));
     REFUSES(vram_device_describe(device, &info));
     REFUSES(vram_memory_info_get(device, &memory));
     REFUSES(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &addr));

@@ -19,6 +19,7 @@
 #ifndef VRAM_VRAM_H
 #define VRAM_VRAM_H
 
+#include <vram/async.h>
 #include <vram/base.h>
 #include <vram/batch.h>
 #include <vram/buffer.h>

@@ -71,6 +71,8 @@ static const char *const kind_names[VR_KIND_COUNT] = {
     [VR_KIND_LABELS] = "cache of labels",
     [VR_KIND_SCHEDULER] = "scheduler",
     [VR_KIND_WEIGHTS] = "matrix of weights",
+    [VR_KIND_ASYNC] = "work under way",
+    [VR_KIND_FLIGHT] = "list of work under way",
 };
 
 static struct slot first_chunk[CHUNK_SLOTS];
@@ -78,14 +80,14 @@ static vr_atomic_ptr chunks[SLOT_MAX / CHUNK_SLOTS] = {first_chunk}; /* struct s
 static vr_atomic_u64 live[VR_KIND_COUNT];
 
 static struct vr_mutex table_lock = VR_MUTEX_INIT(VR_RANK_HANDLE);
-static uint32_t free_slots[VR_KIND_COUNT] = {NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT,
-                                             NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT,
-                                             NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT};
+static uint32_t free_slots[VR_KIND_COUNT] = {
+    NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT,
+    NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT};
 static uint32_t slots_used; /* slots from here on were never used */
 static uint32_t slot_limit = SLOT_MAX;
 static uint32_t generation_limit = UINT32_MAX;
 
-_Static_assert(VR_KIND_COUNT == 17, "a kind more needs its name and its free list above");
+_Static_assert(VR_KIND_COUNT == 19, "a kind more needs its name and its free list above");
 
 /* --------------------------------------------------------------------- numbers */
 

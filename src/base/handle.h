@@ -49,6 +49,8 @@ enum vr_kind {
     VR_KIND_LABELS = 14,
     VR_KIND_SCHEDULER = 15,
     VR_KIND_WEIGHTS = 16,
+    VR_KIND_ASYNC = 17,
+    VR_KIND_FLIGHT = 18,
     VR_KIND_COUNT
 };
 

@@ -30,6 +30,7 @@ enum vr_rank {
     VR_RANK_BUFFER = 25,  /* one buffer: where it lies and who uses it */
     VR_RANK_LEDGER = 26,  /* a device's limits, tags and quotas */
     VR_RANK_TRACK = 28,   /* room for records of live blocks; who listens to pools */
+    VR_RANK_ASYNC = 29,   /* what is under way on a device, and who is told of its end */
     VR_RANK_QUEUE = 30,   /* a queue's own state */
     VR_RANK_DRIVER = 36,  /* calls that a driver takes one at a time */
     VR_RANK_BACKEND = 40, /* inside one backend: host queues, the simulation's state */

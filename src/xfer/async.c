@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * async.c: the public face of work under way. A handle without a record behind it, because the work was
+ * done before the handle was made or because the record has done its duty, is answered from its words.
+ */
+#include "vram/async.h"
+
+#include "base/error.h"
+#include "xfer/async_record.h"
+
+#include <string.h>
+
+static vram_point point_of(const vram_async *async) {
+    return (vram_point){(vram_queue *)(uintptr_t)async->word[VR_ASYNC_QUEUE],
+                        async->word[VR_ASYNC_VALUE]};
+}
+
+/* A poll, or a wait when `timeout` says so, that leaves the record pinned: NULL without one. */
+static vram_status ask(const vram_async *async, const uint64_t *timeout, const char *operation,
+                       struct vr_async **record) {
+    vram_status status = vr_async_enter(async, operation, record);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (*record) {
+        return timeout ? vr_async_wait(*record, *timeout) : vr_async_look(*record);
+    }
+    return timeout ? vram_point_wait(point_of(async), *timeout) : vram_point_poll(point_of(async));
+}
+
+static void leave(struct vr_async *record) {
+    if (record) {
+        vr_async_leave(record);
+    }
+}
+
+vram_status vram_async_poll(const vram_async *async) {
+    struct vr_async *record;
+    vram_status status = ask(async, NULL, "vram_async_poll", &record);
+    leave(record);
+    return status;
+}
+
+vram_status vram_async_wait(const vram_async *async, uint64_t timeout) {
+    struct vr_async *record;
+    vram_status status = ask(async, &timeout, "vram_async_wait", &record);
+    leave(record);
+    return status;
+}
+
+/* What the handle is in; VRAM_OK unless it is no handle, or cannot be asked in this process. */
+static vram_status state_of(const vram_async *async, const char *operation,
+                            struct vram_error *error, vram_async_state *state) {
+    struct vram_error kept;
+    struct vr_async *record;
+    vr_error_save(&kept);
+    vram_status status = ask(async, NULL, operation, &record);
+    *error = (struct vram_error){VRAM_OK, "", "", 0, ""};
+    if (record) {
+        vr_async_error(record, error);
+        vr_async_leave(record);
+    } else if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
+        return status; /* no record: whatever failed, it was not the work */
+    }
+    *state = status == VRAM_OK          ? VRAM_ASYNC_READY
+             : error->status != VRAM_OK ? VRAM_ASYNC_ERROR
+                                        : VRAM_ASYNC_PENDING;
+    vr_error_restore(&kept);
+    return VRAM_OK;
+}
+
+bool vram_async_is_ready(const vram_async *async) {
+    struct vram_error error;
+    vram_async_state state;
+    return state_of(async, "vram_async_is_ready", &error, &state) == VRAM_OK &&
+           state != VRAM_ASYNC_PENDING;
+}
+
+vram_status vram_async_state_get(const vram_async *async, vram_async_state *state) {
+    static const char operation[] = "vram_async_state_get";
+    struct vram_error error;
+    vram_async_state found;
+    if (!state) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the state is NULL");
+    }
+    vram_status status = state_of(async, operation, &error, &found);
+    if (status == VRAM_OK) {
+        *state = found;
+    }
+    return status;
+}
+
+vram_status vram_async_error_get(const vram_async *async, vram_error *error) {
+    static const char operation[] = "vram_async_error_get";
+    struct vram_error found;
+    vram_async_state state;
+    if (!error) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the error is NULL");
+    }
+    vram_status status = state_of(async, operation, &found, &state);
+    if (status == VRAM_OK && state == VRAM_ASYNC_PENDING) {
+        return VRAM_ERR_NOT_READY;
+    }
+    if (status == VRAM_OK) {
+        *error = found;
+    }
+    return status;
+}
+
+vram_status vram_async_result_get(const vram_async *async, uint64_t *result) {
+    static const char operation[] = "vram_async_result_get";
+    struct vr_async *record;
+    if (!result) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the result is NULL");
+    }
+    vram_status status = ask(async, NULL, operation, &record);
+    if (status == VRAM_OK) {
+        *result = record ? vr_async_result(record) : async->word[VR_ASYNC_RESULT];
+    }
+    leave(record);
+    return status;
+}
+
+/* Without a record, or with one that is over: the caller's thread makes the call. */
+vram_status vram_async_then(const vram_async *async, vram_async_fn *call, void *user) {
+    static const char operation[] = "vram_async_then";
+    struct vr_async *record;
+    struct vram_error kept;
+    bool over = true;
+    if (!call) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the callback is NULL");
+    }
+    vram_status status = vr_async_enter(async, operation, &record);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_error_save(&kept);
+    status = record ? vr_async_look(record) : vram_point_poll(point_of(async));
+    if (record) {
+        vram_status added = vr_async_then(record, call, user, &over);
+        status = over ? vr_async_look(record) : status;
+        vr_async_leave(record);
+        if (added != VRAM_OK) {
+            return added;
+        }
+    } else if (status != VRAM_OK) {
+        return vr_fail(VRAM_ERR_STALE, operation, "the handle was ended while it was pending");
+    }
+    if (over) {
+        call(user, status);
+    }
+    vr_error_restore(&kept);
+    return VRAM_OK;
+}
+
+vram_status vram_async_poll_all(vram_device *handle, uint64_t *pending) {
+    void *device;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, "vram_async_poll_all", &device);
+    if (status == VRAM_OK) {
+        struct vram_error kept;
+        vr_error_save(&kept);
+        uint64_t left = vr_async_look_all(device);
+        vr_error_restore(&kept);
+        vr_leave(device);
+        if (pending) {
+            *pending = left;
+        }
+    }
+    return status;
+}
+
+vram_status vram_async_of_point(vram_point point, const char *operation, vram_async *async) {
+    static const char self[] = "vram_async_of_point";
+    void *queue;
+    if (!async) {
+        return vr_fail(VRAM_ERR_INVALID, self, "the place for the handle is NULL");
+    }
+    vram_status status = vram_point_poll(point);
+    if (status == VRAM_OK) {
+        *async = (vram_async){{(uint64_t)(uintptr_t)point.queue, point.value, 0, 0}};
+        return VRAM_OK;
+    }
+    if (status == VRAM_ERR_INVALID || status == VRAM_ERR_FORKED || status == VRAM_ERR_SHUTDOWN) {
+        return status;
+    }
+    struct vram_error kept;
+    vr_error_save(&kept);
+    status = vr_enter(VR_KIND_QUEUE, point.queue, self, &queue);
+    if (status == VRAM_ERR_STALE) { /* ended since: its points have passed */
+        vr_error_restore(&kept);
+        *async = (vram_async){{(uint64_t)(uintptr_t)point.queue, point.value, 0, 0}};
+        return VRAM_OK;
+    }
+    if (status == VRAM_OK) {
+        status = vr_async_of_value(queue, point.value, operation ? operation : "work", 0, async);
+        vr_leave(queue);
+    }
+    return status;
+}
+
+void vram_async_end(vram_async *async) {
+    struct vr_async *record;
+    struct vram_error kept;
+    vr_error_save(&kept);
+    if (async && vr_async_enter(async, "vram_async_end", &record) == VRAM_OK && record) {
+        vr_async_end(record);
+        vr_async_leave(record);
+    }
+    vr_error_restore(&kept);
+    if (async) {
+        memset(async, 0, sizeof *async);
+    }
+}

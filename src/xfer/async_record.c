@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * async_record.c: one piece of work under way, from its beginning until nobody can ask about it any more.
+ * The invariants are those of flight.h.
+ */
+#include "xfer/async_record.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "xfer/flight.h"
+
+#include <assert.h>
+
+_Static_assert(sizeof(vram_async) == 32, "a handle has 32 bytes");
+
+enum {
+    SWEEP = 2,         /* records looked at when one begins: keeps (7) */
+    SLICE_NS = 2000000 /* a wait for a producer looks at the clock this often */
+};
+
+static void record_free(void *memory) {
+    struct vr_async *record = memory;
+    struct vr_flight *flight = record->flight;
+    assert(!record->first);
+    vr_mutex_lock(&flight->lock);
+    vr_link_remove(&record->link);
+    vr_mutex_unlock(&flight->lock);
+    vr_mem_free(record);
+    vr_leave(flight);
+}
+
+/* Gives up the owner's reference, if nobody has. */
+static void retire(struct vr_async *record) {
+    uint64_t handle = record->object.handle;
+    if (vr_handle_retire(handle)) {
+        vr_handle_unpin(handle);
+    }
+}
+
+/* The failure under the name of what the program called, and what the driver was asked behind it. */
+static void note_failure(struct vr_async *record, vram_status status,
+                         const struct vram_error *cause) {
+    struct vram_error kept;
+    bool known = cause && cause->status == status;
+    bool driver = known && cause->operation[0] && cause->backend[0];
+    vr_error_save(&kept);
+    vr_error_set(status, known ? cause->backend : "", record->operation,
+                 known ? cause->native_code : 0, "%s%s%s", driver ? cause->operation : "",
+                 driver ? ": " : "", known ? cause->text : vram_status_text(status));
+    vr_error_save(&record->error);
+    vr_error_restore(&kept);
+}
+
+/* Keeps (1): with no lock held. */
+static void call_back(struct vr_callback *callback, vram_status status,
+                      const struct vram_error *error) {
+    while (callback) {
+        struct vr_callback *next = callback->next;
+        if (status != VRAM_OK) {
+            vr_error_restore(error);
+        }
+        callback->call(callback->user, status);
+        vr_mem_free(callback);
+        callback = next;
+    }
+}
+
+/* Keeps (1) to (4). The caller has a reference. */
+void vr_async_settle(struct vr_async *record, vram_status status, const struct vram_error *cause) {
+    struct vr_flight *flight = record->flight;
+    struct vram_error kept;
+    vr_mutex_lock(&flight->lock);
+    if (vr_load(&record->state, VR_RELAXED) >= VR_ASYNC_READY) {
+        vr_mutex_unlock(&flight->lock);
+        return;
+    }
+    bool stays = (status != VRAM_OK || record->late) && !record->ended;
+    struct vr_callback *callbacks = record->first;
+    record->first = NULL;
+    vr_link_remove(&record->link);
+    vr_list_append(&flight->settled, &record->link);
+    if (status != VRAM_OK) {
+        note_failure(record, status, cause);
+    }
+    vr_store(&record->state, status == VRAM_OK ? VR_ASYNC_READY : VR_ASYNC_FAILED, VR_RELEASE);
+    vr_cond_broadcast(&flight->changed);
+    stays = stays && !flight->done;
+    vr_mutex_unlock(&flight->lock);
+    vr_error_save(&kept);
+    if (status != VRAM_OK) {
+        vr_log(VRAM_LOG_WARN, "%s failed: %s", record->operation, record->error.text);
+    }
+    call_back(callbacks, status, &record->error);
+    vr_error_restore(&kept);
+    if (!stays) {
+        retire(record);
+    }
+}
+
+static vram_status answer(struct vr_async *record) {
+    switch (vr_load(&record->state, VR_ACQUIRE)) {
+    case VR_ASYNC_READY:
+        return VRAM_OK;
+    case VR_ASYNC_FAILED:
+        vr_error_restore(&record->error);
+        return record->error.status;
+    default:
+        return VRAM_ERR_NOT_READY;
+    }
+}
+
+/* What the point said: keeps (5) and (6). */
+vram_status vr_async_conclude(struct vr_async *record, vram_status status) {
+    if (status == VRAM_OK && vr_handle_was(VR_KIND_QUEUE, record->point.queue) &&
+        vr_flight_lost(record->flight)) {
+        status = vr_fail(VRAM_ERR_DEVICE_LOST, record->operation,
+                         "the device was lost before the work was known to have ended");
+    }
+    if (status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST) {
+        return status;
+    }
+    vr_async_settle(record, status, status == VRAM_OK ? NULL : vram_error_get());
+    return answer(record);
+}
+
+vram_status vr_async_look(struct vr_async *record) {
+    if (vr_load(&record->state, VR_ACQUIRE) != VR_ASYNC_FOLLOWING) {
+        return answer(record);
+    }
+    return vr_async_conclude(record, vram_point_poll(record->point));
+}
+
+static void wait_for_producer(struct vr_async *record, uint64_t deadline) {
+    struct vr_flight *flight = record->flight;
+    vr_mutex_lock(&flight->lock);
+    if (vr_load(&record->state, VR_RELAXED) == VR_ASYNC_HELD) {
+        uint64_t left = vr_deadline_left(deadline);
+        (void)vr_cond_wait(&flight->changed, &flight->lock, left < SLICE_NS ? left : SLICE_NS);
+    }
+    vr_mutex_unlock(&flight->lock);
+}
+
+vram_status vr_async_wait(struct vr_async *record, uint64_t timeout) {
+    static const char operation[] = "vram_async_wait";
+    uint64_t ns = timeout == VRAM_TIMEOUT_DEFAULT ? record->flight->context->wait_ns : timeout;
+    uint64_t deadline = vr_deadline_in(ns);
+    vram_status status;
+    while ((status = vr_async_look(record)) == VRAM_ERR_NOT_READY) {
+        if (vr_exiting()) {
+            return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the process is exiting");
+        }
+        if (vr_deadline_passed(deadline)) {
+            return vr_fail(VRAM_ERR_TIMEOUT, operation, "%s had not ended when the deadline passed",
+                           record->operation);
+        }
+        if (vr_load(&record->state, VR_ACQUIRE) != VR_ASYNC_FOLLOWING) {
+            wait_for_producer(record, deadline);
+        } else if ((status = vram_point_wait(record->point, vr_deadline_left(deadline))) !=
+                   VRAM_ERR_TIMEOUT) {
+            return vr_async_conclude(record, status);
+        }
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- beginning */
+
+/* Keeps (7): a look at a word, no driver call. */
+static void glance(struct vr_flight *flight) {
+    struct vr_async *record = NULL;
+    vr_mutex_lock(&flight->lock);
+    struct vr_link *link = vr_list_first(&flight->pending);
+    if (link) {
+        vr_link_remove(link);
+        vr_list_append(&flight->pending, link);
+        record = VR_CONTAINER(link, struct vr_async, link);
+        bool fits = vr_load(&record->state, VR_RELAXED) == VR_ASYNC_FOLLOWING && !record->first;
+        record = fits && vr_handle_try_ref(record->object.handle) ? record : NULL;
+    }
+    vr_mutex_unlock(&flight->lock);
+    if (!record) {
+        return;
+    }
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, record->point.queue);
+    bool passed = !queue || vr_queue_passed(queue, record->point.value);
+    if (queue) {
+        vr_leave(queue);
+    }
+    if (passed) {
+        (void)vr_async_conclude(record, VRAM_OK);
+    }
+    vr_leave(record);
+}
+
+static vram_status record_make(struct vr_flight *flight, const char *operation, uint64_t result,
+                               vram_point point, struct vr_async **made) {
+    struct vr_async *record = vr_mem_alloc(1, sizeof *record, operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    record->object.process = vr_os_process_generation();
+    record->flight = flight;
+    record->operation = operation;
+    record->point = point;
+    record->last = &record->first;
+    vr_store(&record->result, result, VR_RELAXED);
+    vr_store(&record->state, point.queue ? VR_ASYNC_FOLLOWING : VR_ASYNC_HELD, VR_RELAXED);
+    vr_handle_ref(flight->object.handle);
+    vram_status status =
+        vr_handle_publish(VR_KIND_ASYNC, record, record_free, &record->object.handle);
+    if (status != VRAM_OK) {
+        vr_mem_free(record);
+        vr_leave(flight);
+        return status;
+    }
+    vr_handle_ref(record->object.handle);
+    vr_mutex_lock(&flight->lock);
+    bool closed = !flight->device;
+    if (!closed) {
+        vr_list_append(&flight->pending, &record->link);
+    }
+    vr_mutex_unlock(&flight->lock);
+    if (closed) {
+        retire(record);
+        vr_leave(record);
+        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed");
+    }
+    *made = record;
+    return VRAM_OK;
+}
+
+static vram_status begin(struct vr_device_object *device, const char *operation, uint64_t result,
+                         vram_point point, vram_async *async, struct vr_async **record) {
+    struct vram_error kept;
+    struct vr_async *made;
+    struct vr_flight *flight = vr_flight_enter(device, operation);
+    if (!flight) {
+        return vram_error_get()->status;
+    }
+    vr_error_save(&kept);
+    for (int i = 0; i < SWEEP; i++) {
+        glance(flight);
+    }
+    vr_error_restore(&kept);
+    vram_status status = record_make(flight, operation, result, point, &made);
+    vr_leave(flight);
+    if (status == VRAM_OK) {
+        *async = (vram_async){
+            {(uint64_t)(uintptr_t)point.queue, point.value, made->object.handle, result}};
+        *record = made;
+    }
+    return status;
+}
+
+vram_status vr_async_begin(struct vr_device_object *device, const char *operation, uint64_t result,
+                           vram_async *async, struct vr_async **record) {
+    return begin(device, operation, result, (vram_point){0}, async, record);
+}
+
+vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, const char *operation,
+                              uint64_t result, vram_async *async) {
+    vram_point point = {(vram_queue *)(uintptr_t)queue->object.handle, value};
+    struct vr_async *record;
+    if (vr_queue_passed(queue, value)) {
+        *async = (vram_async){{queue->object.handle, value, 0, result}};
+        return VRAM_OK;
+    }
+    vram_status status = begin(queue->device, operation, result, point, async, &record);
+    if (status == VRAM_OK) {
+        vr_leave(record);
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- producers */
+
+void vr_async_finish(struct vr_async *record, vram_status status) {
+    vr_async_settle(record, status, vram_error_get());
+    vr_leave(record);
+}
+
+void vr_async_finish_value(struct vr_async *record, uint64_t result) {
+    vr_mutex_lock(&record->flight->lock);
+    record->late = true;
+    vr_store(&record->result, result, VR_RELEASE);
+    vr_mutex_unlock(&record->flight->lock);
+    vr_async_settle(record, VRAM_OK, NULL);
+    vr_leave(record);
+}
+
+void vr_async_follow(struct vr_async *record, uint64_t queue, uint64_t value) {
+    vr_mutex_lock(&record->flight->lock);
+    assert(vr_load(&record->state, VR_RELAXED) == VR_ASYNC_HELD);
+    record->point = (vram_point){(vram_queue *)(uintptr_t)queue, value};
+    vr_store(&record->state, VR_ASYNC_FOLLOWING, VR_RELEASE);
+    vr_cond_broadcast(&record->flight->changed);
+    bool closed = !record->flight->device;
+    vr_mutex_unlock(&record->flight->lock);
+    if (closed) { /* nobody is told any more when the queue ends */
+        (void)vr_async_look(record);
+    }
+    vr_leave(record);
+}
+
+/* ------------------------------------------------------------------ async.c */
+
+vram_status vr_async_enter(const vram_async *async, const char *operation,
+                           struct vr_async **record) {
+    void *handle, *entered;
+    *record = NULL;
+    if (!async) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the handle is NULL");
+    }
+    handle = (void *)(uintptr_t)async->word[VR_ASYNC_RECORD];
+    if (!handle || vr_handle_was(VR_KIND_ASYNC, handle)) {
+        return VRAM_OK;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vr_enter(VR_KIND_ASYNC, handle, operation, &entered);
+    if (status == VRAM_ERR_STALE) {
+        vr_error_restore(&error);
+        return VRAM_OK; /* it went between the two looks */
+    }
+    if (status == VRAM_OK) {
+        *record = entered;
+    }
+    return status;
+}
+
+void vr_async_leave(struct vr_async *record) {
+    vr_leave(record);
+}
+
+void vr_async_error(struct vr_async *record, struct vram_error *error) {
+    if (vr_load(&record->state, VR_ACQUIRE) == VR_ASYNC_FAILED) {
+        *error = record->error;
+    }
+}
+
+uint64_t vr_async_result(struct vr_async *record) {
+    return vr_load(&record->result, VR_ACQUIRE);
+}
+
+vram_status vr_async_then(struct vr_async *record, vram_async_fn *call, void *user, bool *over) {
+    struct vr_callback *callback = vr_mem_alloc(1, sizeof *callback, "vram_async_then");
+    if (!callback) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    *callback = (struct vr_callback){NULL, call, user};
+    vr_mutex_lock(&record->flight->lock);
+    *over = vr_load(&record->state, VR_RELAXED) >= VR_ASYNC_READY;
+    bool ended = record->ended && !*over;
+    if (!*over && !ended) {
+        record->last = record->first ? record->last : &record->first;
+        *record->last = callback;
+        record->last = &callback->next;
+    }
+    vr_mutex_unlock(&record->flight->lock);
+    if (*over || ended) {
+        vr_mem_free(callback);
+    }
+    return ended ? vr_fail(VRAM_ERR_STALE, "vram_async_then", "the handle was ended") : VRAM_OK;
+}
+
+void vr_async_end(struct vr_async *record) {
+    vr_mutex_lock(&record->flight->lock);
+    record->ended = true;
+    bool owed = record->first != NULL; /* keeps (4) */
+    vr_mutex_unlock(&record->flight->lock);
+    if (!owed) {
+        retire(record);
+    }
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flight.c: the list of work under way on one device, from its first record until its device, and then its
+   context, closes. The invariants are those of flight.h. */
+#include "xfer/flight.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+
+#include <assert.h>
+
+static void flight_free(void *memory) {
+    struct vr_flight *flight = memory;
+    uint64_t context = flight->context->object.handle;
+    assert(vr_list_empty(&flight->pending) && vr_list_empty(&flight->settled));
+    vr_cond_destroy(&flight->changed);
+    vr_mutex_destroy(&flight->lock);
+    vr_mem_free(flight);
+    vr_handle_unpin(context);
+}
+
+bool vr_flight_lost(struct vr_flight *flight) {
+    vr_mutex_lock(&flight->lock);
+    bool lost = flight->device ? vr_load(&flight->device->base.lost, VR_ACQUIRE) : flight->lost;
+    vr_mutex_unlock(&flight->lock);
+    return lost;
+}
+
+/* Takes the first record of a list, on `queue` if that is not 0, that has a reference to add to. */
+static struct vr_async *first_of(struct vr_flight *flight, struct vr_list *list, uint64_t queue,
+                                 bool following) {
+    struct vr_async *found = NULL;
+    vr_mutex_lock(&flight->lock);
+    for (struct vr_link *link = vr_list_first(list); link && !found;
+         link = vr_list_next(list, link)) {
+        struct vr_async *record = VR_CONTAINER(link, struct vr_async, link);
+        bool follows = vr_load(&record->state, VR_RELAXED) == VR_ASYNC_FOLLOWING;
+        bool fits = (!following || follows) &&
+                    (!queue || (follows && (uint64_t)(uintptr_t)record->point.queue == queue));
+        found = fits && vr_handle_try_ref(record->object.handle) ? record : NULL;
+    }
+    vr_mutex_unlock(&flight->lock);
+    return found;
+}
+
+/* Keeps (5): what a queue that ended leaves is told apart here, and callbacks that nobody asked for come
+   now. */
+static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
+    struct vr_flight *flight = VR_CONTAINER(watcher, struct vr_flight, watcher);
+    for (struct vr_async *record;
+         finished && (record = first_of(flight, &flight->pending, queue, true));) {
+        (void)vr_async_conclude(record, VRAM_OK);
+        vr_leave(record);
+    }
+}
+
+/* Ends what was settled and stays. */
+static void forget_settled(struct vr_flight *flight) {
+    vr_mutex_lock(&flight->lock);
+    flight->done = true;
+    vr_mutex_unlock(&flight->lock);
+    for (struct vr_async *record; (record = first_of(flight, &flight->settled, 0, false));) {
+        vr_mutex_lock(&flight->lock);
+        vr_link_remove(&record->link); /* others may still hold it */
+        vr_mutex_unlock(&flight->lock);
+        vr_async_end(record);
+        vr_leave(record);
+    }
+}
+
+static void context_closing(struct vr_watcher *watcher, bool finished) {
+    struct vr_flight *flight = VR_CONTAINER(watcher, struct vr_flight, watcher);
+    (void)finished;
+    vr_mutex_lock(&flight->context->lock);
+    vr_link_remove(&watcher->link);
+    vr_mutex_unlock(&flight->context->lock);
+    forget_settled(flight);
+    vr_handle_unpin(flight->object.handle); /* the owner's reference, kept by device_closing */
+}
+
+/* Keeps (3): false when the context is closing, too. */
+static bool watch_context(struct vr_flight *flight) {
+    vr_mutex_lock(&flight->lock);
+    bool wanted = !vr_list_empty(&flight->settled) || !vr_list_empty(&flight->pending);
+    vr_mutex_unlock(&flight->lock);
+    vr_mutex_lock(&flight->context->lock);
+    wanted = wanted && !flight->context->closing;
+    if (wanted) {
+        flight->watcher.closing = context_closing;
+        vr_list_append(&flight->context->watchers, &flight->watcher.link);
+    }
+    vr_mutex_unlock(&flight->context->lock);
+    return wanted;
+}
+
+/* Work that never ended is in error: its device is gone all the same. */
+static void settle_left(struct vr_flight *flight) {
+    for (struct vr_async *record; (record = first_of(flight, &flight->pending, 0, true));) {
+        (void)vr_async_look(record);
+        if (vr_load(&record->state, VR_ACQUIRE) == VR_ASYNC_FOLLOWING) {
+            vr_fail(VRAM_ERR_SHUTDOWN, record->operation,
+                    "the device was closed before the work had ended");
+            vr_async_settle(record, VRAM_ERR_SHUTDOWN, vram_error_get());
+        }
+        vr_leave(record);
+    }
+}
+
+static void device_closing(struct vr_watcher *watcher, bool finished) {
+    struct vr_flight *flight = VR_CONTAINER(watcher, struct vr_flight, watcher);
+    struct vr_device_object *device = flight->device;
+    (void)finished;
+    (void)vr_handle_retire(flight->object.handle);
+    vr_mutex_lock(&device->lock);
+    vr_link_remove(&watcher->link);
+    vr_mutex_unlock(&device->lock);
+    vr_mutex_lock(&flight->lock);
+    flight->lost = vr_load(&device->base.lost, VR_ACQUIRE);
+    flight->device = NULL; /* from here on no record begins */
+    vr_mutex_unlock(&flight->lock);
+    settle_left(flight);
+    vr_handle_unpin(device->object.handle);
+    if (!watch_context(flight)) {
+        forget_settled(flight);
+        vr_handle_unpin(flight->object.handle);
+    }
+}
+
+static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+    (void)watcher, (void)addr, (void)bytes;
+    return false;
+}
+
+static struct vr_flight *flight_make(struct vr_device_object *device, const char *operation) {
+    struct vr_flight *flight = vr_mem_alloc(1, sizeof *flight, operation);
+    if (!flight) {
+        return NULL;
+    }
+    if (vr_cond_init(&flight->changed) != VRAM_OK) {
+        vr_mem_free(flight);
+        return NULL;
+    }
+    vr_mutex_init(&flight->lock, VR_RANK_ASYNC);
+    vr_list_init(&flight->pending);
+    vr_list_init(&flight->settled);
+    flight->object.process = vr_os_process_generation();
+    flight->context = device->context;
+    flight->device = device;
+    flight->watcher.queue_ended = queue_ended;
+    flight->watcher.closing = device_closing;
+    flight->watcher.covers = covers;
+    vr_handle_ref(device->context->object.handle);
+    return flight;
+}
+
+/* Lists a flight that was published, unless another thread's came first. The device may close meanwhile. */
+static vram_status flight_list(struct vr_flight *flight, const char *operation) {
+    struct vr_device_object *device = flight->device;
+    uint64_t handle = flight->object.handle, none = 0;
+    vr_handle_ref(handle);
+    vr_handle_ref(device->object.handle);
+    vram_status status =
+        vr_device_list_child(device, &device->watchers, &flight->watcher.link, operation);
+    if (status != VRAM_OK || !vr_cas(&device->flight, &none, handle, VR_ACQ_REL)) {
+        vr_mutex_lock(&device->lock);
+        vr_link_remove(&flight->watcher.link);
+        vr_mutex_unlock(&device->lock);
+        if (vr_handle_retire(handle)) { /* else device_closing has seen to it */
+            vr_mutex_lock(&flight->lock);
+            flight->device = NULL;
+            vr_mutex_unlock(&flight->lock);
+            vr_handle_unpin(device->object.handle);
+            vr_handle_unpin(handle);
+        }
+    }
+    vr_handle_unpin(handle);
+    return status;
+}
+
+struct vr_flight *vr_flight_enter(struct vr_device_object *device, const char *operation) {
+    uint64_t handle = vr_load(&device->flight, VR_ACQUIRE);
+    if (!handle) {
+        struct vr_flight *made = flight_make(device, operation);
+        if (!made) {
+            return NULL;
+        }
+        if (vr_handle_publish(VR_KIND_FLIGHT, made, flight_free, &made->object.handle) != VRAM_OK) {
+            flight_free(made);
+            return NULL;
+        }
+        made->watcher.handle = made->object.handle;
+        if (flight_list(made, operation) != VRAM_OK) {
+            return NULL;
+        }
+        handle = vr_load(&device->flight, VR_ACQUIRE);
+    }
+    struct vr_flight *flight = vr_handle_pin(VR_KIND_FLIGHT, (void *)(uintptr_t)handle);
+    if (!flight) {
+        vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed");
+    }
+    return flight;
+}
+
+uint64_t vr_async_look_all(struct vr_device_object *device) {
+    uint64_t handle = vr_load(&device->flight, VR_ACQUIRE), pending = 0, rounds = 0;
+    struct vr_flight *flight =
+        handle ? vr_handle_pin(VR_KIND_FLIGHT, (void *)(uintptr_t)handle) : NULL;
+    if (!flight) {
+        return 0;
+    }
+    vr_mutex_lock(&flight->lock);
+    for (struct vr_link *link = vr_list_first(&flight->pending); link;
+         link = vr_list_next(&flight->pending, link)) {
+        rounds++;
+    }
+    vr_mutex_unlock(&flight->lock);
+    for (; rounds; rounds--) {
+        struct vr_async *record = NULL;
+        vr_mutex_lock(&flight->lock);
+        struct vr_link *link = vr_list_first(&flight->pending);
+        if (link) { /* to the end of the list: what is left of the round is in front of it */
+            vr_link_remove(link);
+            vr_list_append(&flight->pending, link);
+            record = VR_CONTAINER(link, struct vr_async, link);
+            record = vr_handle_try_ref(record->object.handle) ? record : NULL;
+        }
+        vr_mutex_unlock(&flight->lock);
+        if (record) {
+            (void)vr_async_look(record);
+            pending += vr_load(&record->state, VR_ACQUIRE) < VR_ASYNC_READY;
+            vr_leave(record);
+        }
+    }
+    vr_leave(flight);
+    return pending;
+}

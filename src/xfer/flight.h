@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * flight.h: the list of work under way on one device, and one record of it, for flight.c and async_record.c.
+ *
+ * A flight is made with the first record, watches its device, and pins it until it closes.
+ *
+ *  (1) A record is HELD (its producer will finish it), FOLLOWING (its point decides), READY or FAILED. It
+ *      only moves forward, under the flight's lock, and it is settled, READY or FAILED, exactly once: who
+ *      settles it takes its callbacks off and calls them, with no lock held.
+ *  (2) point and error are written before the state that lets others read them.
+ *  (3) A READY record goes at once, and its number says so (handle.h): what a vram_async needs then is in
+ *      its words. One whose result came late, and a FAILED one, stay until the handle is ended, or until
+ *      the context is: a flight whose device has closed watches the context instead.
+ *  (4) A record that is ended goes when it has no callbacks left to make; a HELD one has its producer's
+ *      reference anyway.
+ *  (5) When a queue has ended its points count as passed, also when its device was lost. So a record is
+ *      READY by such a point only if the device was not.
+ *  (6) Only a lost device makes a FOLLOWING record FAILED. Any other refusal to answer tells nothing of the
+ *      work, which may still be writing to the caller's memory: it stays pending.
+ *  (7) Nobody has to look: with each record that begins, the two that were looked at longest ago are, if
+ *      they have no callbacks. So handles that are thrown away do not add up.
+ */
+#ifndef VR_FLIGHT_H
+#define VR_FLIGHT_H
+
+#include "xfer/async_record.h"
+
+enum vr_async_phase {
+    VR_ASYNC_HELD = 0,
+    VR_ASYNC_FOLLOWING = 1,
+    VR_ASYNC_READY = 2,
+    VR_ASYNC_FAILED = 3
+};
+
+struct vr_callback {
+    struct vr_callback *next;
+    vram_async_fn *call;
+    void *user;
+};
+
+struct vr_flight {
+    struct vr_object object;
+    struct vr_watcher watcher;
+    struct vr_context *context;      /* pinned */
+    struct vr_mutex lock;            /* guards all below, and the records' fields */
+    struct vr_cond changed;          /* something was settled or follows a point */
+    struct vr_device_object *device; /* pinned; NULL once it has closed */
+    bool lost;                       /* the device was, when it closed */
+    bool done;                       /* nothing that is settled stays any more */
+    struct vr_list pending;          /* vr_async.link; looked at longest ago first */
+    struct vr_list settled;          /* the same of those that stay */
+};
+
+struct vr_async {
+    struct vr_object object;
+    struct vr_flight *flight; /* pinned */
+    struct vr_link link;
+    vr_atomic_u32 state; /* enum vr_async_phase */
+    bool ended;          /* nobody asks any more */
+    bool late;           /* its result came with its end */
+    const char *operation;
+    vram_point point; /* once VR_ASYNC_FOLLOWING */
+    vr_atomic_u64 result;
+    struct vr_callback *first, **last;
+    struct vram_error error; /* once VR_ASYNC_FAILED */
+};
+
+/* The device's flight, pinned; made if there is none. NULL with the error set; flight.c. */
+struct vr_flight *vr_flight_enter(struct vr_device_object *device, const char *operation);
+/* Whether the device is lost, or was when it closed; flight.c. */
+bool vr_flight_lost(struct vr_flight *flight);
+
+/* Brings a record to its end, for the reason `cause` when it failed; who comes late changes nothing. The
+   caller has a reference; async_record.c. */
+void vr_async_settle(struct vr_async *record, vram_status status, const struct vram_error *cause);
+/* Settles by what the record's point said, keeping (5) and (6), and answers; async_record.c. */
+vram_status vr_async_conclude(struct vr_async *record, vram_status status);
+
+#endif
