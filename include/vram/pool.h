@@ -83,11 +83,14 @@ typedef enum vram_pool_flag {
  * A pool of page-locked host memory (`kind` PINNED) gives blocks that are host pointers: the host writes them,
  * and copies to and from them run at the bus's full speed beside other work. Page-locking costs a millisecond
  * for each MiB, a block of such a pool costs what any block costs. It runs on segments of the driver's, on the
- * device's NUMA node where the system knows it; blocks are freed in the time of queues as others are, and
- * alignments go up to a page. Its memory is not the device's: of the limits hard_bytes and what is kept count,
- * it neither sleeps nor has safety modes, and its buffers are PINNED or, where host and device share addresses,
- * MAPPED. Where the system refuses to lock more the pool climbs its ladder (vram/oom.h), and with
- * VRAM_FALLBACK_HOST there it goes on with ordinary memory: vram_block_info.kind tells, vram_pool_stats counts.
+ * device's NUMA node where the system knows it, and alignments go up to a page. Blocks are freed in the time
+ * of queues as others are, and the host is in no queue's order: what it writes first is allocated without a
+ * queue (NULL), and is then nothing that work still reads; with a queue come blocks that work of this queue
+ * writes first, downloads above all. Its memory is not the device's: of the limits hard_bytes and what is kept
+ * count, it neither sleeps nor has safety modes, and its buffers are PINNED or, where host and device share
+ * addresses, MAPPED. Where the system refuses to lock more the pool climbs its ladder (vram/oom.h), and with
+ * VRAM_FALLBACK_HOST there it goes on with ordinary memory: vram_block_info.kind tells, vram_pool_stats
+ * counts.
  */
 typedef struct vram_pool_options {
     size_t size;                   /* sizeof(vram_pool_options) */

@@ -93,10 +93,12 @@ static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queu
     return status;
 }
 
-/* Ordinary memory that stands in for page-locked memory by the pool's own rules is fine with the flag only. */
+/* Without a queue: the host writes it as soon as it has it, whatever the queue still does with what it had
+   there before. Ordinary memory that stands in for page-locked memory by the pool's own rules is fine with the
+   flag only. */
 static vram_status take_pooled(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
-    vram_status status = vr_buffer_take_block(buffer, bytes, queue, memory);
+    vram_status status = vr_buffer_take_block(buffer, bytes, NULL, memory);
     if (status != VRAM_OK || memory->kind == VRAM_MEMORY_PINNED ||
         buffer->flags & VRAM_BUFFER_PAGEABLE) {
         return status;

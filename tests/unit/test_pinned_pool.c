@@ -171,6 +171,34 @@ static void buffers_come_from_it(void **state) {
     rig_end_clean(&rig);
 }
 
+/* The host writes a buffer as soon as it has it, and the host is in no queue's order: what a queue still reads
+   does not become another buffer of that queue. */
+static void a_buffer_is_not_what_its_queue_still_reads(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=256M,lag=1000");
+    vram_pool *pool = pinned_pool(&rig);
+    vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_PINNED};
+    vram_buffer *buffer;
+    vram_addr first, second, device;
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &device));
+    assert_ok(vram_buffer_create(pool, MIB, rig.queue, &options, &buffer));
+    assert_ok(vram_buffer_addr(buffer, &first));
+    assert_ok(vram_queue_upload(rig.queue, device, (void *)(uintptr_t)first, MIB));
+    assert_ok(vram_buffer_destroy(buffer));
+    assert_ok(vram_buffer_create(pool, MIB, rig.queue, &options, &buffer));
+    assert_ok(vram_buffer_addr(buffer, &second));
+    assert_int_not_equal(first, second);
+    assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
+    uint64_t reserved = stats_of(pool).reserved_bytes;
+    for (int i = 0; i < 20; i++) { /* once it is read it serves again */
+        assert_ok(vram_buffer_destroy(buffer));
+        assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
+        assert_ok(vram_buffer_create(pool, MIB, rig.queue, &options, &buffer));
+    }
+    assert_int_equal(stats_of(pool).reserved_bytes, reserved);
+    rig_end_clean(&rig);
+}
+
 /* --------------------------------------------------------------- nothing to lock */
 
 static void refused_memory_falls_back_and_is_counted(void **state) {
@@ -328,6 +356,7 @@ int main(void) {
         TEST(the_devices_limits_are_not_its_own),
         TEST(freed_in_queue_time),
         TEST(buffers_come_from_it),
+        TEST(a_buffer_is_not_what_its_queue_still_reads),
         TEST(refused_memory_falls_back_and_is_counted),
         TEST(every_call_may_fail),
         TEST(lost_device_gives_it_back),
