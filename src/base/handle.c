@@ -55,24 +55,9 @@ struct slot {
 };
 
 static const char *const kind_names[VR_KIND_COUNT] = {
-    [VR_KIND_CONTEXT] = "context",
-    [VR_KIND_DEVICE] = "device",
-    [VR_KIND_QUEUE] = "queue",
-    [VR_KIND_KERNEL] = "kernel",
-    [VR_KIND_PHYSICAL] = "physical memory",
-    [VR_KIND_POOL] = "pool",
-    [VR_KIND_WATCH] = "watch",
-    [VR_KIND_MONITOR] = "monitor",
-    [VR_KIND_BUFFER] = "buffer",
-    [VR_KIND_SCOPE] = "scope",
-    [VR_KIND_BATCH] = "batch",
-    [VR_KIND_NAMED] = "manager of names",
-    [VR_KIND_TRACE] = "trace",
-    [VR_KIND_LABELS] = "cache of labels",
-    [VR_KIND_SCHEDULER] = "scheduler",
-    [VR_KIND_WEIGHTS] = "matrix of weights",
-    [VR_KIND_ASYNC] = "work under way",
-    [VR_KIND_FLIGHT] = "list of work under way",
+#define KIND(name, text) [VR_KIND_##name] = text,
+    VR_KINDS(KIND)
+#undef KIND
 };
 
 static struct slot first_chunk[CHUNK_SLOTS];
@@ -81,13 +66,13 @@ static vr_atomic_u64 live[VR_KIND_COUNT];
 
 static struct vr_mutex table_lock = VR_MUTEX_INIT(VR_RANK_HANDLE);
 static uint32_t free_slots[VR_KIND_COUNT] = {
-    NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT,
-    NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT, NO_SLOT};
+#define KIND(name, text) [VR_KIND_##name] = NO_SLOT,
+    VR_KINDS(KIND)
+#undef KIND
+};
 static uint32_t slots_used; /* slots from here on were never used */
 static uint32_t slot_limit = SLOT_MAX;
 static uint32_t generation_limit = UINT32_MAX;
-
-_Static_assert(VR_KIND_COUNT == 19, "a kind more needs its name and its free list above");
 
 /* --------------------------------------------------------------------- numbers */
 

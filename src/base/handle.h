@@ -32,26 +32,38 @@
 
 _Static_assert(sizeof(void *) == sizeof(uint64_t), "a handle's number needs 64 bits of a pointer");
 
+/* Every kind of object, and what people call it. */
+#define VR_KINDS(KIND)                                                                             \
+    KIND(CONTEXT, "context")                                                                       \
+    KIND(DEVICE, "device")                                                                         \
+    KIND(QUEUE, "queue")                                                                           \
+    KIND(KERNEL, "kernel")                                                                         \
+    KIND(PHYSICAL, "physical memory")                                                              \
+    KIND(POOL, "pool")                                                                             \
+    KIND(WATCH, "watch")                                                                           \
+    KIND(MONITOR, "monitor")                                                                       \
+    KIND(BUFFER, "buffer")                                                                         \
+    KIND(SCOPE, "scope")                                                                           \
+    KIND(BATCH, "batch")                                                                           \
+    KIND(NAMED, "manager of names")                                                                \
+    KIND(TRACE, "trace")                                                                           \
+    KIND(LABELS, "cache of labels")                                                                \
+    KIND(SCHEDULER, "scheduler")                                                                   \
+    KIND(WEIGHTS, "matrix of weights")                                                             \
+    KIND(ASYNC, "work under way")                                                                  \
+    KIND(FLIGHT, "list of work under way")                                                         \
+    KIND(STREAM_SET, "stream set")                                                                 \
+    KIND(READBACK, "readback")                                                                     \
+    KIND(FEED, "feed")                                                                             \
+    KIND(RING, "ring")                                                                             \
+    KIND(STAGING, "staging ring")
+
 enum vr_kind {
-    VR_KIND_CONTEXT = 1,
-    VR_KIND_DEVICE = 2,
-    VR_KIND_QUEUE = 3,
-    VR_KIND_KERNEL = 4,
-    VR_KIND_PHYSICAL = 5,
-    VR_KIND_POOL = 6,
-    VR_KIND_WATCH = 7,
-    VR_KIND_MONITOR = 8,
-    VR_KIND_BUFFER = 9,
-    VR_KIND_SCOPE = 10,
-    VR_KIND_BATCH = 11,
-    VR_KIND_NAMED = 12,
-    VR_KIND_TRACE = 13,
-    VR_KIND_LABELS = 14,
-    VR_KIND_SCHEDULER = 15,
-    VR_KIND_WEIGHTS = 16,
-    VR_KIND_ASYNC = 17,
-    VR_KIND_FLIGHT = 18,
-    VR_KIND_COUNT
+    VR_KIND_NONE = 0,
+#define KIND(name, text) VR_KIND_##name,
+    VR_KINDS(KIND)
+#undef KIND
+        VR_KIND_COUNT
 };
 
 /* Gives `object` a handle of `kind`; `destroy` runs when its last reference goes. The first 1024
