@@ -135,6 +135,8 @@ TRUTH(VR_VK_FEATURE_12_SCALAR_LAYOUT, VkPhysicalDeviceVulkan12Features, scalarBl
 TRUTH(VR_VK_FEATURE_12_TIMELINE, VkPhysicalDeviceVulkan12Features, timelineSemaphore);
 TRUTH(VR_VK_FEATURE_12_ADDRESS, VkPhysicalDeviceVulkan12Features, bufferDeviceAddress);
 TRUTH(VR_VK_FEATURE_12_MEMORY_MODEL, VkPhysicalDeviceVulkan12Features, vulkanMemoryModel);
+TRUTH(VR_VK_FEATURE_12_MODEL_DEVICE_SCOPE, VkPhysicalDeviceVulkan12Features,
+      vulkanMemoryModelDeviceScope);
 TRUTH(VR_VK_FEATURE_12_COUNT - 1, VkPhysicalDeviceVulkan12Features, subgroupBroadcastDynamicId);
 
 /* ------------------------------------------------------------------ layouts */

@@ -68,9 +68,10 @@ static void read_features(const struct vr_vulkan_api *api, struct vr_vulkan_phys
                                       VR_VK_FEATURE_INT16};
     static const uint32_t wanted_11[] = {VR_VK_FEATURE_11_STORAGE16};
     static const uint32_t wanted_12[] = {
-        VR_VK_FEATURE_12_STORAGE8,      VR_VK_FEATURE_12_FLOAT16,  VR_VK_FEATURE_12_INT8,
-        VR_VK_FEATURE_12_SCALAR_LAYOUT, VR_VK_FEATURE_12_TIMELINE, VR_VK_FEATURE_12_ADDRESS,
-        VR_VK_FEATURE_12_MEMORY_MODEL};
+        VR_VK_FEATURE_12_STORAGE8,     VR_VK_FEATURE_12_FLOAT16,
+        VR_VK_FEATURE_12_INT8,         VR_VK_FEATURE_12_SCALAR_LAYOUT,
+        VR_VK_FEATURE_12_TIMELINE,     VR_VK_FEATURE_12_ADDRESS,
+        VR_VK_FEATURE_12_MEMORY_MODEL, VR_VK_FEATURE_12_MODEL_DEVICE_SCOPE};
     physical->features.head = (struct vr_vk_head){VR_VK_TYPE_FEATURES, &physical->features_11};
     physical->features_11.head =
         (struct vr_vk_head){VR_VK_TYPE_FEATURES_11, &physical->features_12};
@@ -79,6 +80,10 @@ static void read_features(const struct vr_vulkan_api *api, struct vr_vulkan_phys
     keep(physical->features.truths, VR_VK_FEATURE_COUNT, wanted, sizeof wanted / 4);
     keep(physical->features_11.truths, VR_VK_FEATURE_11_COUNT, wanted_11, sizeof wanted_11 / 4);
     keep(physical->features_12.truths, VR_VK_FEATURE_12_COUNT, wanted_12, sizeof wanted_12 / 4);
+    /* With the memory model, and without its device scope, a plain atomicAdd of a shader is not allowed. */
+    if (!physical->features_12.truths[VR_VK_FEATURE_12_MODEL_DEVICE_SCOPE]) {
+        physical->features_12.truths[VR_VK_FEATURE_12_MEMORY_MODEL] = 0;
+    }
     physical->addresses = physical->features_12.truths[VR_VK_FEATURE_12_ADDRESS];
 }
 
