@@ -5,7 +5,8 @@
 #
 #   check    `vram info`, the conformance suite on cuda, on every OpenCL device that there is (NVIDIA's
 #            and PoCL's) in each way of taking memory, host and sim, the tour, a thousand short-lived
-#            threads on cuda, the examples that launch a kernel, and the suite once more under
+#            threads on cuda, the examples that launch a kernel, examples/forces with a million nodes,
+#            and the suite once more under
 #            compute-sanitizer where that is installed; with H200_VULKAN_DIR, a folder with
 #            libvulkan.so.1, also the suite and the example on vulkan. The driver is the one that a .json
 #            there or VK_DRIVER_FILES names, else NVIDIA's
@@ -175,6 +176,16 @@ example() {
         step "$1" 60 "example-$1.txt" "$build/examples/$1"
 }
 
+# A million nodes on each backend, every frame held against the reference.
+layout() {
+    step build-forces 60 build-forces.txt cmake --build "$build" -j "$jobs" --target example_forces ||
+        return
+    for on in cuda opencl ${H200_VULKAN_DIR:+vulkan}; do
+        step "forces-$on" 90 "forces-$on.txt" "$build/examples/forces" --nodes 1000000 --report \
+            --backend "$on"
+    done
+}
+
 stage_check() {
     build_targets vram_command threads || finish
     step info 60 info.txt "$build/vram" info
@@ -190,6 +201,7 @@ stage_check() {
     step tour 60 tour.txt "$build/vram" tour
     example 15_cuda_kernel
     example 16_opencl_kernel
+    layout
     step threads-cuda 90 threads.json "$build/tests/threads" --count 1000 --backend cuda --json
     memcheck
     finish

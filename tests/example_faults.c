@@ -69,7 +69,7 @@ int main(void) {
     }
     for (unsigned nth = 1; nth <= DRIVER_CALLS && clean; nth = next_call(nth)) {
         char sim[64];
-        snprintf(sim, sizeof sim, "memory=1G,fault=any:%u", nth);
+        snprintf(sim, sizeof sim, "memory=1G,real=on,fault=any:%u", nth);
         clean = vram_option_set("sim", sim) == VRAM_OK &&
                 vram_option_set("backends", "sim") == VRAM_OK &&
                 is_clean("with a fault at the driver's call", nth, &code);
