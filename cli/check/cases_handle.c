@@ -82,6 +82,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_tag_info tag = {.size = sizeof tag};
     vram_pool_stats stats = {.size = sizeof stats};
     vram_peaks peaks = {.size = sizeof peaks};
+    vram_transfer_stats transfers = {.size = sizeof transfers};
     vram_kernel_source source = {.size = sizeof source, .code = &source, .entry = "none"};
     vram_foreign_info foreign = {.size = sizeof foreign};
     vram_foreign_totals totals = {.size = sizeof totals};
@@ -117,6 +118,8 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_tag_info_at(device, 0, &tag));
     REFUSES(vram_tag_stats_get(device, "tag", &stats));
     REFUSES(vram_device_stats_get(device, &stats));
+    REFUSES(vram_transfer_stats_get(device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &transfers));
+    REFUSES(vram_transfer_stats_json(device, &(vram_json){0}, NULL));
     REFUSES(vram_device_peaks_begin(device));
     REFUSES(vram_device_peaks_end(device, &peaks));
     REFUSES(vram_device_peaks_reset(device));

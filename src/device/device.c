@@ -153,6 +153,7 @@ void vr_device_drop(struct vr_device_object *device) {
     vr_mutex_destroy(&device->lock);
     vr_handle_set_free(&device->natives);
     vr_mem_free(device->peers);
+    vr_mem_free(vr_load(&device->transfers, VR_RELAXED));
     vr_mem_free(device);
     vr_handle_unpin(context);
 }

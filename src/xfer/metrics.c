@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * metrics.c: what transfers moved and how long it took, by direction and route.
+ *
+ * A device has one table, made by the first transfer and freed with the device object. A transfer is counted
+ * in three of its cells: of its direction and route, of its direction, and of all.
+ *
+ *              sync  async  ...  ring   any
+ *   to_device   [.]   [x]                [x]     <- a copy to the device, asynchronous
+ *   to_host
+ *   ...
+ *   any                                  [x]
+ *
+ *  (1) All fields are relaxed atomics that only rise, but `under_way`; a reader sees each as it was at some
+ *      moment of its call.
+ *  (2) `under_way` is a word of two parts that change together, so that the time with at least one transfer
+ *      is exact without a lock: 16 bits how many there are, 48 bits since when, in steps of 64 ns from the
+ *      table's birth (208 days; past that busy_ns is no longer right, nothing else is touched). Who brings
+ *      it from 0 to 1 sets the time, who brings it back to 0 adds what has passed. A transfer that finds
+ *      the 16 bits full is not among them, and its token says so.
+ */
+#include "xfer/metrics.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+#include <assert.h>
+
+enum {
+    DIRECTIONS = VRAM_TRANSFER_ANY + 1,
+    ROUTES = VRAM_ROUTE_ANY + 1,
+    CELLS_OF_ONE = 3,
+    COUNT_BITS = 16,
+    STEP_BITS = 6
+};
+
+#define COUNT_MASK ((UINT64_C(1) << COUNT_BITS) - 1)
+
+struct cell {
+    vr_atomic_u64 started, operations, failures, bytes;
+    vr_atomic_u64 busy_ns, waited_ns, stalls, stall_ns, latency_ns;
+    vr_atomic_u64 min_latency_ns; /* plus 1, so that 0 is: none yet */
+    vr_atomic_u64 max_latency_ns;
+    vr_atomic_u64 under_way; /* (2) */
+    vr_atomic_u64 histogram[VRAM_TRANSFER_BUCKETS];
+};
+
+struct vr_metrics {
+    uint64_t born_ns;
+    struct cell cells[DIRECTIONS][ROUTES];
+};
+
+/* --------------------------------------------------------------------- table */
+
+/* The device's table, or NULL. `make`: makes it where there is none; of two threads one wins. */
+static struct vr_metrics *metrics_of(struct vr_device_object *device, bool make) {
+    struct vr_metrics *metrics = vr_load(&device->transfers, VR_ACQUIRE);
+    if (metrics || !make) {
+        return metrics;
+    }
+    struct vram_error error;
+    vr_error_save(&error); /* what cannot be counted is no failure */
+    metrics = vr_mem_alloc(1, sizeof *metrics, "vram_transfer_stats_get");
+    vr_error_restore(&error);
+    if (!metrics) {
+        return NULL;
+    }
+    metrics->born_ns = vr_clock_now();
+    void *there = NULL;
+    if (!vr_cas(&device->transfers, &there, metrics, VR_ACQ_REL)) {
+        vr_mem_free(metrics);
+        metrics = there;
+    }
+    return metrics;
+}
+
+static struct cell *cell_of(struct vr_metrics *metrics, uint32_t direction, uint32_t route,
+                            int which) {
+    return which == 0   ? &metrics->cells[direction][route]
+           : which == 1 ? &metrics->cells[direction][VRAM_ROUTE_ANY]
+                        : &metrics->cells[VRAM_TRANSFER_ANY][VRAM_ROUTE_ANY];
+}
+
+static void add(vr_atomic_u64 *number, uint64_t value) {
+    vr_fetch_add(number, value, VR_RELAXED);
+}
+
+/* ------------------------------------------------------------------ under way */
+
+/* One more is under way; false when the count is full, keeps (2). */
+static bool cell_enter(struct cell *cell, uint64_t steps) {
+    uint64_t word = vr_load(&cell->under_way, VR_RELAXED), next;
+    do {
+        if ((word & COUNT_MASK) == COUNT_MASK) {
+            return false;
+        }
+        next = word & COUNT_MASK ? word + 1 : steps << COUNT_BITS | 1;
+    } while (!vr_cas_weak(&cell->under_way, &word, next, VR_RELAXED));
+    return true;
+}
+
+static void cell_leave(struct cell *cell, uint64_t steps) {
+    uint64_t word = vr_load(&cell->under_way, VR_RELAXED);
+    while (!vr_cas_weak(&cell->under_way, &word, word - 1, VR_RELAXED)) {
+    }
+    assert(word & COUNT_MASK);
+    uint64_t since = word >> COUNT_BITS;
+    if ((word & COUNT_MASK) == 1 && steps > since) {
+        add(&cell->busy_ns, (steps - since) << STEP_BITS);
+    }
+}
+
+/* ------------------------------------------------------------------- counting */
+
+void vr_transfer_begin(struct vr_device_object *device, vram_transfer_direction direction,
+                       vram_transfer_route route, struct vr_transfer_count *count) {
+    assert(direction < VRAM_TRANSFER_ANY && route < VRAM_ROUTE_ANY);
+    struct vr_metrics *metrics = metrics_of(device, true);
+    *count = (struct vr_transfer_count){
+        .metrics = metrics, .direction = (uint8_t)direction, .route = (uint8_t)route};
+    if (!metrics) {
+        return;
+    }
+    count->start_ns = vr_clock_now();
+    uint64_t steps = (count->start_ns - metrics->born_ns) >> STEP_BITS;
+    for (int i = 0; i < CELLS_OF_ONE; i++) {
+        struct cell *cell = cell_of(metrics, direction, route, i);
+        add(&cell->started, 1);
+        count->busy |= (uint8_t)(cell_enter(cell, steps) << i);
+    }
+}
+
+static uint32_t bucket_of(uint64_t ns) {
+    uint32_t bucket = 0;
+    while (ns > 1 && bucket < VRAM_TRANSFER_BUCKETS - 1) {
+        ns >>= 1;
+        bucket++;
+    }
+    return bucket;
+}
+
+static void note_latency(struct cell *cell, uint64_t ns) {
+    uint64_t least = vr_load(&cell->min_latency_ns, VR_RELAXED);
+    while ((least == 0 || ns + 1 < least) &&
+           !vr_cas_weak(&cell->min_latency_ns, &least, ns + 1, VR_RELAXED)) {
+    }
+    vr_atomic_max(&cell->max_latency_ns, ns);
+    add(&cell->latency_ns, ns);
+    add(&cell->histogram[bucket_of(ns)], 1);
+}
+
+void vr_transfer_end(struct vr_transfer_count *count, uint64_t bytes, vram_status status) {
+    struct vr_metrics *metrics = count->metrics;
+    if (!metrics) {
+        return;
+    }
+    uint64_t now = vr_clock_now(), steps = (now - metrics->born_ns) >> STEP_BITS;
+    for (int i = 0; i < CELLS_OF_ONE; i++) {
+        struct cell *cell = cell_of(metrics, count->direction, count->route, i);
+        if (count->busy >> i & 1) {
+            cell_leave(cell, steps);
+        }
+        note_latency(cell, now - count->start_ns);
+        add(&cell->failures, status != VRAM_OK);
+        add(&cell->bytes, status == VRAM_OK ? bytes : 0);
+        add(&cell->operations, 1);
+    }
+    count->metrics = NULL; /* a second end counts nothing */
+}
+
+void vr_transfer_stalled(struct vr_device_object *device, vram_transfer_direction direction,
+                         vram_transfer_route route, uint64_t ns) {
+    struct vr_metrics *metrics = metrics_of(device, true);
+    for (int i = 0; metrics && i < CELLS_OF_ONE; i++) {
+        struct cell *cell = cell_of(metrics, direction, route, i);
+        add(&cell->stalls, 1);
+        add(&cell->stall_ns, ns);
+    }
+}
+
+void vr_transfer_waited(struct vr_device_object *device, vram_transfer_direction direction,
+                        vram_transfer_route route, uint64_t ns) {
+    struct vr_metrics *metrics = metrics_of(device, true);
+    for (int i = 0; metrics && i < CELLS_OF_ONE; i++) {
+        add(&cell_of(metrics, direction, route, i)->waited_ns, ns);
+    }
+}
+
+/* -------------------------------------------------------------------- reading */
+
+static uint64_t seen(vr_atomic_u64 *number) {
+    return vr_load(number, VR_RELAXED);
+}
+
+/* Time with transfers up to now, those that are still under way included. */
+static uint64_t busy_of(const struct vr_metrics *metrics, struct cell *cell) {
+    uint64_t word = seen(&cell->under_way), busy = seen(&cell->busy_ns);
+    uint64_t steps = (vr_clock_now() - metrics->born_ns) >> STEP_BITS, since = word >> COUNT_BITS;
+    return busy + (word & COUNT_MASK && steps > since ? (steps - since) << STEP_BITS : 0);
+}
+
+static void read_cell(const struct vr_metrics *metrics, struct cell *cell,
+                      struct vram_transfer_stats *stats) {
+    stats->operations = seen(&cell->operations);
+    stats->started = seen(&cell->started);
+    stats->failures = seen(&cell->failures);
+    stats->bytes = seen(&cell->bytes);
+    stats->busy_ns = busy_of(metrics, cell);
+    stats->waited_ns = seen(&cell->waited_ns);
+    stats->stalls = seen(&cell->stalls);
+    stats->stall_ns = seen(&cell->stall_ns);
+    stats->latency_ns = seen(&cell->latency_ns);
+    uint64_t least = seen(&cell->min_latency_ns);
+    stats->min_latency_ns = least ? least - 1 : 0;
+    stats->max_latency_ns = seen(&cell->max_latency_ns);
+    for (int i = 0; i < VRAM_TRANSFER_BUCKETS; i++) {
+        stats->histogram[i] = seen(&cell->histogram[i]);
+    }
+    if (stats->busy_ns) {
+        double busy = (double)stats->busy_ns, waited = (double)stats->waited_ns;
+        stats->bytes_per_second = (double)stats->bytes * 1e9 / busy;
+        stats->overlap = waited < busy ? 1 - waited / busy : 0;
+    }
+}
+
+vram_status vram_transfer_stats_get(vram_device *handle, vram_transfer_direction direction,
+                                    vram_transfer_route route, vram_transfer_stats *stats) {
+    static const char operation[] = "vram_transfer_stats_get";
+    struct vram_transfer_stats full = {.size = sizeof full};
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_device_object *device = entered;
+    if ((uint32_t)direction >= DIRECTIONS || (uint32_t)route >= ROUTES ||
+        (direction == VRAM_TRANSFER_ANY && route != VRAM_ROUTE_ANY)) {
+        status = vr_fail(VRAM_ERR_INVALID, operation,
+                         "direction %d and route %d are not counted together", (int)direction,
+                         (int)route);
+    } else {
+        struct vr_metrics *metrics = metrics_of(device, false);
+        if (metrics) {
+            read_cell(metrics, &metrics->cells[direction][route], &full);
+        }
+        status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    }
+    vr_leave(device);
+    return status;
+}
+
+uint64_t vram_transfer_stats_percentile(const vram_transfer_stats *stats, uint32_t percent) {
+    uint64_t total = 0, below = 0;
+    if (!stats || stats->size < sizeof *stats) {
+        return 0;
+    }
+    for (int i = 0; i < VRAM_TRANSFER_BUCKETS; i++) {
+        total += stats->histogram[i];
+    }
+    percent = percent < 100 ? percent : 100;
+    for (int i = 0; i < VRAM_TRANSFER_BUCKETS - 1; i++) {
+        below += stats->histogram[i];
+        uint64_t upper = (UINT64_C(2) << i) - 1;
+        if (below && (double)below * 100 >= (double)total * percent) {
+            return upper < stats->max_latency_ns ? upper : stats->max_latency_ns;
+        }
+    }
+    return stats->max_latency_ns;
+}
+
+/* ----------------------------------------------------------------------- JSON */
+
+static void write_cell(vram_json *json, uint32_t direction, uint32_t route,
+                       const struct vram_transfer_stats *stats) {
+    vram_json_object_begin(json, NULL);
+    vram_json_text(json, "direction",
+                   vram_transfer_direction_name((vram_transfer_direction)direction));
+    vram_json_text(json, "route", vram_transfer_route_name((vram_transfer_route)route));
+    vram_json_unsigned(json, "started", stats->started);
+    vram_json_unsigned(json, "operations", stats->operations);
+    vram_json_unsigned(json, "failures", stats->failures);
+    vram_json_unsigned(json, "bytes", stats->bytes);
+    vram_json_unsigned(json, "busy_ns", stats->busy_ns);
+    vram_json_unsigned(json, "waited_ns", stats->waited_ns);
+    vram_json_unsigned(json, "stalls", stats->stalls);
+    vram_json_unsigned(json, "stall_ns", stats->stall_ns);
+    vram_json_unsigned(json, "latency_ns", stats->latency_ns);
+    vram_json_unsigned(json, "min_latency_ns", stats->min_latency_ns);
+    vram_json_unsigned(json, "max_latency_ns", stats->max_latency_ns);
+    vram_json_number(json, "bytes_per_second", stats->bytes_per_second);
+    vram_json_number(json, "overlap", stats->overlap);
+    vram_json_array_begin(json, "histogram");
+    for (int i = 0; i < VRAM_TRANSFER_BUCKETS; i++) {
+        if (stats->histogram[i]) {
+            vram_json_object_begin(json, NULL);
+            vram_json_value(json, "below_ns",
+                            (vram_value){UINT64_C(2) << i, i < VRAM_TRANSFER_BUCKETS - 1});
+            vram_json_unsigned(json, "operations", stats->histogram[i]);
+            vram_json_object_end(json);
+        }
+    }
+    vram_json_array_end(json);
+    vram_json_object_end(json);
+}
+
+vram_status vram_transfer_stats_json(vram_device *handle, vram_json *json, const char *key) {
+    static const char operation[] = "vram_transfer_stats_json";
+    void *entered;
+    if (!json) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the writer is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_device_object *device = entered;
+    struct vr_metrics *metrics = metrics_of(device, false);
+    vram_json_object_begin(json, key);
+    vram_json_array_begin(json, "transfers");
+    for (uint32_t i = 0; metrics && i < DIRECTIONS * ROUTES; i++) {
+        struct vram_transfer_stats stats = {.size = sizeof stats};
+        read_cell(metrics, &metrics->cells[i / ROUTES][i % ROUTES], &stats);
+        if (stats.started || stats.stalls || stats.waited_ns) {
+            write_cell(json, i / ROUTES, i % ROUTES, &stats);
+        }
+    }
+    vram_json_array_end(json);
+    vram_json_object_end(json);
+    vr_leave(device);
+    return VRAM_OK;
+}
+
+/* ---------------------------------------------------------------------- names */
+
+const char *vram_transfer_direction_name(vram_transfer_direction direction) {
+    static const char *const names[] = {
+#define ROW(NAME, number, name) [number] = (name),
+        VRAM_TRANSFER_DIRECTION_MAP(ROW)
+#undef ROW
+    };
+    return (uint32_t)direction < DIRECTIONS ? names[direction] : "unknown";
+}
+
+const char *vram_transfer_route_name(vram_transfer_route route) {
+    static const char *const names[] = {
+#define ROW(NAME, number, name) [number] = (name),
+        VRAM_TRANSFER_ROUTE_MAP(ROW)
+#undef ROW
+    };
+    return (uint32_t)route < ROUTES ? names[route] : "unknown";
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * metrics.h: counting transfers, for those who make them.
+ *
+ *     struct vr_transfer_count count;
+ *     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED, &count);
+ *     ...                                                        the copy, on whatever threads
+ *     vr_transfer_end(&count, bytes, status);                    when its end is known, once
+ *
+ * The caller keeps the device pinned from begin to end. Nothing fails: where there is no memory for the
+ * counters nothing is counted. Any thread; begin and end may be on different ones.
+ */
+#ifndef VR_METRICS_H
+#define VR_METRICS_H
+
+#include "device/objects.h"
+#include "vram/transfer_stats.h"
+
+struct vr_metrics;
+
+/* A transfer that is being counted: plain data, kept beside it. All zero: not counted. */
+struct vr_transfer_count {
+    struct vr_metrics *metrics;
+    uint64_t start_ns;
+    uint8_t direction, route;
+    uint8_t
+        busy; /* bit i: the i-th of its cells counts it among those under way; (2) of metrics.c */
+};
+
+void vr_transfer_begin(struct vr_device_object *device, vram_transfer_direction direction,
+                       vram_transfer_route route, struct vr_transfer_count *count);
+void vr_transfer_end(struct vr_transfer_count *count, uint64_t bytes, vram_status status);
+
+/* A copy of this kind had to wait `ns` for a slot, for room in a ring, before it could begin. */
+void vr_transfer_stalled(struct vr_device_object *device, vram_transfer_direction direction,
+                         vram_transfer_route route, uint64_t ns);
+/* A thread of the program waited `ns` in a call of the library for copies of this kind. */
+void vr_transfer_waited(struct vr_device_object *device, vram_transfer_direction direction,
+                        vram_transfer_route route, uint64_t ns);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_transfer_stats.c: what transfers are counted as: by direction and route, under a clock of the test's
+ * own, by many threads at once, and where there is no memory to count in.
+ */
+#include "base/clock.h"
+#include "unit/device_world.h"
+#include "unit/json_check.h"
+#include "vram/vram.h"
+#include "xfer/metrics.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+static atomic_uint_fast64_t time_ns; /* of the test's clock */
+
+static uint64_t test_now(void *user) {
+    (void)user;
+    return atomic_load(&time_ns);
+}
+
+static void clock_is_ours(bool ours) {
+    static const struct vr_clock_source source = {.now = test_now};
+    atomic_store(&time_ns, 1000000);
+    vr_clock_set(ours ? &source : NULL);
+}
+
+static struct vr_device_object *enter(vram_device *device) {
+    void *entered;
+    assert_ok(vr_enter(VR_KIND_DEVICE, device, "test", &entered));
+    return entered;
+}
+
+static vram_transfer_stats stats_of(vram_device *device, vram_transfer_direction direction,
+                                    vram_transfer_route route) {
+    vram_transfer_stats stats = {.size = sizeof stats};
+    assert_ok(vram_transfer_stats_get(device, direction, route, &stats));
+    return stats;
+}
+
+/* -------------------------------------------------------------------- counting */
+
+/* Two copies that overlap: 1024 ns together, then nothing for a while, then one alone. */
+static void counted_by_direction_and_route(void **state) {
+    struct vr_transfer_count first, second, third;
+    (void)state;
+    struct rig rig = rig_make("sim", "");
+    struct vr_device_object *device = enter(rig.device);
+    clock_is_ours(true);
+    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 0);
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED, &first);
+    atomic_fetch_add(&time_ns, 256);
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC, &second);
+    atomic_fetch_add(&time_ns, 512);
+    vr_transfer_end(&first, 4096, VRAM_OK);
+    vram_transfer_stats running = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    assert_int_equal(running.started, 2);
+    assert_int_equal(running.operations, 1);
+    assert_int_equal(running.busy_ns, 768);
+    atomic_fetch_add(&time_ns, 256);
+    vr_transfer_end(&second, 8192, VRAM_OK);
+    atomic_fetch_add(&time_ns, 1 << 20);
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED, &third);
+    atomic_fetch_add(&time_ns, 2048);
+    vr_transfer_end(&third, 1024, VRAM_OK);
+
+    vram_transfer_stats staged = stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED);
+    assert_int_equal(staged.operations, 1);
+    assert_int_equal(staged.bytes, 4096);
+    assert_int_equal(staged.busy_ns, 768);
+    assert_int_equal(staged.latency_ns, 768);
+    assert_int_equal(staged.histogram[9], 1);
+    vram_transfer_stats up = stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ANY);
+    assert_int_equal(up.operations, 2);
+    assert_int_equal(up.bytes, 12288);
+    assert_int_equal(up.busy_ns, 1024);
+    assert_int_equal(up.latency_ns, 768 + 768);
+    assert_true(up.bytes_per_second > 11.99e9 && up.bytes_per_second < 12.01e9);
+    vram_transfer_stats all = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    assert_int_equal(all.operations, 3);
+    assert_int_equal(all.busy_ns, 3072);
+    assert_int_equal(all.min_latency_ns, 768);
+    assert_int_equal(all.max_latency_ns, 2048);
+    assert_int_equal(all.histogram[9], 2);
+    assert_int_equal(all.histogram[11], 1);
+    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_PEER, VRAM_ROUTE_ANY).started, 0);
+    clock_is_ours(false);
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
+/* What fails moves nothing, what ends twice counts once. */
+static void failures_and_second_ends(void **state) {
+    struct vr_transfer_count count;
+    (void)state;
+    struct rig rig = rig_make("sim", "");
+    struct vr_device_object *device = enter(rig.device);
+    vr_transfer_begin(device, VRAM_TRANSFER_PEER, VRAM_ROUTE_SYNC, &count);
+    vr_transfer_end(&count, 4096, VRAM_ERR_DEVICE_LOST);
+    vr_transfer_end(&count, 4096, VRAM_OK);
+    vram_transfer_stats stats = stats_of(rig.device, VRAM_TRANSFER_PEER, VRAM_ROUTE_SYNC);
+    assert_int_equal(stats.started, 1);
+    assert_int_equal(stats.operations, 1);
+    assert_int_equal(stats.failures, 1);
+    assert_int_equal(stats.bytes, 0);
+    count = (struct vr_transfer_count){0};
+    vr_transfer_end(&count, 1, VRAM_OK); /* of none that began */
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
+/* Of 1000 ns under way a quarter was waited for; more waiting than work is no overlap, not a negative one. */
+static void overlap_and_stalls(void **state) {
+    struct vr_transfer_count count;
+    (void)state;
+    struct rig rig = rig_make("sim", "");
+    struct vr_device_object *device = enter(rig.device);
+    clock_is_ours(true);
+    vr_transfer_stalled(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, 300);
+    vr_transfer_stalled(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, 200);
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, &count);
+    atomic_fetch_add(&time_ns, 1024);
+    vr_transfer_waited(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, 256);
+    vr_transfer_end(&count, 64, VRAM_OK);
+    vram_transfer_stats stats = stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK);
+    assert_int_equal(stats.stalls, 2);
+    assert_int_equal(stats.stall_ns, 500);
+    assert_int_equal(stats.waited_ns, 256);
+    assert_true(stats.overlap == 0.75);
+    vr_transfer_waited(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, 4096);
+    stats = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    assert_true(stats.overlap == 0);
+    clock_is_ours(false);
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
+/* More under way than a cell counts: the time is that of those it has, and nothing else suffers. */
+static void more_than_fit(void **state) {
+    enum { MANY = (1 << 16) + 10 };
+    static struct vr_transfer_count counts[MANY];
+    (void)state;
+    struct rig rig = rig_make("sim", "");
+    struct vr_device_object *device = enter(rig.device);
+    clock_is_ours(true);
+    for (int i = 0; i < MANY; i++) {
+        vr_transfer_begin(device, VRAM_TRANSFER_FILL, VRAM_ROUTE_BATCH, &counts[i]);
+    }
+    atomic_fetch_add(&time_ns, 640);
+    for (int i = 0; i < MANY; i++) {
+        vr_transfer_end(&counts[i], 1, VRAM_OK);
+    }
+    atomic_fetch_add(&time_ns, 640);
+    vram_transfer_stats stats = stats_of(rig.device, VRAM_TRANSFER_FILL, VRAM_ROUTE_BATCH);
+    assert_int_equal(stats.operations, MANY);
+    assert_int_equal(stats.bytes, MANY);
+    assert_int_equal(stats.busy_ns, 640);
+    clock_is_ours(false);
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
+enum { THREADS = 4, ROUNDS = 2000 };
+
+static void *count_many(void *user) {
+    struct vr_transfer_count count;
+    for (int i = 0; i < ROUNDS; i++) {
+        vr_transfer_begin(user, (vram_transfer_direction)(i % 5), (vram_transfer_route)(i % 10),
+                          &count);
+        vr_transfer_end(&count, 10, i % 4 ? VRAM_OK : VRAM_ERR_TIMEOUT);
+    }
+    return NULL;
+}
+
+/* Nothing is lost between threads, the table's making included, and nobody is left under way. */
+static void threads_count_together(void **state) {
+    pthread_t threads[THREADS];
+    (void)state;
+    struct rig rig = rig_make("sim", "");
+    struct vr_device_object *device = enter(rig.device);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, count_many, device), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    vram_transfer_stats all = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY), sum = {0};
+    for (int direction = 0; direction < VRAM_TRANSFER_ANY; direction++) {
+        for (int route = 0; route < VRAM_ROUTE_ANY; route++) {
+            vram_transfer_stats one = stats_of(rig.device, (vram_transfer_direction)direction,
+                                               (vram_transfer_route)route);
+            sum.operations += one.operations;
+            sum.bytes += one.bytes;
+        }
+    }
+    assert_int_equal(all.started, THREADS * ROUNDS);
+    assert_int_equal(all.operations, THREADS * ROUNDS);
+    assert_int_equal(all.failures, THREADS * ROUNDS / 4);
+    assert_int_equal(sum.operations, all.operations);
+    assert_int_equal(sum.bytes, all.bytes);
+    uint64_t busy = all.busy_ns;
+    vr_clock_sleep(1000000);
+    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).busy_ns, busy);
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
+/* Without memory for the table transfers go on, and the error record is as it was. */
+static void without_memory(void **state) {
+    struct vr_transfer_count count;
+    (void)state;
+    struct rig rig = rig_make("sim", "");
+    struct vr_device_object *device = enter(rig.device);
+    vram_error_clear();
+    vr_mem_fail_at(1, true);
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_RING, &count);
+    vr_transfer_stalled(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_RING, 1);
+    vr_transfer_waited(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_RING, 1);
+    vr_transfer_end(&count, 10, VRAM_OK);
+    vr_mem_fail_at(0, false);
+    expect_no_record();
+    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 0);
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_RING, &count);
+    vr_transfer_end(&count, 10, VRAM_OK);
+    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).operations, 1);
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
+/* --------------------------------------------------------------------- reading */
+
+static void percentiles(void **state) {
+    vram_transfer_stats stats = {.size = sizeof stats};
+    (void)state;
+    assert_int_equal(vram_transfer_stats_percentile(&stats, 50), 0);
+    stats.histogram[3] = 90; /* 8 to 15 ns */
+    stats.histogram[10] = 9; /* 1024 to 2047 */
+    stats.histogram[VRAM_TRANSFER_BUCKETS - 1] = 1;
+    stats.max_latency_ns = UINT64_C(1) << 50;
+    assert_int_equal(vram_transfer_stats_percentile(&stats, 0), 15);
+    assert_int_equal(vram_transfer_stats_percentile(&stats, 90), 15);
+    assert_int_equal(vram_transfer_stats_percentile(&stats, 91), 2047);
+    assert_int_equal(vram_transfer_stats_percentile(&stats, 99), 2047);
+    assert_int_equal(vram_transfer_stats_percentile(&stats, 100), UINT64_C(1) << 50);
+    assert_int_equal(vram_transfer_stats_percentile(&stats, 1000), UINT64_C(1) << 50);
+    stats.max_latency_ns = 9;
+    assert_int_equal(vram_transfer_stats_percentile(&stats, 50), 9);
+    stats.size = 8;
+    assert_int_equal(vram_transfer_stats_percentile(&stats, 50), 0);
+    assert_int_equal(vram_transfer_stats_percentile(NULL, 50), 0);
+}
+
+static void bad_input(void **state) {
+    vram_transfer_stats stats = {.size = sizeof stats}, small = {.size = 4};
+    (void)state;
+    struct rig rig = rig_make("sim", "");
+    static const int directions[] = {-1, VRAM_TRANSFER_ANY + 1, VRAM_TRANSFER_ANY, 0, 0};
+    static const int routes[] = {0, 0, 0, -1, VRAM_ROUTE_ANY + 1};
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(vram_transfer_stats_get(rig.device, (vram_transfer_direction)directions[i],
+                                                 (vram_transfer_route)routes[i], &stats),
+                         VRAM_ERR_INVALID);
+    }
+    assert_int_equal(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, NULL),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &small),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_transfer_stats_json(rig.device, NULL, NULL), VRAM_ERR_INVALID);
+    assert_string_equal(vram_transfer_direction_name(VRAM_TRANSFER_TO_HOST), "to_host");
+    assert_string_equal(vram_transfer_direction_name((vram_transfer_direction)77), "unknown");
+    assert_string_equal(vram_transfer_route_name(VRAM_ROUTE_ANY), "any");
+    assert_string_equal(vram_transfer_route_name((vram_transfer_route)-1), "unknown");
+    vram_error_clear();
+    rig_end_clean(&rig);
+}
+
+struct text {
+    char bytes[1 << 14];
+    size_t used;
+};
+
+static bool keep_text(void *user, const char *bytes, size_t count) {
+    struct text *text = user;
+    if (text->used + count >= sizeof text->bytes) {
+        return false;
+    }
+    memcpy(text->bytes + text->used, bytes, count);
+    text->used += count;
+    return true;
+}
+
+static void as_json(void **state) {
+    static struct text text;
+    struct vr_transfer_count count;
+    vram_json json;
+    (void)state;
+    struct rig rig = rig_make("sim", "");
+    struct vr_device_object *device = enter(rig.device);
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_POLLING, &count);
+    vr_transfer_end(&count, 10, VRAM_OK);
+    text.used = 0;
+    vram_json_begin(&json, keep_text, &text, false);
+    assert_ok(vram_transfer_stats_json(rig.device, &json, NULL));
+    assert_ok(vram_json_end(&json));
+    text.bytes[text.used] = 0;
+    assert_true(json_check(text.bytes, text.used));
+    assert_non_null(strstr(text.bytes, "\"direction\":\"to_host\",\"route\":\"polling\""));
+    assert_non_null(strstr(text.bytes, "\"direction\":\"any\",\"route\":\"any\""));
+    assert_null(strstr(text.bytes, "to_device"));
+    vr_leave(device);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(counted_by_direction_and_route, start, nothing_left),
+        cmocka_unit_test_setup_teardown(failures_and_second_ends, start, nothing_left),
+        cmocka_unit_test_setup_teardown(overlap_and_stalls, start, nothing_left),
+        cmocka_unit_test_setup_teardown(more_than_fit, start, nothing_left),
+        cmocka_unit_test_setup_teardown(threads_count_together, start, nothing_left),
+        cmocka_unit_test_setup_teardown(without_memory, start, nothing_left),
+        cmocka_unit_test_setup_teardown(percentiles, start, nothing_left),
+        cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
+        cmocka_unit_test_setup_teardown(as_json, start, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
