@@ -50,7 +50,7 @@ typedef enum vram_transfer_direction {
     X(SYNC, 0, "sync")                                                                             \
     X(ASYNC, 1, "async")                                                                           \
     X(UNIFIED, 2, "unified")                                                                       \
-    X(POLLING, 3, "polling")                                                                       \
+    X(DMA_POLLING, 3, "dma_polling")                                                               \
     X(STAGED, 4, "staged")                                                                         \
     X(REGISTERED, 5, "registered")                                                                 \
     X(BATCH, 6, "batch")                                                                           \

@@ -296,7 +296,7 @@ static void as_json(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "");
     struct vr_device_object *device = enter(rig.device);
-    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_POLLING, &count);
+    vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING, &count);
     vr_transfer_end(&count, 10, VRAM_OK);
     text.used = 0;
     vram_json_begin(&json, keep_text, &text, false);
@@ -304,7 +304,7 @@ static void as_json(void **state) {
     assert_ok(vram_json_end(&json));
     text.bytes[text.used] = 0;
     assert_true(json_check(text.bytes, text.used));
-    assert_non_null(strstr(text.bytes, "\"direction\":\"to_host\",\"route\":\"polling\""));
+    assert_non_null(strstr(text.bytes, "\"direction\":\"to_host\",\"route\":\"dma_polling\""));
     assert_non_null(strstr(text.bytes, "\"direction\":\"any\",\"route\":\"any\""));
     assert_null(strstr(text.bytes, "to_device"));
     vr_leave(device);
