@@ -174,4 +174,179 @@ struct vr_device_object {
     uint32_t peer_count;
     vr_atomic_u64 held_bytes, held_peak_bytes, held_count;
     vr_atomic_u64 driver_calls;
+    vr_atomic_u64 flight; /* handle of what the tier of transfers keeps for it; 0: nothing yet */
     vr_atomic_ptr transfers; /* counters of xfer/metrics.c, one block of memory; NULL: none yet */
+};
+
+static inline struct vr_device_object *vr_device_of(struct vr_device *device) {
+    return VR_CONTAINER(device, struct vr_device_object, base);
+}
+
+/* -------------------------------------------------------------------- queue */
+
+struct vr_queue_object {
+    struct vr_object object;
+    struct vr_queue base;
+    struct vr_device_object *device;    /* pinned */
+    struct vr_link link;                /* in device->queues */
+    vr_atomic_u64 issued;               /* highest number taken for a mark */
+    vr_atomic_u64 turn;                 /* of marks: they count in `marking` by its last bit */
+    vr_atomic_u32 marking[2];           /* marks under way: see point.c (7) */
+    vr_atomic_bool behind;              /* the word may stay below `signalled`: see point.c (5) */
+    vr_atomic_u64 signalled;            /* highest number that the driver agreed to write */
+    vr_atomic_u64 settled;              /* points up to here are known to have passed; only rises */
+    vr_atomic_u64 looks;                /* polls that found a point not passed */
+    vr_atomic_u32 state;                /* enum vr_queue_state */
+    vr_atomic_bool closed;              /* its device is closing: it takes no more work */
+    vr_atomic_bool finished;            /* nothing is left to wait for; nothing new can come */
+    bool region;                        /* made by vram_capture_begin */
+    vr_atomic_bool captured;            /* a region that has not ended: no marker goes into it */
+    vr_atomic_u32 submitting;           /* calls inside that may give it work; queue.c */
+    vr_atomic_u32 asking;               /* calls inside that ask the driver about it; queue.c */
+    struct vr_device_object **followed; /* devices whose words it may wait for; device lock */
+    uint32_t followed_count;
+};
+
+enum vr_queue_state {
+    VR_QUEUE_OPEN = 0,
+    VR_QUEUE_ENDING = 1, /* destroyed or being ended by the user; only points still work */
+    VR_QUEUE_LEFT = 2    /* all is done, and the native queue is the program's alone */
+};
+
+/* ------------------------------------------------------------------- others */
+
+struct vr_kernel {
+    struct vr_object object;
+    struct vr_device_object *device; /* pinned */
+    struct vr_link link;
+    void *impl;
+};
+
+struct vr_physical {
+    struct vr_object object;
+    struct vr_device_object *device; /* pinned */
+    struct vr_link link;
+    uint64_t native; /* the backend's handle */
+    uint64_t bytes;
+    bool mapped;  /* in some range, or on the way there; device lock */
+    bool leaving; /* a call is giving it back to the driver; device lock */
+};
+
+/* -------------------------------------------------------- entering, leaving */
+
+/* Refuses after exit, pins the object behind `handle`, refuses in a forked child. On VRAM_OK the
+   caller owes a vr_leave. */
+vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operation, void **object);
+void vr_leave(void *object);
+
+/* Whether the process is exiting: from then on no driver is called. */
+bool vr_exiting(void);
+/* Sees to it that vr_exiting becomes true before the drivers' own exit handlers run. Called after
+   the drivers were started; bit i of `started`: row i of the registry was. */
+vram_status vr_process_watch(uint32_t started);
+/* Whether the object was made by a process of which this one is a fork. */
+bool vr_forked(const struct vr_object *object);
+
+/* Copies min(size) bytes of an info struct that the caller's header may know shorter or longer.
+   VRAM_ERR_INVALID for NULL and for sizes no version had. */
+vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest,
+                         const char *operation);
+/* Reads an option struct of whatever version into `to`, which is zeroed first. */
+vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation);
+
+/* The next device of a context, or queue of a device, by the number of its handle, with a reference that
+   vr_leave drops; NULL behind the last. No lock held; closing.c. */
+struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t last);
+struct vr_queue_object *vr_queue_behind(struct vr_device_object *device, uint64_t last);
+
+/* Ends the queues of a device that the caller holds a reference to; closing.c. */
+void vr_device_quiet(struct vr_device_object *device, uint64_t deadline);
+/* Ends such a device, its children first. Work is waited for until the deadline; closing.c. */
+void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t deadline);
+/* Adds or drops one of a device's keepers. Who drops the last closes it; device.c. */
+void vr_device_keep(struct vr_device_object *device);
+void vr_device_drop(struct vr_device_object *device);
+/* Around a call that has a queue of another device read `device`; false: it is closing; closing.c. */
+bool vr_reader_begin(struct vr_device_object *device);
+void vr_reader_end(struct vr_device_object *device);
+/* Waits for queues of other devices that may read `device`; false: not all has finished, or some never
+   did before; closing.c. */
+bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline);
+/* Whether `device` may read the memory of the device behind `peer`; device.c. */
+bool vr_device_reads(struct vr_device_object *device, uint64_t peer);
+/* Lists a child, or says VRAM_ERR_SHUTDOWN when the device is closing. */
+vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
+                                 struct vr_link *link, const char *operation);
+
+/* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all work of
+   the one or the other is finished; device.c. */
+void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished);
+/* Asks the watcher that is part of the object `handle`; false when there is none; device.c. */
+bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
+                      uint64_t bytes);
+
+/* Limits and accounting; coarse.c. */
+vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation);
+/* The same with a bound of the caller's own to all that is charged; `why` names it. */
+vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, uint64_t most,
+                             const char *why, const char *operation);
+/* The hard limit for the device, the option's or the program's, whichever is less; 0: none. */
+uint64_t vr_charge_limit(const struct vr_device_object *device);
+void vr_uncharge(struct vr_device_object *device, uint64_t bytes);
+/* Returns what is held now, for vr_held_peak once the call cannot fail any more. */
+uint64_t vr_held_add(struct vr_device_object *device, uint64_t bytes);
+void vr_held_sub(struct vr_device_object *device, uint64_t bytes);
+void vr_held_peak(struct vr_device_object *device, uint64_t bytes);
+
+/* At the end of a device: unmaps what is mapped (mapping.c), ends a queue (queue.c; false: it is left
+   alone, since it did not finish), and gives every allocation and range back (coarse.c). */
+void vr_ranges_unmap(struct vr_device_object *device);
+bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline);
+void vr_records_end(struct vr_device_object *device);
+
+/* Puts a record in its device's list and takes it off; coarse.c. */
+struct vr_record;
+void vr_record_list(struct vr_device_object *device, struct vr_record *record);
+void vr_record_unlist(struct vr_device_object *device, struct vr_record *record);
+
+/* Whether what was found at an address, and belongs to a range or a pool, has memory throughout [addr,
+   addr + bytes); range.c. */
+struct vr_place;
+bool vr_place_covers(struct vr_device_object *device, const struct vr_place *place, vram_addr addr,
+                     uint64_t bytes);
+/* Whether [addr, addr + bytes) is live memory of `device` that its queues may touch; range.c. */
+vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
+                          const char *operation);
+/* The live memory at `addr` on any device of this process; *owner is pinned on success. */
+vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place *place,
+                          struct vr_device_object **owner);
+
+/* Whether the queue takes calls: it was neither destroyed nor is its device closing; queue.c. */
+bool vr_queue_is_open(const struct vr_queue_object *queue);
+/* vr_enter for a queue; VRAM_ERR_STALE once it has ended; queue.c. */
+vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered);
+/* The same for a call that may give the queue work or a signal. The queue does not end before that call
+   has left, or has said that it submits nothing more: then it owes a vr_leave only. */
+vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered);
+void vr_submit_leave(void *queue);
+/* For who has a reference already; false: the queue has ended. */
+bool vr_submit_begin(struct vr_queue_object *queue);
+void vr_submit_end(struct vr_queue_object *queue);
+/* Around questions to the driver by who has pinned the queue; false: it has ended, and everything has
+   passed. queue.c. */
+bool vr_queue_hold(struct vr_queue_object *queue);
+void vr_queue_release(struct vr_queue_object *queue);
+
+/* Points; point.c. Whether a number of the queue has passed: a look at its word, no driver call. */
+bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value);
+vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value);
+/* For queues that only the program submits to: has the driver say whether the queue is idle, and if so
+   lets the number pass, which need not be marked. */
+void vr_queue_look(struct vr_queue_object *queue, uint64_t value);
+vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
+                                const char *operation);
+/* Waits until all work that the queue was given is done, whether or not it can be marked. */
+vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
+                            const char *operation);
+
+#endif
