@@ -174,7 +174,7 @@ struct vr_device_object {
     uint32_t peer_count;
     vr_atomic_u64 held_bytes, held_peak_bytes, held_count;
     vr_atomic_u64 driver_calls;
-    vr_atomic_u64 flight; /* handle of what the tier of transfers keeps for it; 0: nothing yet */
+    vr_atomic_u64 flight;    /* handle of what the tier of transfers keeps for it; 0: nothing yet */
     vr_atomic_ptr transfers; /* counters of xfer/metrics.c, one block of memory; NULL: none yet */
 };
 
