@@ -134,6 +134,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
 
 static bool as_queue(struct check *check, void *bad, vram_status want) {
     vram_queue *queue = bad;
+    const vram_copy_2d rectangle = {0};
     vram_point point, none = {NULL, 0};
     void *native;
     vram_queue *region;
@@ -148,6 +149,12 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_capture_begin(queue, &region));
     REFUSES(vram_capture_end(queue));
     REFUSES(vram_queue_upload(queue, 4096, &byte, 1));
+    REFUSES(vram_transfer_upload(queue, 4096, &byte, 1, NULL, NULL));
+    REFUSES(vram_transfer_download(queue, &byte, 4096, 1, NULL, NULL));
+    REFUSES(vram_transfer_copy(queue, 4096, 8192, 1, NULL, NULL));
+    REFUSES(vram_transfer_fill(queue, 4096, 0, 1, 1, NULL, NULL));
+    REFUSES(vram_transfer_batch(queue, NULL, 0, NULL, NULL));
+    REFUSES(vram_transfer_2d(queue, &rectangle, NULL, NULL));
     REFUSES(vram_queue_download(queue, &byte, 4096, 1));
     REFUSES(vram_queue_copy(queue, 4096, 8192, 1));
     REFUSES(vram_queue_fill(queue, 4096, 0, 1, 1));

@@ -40,6 +40,7 @@
 #include <vram/sim.h>
 #include <vram/stats.h>
 #include <vram/trace.h>
+#include <vram/transfer.h>
 #include <vram/transfer_stats.h>
 #include <vram/vmm.h>
 #include <vram/vulkan.h>

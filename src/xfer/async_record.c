@@ -156,10 +156,12 @@ vram_status vr_async_wait(struct vr_async *record, uint64_t timeout) {
             return vr_fail(VRAM_ERR_TIMEOUT, operation, "%s had not ended when the deadline passed",
                            record->operation);
         }
+        uint64_t pace = vr_load(&record->pace, VR_RELAXED), left = vr_deadline_left(deadline);
         if (vr_load(&record->state, VR_ACQUIRE) != VR_ASYNC_FOLLOWING) {
             wait_for_producer(record, deadline);
-        } else if ((status = vram_point_wait(record->point, vr_deadline_left(deadline))) !=
-                   VRAM_ERR_TIMEOUT) {
+        } else if (pace) {
+            vr_clock_sleep(pace < left ? pace : left);
+        } else if ((status = vram_point_wait(record->point, left)) != VRAM_ERR_TIMEOUT) {
             return vr_async_conclude(record, status);
         }
     }
@@ -329,6 +331,15 @@ vram_status vr_async_enter(const vram_async *async, const char *operation,
         *record = entered;
     }
     return status;
+}
+
+void vr_async_pace(const vram_async *async, uint64_t ns) {
+    struct vr_async *record =
+        vr_handle_pin(VR_KIND_ASYNC, (void *)(uintptr_t)async->word[VR_ASYNC_RECORD]);
+    if (record) {
+        vr_store(&record->pace, ns, VR_RELAXED);
+        vr_leave(record);
+    }
 }
 
 void vr_async_leave(struct vr_async *record) {

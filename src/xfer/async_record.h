@@ -47,6 +47,9 @@ void vr_async_follow(struct vr_async *record, uint64_t queue, uint64_t value);
 vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, const char *operation,
                               uint64_t result, vram_async *async);
 
+/* Has waits for the handle sleep `ns` between two looks in the place of spinning first. */
+void vr_async_pace(const vram_async *async, uint64_t ns);
+
 /* The pinned record of a handle, for async.c. VRAM_OK with *record NULL: nothing is behind it any more,
    and its point, if it has one, tells all. */
 vram_status vr_async_enter(const vram_async *async, const char *operation,

@@ -234,3 +234,44 @@ uint64_t vr_async_look_all(struct vr_device_object *device) {
     vr_leave(flight);
     return pending;
 }
+
+/* ------------------------------------------------- what transfers need besides */
+
+vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operation) {
+    struct vr_flight *flight = vr_flight_enter(device, operation);
+    vram_queue *made = NULL;
+    if (!flight) {
+        return NULL;
+    }
+    uint64_t found = vr_load(&flight->bridge, VR_ACQUIRE);
+    if (!found && vram_queue_create((vram_device *)(uintptr_t)device->object.handle, NULL, &made) ==
+                      VRAM_OK) {
+        if (vr_cas(&flight->bridge, &found, (uint64_t)(uintptr_t)made, VR_ACQ_REL)) {
+            found = (uint64_t)(uintptr_t)made;
+        } else {
+            vram_queue_destroy(made);
+        }
+    }
+    vr_leave(flight);
+    return (vram_queue *)(uintptr_t)found;
+}
+
+vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operation) {
+    vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_PINNED};
+    struct vr_flight *flight = vr_flight_enter(device, operation);
+    vram_pool *made = NULL;
+    if (!flight) {
+        return NULL;
+    }
+    uint64_t found = vr_load(&flight->pinned, VR_ACQUIRE);
+    if (!found && vram_pool_create((vram_device *)(uintptr_t)device->object.handle, &options,
+                                   &made) == VRAM_OK) {
+        if (vr_cas(&flight->pinned, &found, (uint64_t)(uintptr_t)made, VR_ACQ_REL)) {
+            found = (uint64_t)(uintptr_t)made;
+        } else {
+            vram_pool_destroy(made);
+        }
+    }
+    vr_leave(flight);
+    return (vram_pool *)(uintptr_t)found;
+}

@@ -23,6 +23,7 @@
 #ifndef VR_FLIGHT_H
 #define VR_FLIGHT_H
 
+#include "vram/pool.h"
 #include "xfer/async_record.h"
 
 enum vr_async_phase {
@@ -49,6 +50,8 @@ struct vr_flight {
     bool done;                       /* nothing that is settled stays any more */
     struct vr_list pending;          /* vr_async.link; looked at longest ago first */
     struct vr_list settled;          /* the same of those that stay */
+    vr_atomic_u64 bridge;            /* the library's own queue of the device; 0: none yet */
+    vr_atomic_u64 pinned;            /* its pool of page-locked memory; 0: none yet */
 };
 
 struct vr_async {
@@ -61,6 +64,7 @@ struct vr_async {
     const char *operation;
     vram_point point; /* once VR_ASYNC_FOLLOWING */
     vr_atomic_u64 result;
+    vr_atomic_u64 pace; /* ns that a wait sleeps between looks; 0: as waits for points do */
     struct vr_callback *first, **last;
     struct vram_error error; /* once VR_ASYNC_FAILED */
 };
@@ -69,6 +73,11 @@ struct vr_async {
 struct vr_flight *vr_flight_enter(struct vr_device_object *device, const char *operation);
 /* Whether the device is lost, or was when it closed; flight.c. */
 bool vr_flight_lost(struct vr_flight *flight);
+
+/* A queue of the device for the library's own work, and a pool of page-locked memory. Made when they are first
+   asked for, and the device's children. NULL with the error set; flight.c. */
+vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operation);
+vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operation);
 
 /* Brings a record to its end, for the reason `cause` when it failed; who comes late changes nothing. The
    caller has a reference; async_record.c. */

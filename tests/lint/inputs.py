@@ -24,7 +24,8 @@ BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/un
           "tests/unit/test_buffer_kinds.c", "tests/unit/test_buffer_fallback.c",
           "tests/unit/test_live.c", "tests/unit/test_leaks.c", "tests/unit/test_labels.c",
           "tests/unit/test_inference.c", "tests/unit/test_async.c",
-          "tests/unit/test_transfer_stats.c")
+          "tests/unit/test_transfer_stats.c",
+          "tests/unit/test_transfer.c")
 HANDLE = re.compile(r"^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|"
                     r"scope|batch|trace|named|labels) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * vram/transfer.h: copies by strategy, each with a handle that tells when it is done.
+ *
+ * vram/queue.h has the bare copies, which a program orders and waits for itself. These here take a strategy,
+ * or choose one, find out what kind of memory each side is, reach the memory of other devices whether they are
+ * peers or not, and give a vram_async. All are ordered on their queue like any other work of it.
+ *
+ *  - Addresses are checked before anything is submitted: live memory, in one piece, of the right device. A
+ *    range past the end, freed, or of nobody is VRAM_ERR_INVALID, and nothing has happened.
+ *  - Page-locked memory of the library may be given as an address or as a host pointer, which are the same.
+ *  - Host memory must stay as it is until the handle is ready.
+ *  - `async` may be NULL for who waits for the queue instead. 0 bytes do nothing and are ready at once.
+ */
+#ifndef VRAM_TRANSFER_H
+#define VRAM_TRANSFER_H
+
+#include <vram/async.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --------------------------------------------------------------- strategies */
+
+typedef enum vram_transfer_strategy {
+    VRAM_TRANSFER_AUTO = 0,  /* ASYNC, or UNIFIED where both sides are the same memory */
+    VRAM_TRANSFER_SYNC = 1,  /* done when the call returns */
+    VRAM_TRANSFER_ASYNC = 2, /* on the queue; the call returns at once */
+    VRAM_TRANSFER_UNIFIED =
+        3, /* no copy: both sides are the same memory, which host and device reach. What the
+              platform needs between the one's writes and the other's reads is done: the memory is
+              sent ahead where it migrates, and the handle is ready when the queue is through. The
+              result is 0 bytes. VRAM_ERR_INVALID for two different places */
+    VRAM_TRANSFER_DMA_POLLING = 4 /* as ASYNC, but a wait sleeps between looks and never spins */
+} vram_transfer_strategy;
+
+/** "auto", "sync", "async", "unified", "dma_polling"; "unknown" for a number that is none. */
+VRAM_API const char *vram_transfer_strategy_name(vram_transfer_strategy strategy);
+
+/** How long a wait sleeps between two looks with VRAM_TRANSFER_DMA_POLLING, unless told: 100 us. */
+#define VRAM_TRANSFER_POLL_NS UINT64_C(100000)
+
+typedef struct vram_transfer_options {
+    size_t size; /* sizeof(vram_transfer_options) */
+    vram_transfer_strategy strategy;
+    uint64_t poll_ns; /* DMA_POLLING: ns between looks; 0: VRAM_TRANSFER_POLL_NS. A wait that ends
+                         sooner looks sooner: it never outlives its deadline */
+    uint64_t
+        timeout; /* SYNC: ns to wait; 0: VRAM_TIMEOUT_DEFAULT. On VRAM_ERR_TIMEOUT the copy goes
+                         on, and only the queue can be waited for */
+} vram_transfer_options;
+
+/* ------------------------------------------------------------------- copies */
+
+/** Host to device. */
+VRAM_API vram_status vram_transfer_upload(vram_queue *queue, vram_addr to, const void *from,
+                                          uint64_t bytes, const vram_transfer_options *options,
+                                          vram_async *async);
+
+/** Device to host. */
+VRAM_API vram_status vram_transfer_download(vram_queue *queue, void *to, vram_addr from,
+                                            uint64_t bytes, const vram_transfer_options *options,
+                                            vram_async *async);
+
+/**
+ * Device to device, to memory of the queue's device. From another device it goes directly after
+ * vram_device_peer_enable, and through page-locked host memory in pieces where that was not called or is not
+ * to be had; the devices wait for each other, the host does not. VRAM_ERR_INVALID for ranges that overlap.
+ */
+VRAM_API vram_status vram_transfer_copy(vram_queue *queue, vram_addr to, vram_addr from,
+                                        uint64_t bytes, const vram_transfer_options *options,
+                                        vram_async *async);
+
+/** Repeats a pattern of 1, 2 or 4 bytes, as vram_queue_fill does. */
+VRAM_API vram_status vram_transfer_fill(vram_queue *queue, vram_addr to, uint32_t pattern,
+                                        uint32_t pattern_bytes, uint64_t bytes,
+                                        const vram_transfer_options *options, vram_async *async);
+
+/* ---------------------------------------------------------- many, and strided */
+
+/** One copy of a list. Each side is an address or a host pointer, the other field being 0 or NULL. */
+typedef struct vram_copy {
+    vram_addr to;          /* into the queue's device; or page-locked memory */
+    void *to_host;         /* into host memory */
+    vram_addr from;        /* from the queue's device; or page-locked memory */
+    const void *from_host; /* from host memory */
+    uint64_t bytes;
+} vram_copy;
+
+/**
+ * Many copies in one call: they are checked together, submitted together and have one handle. They may run
+ * in any order: no range that is written may overlap another range of the list (VRAM_ERR_INVALID). Neighbours
+ * on both sides become one copy; small uploads to neighbouring addresses are gathered in page-locked memory,
+ * before the call returns, and sent as one. Only the queue's own device, or host memory to host memory not at
+ * all (VRAM_ERR_INVALID). When the driver refuses in the middle, the copies before may have been submitted;
+ * the error says which refused.
+ */
+VRAM_API vram_status vram_transfer_batch(vram_queue *queue, const vram_copy *copies, size_t count,
+                                         const vram_transfer_options *options, vram_async *async);
+
+/** A rectangle: `rows` of `row_bytes` each, whose beginnings are `pitch` bytes apart. */
+typedef struct vram_copy_2d {
+    vram_copy first;     /* of the first row; its `bytes` are ignored */
+    uint64_t row_bytes;  /* of each row */
+    uint64_t rows;       /* how many */
+    uint64_t to_pitch;   /* at least row_bytes; 0: row_bytes */
+    uint64_t from_pitch; /* the same */
+} vram_copy_2d;
+
+/**
+ * A strided copy, as vram_transfer_batch of its rows; where both sides have no gaps it is one plain copy.
+ * VRAM_ERR_INVALID for a pitch below row_bytes, _OVERFLOW for a rectangle that does not fit into 64 bits.
+ */
+VRAM_API vram_status vram_transfer_2d(vram_queue *queue, const vram_copy_2d *copy,
+                                      const vram_transfer_options *options, vram_async *async);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bridge.c: copies from a device that may not be read, through host memory.
+ *
+ *       source's own queue        the caller's queue
+ *                 |  after p0  <---- p0: all that was submitted before
+ *      download 0 | -> block 0
+ *                 p1 ---- after ---->|
+ *      download 1 | -> block 1       | upload 0
+ *                 |  after p2  <----- p2
+ *      download 2 | -> block 0       | upload 1 ...
+ *
+ *  (1) Two blocks of page-locked memory take turns. Who fills one waits on the device until it was emptied,
+ *      who empties it until it was filled; the host waits for nobody.
+ *  (2) Every wait is for work that was submitted before, so the two queues cannot wait for each other.
+ *  (3) The blocks are freed in the order of the caller's queue, which by then waits for the last download. A
+ *      failure in the middle waits on the host until both queues are through, so that no block goes before.
+ *  (4) Where a device cannot wait for the other, being of another backend, or memory cannot be locked, one
+ *      ordinary block serves and the host waits for each step.
+ */
+#include "xfer/route.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/size.h"
+#include "device/ops.h"
+#include "xfer/flight.h"
+
+#define PIECE_BYTES (UINT64_C(4) * VR_MIB)
+
+static const char operation[] = "vram_transfer_copy";
+
+struct bridge {
+    vram_queue *queue, *source; /* the caller's, and the other device's own */
+    vram_pool *pool;            /* NULL: as (4) has it */
+    vram_addr blocks[2];
+    vram_point emptied[2]; /* all zero: never filled */
+};
+
+static vram_status step_async(struct bridge *bridge, const struct vr_route *route, uint64_t done,
+                              uint64_t bytes, int turn) {
+    vram_addr block = bridge->blocks[turn];
+    vram_point filled;
+    vram_status status = vram_queue_after(bridge->source, bridge->emptied[turn]);
+    if (status == VRAM_OK) {
+        status = vram_queue_download(bridge->source, (void *)(uintptr_t)block, route->from + done,
+                                     bytes);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_mark(bridge->source, &filled);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_after(bridge->queue, filled);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_upload(bridge->queue, route->to + done, (const void *)(uintptr_t)block,
+                                   bytes);
+    }
+    return status == VRAM_OK ? vram_queue_mark(bridge->queue, &bridge->emptied[turn]) : status;
+}
+
+static vram_status run_async(struct bridge *bridge, const struct vr_route *route) {
+    vram_point before;
+    uint64_t piece = route->bytes < PIECE_BYTES ? route->bytes : PIECE_BYTES;
+    int blocks = route->bytes > piece ? 2 : 1, got = 0, turn = 0;
+    vram_status status = VRAM_OK;
+    while (got < blocks && status == VRAM_OK) {
+        status = vram_alloc(bridge->pool, piece, bridge->queue, &bridge->blocks[got]);
+        got += status == VRAM_OK;
+    }
+    if (status == VRAM_OK && (status = vram_queue_mark(bridge->queue, &before)) == VRAM_OK) {
+        status = vram_queue_after(bridge->source, before);
+    }
+    for (uint64_t done = 0; done < route->bytes && status == VRAM_OK; done += piece) {
+        uint64_t left = route->bytes - done;
+        status = step_async(bridge, route, done, left < piece ? left : piece, turn);
+        turn = (turn + 1) % blocks;
+    }
+    struct vram_error error;
+    bool through = true;
+    vr_error_save(&error);
+    if (status !=
+        VRAM_OK) { /* keeps (3); what never ends keeps its block, until the device is closed */
+        through = vram_queue_wait(bridge->source, VRAM_TIMEOUT_DEFAULT) != VRAM_ERR_TIMEOUT;
+        through =
+            vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT) != VRAM_ERR_TIMEOUT && through;
+    }
+    while (got && through) {
+        (void)vram_free(bridge->pool, bridge->blocks[--got], bridge->queue);
+    }
+    vr_error_restore(&error);
+    return status;
+}
+
+/* Keeps (4). */
+static vram_status run_waiting(struct bridge *bridge, const struct vr_route *route) {
+    uint64_t piece = route->bytes < PIECE_BYTES ? route->bytes : PIECE_BYTES;
+    void *block = vr_mem_alloc(1, piece, operation);
+    vram_status status =
+        block ? vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT) : VRAM_ERR_HOST_MEMORY;
+    for (uint64_t done = 0; done < route->bytes && status == VRAM_OK; done += piece) {
+        uint64_t left = route->bytes - done, bytes = left < piece ? left : piece;
+        status = vram_queue_download(bridge->source, block, route->from + done, bytes);
+        if (status == VRAM_OK) {
+            status = vram_queue_wait(bridge->source, VRAM_TIMEOUT_DEFAULT);
+        }
+        if (status == VRAM_OK) {
+            status = vram_queue_upload(bridge->queue, route->to + done, block, bytes);
+        }
+        if (status == VRAM_OK) {
+            status = vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT);
+        }
+    }
+    /* Work that was not seen to end may still use the block, which then stays for ever. */
+    if (status != VRAM_ERR_TIMEOUT) {
+        vr_mem_free(block);
+    }
+    return status;
+}
+
+vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_route *route) {
+    struct vram_error kept;
+    struct bridge bridge = {.queue = (vram_queue *)(uintptr_t)queue->object.handle,
+                            .source = vr_flight_queue(route->source, operation)};
+    if (!bridge.source) {
+        return vram_error_get()->status;
+    }
+    vr_error_save(&kept);
+    bool near = queue->base.device->backend == route->source->base.backend;
+    bridge.pool = near ? vr_flight_pinned(queue->device, operation) : NULL;
+    if (!bridge.pool) {
+        vr_error_restore(&kept);
+        return run_waiting(&bridge, route);
+    }
+    vram_status status = run_async(&bridge, route);
+    if (vram_status_is_exhausted(status)) { /* no memory could be locked: keeps (4) */
+        vr_error_restore(&kept);
+        status = run_waiting(&bridge, route);
+    }
+    return status;
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * copy_list.c: many copies in one call, and rectangles, which are many rows.
+ *
+ *  (1) All are checked before the first is submitted: each side by itself, then the ranges that are written
+ *      against each other and against those that are read.
+ *  (2) Pieces are in the order of their destinations, so that neighbours are found by a look at the next one:
+ *      neighbours on both sides become one piece.
+ *  (3) A run of small uploads whose destinations are neighbours is gathered in a block of page-locked memory
+ *      and sent as one. The block was no queue's when it was taken, since the host writes it at once, and is
+ *      freed in the order of the queue, behind the copy.
+ *  (4) What cannot be gathered, because no memory can be locked, is sent as it is.
+ */
+#include "vram/transfer.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/size.h"
+#include "device/ops.h"
+#include "xfer/flight.h"
+#include "xfer/submission.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_AT_ONCE = 65536 }; /* rows of a rectangle that are pieces at one time */
+
+#define GATHER_PIECE (UINT64_C(64) * VR_KIB) /* the largest piece that is worth a host copy */
+#define GATHER_BLOCK (UINT64_C(4) * VR_MIB)  /* the most that is gathered into one block */
+
+struct piece {
+    uint64_t to, from; /* addresses, or host pointers */
+    uint64_t bytes;
+    uint32_t way;   /* enum vr_way */
+    uint32_t index; /* in the caller's list, for errors */
+};
+
+/* ------------------------------------------------------------------ checking */
+
+static int by_destination(const void *a, const void *b) {
+    const struct piece *left = a, *right = b;
+    return left->to < right->to ? -1 : left->to > right->to;
+}
+
+/* Keeps (2). Programs mostly list them in order already. */
+static void sort(struct piece *pieces, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        if (pieces[i].to < pieces[i - 1].to) {
+            qsort(pieces, count, sizeof *pieces, by_destination);
+            return;
+        }
+    }
+}
+
+/* Whether any destination shares a byte with [from, from + bytes): those are in order and apart. */
+static bool is_written(const struct piece *pieces, size_t count, uint64_t from, uint64_t bytes) {
+    size_t low = 0, high = count;
+    while (low < high) { /* the first that ends behind `from` */
+        size_t middle = low + (high - low) / 2;
+        if (pieces[middle].to + (pieces[middle].bytes - 1) < from) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < count && vr_overlap(pieces[low].to, pieces[low].bytes, from, bytes);
+}
+
+/* Keeps (1), of pieces in order. */
+static vram_status check_apart(const struct piece *pieces, size_t count, const char *operation) {
+    for (size_t i = 1; i < count; i++) {
+        if (vr_overlap(pieces[i - 1].to, pieces[i - 1].bytes, pieces[i].to, pieces[i].bytes)) {
+            return vr_fail(VRAM_ERR_INVALID, operation, "copies %u and %u write the same memory",
+                           pieces[i - 1].index, pieces[i].index);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (is_written(pieces, count, pieces[i].from, pieces[i].bytes)) {
+            return vr_fail(VRAM_ERR_INVALID, operation,
+                           "copy %u reads memory that a copy of the list writes", pieces[i].index);
+        }
+    }
+    return VRAM_OK;
+}
+
+/* The route of one copy as a piece. */
+static vram_status piece_of(struct vr_submission *submission, const vram_copy *copy, size_t index,
+                            struct piece *piece) {
+    struct vr_route route;
+    vram_status status = vr_route_find(submission->queue, copy, submission->operation, &route);
+    if (status != VRAM_OK) {
+        return vr_fail(status, submission->operation, "copy %zu: %s", index,
+                       vram_error_get()->text);
+    }
+    vr_route_leave(&route); /* a peer's memory is looked up again when it is read */
+    if (route.way == VR_WAY_BRIDGE) {
+        return vr_fail(VRAM_ERR_INVALID, submission->operation,
+                       "copy %zu: 0x%llx is on a device that may not be read from here; "
+                       "vram_device_peer_enable, or vram_transfer_copy",
+                       index, (unsigned long long)copy->from);
+    }
+    if (submission->strategy == VRAM_TRANSFER_UNIFIED) {
+        return vr_submission_unified(submission, &route);
+    }
+    *piece =
+        (struct piece){route.to, route.from, route.bytes, (uint32_t)route.way, (uint32_t)index};
+    return VRAM_OK;
+}
+
+/* ---------------------------------------------------------------- submitting */
+
+/* Keeps (2): joins neighbours in place; how many are left. */
+static size_t join(struct piece *pieces, size_t count) {
+    size_t kept = 0;
+    for (size_t i = 1; i < count; i++) {
+        struct piece *last = &pieces[kept];
+        if (last->way == pieces[i].way && last->to + last->bytes == pieces[i].to &&
+            last->from + last->bytes == pieces[i].from) {
+            last->bytes += pieces[i].bytes;
+        } else {
+            pieces[++kept] = pieces[i];
+        }
+    }
+    return count ? kept + 1 : 0;
+}
+
+/* How many pieces from the first on may be gathered together, and their bytes. */
+static size_t run_length(const struct piece *pieces, size_t count, uint64_t *bytes) {
+    size_t length = 0;
+    *bytes = 0;
+    while (length < count && pieces[length].way == VR_WAY_UPLOAD &&
+           pieces[length].bytes <= GATHER_PIECE && *bytes + pieces[length].bytes <= GATHER_BLOCK &&
+           (length == 0 || pieces[length - 1].to + pieces[length - 1].bytes == pieces[length].to)) {
+        *bytes += pieces[length++].bytes;
+    }
+    return length;
+}
+
+static vram_status submit_one(struct vr_queue_object *queue, const struct piece *piece) {
+    struct vr_route route = {.way = (enum vr_way)piece->way,
+                             .to = piece->to,
+                             .from = piece->from,
+                             .to_host = (void *)(uintptr_t)piece->to,
+                             .from_host = (const void *)(uintptr_t)piece->from,
+                             .bytes = piece->bytes};
+    return vr_route_submit(queue, &route);
+}
+
+/* Keeps (3). False: no memory could be had, and nothing was done. */
+static bool submit_gathered(struct vr_queue_object *queue, const struct piece *pieces, size_t count,
+                            uint64_t bytes, const char *operation, vram_status *status) {
+    struct vram_error kept;
+    vram_addr block = 0;
+    vr_error_save(&kept);
+    vram_pool *pool = vr_flight_pinned(queue->device, operation);
+    if (!pool || vram_alloc(pool, bytes, NULL, &block) != VRAM_OK) {
+        vr_error_restore(&kept);
+        return false;
+    }
+    char *at = (char *)(uintptr_t)block;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(at, (const void *)(uintptr_t)pieces[i].from, pieces[i].bytes);
+        at += pieces[i].bytes;
+    }
+    *status = vr_queue_upload(&queue->base, pieces[0].to, (const void *)(uintptr_t)block, bytes);
+    vr_error_save(&kept);
+    (void)vram_free(pool, block, (vram_queue *)(uintptr_t)queue->object.handle);
+    vr_error_restore(&kept);
+    return true;
+}
+
+/* Keeps (4). */
+static vram_status submit_all(struct vr_submission *submission, struct piece *pieces,
+                              size_t count) {
+    bool gather = submission->queue->base.device->pinned != NULL;
+    vram_status status = VRAM_OK;
+    count = join(pieces, count);
+    for (size_t i = 0; i < count && status == VRAM_OK;) {
+        uint64_t bytes;
+        size_t length = gather ? run_length(pieces + i, count - i, &bytes) : 0;
+        submission->any = true;
+        if (length < 2 || !(gather = submit_gathered(submission->queue, pieces + i, length, bytes,
+                                                     submission->operation, &status))) {
+            length = 1;
+            status = submit_one(submission->queue, &pieces[i]);
+        }
+        if (status != VRAM_OK) {
+            vram_error error = *vram_error_get();
+            vr_error_set(status, error.backend, error.operation, error.native_code,
+                         "copy %u of the list: %s", pieces[i].index, error.text);
+        }
+        i += length;
+    }
+    return status;
+}
+
+/* What was submitted before a failure is waited for: the caller has no handle for it. */
+static void wait_for_rest(struct vr_submission *submission) {
+    struct vram_error error;
+    vr_error_save(&error);
+    if (submission->any) {
+        (void)vr_queue_settle(submission->queue,
+                              vr_deadline_in(submission->queue->device->context->wait_ns),
+                              submission->operation);
+    }
+    vr_error_restore(&error);
+}
+
+/* ---------------------------------------------------------------------- lists */
+
+static vram_status list_check(struct vr_submission *submission, const vram_copy *copies,
+                              size_t count, struct piece *pieces, size_t *used, uint64_t *bytes) {
+    vram_status status = VRAM_OK;
+    for (size_t i = 0; i < count && status == VRAM_OK; i++) {
+        if (copies[i].bytes == 0) {
+            continue;
+        }
+        status = piece_of(submission, &copies[i], i, &pieces[*used]);
+        if (status == VRAM_OK && submission->strategy != VRAM_TRANSFER_UNIFIED) {
+            ++*used;
+            if (!vr_add(*bytes, copies[i].bytes, bytes)) {
+                status = vr_fail(VRAM_ERR_OVERFLOW, submission->operation,
+                                 "the bytes of the list do not fit into 64 bits");
+            }
+        }
+    }
+    if (status == VRAM_OK) {
+        sort(pieces, *used);
+        status = check_apart(pieces, *used, submission->operation);
+    }
+    return status;
+}
+
+vram_status vram_transfer_batch(vram_queue *queue, const vram_copy *copies, size_t count,
+                                const vram_transfer_options *options, vram_async *async) {
+    static const char operation[] = "vram_transfer_batch";
+    struct vr_submission submission;
+    struct piece *pieces = NULL;
+    size_t used = 0;
+    uint64_t bytes = 0;
+    if (count && !copies) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the list is NULL");
+    }
+    if (count > UINT32_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "a list has at most 2^32 - 1 copies");
+    }
+    vram_status status = vr_submission_begin(queue, options, operation, &submission);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (count && !(pieces = vr_mem_alloc(count, sizeof *pieces, operation))) {
+        status = VRAM_ERR_HOST_MEMORY;
+    }
+    if (status == VRAM_OK) {
+        status = list_check(&submission, copies, count, pieces, &used, &bytes);
+    }
+    if (status == VRAM_OK && (status = submit_all(&submission, pieces, used)) != VRAM_OK) {
+        wait_for_rest(&submission);
+    }
+    vr_mem_free(pieces);
+    return vr_submission_end(&submission, status, bytes, async);
+}
+
+/* ---------------------------------------------------------------- rectangles */
+
+/* Bytes from the first to the last of a side. */
+static bool extent(uint64_t rows, uint64_t pitch, uint64_t row_bytes, uint64_t *bytes) {
+    return vr_mul(rows - 1, pitch, bytes) && vr_add(*bytes, row_bytes, bytes);
+}
+
+/* Whether rows of two rectangles with one pitch share bytes, `apart` being between their beginnings: only the
+   rows around that distance can. Rectangles of different pitches that lie within each other are taken to. */
+static bool rows_meet(const vram_copy_2d *copy, uint64_t apart) {
+    if (copy->to_pitch != copy->from_pitch) {
+        return true;
+    }
+    uint64_t rows_between = apart / copy->to_pitch, rest = apart % copy->to_pitch;
+    return (rest < copy->row_bytes && rows_between < copy->rows) ||
+           (copy->to_pitch - rest < copy->row_bytes && rows_between + 1 < copy->rows);
+}
+
+/* Looks up both sides, each from its first byte to its last. */
+static vram_status rectangle_find(struct vr_submission *submission, const vram_copy_2d *copy,
+                                  struct vr_route *route) {
+    uint64_t to_bytes, from_bytes;
+    if (copy->to_pitch < copy->row_bytes || copy->from_pitch < copy->row_bytes) {
+        return vr_fail(VRAM_ERR_INVALID, submission->operation,
+                       "a pitch is less than the %llu bytes of a row",
+                       (unsigned long long)copy->row_bytes);
+    }
+    if (!extent(copy->rows, copy->to_pitch, copy->row_bytes, &to_bytes) ||
+        !extent(copy->rows, copy->from_pitch, copy->row_bytes, &from_bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, submission->operation,
+                       "the rectangle does not fit into 64 bits");
+    }
+    vram_status status = vr_route_find_extents(submission->queue, &copy->first, to_bytes,
+                                               from_bytes, submission->operation, route);
+    if (status == VRAM_OK && route->overlap && !route->same) {
+        uint64_t apart =
+            route->to > route->from ? route->to - route->from : route->from - route->to;
+        route->overlap = rows_meet(copy, apart);
+    }
+    return status;
+}
+
+/* Rows in parts, so that a rectangle of any height needs little memory. */
+static vram_status submit_rows(struct vr_submission *submission, const vram_copy_2d *copy,
+                               const struct vr_route *route) {
+    size_t room = copy->rows < ROWS_AT_ONCE ? (size_t)copy->rows : ROWS_AT_ONCE;
+    struct piece *pieces = vr_mem_alloc(room, sizeof *pieces, submission->operation);
+    vram_status status = pieces ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    for (uint64_t row = 0; row < copy->rows && status == VRAM_OK;) {
+        size_t count = 0;
+        for (; count < room && row < copy->rows; count++, row++) {
+            pieces[count] = (struct piece){route->to + row * copy->to_pitch,
+                                           route->from + row * copy->from_pitch, copy->row_bytes,
+                                           (uint32_t)route->way, (uint32_t)row};
+        }
+        status = submit_all(submission, pieces, count);
+    }
+    vr_mem_free(pieces);
+    if (status != VRAM_OK) {
+        wait_for_rest(submission);
+    }
+    return status;
+}
+
+static vram_status rectangle(struct vr_submission *submission, const vram_copy_2d *copy,
+                             uint64_t *result) {
+    struct vr_route route;
+    vram_status status = rectangle_find(submission, copy, &route);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    bool plain = copy->rows == 1 ||
+                 (copy->to_pitch == copy->row_bytes && copy->from_pitch == copy->row_bytes);
+    if (plain || submission->strategy == VRAM_TRANSFER_UNIFIED) {
+        route.bytes = copy->rows * copy->row_bytes;
+        status = vr_submission_add(submission, &route, result);
+    } else if (route.overlap) {
+        status = vr_fail(VRAM_ERR_INVALID, submission->operation, "the two rectangles overlap");
+    } else if (route.way == VR_WAY_BRIDGE) {
+        status = vr_fail(VRAM_ERR_INVALID, submission->operation,
+                         "0x%llx is on a device that may not be read from here; "
+                         "vram_device_peer_enable comes first",
+                         (unsigned long long)route.from);
+    } else {
+        *result = copy->rows * copy->row_bytes;
+        status = submit_rows(submission, copy, &route);
+    }
+    vr_route_leave(&route);
+    return status;
+}
+
+vram_status vram_transfer_2d(vram_queue *queue, const vram_copy_2d *copy,
+                             const vram_transfer_options *options, vram_async *async) {
+    static const char operation[] = "vram_transfer_2d";
+    struct vr_submission submission;
+    uint64_t result = 0;
+    if (!copy) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the rectangle is NULL");
+    }
+    vram_copy_2d taken = *copy;
+    taken.to_pitch = taken.to_pitch ? taken.to_pitch : taken.row_bytes;
+    taken.from_pitch = taken.from_pitch ? taken.from_pitch : taken.row_bytes;
+    vram_status status = vr_submission_begin(queue, options, operation, &submission);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (taken.rows && taken.row_bytes) {
+        status = rectangle(&submission, &taken, &result);
+    }
+    return vr_submission_end(&submission, status, result, async);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * strategy.c: the public copies. Each enters its queue, looks its route up, hands it to the backend by the
+ * strategy, and makes the handle from a point behind it.
+ */
+#include "vram/transfer.h"
+
+#include "base/error.h"
+#include "device/ops.h"
+#include "xfer/submission.h"
+
+#include <string.h>
+
+static const char *const names[] = {"auto", "sync", "async", "unified", "dma_polling"};
+
+enum { STRATEGIES = sizeof names / sizeof names[0] };
+
+const char *vram_transfer_strategy_name(vram_transfer_strategy strategy) {
+    return (unsigned)strategy < STRATEGIES ? names[strategy] : "unknown";
+}
+
+/* ------------------------------------------------------------- submission.h */
+
+vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options *options,
+                                const char *operation, struct vr_submission *submission) {
+    vram_transfer_options taken;
+    void *queue;
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK && (unsigned)taken.strategy >= STRATEGIES) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "%d is no strategy", (int)taken.strategy);
+    }
+    if (status == VRAM_OK) {
+        status = vr_submit_enter(handle, operation, &queue);
+    }
+    if (status == VRAM_OK && vr_load(&((struct vr_queue_object *)queue)->captured, VR_ACQUIRE)) {
+        vr_submit_leave(queue);
+        status = vr_fail(VRAM_ERR_CAPTURE, operation,
+                         "the queue is that of a captured region, which has no handles");
+    }
+    if (status == VRAM_OK) {
+        *submission =
+            (struct vr_submission){.queue = queue,
+                                   .operation = operation,
+                                   .strategy = taken.strategy,
+                                   .poll_ns = taken.poll_ns ? taken.poll_ns : VRAM_TRANSFER_POLL_NS,
+                                   .timeout = taken.timeout ? taken.timeout : VRAM_TIMEOUT_DEFAULT};
+    }
+    return status;
+}
+
+/* A wait for the queue may outlast it: it is not held up while this thread waits. */
+static vram_status finish_sync(struct vr_submission *submission, uint64_t value) {
+    struct vr_queue_object *queue = submission->queue;
+    vr_submit_end(queue);
+    vram_status status =
+        vr_queue_wait_value(queue, value, submission->timeout, submission->operation);
+    vr_leave(queue);
+    return status;
+}
+
+/* The driver took the copy and refused the marker: then the queue being idle tells that it is done. */
+static vram_status mark(struct vr_submission *submission, uint64_t *value) {
+    struct vr_queue_object *queue = submission->queue;
+    struct vram_error kept;
+    vr_error_save(&kept);
+    vram_status status = vr_queue_mark(queue, value);
+    if (status != VRAM_OK && status != VRAM_ERR_CAPTURE && status != VRAM_ERR_DEVICE_LOST &&
+        status != VRAM_ERR_SHUTDOWN) {
+        uint64_t taken = vr_load(&queue->issued, VR_ACQUIRE);
+        struct vram_error refusal;
+        vr_error_save(&refusal);
+        if (vr_queue_wait_value(queue, taken, submission->timeout, submission->operation) ==
+            VRAM_OK) {
+            *value = taken;
+            status = VRAM_OK;
+        }
+        vr_error_restore(status == VRAM_OK ? &kept : &refusal);
+    }
+    return status;
+}
+
+/* Without memory for a record the point tells all but the operation's name. */
+static vram_async make_handle(struct vr_submission *submission, uint64_t value, uint64_t result) {
+    vram_async made;
+    struct vram_error kept;
+    vr_error_save(&kept);
+    if (vr_async_of_value(submission->queue, value, submission->operation, result, &made) !=
+        VRAM_OK) {
+        made = (vram_async){{submission->queue->object.handle, value, 0, result}};
+        vr_error_restore(&kept);
+    }
+    if (submission->strategy == VRAM_TRANSFER_DMA_POLLING) {
+        vr_async_pace(&made, submission->poll_ns);
+    }
+    return made;
+}
+
+vram_status vr_submission_end(struct vr_submission *submission, vram_status status, uint64_t result,
+                              vram_async *async) {
+    struct vr_queue_object *queue = submission->queue;
+    bool sync = submission->strategy == VRAM_TRANSFER_SYNC;
+    vram_async made = {{0, 0, 0, result}};
+    uint64_t value;
+    bool wanted = status == VRAM_OK && submission->any && (async || sync);
+    if (wanted) {
+        status = mark(submission, &value);
+    }
+    if (wanted && status == VRAM_OK && sync) {
+        status = finish_sync(submission, value);
+    } else {
+        if (wanted && status == VRAM_OK) {
+            made = make_handle(submission, value, result);
+        }
+        vr_submit_leave(queue);
+    }
+    if (status == VRAM_OK && async) {
+        *async = made;
+    }
+    return status;
+}
+
+/* No copy. The device's reads come behind the host's writes by the fence, and the host's reads behind the
+   device's writes by the handle's point; memory that migrates is sent to who is next. A hint that is refused
+   changes nothing. */
+vram_status vr_submission_unified(struct vr_submission *submission, const struct vr_route *route) {
+    struct vram_error kept;
+    if (!route->same) {
+        return vr_fail(VRAM_ERR_INVALID, submission->operation,
+                       "unified transfers have one place for both sides, and these are two");
+    }
+    atomic_thread_fence(memory_order_seq_cst);
+    submission->any = true;
+    vr_error_save(&kept);
+    if (route->managed && submission->queue->base.device->managed) {
+        vram_status status = vr_managed_prefetch(&submission->queue->base, route->to, route->bytes,
+                                                 route->way == VR_WAY_DOWNLOAD);
+        if (status == VRAM_ERR_DEVICE_LOST) {
+            return status;
+        }
+        vr_error_restore(&kept);
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_submission_add(struct vr_submission *submission, struct vr_route *route,
+                              uint64_t *result) {
+    bool unified =
+        submission->strategy == VRAM_TRANSFER_UNIFIED ||
+        (submission->strategy == VRAM_TRANSFER_AUTO && route->same && route->way != VR_WAY_COPY);
+    if (unified) {
+        *result = 0;
+        return vr_submission_unified(submission, route);
+    }
+    if (route->overlap) {
+        return vr_fail(VRAM_ERR_INVALID, submission->operation, "the two ranges overlap");
+    }
+    submission->any = true;
+    *result = route->bytes;
+    return route->way == VR_WAY_BRIDGE ? vr_bridge_submit(submission->queue, route)
+                                       : vr_route_submit(submission->queue, route);
+}
+
+/* ------------------------------------------------------------------- public */
+
+static vram_status transfer(vram_queue *handle, const vram_copy *copy,
+                            const vram_transfer_options *options, const char *operation,
+                            vram_async *async) {
+    struct vr_submission submission;
+    struct vr_route route;
+    uint64_t result = 0;
+    vram_status status = vr_submission_begin(handle, options, operation, &submission);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (copy->bytes &&
+        (status = vr_route_find(submission.queue, copy, operation, &route)) == VRAM_OK) {
+        status = vr_submission_add(&submission, &route, &result);
+        vr_route_leave(&route);
+    }
+    return vr_submission_end(&submission, status, result, async);
+}
+
+vram_status vram_transfer_upload(vram_queue *queue, vram_addr to, const void *from, uint64_t bytes,
+                                 const vram_transfer_options *options, vram_async *async) {
+    vram_copy copy = {.to = to, .from_host = from, .bytes = bytes};
+    return transfer(queue, &copy, options, "vram_transfer_upload", async);
+}
+
+vram_status vram_transfer_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes,
+                                   const vram_transfer_options *options, vram_async *async) {
+    vram_copy copy = {.to_host = to, .from = from, .bytes = bytes};
+    return transfer(queue, &copy, options, "vram_transfer_download", async);
+}
+
+vram_status vram_transfer_copy(vram_queue *queue, vram_addr to, vram_addr from, uint64_t bytes,
+                               const vram_transfer_options *options, vram_async *async) {
+    vram_copy copy = {.to = to, .from = from, .bytes = bytes};
+    return transfer(queue, &copy, options, "vram_transfer_copy", async);
+}
+
+vram_status vram_transfer_fill(vram_queue *queue, vram_addr to, uint32_t pattern,
+                               uint32_t pattern_bytes, uint64_t bytes,
+                               const vram_transfer_options *options, vram_async *async) {
+    struct vr_submission submission;
+    vram_status status = vr_submission_begin(queue, options, "vram_transfer_fill", &submission);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (submission.strategy == VRAM_TRANSFER_UNIFIED) {
+        status = vr_fail(VRAM_ERR_INVALID, submission.operation,
+                         "a fill has one side and cannot be unified");
+    } else {
+        status = vram_queue_fill(queue, to, pattern, pattern_bytes, bytes);
+        submission.any = status == VRAM_OK && bytes;
+    }
+    return vr_submission_end(&submission, status, bytes, async);
+}

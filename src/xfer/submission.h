@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * submission.h: one public copy on its way: entered its queue, gives it one route or many, and ends with a
+ * handle; strategy.c.
+ */
+#ifndef VR_SUBMISSION_H
+#define VR_SUBMISSION_H
+
+#include "xfer/async_record.h"
+#include "xfer/route.h"
+
+struct vr_submission {
+    struct vr_queue_object *queue; /* entered for work */
+    const char *operation;
+    vram_transfer_strategy strategy;
+    uint64_t poll_ns, timeout;
+    bool any; /* something was submitted, or is to be waited for */
+};
+
+/* Reads the options and enters the queue; on VRAM_OK the caller owes a vr_submission_end. */
+vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options *options,
+                                const char *operation, struct vr_submission *submission);
+/* Leaves the queue; with VRAM_OK so far, makes the handle for `result`, or waits with SYNC. */
+vram_status vr_submission_end(struct vr_submission *submission, vram_status status, uint64_t result,
+                              vram_async *async);
+
+/* Submits a route by the strategy; *result is the bytes that it moves. */
+vram_status vr_submission_add(struct vr_submission *submission, struct vr_route *route,
+                              uint64_t *result);
+/* Submits what a unified transfer is. */
+vram_status vr_submission_unified(struct vr_submission *submission, const struct vr_route *route);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_transfer_faults.c: transfers whose every driver call and every allocation fails in turn, once and for
+ * ever, and devices that are lost under them.
+ */
+#include "unit/gate_world.h"
+#include "unit/mem_world.h"
+#include "unit/transfer_world.h"
+
+enum { N = 24, EACH = 512 };
+
+static unsigned char data[4 * N * EACH];
+
+/* Waits as a program does that wants its memory back: whatever the handle says, the queue is through. */
+static vram_status end_of(struct rig *rig, vram_status status, vram_async *async) {
+    vram_error kept = *vram_error_get();
+    if (status == VRAM_OK) {
+        status = vram_async_wait(async, VRAM_TIMEOUT_DEFAULT);
+        kept = *vram_error_get();
+    }
+    for (int i = 0; i < 100 && vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT) != VRAM_OK; i++) {
+        if (vram_error_get()->status == VRAM_ERR_DEVICE_LOST) {
+            break;
+        }
+    }
+    vram_async_end(async);
+    vr_error_restore(&kept);
+    return status;
+}
+
+/* ------------------------------------------------------------------ each part */
+
+typedef vram_status transfer_fn(struct rig *rig, vram_addr a, vram_addr b, vram_async *async);
+
+static vram_status with_memory(struct rig *rig, vram_pool *pool, transfer_fn *transfer) {
+    vram_addr a = 0, b = 0;
+    vram_async async = {{0}};
+    vram_status status = vram_alloc(pool, sizeof data, rig->queue, &a);
+    if (status == VRAM_OK) {
+        status = vram_alloc(pool, sizeof data, rig->queue, &b);
+    }
+    if (status == VRAM_OK) {
+        status = end_of(rig, transfer(rig, a, b, &async), &async);
+    }
+    vram_error kept = *vram_error_get();
+    if (b) {
+        (void)vram_free(pool, b, rig->queue);
+    }
+    if (a) {
+        (void)vram_free(pool, a, rig->queue);
+    }
+    vr_error_restore(&kept);
+    return status;
+}
+
+static vram_status plain(struct rig *rig, vram_addr a, vram_addr b, vram_async *async) {
+    vram_status status = vram_transfer_upload(rig->queue, a, data, sizeof data, NULL, async);
+    if (status == VRAM_OK) {
+        vram_async_end(async);
+        status = vram_transfer_copy(rig->queue, b, a, sizeof data, NULL, async);
+    }
+    if (status == VRAM_OK) {
+        vram_async_end(async);
+        status = vram_transfer_download(rig->queue, data, b, sizeof data, NULL, async);
+    }
+    if (status == VRAM_OK) {
+        vram_async_end(async);
+        status = vram_transfer_fill(rig->queue, a, 1, 1, sizeof data, NULL, async);
+    }
+    return status;
+}
+
+static vram_status waiting(struct rig *rig, vram_addr a, vram_addr b, vram_async *async) {
+    vram_transfer_options sync = by(VRAM_TRANSFER_SYNC), dma = by(VRAM_TRANSFER_DMA_POLLING);
+    (void)b;
+    vram_status status = vram_transfer_upload(rig->queue, a, data, sizeof data, &sync, async);
+    return status == VRAM_OK ? vram_transfer_download(rig->queue, data, a, sizeof data, &dma, async)
+                             : status;
+}
+
+static vram_status strided(struct rig *rig, vram_addr a, vram_addr b, vram_async *async) {
+    vram_copy_2d copy = {{.to = a, .from_host = data}, EACH, N, EACH, 2 * EACH};
+    (void)b;
+    return vram_transfer_2d(rig->queue, &copy, NULL, async);
+}
+
+static vram_status listed(struct rig *rig, vram_addr a, vram_addr b, vram_async *async) {
+    vram_copy list[2 * N];
+    for (uint64_t i = 0; i < N; i++) {
+        list[2 * i] =
+            (vram_copy){.to = a + i * EACH, .from_host = data + (i * 5 % N) * EACH, .bytes = EACH};
+        list[2 * i + 1] =
+            (vram_copy){.to = b + 2 * i * EACH, .from = a + (2 * N + i) * EACH, .bytes = EACH};
+    }
+    return vram_transfer_batch(rig->queue, list, 2 * N, NULL, async);
+}
+
+static vram_status part_plain(struct rig *rig, vram_pool *pool) {
+    return with_memory(rig, pool, plain);
+}
+static vram_status part_waiting(struct rig *rig, vram_pool *pool) {
+    return with_memory(rig, pool, waiting);
+}
+static vram_status part_strided(struct rig *rig, vram_pool *pool) {
+    return with_memory(rig, pool, strided);
+}
+static vram_status part_listed(struct rig *rig, vram_pool *pool) {
+    return with_memory(rig, pool, listed);
+}
+
+/* Through host memory from a device that may not be read. */
+static vram_status part_bridged(struct rig *rig, vram_pool *pool) {
+    vram_addr there = 0, here = 0;
+    vram_async async = {{0}};
+    vram_status status = vram_device_alloc(rig->other, sizeof data, VRAM_MEMORY_DEVICE, &there);
+    if (status == VRAM_OK) {
+        status = vram_alloc(pool, sizeof data, rig->queue, &here);
+    }
+    if (status == VRAM_OK) {
+        status = end_of(rig, vram_transfer_copy(rig->queue, here, there, sizeof data, NULL, &async),
+                        &async);
+    }
+    vram_error kept = *vram_error_get();
+    if (here) {
+        (void)vram_free(pool, here, rig->queue);
+    }
+    vr_error_restore(&kept);
+    return status; /* what is on the other device goes with it */
+}
+
+static void plain_survives_every_failure(void **state) {
+    (void)state;
+    fail_every_call(part_plain, "memory=64M");
+}
+static void waiting_survives_every_failure(void **state) {
+    (void)state;
+    fail_every_call(part_waiting, "memory=64M,lag=5");
+}
+static void strided_survives_every_failure(void **state) {
+    (void)state;
+    fail_every_call(part_strided, "memory=64M,real=on");
+}
+static void lists_survive_every_failure(void **state) {
+    (void)state;
+    fail_every_call(part_listed, "memory=64M,real=on");
+}
+static void bridges_survive_every_failure(void **state) {
+    (void)state;
+    fail_every_call(part_bridged, "memory=64M,devices=2,real=on");
+}
+
+/* ----------------------------------------------------------------------- lost */
+
+/* The device is lost at call 1, 2, 3 ...: the call says so, or the handle does, once, and every time it is
+   asked; and whatever was taken for the transfer has gone when the context has. */
+static void lost_in_the_middle(void **state) {
+    transfer_fn *const parts[] = {plain, listed, strided};
+    (void)state;
+    for (int part = 0; part < 3; part++) {
+        bool struck = true;
+        for (uint64_t nth = 1; struck; nth++) {
+            struct rig rig = rig_make("sim", "memory=64M,lag=5,real=on");
+            vram_addr a = memory_of(rig.device, sizeof data),
+                      b = memory_of(rig.device, sizeof data);
+            struct told told = {0};
+            vram_async async = {{0}};
+            assert_true(nth < 500);
+            fault(&rig, VRAM_SIM_ANY, nth, false, VRAM_SIM_DEVICE_LOST);
+            vram_status status = parts[part](&rig, a, b, &async);
+            if (status == VRAM_OK) {
+                assert_ok(vram_async_then(&async, tell, &told));
+                status = vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT);
+                assert_int_equal(times(&told), 1);
+                assert_int_equal(told.status, status);
+            }
+            struck = sim_state(&rig).faults > 0;
+            assert_true(status == VRAM_OK || (struck && status == VRAM_ERR_DEVICE_LOST));
+            if (status != VRAM_OK) {
+                assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_LOST);
+            }
+            assert_ok(vram_sim_fault_set(rig.context, NULL));
+            vram_context_destroy(rig.context);
+            assert_true(times(&told) <= 1);
+        }
+    }
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(plain_survives_every_failure),   HERE(waiting_survives_every_failure),
+        HERE(strided_survives_every_failure), HERE(lists_survive_every_failure),
+        HERE(bridges_survive_every_failure),  HERE(lost_in_the_middle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
