@@ -43,6 +43,7 @@
     X(safety)                                                                                      \
     X(together)                                                                                    \
     X(buffer)                                                                                      \
+    X(ring)                                                                                        \
     X(compute)                                                                                     \
     X(sim)                                                                                         \
     X(error)                                                                                       \

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/ring_device.h: the layout of a ring, and its device end for kernels in CUDA C, HIP and C.
+ * vram/ring_device.h: the device's end of a ring, for kernels in CUDA C, HIP and C.
  *
- * A kernel includes this file and nothing else of libvram. It gets one argument, the address of the
+ * A kernel includes this file and no other of libvram; vram/ring_layout.h, which comes with it, has the
+ * convention that all ends keep. It gets one argument, the address of the
  * control block (vram_ring_info.control), opens its end, and takes and gives messages:
  *
  *   __global__ void echo(vram_ring_control *control) {
@@ -14,7 +15,7 @@
  *           void *out = in ? vram_ring_peer_room(&peer) : 0;
  *           if (out) {
  *               ... out from in ...
- *               vram_ring_peer_publish(&peer, bytes);
+ *               vram_ring_peer_publish(&peer, bytes, 0);
  *               vram_ring_peer_done(&peer);
  *           }
  *       }
@@ -23,202 +24,388 @@
  *
  * On the host and on simulated devices the same code is a kernel in C. vram/ring_opencl.h has it for
  * OpenCL C and vram/ring_device.glsl for GLSL.
- *
- * THE CONVENTION, for both directions and every form of this file, said once:
- *
- *  (1) Producers own `head`, the consumer owns `tail`. Both count messages from 0 and never wrap.
- *      head - tail messages are in the ring: 0 is empty, `capacity` is full. No slot stays unused.
- *  (2) Message n lies in slot n & (capacity - 1); a capacity is a power of two.
- *  (3) A message is there when head has passed it. Its slot's `sequence` is n + 1 by then: what is
- *      something else is damage, and nobody acts on it.
- *  (4) Producers write payload and header, then `sequence`, then `head`, each visible before the next.
- *      The consumer reads head, then the slot, then raises `tail`, and looks at the slot no more.
- *  (5) Each side writes its own words and no others, whole, one by one. Head and tail of a ring lie on
- *      lines of their own, and no line of these is written by both sides.
- *  (6) The input ring carries messages to the device, the output ring from it.
- *
- * Where everything lies, in one block of memory that begins with the control block:
- *
- *      0  +-----------------------------------------------+
- *         | control block                             128 |  host: 0..7, device: 8..31, then constant
- *    128  +-----------------------------------------------+
- *         | telemetry  64 | nothing                    64 |  device
- *    256  +-----------------------------------------------+
- *         | input head, input claim                   128 |  host
- *    384  +-----------------------------------------------+
- *         | input tail                                128 |  device
- *    512  +-----------------------------------------------+
- *         | output head, output claim                 128 |  device
- *    640  +-----------------------------------------------+
- *         | output tail                               128 |  host
- *    768  +-----------------------------------------------+
- *         | input slots    capacity * stride              |  host
- *         +-----------------------------------------------+
- *         | output slots   capacity * stride              |  device
- *         +-----------------------------------------------+
- *
- * A slot is a header of 32 bytes and the payload; the next one begins at a multiple of 64 bytes.
  */
 #ifndef VRAM_RING_DEVICE_H
 #define VRAM_RING_DEVICE_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <vram/ring_layout.h>
 
-/* -------------------------------------------------------------- alignment */
+/* ------------------------------------------------------------ words and fences */
 
-/** Bytes of a GPU's cache line, and of two of a CPU's that are fetched together. */
-#define VRAM_CACHE_LINE 128
-
-/**
- * Puts what is declared with it on cache lines of its own: a struct of the program's, or a field.
- *   struct VRAM_CACHE_ALIGNED particle { float x, y, z; };       sizeof becomes a multiple of 128
+/*
+ * A word that the other side writes is loaded with acquire order, one that it reads is stored with release
+ * order. VRAM_RING_FLAG_SYSTEM says how far: to the host, or over the device only.
  */
 #if defined(__CUDACC__) || defined(__HIPCC__)
-#define VRAM_ALIGNED(bytes) __align__(bytes)
-#elif defined(__cplusplus)
-#define VRAM_ALIGNED(bytes) alignas(bytes)
+#define VRAM_RING_FN static __device__ __forceinline__
+
+VRAM_RING_FN void vram_ring_fence_(uint32_t flags) {
+    if (flags & VRAM_RING_FLAG_SYSTEM) {
+        __threadfence_system();
+    } else {
+        __threadfence();
+    }
+}
+VRAM_RING_FN uint64_t vram_ring_load_(const uint64_t *word, uint32_t flags) {
+    uint64_t value = *(const volatile uint64_t *)word;
+    vram_ring_fence_(flags);
+    return value;
+}
+VRAM_RING_FN void vram_ring_store_(uint64_t *word, uint64_t value, uint32_t flags) {
+    vram_ring_fence_(flags);
+    *(volatile uint64_t *)word = value;
+}
+VRAM_RING_FN int32_t vram_ring_load_i32_(const int32_t *word, uint32_t flags) {
+    int32_t value = *(const volatile int32_t *)word;
+    vram_ring_fence_(flags);
+    return value;
+}
+VRAM_RING_FN void vram_ring_store_i32_(int32_t *word, int32_t value, uint32_t flags) {
+    vram_ring_fence_(flags);
+    *(volatile int32_t *)word = value;
+}
+/* Words that only this device ever changes: an atomic of the device is enough, wherever they lie. */
+VRAM_RING_FN uint64_t vram_ring_cas_(uint64_t *word, uint64_t expected, uint64_t desired) {
+    return atomicCAS((unsigned long long *)word, (unsigned long long)expected,
+                     (unsigned long long)desired);
+}
+VRAM_RING_FN uint64_t vram_ring_ticks_(void) {
+#if defined(__CUDACC__)
+    uint64_t ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
 #else
-#define VRAM_ALIGNED(bytes) __attribute__((aligned(bytes)))
+    return wall_clock64() * 10; /* of 100 MHz */
 #endif
-#define VRAM_CACHE_ALIGNED VRAM_ALIGNED(VRAM_CACHE_LINE)
-
-#if defined(__cplusplus)
-#define VRAM_RING_ASSERT(condition, text) static_assert(condition, text)
+}
 #else
-#define VRAM_RING_ASSERT(condition, text) _Static_assert(condition, text)
+#include <time.h>
+#define VRAM_RING_FN static inline
+
+VRAM_RING_FN uint64_t vram_ring_load_(const uint64_t *word, uint32_t flags) {
+    (void)flags;
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+VRAM_RING_FN void vram_ring_store_(uint64_t *word, uint64_t value, uint32_t flags) {
+    (void)flags;
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+VRAM_RING_FN int32_t vram_ring_load_i32_(const int32_t *word, uint32_t flags) {
+    (void)flags;
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+VRAM_RING_FN void vram_ring_store_i32_(int32_t *word, int32_t value, uint32_t flags) {
+    (void)flags;
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+VRAM_RING_FN uint64_t vram_ring_cas_(uint64_t *word, uint64_t expected, uint64_t desired) {
+    (void)__atomic_compare_exchange_n(word, &expected, desired, 0, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_ACQUIRE);
+    return expected;
+}
+VRAM_RING_FN uint64_t vram_ring_ticks_(void) {
+    struct timespec now;
+    return timespec_get(&now, TIME_UTC) ? (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec
+                                        : 0;
+}
 #endif
 
-/* ------------------------------------------------------------------ layout */
+/** CRC-32 as gzip has it; `crc` is 0 or what an earlier part gave. */
+VRAM_RING_FN uint32_t vram_ring_crc(uint32_t crc, const void *data, uint32_t bytes) {
+    const unsigned char *at = (const unsigned char *)data;
+    crc = ~crc;
+    for (uint32_t i = 0; i < bytes; i++) {
+        crc ^= at[i];
+        for (int bit = 0; bit < 8; bit++) {
+            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0u);
+        }
+    }
+    return ~crc;
+}
 
-/** What `has_terminated` tells. */
-enum {
-    VRAM_RING_RUNNING = 0,
-    VRAM_RING_DONE = 1,        /* the kernel has ended for good */
-    VRAM_RING_RELAUNCHABLE = 2 /* it has ended, and another launch goes on where it stopped */
-};
+/** The number that `reserved[1]` has to be. */
+VRAM_RING_FN uint64_t vram_ring_check_of(const vram_ring_control *control) {
+    const uint64_t words[9] = {control->input_queue_head_ptr,
+                               control->input_queue_tail_ptr,
+                               control->input_queue_buffer_ptr,
+                               (uint64_t)(uint32_t)control->input_queue_capacity << 32 |
+                                   (uint32_t)control->input_queue_message_size,
+                               control->output_queue_head_ptr,
+                               control->output_queue_tail_ptr,
+                               control->output_queue_buffer_ptr,
+                               (uint64_t)(uint32_t)control->output_queue_capacity << 32 |
+                                   (uint32_t)control->output_queue_message_size,
+                               control->reserved[2]};
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    for (int i = 0; i < 9; i++) {
+        sum = (sum ^ words[i]) * UINT64_C(0x100000001b3);
+        sum ^= sum >> 29;
+    }
+    return sum;
+}
 
-/** What `reserved[2]` of a control block tells a kernel. */
-enum {
-    VRAM_RING_FLAG_SYSTEM = 1 << 0,      /* fences reach the host, not only the device */
-    VRAM_RING_FLAG_CRC = 1 << 1,         /* slots carry the CRC-32 of their payload */
-    VRAM_RING_FLAG_OFFSETS = 1 << 2,     /* the pointers are bytes from the control block on */
-    VRAM_RING_FLAG_TELEMETRY = 1 << 3,   /* the kernel measures and reports */
-    VRAM_RING_FLAG_MULTI_INPUT = 1 << 4, /* several producers on the host */
-    VRAM_RING_FLAG_MULTI_OUTPUT = 1 << 5 /* several producers on the device */
-};
+/* ------------------------------------------------------------ the device's end */
 
-#define VRAM_RING_MAGIC UINT64_C(0x31474e4952565244) /* reserved[0] */
+/** One ring as its device end sees it. */
+typedef struct vram_ring_way {
+    vram_ring_line *head, *tail;
+    unsigned char *slots;
+    uint64_t capacity, stride;
+    uint64_t mine;   /* this end's counter */
+    uint64_t theirs; /* the other end's, when it was last looked at */
+    uint32_t message_bytes;
+} vram_ring_way;
 
-/** The control block: exactly 128 bytes, on a boundary of 128. */
-typedef struct VRAM_CACHE_ALIGNED vram_ring_control {
-    int32_t is_active;             /* host: 1 while messages may be sent */
-    int32_t should_terminate;      /* host: 1 once the kernel is to end */
-    int32_t has_terminated;        /* device: VRAM_RING_RUNNING, _DONE, _RELAUNCHABLE */
-    int32_t errors_encountered;    /* device: messages it found damaged */
-    int64_t messages_processed;    /* device: input messages done */
-    int64_t last_activity_ticks;   /* device: its clock when it last had one; ns */
-    uint64_t input_queue_head_ptr; /* these and all below: written once, by vram_ring_create */
-    uint64_t input_queue_tail_ptr;
-    uint64_t input_queue_buffer_ptr;
-    int32_t input_queue_capacity;     /* messages; 0: no such ring */
-    int32_t input_queue_message_size; /* bytes of the largest payload */
-    uint64_t output_queue_head_ptr;
-    uint64_t output_queue_tail_ptr;
-    uint64_t output_queue_buffer_ptr;
-    int32_t output_queue_capacity;
-    int32_t output_queue_message_size;
-    uint64_t reserved[4]; /* VRAM_RING_MAGIC; a check of bytes 32..95 and 112..119; flags; 0 */
-} vram_ring_control;
+/**
+ * The device's end, in the hands of one thread. One thread of the device takes; it, or with
+ * VRAM_RING_FLAG_MULTI_OUTPUT any that has opened an end of its own, gives.
+ */
+typedef struct vram_ring_peer {
+    vram_ring_control *control;
+    vram_ring_telemetry *telemetry;
+    vram_ring_way input, output;
+    uint32_t flags;
+    int32_t error;                            /* the last thing found wrong; 0: none */
+    uint64_t taken_at;                        /* ticks */
+    uint64_t processed, dropped;              /* messages */
+    uint64_t total_ns, max_ns, min_ns, at_ns; /* for telemetry */
+    int32_t errors;
+} vram_ring_peer;
 
-/** What a kernel tells of itself: exactly 64 bytes, on a boundary of 64. The device writes all of it. */
-typedef struct VRAM_ALIGNED(64) vram_ring_telemetry {
-    uint64_t messages_processed;
-    uint64_t messages_dropped;        /* outputs given up because the ring was full */
-    int64_t last_processed_timestamp; /* the device's clock; ns */
-    int32_t queue_depth;              /* input messages that waited at the last report */
-    int32_t padding_;
-    uint64_t total_latency_nanos; /* from take to done, of all messages */
-    uint64_t max_latency_nanos;
-    uint64_t min_latency_nanos; /* 0: none yet */
-    int32_t error_code;         /* a vram_ring_error; 0: none */
-    int32_t padding_end_;
-} vram_ring_telemetry;
+VRAM_RING_FN void *vram_ring_place_(vram_ring_control *control, uint64_t pointer, uint32_t flags) {
+    return flags & VRAM_RING_FLAG_OFFSETS ? (void *)((unsigned char *)control + pointer)
+                                          : (void *)(uintptr_t)pointer;
+}
 
-/** What a kernel found wrong. */
-enum {
-    VRAM_RING_ERROR_NONE = 0,
-    VRAM_RING_ERROR_CONTROL = 1,  /* the control block is damaged */
-    VRAM_RING_ERROR_COUNTER = 2,  /* head and tail are further apart than the ring is long */
-    VRAM_RING_ERROR_SEQUENCE = 3, /* a slot has another message than it should */
-    VRAM_RING_ERROR_LENGTH = 4,   /* a message is longer than a slot */
-    VRAM_RING_ERROR_CRC = 5       /* a payload is not what was sent */
-};
+VRAM_RING_FN void vram_ring_way_open_(vram_ring_control *control, uint32_t flags, uint64_t head,
+                                      uint64_t tail, uint64_t slots, int32_t capacity,
+                                      int32_t message_bytes, vram_ring_way *way) {
+    way->head = (vram_ring_line *)vram_ring_place_(control, head, flags);
+    way->tail = (vram_ring_line *)vram_ring_place_(control, tail, flags);
+    way->slots = (unsigned char *)vram_ring_place_(control, slots, flags);
+    way->capacity = (uint64_t)(uint32_t)capacity;
+    way->message_bytes = (uint32_t)message_bytes;
+    way->stride = VRAM_RING_STRIDE(way->message_bytes);
+    way->mine = way->theirs = 0;
+}
 
-/** The words of one side of one ring, on a line of their own. */
-typedef struct VRAM_CACHE_ALIGNED vram_ring_line {
-    uint64_t count; /* head or tail */
-    uint64_t claim; /* producers: messages that have an owner; with several producers only */
-    uint64_t padding_[14];
-} vram_ring_line;
+/**
+ * Opens the device's end, where an earlier launch left off. Returns 0, or VRAM_RING_ERROR_CONTROL for a block
+ * that is none or damaged: the kernel must then end and touch nothing.
+ */
+VRAM_RING_FN int vram_ring_peer_open(vram_ring_control *control, vram_ring_peer *peer) {
+    uint32_t flags = (uint32_t)control->reserved[2];
+    if (control->reserved[0] != VRAM_RING_MAGIC ||
+        control->reserved[1] != vram_ring_check_of(control)) {
+        vram_ring_store_i32_(&control->errors_encountered, 1, VRAM_RING_FLAG_SYSTEM);
+        vram_ring_store_i32_(&control->has_terminated, VRAM_RING_DONE, VRAM_RING_FLAG_SYSTEM);
+        return VRAM_RING_ERROR_CONTROL;
+    }
+    peer->control = control;
+    peer->telemetry =
+        (vram_ring_telemetry *)(void *)((unsigned char *)control + VRAM_RING_AT_TELEMETRY);
+    peer->flags = flags;
+    vram_ring_way_open_(control, flags, control->input_queue_head_ptr,
+                        control->input_queue_tail_ptr, control->input_queue_buffer_ptr,
+                        control->input_queue_capacity, control->input_queue_message_size,
+                        &peer->input);
+    vram_ring_way_open_(control, flags, control->output_queue_head_ptr,
+                        control->output_queue_tail_ptr, control->output_queue_buffer_ptr,
+                        control->output_queue_capacity, control->output_queue_message_size,
+                        &peer->output);
+    if (peer->input.capacity) {
+        peer->input.mine = peer->input.theirs = vram_ring_load_(&peer->input.tail->count, flags);
+    }
+    if (peer->output.capacity) {
+        peer->output.mine = vram_ring_load_(&peer->output.head->count, flags);
+        peer->output.theirs = vram_ring_load_(&peer->output.tail->count, flags);
+    }
+    peer->error = VRAM_RING_ERROR_NONE;
+    peer->errors = vram_ring_load_i32_(&control->errors_encountered, flags);
+    peer->taken_at = 0;
+    peer->processed = vram_ring_load_((uint64_t *)&control->messages_processed, flags);
+    peer->dropped = vram_ring_load_(&peer->telemetry->messages_dropped, flags);
+    peer->total_ns = vram_ring_load_(&peer->telemetry->total_latency_nanos, flags);
+    peer->max_ns = vram_ring_load_(&peer->telemetry->max_latency_nanos, flags);
+    peer->min_ns = vram_ring_load_(&peer->telemetry->min_latency_nanos, flags);
+    peer->at_ns = 0;
+    vram_ring_store_i32_(&control->has_terminated, VRAM_RING_RUNNING, flags);
+    return VRAM_RING_ERROR_NONE;
+}
 
-/** In front of each payload. */
-typedef struct vram_ring_slot {
-    uint64_t sequence; /* number of the message + 1 */
-    uint64_t stamp_ns; /* the sender's clock; 0: not told */
-    uint32_t bytes;    /* of payload */
-    uint32_t crc;      /* of payload, with VRAM_RING_FLAG_CRC; else 0 */
-    uint32_t kind;     /* the program's own number */
-    uint32_t padding_;
-} vram_ring_slot;
+/** Writes down what the host may ask for. done calls it now and then, end at last. */
+VRAM_RING_FN void vram_ring_peer_report(vram_ring_peer *peer) {
+    uint32_t flags = peer->flags;
+    uint64_t depth = peer->input.theirs - peer->input.mine;
+    vram_ring_store_((uint64_t *)&peer->control->messages_processed, peer->processed, flags);
+    vram_ring_store_i32_(&peer->control->errors_encountered, peer->errors, flags);
+    if (flags & VRAM_RING_FLAG_TELEMETRY) {
+        vram_ring_store_((uint64_t *)&peer->control->last_activity_ticks, peer->at_ns, flags);
+        vram_ring_store_(&peer->telemetry->messages_processed, peer->processed, flags);
+        vram_ring_store_(&peer->telemetry->messages_dropped, peer->dropped, flags);
+        vram_ring_store_((uint64_t *)&peer->telemetry->last_processed_timestamp, peer->at_ns,
+                         flags);
+        vram_ring_store_i32_(&peer->telemetry->queue_depth, (int32_t)depth, flags);
+        vram_ring_store_(&peer->telemetry->total_latency_nanos, peer->total_ns, flags);
+        vram_ring_store_(&peer->telemetry->max_latency_nanos, peer->max_ns, flags);
+        vram_ring_store_(&peer->telemetry->min_latency_nanos, peer->min_ns, flags);
+        vram_ring_store_i32_(&peer->telemetry->error_code, peer->error, flags);
+    }
+}
 
-/** Where the parts begin, in bytes from the control block. */
-#define VRAM_RING_AT_TELEMETRY   128
-#define VRAM_RING_AT_INPUT_HEAD  256
-#define VRAM_RING_AT_INPUT_TAIL  384
-#define VRAM_RING_AT_OUTPUT_HEAD 512
-#define VRAM_RING_AT_OUTPUT_TAIL 640
-#define VRAM_RING_AT_SLOTS       768
+VRAM_RING_FN void vram_ring_peer_fail_(vram_ring_peer *peer, int32_t error) {
+    peer->error = error;
+    peer->errors++;
+    vram_ring_peer_report(peer);
+}
 
-/** Bytes from one slot to the next. */
-#define VRAM_RING_STRIDE(message_bytes)                                                            \
-    (((uint64_t)(message_bytes) + sizeof(vram_ring_slot) + 63) / 64 * 64)
+/**
+ * The oldest input message's payload and size, or 0 when there is none or something is wrong (peer->error).
+ * It stays in the ring, and the same call gives it again, until vram_ring_peer_done. A message whose CRC does
+ * not fit is dropped and counted.
+ */
+VRAM_RING_FN const void *vram_ring_peer_take(vram_ring_peer *peer, uint32_t *bytes) {
+    vram_ring_way *way = &peer->input;
+    if (!way->capacity) {
+        return 0;
+    }
+    if (way->theirs == way->mine) {
+        way->theirs = vram_ring_load_(&way->head->count, peer->flags);
+    }
+    uint64_t depth = way->theirs - way->mine;
+    if (depth == 0) {
+        return 0;
+    }
+    vram_ring_slot *slot =
+        (vram_ring_slot *)(void *)(way->slots + (way->mine & (way->capacity - 1)) * way->stride);
+    uint32_t length = slot->bytes;
+    int32_t wrong = depth > way->capacity ? VRAM_RING_ERROR_COUNTER
+                    : vram_ring_load_(&slot->sequence, peer->flags) != way->mine + 1
+                        ? VRAM_RING_ERROR_SEQUENCE
+                    : length > way->message_bytes ? VRAM_RING_ERROR_LENGTH
+                                                  : VRAM_RING_ERROR_NONE;
+    if (wrong) {
+        if (peer->error != wrong) {
+            vram_ring_peer_fail_(peer, wrong);
+        }
+        return 0;
+    }
+    if (peer->flags & VRAM_RING_FLAG_CRC && vram_ring_crc(0, slot + 1, length) != slot->crc) {
+        way->mine++;
+        vram_ring_store_(&way->tail->count, way->mine, peer->flags);
+        vram_ring_peer_fail_(peer, VRAM_RING_ERROR_CRC);
+        return 0;
+    }
+    if (peer->flags & VRAM_RING_FLAG_TELEMETRY && !peer->taken_at) {
+        peer->taken_at = vram_ring_ticks_();
+    }
+    *bytes = length;
+    return slot + 1;
+}
 
-VRAM_RING_ASSERT(sizeof(vram_ring_control) == 128, "a control block has 128 bytes");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, is_active) == 0, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, should_terminate) == 4, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, has_terminated) == 8, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, errors_encountered) == 12, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, messages_processed) == 16, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, last_activity_ticks) == 24, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, input_queue_head_ptr) == 32, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, input_queue_tail_ptr) == 40, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, input_queue_buffer_ptr) == 48, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, input_queue_capacity) == 56, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, input_queue_message_size) == 60, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, output_queue_head_ptr) == 64, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, output_queue_tail_ptr) == 72, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, output_queue_buffer_ptr) == 80, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, output_queue_capacity) == 88, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, output_queue_message_size) == 92, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_control, reserved) == 96, "layout");
-VRAM_RING_ASSERT(sizeof(vram_ring_telemetry) == 64, "telemetry has 64 bytes");
-VRAM_RING_ASSERT(offsetof(vram_ring_telemetry, messages_dropped) == 8, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_telemetry, last_processed_timestamp) == 16, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_telemetry, queue_depth) == 24, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_telemetry, total_latency_nanos) == 32, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_telemetry, max_latency_nanos) == 40, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_telemetry, min_latency_nanos) == 48, "layout");
-VRAM_RING_ASSERT(offsetof(vram_ring_telemetry, error_code) == 56, "layout");
-VRAM_RING_ASSERT(sizeof(vram_ring_line) == VRAM_CACHE_LINE, "a line has 128 bytes");
-VRAM_RING_ASSERT(sizeof(vram_ring_slot) == 32, "a slot's header has 32 bytes");
-VRAM_RING_ASSERT(offsetof(vram_ring_slot, bytes) == 16, "layout");
-#if defined(__cplusplus)
-VRAM_RING_ASSERT(alignof(vram_ring_control) == 128, "a control block lies on 128 bytes");
-VRAM_RING_ASSERT(alignof(vram_ring_telemetry) == 64, "telemetry lies on 64 bytes");
-#else
-VRAM_RING_ASSERT(_Alignof(vram_ring_control) == 128, "a control block lies on 128 bytes");
-VRAM_RING_ASSERT(_Alignof(vram_ring_telemetry) == 64, "telemetry lies on 64 bytes");
-#endif
+/** The message that take gave is done with: its slot is the host's again. */
+VRAM_RING_FN void vram_ring_peer_done(vram_ring_peer *peer) {
+    peer->input.mine++;
+    peer->processed++;
+    if (peer->flags & VRAM_RING_FLAG_TELEMETRY) {
+        peer->at_ns = vram_ring_ticks_();
+        uint64_t ns = peer->at_ns > peer->taken_at ? peer->at_ns - peer->taken_at : 1;
+        peer->taken_at = 0;
+        peer->total_ns += ns;
+        peer->max_ns = ns > peer->max_ns ? ns : peer->max_ns;
+        peer->min_ns = peer->min_ns == 0 || ns < peer->min_ns ? ns : peer->min_ns;
+    }
+    if (peer->processed % 256 == 0) {
+        vram_ring_peer_report(peer);
+    }
+    vram_ring_store_(&peer->input.tail->count, peer->input.mine, peer->flags);
+}
+
+/** Where the payload of the next output message goes, or 0 while the ring is full. */
+VRAM_RING_FN void *vram_ring_peer_room(vram_ring_peer *peer) {
+    vram_ring_way *way = &peer->output;
+    if (way->mine - way->theirs >= way->capacity) {
+        if (!way->capacity) {
+            return 0;
+        }
+        way->theirs = vram_ring_load_(&way->tail->count, peer->flags);
+        if (way->mine - way->theirs >= way->capacity) {
+            return 0;
+        }
+    }
+    return way->slots + (way->mine & (way->capacity - 1)) * way->stride + sizeof(vram_ring_slot);
+}
+
+VRAM_RING_FN void vram_ring_fill_(vram_ring_peer *peer, uint64_t message, uint32_t bytes,
+                                  uint32_t kind) {
+    vram_ring_way *way = &peer->output;
+    vram_ring_slot *slot =
+        (vram_ring_slot *)(void *)(way->slots + (message & (way->capacity - 1)) * way->stride);
+    slot->stamp_ns = 0;
+    slot->bytes = bytes;
+    slot->kind = kind;
+    slot->crc = peer->flags & VRAM_RING_FLAG_CRC ? vram_ring_crc(0, slot + 1, bytes) : 0;
+    vram_ring_store_(&slot->sequence, message + 1, peer->flags);
+}
+
+/** Publishes what was written where vram_ring_peer_room said; `bytes` are at most the message size. */
+VRAM_RING_FN void vram_ring_peer_publish(vram_ring_peer *peer, uint32_t bytes, uint32_t kind) {
+    vram_ring_fill_(peer, peer->output.mine, bytes, kind);
+    peer->output.mine++;
+    vram_ring_store_(&peer->output.head->count, peer->output.mine, peer->flags);
+}
+
+/**
+ * Several producers: takes a place for one output message, 0 while the ring is full. The thread that has got a
+ * place must publish it; those behind it wait for that, so let one thread of a warp do this.
+ */
+VRAM_RING_FN void *vram_ring_peer_claim(vram_ring_peer *peer, uint64_t *message) {
+    vram_ring_way *way = &peer->output;
+    if (!way->capacity) {
+        return 0;
+    }
+    uint64_t claim = vram_ring_load_(&way->head->claim, peer->flags);
+    for (;;) {
+        if (claim - vram_ring_load_(&way->tail->count, peer->flags) >= way->capacity) {
+            uint64_t now = vram_ring_load_(&way->head->claim, peer->flags);
+            if (now == claim) {
+                return 0;
+            }
+            claim = now;
+            continue;
+        }
+        uint64_t found = vram_ring_cas_(&way->head->claim, claim, claim + 1);
+        if (found == claim) {
+            *message = claim;
+            return way->slots + (claim & (way->capacity - 1)) * way->stride +
+                   sizeof(vram_ring_slot);
+        }
+        claim = found;
+    }
+}
+
+/** Publishes a claimed place, behind all that were claimed before it. */
+VRAM_RING_FN void vram_ring_peer_publish_claimed(vram_ring_peer *peer, uint64_t message,
+                                                 uint32_t bytes, uint32_t kind) {
+    vram_ring_fill_(peer, message, bytes, kind);
+    while (vram_ring_load_(&peer->output.head->count, peer->flags) != message) {
+    }
+    vram_ring_store_(&peer->output.head->count, message + 1, peer->flags);
+}
+
+/** Whether the kernel is to end: the host has said so, and no input message is left. */
+VRAM_RING_FN int vram_ring_peer_stopping(vram_ring_peer *peer) {
+    if (!vram_ring_load_i32_(&peer->control->should_terminate, peer->flags)) {
+        return 0;
+    }
+    return !peer->input.capacity || peer->error ||
+           vram_ring_load_(&peer->input.head->count, peer->flags) == peer->input.mine;
+}
+
+/** The last thing that a kernel does: VRAM_RING_DONE, or _RELAUNCHABLE when another launch is to go on. */
+VRAM_RING_FN void vram_ring_peer_end(vram_ring_peer *peer, int32_t how) {
+    vram_ring_peer_report(peer);
+    vram_ring_store_i32_(&peer->control->has_terminated, how, peer->flags);
+}
 
 #endif

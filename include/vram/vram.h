@@ -36,12 +36,14 @@
 #include <vram/pool.h>
 #include <vram/pressure.h>
 #include <vram/queue.h>
+#include <vram/ring.h>
 #include <vram/scope.h>
 #include <vram/sim.h>
 #include <vram/stats.h>
 #include <vram/trace.h>
 #include <vram/transfer.h>
 #include <vram/transfer_stats.h>
+#include <vram/visibility.h>
 #include <vram/vmm.h>
 #include <vram/vulkan.h>
 

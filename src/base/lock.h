@@ -20,6 +20,7 @@
 #include <pthread.h>
 
 enum vr_rank {
+    VR_RANK_RING = 4,     /* whether a ring's thread is to stop, and what it failed with */
     VR_RANK_MONITOR = 5,  /* whether a monitor is to stop; a leaf in practice */
     VR_RANK_SCOPE = 6,    /* what a scope or a batch has, or a manager of names */
     VR_RANK_CONTEXT = 10, /* a context's devices */

@@ -14,9 +14,10 @@ static vr_atomic_u64 *sequence_of(const struct vr_channel *channel, uint64_t mes
 }
 
 /* Fills the slot of message n, all but its sequence. */
-static void fill(const struct vr_channel *channel, uint64_t n, const struct vr_message *message) {
+static void fill(const struct vr_channel *channel, uint64_t n, const vram_ring_message *message,
+                 uint64_t stamp_ns) {
     vram_ring_slot *slot = vr_channel_slot(channel, n);
-    slot->stamp_ns = message->stamp_ns;
+    slot->stamp_ns = stamp_ns;
     slot->bytes = message->bytes;
     slot->kind = message->kind;
     slot->crc = channel->crc ? vr_crc32(0, message->data, message->bytes) : 0;
@@ -39,8 +40,8 @@ static void advance(const struct vr_channel *channel) {
     }
 }
 
-static vram_status send_many(const struct vr_channel *channel, const struct vr_message *messages,
-                             uint64_t count, uint64_t *sent) {
+static vram_status send_many(const struct vr_channel *channel, const vram_ring_message *messages,
+                             uint64_t count, uint64_t stamp_ns, uint64_t *sent) {
     uint64_t claim = vr_load(channel->claim, VR_RELAXED), got;
     do {
         uint64_t used = claim - vr_load(channel->tail, VR_ACQUIRE);
@@ -60,7 +61,7 @@ static vram_status send_many(const struct vr_channel *channel, const struct vr_m
         }
     } while (got == 0 || !vr_cas_weak(channel->claim, &claim, claim + got, VR_ACQ_REL));
     for (uint64_t i = 0; i < got; i++) {
-        fill(channel, claim + i, &messages[i]);
+        fill(channel, claim + i, &messages[i], stamp_ns);
         vr_store(sequence_of(channel, claim + i), claim + i + 1, VR_SEQ_CST);
     }
     advance(channel);
@@ -69,8 +70,8 @@ static vram_status send_many(const struct vr_channel *channel, const struct vr_m
 }
 
 static vram_status send_one_producer(const struct vr_channel *channel,
-                                     const struct vr_message *messages, uint64_t count,
-                                     uint64_t *sent) {
+                                     const vram_ring_message *messages, uint64_t count,
+                                     uint64_t stamp_ns, uint64_t *sent) {
     uint64_t head = vr_load(channel->head, VR_RELAXED);
     uint64_t used = head - vr_load(channel->tail, VR_ACQUIRE);
     if (used > channel->capacity) {
@@ -78,7 +79,7 @@ static vram_status send_one_producer(const struct vr_channel *channel,
     }
     uint64_t got = least(count, channel->capacity - used);
     for (uint64_t i = 0; i < got; i++) {
-        fill(channel, head + i, &messages[i]);
+        fill(channel, head + i, &messages[i], stamp_ns);
         vr_store(sequence_of(channel, head + i), head + i + 1, VR_RELAXED);
     }
     if (got) {
@@ -88,10 +89,10 @@ static vram_status send_one_producer(const struct vr_channel *channel,
     return VRAM_OK;
 }
 
-vram_status vr_channel_send(const struct vr_channel *channel, const struct vr_message *messages,
-                            uint64_t count, uint64_t *sent) {
-    return channel->multi ? send_many(channel, messages, count, sent)
-                          : send_one_producer(channel, messages, count, sent);
+vram_status vr_channel_send(const struct vr_channel *channel, const vram_ring_message *messages,
+                            uint64_t count, uint64_t stamp_ns, uint64_t *sent) {
+    return channel->multi ? send_many(channel, messages, count, stamp_ns, sent)
+                          : send_one_producer(channel, messages, count, stamp_ns, sent);
 }
 
 vram_status vr_channel_receive(const struct vr_channel *channel, void *data, uint32_t room,

@@ -4,7 +4,7 @@
  *
  * A channel is pointers to the counters and slots of one direction and the ring's measures. The measures are
  * the host's own copy: what a device may have written is compared with them and never followed, so a
- * damaged ring is found out and harms nothing. vram/ring_device.h has the convention and the picture.
+ * damaged ring is found out and harms nothing. vram/ring_layout.h has the convention and the picture.
  *
  * Several producers
  *  (1) `claim` gives each message number to one producer, by compare and swap, after a look at `tail`.
@@ -21,9 +21,7 @@
 #define VR_CHANNEL_H
 
 #include "base/atomic.h"
-#include "vram/ring_device.h"
-
-#include "vram/base.h"
+#include "vram/ring.h"
 
 struct vr_channel {
     vr_atomic_u64 *head;    /* messages published */
@@ -37,14 +35,6 @@ struct vr_channel {
     bool crc;               /* slots carry the CRC of their payload */
 };
 
-/* What one message is, besides its payload. */
-struct vr_message {
-    const void *data; /* NULL with 0 bytes */
-    uint32_t bytes;
-    uint32_t kind;
-    uint64_t stamp_ns;
-};
-
 static inline vram_ring_slot *vr_channel_slot(const struct vr_channel *channel, uint64_t message) {
     return (vram_ring_slot *)(void *)(channel->slots +
                                       (message & (channel->capacity - 1)) * channel->stride);
@@ -56,9 +46,9 @@ static inline vram_ring_slot *vr_channel_slot(const struct vr_channel *channel, 
  */
 
 /* Puts as many of `count` messages into the ring as there is room for; *sent, which may be 0. Each is at
-   most message_bytes long. One thread at a time unless `multi`. VRAM_ERR_CORRUPT: the counters are damaged. */
-vram_status vr_channel_send(const struct vr_channel *channel, const struct vr_message *messages,
-                            uint64_t count, uint64_t *sent);
+   most message_bytes long, and stamped with `stamp_ns`. One thread at a time unless `multi`. VRAM_ERR_CORRUPT: the counters are damaged. */
+vram_status vr_channel_send(const struct vr_channel *channel, const vram_ring_message *messages,
+                            uint64_t count, uint64_t stamp_ns, uint64_t *sent);
 
 /* Copies the oldest message's payload to `data` and takes it off. VRAM_ERR_NOT_READY: the ring is empty.
    VRAM_ERR_LIMIT: it is longer than `room`; *slot tells how long, and it stays. VRAM_ERR_CORRUPT: counters,

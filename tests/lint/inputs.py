@@ -14,7 +14,7 @@ import tree  # noqa: E402
 
 HEADERS = "include/vram/"
 BATTERIES = ("cli/check/cases_handle.c", "cli/check/cases_kernel.c",
-             "cli/check/cases_compute.c")
+             "cli/check/cases_compute.c", "cli/check/cases_ring.c")
 BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/unit/test_json.c",
           "tests/unit/test_memory.c", "tests/unit/test_size.c", "tests/unit/test_limits.c",
           "tests/unit/test_pressure.c", "tests/unit/test_release.c", "tests/unit/test_tags.c",
@@ -24,10 +24,10 @@ BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/un
           "tests/unit/test_buffer_kinds.c", "tests/unit/test_buffer_fallback.c",
           "tests/unit/test_live.c", "tests/unit/test_leaks.c", "tests/unit/test_labels.c",
           "tests/unit/test_inference.c", "tests/unit/test_async.c",
-          "tests/unit/test_transfer_stats.c",
-          "tests/unit/test_transfer.c")
+          "tests/unit/test_transfer_stats.c", "tests/unit/test_transfer.c",
+          "tests/unit/test_ring_bounds.c", "tests/unit/test_ring.c", "tests/unit/test_visibility.c")
 HANDLE = re.compile(r"^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|"
-                    r"scope|batch|trace|named|labels) \*\w+$")
+                    r"scope|batch|trace|named|labels|ring) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 

@@ -37,9 +37,9 @@ static void bench_end(struct bench *bench) {
 }
 
 static uint64_t send_text(struct bench *bench, const char *text) {
-    struct vr_message message = {.data = text, .bytes = (uint32_t)strlen(text), .kind = 7};
+    vram_ring_message message = {.data = text, .bytes = (uint32_t)strlen(text), .kind = 7};
     uint64_t sent = 99;
-    assert_ok(vr_channel_send(&bench->channel, &message, 1, &sent));
+    assert_ok(vr_channel_send(&bench->channel, &message, 1, 5, &sent));
     return sent;
 }
 
@@ -110,19 +110,19 @@ static void a_full_ring_takes_no_more(void **state) {
     (void)state;
     for (int multi = 0; multi < 2; multi++) {
         struct bench bench;
-        struct vr_message messages[6];
+        vram_ring_message messages[6];
         uint64_t sent;
         bench_make(&bench, 4, 40);
         bench.channel.multi = multi;
         for (int i = 0; i < 6; i++) {
-            messages[i] = (struct vr_message){.data = "abcdef" + i, .bytes = 1, .kind = 7};
+            messages[i] = (vram_ring_message){.data = "abcdef" + i, .bytes = 1, .kind = 7};
         }
-        assert_ok(vr_channel_send(&bench.channel, messages, 6, &sent));
+        assert_ok(vr_channel_send(&bench.channel, messages, 6, 5, &sent));
         assert_int_equal(sent, 4); /* no slot stays unused */
-        assert_ok(vr_channel_send(&bench.channel, messages, 6, &sent));
+        assert_ok(vr_channel_send(&bench.channel, messages, 6, 5, &sent));
         assert_int_equal(sent, 0);
         expect_text(&bench, "a");
-        assert_ok(vr_channel_send(&bench.channel, messages + 4, 2, &sent));
+        assert_ok(vr_channel_send(&bench.channel, messages + 4, 2, 5, &sent));
         assert_int_equal(sent, 1);
         expect_text(&bench, "b");
         expect_text(&bench, "c");
@@ -165,13 +165,13 @@ static void damage_is_found(void **state) {
     (void)state;
     for (int multi = 0; multi < 2; multi++) {
         struct bench bench;
-        struct vr_message message = {.data = "x", .bytes = 1};
+        vram_ring_message message = {.data = "x", .bytes = 1};
         uint64_t sent;
         bench_make(&bench, 4, 40);
         bench.channel.multi = multi;
         send_text(&bench, "fine");
         bench.tail.count = 2; /* the consumer claims to be ahead of the producer */
-        assert_int_equal(vr_channel_send(&bench.channel, &message, 1, &sent), VRAM_ERR_CORRUPT);
+        assert_int_equal(vr_channel_send(&bench.channel, &message, 1, 5, &sent), VRAM_ERR_CORRUPT);
         assert_int_equal(receive(&bench), VRAM_ERR_CORRUPT);
         assert_int_equal(vr_channel_depth(&bench.channel), UINT64_MAX);
         bench.tail.count = 0;
@@ -218,11 +218,11 @@ static void produce(void *argument) {
     struct producer *producer = argument;
     for (uint64_t i = 0; i < producer->count;) {
         uint64_t payload[2][2] = {{producer->number, i}, {producer->number, i + 1}};
-        struct vr_message messages[2] = {{.data = payload[0], .bytes = 16, .kind = 7},
+        vram_ring_message messages[2] = {{.data = payload[0], .bytes = 16, .kind = 7},
                                          {.data = payload[1], .bytes = 16, .kind = 7}};
         uint64_t sent = 0;
         assert_ok(vr_channel_send(&producer->bench->channel, messages,
-                                  i + 1 < producer->count ? 2 : 1, &sent));
+                                  i + 1 < producer->count ? 2 : 1, 5, &sent));
         i += sent;
         if (sent == 0) {
             vr_os_yield();

@@ -23,12 +23,24 @@ struct fill {
     uint64_t bytes;         /* a multiple of pattern_bytes, as is `to` */
 };
 
+/* One word goes as one word, after all that was copied before it: a kernel of another queue, which runs
+   meanwhile, may be waiting for it. A GPU's copy engines do the same; rings rely on it. */
+static void copy_word(void *to, const void *from) {
+    uint64_t value = vr_load((const vr_atomic_u64 *)from, VR_ACQUIRE);
+    vr_store((vr_atomic_u64 *)to, value, VR_RELEASE);
+}
+
 /* The program's own memory may be any memory, so ranges may overlap in uploads and downloads:
    memmove, where a driver's result would be undefined. */
 static void do_copy(struct vr_host_worker *worker, struct vr_host_command *command) {
     (void)worker;
     struct copy *copy = VR_CONTAINER(command, struct copy, command);
-    memmove(copy->to, copy->from, (size_t)copy->bytes);
+    if (copy->bytes == sizeof(uint64_t) &&
+        ((uintptr_t)copy->to | (uintptr_t)copy->from) % sizeof(uint64_t) == 0) {
+        copy_word(copy->to, copy->from);
+    } else {
+        memmove(copy->to, copy->from, (size_t)copy->bytes);
+    }
 }
 
 static vram_status submit_copy(struct vr_queue *queue, void *to, const void *from, uint64_t bytes,

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ring_flow.c: send, receive, flush, fetch, stop, drain and join. Whoever waits here takes turns: each pumps where
+ * nobody else does it, looks whether there is any hope left, and rests for longer and longer, up to its deadline.
+ */
+#include "ring/ring_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "device/ops.h"
+#include "xfer/async_record.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------ entering */
+
+static vram_status enter(vram_ring *handle, const char *operation, struct vr_ring **ring) {
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_RING, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    *ring = entered;
+    if (vr_load(&(*ring)->corrupt, VR_ACQUIRE)) {
+        vr_leave(entered);
+        return vr_fail(VRAM_ERR_CORRUPT, operation, "the ring was found damaged before");
+    }
+    return VRAM_OK;
+}
+
+static uint64_t deadline_of(const struct vr_ring *ring, uint64_t timeout) {
+    return vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? ring->wait_ns : timeout);
+}
+
+/* ------------------------------------------------------------------- waiting */
+
+/* One turn of somebody who waits. VRAM_ERR_TIMEOUT, without a record, when the deadline is over. */
+struct patience {
+    uint64_t deadline;
+    uint32_t turns;
+};
+
+static vram_status pump_turn(struct vr_ring *ring, const char *operation) {
+    uint64_t moved, arrived;
+    if (!vr_ring_copies(ring)) {
+        return vr_check_lost(&ring->device->base, operation);
+    }
+    if (ring->info.strategy == VRAM_RING_DMA_POLLING) {
+        return vr_ring_thread_status(ring);
+    }
+    vram_status status = vr_ring_pump(ring, operation, &moved, &arrived);
+    return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
+}
+
+static void rest(uint32_t turns) {
+    if (turns < 64) {
+        vr_os_pause();
+    } else if (turns < 256) {
+        vr_os_yield();
+    } else {
+        vr_clock_sleep(turns < 1024 ? 20000 : 100000);
+    }
+}
+
+static vram_status wait_turn(struct vr_ring *ring, const char *operation,
+                             struct patience *patience) {
+    vram_status status = pump_turn(ring, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (vr_load(&ring->corrupt, VR_ACQUIRE)) {
+        return vr_fail(VRAM_ERR_CORRUPT, operation, "the ring was found damaged");
+    }
+    if (vr_load(&ring->ending, VR_ACQUIRE)) {
+        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the ring is being destroyed");
+    }
+    if (vr_deadline_passed(patience->deadline)) {
+        return VRAM_ERR_TIMEOUT;
+    }
+    rest(patience->turns++);
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------------- sending */
+
+static vram_status check_messages(const struct vr_ring *ring, const vram_ring_message *messages,
+                                  uint64_t count, const char *operation) {
+    if (!ring->input.capacity) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the ring has no input");
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (messages[i].bytes > ring->input.message_bytes) {
+            return vr_fail(VRAM_ERR_INVALID, operation,
+                           "a message of %u bytes does not fit: the ring's have at most %u",
+                           messages[i].bytes, ring->input.message_bytes);
+        }
+        if (!messages[i].data && messages[i].bytes) {
+            return vr_fail(VRAM_ERR_INVALID, operation, "the data of a message is NULL");
+        }
+    }
+    return VRAM_OK;
+}
+
+static vram_status too_late(struct vr_ring *ring, const char *operation) {
+    uint64_t tail = vr_load(ring->input.tail, VR_ACQUIRE);
+    return vr_fail(
+        VRAM_ERR_TIMEOUT, operation,
+        "the input stayed full: the kernel has taken %llu of %llu messages; is it running?",
+        (unsigned long long)tail, (unsigned long long)vr_load(ring->input.head, VR_ACQUIRE));
+}
+
+/* Puts all of them into the ring, or as many as the time allows. */
+static vram_status send_all(struct vr_ring *ring, const vram_ring_message *messages, uint64_t count,
+                            uint64_t timeout, const char *operation, uint64_t *sent) {
+    struct patience patience = {.deadline = deadline_of(ring, timeout)};
+    vram_status status = VRAM_OK;
+    while (status == VRAM_OK && *sent < count) {
+        uint64_t now = 0;
+        if (vr_load(&ring->stopped, VR_ACQUIRE)) {
+            return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the ring was stopped");
+        }
+        status =
+            vr_channel_send(&ring->input, messages + *sent, count - *sent, vr_clock_now(), &now);
+        if (status != VRAM_OK) {
+            return vr_ring_damaged(ring, operation, "the device's input tail");
+        }
+        *sent += now;
+        vr_fetch_add(&ring->sent, now, VR_RELAXED);
+        if (*sent < count) {
+            if (patience.turns == 0) {
+                vr_fetch_add(&ring->full_waits, 1, VR_RELAXED);
+            }
+            patience.turns = now ? 1 : patience.turns;
+            if (timeout == 0 && patience.turns > 1) {
+                return VRAM_ERR_NOT_READY;
+            }
+            status = wait_turn(ring, operation, &patience);
+            status = timeout == 0 && status == VRAM_ERR_TIMEOUT ? VRAM_OK : status;
+            patience.turns += timeout == 0;
+        }
+    }
+    return status == VRAM_ERR_TIMEOUT ? too_late(ring, operation) : status;
+}
+
+static vram_status send_alone(struct vr_ring *ring, const vram_ring_message *messages,
+                              uint64_t count, uint64_t timeout, const char *operation,
+                              uint64_t *sent) {
+    vram_status status = check_messages(ring, messages, count, operation);
+    if (status != VRAM_OK || ring->input.multi) {
+        return status == VRAM_OK ? send_all(ring, messages, count, timeout, operation, sent)
+                                 : status;
+    }
+    if (vr_exchange(&ring->sending, true, VR_ACQUIRE)) {
+        return vr_fail(VRAM_ERR_BUSY, operation,
+                       "another thread is sending; VRAM_RING_MULTI_INPUT lets both");
+    }
+    status = send_all(ring, messages, count, timeout, operation, sent);
+    vr_store(&ring->sending, false, VR_RELEASE);
+    return status;
+}
+
+vram_status vram_ring_send(vram_ring *handle, const void *data, uint32_t bytes, uint32_t kind,
+                           uint64_t timeout) {
+    static const char operation[] = "vram_ring_send";
+    vram_ring_message message = {.data = data, .bytes = bytes, .kind = kind};
+    uint64_t sent = 0;
+    struct vr_ring *ring;
+    vram_status status = enter(handle, operation, &ring);
+    if (status == VRAM_OK) {
+        status = send_alone(ring, &message, 1, timeout, operation, &sent);
+        vr_leave(ring);
+    }
+    return status;
+}
+
+vram_status vram_ring_send_many(vram_ring *handle, const vram_ring_message *messages,
+                                uint64_t count, uint64_t timeout, uint64_t *sent) {
+    static const char operation[] = "vram_ring_send_many";
+    struct vr_ring *ring;
+    uint64_t done = 0;
+    if (!sent || (!messages && count)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the messages or the place for their number is NULL");
+    }
+    vram_status status = enter(handle, operation, &ring);
+    if (status == VRAM_OK) {
+        status = send_alone(ring, messages, count, timeout, operation, &done);
+        *sent = done;
+        vr_leave(ring);
+    }
+    return status;
+}
+
+/* ----------------------------------------------------------------- receiving */
+
+static vram_status received(struct vr_ring *ring, vram_status status, const vram_ring_slot *slot,
+                            uint32_t room, const char *operation) {
+    switch (status) {
+    case VRAM_ERR_LIMIT:
+        return vr_fail(VRAM_ERR_LIMIT, operation, "a message of %u bytes does not fit into %u",
+                       slot->bytes, room);
+    case VRAM_ERR_CORRUPT:
+        return vr_ring_damaged(ring, operation, "the counter, sequence or length of a message");
+    case VRAM_ERR_IO:
+        vr_fetch_add(&ring->crc_errors, 1, VR_RELAXED);
+        vr_fetch_add(&ring->received, 1, VR_RELAXED);
+        return vr_fail(VRAM_ERR_CORRUPT, operation, "message %llu does not fit its CRC",
+                       (unsigned long long)(slot->sequence - 1));
+    default:
+        vr_fetch_add(&ring->received, status == VRAM_OK, VR_RELAXED);
+        return status;
+    }
+}
+
+static vram_status receive(struct vr_ring *ring, void *data, uint32_t room, uint64_t timeout,
+                           const char *operation, vram_ring_slot *slot) {
+    struct patience patience = {.deadline = deadline_of(ring, timeout)};
+    for (;;) {
+        vram_status status = vr_channel_receive(&ring->output, data, room, slot);
+        if (status != VRAM_ERR_NOT_READY) {
+            return received(ring, status, slot, room, operation);
+        }
+        if (patience.turns == 0) {
+            vr_fetch_add(&ring->empty_waits, 1, VR_RELAXED);
+        } else if (timeout == 0) {
+            return VRAM_ERR_NOT_READY;
+        }
+        status = wait_turn(ring, operation, &patience);
+        if (status == VRAM_ERR_TIMEOUT && timeout == 0) {
+            patience.turns++; /* looked once, pumped once, and looks once more */
+        } else if (status == VRAM_ERR_TIMEOUT) {
+            return vr_fail(status, operation, "no message came: is the kernel running?");
+        } else if (status != VRAM_OK) {
+            return status;
+        }
+    }
+}
+
+vram_status vram_ring_receive(vram_ring *handle, void *data, uint32_t room, uint64_t timeout,
+                              vram_ring_slot *header) {
+    static const char operation[] = "vram_ring_receive";
+    vram_ring_slot slot = {0};
+    struct vr_ring *ring;
+    if (!data && room) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the message is NULL");
+    }
+    vram_status status = enter(handle, operation, &ring);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (!ring->output.capacity) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the ring has no output");
+    } else if (vr_exchange(&ring->receiving, true, VR_ACQUIRE)) {
+        status = vr_fail(VRAM_ERR_BUSY, operation, "another thread is receiving");
+    } else {
+        status = receive(ring, data, room, timeout, operation, &slot);
+        vr_store(&ring->receiving, false, VR_RELEASE);
+        if (header && (status == VRAM_OK || status == VRAM_ERR_LIMIT)) {
+            *header = slot;
+        }
+    }
+    vr_leave(ring);
+    return status;
+}
+
+/* ---------------------------------------------------------- flush and fetch */
+
+/* The handle of what was submitted up to the ring's last point. */
+static vram_status async_of(struct vr_ring *ring, const char *operation, uint64_t messages,
+                            vram_async *async) {
+    struct vram_point point =
+        vr_ring_copies(ring) ? vr_ring_last_point(ring) : (struct vram_point){0};
+    void *entered;
+    if (!point.queue) {
+        *async = (vram_async){0};
+        async->word[VR_ASYNC_RESULT] = messages;
+        return VRAM_OK;
+    }
+    vram_status status = vr_enter(VR_KIND_QUEUE, point.queue, operation, &entered);
+    if (status == VRAM_OK) {
+        status = vr_async_of_value(entered, point.value, operation, messages, async);
+        vr_leave(entered);
+    }
+    return status;
+}
+
+/* Both ways are alike: `push` or `pull` with SYNC, which waits; else a push or one step. */
+static vram_status flow(vram_ring *handle, bool out, const char *operation, uint64_t *messages,
+                        vram_async *async) {
+    struct vr_ring *ring;
+    uint64_t count = 0, other;
+    vram_status status = enter(handle, operation, &ring);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    uint64_t deadline = vr_deadline_in(ring->wait_ns);
+    if (!vr_ring_copies(ring)) {
+        (void)vr_fetch_add(&ring->fences, 1,
+                           VR_SEQ_CST); /* a full fence that sanitizers know too */
+    } else if (out) {
+        status = vr_ring_push(ring, operation, deadline, &count);
+        if (status == VRAM_OK && ring->info.strategy == VRAM_RING_SYNC) {
+            status = vram_point_wait(vr_ring_last_point(ring), vr_deadline_left(deadline));
+        }
+    } else if (ring->info.strategy == VRAM_RING_SYNC) {
+        status = vr_ring_pull(ring, operation, deadline, &count);
+    } else {
+        status = vr_ring_pump(ring, operation, &other, &count);
+        status = status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
+    }
+    if (status == VRAM_OK && async) {
+        status = async_of(ring, operation, count, async);
+    }
+    if (status == VRAM_OK && messages) {
+        *messages = count;
+    }
+    vr_leave(ring);
+    return status;
+}
+
+vram_status vram_ring_flush(vram_ring *ring, uint64_t *messages, vram_async *async) {
+    return flow(ring, true, "vram_ring_flush", messages, async);
+}
+
+vram_status vram_ring_fetch(vram_ring *ring, uint64_t *messages, vram_async *async) {
+    return flow(ring, false, "vram_ring_fetch", messages, async);
+}
+
+/* ------------------------------------------------------------------- the end */
+
+vram_status vram_ring_stop(vram_ring *handle) {
+    static const char operation[] = "vram_ring_stop";
+    struct vr_ring *ring;
+    vram_status status = enter(handle, operation, &ring);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_store(&ring->stopped, true, VR_SEQ_CST);
+    if (!vr_ring_copies(ring)) {
+        vr_store((vr_atomic_u64 *)(void *)ring->shared, vr_ring_control_word(ring), VR_RELEASE);
+    } else {
+        status = pump_turn(ring, operation);
+    }
+    vr_leave(ring);
+    return status;
+}
+
+int32_t vr_ring_terminated(struct vr_ring *ring) {
+    const vr_atomic_u64 *word = vr_ring_copies(ring)
+                                    ? &ring->seen
+                                    : (const vr_atomic_u64 *)(const void *)(ring->shared + 8);
+    uint64_t value = vr_load(word, VR_ACQUIRE);
+    int32_t fields[2];
+    memcpy(fields, &value, sizeof value);
+    return fields[0];
+}
+
+static bool is_drained(struct vr_ring *ring, uint64_t target) {
+    return vr_load(ring->input.tail, VR_ACQUIRE) - target <= INT64_MAX;
+}
+
+vram_status vram_ring_drain(vram_ring *handle, uint64_t timeout) {
+    static const char operation[] = "vram_ring_drain";
+    struct vr_ring *ring;
+    vram_status status = enter(handle, operation, &ring);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct patience patience = {.deadline = deadline_of(ring, timeout)};
+    uint64_t target = vr_load(ring->input.head, VR_ACQUIRE);
+    while (status == VRAM_OK && !is_drained(ring, target)) {
+        status = vr_channel_depth(&ring->input) == UINT64_MAX
+                     ? vr_ring_damaged(ring, operation, "the device's input tail")
+                     : wait_turn(ring, operation, &patience);
+    }
+    if (status == VRAM_ERR_TIMEOUT) {
+        status = vr_fail(status, operation, "the kernel has taken %llu of %llu messages and %s",
+                         (unsigned long long)vr_load(ring->input.tail, VR_ACQUIRE),
+                         (unsigned long long)target,
+                         vr_ring_terminated(ring) ? "has ended" : "has not said that it ended");
+    }
+    vr_leave(ring);
+    return status;
+}
+
+vram_status vram_ring_join(vram_ring *handle, uint64_t timeout) {
+    static const char operation[] = "vram_ring_join";
+    struct vr_ring *ring;
+    vram_status status = enter(handle, operation, &ring);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct patience patience = {.deadline = deadline_of(ring, timeout)};
+    while (status == VRAM_OK && vr_ring_terminated(ring) == VRAM_RING_RUNNING) {
+        status = wait_turn(ring, operation, &patience);
+    }
+    if (status == VRAM_ERR_TIMEOUT) {
+        status = vr_fail(status, operation,
+                         "the kernel did not say that it ended: not launched, busy or dead");
+    }
+    vr_leave(ring);
+    return status;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ring_pump.c: copies between the host's half of a ring and the device's, for all strategies but UNIFIED.
+ * Numbers in parentheses are those of ring_object.h.
+ */
+#include "ring/ring_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+#include <string.h>
+
+/* Where in the block a thing lies. */
+static uint64_t slots_at(const struct vr_ring *ring, const struct vr_channel *channel) {
+    uint64_t input = ring->input.capacity * ring->input.stride;
+    return VRAM_RING_AT_SLOTS + (channel == &ring->output ? input : 0);
+}
+
+/* ---------------------------------------------------------------- what has come */
+
+/* The counters that were fetched, held against the host's own: (6). */
+static vram_status read_news(struct vr_ring *ring, const char *operation) {
+    uint64_t tail = ring->news->input_tail, head = ring->news->output_head;
+    uint64_t old_tail = vr_load(&ring->tail.word, VR_RELAXED);
+    if (ring->input.capacity) {
+        if (tail - old_tail > vr_load(&ring->moved, VR_RELAXED) - old_tail) {
+            return vr_ring_damaged(ring, operation, "the device's input tail");
+        }
+        vr_store(&ring->tail.word, tail, VR_RELEASE);
+    }
+    if (ring->output.capacity) {
+        uint64_t consumed = vr_load(&ring->consumed.word, VR_ACQUIRE);
+        uint64_t old_head = vr_load(&ring->output_seen, VR_RELAXED);
+        if (head - old_head > ring->output.capacity || head - consumed > ring->output.capacity) {
+            return vr_ring_damaged(ring, operation, "the device's output head");
+        }
+        vr_store(&ring->output_seen, head, VR_RELAXED);
+    }
+    vr_store(&ring->seen, ring->news->control, VR_RELAXED);
+    vr_fetch_add(&ring->rounds, 1, VR_RELEASE);
+    return VRAM_OK;
+}
+
+/* VRAM_OK with *passed, or the failure of who was to tell. */
+static vram_status point_passed(struct vram_point point, bool *passed) {
+    vram_status status = vram_point_poll(point);
+    *passed = status == VRAM_OK;
+    return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
+}
+
+static vram_status take_in(struct vr_ring *ring, const char *operation, uint64_t *arrived) {
+    bool passed = false;
+    vram_status status = VRAM_OK;
+    if (ring->slots_pending) {
+        status = point_passed(ring->slots_point, &passed);
+        if (passed) {
+            ring->slots_pending = false;
+            *arrived = ring->asked - vr_load(&ring->arrived.word, VR_RELAXED);
+            vr_store(&ring->arrived.word, ring->asked, VR_RELEASE);
+        }
+    }
+    if (status == VRAM_OK && ring->news_pending) {
+        status = point_passed(ring->news_point, &passed);
+        if (passed) {
+            ring->news_pending = false;
+            status = read_news(ring, operation);
+        }
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------ what is submitted */
+
+typedef vram_status copy_fn(struct vr_ring *ring, uint64_t offset, unsigned char *host,
+                            uint64_t bytes);
+
+static vram_status upload(struct vr_ring *ring, uint64_t offset, unsigned char *host,
+                          uint64_t bytes) {
+    return vram_queue_upload(ring->info.queue, ring->info.control + offset, host, bytes);
+}
+
+static vram_status download(struct vr_ring *ring, uint64_t offset, unsigned char *host,
+                            uint64_t bytes) {
+    return vram_queue_download(ring->info.queue, host, ring->info.control + offset, bytes);
+}
+
+/* Copies the slots of `count` messages from `first` on: one copy, or two where they wrap. */
+static vram_status copy_slots(struct vr_ring *ring, const struct vr_channel *channel, copy_fn *copy,
+                              uint64_t first, uint64_t count) {
+    uint64_t start = first & (channel->capacity - 1);
+    uint64_t part = channel->capacity - start < count ? channel->capacity - start : count;
+    uint64_t base = slots_at(ring, channel), stride = channel->stride;
+    vram_status status =
+        copy(ring, base + start * stride, channel->slots + start * stride, part * stride);
+    if (status == VRAM_OK && part < count) {
+        status = copy(ring, base, channel->slots, (count - part) * stride);
+    }
+    if (status == VRAM_OK) {
+        vr_fetch_add(&ring->copies, part < count ? 2 : 1, VR_RELAXED);
+        vr_fetch_add(&ring->copied_bytes, count * stride, VR_RELAXED);
+    }
+    return status;
+}
+
+static vram_status copy_word(struct vr_ring *ring, copy_fn *copy, uint64_t offset, uint64_t *word) {
+    vr_fetch_add(&ring->words, 1, VR_RELAXED);
+    return copy(ring, offset, (unsigned char *)word, sizeof *word);
+}
+
+/* What one step submits, noted in the ring only when all of it was. */
+struct plan {
+    uint64_t head, consumed, control, output_head;
+    bool sends, tells, orders, brings, asks;
+};
+
+static struct plan plan_make(struct vr_ring *ring) {
+    struct plan plan = {.consumed = vr_load(&ring->consumed.word, VR_ACQUIRE),
+                        .control = vr_ring_control_word(ring),
+                        .output_head = vr_load(&ring->output_seen, VR_RELAXED)};
+    /* After the control word: what was sent before the order to end goes with it. */
+    plan.head = vr_load(&ring->head.word, VR_ACQUIRE);
+    plan.sends = plan.head != vr_load(&ring->moved, VR_RELAXED);
+    plan.tells = plan.consumed != ring->tail_sent;
+    plan.orders = plan.control != ring->control_sent;
+    plan.brings = plan.output_head != ring->asked && !ring->slots_pending;
+    plan.asks = !ring->news_pending;
+    return plan;
+}
+
+static vram_status submit_up(struct vr_ring *ring, const struct plan *plan,
+                             struct vr_ring_step *words) {
+    uint64_t moved = vr_load(&ring->moved, VR_RELAXED);
+    vram_status status = VRAM_OK;
+    *words = (struct vr_ring_step){plan->head, plan->consumed, plan->control, 0};
+    if (plan->sends) {
+        status = copy_slots(ring, &ring->input, upload, moved, plan->head - moved);
+        if (status == VRAM_OK) { /* behind its slots: (2) */
+            status = copy_word(ring, upload, VRAM_RING_AT_INPUT_HEAD, &words->input_head);
+        }
+    }
+    if (status == VRAM_OK && plan->tells) {
+        status = copy_word(ring, upload, VRAM_RING_AT_OUTPUT_TAIL, &words->output_tail);
+    }
+    if (status == VRAM_OK && plan->orders) {
+        status = copy_word(ring, upload, 0, &words->control);
+    }
+    return status;
+}
+
+static vram_status submit_down(struct vr_ring *ring, const struct plan *plan) {
+    vram_status status = VRAM_OK;
+    if (plan->brings) {
+        status =
+            copy_slots(ring, &ring->output, download, ring->asked, plan->output_head - ring->asked);
+    }
+    if (status == VRAM_OK && plan->asks) {
+        status = copy_word(ring, download, 8, &ring->news->control);
+        if (status == VRAM_OK && ring->input.capacity) {
+            status = copy_word(ring, download, VRAM_RING_AT_INPUT_TAIL, &ring->news->input_tail);
+        }
+        if (status == VRAM_OK && ring->output.capacity) {
+            status = copy_word(ring, download, VRAM_RING_AT_OUTPUT_HEAD, &ring->news->output_head);
+        }
+    }
+    return status;
+}
+
+/* The step was submitted, up to the point. */
+static void note(struct vr_ring *ring, const struct plan *plan, struct vram_point point,
+                 uint64_t *moved) {
+    *moved = plan->head - vr_load(&ring->moved, VR_RELAXED);
+    vr_store(&ring->moved, plan->head, VR_RELEASE);
+    ring->tail_sent = plan->consumed;
+    ring->control_sent = plan->control;
+    ring->step_points[ring->step++ % VR_RING_STEPS] = ring->last_point = point;
+    if (plan->brings) {
+        ring->asked = plan->output_head;
+        ring->slots_pending = true;
+        ring->slots_point = point;
+    }
+    if (plan->asks) {
+        vr_fetch_add(&ring->news_asked, 1, VR_RELEASE);
+        ring->news_pending = true;
+        ring->news_point = point;
+    }
+}
+
+/* After a step that failed half-way the words of it may be under way still: nothing is written over them before
+   the queue is done. False: it is not yet. */
+static vram_status mend(struct vr_ring *ring, bool *ready) {
+    vram_status status = ring->broken ? vram_queue_poll(ring->info.queue) : VRAM_OK;
+    *ready = status == VRAM_OK;
+    ring->broken = !*ready;
+    return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
+}
+
+static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
+    struct plan plan = plan_make(ring);
+    struct vram_point point;
+    bool ready = true;
+    vram_status status = mend(ring, &ready);
+    if (status == VRAM_OK && ready) {
+        status = point_passed(ring->step_points[ring->step % VR_RING_STEPS], &ready);
+    }
+    if (status != VRAM_OK || !ready ||
+        !(plan.sends || plan.tells || plan.orders || plan.brings || plan.asks)) {
+        return status;
+    }
+    ring->broken = true; /* until all of it is submitted: (4) */
+    status = submit_up(ring, &plan, &ring->steps[ring->step % VR_RING_STEPS]);
+    if (status == VRAM_OK) {
+        status = submit_down(ring, &plan);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_mark(ring->info.queue, &point);
+    }
+    if (status == VRAM_OK) {
+        ring->broken = false;
+        note(ring, &plan, point, moved);
+    }
+    return status;
+}
+
+vram_status vr_ring_pump(struct vr_ring *ring, const char *operation, uint64_t *moved,
+                         uint64_t *arrived) {
+    *moved = *arrived = 0;
+    if (vr_exchange(&ring->pumping, true, VR_ACQUIRE)) {
+        return VRAM_ERR_NOT_READY;
+    }
+    vram_status status = take_in(ring, operation, arrived);
+    if (status == VRAM_OK) {
+        status = submit(ring, moved);
+    }
+    vr_store(&ring->pumping, false, VR_RELEASE);
+    return status;
+}
+
+/* --------------------------------------------------------------------- to the end */
+
+static bool pump_take(struct vr_ring *ring, uint64_t deadline) {
+    while (vr_exchange(&ring->pumping, true, VR_ACQUIRE)) {
+        if (vr_deadline_passed(deadline)) {
+            return false;
+        }
+        vr_os_yield();
+    }
+    return true;
+}
+
+struct vram_point vr_ring_last_point(struct vr_ring *ring) {
+    (void)pump_take(ring, UINT64_MAX);
+    struct vram_point point = ring->last_point;
+    vr_store(&ring->pumping, false, VR_RELEASE);
+    return point;
+}
+
+/* Waits for the last step, or a little when there is none. */
+static vram_status pause_pump(struct vr_ring *ring, const char *operation, uint64_t deadline) {
+    if (vr_deadline_passed(deadline)) {
+        return vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time");
+    }
+    vram_status status = vram_point_wait(vr_ring_last_point(ring), vr_deadline_left(deadline));
+    return status == VRAM_ERR_TIMEOUT
+               ? vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time")
+               : status;
+}
+
+vram_status vr_ring_push(struct vr_ring *ring, const char *operation, uint64_t deadline,
+                         uint64_t *moved) {
+    uint64_t target = vr_load(&ring->head.word, VR_ACQUIRE), now, arrived;
+    *moved = 0;
+    for (;;) {
+        vram_status status = vr_ring_pump(ring, operation, &now, &arrived);
+        *moved += now;
+        if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
+            return status;
+        }
+        if (vr_load(&ring->moved, VR_ACQUIRE) - target <= INT64_MAX) {
+            return VRAM_OK;
+        }
+        status = pause_pump(ring, operation, deadline);
+        if (status != VRAM_OK) {
+            return status;
+        }
+    }
+}
+
+vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t deadline,
+                         uint64_t *arrived) {
+    uint64_t round = vr_load(&ring->news_asked, VR_ACQUIRE) + 1, moved, now;
+    *arrived = 0;
+    for (;;) {
+        vram_status status = vr_ring_pump(ring, operation, &moved, &now);
+        *arrived += now;
+        if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
+            return status;
+        }
+        if (vr_load(&ring->rounds, VR_ACQUIRE) >= round &&
+            vr_load(&ring->arrived.word, VR_ACQUIRE) == vr_load(&ring->output_seen, VR_ACQUIRE)) {
+            return VRAM_OK;
+        }
+        status = pause_pump(ring, operation, deadline);
+        if (status != VRAM_OK) {
+            return status;
+        }
+    }
+}
+
+/* A live kernel may be at the words, so each is read as one. */
+static void peek_shared(const struct vr_ring *ring, uint64_t offset, uint64_t *to, uint64_t count) {
+    const vr_atomic_u64 *from = (const vr_atomic_u64 *)(const void *)(ring->shared + offset);
+    for (uint64_t i = 0; i < count; i++) {
+        to[i] = vr_load(&from[i], VR_ACQUIRE);
+    }
+}
+
+vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t offset, void *to,
+                         uint64_t bytes) {
+    uint64_t count = bytes / sizeof(uint64_t), deadline = vr_deadline_in(ring->wait_ns);
+    vram_status status = VRAM_OK;
+    bool ready = false;
+    if (!vr_ring_copies(ring)) {
+        peek_shared(ring, offset, to, count);
+        return VRAM_OK;
+    }
+    if (!pump_take(ring, deadline)) {
+        return vr_fail(VRAM_ERR_TIMEOUT, operation,
+                       "another thread did not leave the ring in time");
+    }
+    while (status == VRAM_OK && !ready && !vr_deadline_passed(deadline)) {
+        status = mend(ring, &ready);
+        if (!ready) {
+            vr_clock_sleep(20000);
+        }
+    }
+    ring->broken = true; /* until the words have come: nobody else uses their place */
+    for (uint64_t i = 0; status == VRAM_OK && i < count; i++) {
+        status = copy_word(ring, download, offset + i * sizeof(uint64_t), &ring->peeked[i]);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_wait(ring->info.queue, vr_deadline_left(deadline));
+    }
+    if (status == VRAM_OK) {
+        ring->broken = false;
+        memcpy(to, ring->peeked, (size_t)bytes);
+    }
+    vr_store(&ring->pumping, false, VR_RELEASE);
+    return status;
+}
+
+/* --------------------------------------------------------------- the ring's thread */
+
+static void thread_run(void *argument) {
+    struct vr_ring *ring = argument;
+    uint64_t moved, arrived;
+    vr_mutex_lock(&ring->lock);
+    while (!ring->thread_ends && ring->thread_status != VRAM_ERR_DEVICE_LOST &&
+           !vr_load(&ring->corrupt, VR_ACQUIRE)) {
+        vr_mutex_unlock(&ring->lock);
+        vram_status status = vr_ring_pump(ring, "vram_ring_create", &moved, &arrived);
+        vr_mutex_lock(&ring->lock);
+        if (status != VRAM_ERR_NOT_READY) {
+            ring->thread_status = status;
+        }
+        if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
+            vr_error_save(&ring->thread_error);
+        }
+        if (!ring->thread_ends) {
+            (void)vr_cond_wait(&ring->wake, &ring->lock,
+                               (uint64_t)ring->info.poll_interval_us * 1000);
+        }
+    }
+    vr_mutex_unlock(&ring->lock);
+}
+
+vram_status vr_ring_thread_start(struct vr_ring *ring) {
+    return vr_os_thread_start(&ring->thread, "vram ring", thread_run, ring);
+}
+
+void vr_ring_thread_stop(struct vr_ring *ring) {
+    vr_mutex_lock(&ring->lock);
+    ring->thread_ends = true;
+    vr_cond_broadcast(&ring->wake);
+    vr_mutex_unlock(&ring->lock);
+    vr_os_thread_join(&ring->thread);
+}
+
+vram_status vr_ring_thread_status(struct vr_ring *ring) {
+    struct vram_error error;
+    vr_mutex_lock(&ring->lock);
+    vram_status status = ring->thread_status;
+    error = ring->thread_error;
+    vr_mutex_unlock(&ring->lock);
+    if (status != VRAM_OK) {
+        vr_error_restore(&error);
+    }
+    return status;
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_ring_bounds.c: rings with bad input, damage, peers that die, drivers that fail, and ends at bad moments.
+ */
+#include "unit/ring_world.h"
+
+#include <stdlib.h>
+
+#define MILLISECOND UINT64_C(1000000)
+
+static vram_ring_options small(vram_ring_strategy strategy) {
+    return (vram_ring_options){.size = sizeof(vram_ring_options),
+                               .strategy = strategy,
+                               .input_capacity = 4,
+                               .output_capacity = 4,
+                               .message_bytes = 56,
+                               .poll_interval_us = 20};
+}
+
+static const vram_ring_strategy strategies[] = {VRAM_RING_SYNC, VRAM_RING_ASYNC, VRAM_RING_UNIFIED,
+                                                VRAM_RING_DMA_POLLING};
+enum { STRATEGIES = 4 };
+
+/* ---------------------------------------------------------------- bad input */
+
+static void refuse(vram_pool *pool, vram_ring_options options, vram_status status,
+                   const char *text) {
+    vram_ring *ring = (vram_ring *)(uintptr_t)1;
+    vram_error_clear();
+    assert_int_equal(vram_ring_create(pool, &options, &ring), status);
+    assert_ptr_equal(ring, (void *)(uintptr_t)1);
+    assert_int_equal(vram_error_get()->status, status);
+    if (!strstr(vram_error_get()->text, text)) {
+        fail_msg("\"%s\" does not say \"%s\"", vram_error_get()->text, text);
+    }
+}
+
+#define REFUSE(status, text, ...)                                                                  \
+    refuse(pool, (vram_ring_options){.size = sizeof(vram_ring_options), __VA_ARGS__}, status, text)
+
+static void options_are_checked(void **state) {
+    (void)state;
+    struct rig rig = rig_make("host", NULL), other = rig_make("host", NULL);
+    vram_pool *pool;
+    vram_ring *ring;
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    REFUSE(VRAM_ERR_INVALID, "no power of two; the next is 128", .input_capacity = 100);
+    REFUSE(VRAM_ERR_INVALID, "output", .output_capacity = 3);
+    REFUSE(VRAM_ERR_INVALID, "more than", .input_capacity = VRAM_RING_CAPACITY_MAX * 2u);
+    REFUSE(VRAM_ERR_INVALID, "at most", .message_bytes = VRAM_RING_MESSAGE_MAX + 1u);
+    REFUSE(VRAM_ERR_INVALID, "at least every", .poll_interval_us = UINT32_MAX);
+    REFUSE(VRAM_ERR_INVALID, "no such", .strategy = (vram_ring_strategy)9);
+    REFUSE(VRAM_ERR_INVALID, "no such", .flags = 1u << 20);
+    REFUSE(VRAM_ERR_INVALID, "no such", .visibility = (vram_visibility)9);
+    REFUSE(VRAM_ERR_INVALID, "another device", .queue = other.queue);
+    REFUSE(VRAM_ERR_UNSUPPORTED, "the program asked", .strategy = VRAM_RING_UNIFIED,
+           .visibility = VRAM_VISIBILITY_DEVICE);
+    vram_ring_options bad = {.size = 3};
+    assert_int_equal(vram_ring_create(pool, &bad, &ring), VRAM_ERR_INVALID);
+    assert_int_equal(vram_ring_create(pool, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_ring_create(NULL, NULL, &ring), VRAM_ERR_INVALID);
+    assert_ok(vram_ring_create(pool, NULL, &ring)); /* all defaults */
+    vram_ring_info info = {.size = sizeof info};
+    assert_ok(vram_ring_info_get(ring, &info));
+    assert_int_equal(info.input_capacity, VRAM_RING_CAPACITY_DEFAULT);
+    assert_int_equal(info.output_capacity, VRAM_RING_CAPACITY_DEFAULT);
+    assert_int_equal(info.message_bytes, VRAM_RING_MESSAGE_DEFAULT);
+    assert_int_equal(info.flags, VRAM_RING_INPUT | VRAM_RING_OUTPUT);
+    assert_int_equal(info.control % 128, 0);
+    assert_ok(vram_ring_destroy(ring));
+    vram_context_destroy(rig.context);
+    vram_context_destroy(other.context);
+}
+
+/* WSL by an injected text, other systems by visibility: what a program there would get. */
+static void strategies_are_refused_with_a_reason(void **state) {
+    (void)state;
+    struct rig sim = rig_make("sim", "real=on");
+    vram_pool *pool;
+    assert_ok(vram_pool_create(sim.device, NULL, &pool));
+    REFUSE(VRAM_ERR_UNSUPPORTED, "inside a call", .strategy = VRAM_RING_UNIFIED);
+    REFUSE(VRAM_ERR_UNSUPPORTED, "visibility \"system\"", .visibility = VRAM_VISIBILITY_SYSTEM);
+    vram_ring *ring;
+    assert_ok(vram_ring_create(pool, NULL, &ring));
+    vram_ring_info info = {.size = sizeof info};
+    assert_ok(vram_ring_info_get(ring, &info));
+    assert_int_equal(info.strategy, VRAM_RING_DMA_POLLING);
+    assert_int_equal(info.poll_interval_us, VRAM_RING_POLL_DEFAULT_US);
+    assert_non_null(info.queue);
+    assert_ok(vram_ring_destroy(ring));
+    vram_context_destroy(sim.context);
+    assert_string_equal(vram_ring_strategy_name(VRAM_RING_DMA_POLLING), "dma_polling");
+    assert_string_equal(vram_ring_strategy_name((vram_ring_strategy)5), "unknown");
+}
+
+static void calls_refuse_what_makes_no_sense(void **state) {
+    (void)state;
+    vram_ring_options options = small(VRAM_RING_SYNC);
+    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
+    vram_ring_message messages[2] = {{.data = "a", .bytes = 1}, {.data = NULL, .bytes = 1}};
+    uint64_t sent = 7;
+    char data[57];
+    vram_ring_slot header;
+    assert_int_equal(vram_ring_send(world.ring, data, 57, 0, 0), VRAM_ERR_INVALID);
+    assert_int_equal(vram_ring_send(world.ring, NULL, 1, 0, 0), VRAM_ERR_INVALID);
+    assert_ok(vram_ring_send(world.ring, NULL, 0, 0, 0));
+    assert_int_equal(vram_ring_send_many(world.ring, NULL, 1, 0, &sent), VRAM_ERR_INVALID);
+    assert_int_equal(vram_ring_send_many(world.ring, messages, 1, 0, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_ring_send_many(world.ring, messages, 2, 0, &sent), VRAM_ERR_INVALID);
+    assert_int_equal(sent, 0); /* not even the first */
+    assert_ok(vram_ring_send_many(world.ring, NULL, 0, 0, &sent));
+    assert_int_equal(vram_ring_receive(world.ring, NULL, 1, 0, &header), VRAM_ERR_INVALID);
+    assert_int_equal(vram_ring_receive(world.ring, data, 1, 0, NULL), VRAM_ERR_NOT_READY);
+    assert_int_equal(vram_ring_info_get(world.ring, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_ring_stats_get(world.ring, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_ring_telemetry_get(world.ring, NULL), VRAM_ERR_INVALID);
+    assert_ok(vram_ring_flush(world.ring, NULL, NULL));
+    assert_ok(vram_ring_fetch(world.ring, NULL, NULL));
+    assert_ok(vram_ring_destroy(NULL));
+    ring_rig_end(&world);
+    assert_int_equal(vram_ring_send(world.ring, "a", 1, 0, 0), VRAM_ERR_STALE);
+    assert_int_equal(vram_ring_destroy(world.ring), VRAM_ERR_STALE);
+}
+
+static void a_ring_of_one_way_has_no_other(void **state) {
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        vram_ring_options options = small(VRAM_RING_ASYNC);
+        options.flags = way ? VRAM_RING_OUTPUT : VRAM_RING_INPUT;
+        struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
+        char data[8];
+        assert_int_equal(vram_ring_send(world.ring, "x", 1, 0, 0),
+                         way ? VRAM_ERR_INVALID : VRAM_OK);
+        assert_int_equal(vram_ring_receive(world.ring, data, 8, 0, NULL),
+                         way ? VRAM_ERR_NOT_READY : VRAM_ERR_INVALID);
+        assert_ok(vram_ring_check(world.ring));
+        ring_rig_end(&world);
+    }
+}
+
+/* ------------------------------------------------------------- full and empty */
+
+/* Nobody takes anything: sends wait no longer than they may, and nothing is lost. */
+static void a_full_ring_holds_back(void **state) {
+    (void)state;
+    for (int i = 0; i < STRATEGIES; i++) {
+        vram_ring_options options = small(strategies[i]);
+        struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
+        struct note note;
+        for (uint64_t n = 0; n < 4; n++) {
+            note = note_of(n);
+            assert_ok(vram_ring_send(world.ring, &note, note_bytes(n), 0, 0));
+        }
+        vram_error_clear();
+        assert_int_equal(vram_ring_send(world.ring, &note, 16, 0, 0), VRAM_ERR_NOT_READY);
+        assert_int_equal(vram_error_get()->status, VRAM_OK);
+        uint64_t before = vr_os_now();
+        assert_int_equal(vram_ring_send(world.ring, &note, 16, 0, 5 * MILLISECOND),
+                         VRAM_ERR_TIMEOUT);
+        assert_in_range(vr_os_now() - before, 5 * MILLISECOND, 2 * SECOND);
+        assert_non_null(strstr(vram_error_get()->text, "taken 0 of 4"));
+        assert_int_equal(vram_ring_drain(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
+        assert_int_equal(vram_ring_join(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
+        assert_int_equal(vram_ring_receive(world.ring, &note, 56, MILLISECOND, NULL),
+                         VRAM_ERR_TIMEOUT);
+        assert_true(ring_stats(&world).full_waits >= 2);
+        assert_true(ring_stats(&world).empty_waits >= 1);
+        world.order.resident = 1; /* a kernel comes late, and finds all four */
+        assert_ok(vram_ring_stop(world.ring));
+        ring_launch(&world, world.rig.queue);
+        assert_ok(vram_ring_join(world.ring, 20 * SECOND));
+        assert_int_equal(seen.taken, 4);
+        assert_int_equal(seen.wrong, 0);
+        ring_rig_end(&world);
+    }
+}
+
+/* --------------------------------------------------------------------- deaths */
+
+static void a_consumer_that_dies_is_noticed(void **state) {
+    (void)state;
+    for (int i = 0; i < STRATEGIES; i++) {
+        vram_ring_options options = small(strategies[i]);
+        struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
+        struct note note;
+        world.order = (struct kernel_order){.count = 3, .resident = 1};
+        ring_launch(&world, world.rig.queue);
+        for (uint64_t sent = 0; sent < 7; sent++) { /* three that it takes, four that wait */
+            note = note_of(sent);
+            assert_ok(vram_ring_send(world.ring, &note, note_bytes(sent), 0, 20 * SECOND));
+            assert_ok(sent == 2 ? vram_ring_drain(world.ring, 20 * SECOND) : VRAM_OK);
+        }
+        assert_int_equal(vram_ring_send(world.ring, "x", 1, 0, 5 * MILLISECOND), VRAM_ERR_TIMEOUT);
+        assert_int_equal(vram_ring_drain(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
+        assert_non_null(strstr(vram_error_get()->text, "taken 3 of 7"));
+        assert_ok(vram_ring_stop(world.ring));
+        assert_int_equal(vram_ring_join(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
+        ring_rig_end(&world);
+    }
+}
+
+/* The producer dies with a place claimed: what is before it arrives, and nobody waits for the rest for ever. */
+static void die_kernel(const vram_kernel_call *call) {
+    vram_ring_peer peer;
+    uint64_t place;
+    assert_int_equal(vram_ring_peer_open(control_of(call), &peer), 0);
+    memcpy(vram_ring_peer_claim(&peer, &place), "last", 4);
+    vram_ring_peer_publish_claimed(&peer, place, 4, 0);
+    assert_non_null(vram_ring_peer_claim(&peer, &place));
+}
+
+static void a_producer_that_dies_is_noticed(void **state) {
+    (void)state;
+    for (int i = 0; i < STRATEGIES; i++) {
+        vram_ring_options options = small(strategies[i]);
+        options.flags = VRAM_RING_OUTPUT | VRAM_RING_MULTI_OUTPUT;
+        struct ring_rig world = ring_rig_make("host", &options, die_kernel);
+        char data[8] = "";
+        ring_launch(&world, world.rig.queue);
+        assert_ok(vram_ring_receive(world.ring, data, 8, 20 * SECOND, NULL));
+        assert_string_equal(data, "last");
+        assert_int_equal(vram_ring_receive(world.ring, data, 8, 5 * MILLISECOND, NULL),
+                         VRAM_ERR_TIMEOUT);
+        assert_int_equal(vram_ring_join(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
+        ring_rig_end(&world);
+    }
+}
+
+/* --------------------------------------------------------------------- damage */
+
+/* Writes over a part of the block as a kernel gone wild would. */
+static void scribble(struct ring_rig *world, uint64_t offset, uint64_t value) {
+    assert_ok(vram_queue_upload(world->rig.queue, world->info.control + offset, &value, 8));
+    assert_ok(vram_queue_wait(world->rig.queue, 20 * SECOND));
+}
+
+static void a_damaged_control_block_is_found(void **state) {
+    (void)state;
+    static const uint64_t places[] = {
+        32, 56, 80, 88, 96, 104, 112, 120, VRAM_RING_AT_INPUT_TAIL, VRAM_RING_AT_OUTPUT_HEAD};
+    for (int i = 0; i < STRATEGIES; i++) {
+        for (size_t j = 0; j < sizeof places / sizeof places[0]; j++) {
+            vram_ring_options options = small(strategies[i]);
+            options.poll_interval_us = VRAM_RING_POLL_MAX_US; /* only we look */
+            struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
+            assert_ok(vram_ring_check(world.ring));
+            scribble(&world, places[j], 0x4141414141);
+            assert_int_equal(vram_ring_check(world.ring), VRAM_ERR_CORRUPT);
+            assert_int_equal(vram_ring_check(world.ring), VRAM_ERR_CORRUPT); /* it stays */
+            assert_int_equal(vram_ring_send(world.ring, "x", 1, 0, 0), VRAM_ERR_CORRUPT);
+            assert_int_equal(vram_ring_flush(world.ring, NULL, NULL), VRAM_ERR_CORRUPT);
+            assert_true(ring_stats(&world).corrupt);
+            if (places[j] < 120 && places[j] != VRAM_RING_AT_INPUT_TAIL) {
+                ring_launch(&world, world.rig.queue); /* a kernel refuses it too, and says so */
+                assert_ok(vram_queue_wait(world.rig.queue, 20 * SECOND));
+                assert_int_equal(seen.opened, 0);
+            }
+            ring_rig_end(&world);
+        }
+    }
+}
+
+/* Counters that the device has damaged, found by those who use them. */
+static void damaged_counters_are_not_used(void **state) {
+    (void)state;
+    for (int i = 0; i < STRATEGIES; i++) {
+        vram_ring_options options = small(strategies[i]);
+        char data[56];
+        struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
+        scribble(&world, VRAM_RING_AT_OUTPUT_HEAD, 5);
+        assert_int_equal(vram_ring_receive(world.ring, data, 56, 20 * SECOND, NULL),
+                         VRAM_ERR_CORRUPT);
+        ring_rig_end(&world);
+        world = ring_rig_make("host", &options, sink_kernel);
+        scribble(&world, VRAM_RING_AT_OUTPUT_HEAD, 1); /* a message that nobody wrote */
+        assert_int_equal(vram_ring_receive(world.ring, data, 56, 20 * SECOND, NULL),
+                         VRAM_ERR_CORRUPT);
+        ring_rig_end(&world);
+        world = ring_rig_make("host", &options, sink_kernel);
+        scribble(&world, VRAM_RING_AT_INPUT_TAIL, 300); /* more than were ever sent */
+        vram_status status = VRAM_OK;
+        for (int n = 0; n < 100 && status == VRAM_OK; n++) {
+            status = vram_ring_send(world.ring, "x", 1, 0, 20 * SECOND);
+        }
+        assert_int_equal(status, VRAM_ERR_CORRUPT);
+        ring_rig_end(&world);
+    }
+}
+
+/* The kernel's side of the same: it stops at damage, tells, and ends when it is told to. */
+static void a_kernel_finds_damage(void **state) {
+    (void)state;
+    vram_ring_options options = small(VRAM_RING_SYNC);
+    options.flags = VRAM_RING_CRC;
+    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
+    struct note note = note_of(0);
+    vram_ring_telemetry telemetry;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(vram_ring_send(world.ring, &note, note_bytes(0), 0, 0));
+    }
+    assert_ok(vram_ring_flush(world.ring, NULL, NULL));
+    scribble(&world, VRAM_RING_AT_SLOTS + 32, 77); /* the first payload */
+    ring_launch(&world, NULL);
+    assert_ok(vram_queue_wait(world.info.queue, SECOND));
+    ring_launch(&world, NULL); /* the first launch stopped at it */
+    assert_ok(vram_ring_drain(world.ring, SECOND));
+    assert_ok(vram_ring_telemetry_get(world.ring, &telemetry));
+    assert_int_equal(telemetry.error_code, VRAM_RING_ERROR_NONE); /* of the second launch */
+    assert_int_equal(ring_stats(&world).kernel_errors, 1);
+    assert_int_equal(seen.taken, 1); /* the second message is whole */
+    assert_ok(vram_ring_send(world.ring, &note, note_bytes(0), 0, 0));
+    assert_ok(vram_ring_flush(world.ring, NULL, NULL));
+    scribble(&world, VRAM_RING_AT_SLOTS + 2 * VRAM_RING_STRIDE(56), 99); /* the third's sequence */
+    ring_launch(&world, NULL);
+    assert_int_equal(vram_ring_drain(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
+    assert_ok(vram_ring_telemetry_get(world.ring, &telemetry));
+    assert_int_equal(telemetry.error_code, VRAM_RING_ERROR_SEQUENCE);
+    ring_rig_end(&world);
+}
+
+/* ------------------------------------------------------------------- faults */
+
+static vram_status part(struct rig *rig, vram_pool *pool) {
+    vram_ring_options options = small(VRAM_RING_SYNC);
+    vram_ring_telemetry telemetry;
+    vram_ring *ring;
+    char data[56];
+    options.queue = NULL;
+    (void)rig;
+    vram_status status = vram_ring_create(pool, &options, &ring);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vram_ring_send(ring, "abc", 3, 0, 0);
+    status = status == VRAM_OK ? vram_ring_flush(ring, NULL, NULL) : status;
+    status = status == VRAM_OK ? vram_ring_fetch(ring, NULL, NULL) : status;
+    status = status == VRAM_OK ? vram_ring_telemetry_get(ring, &telemetry) : status;
+    status = status == VRAM_OK ? vram_ring_check(ring) : status;
+    status = status == VRAM_OK ? vram_ring_stop(ring) : status;
+    if (status == VRAM_OK) {
+        status = vram_ring_receive(ring, data, 56, 0, NULL);
+        status = status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
+    }
+    vram_error error = *vram_error_get();
+    vram_status ended = vram_ring_destroy(ring);
+    if (status != VRAM_OK) {
+        vr_error_restore(&error);
+    }
+    return status == VRAM_OK ? ended : status;
+}
+
+/* One run with the n-th call failing; whether a fault struck. */
+static bool fail_one(int32_t code, bool for_ever, uint64_t nth) {
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_pool *pool;
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    if (code) {
+        fault(&rig, VRAM_SIM_ANY, nth, for_ever, code);
+    } else {
+        vr_mem_fail_at(nth, for_ever);
+    }
+    vram_error_clear();
+    vram_status status = part(&rig, pool);
+    bool struck = sim_state(&rig).faults + vr_mem_failed() > 0;
+    if (status != VRAM_OK) {
+        assert_true(struck);
+        assert_int_equal(vram_error_get()->status, status);
+    }
+    vr_mem_fail_at(0, false);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    assert_int_equal(stats.live_blocks, 0);
+    rig_end_clean(&rig);
+    return struck;
+}
+
+static void every_call_may_fail(void **state) {
+    (void)state;
+    static const int32_t codes[] = {0, VRAM_SIM_OUT_OF_MEMORY, 9999};
+    assert_ok(vram_option_set("wait_timeout", "200ms"));
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        for (int for_ever = 0; for_ever < 2; for_ever++) {
+            uint64_t nth = 1;
+            while (fail_one(codes[i], for_ever, nth)) {
+                assert_true(++nth < 2000);
+            }
+            assert_true(nth > 1);
+        }
+    }
+}
+
+static void a_lost_device_ends_all_waits(void **state) {
+    (void)state;
+    for (int i = 0; i < STRATEGIES; i++) {
+        if (strategies[i] == VRAM_RING_UNIFIED) {
+            continue;
+        }
+        vram_ring_options options = small(strategies[i]);
+        struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
+        char data[56];
+        fault(&world.rig, VRAM_SIM_ANY, 3, true, VRAM_SIM_DEVICE_LOST);
+        assert_int_equal(vram_ring_receive(world.ring, data, 56, 20 * SECOND, NULL),
+                         VRAM_ERR_DEVICE_LOST);
+        vram_status status = VRAM_OK;
+        for (int n = 0; n < 100 && status == VRAM_OK; n++) {
+            status = vram_ring_send(world.ring, "x", 1, 0, 20 * SECOND);
+        }
+        assert_int_equal(status, VRAM_ERR_DEVICE_LOST);
+        assert_int_equal(vram_ring_join(world.ring, 20 * SECOND), VRAM_ERR_DEVICE_LOST);
+        assert_ok(vram_ring_destroy(world.ring));
+        vram_context_destroy(world.rig.context);
+    }
+}
+
+/* ------------------------------------------------------------- ends at bad moments */
+
+static void a_ring_ends_with_its_pool(void **state) {
+    (void)state;
+    for (int i = 0; i < STRATEGIES; i++) {
+        for (int what = 0; what < 3; what++) {
+            vram_ring_options options = small(strategies[i]);
+            struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
+            assert_ok(vram_ring_send(world.ring, "x", 1, 0, 0));
+            if (what == 0) {
+                vram_pool_destroy(world.pool);
+            } else if (what == 1) {
+                vram_device_close(world.rig.device);
+            }
+            if (what < 2) {
+                assert_int_equal(vram_ring_send(world.ring, "x", 1, 0, 0), VRAM_ERR_STALE);
+            }
+            vram_context_destroy(world.rig.context);
+        }
+    }
+}
+
+static void wait_for_message(void *argument) {
+    struct ring_rig *world = argument;
+    char data[56];
+    vram_status status = vram_ring_receive(world->ring, data, 56, 20 * SECOND, NULL);
+    assert_true(status == VRAM_ERR_SHUTDOWN || status == VRAM_ERR_STALE);
+}
+
+static void a_wait_ends_when_its_ring_does(void **state) {
+    (void)state;
+    for (int i = 0; i < STRATEGIES; i++) {
+        vram_ring_options options = small(strategies[i]);
+        struct ring_rig world = ring_rig_make("host", &options, sink_kernel);
+        struct vr_thread thread = {0};
+        char data[56];
+        assert_ok(vr_os_thread_start(&thread, "waiter", wait_for_message, &world));
+        vr_os_sleep(3 * MILLISECOND);
+        vram_status status = vram_ring_receive(world.ring, data, 56, 0, NULL);
+        assert_true(status == VRAM_ERR_BUSY || status == VRAM_ERR_NOT_READY);
+        assert_ok(vram_ring_destroy(world.ring));
+        vr_os_thread_join(&thread);
+        vram_context_destroy(world.rig.context);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(options_are_checked, start, nothing_left),
+        cmocka_unit_test_setup_teardown(strategies_are_refused_with_a_reason, start, nothing_left),
+        cmocka_unit_test_setup_teardown(calls_refuse_what_makes_no_sense, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_ring_of_one_way_has_no_other, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_full_ring_holds_back, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_consumer_that_dies_is_noticed, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_producer_that_dies_is_noticed, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_damaged_control_block_is_found, start, nothing_left),
+        cmocka_unit_test_setup_teardown(damaged_counters_are_not_used, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_kernel_finds_damage, start, nothing_left),
+        cmocka_unit_test_setup_teardown(every_call_may_fail, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_lost_device_ends_all_waits, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_ring_ends_with_its_pool, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_wait_ends_when_its_ring_does, start, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
