@@ -80,6 +80,85 @@ typedef struct vram_inference_memory {
 VRAM_API vram_status vram_inference_estimate(const vram_inference_shape *shape,
                                              vram_inference_memory *memory);
 
+/* ------------------------------------------------------------- models in files */
+
+#define VRAM_MODEL_LAYERS_MAX 512
+
+/** Where the description of a model comes from. */
+typedef enum vram_model_format {
+    VRAM_MODEL_GGUF = 1,        /* one file, or all parts of a split one */
+    VRAM_MODEL_SAFETENSORS = 2, /* one file, or all that an index names; config.json beside them */
+    VRAM_MODEL_CONFIG = 3       /* config.json alone: weights are counted, not read */
+} vram_model_format;
+
+/** One layer: its weights, and what it keeps of the tokens it has seen. */
+typedef struct vram_model_layer {
+    uint64_t weight_bytes; /* as they lie in the file */
+    uint64_t parameters;   /* numbers that these stand for; 0 where the file does not tell */
+    uint64_t expert_bytes; /* the part of weight_bytes that is experts a router chooses from */
+    uint32_t k_elements;   /* cached for each token: keys, or the latent of MLA */
+    uint32_t v_elements;   /* cached for each token: values; 0 with MLA, whose latent has both */
+    uint32_t window;       /* tokens that it looks back; 0: all of the context */
+    uint32_t
+        state_elements; /* kept for each sequence whatever its length, in float32: recurrent and
+                                linear attention layers */
+} vram_model_layer;
+
+/** A model, as its files describe it. About 25 KiB: better on the heap than on a small stack. */
+typedef struct vram_model {
+    size_t size; /* in: sizeof(vram_model) of the caller */
+    vram_model_format format;
+    char architecture[64]; /* "llama", "gemma3", as the file has it */
+    char name[128];        /* as the file has it; "" when it has none */
+    char weight_type[16];  /* that most bytes of the weights are stored in: "q4_K" */
+    bool family_known;     /* false: counted as if it were built like Llama (config.json alone) */
+    bool tied;             /* input and output share one matrix */
+    bool kv_known;         /* whether the layers' k_elements and v_elements are */
+    uint32_t files, layer_count;
+    uint64_t tensors;      /* in all files; 0 without weights */
+    uint64_t context_most; /* tokens that it was made for; 0: not told */
+    uint64_t hidden, vocabulary, heads, kv_heads, head_elements;
+    uint64_t intermediate; /* width of the widest feed-forward block that a token passes */
+    uint64_t experts, experts_used;
+    uint64_t parameters; /* all, from the files' shapes or counted; with types that pack several
+                                   numbers into one element fewer than there are */
+    uint64_t active_parameters; /* that one token meets; equal to parameters where not known */
+    uint64_t weight_bytes;      /* all: input + output + other + layers */
+    uint64_t input_bytes;       /* embeddings of tokens (and of positions) */
+    uint64_t output_bytes;      /* last norm and output layer; the norm alone when tied */
+    uint64_t other_bytes;       /* vision tower, projector, whatever belongs to no layer */
+    vram_model_layer layers[VRAM_MODEL_LAYERS_MAX]; /* the first layer_count of them */
+} vram_model;
+
+/** How a model is read. */
+typedef struct vram_model_read_options {
+    size_t size;             /* sizeof(vram_model_read_options) */
+    const char *weight_type; /* for config.json alone: "q8_0", "f16"; NULL: as it says itself */
+} vram_model_read_options;
+
+/**
+ * Reads the description of a model: a .gguf file (any part of a split one), a .safetensors file, an index
+ * (model.safetensors.index.json), a config.json, or a folder with one of the last three. Tensors themselves are
+ * not read: time grows with the headers. The files are not trusted: nothing is allocated by a number in them
+ * before it is checked against the bytes that are there, and at most a few hundred MiB for the
+ * largest headers that the formats allow.
+ *
+ * VRAM_ERR_IO: a file is missing or cannot be read; VRAM_ERR_INVALID: it is no model, or a folder without
+ * one; VRAM_ERR_CORRUPT: it is cut off, or lies about counts, offsets, types or nesting;
+ * VRAM_ERR_UNSUPPORTED: more than VRAM_MODEL_LAYERS_MAX layers, or a type nobody has named yet. The
+ * error's text says which file and what.
+ */
+VRAM_API vram_status vram_model_read(const char *path, const vram_model_read_options *options,
+                                     vram_model *model);
+
+/** Bytes that one more token of one sequence takes in the key-value cache, windows left aside: `k_type` and
+    `v_type` as llama.cpp's -ctk and -ctv, NULL: "f16". VRAM_ERR_INVALID: no such type, or a row of
+    the cache is not a multiple of its block; VRAM_ERR_UNSUPPORTED: kv_known is false. */
+VRAM_API vram_status vram_model_token_bytes(const vram_model *model, const char *k_type,
+                                            const char *v_type, uint64_t *bytes);
+
+/* ---------------------------------------------------------------------- selection */
+
 /** What vram_model_select goes by: exactly one of `shape` and `bytes`. */
 typedef struct vram_model_select_options {
     size_t size;                       /* sizeof(vram_model_select_options) */

@@ -25,7 +25,8 @@ BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/un
           "tests/unit/test_live.c", "tests/unit/test_leaks.c", "tests/unit/test_labels.c",
           "tests/unit/test_inference.c", "tests/unit/test_async.c",
           "tests/unit/test_transfer_stats.c", "tests/unit/test_transfer.c",
-          "tests/unit/test_ring_bounds.c", "tests/unit/test_ring.c", "tests/unit/test_visibility.c")
+          "tests/unit/test_ring_bounds.c", "tests/unit/test_ring.c", "tests/unit/test_visibility.c",
+          "tests/unit/test_model_config.c")
 HANDLE = re.compile(r"^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|"
                     r"scope|batch|trace|named|labels|ring) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)

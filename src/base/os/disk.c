@@ -82,6 +82,27 @@ uint64_t vr_os_date(void) {
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes) {
+    struct stat about;
+    int error = vr_os_fault(), got = -1;
+    while (!error && got < 0) {
+        got = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        error = got < 0 && errno != EINTR ? errno : 0;
+    }
+    if (error) {
+        return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
+    }
+    if (fstat(got, &about) != 0) {
+        return refuse(got, VRAM_ERR_IO, errno, "fstat");
+    }
+    if (!S_ISREG(about.st_mode)) {
+        return refuse(got, VRAM_ERR_INVALID, S_ISDIR(about.st_mode) ? EISDIR : ESPIPE, "open");
+    }
+    *fd = got;
+    *bytes = (uint64_t)about.st_size;
+    return VRAM_OK;
+}
+
 /* ---------------------------------------------------------------------- text */
 
 static int open_text(const char *path, int flags, int *error) {

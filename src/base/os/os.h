@@ -81,6 +81,10 @@ vram_status vr_os_disk_grow(int fd, uint64_t offset, uint64_t bytes);
    before, or cut off since, ends the process. Give it back with vr_os_pages_free. */
 vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages);
 
+/* Opens a plain file for reading, and how long it is. VRAM_ERR_INVALID for what is none, with the native code EISDIR
+   for a folder. Read it with vr_os_file_read, close it with vr_os_file_close. */
+vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes);
+
 /* Adds text to the end of a file, which is made if need be, in one write; reads a whole file of at most `room` bytes,
    a longer one is VRAM_ERR_LIMIT. */
 vram_status vr_os_text_append(const char *path, const char *text, size_t bytes);
@@ -181,7 +185,7 @@ void vr_os_code_at(uint64_t pc, struct vr_code *symbol);
 
 /* Makes the n-th fallible system call from now fail with `error` (an errno), once or for ever; 0
    ends the plan. Counted, one for each call: pages_alloc, _reserve, _lock, _access, file_create,
-   _resize, _read, _write, _map, disk_open, _grow, _map, thread_start and at_exit. Giving back is not: pages_free, _unlock,
+   _resize, _read, _write, _map, disk_open, _grow, _map, _read_open, thread_start and at_exit. Giving back is not: pages_free, _unlock,
    _unmap, file_punch, _close. */
 void vr_os_fail_at(uint64_t nth, bool for_ever, int error);
 uint64_t vr_os_calls(void);  /* since the plan was set */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * json_reader.h: JSON read one token at a time from memory, by the grammar of RFC 8259 and no other.
+ *
+ * No document is built and nothing is allocated: a token is a place in the text. Every value is
+ * visited once, so that time is linear; what is nested deeper than VR_JSON_DEPTH_MAX, no valid UTF-8,
+ * cut off, or followed by anything but blanks is refused. Numbers keep their text: whole ones are read in
+ * 64 bits, without a way through floating point.
+ */
+#ifndef VR_JSON_READER_H
+#define VR_JSON_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VR_JSON_DEPTH_MAX 64
+
+enum vr_json_kind {
+    VR_JSON_BAD, /* reader->problem says why; every later call answers the same */
+    VR_JSON_END, /* the one value is complete */
+    VR_JSON_OBJECT,
+    VR_JSON_OBJECT_END,
+    VR_JSON_ARRAY,
+    VR_JSON_ARRAY_END,
+    VR_JSON_KEY, /* of the value that comes next */
+    VR_JSON_TEXT,
+    VR_JSON_NUMBER,
+    VR_JSON_TRUE,
+    VR_JSON_FALSE,
+    VR_JSON_NULL
+};
+
+struct vr_json_token {
+    enum vr_json_kind kind;
+    const char
+        *at; /* keys and texts: between the quotes, escapes as they are; numbers: all of it */
+    size_t bytes;
+};
+
+struct vr_json_reader {
+    const char *text;
+    size_t bytes, at;
+    uint32_t depth;       /* open objects and arrays */
+    uint64_t object_bits; /* bit d: level d is an object */
+    enum { VR_JSON_WANT_VALUE, VR_JSON_WANT_FIRST, VR_JSON_WANT_KEY, VR_JSON_WANT_NEXT } want;
+    const char *problem; /* NULL: none */
+};
+
+void vr_json_begin(struct vr_json_reader *reader, const char *text, size_t bytes);
+
+/* The next token. */
+struct vr_json_token vr_json_next(struct vr_json_reader *reader);
+
+/* Passes over the rest of the value that `token` has begun. False: the text is bad. */
+bool vr_json_skip(struct vr_json_reader *reader, struct vr_json_token token);
+
+/* Whether a key or text is `word`; one with escapes is compared by what they mean. */
+bool vr_json_is(struct vr_json_token token, const char *word);
+
+/* The key or text itself, escapes resolved, always terminated. False: it does not fit, holds a zero byte, or is no
+   text; then `to` is "". */
+bool vr_json_copy(struct vr_json_token token, char *to, size_t to_bytes);
+
+/* A whole number that is not negative: "12", "12.0" and "1.2e1" alike. False: it is no such number. */
+bool vr_json_unsigned_read(struct vr_json_token token, uint64_t *value);
+
+#endif

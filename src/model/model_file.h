@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * model_file.h: the readers of model files, each for one file in the format that it knows.
+ */
+#ifndef VR_MODEL_FILE_H
+#define VR_MODEL_FILE_H
+
+#include "model/source.h"
+#include "model/tally.h"
+
+/* What the parts of a split GGUF file say of each other. */
+struct vr_gguf_split {
+    uint64_t count;   /* parts; 0: not split */
+    uint64_t number;  /* of this one, from 0 */
+    uint64_t tensors; /* of all parts together; 0: not told */
+};
+
+/* Reads one GGUF file: of the first (`first`) metadata into tally->model, of each its tensors. */
+vram_status vr_gguf_read(struct vr_source *source, struct vr_tally *tally, bool first,
+                         struct vr_gguf_split *split);
+
+/* Reads the header of one safetensors file. */
+vram_status vr_safetensors_read(struct vr_source *source, struct vr_tally *tally);
+
+enum { VR_SHARDS_MAX = 1024, VR_SHARD_NAME_MAX = 128 };
+
+/* The files that an index names, each once, in the order they come. */
+struct vr_shards {
+    uint64_t tensors; /* entries of weight_map */
+    uint32_t count;
+    char names[VR_SHARDS_MAX][VR_SHARD_NAME_MAX];
+    uint16_t slots[2 * VR_SHARDS_MAX]; /* by hash: index + 1; 0: free */
+};
+
+/* Reads an index from memory. *found is false when the JSON, which may be valid, has no weight_map. */
+vram_status vr_shards_read(struct vr_source *source, const char *text, size_t bytes,
+                           struct vr_shards *shards, bool *found);
+
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * model_read.c: from a path to a model. What a file is, is seen from its first bytes; its name only tells
+ * where the other parts of a model lie.
+ */
+#include "vram/model.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "device/objects.h"
+#include "model/model_config.h"
+#include "model/model_file.h"
+
+#include <string.h>
+
+static const char operation[] = "vram_model_read";
+
+#define JSON_MAX UINT64_C(100000000)
+
+/* Everything that one reading needs, on the heap: about 200 KiB. */
+struct reading {
+    struct vram_model model;
+    struct vr_tally tally;
+    struct vr_config config;
+    struct vr_shards shards;
+    const char *weight_type;
+    char path[VR_PATH_MAX];  /* of the file that is read */
+    char other[VR_PATH_MAX]; /* of one beside it */
+};
+
+/* ------------------------------------------------------------------- paths */
+
+/* `name` in the folder of `path`. */
+static bool beside(const char *path, const char *name, char out[VR_PATH_MAX]) {
+    const char *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash - path) + 1 : 0, bytes = strlen(name);
+    if (folder + bytes + 1 > VR_PATH_MAX) {
+        return false;
+    }
+    memcpy(out, path, folder);
+    memcpy(out + folder, name, bytes + 1);
+    return true;
+}
+
+/* `name` in the folder `path` itself. */
+static bool inside(const char *path, const char *name, char out[VR_PATH_MAX]) {
+    size_t bytes = strlen(path);
+    if (bytes + strlen(name) + 2 > VR_PATH_MAX) {
+        return false;
+    }
+    memcpy(out, path, bytes);
+    out[bytes] = '/';
+    memcpy(out + bytes + 1, name, strlen(name) + 1);
+    return true;
+}
+
+static bool exists(const char *path) {
+    struct vr_source source;
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vr_source_open(&source, path, operation, NULL);
+    if (status == VRAM_OK) {
+        vr_source_close(&source);
+    } else {
+        vr_error_restore(&error);
+    }
+    return status == VRAM_OK;
+}
+
+/* -------------------------------------------------------------------- GGUF */
+
+enum { PART_DIGITS = 5, PART_END = 20 }; /* "-00001-of-00003.gguf" */
+
+/* Where the number of a part stands in the path; NULL: it is not called like a part. */
+static char *part_number(char *path) {
+    size_t bytes = strlen(path);
+    char *end = bytes > PART_END ? path + bytes - PART_END : NULL;
+    if (!end || end[0] != '-' || memcmp(end + 6, "-of-", 4) != 0 ||
+        memcmp(end + 15, ".gguf", 5) != 0) {
+        return NULL;
+    }
+    for (int i = 0; i < PART_DIGITS; i++) {
+        if (end[1 + i] < '0' || end[1 + i] > '9' || end[10 + i] < '0' || end[10 + i] > '9') {
+            return NULL;
+        }
+    }
+    return end + 1;
+}
+
+static void set_part(char *digits, uint64_t number) {
+    for (int i = PART_DIGITS - 1; i >= 0; i--) {
+        digits[i] = (char)('0' + number % 10);
+        number /= 10;
+    }
+}
+
+static vram_status read_part(struct reading *reading, uint64_t number,
+                             struct vr_gguf_split *split) {
+    struct vr_source source;
+    vram_status status = vr_source_open(&source, reading->path, operation, NULL);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_gguf_read(&source, &reading->tally, number == 0, split);
+    if (status == VRAM_OK && split->count > 1 && split->number != number) {
+        status =
+            vr_source_bad(&source, VRAM_ERR_CORRUPT, "says that it is part %llu, not %llu",
+                          (unsigned long long)split->number + 1, (unsigned long long)number + 1);
+    }
+    vr_source_close(&source);
+    return status;
+}
+
+/* Any part may have been named; reading starts with the first, which describes the model. */
+static vram_status read_gguf(struct reading *reading) {
+    struct vr_gguf_split split, part;
+    char *digits = part_number(reading->path);
+    if (digits) {
+        set_part(digits, 1);
+    }
+    vram_status status = read_part(reading, 0, &split);
+    if (status == VRAM_OK && split.count > 1 && (!digits || split.count > 99999)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "%.120s is one of %llu parts, but is not called NAME-00001-of-%05llu.gguf",
+                       reading->path, (unsigned long long)split.count,
+                       (unsigned long long)split.count);
+    }
+    for (uint64_t i = 1; status == VRAM_OK && i < split.count; i++) {
+        set_part(digits, i + 1);
+        status = read_part(reading, i, &part);
+    }
+    if (status == VRAM_OK && split.tensors && split.tensors != reading->model.tensors) {
+        status =
+            vr_fail(VRAM_ERR_CORRUPT, operation, "%llu tensors were promised, %llu are there",
+                    (unsigned long long)split.tensors, (unsigned long long)reading->model.tensors);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------- config, safetensors */
+
+/* All of a JSON file; for vr_mem_free. */
+static vram_status read_json(const char *path, char **text, size_t *bytes) {
+    struct vr_source source;
+    vram_status status = vr_source_open(&source, path, operation, NULL);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (source.bytes > JSON_MAX) {
+        status = vr_source_bad(&source, VRAM_ERR_CORRUPT, "has %llu bytes, too many for JSON",
+                               (unsigned long long)source.bytes);
+    } else {
+        *bytes = (size_t)source.bytes;
+        status = vr_source_text(&source, source.bytes, text);
+    }
+    vr_source_close(&source);
+    return status;
+}
+
+static vram_status read_config(struct reading *reading, const char *path) {
+    char *text;
+    size_t bytes;
+    vram_status status = read_json(path, &text, &bytes);
+    if (status == VRAM_OK) {
+        status = vr_config_read(text, bytes, &reading->config, operation);
+        vr_mem_free(text);
+    }
+    return status == VRAM_OK ? vr_config_shape(&reading->config, &reading->model, operation)
+                             : status;
+}
+
+/* The config beside the weights, where there is one. */
+static vram_status read_neighbour(struct reading *reading) {
+    struct vram_model *model = &reading->model;
+    if (!beside(reading->path, "config.json", reading->other) || !exists(reading->other)) {
+        return VRAM_OK;
+    }
+    vram_status status = read_config(reading, reading->other);
+    reading->tally.layers_known = status == VRAM_OK;
+    model->family_known = true; /* shapes are read, not guessed */
+    return status;
+}
+
+static vram_status finish_safetensors(struct reading *reading) {
+    struct vram_model *model = &reading->model;
+    bool configured = reading->tally.layers_known;
+    model->format = VRAM_MODEL_SAFETENSORS;
+    if (!configured) {
+        model->kv_known = model->layer_count > 0;
+        for (uint32_t i = 0; i < model->layer_count; i++) {
+            model->kv_known = model->kv_known && model->layers[i].k_elements > 0;
+        }
+    }
+    return model->tensors
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_INVALID, operation, "%.120s holds no tensors", reading->path);
+}
+
+static vram_status read_shard(struct reading *reading, const char *path) {
+    struct vr_source source;
+    vram_status status = vr_source_open(&source, path, operation, NULL);
+    if (status == VRAM_OK) {
+        status = vr_safetensors_read(&source, &reading->tally);
+        vr_source_close(&source);
+    }
+    return status;
+}
+
+static vram_status read_safetensors(struct reading *reading) {
+    vram_status status = read_neighbour(reading);
+    status = status == VRAM_OK ? read_shard(reading, reading->path) : status;
+    return status == VRAM_OK ? finish_safetensors(reading) : status;
+}
+
+static vram_status read_shards(struct reading *reading) {
+    const struct vr_shards *shards = &reading->shards;
+    vram_status status = read_neighbour(reading);
+    for (uint32_t i = 0; i < shards->count && status == VRAM_OK; i++) {
+        status = beside(reading->path, shards->names[i], reading->other)
+                     ? read_shard(reading, reading->other)
+                     : vr_fail(VRAM_ERR_INVALID, operation, "a path is too long");
+    }
+    if (status == VRAM_OK && shards->tensors != reading->model.tensors) {
+        status = vr_fail(
+            VRAM_ERR_CORRUPT, operation, "the index names %llu tensors, its files hold %llu",
+            (unsigned long long)shards->tensors, (unsigned long long)reading->model.tensors);
+    }
+    return status == VRAM_OK ? finish_safetensors(reading) : status;
+}
+
+/* A JSON file is an index if it has a weight_map, else a config. */
+static vram_status read_json_model(struct reading *reading) {
+    struct vr_source named = {.path = reading->path, .operation = operation, .fd = -1};
+    char *text;
+    size_t bytes;
+    bool index;
+    vram_status status = read_json(reading->path, &text, &bytes);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_shards_read(&named, text, bytes, &reading->shards, &index);
+    if (status == VRAM_OK && !index) {
+        status = vr_config_read(text, bytes, &reading->config, operation);
+    }
+    vr_mem_free(text);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (index) {
+        return read_shards(reading);
+    }
+    status = vr_config_shape(&reading->config, &reading->model, operation);
+    reading->model.format = VRAM_MODEL_CONFIG;
+    reading->model.files = 1;
+    return status == VRAM_OK ? vr_config_weights(&reading->config, reading->weight_type,
+                                                 &reading->model, operation)
+                             : status;
+}
+
+/* ------------------------------------------------------------------ anything */
+
+/* Which of the readers a file is for. */
+static vram_status read_file(struct reading *reading, struct vr_source *source) {
+    uint8_t head[16] = {0};
+    size_t bytes = source->bytes < sizeof head ? (size_t)source->bytes : sizeof head, at = 0;
+    vram_status status = vr_source_take(source, head, bytes);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    while (at < bytes &&
+           (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t')) {
+        at++;
+    }
+    if (memcmp(head, "GGUF", 4) == 0) {
+        return read_gguf(reading);
+    }
+    if (at < bytes && head[at] == '{') {
+        return read_json_model(reading);
+    }
+    if (bytes > 8 && head[8] == '{') {
+        return read_safetensors(reading);
+    }
+    return vr_source_bad(source, VRAM_ERR_INVALID,
+                         "is no model: neither GGUF, nor safetensors, nor config.json");
+}
+
+static vram_status read_path(struct reading *reading, const char *path);
+
+static vram_status read_folder(struct reading *reading, const char *path) {
+    static const char *const names[] = {"model.safetensors.index.json", "model.safetensors",
+                                        "config.json"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (inside(path, names[i], reading->other) && exists(reading->other)) {
+            char file[VR_PATH_MAX];
+            memcpy(file, reading->other, sizeof file);
+            return read_path(reading, file);
+        }
+    }
+    return vr_fail(VRAM_ERR_INVALID, operation,
+                   "%.100s: the folder holds no model: no model.safetensors, no index of it and no "
+                   "config.json; name a .gguf file itself",
+                   path);
+}
+
+static vram_status read_path(struct reading *reading, const char *path) {
+    struct vr_source source;
+    bool folder;
+    if (strlen(path) >= sizeof reading->path) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the path has %zu bytes", strlen(path));
+    }
+    vram_status status = vr_source_open(&source, path, operation, &folder);
+    if (folder) {
+        return read_folder(reading, path);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    memcpy(reading->path, path, strlen(path) + 1);
+    status = read_file(reading, &source);
+    vr_source_close(&source);
+    return status;
+}
+
+vram_status vram_model_read(const char *path, const vram_model_read_options *options,
+                            vram_model *model) {
+    struct vram_model_read_options taken;
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK && (!path || !path[0] || !model)) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "%s",
+                         model ? "the path is empty" : "the model to fill is NULL");
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct reading *reading = vr_mem_alloc(1, sizeof *reading, operation);
+    if (!reading) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    reading->tally.model = &reading->model;
+    reading->weight_type = taken.weight_type;
+    status = read_path(reading, path);
+    if (status == VRAM_OK && reading->model.format != VRAM_MODEL_CONFIG &&
+        !vr_tally_finish(&reading->tally)) {
+        status = vr_fail(VRAM_ERR_OVERFLOW, operation, "the weights do not fit in 64 bits");
+    }
+    if (status == VRAM_OK) {
+        reading->model.size = sizeof reading->model;
+        status = vr_info_give(model, &reading->model, sizeof *model, sizeof *model, operation);
+    }
+    vr_mem_free(reading);
+    return status;
+}

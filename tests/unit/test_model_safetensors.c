@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_model_safetensors.c: safetensors files that a generator made, one or many with an index, with and
+ * without config.json beside them; and files that lie.
+ */
+#include "base/memory.h"
+#include "model/model_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "unit/model_maker.h"
+
+static struct maker maker;
+static vram_model model;
+static struct vr_tally tally;
+
+static const char *const files[] = {"model.safetensors", "config.json", "a.safetensors",
+                                    "b.safetensors", "model.safetensors.index.json"};
+
+static int begin(void **state) {
+    (void)state;
+    folder_make();
+    memset(&model, 0, sizeof model);
+    model.size = sizeof model;
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    folder_remove(files, sizeof files / sizeof files[0]);
+    assert_int_equal(vr_mem_live_bytes(), 0);
+    return 0;
+}
+
+static vram_status read_memory(const void *data, size_t bytes) {
+    struct vr_source source;
+    memset(&model, 0, sizeof model);
+    memset(&tally, 0, sizeof tally);
+    tally.model = &model;
+    vr_source_memory(&source, data, bytes, "test");
+    vram_status status = vr_safetensors_read(&source, &tally);
+    if (status == VRAM_OK) {
+        assert_true(vr_tally_finish(&tally));
+        assert_true(model.weight_bytes <= bytes);
+    }
+    return status;
+}
+
+static void refused(const char *header, size_t data, vram_status status, const char *word) {
+    safetensors_make(&maker, header, data);
+    assert_int_equal(read_memory(maker.data, maker.bytes), status);
+    if (!strstr(vram_error_get()->text, word)) {
+        fail_msg("\"%s\" is not in \"%s\"", word, vram_error_get()->text);
+    }
+}
+
+/* 64 wide, 2 layers: embeddings 10 x 64 bf16, keys and values 32 rows, an output layer, a vision tower. */
+static const char header[] =
+    "{\"__metadata__\":{\"format\":\"pt\"},"
+    "\"model.embed_tokens.weight\":{\"dtype\":\"BF16\",\"shape\":[10,64],\"data_offsets\":[0,1280]}"
+    ","
+    "\"model.layers.0.self_attn.k_proj.weight\":{\"dtype\":\"BF16\",\"shape\":[32,64],"
+    "\"data_offsets\":[1280,5376]},"
+    "\"model.layers.0.self_attn.v_proj.weight\":{\"dtype\":\"BF16\",\"shape\":[32,64],"
+    "\"data_offsets\":[5376,9472]},"
+    "\"model.layers.1.self_attn.v_proj.weight\":{\"dtype\":\"F8_E4M3\",\"shape\":[32,64],"
+    "\"data_offsets\":[13568,15616]},"
+    "\"model.layers.1.self_attn.k_proj.weight\":{\"dtype\":\"BF16\",\"shape\":[32,64],"
+    "\"data_offsets\":[9472,13568]},"
+    "\"lm_head.weight\":{\"dtype\":\"F32\",\"shape\":[10,64],\"data_offsets\":[15616,18176]},"
+    "\"empty\":{\"dtype\":\"I64\",\"shape\":[0],\"data_offsets\":[15616,15616]},"
+    "\"scalar\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[18176,18180]},"
+    "\"model.visual.patch\":{\"dtype\":\"F4\",\"shape\":[2,4],\"data_offsets\":[18180,18184]}}";
+
+enum { DATA = 18184 };
+
+static const char config[] =
+    "{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,"
+    "\"intermediate_size\":128,\"num_attention_heads\":4,\"num_key_value_heads\":2,"
+    "\"max_position_embeddings\":4096}";
+
+static void check_small(void) {
+    assert_int_equal(model.format, VRAM_MODEL_SAFETENSORS);
+    assert_int_equal(model.tensors, 9);
+    assert_int_equal(model.layer_count, 2);
+    assert_int_equal(model.weight_bytes, DATA);
+    assert_int_equal(model.input_bytes, 1280);
+    assert_int_equal(model.layers[0].weight_bytes, 8192);
+    assert_int_equal(model.layers[1].weight_bytes, 4096 + 2048);
+    assert_int_equal(model.output_bytes, 2560);
+    assert_int_equal(model.other_bytes, 4 + 4);
+    assert_false(model.tied);
+    assert_true(model.kv_known);
+    assert_int_equal(model.layers[1].k_elements, 32);
+    assert_int_equal(model.layers[1].v_elements, 32);
+    assert_int_equal(model.vocabulary, 10);
+    assert_int_equal(model.hidden, 64);
+    assert_string_equal(model.weight_type, "bf16");
+}
+
+static void weights_to_the_byte(void **state) {
+    (void)state;
+    safetensors_make(&maker, header, DATA);
+    folder_write("model.safetensors", maker.data, maker.bytes);
+    assert_int_equal(vram_model_read(folder_path("model.safetensors"), NULL, &model), VRAM_OK);
+    check_small(); /* without a config the matrices of keys and values tell what is cached */
+    assert_int_equal(model.files, 1);
+    assert_int_equal(model.context_most, 0);
+    folder_write("config.json", config, sizeof config - 1);
+    assert_int_equal(vram_model_read(folder_path("model.safetensors"), NULL, &model), VRAM_OK);
+    check_small();
+    assert_int_equal(model.context_most, 4096);
+    model.size = sizeof model;
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_OK); /* the folder */
+    check_small();
+    folder_write("config.json", "{", 1);
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_ERR_CORRUPT);
+}
+
+/* -------------------------------------------------------------------- shards */
+
+static void shards_write(void) {
+    static const char index[] =
+        "{\"metadata\":{\"total_size\":8320},\"weight_map\":{"
+        "\"model.embed_tokens.weight\":\"a.safetensors\",\"lm_head.weight\":\"b.safetensors\","
+        "\"model.layers.0.mlp.up_proj.weight\":\"a.safetensors\"}}";
+    safetensors_make(&maker,
+                     "{\"model.embed_tokens.weight\":{\"dtype\":\"F16\",\"shape\":[10,64],"
+                     "\"data_offsets\":[0,1280]},\"model.layers.0.mlp.up_proj.weight\":{\"dtype\":"
+                     "\"F16\",\"shape\":[64,10],\"data_offsets\":[1280,2560]}}",
+                     2560);
+    folder_write("a.safetensors", maker.data, maker.bytes);
+    safetensors_make(&maker,
+                     "{\"lm_head.weight\":{\"dtype\":\"F16\",\"shape\":[10,64],"
+                     "\"data_offsets\":[0,1280]}}",
+                     1280);
+    folder_write("b.safetensors", maker.data, maker.bytes);
+    folder_write("model.safetensors.index.json", index, sizeof index - 1);
+    folder_write("config.json", config, sizeof config - 1);
+}
+
+static void shards_are_one_model(void **state) {
+    (void)state;
+    shards_write();
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_OK);
+    assert_int_equal(model.files, 2);
+    assert_int_equal(model.tensors, 3);
+    assert_int_equal(model.weight_bytes, 3 * 1280);
+    assert_int_equal(model.layers[0].weight_bytes, 1280);
+    assert_int_equal(model.layer_count, 2);
+    assert_int_equal(vram_model_read(folder_path("model.safetensors.index.json"), NULL, &model),
+                     VRAM_OK);
+    unlink(folder_path("b.safetensors"));
+    assert_int_equal(vram_model_read(maker_folder, NULL, &model), VRAM_ERR_IO);
+    assert_non_null(strstr(vram_error_get()->text, "b.safetensors: there is no such file"));
+}
+
+static void indexes_that_lie(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        vram_status status;
+        const char *word;
+    } rows[] = {
+        {"{\"weight_map\":{\"x\":\"a.safetensors\"}}", VRAM_ERR_CORRUPT,
+         "names 1 tensors, its files hold 2"},
+        {"{\"weight_map\":{\"x\":\"../a.safetensors\"}}", VRAM_ERR_CORRUPT, "none of its own"},
+        {"{\"weight_map\":{\"x\":\"/etc/passwd\"}}", VRAM_ERR_CORRUPT, "none of its own"},
+        {"{\"weight_map\":{\"x\":\"\"}}", VRAM_ERR_CORRUPT, "none of its own"},
+        {"{\"weight_map\":{\"x\":\"a\\u0000b\"}}", VRAM_ERR_CORRUPT, "none of its own"},
+        {"{\"weight_map\":{\"x\":7}}", VRAM_ERR_CORRUPT, "JSON"},
+        {"{\"weight_map\":[]}", VRAM_ERR_CORRUPT, "JSON"},
+        {"{\"weight_map\":{}}", VRAM_ERR_INVALID, "no tensors"},
+        {"{\"weight_map\":{\"x\":\"a.safetensors\"}", VRAM_ERR_CORRUPT, "JSON"},
+    };
+    shards_write();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        folder_write("model.safetensors.index.json", rows[i].text, strlen(rows[i].text));
+        assert_int_equal(vram_model_read(maker_folder, NULL, &model), rows[i].status);
+        if (!strstr(vram_error_get()->text, rows[i].word)) {
+            fail_msg("\"%s\" is not in \"%s\"", rows[i].word, vram_error_get()->text);
+        }
+    }
+}
+
+/* ------------------------------------------------------------- files that lie */
+
+#define TENSOR(dtype, shape, offsets)                                                              \
+    "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+
+static void headers_that_lie(void **state) {
+    (void)state;
+    refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") "}", 9, VRAM_ERR_CORRUPT, "overlap, or leave");
+    refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") ",\"b\":" TENSOR("F32", "[2]", "[0,8]") "}", 8,
+            VRAM_ERR_CORRUPT, "overlap, or leave");
+    refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") ",\"b\":" TENSOR("F32", "[2]", "[4,12]") "}",
+            12, VRAM_ERR_CORRUPT, "overlap, or leave");
+    refused("{\"a\":" TENSOR("F32", "[2]", "[4,12]") "}", 12, VRAM_ERR_CORRUPT, "overlap");
+    refused("{\"a\":" TENSOR("F32", "[2]", "[0,8]") "}", 7, VRAM_ERR_CORRUPT, "of 7 bytes");
+    refused("{\"a\":" TENSOR("F32", "[2]", "[8,0]") "}", 8, VRAM_ERR_CORRUPT, "at 8 to 0");
+    refused("{\"a\":" TENSOR("F32", "[3]", "[0,8]") "}", 8, VRAM_ERR_CORRUPT, "3 elements");
+    refused("{\"a\":" TENSOR("F4", "[3]", "[0,1]") "}", 1, VRAM_ERR_CORRUPT, "3 elements");
+    refused("{\"a\":" TENSOR("Q8", "[3]", "[0,8]") "}", 8, VRAM_ERR_UNSUPPORTED, "dtype");
+    refused("{\"a\":" TENSOR("F32", "[4294967296,4294967296]", "[0,0]") "}", 0, VRAM_ERR_CORRUPT,
+            "JSON");
+    refused("{\"a\":" TENSOR("F32", "[-1]", "[0,0]") "}", 0, VRAM_ERR_CORRUPT, "JSON");
+    refused("{\"a\":" TENSOR("F32", "[1]", "[0,4,8]") "}", 4, VRAM_ERR_CORRUPT, "JSON");
+    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[0]}}", 0, VRAM_ERR_CORRUPT, "JSON");
+    refused("{\"a\":7}", 0, VRAM_ERR_CORRUPT, "JSON");
+    refused("[]", 0, VRAM_ERR_CORRUPT, "JSON");
+    refused("{}", 1, VRAM_ERR_CORRUPT, "leave");
+    refused("{\"layers.512.a\":" TENSOR("F32", "[1]", "[0,4]") "}", 4, VRAM_ERR_UNSUPPORTED,
+            "too many layers");
+    safetensors_make(&maker, "{}", 0);
+    maker.data[3] = 0xff; /* a length of 4 GB, and one that is longer than the file */
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_ERR_CORRUPT);
+    assert_non_null(strstr(vram_error_get()->text, "at most 100000000"));
+    maker.data[3] = 1;
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_ERR_CORRUPT);
+    assert_non_null(strstr(vram_error_get()->text, "cut off"));
+}
+
+static void every_byte_may_be_wrong(void **state) {
+    (void)state;
+    static struct maker copy;
+    safetensors_make(&maker, header, DATA);
+    const size_t head = 8 + strlen(header);
+    for (size_t bytes = 0; bytes < maker.bytes; bytes += bytes < head ? 1 : 61) {
+        vram_error_clear();
+        assert_int_not_equal(read_memory(maker.data, bytes), VRAM_OK);
+        assert_int_not_equal(vram_error_get()->status, VRAM_OK);
+    }
+    assert_int_equal(read_memory(maker.data, maker.bytes), VRAM_OK);
+    copy = maker;
+    for (size_t i = 0; i < head; i++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            copy.data[i] = (uint8_t)(maker.data[i] ^ (1u << bit));
+            vram_status status = read_memory(copy.data, copy.bytes);
+            assert_true(status == VRAM_OK || vram_error_get()->status == status);
+            assert_true(status != VRAM_OK || model.weight_bytes == DATA);
+        }
+        copy.data[i] = maker.data[i];
+    }
+    assert_int_equal(vr_mem_live_bytes(), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(weights_to_the_byte, begin, end),
+        cmocka_unit_test_setup_teardown(shards_are_one_model, begin, end),
+        cmocka_unit_test_setup_teardown(indexes_that_lie, begin, end),
+        cmocka_unit_test_setup_teardown(headers_that_lie, begin, end),
+        cmocka_unit_test_setup_teardown(every_byte_may_be_wrong, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
