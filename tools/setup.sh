@@ -72,6 +72,7 @@ need_test() {
     need bash "tries the completion for bash" has bash
     need zsh "tries the completion for zsh" has zsh
     need fish "tries the completion for fish" has fish
+    wish ninja-build "builds in less time than make" has ninja
     wish "libvulkan1 mesa-vulkan-drivers" "runs the Vulkan backend on the CPU" \
         has_file '/usr/share/vulkan/icd.d/lvp_icd*.json'
     wish vulkan-validationlayers "watches the Vulkan backend" \

@@ -64,7 +64,7 @@ export PKG_CONFIG_PATH=$libdir/pkgconfig
 }
 
 CC=$cc quietly cmake -S "$here/subdirectory" -B "$work/sub" -DVRAM_SOURCE="$source"
-quietly cmake --build "$work/sub"
+quietly cmake --build "$work/sub" -j 2
 for program in shared static; do
     try "add_subdirectory, $program" "$work/sub/$program"
 done
