@@ -23,6 +23,8 @@ enum vr_rank {
     VR_RANK_RING = 4,     /* whether a ring's thread is to stop, and what it failed with */
     VR_RANK_MONITOR = 5,  /* whether a monitor is to stop; a leaf in practice */
     VR_RANK_SCOPE = 6,    /* what a scope or a batch has, or a manager of names */
+    VR_RANK_STAGING = 7,  /* a device's slots for copies of pageable memory */
+    VR_RANK_COPY = 8,     /* copies that threads share; a leaf in practice */
     VR_RANK_CONTEXT = 10, /* a context's devices */
     VR_RANK_DEVICE = 20,  /* a device's children, memory records, ranges */
     VR_RANK_SHORT = 21,   /* who waits for other threads to free memory */

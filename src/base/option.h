@@ -111,6 +111,13 @@
       "time after which half of an unused cache goes")                                             \
     X(MONITOR_INTERVAL, "monitor_interval", DURATION, "1s", 1000000, UINT64_C(3600000000000),      \
       false, "", "time between two looks of a monitor")                                            \
+    X(STAGING_SLOT, "staging_slot", SIZE, "4M", 65536, UINT64_C(1) << 30, false, "",               \
+      "page-locked memory that a part of a copy of pageable memory goes through")                  \
+    X(STAGING_SLOTS, "staging_slots", INTEGER, "8", 0, 64, false, "",                              \
+      "how many of these a device may have; 0: none, the driver copies pageable memory itself")    \
+    X(STAGING_THREADS, "staging_threads", INTEGER, "0", 0, 64, false, "",                          \
+      "threads that copy for one device, the caller's among them; 0: half the processors, up to "  \
+      "8")                                                                                         \
     X(TRACE, "trace", TEXT, "", 0, 0, false, "",                                                   \
       "file for a trace of all pools, for vram report; %p in it is the process's number")          \
     X(TRACE_RING, "trace_ring", SIZE, "0", 0, UINT64_MAX, false, "",                               \

@@ -312,6 +312,20 @@ void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool 
     telling_end(device, telling);
 }
 
+uint64_t vr_device_spare(struct vr_device_object *device) {
+    uint64_t bytes = 0, telling = telling_begin(device);
+    struct vr_watcher *watcher;
+    while ((watcher = next_watcher(device, telling))) {
+        uint64_t handle = watcher->handle;
+        vr_mutex_unlock(&device->lock);
+        bytes += watcher->spare ? watcher->spare(watcher) : 0;
+        vr_handle_unpin(handle);
+        vr_mutex_lock(&device->lock);
+    }
+    telling_end(device, telling);
+    return bytes;
+}
+
 bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
                       uint64_t bytes) {
     struct vr_watcher *found = NULL;

@@ -138,6 +138,8 @@ struct vr_watcher {
     void (*closing)(struct vr_watcher *watcher, bool finished);
     /* Whether its range has memory throughout [addr, addr + bytes), which lies in it. */
     bool (*covers)(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes);
+    /* Gives back what it keeps for later and nobody uses: the bytes. NULL: nothing of that kind. */
+    uint64_t (*spare)(struct vr_watcher *watcher);
 };
 
 /* A callback of the program's for pools that are short of memory; core/ladder/ladder_callback.c. */
@@ -281,6 +283,8 @@ vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list
 /* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all work of
    the one or the other is finished; device.c. */
 void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished);
+/* Has every watcher give back what it can spare: the bytes; device.c. */
+uint64_t vr_device_spare(struct vr_device_object *device);
 /* Asks the watcher that is part of the object `handle`; false when there is none; device.c. */
 bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
                       uint64_t bytes);

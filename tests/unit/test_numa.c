@@ -2,6 +2,7 @@
 /* test_numa.c: the node of a device, read from trees made for the test, and of pages. */
 #include "base/os/os.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,9 +90,73 @@ static void pages_lie_where_they_are_wanted(void **state) {
     assert_false(vr_os_numa_of_page(NULL).known);
 }
 
+static void write_processors(const char *text) {
+    char path[128];
+    run("mkdir -p %s/sys/devices/system/node/%s", "node1");
+    snprintf(path, sizeof path, "%s/sys/devices/system/node/node1/cpulist", root);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void *run_there(void *argument) {
+    static const char *const strange[] = {"",      "\n",    "x\n",     "0-\n",
+                                          "3-1\n", "0;1\n", "99999\n", "0-99999\n"};
+    uint32_t before = vr_os_processors();
+    (void)argument;
+    assert_true(before >= 1);
+    vram_error_clear();
+    assert_false(vr_os_numa_run(root, 1)); /* no such file */
+    for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++) {
+        write_processors(strange[i]);
+        assert_false(vr_os_numa_run(root, 1));
+    }
+    assert_false(vr_os_numa_run(root, UINT64_MAX));
+    assert_int_equal(vr_os_processors(), before);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    write_processors("0-1023\n");
+    assert_true(vr_os_numa_run(root, 1));
+    assert_int_equal(vr_os_processors(), before); /* never more than it may */
+    write_processors("0,2-3,5\n");
+    if (vr_os_numa_run(root, 1)) { /* where it may run on one of them */
+        assert_true(vr_os_processors() <= 4);
+    }
+    return NULL;
+}
+
+/* In a thread of its own, whose processors nobody misses. */
+static void threads_run_where_they_are_wanted(void **state) {
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, run_there, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* Every byte at every alignment, and none beside. */
+static void copies_past_the_cache(void **state) {
+    static const size_t sizes[] = {0, 1, 15, 63, 64, 65, 127, 1000, 4096, 70001};
+    static uint8_t from[70001 + 256], to[70001 + 256];
+    (void)state;
+    for (size_t i = 0; i < sizeof from; i++) {
+        from[i] = (uint8_t)(i * 31 + i / 251);
+    }
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (size_t at = 0; at < 130; at += 7) {
+            memset(to, 0xEE, sizeof to);
+            vr_os_copy_past_cache(to + at + 1, from + at / 2, sizes[s]);
+            assert_memory_equal(to + at + 1, from + at / 2, sizes[s]);
+            assert_int_equal(to[at], 0xEE);
+            assert_int_equal(to[at + 1 + sizes[s]], 0xEE);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nodes_of_devices, tree_make, tree_remove),
+        cmocka_unit_test_setup_teardown(threads_run_where_they_are_wanted, tree_make, tree_remove),
+        cmocka_unit_test(copies_past_the_cache),
         cmocka_unit_test(pages_lie_where_they_are_wanted),
     };
     return cmocka_run_group_tests_name("numa", tests, NULL, NULL);

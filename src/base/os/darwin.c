@@ -171,3 +171,13 @@ bool vr_os_numa_begin(uint64_t node, struct vr_numa *before) {
 void vr_os_numa_end(const struct vr_numa *before) {
     (void)before;
 }
+
+bool vr_os_numa_run(const char *root, uint64_t node) {
+    (void)root, (void)node;
+    return false;
+}
+
+uint32_t vr_os_processors(void) {
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (uint32_t)count : 1;
+}

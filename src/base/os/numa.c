@@ -5,9 +5,11 @@
  * failure. The calls are made without libnuma; where the system refuses them, pages lie where they come to
  * lie.
  */
+#include "base/error.h"
 #include "base/os/platform.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,4 +65,60 @@ bool vr_os_numa_begin(uint64_t node, struct vr_numa *before) {
 
 void vr_os_numa_end(const struct vr_numa *before) {
     (void)syscall(SYS_set_mempolicy, before->policy, before->nodes, NODE_BITS);
+}
+
+/* Reads a list like "0-7,16,18-19"; false for what is none. */
+static bool read_processors(const char *text, cpu_set_t *set) {
+    CPU_ZERO(set);
+    while (*text && *text != '\n') {
+        char *end;
+        unsigned long first = strtoul(text, &end, 10), last = first;
+        if (end == text || first >= CPU_SETSIZE) {
+            return false;
+        }
+        if (*end == '-') {
+            text = end + 1;
+            last = strtoul(text, &end, 10);
+            if (end == text || last < first || last >= CPU_SETSIZE) {
+                return false;
+            }
+        }
+        for (unsigned long i = first; i <= last; i++) {
+            CPU_SET(i, set);
+        }
+        text = *end == ',' ? end + 1 : end;
+        if (*end && *end != ',' && *end != '\n') {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool vr_os_numa_run(const char *root, uint64_t node) {
+    char path[256], text[1024];
+    size_t bytes;
+    cpu_set_t wanted, allowed;
+    int length = snprintf(path, sizeof path, "%s/sys/devices/system/node/node%llu/cpulist", root,
+                          (unsigned long long)node);
+    struct vram_error error;
+    vr_error_save(&error);
+    bool found = length < (int)sizeof path &&
+                 vr_os_text_read(path, text, sizeof text - 1, &bytes) == VRAM_OK;
+    vr_error_restore(&error); /* a system that does not tell is no failure */
+    if (!found) {
+        return false;
+    }
+    text[bytes] = 0;
+    if (!read_processors(text, &wanted) || sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
+        return false;
+    }
+    CPU_AND(&wanted, &wanted, &allowed);
+    return CPU_COUNT(&wanted) > 0 && sched_setaffinity(0, sizeof wanted, &wanted) == 0;
+}
+
+uint32_t vr_os_processors(void) {
+    cpu_set_t allowed;
+    int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
+    long all = count > 0 ? count : sysconf(_SC_NPROCESSORS_ONLN);
+    return all > 0 ? (uint32_t)all : 1;
 }

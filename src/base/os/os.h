@@ -33,6 +33,9 @@ vram_status vr_os_pages_free(void *pages, uint64_t bytes);
 vram_status vr_os_pages_lock(void *pages, uint64_t bytes);
 void vr_os_pages_unlock(void *pages, uint64_t bytes);
 
+/* memcpy for what is not read again soon: past_cache.c. */
+void vr_os_copy_past_cache(void *to, const void *from, size_t bytes);
+
 /* --------------------------------------------------------------- NUMA nodes */
 
 /* The node that a PCI device, "0000:3b:00.0", is attached to; unknown where the system does not tell. `root`
@@ -50,6 +53,9 @@ struct vr_numa {
    does not let it, and nothing is owed. */
 bool vr_os_numa_begin(uint64_t node, struct vr_numa *before);
 void vr_os_numa_end(const struct vr_numa *before);
+/* Has the calling thread run on the processors of `node` from now on, as far as it may run there at all. False:
+   it runs where it did. */
+bool vr_os_numa_run(const char *root, uint64_t node);
 
 /* -------------------------------------------------------- files in memory */
 
@@ -115,6 +121,8 @@ static inline uint64_t vr_os_thread_number(void) {
     uint64_t own = vr_os_thread_own;
     return __builtin_expect(own != 0, 1) ? own : vr_os_thread_number_first();
 }
+/* Processors that the calling thread may run on; at least 1. */
+uint32_t vr_os_processors(void);
 void vr_os_yield(void);
 void vr_os_pause(void); /* the CPU's hint in a spin loop */
 

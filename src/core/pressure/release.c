@@ -103,17 +103,31 @@ vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_
 
 /* --------------------------------------------------------------- many pools */
 
+/* What is kept beside pools, on a device or on all of them. */
+static uint64_t spare(struct vr_context *context, const struct vr_slot *slot) {
+    struct vr_device_object *device;
+    uint64_t bytes = 0;
+    for (uint64_t last = 0; (device = vr_device_behind(context, last)); vr_leave(device)) {
+        last = device->object.handle;
+        bytes += !slot || device->slot == slot ? vr_device_spare(device) : 0;
+    }
+    return bytes;
+}
+
 /* Shrinks all pools on a device (slot NULL: on all devices); the first failure. `ours`: not on behalf of the
-   program, which then has to wait for nothing. */
+   program, which then has to wait for nothing. Page-locked memory is dear, and giving it back is no help to a
+   device. */
 static vram_status cleanup(struct vr_context *context, const struct vr_slot *slot, bool ours,
                            uint64_t *released) {
     struct vr_walk walk = {.context = context, .slot = slot};
     vram_status first = VRAM_OK;
     struct vram_error error;
-    *released = 0;
+    bool for_device = ours && slot;
+    *released = for_device ? 0 : spare(context, slot);
     for (struct vr_pool *pool; (pool = vr_walk_next(&walk)); vr_leave(pool)) {
         uint64_t bytes = 0;
-        if (ours && (pool->flags & VRAM_POOL_DETERMINISTIC)) {
+        if ((ours && (pool->flags & VRAM_POOL_DETERMINISTIC)) ||
+            (for_device && pool->kind == VRAM_MEMORY_PINNED)) {
             continue;
         }
         vram_status status = vr_pool_trim(pool, 0, &bytes);

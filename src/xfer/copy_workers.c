@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * copy_workers.c: see copy_workers.h.
+ */
+#include "xfer/copy_workers.h"
+
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/log.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------------- pieces */
+
+struct piece {
+    struct vr_copy_job *job;
+    uint64_t at, bytes;
+};
+
+/* Under the lock. Keeps (1). */
+static bool take(struct vr_copy_workers *workers, struct piece *piece) {
+    struct vr_link *link = vr_list_first(&workers->jobs);
+    if (!link) {
+        return false;
+    }
+    struct vr_copy_job *job = VR_CONTAINER(link, struct vr_copy_job, link);
+    uint64_t rest = job->bytes - job->next;
+    *piece = (struct piece){job, job->next, rest < VR_COPY_PIECE ? rest : VR_COPY_PIECE};
+    job->next += piece->bytes;
+    workers->untaken--;
+    if (job->next == job->bytes) {
+        vr_link_remove(link);
+    }
+    return true;
+}
+
+static void copy(struct vr_copy_workers *workers, const struct piece *piece) {
+    struct vr_copy_job *job = piece->job;
+    if (job->past_cache) {
+        vr_os_copy_past_cache(job->to + piece->at, job->from + piece->at, piece->bytes);
+    } else {
+        memcpy(job->to + piece->at, job->from + piece->at, piece->bytes);
+    }
+    vr_mutex_lock(&workers->lock);
+    job->left -= piece->bytes;
+    bool last = job->left == 0;
+    vr_mutex_unlock(&workers->lock);
+    if (last) {
+        job->ended(job);
+    }
+}
+
+bool vr_copy_help(struct vr_copy_workers *workers) {
+    struct piece piece;
+    vr_mutex_lock(&workers->lock);
+    bool taken = take(workers, &piece);
+    vr_mutex_unlock(&workers->lock);
+    if (taken) {
+        copy(workers, &piece);
+    }
+    return taken;
+}
+
+/* --------------------------------------------------------------------- workers */
+
+static void run(void *argument) {
+    struct vr_copy_worker *worker = argument;
+    struct vr_copy_workers *workers = worker->workers;
+    uint64_t owner = workers->owner;
+    struct piece piece;
+    if (workers->node.known) {
+        (void)vr_os_numa_run("", workers->node.value);
+    }
+    vr_mutex_lock(&workers->lock);
+    worker->number = vr_os_thread_number();
+    while (!workers->stop) {
+        if (take(workers, &piece)) {
+            vr_mutex_unlock(&workers->lock);
+            copy(workers, &piece);
+            vram_error_clear();
+            vr_mutex_lock(&workers->lock);
+        } else {
+            workers->resting++;
+            (void)vr_cond_wait(&workers->changed, &workers->lock, UINT64_MAX);
+            workers->resting--;
+        }
+    }
+    worker->done = true;
+    vr_cond_broadcast(&workers->changed);
+    vr_mutex_unlock(&workers->lock);
+    vr_handle_unpin(owner); /* keeps (3) */
+}
+
+/* One more. The lock is held over a system call, which is made a few times in a process; a reference cannot be
+   dropped under it, so the caller does that when no thread was started. Keeps (2). */
+static bool start_one(struct vr_copy_workers *workers) {
+    struct vram_error error;
+    struct vr_copy_worker *worker = &workers->worker[workers->count];
+    worker->workers = workers;
+    vr_handle_ref(workers->owner);
+    vr_error_save(&error);
+    if (vr_os_thread_start(&worker->thread, "vram-copy", run, worker) == VRAM_OK) {
+        workers->count++;
+        return true;
+    }
+    vr_error_restore(&error);
+    return false;
+}
+
+/* Starts workers for pieces that neither the caller nor those who rest would take. False: the system refused. */
+static bool start_some(struct vr_copy_workers *workers) {
+    uint64_t takers = 1 + (uint64_t)workers->resting;
+    for (; workers->untaken > takers && workers->count < workers->most && !workers->stop;
+         takers++) {
+        if (workers->refused || !start_one(workers)) {
+            bool first = !workers->refused;
+            workers->refused = true;
+            return !first;
+        }
+    }
+    return true;
+}
+
+void vr_copy_add(struct vr_copy_workers *workers, struct vr_copy_job *job) {
+    job->next = 0;
+    job->left = job->bytes;
+    vr_mutex_lock(&workers->lock);
+    vr_list_append(&workers->jobs, &job->link);
+    workers->untaken += (job->bytes + VR_COPY_PIECE - 1) / VR_COPY_PIECE;
+    bool started = start_some(workers);
+    if (workers->resting && workers->untaken > 1) {
+        vr_cond_broadcast(&workers->changed);
+    }
+    vr_mutex_unlock(&workers->lock);
+    if (!started) {
+        vr_handle_unpin(workers->owner);
+        vr_log(VRAM_LOG_INFO, "no further thread for copies could be started");
+    }
+}
+
+uint32_t vr_copy_count(struct vr_copy_workers *workers) {
+    vr_mutex_lock(&workers->lock);
+    uint32_t count = workers->count;
+    vr_mutex_unlock(&workers->lock);
+    return count;
+}
+
+/* --------------------------------------------------------------- begin and end */
+
+vram_status vr_copy_begin(struct vr_copy_workers *workers, uint32_t most, vram_value node) {
+    vram_status status = vr_cond_init(&workers->changed);
+    if (status == VRAM_OK) {
+        vr_mutex_init(&workers->lock, VR_RANK_COPY);
+        vr_list_init(&workers->jobs);
+        workers->most = most < VR_COPY_WORKERS_MAX ? most : VR_COPY_WORKERS_MAX;
+        workers->node = node;
+    }
+    return status;
+}
+
+/* Waits until the worker is done, or is the calling thread, or the deadline has passed. Under the lock. */
+static bool await(struct vr_copy_workers *workers, const struct vr_copy_worker *worker,
+                  uint64_t deadline) {
+    uint64_t self = vr_os_thread_number();
+    for (uint64_t now = vr_os_now(); !worker->done && worker->number != self && now < deadline;
+         now = vr_os_now()) {
+        (void)vr_cond_wait(&workers->changed, &workers->lock, deadline - now);
+    }
+    return worker->done;
+}
+
+/* Keeps (4). */
+bool vr_copy_end(struct vr_copy_workers *workers, uint64_t deadline) {
+    bool all = true;
+    vr_mutex_lock(&workers->lock);
+    workers->stop = true;
+    vr_cond_broadcast(&workers->changed);
+    uint32_t count = workers->count;
+    vr_mutex_unlock(&workers->lock);
+    for (uint32_t i = 0; i < count; i++) {
+        struct vr_copy_worker *worker = &workers->worker[i];
+        vr_mutex_lock(&workers->lock);
+        bool done = await(workers, worker, deadline);
+        bool self = worker->number == vr_os_thread_number();
+        vr_mutex_unlock(&workers->lock);
+        if (done) {
+            vr_os_thread_join(&worker->thread);
+        } else {
+            vr_os_thread_detach(&worker->thread);
+        }
+        all = all && (done || self);
+    }
+    return all;
+}
+
+void vr_copy_destroy(struct vr_copy_workers *workers) {
+    vr_cond_destroy(&workers->changed);
+    vr_mutex_destroy(&workers->lock);
+}

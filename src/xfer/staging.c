@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * staging.c: a device's staging from its first use to its end, and its slots; see staging.h.
+ */
+#include "xfer/staging.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/option.h"
+
+static void count(vr_atomic_u64 *counter, uint64_t value) {
+    vr_fetch_add(counter, value, VR_RELAXED);
+}
+
+static vram_device *device_of(const struct vr_staging *staging) {
+    return (vram_device *)(uintptr_t)staging->device->object.handle;
+}
+
+/* ------------------------------------------------------------------------ slots */
+
+/* Whether nobody uses what lies before the point. Keeps (1). */
+static bool has_passed(const struct vr_staging *staging, vram_point *point) {
+    struct vram_error error;
+    vr_error_save(&error);
+    if (!point->value && !vr_handle_was(VR_KIND_QUEUE, point->queue)) {
+        (void)vram_queue_mark(point->queue, point); /* perhaps it can be made by now */
+    }
+    bool lost = vr_load(&staging->device->base.lost, VR_ACQUIRE);
+    bool passed = lost || vr_handle_was(VR_KIND_QUEUE, point->queue) ||
+                  (point->value && vram_point_poll(*point) == VRAM_OK);
+    vr_error_restore(&error);
+    return passed;
+}
+
+/* Under the lock. The oldest busy slot, of the transfer only when one is given. */
+static struct vr_staging_slot *oldest_busy(struct vr_staging *staging, uint64_t transfer) {
+    struct vr_staging_slot *oldest = NULL;
+    for (uint32_t i = 0; i < staging->slot_most; i++) {
+        struct vr_staging_slot *slot = &staging->slots[i];
+        if (slot->state == VR_SLOT_BUSY && (!transfer || slot->transfer == transfer) &&
+            (!oldest || slot->turn < oldest->turn)) {
+            oldest = slot;
+        }
+    }
+    return oldest;
+}
+
+static struct vr_staging_slot *find(struct vr_staging *staging, enum vr_slot_state state) {
+    for (uint32_t i = 0; i < staging->slot_most; i++) {
+        if (staging->slots[i].state == state) {
+            return &staging->slots[i];
+        }
+    }
+    return NULL;
+}
+
+/* Puts a slot into a state, and tells who waits for one. */
+static void put(struct vr_staging *staging, struct vr_staging_slot *slot,
+                enum vr_slot_state state) {
+    vr_mutex_lock(&staging->lock);
+    slot->state = state;
+    if (state == VR_SLOT_BUSY) {
+        slot->turn = ++staging->turns;
+    } else {
+        slot->transfer = 0;
+    }
+    vr_cond_broadcast(&staging->changed);
+    vr_mutex_unlock(&staging->lock);
+}
+
+void vr_slot_free(struct vr_staging *staging, struct vr_staging_slot *slot) {
+    put(staging, slot, VR_SLOT_FREE);
+}
+
+vram_status vr_slot_busy(struct vr_staging *staging, struct vr_staging_slot *slot,
+                         vram_queue *queue) {
+    slot->point = (vram_point){queue, 0};
+    vram_status status = vram_queue_mark(queue, &slot->point);
+    put(staging, slot, VR_SLOT_BUSY);
+    return status;
+}
+
+/* Takes a busy slot, so that it can be looked at without the lock; it is as it was when it has not passed. */
+static struct vr_staging_slot *try_busy(struct vr_staging *staging, struct vr_staging_slot *slot) {
+    if (has_passed(staging, &slot->point)) {
+        return slot;
+    }
+    vr_mutex_lock(&staging->lock);
+    slot->state = VR_SLOT_BUSY; /* in its old turn */
+    vr_mutex_unlock(&staging->lock);
+    return NULL;
+}
+
+static struct vr_staging_slot *make(struct vr_staging *staging, struct vr_staging_slot *slot,
+                                    bool *refused) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vram_device_alloc(device_of(staging), staging->slot_bytes,
+                                           VRAM_MEMORY_PINNED, &slot->memory);
+    if (status == VRAM_OK) {
+        return slot;
+    }
+    vr_log(VRAM_LOG_WARN, "no page-locked memory for copies, the driver does them: %s",
+           vram_error_get()->text);
+    vr_error_restore(&error); /* the driver's own way is slower, and no failure */
+    count(&staging->counts.refusals, 1);
+    put(staging, slot, VR_SLOT_NONE);
+    *refused = true;
+    return NULL;
+}
+
+bool vr_slot_any(struct vr_staging *staging, uint64_t transfer) {
+    bool any = false;
+    vr_mutex_lock(&staging->lock);
+    for (uint32_t i = 0; i < staging->slot_most && !any; i++) {
+        const struct vr_staging_slot *slot = &staging->slots[i];
+        any = slot->state != VR_SLOT_NONE && (!transfer || slot->transfer == transfer);
+    }
+    vr_mutex_unlock(&staging->lock);
+    return any;
+}
+
+static void own(struct vr_staging *staging, struct vr_staging_slot *slot, uint64_t transfer) {
+    vr_mutex_lock(&staging->lock);
+    slot->transfer = transfer;
+    vr_mutex_unlock(&staging->lock);
+}
+
+struct vr_staging_slot *vr_slot_take(struct vr_staging *staging, uint64_t transfer, bool may_make,
+                                     bool *refused) {
+    vr_mutex_lock(&staging->lock);
+    struct vr_staging_slot *slot = find(staging, VR_SLOT_FREE);
+    struct vr_staging_slot *busy = slot ? NULL : oldest_busy(staging, 0);
+    struct vr_staging_slot *taken = slot ? slot : busy;
+    if (taken) {
+        taken->state = VR_SLOT_HELD;
+    }
+    vr_mutex_unlock(&staging->lock);
+    if (busy) {
+        slot = try_busy(staging, busy);
+    }
+    if (!slot && may_make) {
+        vr_mutex_lock(&staging->lock);
+        struct vr_staging_slot *none = find(staging, VR_SLOT_NONE);
+        if (none) {
+            none->state = VR_SLOT_HELD;
+        }
+        vr_mutex_unlock(&staging->lock);
+        slot = none ? make(staging, none, refused) : NULL;
+    }
+    if (slot) {
+        own(staging, slot, transfer);
+    }
+    return slot;
+}
+
+vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t transfer,
+                          uint64_t ns, struct vr_staging_slot **slot) {
+    vr_mutex_lock(&staging->lock);
+    struct vr_staging_slot *busy = oldest_busy(staging, whose);
+    if (busy) {
+        busy->state = VR_SLOT_HELD;
+    }
+    vr_mutex_unlock(&staging->lock);
+    *slot = NULL;
+    if (!busy) {
+        return VRAM_OK;
+    }
+    count(&staging->counts.waits, 1);
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = busy->point.value ? vram_point_wait(busy->point, ns)
+                                           : vram_queue_wait(busy->point.queue, ns);
+    if (status == VRAM_ERR_TIMEOUT || whose != transfer) { /* what others fail with is theirs */
+        vr_error_restore(&error);
+        status = VRAM_OK;
+    }
+    *slot = try_busy(staging, busy);
+    if (*slot) {
+        own(staging, *slot, transfer);
+    }
+    return status;
+}
+
+uint64_t vr_staging_trim(struct vr_staging *staging) {
+    struct vram_error error;
+    uint64_t bytes = 0;
+    vr_error_save(&error);
+    for (uint32_t i = 0; i < staging->slot_most; i++) {
+        struct vr_staging_slot *slot = &staging->slots[i];
+        vr_mutex_lock(&staging->lock);
+        bool busy = slot->state == VR_SLOT_BUSY, mine = busy || slot->state == VR_SLOT_FREE;
+        slot->state = mine ? VR_SLOT_HELD : slot->state;
+        vr_mutex_unlock(&staging->lock);
+        if (!mine || (busy && !try_busy(staging, slot))) {
+            continue;
+        }
+        bool given = vram_device_free(device_of(staging), slot->memory) == VRAM_OK;
+        bytes += given ? staging->slot_bytes : 0;
+        put(staging, slot, given ? VR_SLOT_NONE : VR_SLOT_FREE);
+    }
+    vr_error_restore(&error);
+    return bytes;
+}
+
+/* -------------------------------------------------------------------- its life */
+
+static void staging_free(void *memory) {
+    struct vr_staging *staging = memory;
+    uint64_t device = staging->device->object.handle;
+    vr_copy_destroy(&staging->workers);
+    vr_cond_destroy(&staging->changed);
+    vr_mutex_destroy(&staging->lock);
+    vr_mem_free(staging);
+    vr_handle_unpin(device);
+}
+
+/* Points of a queue that has ended have passed: there is nothing to note. */
+static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
+    (void)watcher, (void)queue, (void)finished;
+}
+
+/* Waits for transfers to notice; false: not all have by then. */
+static bool wait_for_transfers(struct vr_staging *staging, uint64_t deadline) {
+    vr_mutex_lock(&staging->lock);
+    staging->stop = true;
+    vr_cond_broadcast(&staging->changed);
+    for (uint64_t now = vr_os_now(); staging->inside && now < deadline; now = vr_os_now()) {
+        (void)vr_cond_wait(&staging->changed, &staging->lock, deadline - now);
+    }
+    bool all = staging->inside == 0;
+    vr_mutex_unlock(&staging->lock);
+    return all;
+}
+
+/* The slots are memory of the device and go with it, unless somebody may still be at work on them. Keeps (5). */
+static void device_closing(struct vr_watcher *watcher, bool finished) {
+    struct vr_staging *staging = VR_CONTAINER(watcher, struct vr_staging, watcher);
+    struct vr_device_object *device = staging->device;
+    (void)finished;
+    if (!vr_handle_retire(staging->object.handle)) {
+        return;
+    }
+    vr_mutex_lock(&device->lock);
+    vr_link_remove(&watcher->link);
+    vr_mutex_unlock(&device->lock);
+    uint64_t deadline = vr_os_now() + device->context->wait_ns;
+    bool done = wait_for_transfers(staging, deadline);
+    done = vr_copy_end(&staging->workers, deadline) && done;
+    if (!done) {
+        vr_log(VRAM_LOG_ERROR, "a copy of pageable memory does not end: its device is left alone");
+        vr_mutex_lock(&device->lock);
+        device->unfinished = true;
+        vr_mutex_unlock(&device->lock);
+    }
+    vr_handle_unpin(staging->object.handle);
+}
+
+static uint64_t spare(struct vr_watcher *watcher) {
+    return vr_staging_trim(VR_CONTAINER(watcher, struct vr_staging, watcher));
+}
+
+static uint32_t workers_wanted(void) {
+    uint64_t threads = vr_option_number(VR_OPTION_STAGING_THREADS);
+    if (!threads) {
+        threads = vr_os_processors() / 2;
+        threads = threads > 8 ? 8 : threads;
+    }
+    return threads > 1 ? (uint32_t)threads - 1 : 0;
+}
+
+static vram_value node_of(const struct vr_device_object *device) {
+    const struct vram_device_info *info = &device->base.info;
+    return info->pci_known ? vr_os_numa_of_device("", info->pci) : (vram_value){0, false};
+}
+
+/* Not yet published. */
+static vram_status staging_make(struct vr_device_object *device, const char *operation,
+                                struct vr_staging **out) {
+    struct vr_staging *staging = vr_mem_alloc(1, sizeof *staging, operation);
+    if (!staging) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vr_cond_init(&staging->changed);
+    if (status == VRAM_OK) {
+        status = vr_copy_begin(&staging->workers, workers_wanted(), node_of(device));
+        if (status != VRAM_OK) {
+            vr_cond_destroy(&staging->changed);
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_mem_free(staging);
+        return status;
+    }
+    vr_mutex_init(&staging->lock, VR_RANK_STAGING);
+    staging->object.process = vr_os_process_generation();
+    staging->device = device;
+    vr_handle_ref(device->object.handle);
+    staging->watcher.queue_ended = queue_ended;
+    staging->watcher.closing = device_closing;
+    staging->watcher.spare = spare;
+    staging->slot_bytes = vr_option_number(VR_OPTION_STAGING_SLOT);
+    staging->slot_most =
+        device->base.pinned ? (uint32_t)vr_option_number(VR_OPTION_STAGING_SLOTS) : 0;
+    status = vr_handle_publish(VR_KIND_STAGING, staging, staging_free, &staging->object.handle);
+    if (status != VRAM_OK) {
+        staging_free(staging);
+        return status;
+    }
+    staging->workers.owner = staging->watcher.handle = staging->object.handle;
+    *out = staging;
+    return VRAM_OK;
+}
+
+/* The one that is listed, with a reference; under the device's lock. */
+static struct vr_staging *listed(struct vr_device_object *device) {
+    for (struct vr_link *link = vr_list_first(&device->watchers); link;
+         link = vr_list_next(&device->watchers, link)) {
+        struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
+        if ((watcher->handle & 0xff) == VR_KIND_STAGING) {
+            vr_handle_ref(watcher->handle); /* listed: its owner's reference is there */
+            return VR_CONTAINER(watcher, struct vr_staging, watcher);
+        }
+    }
+    return NULL;
+}
+
+/* Lists the fresh one unless another thread was quicker: the one that counts from now on, or NULL when the device
+   is closing. */
+static struct vr_staging *list(struct vr_device_object *device, struct vr_staging *fresh) {
+    vr_mutex_lock(&device->lock);
+    struct vr_staging *found = listed(device);
+    if (!found && !device->closing) {
+        vr_list_append(&device->watchers, &fresh->watcher.link);
+        vr_handle_ref(fresh->object.handle);
+        found = fresh;
+    }
+    vr_mutex_unlock(&device->lock);
+    if (found != fresh) {
+        uint64_t handle = fresh->object.handle;
+        (void)vr_handle_retire(handle);
+        vr_handle_unpin(handle);
+    }
+    return found;
+}
+
+vram_status vr_staging_enter(struct vr_device_object *device, const char *operation,
+                             struct vr_staging **out) {
+    vr_mutex_lock(&device->lock);
+    struct vr_staging *staging = listed(device);
+    vr_mutex_unlock(&device->lock);
+    if (!staging) {
+        struct vr_staging *fresh;
+        vram_status status = staging_make(device, operation, &fresh);
+        if (status != VRAM_OK) {
+            return status;
+        }
+        staging = list(device, fresh);
+    }
+    bool stop = !staging;
+    if (staging) {
+        vr_mutex_lock(&staging->lock);
+        stop = staging->stop;
+        staging->inside += !stop;
+        vr_mutex_unlock(&staging->lock);
+    }
+    if (stop) {
+        if (staging) {
+            vr_handle_unpin(staging->object.handle);
+        }
+        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed");
+    }
+    *out = staging;
+    return VRAM_OK;
+}
+
+void vr_staging_leave(struct vr_staging *staging) {
+    vr_mutex_lock(&staging->lock);
+    staging->inside--;
+    vr_cond_broadcast(&staging->changed);
+    vr_mutex_unlock(&staging->lock);
+    vr_handle_unpin(staging->object.handle);
+}
+
+bool vr_staging_is_useful(const struct vr_device_object *device) {
+    return device->base.pinned && !(device->base.info.caps & VRAM_CAP_HOST_ACCESS) &&
+           vr_option_number(VR_OPTION_STAGING_SLOTS) > 0;
+}

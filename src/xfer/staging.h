@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * staging.h: copies between a device and pageable host memory, through page-locked memory of the library's own.
+ *
+ *     upload     user memory --copies--> slot --bus--> device        download   the same, backwards
+ *
+ *                slot 0   |copy|==bus==|        |copy|==bus==|
+ *                slot 1        |copy|==bus==|        |copy|==bus==|
+ *                slot 2             |copy|==bus==|        ...
+ *
+ * A device's slots are made when they are needed, up to the option `staging_slots`, and given back by
+ * vr_staging_trim, by a cleanup of the device, and with the device. A transfer is cut into chunks, each of which
+ * goes through one slot; a chunk's pieces are copied by the caller and the workers of copy_workers.h, and
+ * chunks follow each other without a barrier.
+ *
+ *  (1) A slot belongs to nobody (FREE), to the transfer that fills or empties it (HELD), or to a point of a queue
+ *      (BUSY). A BUSY slot is everybody's once its point has passed; a lost device has no work that could use it.
+ *  (2) No lock is held across a driver call, a copy or a wait.
+ *  (3) A transfer that has a slot waits for its own only; one that has none waits a few milliseconds for those of
+ *      others and then goes the driver's way. So two transfers cannot stop each other, whatever their queues
+ *      wait for.
+ *  (4) Before a transfer ends nobody copies from or to the user's memory any more, whatever has failed.
+ *  (5) Queues are named by their handles in every step: one that is destroyed meanwhile ends the transfer with
+ *      VRAM_ERR_STALE. The device ends when no transfer is inside any more.
+ */
+#ifndef VR_STAGING_H
+#define VR_STAGING_H
+
+#include "device/objects.h"
+#include "xfer/copy_workers.h"
+
+enum { VR_STAGING_SLOTS_MAX = 64 };
+
+enum vr_slot_state {
+    VR_SLOT_NONE = 0, /* no memory */
+    VR_SLOT_FREE,
+    VR_SLOT_HELD, /* some thread knows what it does with it, making it among other things */
+    VR_SLOT_BUSY  /* until its point has passed */
+};
+
+struct vr_staging_slot {
+    enum vr_slot_state state; /* the staging's lock, */
+    uint64_t turn;            /* when it became BUSY, rising; as this */
+    uint64_t
+        transfer; /* number of the one that it belongs to, or did before it became BUSY; 0: none; as this */
+    vram_addr memory; /* a host pointer; slot_bytes */
+    vram_point point; /* BUSY; value 0: none could be made, and the queue tells by its end */
+    struct vr_copy_job job;
+    uint64_t at, bytes; /* of the transfer that it has */
+};
+
+/* Counters in the words of vram_staging_info. */
+struct vr_staging_counts {
+    vr_atomic_u64 uploads, downloads, upload_bytes, download_bytes;
+    vr_atomic_u64 chunks, plain, plain_bytes, refusals, waits;
+};
+
+struct vr_staging {
+    struct vr_object object;
+    struct vr_watcher watcher;
+    struct vr_device_object *device; /* pinned */
+    struct vr_copy_workers workers;
+    struct vr_staging_counts counts;
+    uint64_t slot_bytes;
+    uint32_t slot_most;
+    struct vr_mutex lock; /* guards the rest */
+    struct vr_cond changed;
+    uint32_t inside;    /* transfers */
+    bool stop;          /* the device is closing */
+    uint64_t turns;     /* of slots that became BUSY */
+    uint64_t transfers; /* numbers given out */
+    struct vr_staging_slot slots[VR_STAGING_SLOTS_MAX];
+};
+
+/* The device's, made when it is first asked for, with a reference that vr_staging_leave drops. VRAM_ERR_HOST_MEMORY,
+   _SHUTDOWN. The device is pinned by the caller. */
+vram_status vr_staging_enter(struct vr_device_object *device, const char *operation,
+                             struct vr_staging **staging);
+void vr_staging_leave(struct vr_staging *staging);
+
+/* A slot that nobody uses; NULL: there is none now. With `may_make` one is made if need be; *refused when that was
+   tried in vain. No lock held. */
+struct vr_staging_slot *vr_slot_take(struct vr_staging *staging, uint64_t transfer, bool may_make,
+                                     bool *refused);
+/* Whether the transfer has one, or had it last; with 0, whether there are any. */
+bool vr_slot_any(struct vr_staging *staging, uint64_t transfer);
+/* The slot is free, or busy until what `queue` was given so far is done. A point that cannot be made is a
+   failure, and the slot waits for the queue's end. */
+void vr_slot_free(struct vr_staging *staging, struct vr_staging_slot *slot);
+vram_status vr_slot_busy(struct vr_staging *staging, struct vr_staging_slot *slot,
+                         vram_queue *queue);
+/* Takes the oldest busy slot of the transfer `whose` (0: of anybody) when its point has passed, which it waits for
+   at most so long. VRAM_OK with *slot NULL: there is none, or not yet. */
+vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t transfer,
+                          uint64_t ns, struct vr_staging_slot **slot);
+
+/*
+ * Copies `bytes` of ordinary host memory to the device, in the order of `queue`. When it returns, `from` has been
+ * read and may be changed; the device has it when the queue has come that far. Waits for the queue as far as
+ * slots are needed again, up to the option `wait_timeout`. After a failure some of it may have been copied.
+ */
+vram_status vr_staging_upload(vram_queue *queue, vram_addr to, const void *from, uint64_t bytes);
+
+/* The same from the device. When it returns VRAM_OK, `to` has been written: it waits for the queue. */
+vram_status vr_staging_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes);
+
+/* Whether staging can be quicker than the driver: there is page-locked memory, and the host does not reach the
+   device's own by itself. */
+bool vr_staging_is_useful(const struct vr_device_object *device);
+
+/* Gives slots back that nobody uses: their bytes. */
+uint64_t vr_staging_trim(struct vr_staging *staging);
+
+#endif

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_staging.c: copies of pageable memory through slots of page-locked memory: contents, order, bounds, what is
+ * given back, and every bad moment there is.
+ *
+ * The simulated driver reads and writes a slot when its clock says that the copy is done, long after the call:
+ * a slot that is used again too early shows in the contents.
+ */
+#include "unit/child.h"
+#include "unit/mem_world.h"
+#include "vram/vram.h"
+#include "xfer/staging.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* A byte that depends on its place, so that chunks in the wrong place are seen. */
+static uint8_t byte_at(uint64_t at, unsigned seed) {
+    return (uint8_t)((at * 2654435761u >> 13) + at / 4093 + seed);
+}
+
+static void seed(uint8_t *memory, uint64_t bytes, unsigned number) {
+    for (uint64_t i = 0; i < bytes; i++) {
+        memory[i] = byte_at(i, number);
+    }
+}
+
+static bool is_seeded(const uint8_t *memory, uint64_t bytes, unsigned number) {
+    for (uint64_t i = 0; i < bytes; i++) {
+        if (memory[i] != byte_at(i, number)) {
+            print_error("byte %llu of %llu\n", (unsigned long long)i, (unsigned long long)bytes);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void options(const char *slot, const char *slots, const char *threads) {
+    assert_ok(vram_option_set("staging_slot", slot));
+    assert_ok(vram_option_set("staging_slots", slots));
+    assert_ok(vram_option_set("staging_threads", threads));
+}
+
+/* What the device's staging has counted. */
+static struct vr_staging *staging_of(vram_device *handle) {
+    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, handle);
+    struct vr_staging *staging;
+    assert_ok(vr_staging_enter(device, "test", &staging));
+    vr_staging_leave(staging); /* the device keeps it */
+    vr_leave(device);
+    return staging;
+}
+
+static uint32_t slots_made(const struct vr_staging *staging) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < staging->slot_most; i++) {
+        count += staging->slots[i].state != VR_SLOT_NONE;
+        assert_int_not_equal(staging->slots[i].state, VR_SLOT_HELD);
+    }
+    return count;
+}
+
+/* There and back through other memory. */
+static void round_trip(struct rig *rig, uint64_t bytes, unsigned number) {
+    vram_addr device;
+    uint8_t *from = malloc(bytes), *to = calloc(1, bytes);
+    assert_ok(vram_device_alloc(rig->device, bytes, VRAM_MEMORY_DEVICE, &device));
+    seed(from, bytes, number);
+    assert_ok(vr_staging_upload(rig->queue, device, from, bytes));
+    memset(from, 0, bytes); /* it has been read */
+    assert_ok(vr_staging_download(rig->queue, to, device, bytes));
+    assert_true(is_seeded(to, bytes, number)); /* it has been written */
+    assert_ok(vram_device_free(rig->device, device));
+    free(from);
+    free(to);
+}
+
+/* --------------------------------------------------------------------- contents */
+
+static void every_size_arrives(void **state) {
+    static const uint64_t sizes[] = {1,      63,     4096,   65535, 65536,   65537,
+                                     524288, 524289, 700001, MIB,   3000017, 4 * MIB + 1};
+    static const char *const threads[] = {"1", "4"}, *const slots[] = {"1", "3", "8"};
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        for (int s = 0; s < 3; s++) {
+            options(s == 0 ? "64K" : s == 1 ? "1M" : "4M", slots[s], threads[t]);
+            struct rig rig = rig_make("sim", "memory=256M,lag=3,seed=5");
+            for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+                if (s > 0 || sizes[i] < MIB) {
+                    round_trip(&rig, sizes[i], (unsigned)i + 1);
+                }
+            }
+            struct vr_staging *staging = staging_of(rig.device);
+            assert_int_equal(vr_load(&staging->counts.plain, VR_RELAXED), 0);
+            assert_true(slots_made(staging) <= staging->slot_most);
+            assert_true(vr_copy_count(&staging->workers) <= (t ? 3 : 0));
+            rig_end_clean(&rig);
+        }
+    }
+}
+
+/* Work before and behind an upload sees what it must. */
+static void in_the_order_of_the_queue(void **state) {
+    enum { BYTES = 3 * 1024 * 1024 };
+    (void)state;
+    options("256K", "4", "3");
+    struct rig rig = rig_make("sim", "memory=64M,lag=9,seed=3");
+    vram_addr device, copy;
+    uint8_t *host = malloc(BYTES), *back = malloc(BYTES);
+    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &device));
+    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &copy));
+    seed(host, BYTES, 1);
+    assert_ok(vram_queue_fill(rig.queue, device, 0xEE, 1, BYTES));
+    assert_ok(vr_staging_upload(rig.queue, device, host, BYTES));
+    assert_ok(vram_queue_copy(rig.queue, copy, device, BYTES));
+    assert_ok(vram_queue_fill(rig.queue, device, 0xDD, 1, BYTES));
+    assert_ok(vr_staging_download(rig.queue, back, copy, BYTES));
+    assert_ok(vram_queue_fill(rig.queue, copy, 0xCC, 1, BYTES));
+    assert_true(is_seeded(back, BYTES, 1));
+    assert_ok(vr_staging_download(rig.queue, back, device, BYTES));
+    assert_int_equal(back[0], 0xDD);
+    assert_int_equal(back[BYTES - 1], 0xDD);
+    free(host);
+    free(back);
+    rig_end_clean(&rig);
+}
+
+/* ----------------------------------------------------------------- what it keeps */
+
+static void slots_are_bounded_and_given_back(void **state) {
+    (void)state;
+    options("256K", "4", "2");
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_memory_info memory = {.size = sizeof memory};
+    uint64_t released;
+    round_trip(&rig, 5 * MIB, 1);
+    struct vr_staging *staging = staging_of(rig.device);
+    assert_int_equal(slots_made(staging), 4);
+    assert_ok(vram_memory_info_get(rig.device, &memory));
+    assert_int_equal(memory.held_bytes, 4 * 256 * 1024);
+    assert_int_equal(vr_staging_trim(staging), 4 * 256 * 1024);
+    assert_int_equal(vr_staging_trim(staging), 0);
+    assert_int_equal(slots_made(staging), 0);
+    round_trip(&rig, MIB, 2);
+    assert_true(slots_made(staging) > 0);
+    assert_ok(vram_device_cleanup(rig.device, &released));
+    assert_true(released >= 256 * 1024);
+    assert_int_equal(slots_made(staging), 0);
+    assert_ok(vram_memory_info_get(rig.device, &memory));
+    assert_int_equal(memory.held_bytes, 0);
+    round_trip(&rig, MIB, 3);
+    assert_ok(vram_context_cleanup(rig.context, &released));
+    assert_int_equal(slots_made(staging), 0);
+    rig_end_clean(&rig);
+}
+
+/* A small copy takes one slot and wakes nobody. */
+static void small_copies_take_the_short_way(void **state) {
+    (void)state;
+    options("4M", "8", "8");
+    struct rig rig = rig_make("sim", "memory=64M");
+    for (int i = 0; i < 20; i++) {
+        round_trip(&rig, 100000, 1);
+    }
+    struct vr_staging *staging = staging_of(rig.device);
+    assert_int_equal(vr_copy_count(&staging->workers), 0);
+    assert_true(slots_made(staging) <= 2);
+    assert_int_equal(vr_load(&staging->counts.chunks, VR_RELAXED), 40);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------ nothing to lock */
+
+static void refused_memory_goes_the_drivers_way(void **state) {
+    (void)state;
+    options("256K", "4", "2");
+    struct rig rig = rig_make("sim", "memory=64M");
+    fault(&rig, VRAM_SIM_PINNED_ALLOC, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    vram_error_clear();
+    round_trip(&rig, 2 * MIB, 1);
+    expect_no_record();
+    struct vr_staging *staging = staging_of(rig.device);
+    assert_int_equal(vr_load(&staging->counts.plain, VR_RELAXED), 2);
+    assert_int_equal(vr_load(&staging->counts.plain_bytes, VR_RELAXED), 4 * MIB);
+    assert_int_equal(vr_load(&staging->counts.refusals, VR_RELAXED), 2);
+    fault(&rig, VRAM_SIM_PINNED_ALLOC, 2, true, VRAM_SIM_OUT_OF_MEMORY);
+    round_trip(&rig, 2 * MIB, 2); /* with one slot */
+    assert_int_equal(slots_made(staging), 1);
+    assert_int_equal(vr_load(&staging->counts.plain, VR_RELAXED), 2);
+    rig_end_clean(&rig);
+}
+
+static void no_slots_at_all(void **state) {
+    (void)state;
+    options("256K", "0", "2");
+    struct rig rig = rig_make("sim", "memory=64M");
+    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
+    assert_false(vr_staging_is_useful(device));
+    assert_ok(vram_option_set("staging_slots", "3"));
+    assert_true(vr_staging_is_useful(device));
+    assert_ok(vram_option_set("staging_slots", "0"));
+    vr_leave(device);
+    round_trip(&rig, 2 * MIB, 1);
+    assert_int_equal(slots_made(staging_of(rig.device)), 0);
+    rig_end_clean(&rig);
+}
+
+/* ---------------------------------------------------------------------- bad moments */
+
+static vram_status transfer_part(struct rig *rig, vram_pool *unused) {
+    enum { BYTES = 300001 };
+    uint8_t *host = malloc(BYTES), *back = calloc(1, BYTES);
+    vram_addr device = 0;
+    (void)unused;
+    seed(host, BYTES, 9);
+    vram_status status = vram_device_alloc(rig->device, BYTES, VRAM_MEMORY_DEVICE, &device);
+    if (status == VRAM_OK) {
+        status = vr_staging_upload(rig->queue, device, host, BYTES);
+    }
+    if (status == VRAM_OK) {
+        status = vr_staging_download(rig->queue, back, device, BYTES);
+        assert_true(status != VRAM_OK || is_seeded(back, BYTES, 9));
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    free(host); /* nobody copies from it or to it any more */
+    free(back);
+    (void)vram_queue_wait(rig->queue, SECOND);
+    (void)vram_device_free(rig->device, device);
+    vr_error_restore(&error);
+    return status;
+}
+
+static void every_call_may_fail(void **state) {
+    (void)state;
+    options("64K", "3", "2");
+    fail_every_call(transfer_part, "memory=64M");
+}
+
+/* Threads that the system refuses are not missed. */
+static void every_system_call_may_fail(void **state) {
+    (void)state;
+    options("1M", "3", "4");
+    for (uint64_t nth = 1, failed = 1; failed; nth++) {
+        struct rig rig = rig_make("sim", "memory=64M");
+        vr_os_fail_at(nth, true, EAGAIN);
+        vram_error_clear();
+        vram_status status = transfer_part(&rig, NULL);
+        failed = vr_os_failed();
+        vr_os_fail_at(0, false, 0);
+        assert_true(status == VRAM_OK || failed);
+        rig_end_clean(&rig);
+        assert_true(nth < 200);
+    }
+}
+
+/* The device is lost at its call 1, 2, 3 ...: the error comes once, and every slot is back. */
+static void lost_in_mid_transfer(void **state) {
+    (void)state;
+    options("64K", "3", "2");
+    for (uint64_t nth = 1, struck = 1; struck; nth++) {
+        struct rig rig = rig_make("sim", "memory=64M");
+        fault(&rig, VRAM_SIM_ANY, nth, false, VRAM_SIM_DEVICE_LOST);
+        vram_error_clear();
+        vram_status status = transfer_part(&rig, NULL);
+        struck = sim_state(&rig).faults;
+        if (status != VRAM_OK) {
+            assert_int_equal(status, VRAM_ERR_DEVICE_LOST);
+            assert_int_equal(vram_error_get()->status, VRAM_ERR_DEVICE_LOST);
+        }
+        struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
+        struct vr_staging *staging = staging_of(rig.device);
+        (void)slots_made(staging);      /* none is held */
+        (void)vr_staging_trim(staging); /* the loss may be first seen here */
+        (void)vr_staging_trim(staging);
+        assert_int_equal(slots_made(staging), 0);
+        vr_leave(device);
+        vram_device_close(rig.device);
+        vram_context_destroy(rig.context);
+        assert_true(nth < 500);
+    }
+}
+
+/* --------------------------------------------------------------------- bad company */
+
+struct party {
+    struct rig rig;
+    vram_queue *queue;
+    unsigned number;
+    uint64_t bytes;
+    int rounds;
+    vram_status status;
+};
+
+static void *travel(void *argument) {
+    struct party *party = argument;
+    struct rig rig = party->rig;
+    rig.queue = party->queue;
+    for (int i = 0; i < party->rounds; i++) {
+        round_trip(&rig, party->bytes + (unsigned)i, party->number + (unsigned)i);
+    }
+    return NULL;
+}
+
+/* Several threads share slots and workers; each has its own contents in the end. */
+static void several_at_once(const char *backend, const char *sim) {
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    struct party parties[THREADS];
+    options("256K", "3", "3");
+    struct rig rig = rig_make(backend, sim);
+    for (unsigned i = 0; i < THREADS; i++) {
+        parties[i] =
+            (struct party){.rig = rig, .number = 10 * i, .bytes = 900000 + 70000 * i, .rounds = 6};
+        assert_ok(vram_queue_create(rig.device, NULL, &parties[i].queue));
+        assert_int_equal(pthread_create(&threads[i], NULL, travel, &parties[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    (void)slots_made(staging_of(rig.device));
+    vram_context_destroy(rig.context);
+}
+
+static void several_threads(void **state) {
+    (void)state;
+    several_at_once("sim", "memory=64M,lag=4,seed=2");
+    several_at_once("host", NULL);
+}
+
+/* Transfers until something ends them. */
+static void *travel_until_the_end(void *argument) {
+    enum { BYTES = 900000 };
+    struct party *party = argument;
+    uint8_t *host = malloc(BYTES);
+    vram_addr device = 0;
+    party->status = vram_device_alloc(party->rig.device, BYTES, VRAM_MEMORY_DEVICE, &device);
+    seed(host, BYTES, 1);
+    while (party->status == VRAM_OK) {
+        party->status = party->number % 2 ? vr_staging_download(party->queue, host, device, BYTES)
+                                          : vr_staging_upload(party->queue, device, host, BYTES);
+        party->rounds++;
+    }
+    free(host);
+    return NULL;
+}
+
+/* A queue, or a device, that ends under transfers ends them with an answer. */
+static void ended_by_another_thread(const char *backend, bool whole) {
+    enum { THREADS = 3 };
+    pthread_t threads[THREADS];
+    struct party parties[THREADS];
+    options("128K", "3", "3");
+    struct rig rig = rig_make(backend, NULL);
+    for (unsigned i = 0; i < THREADS; i++) {
+        parties[i] = (struct party){.rig = rig, .number = i};
+        assert_ok(vram_queue_create(rig.device, NULL, &parties[i].queue));
+        assert_int_equal(pthread_create(&threads[i], NULL, travel_until_the_end, &parties[i]), 0);
+    }
+    vr_os_sleep(2000000);
+    for (unsigned i = 0; i < THREADS && !whole; i++) {
+        vram_queue_destroy(parties[i].queue);
+    }
+    if (whole) {
+        vram_device_close(rig.device);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_true(parties[i].status == VRAM_ERR_STALE || parties[i].status == VRAM_ERR_SHUTDOWN ||
+                    (whole && parties[i].status == VRAM_ERR_INVALID));
+    }
+    vram_context_destroy(rig.context);
+}
+
+static void ended_under_way(void **state) {
+    (void)state;
+    ended_by_another_thread("sim", false);
+    ended_by_another_thread("host", false);
+    ended_by_another_thread("sim", true);
+    ended_by_another_thread("host", true);
+}
+
+/* Work that does not end keeps the slots it uses, and the transfer that needs them gives up in time. */
+static void late_work_is_not_waited_for_for_ever(void **state) {
+    (void)state;
+    options("128K", "2", "2");
+    assert_ok(vram_option_set("wait_timeout", "50ms"));
+    struct rig rig = rig_make("sim", "memory=64M,lag=100");
+    uint8_t *host = calloc(1, MIB);
+    vram_addr device;
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &device));
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    uint64_t begun = vr_os_now();
+    assert_int_equal(vr_staging_upload(rig.queue, device, host, MIB), VRAM_ERR_TIMEOUT);
+    assert_int_equal(vr_staging_download(rig.queue, host, device, MIB), VRAM_ERR_TIMEOUT);
+    assert_true(vr_os_now() - begun < 20 * SECOND);
+    struct vr_staging *staging = staging_of(rig.device);
+    assert_int_equal(slots_made(staging), 2); /* busy */
+    assert_int_equal(vr_staging_trim(staging), 0);
+    hook.poll_answer = VRAM_OK;
+    assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
+    assert_int_equal(vr_staging_trim(staging), 2 * 128 * 1024);
+    free(host);
+    rig_end_clean(&rig);
+}
+
+/* A point that the driver refuses to mark is a failure, and the slot is used again when its queue is done. */
+static void refused_marks(void **state) {
+    (void)state;
+    options("128K", "2", "1");
+    struct rig rig = rig_make("sim", "memory=64M");
+    uint8_t *host = malloc(MIB);
+    vram_addr device;
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &device));
+    hook_set(rig.device);
+    for (unsigned direction = 0; direction < 2; direction++) {
+        hook.signal_answer = VRAM_ERR_HOST_MEMORY;
+        vram_status status = direction ? vr_staging_download(rig.queue, host, device, MIB)
+                                       : vr_staging_upload(rig.queue, device, host, MIB);
+        assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
+        hook.signal_answer = VRAM_OK;
+        seed(host, MIB, direction);
+        assert_ok(vr_staging_upload(rig.queue, device, host, MIB));
+        memset(host, 0, MIB);
+        assert_ok(vr_staging_download(rig.queue, host, device, MIB));
+        assert_true(is_seeded(host, MIB, direction));
+    }
+    free(host);
+    rig_end_clean(&rig);
+}
+
+static void misuse_is_refused(void **state) {
+    char host[100] = {0};
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_addr device;
+    assert_ok(vram_device_alloc(rig.device, 4096, VRAM_MEMORY_DEVICE, &device));
+    assert_int_equal(vr_staging_upload(NULL, device, host, 5), VRAM_ERR_INVALID);
+    assert_int_equal(vr_staging_upload(rig.queue, device, NULL, 5), VRAM_ERR_INVALID);
+    assert_int_equal(vr_staging_upload(rig.queue, 12345, host, 5), VRAM_ERR_INVALID);
+    assert_int_equal(vr_staging_upload(rig.queue, device + 4096 - 3, host, UINT64_MAX),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vr_staging_download(rig.queue, NULL, device, 5), VRAM_ERR_INVALID);
+    assert_int_equal(vr_staging_download(rig.queue, host, 0, 5), VRAM_ERR_INVALID);
+    assert_ok(vr_staging_upload(rig.queue, device, NULL, 0));
+    assert_ok(vr_staging_download(rig.queue, NULL, device, 0));
+    assert_ok(vram_device_free(rig.device, device));
+    assert_int_equal(vr_staging_upload(rig.queue, device, host, 5), VRAM_ERR_INVALID);
+    rig_end_clean(&rig);
+}
+
+static int use_in_child(void *argument) {
+    struct rig *rig = argument;
+    char host[10] = {0};
+    return vr_staging_upload(rig->queue, 1, host, 10) == VRAM_ERR_FORKED ? 0 : 1;
+}
+
+static void a_forked_child_has_none(void **state) {
+    (void)state;
+    options("256K", "4", "4");
+    struct rig rig = rig_make("sim", "memory=64M");
+    round_trip(&rig, 4 * MIB, 1);
+    assert_int_equal(in_child(use_in_child, &rig), 0);
+    round_trip(&rig, 4 * MIB, 2);
+    rig_end_clean(&rig);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
+    const struct CMUnitTest tests[] = {
+        TEST(every_size_arrives),
+        TEST(in_the_order_of_the_queue),
+        TEST(slots_are_bounded_and_given_back),
+        TEST(small_copies_take_the_short_way),
+        TEST(refused_memory_goes_the_drivers_way),
+        TEST(no_slots_at_all),
+        TEST(every_call_may_fail),
+        TEST(every_system_call_may_fail),
+        TEST(lost_in_mid_transfer),
+        TEST(several_threads),
+        TEST(ended_under_way),
+        TEST(late_work_is_not_waited_for_for_ever),
+        TEST(refused_marks),
+        TEST(misuse_is_refused),
+        TEST(a_forked_child_has_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
