@@ -24,6 +24,8 @@
     X(queue)                                                                                       \
     X(point)                                                                                       \
     X(after)                                                                                       \
+    X(stream)                                                                                      \
+    X(readback)                                                                                    \
     X(transfer)                                                                                    \
     X(fill)                                                                                        \
     X(pinned)                                                                                      \

@@ -36,10 +36,12 @@
 #include <vram/pool.h>
 #include <vram/pressure.h>
 #include <vram/queue.h>
+#include <vram/readback.h>
 #include <vram/ring.h>
 #include <vram/scope.h>
 #include <vram/sim.h>
 #include <vram/stats.h>
+#include <vram/stream.h>
 #include <vram/trace.h>
 #include <vram/transfer.h>
 #include <vram/transfer_stats.h>

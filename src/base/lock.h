@@ -35,6 +35,7 @@ enum vr_rank {
     VR_RANK_TRACK = 28,   /* room for records of live blocks; who listens to pools */
     VR_RANK_ASYNC = 29,   /* what is under way on a device, and who is told of its end */
     VR_RANK_QUEUE = 30,   /* a queue's own state */
+    VR_RANK_SLOTS = 32,   /* frames of a readback, blocks of a feed; a leaf */
     VR_RANK_DRIVER = 36,  /* calls that a driver takes one at a time */
     VR_RANK_BACKEND = 40, /* inside one backend: host queues, the simulation's state */
     VR_RANK_RADIX = 50,   /* changes of the address map */

@@ -306,6 +306,8 @@ void vr_held_peak(struct vr_device_object *device, uint64_t bytes);
    alone, since it did not finish), and gives every allocation and range back (coarse.c). */
 void vr_ranges_unmap(struct vr_device_object *device);
 bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline);
+/* vram_queue_destroy with a deadline of the caller's, who has entered the queue; queue.c. */
+void vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline);
 void vr_records_end(struct vr_device_object *device);
 
 /* Puts a record in its device's list and takes it off; coarse.c. */

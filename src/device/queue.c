@@ -247,21 +247,12 @@ bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline) {
     return true;
 }
 
-void vram_queue_destroy(vram_queue *handle) {
-    static const char operation[] = "vram_queue_destroy";
-    void *entered;
-    if (!handle || vr_exiting() ||
-        vr_enter(VR_KIND_QUEUE, handle, operation, &entered) != VRAM_OK) {
-        return;
-    }
-    struct vr_queue_object *queue = entered;
+void vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline) {
     uint32_t open = VR_QUEUE_OPEN;
-    if (queue->base.adopted) {
-        vr_fail(VRAM_ERR_INVALID, operation, "the queue was adopted; vram_queue_end ends it");
-    } else if (vr_cas(&queue->state, &open, VR_QUEUE_ENDING, VR_SEQ_CST)) {
+    if (vr_cas(&queue->state, &open, VR_QUEUE_ENDING, VR_SEQ_CST)) {
         struct vram_error error;
         vr_error_save(&error);
-        drain(queue, deadline_of(queue));
+        drain(queue, deadline);
         vr_error_restore(&error); /* destroying cannot fail: what happened is logged, if anything */
         if (vr_load(&queue->finished, VR_ACQUIRE)) {
             retire(queue);
@@ -270,6 +261,21 @@ void vram_queue_destroy(vram_queue *handle) {
             vr_log(VRAM_LOG_WARN, "a queue was destroyed with unfinished work; it is kept aside "
                                   "until its device is closed");
         }
+    }
+}
+
+void vram_queue_destroy(vram_queue *handle) {
+    static const char operation[] = "vram_queue_destroy";
+    void *entered;
+    if (!handle || vr_exiting() ||
+        vr_enter(VR_KIND_QUEUE, handle, operation, &entered) != VRAM_OK) {
+        return;
+    }
+    struct vr_queue_object *queue = entered;
+    if (queue->base.adopted) {
+        vr_fail(VRAM_ERR_INVALID, operation, "the queue was adopted; vram_queue_end ends it");
+    } else {
+        vr_queue_destroy_by(queue, deadline_of(queue));
     }
     vr_leave(queue);
 }

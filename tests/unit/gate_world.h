@@ -49,6 +49,15 @@ static inline void gate_open(struct gate *gate) {
     vr_store(&gate->open, true, VR_RELEASE);
 }
 
+/* How long the call took, in nanoseconds, must lie between the two. */
+#define assert_took(call, least, most)                                                             \
+    do {                                                                                           \
+        uint64_t began_ = vr_os_now();                                                             \
+        call;                                                                                      \
+        uint64_t took_ = vr_os_now() - began_;                                                     \
+        assert_in_range(took_, least, most);                                                       \
+    } while (0)
+
 /* What a callback was told. */
 struct told {
     vr_atomic_u32 times;

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame_slot.c: memory that a device writes or reads while nobody waits, and when it is free again. */
+#include "xfer/frame_slot.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+enum { REFUSALS = 4 }; /* of a driver to tell what is pending, until it is not asked again */
+
+/* ------------------------------------------------------------------- pending */
+
+vram_status vr_slot_mark(struct vr_frame_slot *slot, int which, vram_queue *queue,
+                         vram_point *point) {
+    struct vr_pending *pending = &slot->pending[which];
+    vram_point made;
+    pending->queue = queue;
+    vram_status status = vram_queue_mark(queue, &made);
+    if (status == VRAM_OK) {
+        *pending = (struct vr_pending){.point = made};
+        if (point) {
+            *point = made;
+        }
+    }
+    return status;
+}
+
+void vr_slot_note(struct vr_frame_slot *slot, int which, vram_queue *queue) {
+    slot->pending[which].queue = queue;
+}
+
+/* Work that could not be marked when it was submitted is marked now. A queue that has ended, and whose number
+   is dead, has finished all of it; one that is ending says so until then. */
+static vram_status mark_late(struct vr_pending *pending) {
+    vram_point made;
+    vram_status status = vram_queue_mark(pending->queue, &made);
+    if (status == VRAM_OK) {
+        *pending = (struct vr_pending){.point = made};
+    } else if (status == VRAM_ERR_STALE && vr_handle_was(VR_KIND_QUEUE, pending->queue)) {
+        *pending = (struct vr_pending){.queue = NULL};
+        status = VRAM_OK;
+    }
+    return status;
+}
+
+static vram_status look(struct vr_pending *pending) {
+    vram_status status = pending->queue ? mark_late(pending) : VRAM_OK;
+    if (status == VRAM_OK) {
+        status = vram_point_poll(pending->point);
+    }
+    if (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST) {
+        *pending = (struct vr_pending){.queue = NULL}; /* nothing runs on a lost device any more */
+        return VRAM_OK;
+    }
+    return status;
+}
+
+vram_status vr_slot_settled(struct vr_frame_slot *slot) {
+    struct vram_error error;
+    vr_error_save(&error);
+    for (int i = 0; i < VR_SLOT_QUEUES; i++) {
+        vram_status status = look(&slot->pending[i]);
+        if (status != VRAM_OK) {
+            return status;
+        }
+    }
+    vr_error_restore(&error);
+    return VRAM_OK;
+}
+
+vram_status vr_slot_settle(struct vr_frame_slot *slot, uint64_t deadline) {
+    vram_status status;
+    unsigned refusals = 0;
+    while ((status = vr_slot_settled(slot)) != VRAM_OK) {
+        refusals += status != VRAM_ERR_NOT_READY;
+        if (refusals == REFUSALS || vr_deadline_passed(deadline) || vr_exiting()) {
+            return status == VRAM_ERR_NOT_READY ? VRAM_ERR_TIMEOUT : status;
+        }
+        vr_clock_sleep(50000);
+    }
+    return VRAM_OK;
+}
+
+/* -------------------------------------------------------------------- memory */
+
+static void free_host(void *host, bool pinned, vram_device *device) {
+    if (!pinned) {
+        vr_mem_free(host);
+    } else { /* of a device that is closing: it ends its memory itself */
+        (void)vram_device_free(device, (vram_addr)(uintptr_t)host);
+    }
+}
+
+/* Whether ordinary memory will do where page-locked memory was refused so. */
+static bool may_be_pageable(vram_status status) {
+    return vram_status_is_exhausted(status) || status == VRAM_ERR_UNSUPPORTED;
+}
+
+vram_status vr_slot_reserve_host(struct vr_frame_slot *slot, vram_device *device, uint64_t bytes,
+                                 const char *operation) {
+    struct vram_error error;
+    vram_addr addr = 0;
+    if (slot->host && slot->host_bytes >= bytes) {
+        return VRAM_OK;
+    }
+    vr_error_save(&error);
+    vram_status status = vram_device_alloc(device, bytes, VRAM_MEMORY_PINNED, &addr);
+    void *host = (void *)(uintptr_t)addr;
+    bool pinned = status == VRAM_OK;
+    if (may_be_pageable(status)) {
+        vr_error_restore(&error);
+        host = bytes <= SIZE_MAX ? vr_mem_alloc(1, (size_t)bytes, operation) : NULL;
+        status = host ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    free_host(slot->host, slot->pinned, device);
+    vr_error_restore(&error); /* a driver that refuses to take memory back is told of by the log */
+    slot->host = host;
+    slot->host_bytes = bytes;
+    slot->pinned = pinned;
+    return VRAM_OK;
+}
+
+vram_status vr_slot_reserve_shadow(struct vr_frame_slot *slot, vram_device *device,
+                                   uint64_t bytes) {
+    struct vram_error error;
+    vram_addr addr;
+    if (slot->shadow && slot->shadow_bytes >= bytes) {
+        return VRAM_OK;
+    }
+    vr_error_save(&error);
+    vram_status status = vram_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
+    if (vram_status_is_exhausted(status) && slot->shadow) {
+        /* The smaller one is of no use for this frame, and may be what is missing. */
+        (void)vram_device_free(device, slot->shadow);
+        slot->shadow = 0;
+        slot->shadow_bytes = 0;
+        status = vram_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (slot->shadow) {
+        (void)vram_device_free(device, slot->shadow);
+    }
+    vr_error_restore(&error);
+    slot->shadow = addr;
+    slot->shadow_bytes = bytes;
+    return VRAM_OK;
+}
+
+bool vr_slot_end(struct vr_frame_slot *slot, vram_device *device, uint64_t deadline) {
+    struct vram_error error;
+    vr_error_save(&error);
+    bool settled = vr_slot_settle(slot, deadline) == VRAM_OK;
+    if (settled) {
+        if (slot->host) {
+            free_host(slot->host, slot->pinned, device);
+        }
+        if (slot->shadow) {
+            (void)vram_device_free(device, slot->shadow);
+        }
+    } else if (slot->host && !slot->pinned) {
+        vr_log(VRAM_LOG_ERROR, "a transfer never finished; its %llu bytes of host memory are kept",
+               (unsigned long long)slot->host_bytes);
+    }
+    vr_error_restore(&error);
+    *slot = (struct vr_frame_slot){.host = NULL};
+    return settled;
+}

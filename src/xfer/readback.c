@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * readback.c: frames from their arrival to their return, and the life of a readback. Starting them is
+ * readback_start.c. The numbers in brackets are those of readback_object.h.
+ */
+#include "xfer/readback_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+
+#include <string.h>
+
+/* ------------------------------------------------------------------- arriving */
+
+/* What one look at the slots has to ask about. */
+struct question {
+    enum vr_frame_state state; /* FLYING or SETTLING; IDLE: nothing */
+    uint64_t number;
+    vram_point point;
+};
+
+static void collect(struct vr_readback *readback, struct question *questions) {
+    vr_mutex_lock(&readback->lock);
+    for (uint32_t i = 0; i < readback->count; i++) {
+        struct vr_frame *frame = &readback->frames[i];
+        questions[i] = (struct question){.state = VR_FRAME_IDLE};
+        if (frame->state == VR_FRAME_FLYING) {
+            questions[i] = (struct question){VR_FRAME_FLYING, frame->number, frame->point};
+        } else if (frame->state == VR_FRAME_SETTLING) {
+            questions[i].state = VR_FRAME_SETTLING;
+            frame->state = VR_FRAME_STARTING; /* keeps (2) */
+        }
+    }
+    vr_mutex_unlock(&readback->lock);
+}
+
+/* The frame is over; under the lock. */
+static void arrive(struct vr_readback *readback, struct vr_frame *frame, vram_status status) {
+    bool lost = status == VRAM_ERR_DEVICE_LOST;
+    memset(frame->memory.pending, 0, sizeof frame->memory.pending);
+    frame->state = lost ? VR_FRAME_FAILED : VR_FRAME_DONE;
+    readback->stats.arrived += !lost;
+    readback->stats.failed += lost;
+    readback->stats.bytes += lost ? 0 : frame->bytes;
+    if (lost) {
+        vr_error_save(&frame->error);
+    }
+}
+
+static vram_status ask_flying(struct vr_readback *readback, struct vr_frame *frame,
+                              const struct question *question) {
+    vram_status status = vram_point_poll(question->point);
+    if (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST) { /* keeps (4) */
+        vr_mutex_lock(&readback->lock);
+        if (frame->state == VR_FRAME_FLYING && frame->number == question->number) {
+            arrive(readback, frame, status);
+        }
+        vr_mutex_unlock(&readback->lock);
+        return VRAM_OK;
+    }
+    return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
+}
+
+static vram_status ask_settling(struct vr_readback *readback, struct vr_frame *frame) {
+    vram_status status = vr_slot_settled(&frame->memory);
+    vr_mutex_lock(&readback->lock);
+    frame->state = status == VRAM_OK ? VR_FRAME_IDLE : VR_FRAME_SETTLING;
+    vr_mutex_unlock(&readback->lock);
+    return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
+}
+
+vram_status vr_readback_refresh(struct vr_readback *readback, struct vram_error *trouble) {
+    struct question questions[VRAM_READBACK_SLOTS_MAX];
+    struct vram_error before;
+    vram_status first = VRAM_OK;
+    vr_error_save(&before);
+    collect(readback, questions);
+    for (uint32_t i = 0; i < readback->count; i++) {
+        struct vr_frame *frame = &readback->frames[i];
+        vram_status status = VRAM_OK;
+        if (questions[i].state == VR_FRAME_FLYING) {
+            status = ask_flying(readback, frame, &questions[i]);
+        } else if (questions[i].state == VR_FRAME_SETTLING) {
+            status = ask_settling(readback, frame);
+        }
+        if (status != VRAM_OK && first == VRAM_OK) {
+            first = status;
+            vr_error_save(trouble);
+        }
+    }
+    vr_error_restore(&before);
+    return first;
+}
+
+/* --------------------------------------------------------------- one by number */
+
+/* The slot that has frame `number`, 0: of the last; under the lock. */
+static vram_status find(struct vr_readback *readback, uint64_t number, const char *operation,
+                        struct vr_frame **found) {
+    uint64_t wanted = number ? number : readback->stats.started;
+    if (wanted == 0 || wanted > readback->stats.started) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "frame %llu was never started",
+                       (unsigned long long)number);
+    }
+    for (uint32_t i = 0; i < readback->count; i++) {
+        struct vr_frame *frame = &readback->frames[i];
+        if (frame->number == wanted && frame->state >= VR_FRAME_FLYING &&
+            frame->state <= VR_FRAME_FAILED) {
+            *found = frame;
+            return VRAM_OK;
+        }
+    }
+    return vr_fail(VRAM_ERR_STALE, operation, "frame %llu is gone", (unsigned long long)wanted);
+}
+
+/* What became of it, and its point while it is on its way. */
+static vram_status tell(struct vr_readback *readback, uint64_t number, const char *operation,
+                        vram_point *point) {
+    struct vr_frame *frame;
+    vr_mutex_lock(&readback->lock);
+    vram_status status = find(readback, number, operation, &frame);
+    if (status == VRAM_OK && frame->state == VR_FRAME_FLYING) {
+        *point = frame->point;
+        status = VRAM_ERR_NOT_READY;
+    } else if (status == VRAM_OK && frame->state == VR_FRAME_FAILED) {
+        status = frame->error.status;
+        vr_error_restore(&frame->error);
+    } else if (status == VRAM_OK) {
+        *point = (vram_point){NULL, 0};
+    }
+    vr_mutex_unlock(&readback->lock);
+    return status;
+}
+
+vram_status vram_readback_poll(vram_readback *handle, uint64_t number) {
+    static const char operation[] = "vram_readback_poll";
+    struct vr_readback *readback;
+    struct vram_error trouble;
+    vram_point point;
+    vram_status status = vr_readback_enter(handle, operation, &readback);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vram_status asked = vr_readback_refresh(readback, &trouble);
+    status = tell(readback, number, operation, &point);
+    if (status == VRAM_ERR_NOT_READY && asked != VRAM_OK) {
+        status = asked; /* keeps (4) */
+        vr_error_restore(&trouble);
+    }
+    vr_leave(readback);
+    return status;
+}
+
+vram_status vram_readback_wait(vram_readback *handle, uint64_t number, uint64_t timeout) {
+    static const char operation[] = "vram_readback_wait";
+    struct vr_readback *readback;
+    struct vram_error trouble;
+    vram_point point;
+    vram_status status = vr_readback_enter(handle, operation, &readback);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = tell(readback, number, operation, &point);
+    if (status == VRAM_ERR_NOT_READY) {
+        status = vram_point_wait(point, timeout);
+        (void)vr_readback_refresh(readback, &trouble);
+    }
+    vr_leave(readback);
+    return status;
+}
+
+vram_status vram_readback_point(vram_readback *handle, uint64_t number, vram_point *point) {
+    static const char operation[] = "vram_readback_point";
+    struct vr_readback *readback;
+    vram_point found;
+    if (!point) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
+    }
+    vram_status status = vr_readback_enter(handle, operation, &readback);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = tell(readback, number, operation, &found);
+    if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
+        *point = found;
+        status = VRAM_OK;
+    }
+    vr_leave(readback);
+    return status;
+}
+
+/* ------------------------------------------------------------------ borrowing */
+
+/* Under the lock; keeps (3). */
+static void borrow(struct vr_readback *readback, struct vr_frame *from, vram_frame *frame) {
+    from->readers++;
+    from->seen = true;
+    *frame = (vram_frame){.data = from->memory.host,
+                          .bytes = from->bytes,
+                          .number = from->number,
+                          .slot = (uint32_t)(from - readback->frames),
+                          .mode = from->mode,
+                          .pinned = from->memory.pinned};
+}
+
+/* The newest frame in a state; NULL: none. Under the lock. */
+static struct vr_frame *newest(struct vr_readback *readback, enum vr_frame_state state) {
+    struct vr_frame *best = NULL;
+    for (uint32_t i = 0; i < readback->count; i++) {
+        struct vr_frame *frame = &readback->frames[i];
+        if (frame->state == state && (!best || frame->number > best->number)) {
+            best = frame;
+        }
+    }
+    return best;
+}
+
+vram_status vram_readback_latest(vram_readback *handle, vram_frame *frame) {
+    static const char operation[] = "vram_readback_latest";
+    struct vr_readback *readback;
+    struct vram_error trouble;
+    if (!frame) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the frame is NULL");
+    }
+    vram_status status = vr_readback_enter(handle, operation, &readback);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_readback_refresh(readback, &trouble);
+    vr_mutex_lock(&readback->lock);
+    struct vr_frame *found = newest(readback, VR_FRAME_DONE);
+    struct vr_frame *failed = newest(readback, VR_FRAME_FAILED);
+    if (found) {
+        borrow(readback, found, frame);
+        status = VRAM_OK;
+    } else if (failed) {
+        vr_error_restore(&failed->error);
+        status = failed->error.status;
+    } else if (status != VRAM_OK) {
+        vr_error_restore(&trouble);
+    } else {
+        status = VRAM_ERR_NOT_READY;
+    }
+    vr_mutex_unlock(&readback->lock);
+    vr_leave(readback);
+    return status;
+}
+
+/* The oldest frame that was not given out; under the lock. */
+static struct vr_frame *undelivered(struct vr_readback *readback) {
+    struct vr_frame *best = NULL;
+    for (uint32_t i = 0; i < readback->count; i++) {
+        struct vr_frame *frame = &readback->frames[i];
+        if (frame->state >= VR_FRAME_FLYING && frame->state <= VR_FRAME_FAILED &&
+            frame->number > readback->delivered && (!best || frame->number < best->number)) {
+            best = frame;
+        }
+    }
+    return best;
+}
+
+/* VRAM_ERR_BUSY: it is on its way, and *point says when it is there. */
+static vram_status take_next(struct vr_readback *readback, vram_frame *frame, vram_point *point) {
+    vram_status status = VRAM_OK;
+    vr_mutex_lock(&readback->lock);
+    struct vr_frame *found = undelivered(readback);
+    if (!found) {
+        status = VRAM_ERR_NOT_READY;
+    } else if (found->state == VR_FRAME_FLYING) {
+        *point = found->point;
+        status = VRAM_ERR_BUSY;
+    } else {
+        readback->delivered = found->number;
+        found->delivered = true;
+        if (found->state == VR_FRAME_FAILED) {
+            vr_error_restore(&found->error);
+            status = found->error.status;
+        } else {
+            borrow(readback, found, frame);
+        }
+    }
+    vr_mutex_unlock(&readback->lock);
+    return status;
+}
+
+vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_frame *frame) {
+    static const char operation[] = "vram_readback_next";
+    struct vr_readback *readback;
+    struct vram_error before, trouble;
+    vram_point point;
+    if (!frame) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the frame is NULL");
+    }
+    vram_status status = vr_readback_enter(handle, operation, &readback);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_error_save(&before);
+    uint64_t deadline = vr_deadline_in(
+        timeout == VRAM_TIMEOUT_DEFAULT ? readback->device->context->wait_ns : timeout);
+    for (;;) {
+        (void)vr_readback_refresh(readback, &trouble);
+        vr_error_restore(&before);
+        status = take_next(readback, frame, &point);
+        if (status != VRAM_ERR_BUSY) {
+            break;
+        }
+        status = vram_point_wait(point, vr_deadline_left(deadline));
+        if (status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST) {
+            break; /* the loss is told by the frame itself, once */
+        }
+    }
+    vr_leave(readback);
+    return status;
+}
+
+vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
+    static const char operation[] = "vram_readback_give";
+    struct vr_readback *readback;
+    struct vr_frame *frame = NULL;
+    vram_status status = vr_readback_enter(handle, operation, &readback);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_mutex_lock(&readback->lock);
+    for (uint32_t i = 0; i < readback->count && !frame; i++) {
+        bool is_it = readback->frames[i].number == number && readback->frames[i].readers > 0;
+        frame = is_it ? &readback->frames[i] : NULL;
+    }
+    if (frame) {
+        frame->readers--;
+        if (frame->readers == 0 && frame->delivered && readback->policy == VRAM_READBACK_EVERY) {
+            frame->state = VR_FRAME_IDLE;
+        }
+    }
+    vr_mutex_unlock(&readback->lock);
+    vr_leave(readback);
+    return frame ? VRAM_OK
+                 : vr_fail(VRAM_ERR_INVALID, operation, "frame %llu is not borrowed",
+                           (unsigned long long)number);
+}
+
+vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *stats) {
+    static const char operation[] = "vram_readback_stats_get";
+    struct vr_readback *readback;
+    struct vram_error trouble;
+    vram_status status = vr_readback_enter(handle, operation, &readback);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    (void)vr_readback_refresh(readback, &trouble);
+    vr_mutex_lock(&readback->lock);
+    struct vram_readback_stats found = readback->stats;
+    vr_mutex_unlock(&readback->lock);
+    status = vr_info_give(stats, &found, sizeof found, sizeof found, operation);
+    vr_leave(readback);
+    return status;
+}
+
+/* --------------------------------------------------------------------- ending */
+
+/* The destructor, also of a half-built readback: no call is inside any more, so nobody needs the lock. */
+static void readback_free(void *memory) {
+    struct vr_readback *readback = memory;
+    uint64_t device = readback->device->object.handle;
+    if (!vr_exiting()) {
+        bool waits = !vr_load(&readback->closing, VR_ACQUIRE);
+        uint64_t deadline = vr_deadline_in(waits ? readback->device->context->wait_ns : 0);
+        struct vr_queue_object *queue =
+            readback->transfer ? vr_handle_pin(VR_KIND_QUEUE, readback->transfer) : NULL;
+        if (queue) { /* first: it ends when its work has, whether or not that could be marked */
+            vr_queue_destroy_by(queue, deadline);
+            vr_leave(queue);
+        }
+        for (uint32_t i = 0; i < readback->count; i++) {
+            (void)vr_slot_end(&readback->frames[i].memory, vr_readback_device(readback), deadline);
+        }
+    }
+    vr_mutex_destroy(&readback->lock);
+    vr_mem_free(readback);
+    vr_handle_unpin(device);
+}
+
+static void retire(struct vr_readback *readback) {
+    if (vr_handle_retire(readback->object.handle)) {
+        vr_mutex_lock(&readback->device->lock);
+        vr_link_remove(&readback->watcher.link);
+        vr_mutex_unlock(&readback->device->lock);
+        vr_handle_unpin(readback->object.handle);
+    }
+}
+
+static void device_closing(struct vr_watcher *watcher, bool finished) {
+    struct vr_readback *readback = VR_CONTAINER(watcher, struct vr_readback, watcher);
+    (void)finished; /* points tell which slots are not */
+    vr_store(&readback->closing, true, VR_RELEASE);
+    retire(readback);
+}
+
+static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
+    (void)watcher, (void)queue, (void)finished;
+}
+
+static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+    (void)watcher, (void)addr, (void)bytes;
+    return false;
+}
+
+void vram_readback_destroy(vram_readback *handle) {
+    if (!handle || vr_exiting()) {
+        return;
+    }
+    struct vr_readback *readback = vr_handle_pin(VR_KIND_READBACK, handle);
+    if (!readback) {
+        vr_handle_error(VR_KIND_READBACK, handle, "vram_readback_destroy");
+    } else if (vr_forked(&readback->object)) {
+        vr_handle_retire(readback->object.handle); /* nothing of the parent's is torn down here */
+    } else {
+        retire(readback);
+        vr_leave(readback);
+    }
+}
+
+/* ------------------------------------------------------------------- creating */
+
+vram_status vr_readback_enter(vram_readback *handle, const char *operation,
+                              struct vr_readback **readback) {
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_READBACK, handle, operation, &entered);
+    if (status == VRAM_OK) {
+        *readback = entered;
+    }
+    return status;
+}
+
+static vram_status read_options(const struct vram_readback_options *options, const char *operation,
+                                struct vram_readback_options *taken) {
+    vram_status status = vr_options_take(taken, sizeof *taken, options, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    taken->slots = taken->slots ? taken->slots : 2;
+    if (taken->slots < 2 || taken->slots > VRAM_READBACK_SLOTS_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "a readback has 2 to %d slots, not %u",
+                       VRAM_READBACK_SLOTS_MAX, taken->slots);
+    }
+    if ((unsigned)taken->mode > VRAM_READBACK_STEADY ||
+        (unsigned)taken->policy > VRAM_READBACK_EVERY) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there is no mode %d, or no policy %d",
+                       (int)taken->mode, (int)taken->policy);
+    }
+    return VRAM_OK;
+}
+
+/* Takes the queue, and the memory that was asked for ahead. */
+static vram_status furnish(struct vr_readback *readback,
+                           const struct vram_readback_options *options, const char *operation) {
+    struct vram_queue_options queue = {.size = sizeof queue, .priority = options->priority};
+    vram_device *device = vr_readback_device(readback);
+    vram_status status = vram_queue_create(device, &queue, &readback->transfer);
+    for (uint32_t i = 0; i < readback->count && options->bytes && status == VRAM_OK; i++) {
+        struct vr_frame_slot *slot = &readback->frames[i].memory;
+        status = vr_slot_reserve_host(slot, device, options->bytes, operation);
+        if (status == VRAM_OK && readback->mode == VRAM_READBACK_SNAPSHOT) {
+            status = vr_slot_reserve_shadow(slot, device, options->bytes);
+            status = vram_status_is_exhausted(status) ? VRAM_OK : status;
+        }
+        readback->stats.host_bytes += slot->host_bytes;
+        readback->stats.pinned_bytes += slot->pinned ? slot->host_bytes : 0;
+        readback->stats.device_bytes += slot->shadow_bytes;
+    }
+    return status;
+}
+
+/* `device` is entered. */
+static vram_status create(struct vr_device_object *device,
+                          const struct vram_readback_options *options, const char *operation,
+                          vram_readback **out) {
+    struct vr_readback *readback =
+        vr_mem_alloc(1, sizeof *readback + options->slots * sizeof readback->frames[0], operation);
+    if (!readback) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_mutex_init(&readback->lock, VR_RANK_SLOTS);
+    readback->object.process = vr_os_process_generation();
+    readback->watcher.closing = device_closing;
+    readback->watcher.queue_ended = queue_ended;
+    readback->watcher.covers = covers;
+    readback->device = device;
+    readback->mode = options->mode;
+    readback->policy = options->policy;
+    readback->count = options->slots;
+    vr_handle_ref(device->object.handle);
+    vram_status status = furnish(readback, options, operation);
+    if (status == VRAM_OK) {
+        status =
+            vr_handle_publish(VR_KIND_READBACK, readback, readback_free, &readback->object.handle);
+    }
+    if (status != VRAM_OK) {
+        readback_free(readback);
+        return status;
+    }
+    uint64_t handle = readback->watcher.handle = readback->object.handle;
+    status = vr_device_list_child(device, &device->watchers, &readback->watcher.link, operation);
+    if (status != VRAM_OK) {
+        vr_handle_retire(handle);
+        vr_handle_unpin(handle);
+        return status;
+    }
+    *out = (vram_readback *)(uintptr_t)handle;
+    return VRAM_OK;
+}
+
+vram_status vram_readback_create(vram_device *handle, const vram_readback_options *options,
+                                 vram_readback **readback) {
+    static const char operation[] = "vram_readback_create";
+    struct vram_readback_options taken;
+    void *device;
+    if (!readback) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the readback is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = read_options(options, operation, &taken);
+    if (status == VRAM_OK) {
+        status = create(device, &taken, operation, readback);
+    }
+    vr_leave(device);
+    return status;
+}

@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stream_set.c: several queues of one device that are made, waited for and ended together.
+ *
+ *  (1) A set pins its device and hangs on it as a watcher, so it ends with the device at the latest; the
+ *      device has ended the queues by then.
+ *  (2) `streams` does not change between creation and destructor. Transfer and join queue come with the
+ *      first call that needs them: who makes one installs it by a compare and swap, and who comes second
+ *      destroys his own. So there is no lock.
+ *  (3) Destroying retires the handle and then destroys every queue. A call that was inside may install a
+ *      queue after that: the destructor, which runs when it has left, destroys what it finds. Handles of
+ *      queues that have ended are never mistaken for others.
+ *  (4) Only VRAM_ERR_NOT_READY is "not ready". Every other answer ends a wait, so that a failure is told
+ *      and not waited for.
+ *  (5) The join queue waits for a point of each stream and is given nothing else: it holds nobody up, and
+ *      joins of several threads at once only wait for a little more than each asked for.
+ */
+#include "device/objects.h"
+#include "vram/stream.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct stream {
+    vram_queue *queue;
+    int32_t priority;
+    char name[VRAM_STREAM_NAME_MAX];
+};
+
+struct vr_stream_set {
+    struct vr_object object;
+    struct vr_watcher watcher;
+    struct vr_device_object *device; /* pinned */
+    vr_atomic_u64 turn;              /* times that vram_stream_set_next was asked */
+    vr_atomic_ptr transfer, join;    /* vram_queue *; NULL until somebody needs them */
+    uint32_t count;
+    struct stream streams[]; /* `count` of them; keeps (2) */
+};
+
+enum {
+    QUEUES_MAX =
+        VRAM_STREAMS_MAX + 1, /* that a set waits for: its streams and the transfer queue */
+    SLICE_NS = 500000         /* of a wait, for one queue, before the others are looked at */
+};
+
+/* ------------------------------------------------------------------- queues */
+
+/* Queues that marks and waits include. */
+static uint32_t queue_count(struct vr_stream_set *set) {
+    return set->count + (vr_load(&set->transfer, VR_ACQUIRE) ? 1 : 0);
+}
+
+static vram_queue *queue_at(struct vr_stream_set *set, uint32_t index) {
+    return index < set->count ? set->streams[index].queue
+                              : (vram_queue *)vr_load(&set->transfer, VR_ACQUIRE);
+}
+
+/* Puts the stream's name before what was recorded. */
+static vram_status name_failure(struct vr_stream_set *set, uint32_t index, vram_status status) {
+    struct vram_error error;
+    vr_error_save(&error);
+    return vr_error_set(status, error.backend, error.operation, error.native_code,
+                        "stream \"%s\": %s",
+                        index < set->count ? set->streams[index].name : "transfer", error.text);
+}
+
+/* A queue of the set's own besides its streams; keeps (2). */
+static vram_status extra_queue(struct vr_stream_set *set, vr_atomic_ptr *place,
+                               vram_queue **queue) {
+    void *there = vr_load(place, VR_ACQUIRE);
+    vram_queue *made = NULL;
+    if (!there) {
+        vram_device *device = (vram_device *)(uintptr_t)set->device->object.handle;
+        vram_status status = vram_queue_create(device, NULL, &made);
+        if (status != VRAM_OK) {
+            return status;
+        }
+        if (!vr_cas(place, &there, (void *)made, VR_ACQ_REL)) {
+            vram_queue_destroy(made);
+        } else {
+            there = made;
+        }
+    }
+    *queue = there;
+    return VRAM_OK;
+}
+
+static vram_status check_index(const struct vr_stream_set *set, uint32_t index,
+                               const char *operation) {
+    return index < set->count ? VRAM_OK
+                              : vr_fail(VRAM_ERR_INVALID, operation,
+                                        "there is no stream %u; the set has %u", index, set->count);
+}
+
+/* ------------------------------------------------------------------- ending */
+
+static void end_queue(vram_queue *handle, uint64_t deadline) {
+    struct vr_queue_object *queue = handle ? vr_handle_pin(VR_KIND_QUEUE, handle) : NULL;
+    if (queue) {
+        vr_queue_destroy_by(queue, deadline);
+        vr_leave(queue);
+    }
+}
+
+/* The join queue last: it waits for the others. */
+static void end_queues(struct vr_stream_set *set) {
+    struct vram_error error;
+    uint64_t deadline = vr_deadline_in(set->device->context->wait_ns);
+    vr_error_save(&error);
+    for (uint32_t i = 0; i < set->count; i++) {
+        end_queue(set->streams[i].queue, deadline);
+    }
+    end_queue(vr_load(&set->transfer, VR_ACQUIRE), deadline);
+    end_queue(vr_load(&set->join, VR_ACQUIRE), deadline);
+    vr_error_restore(&error);
+}
+
+/* The destructor, also of a half-built set; keeps (3). */
+static void set_free(void *memory) {
+    struct vr_stream_set *set = memory;
+    uint64_t device = set->device->object.handle;
+    if (!vr_exiting()) {
+        end_queues(set);
+    }
+    vr_mem_free(set);
+    vr_handle_unpin(device);
+}
+
+static void retire(struct vr_stream_set *set, bool destroy) {
+    if (vr_handle_retire(set->object.handle)) {
+        vr_mutex_lock(&set->device->lock);
+        vr_link_remove(&set->watcher.link);
+        vr_mutex_unlock(&set->device->lock);
+        if (destroy) {
+            end_queues(set);
+        }
+        vr_handle_unpin(set->object.handle);
+    }
+}
+
+static void device_closing(struct vr_watcher *watcher, bool finished) {
+    (void)finished; /* queues that never finished are kept by the device */
+    retire(VR_CONTAINER(watcher, struct vr_stream_set, watcher), false);
+}
+
+static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
+    (void)watcher, (void)queue, (void)finished;
+}
+
+static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
+    (void)watcher, (void)addr, (void)bytes;
+    return false;
+}
+
+void vram_stream_set_destroy(vram_stream_set *handle) {
+    if (!handle || vr_exiting()) {
+        return;
+    }
+    struct vr_stream_set *set = vr_handle_pin(VR_KIND_STREAM_SET, handle);
+    if (!set) {
+        vr_handle_error(VR_KIND_STREAM_SET, handle, "vram_stream_set_destroy");
+    } else if (vr_forked(&set->object)) {
+        vr_handle_retire(set->object.handle); /* nothing of the parent's is torn down here */
+    } else {
+        retire(set, true);
+        vr_leave(set);
+    }
+}
+
+/* ----------------------------------------------------------------- creating */
+
+static const struct vram_stream_plan three[VRAM_STREAM_COUNT] = {
+    [VRAM_STREAM_COMPUTE] = {.name = "compute"},
+    [VRAM_STREAM_MEMORY] = {.name = "memory"},
+    [VRAM_STREAM_ANALYSIS] = {.name = "analysis"},
+};
+
+static vram_status read_options(const struct vram_stream_set_options *options,
+                                const char *operation, struct vram_stream_set_options *taken) {
+    vram_status status = vr_options_take(taken, sizeof *taken, options, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (taken->count == 0 && taken->streams) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there is a list of streams, and count is 0");
+    }
+    if (taken->count > VRAM_STREAMS_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%u streams are more than %d", taken->count,
+                       VRAM_STREAMS_MAX);
+    }
+    if (taken->count == 0) {
+        taken->count = VRAM_STREAM_COUNT;
+        taken->streams = three;
+    }
+    return VRAM_OK;
+}
+
+static vram_status take_name(struct vr_stream_set *set, uint32_t index, const char *name,
+                             const char *operation) {
+    struct stream *stream = &set->streams[index];
+    if (!name) {
+        snprintf(stream->name, sizeof stream->name, "%u", index);
+    } else if (!name[0] || strlen(name) >= sizeof stream->name) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the name of stream %u has 1 to %d bytes",
+                       index, VRAM_STREAM_NAME_MAX - 1);
+    } else {
+        memcpy(stream->name, name, strlen(name) + 1);
+    }
+    for (uint32_t i = 0; i < index; i++) {
+        if (strcmp(set->streams[i].name, stream->name) == 0) {
+            return vr_fail(VRAM_ERR_INVALID, operation, "streams %u and %u are both called \"%s\"",
+                           i, index, stream->name);
+        }
+    }
+    return VRAM_OK;
+}
+
+/* Names first: they are the caller's mistakes, and nothing was made for them. */
+static vram_status fill(struct vr_stream_set *set, const struct vram_stream_set_options *options,
+                        const char *operation) {
+    vram_status status = VRAM_OK;
+    for (uint32_t i = 0; i < set->count && status == VRAM_OK; i++) {
+        set->streams[i].priority = options->streams ? options->streams[i].priority : 0;
+        status = take_name(set, i, options->streams ? options->streams[i].name : NULL, operation);
+    }
+    for (uint32_t i = 0; i < set->count && status == VRAM_OK; i++) {
+        struct vram_queue_options queue = {.size = sizeof queue,
+                                           .priority = set->streams[i].priority};
+        status = vram_queue_create((vram_device *)(uintptr_t)set->device->object.handle, &queue,
+                                   &set->streams[i].queue);
+    }
+    return status;
+}
+
+/* `device` is entered. */
+static vram_status create(struct vr_device_object *device,
+                          const struct vram_stream_set_options *options, const char *operation,
+                          vram_stream_set **out) {
+    struct vr_stream_set *set =
+        vr_mem_alloc(1, sizeof *set + options->count * sizeof set->streams[0], operation);
+    if (!set) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    set->object.process = vr_os_process_generation();
+    set->watcher.closing = device_closing;
+    set->watcher.queue_ended = queue_ended;
+    set->watcher.covers = covers;
+    set->device = device;
+    set->count = options->count;
+    vr_handle_ref(device->object.handle);
+    vram_status status = fill(set, options, operation);
+    if (status == VRAM_OK) {
+        status = vr_handle_publish(VR_KIND_STREAM_SET, set, set_free, &set->object.handle);
+    }
+    if (status != VRAM_OK) {
+        set_free(set);
+        return status;
+    }
+    uint64_t handle = set->watcher.handle = set->object.handle;
+    status = vr_device_list_child(device, &device->watchers, &set->watcher.link, operation);
+    if (status != VRAM_OK) {
+        vr_handle_retire(handle);
+        vr_handle_unpin(handle);
+        return status;
+    }
+    *out = (vram_stream_set *)(uintptr_t)handle;
+    return VRAM_OK;
+}
+
+vram_status vram_stream_set_create(vram_device *handle, const vram_stream_set_options *options,
+                                   vram_stream_set **set) {
+    static const char operation[] = "vram_stream_set_create";
+    struct vram_stream_set_options taken;
+    void *device;
+    if (!set) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the set is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = read_options(options, operation, &taken);
+    if (status == VRAM_OK) {
+        status = create(device, &taken, operation, set);
+    }
+    vr_leave(device);
+    return status;
+}
+
+/* --------------------------------------------------------------- its queues */
+
+static vram_status enter(vram_stream_set *handle, const char *operation,
+                         struct vr_stream_set **set) {
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_STREAM_SET, handle, operation, &entered);
+    if (status == VRAM_OK) {
+        *set = entered;
+    }
+    return status;
+}
+
+/* For calls that give a queue out. */
+static vram_status enter_for_queue(vram_stream_set *handle, vram_queue **queue,
+                                   const char *operation, struct vr_stream_set **set) {
+    if (!queue) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the queue is NULL");
+    }
+    return enter(handle, operation, set);
+}
+
+vram_status vram_stream_set_get(vram_stream_set *handle, uint32_t index, vram_queue **queue) {
+    static const char operation[] = "vram_stream_set_get";
+    struct vr_stream_set *set;
+    vram_status status = enter_for_queue(handle, queue, operation, &set);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = check_index(set, index, operation);
+    if (status == VRAM_OK) {
+        *queue = set->streams[index].queue;
+    }
+    vr_leave(set);
+    return status;
+}
+
+vram_status vram_stream_set_find(vram_stream_set *handle, const char *name, vram_queue **queue) {
+    static const char operation[] = "vram_stream_set_find";
+    struct vr_stream_set *set;
+    if (!name) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the name is NULL");
+    }
+    vram_status status = enter_for_queue(handle, queue, operation, &set);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    uint32_t i = 0;
+    while (i < set->count && strcmp(set->streams[i].name, name) != 0) {
+        i++;
+    }
+    if (i < set->count) {
+        *queue = set->streams[i].queue;
+    } else {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "no stream is called \"%s\"", name);
+    }
+    vr_leave(set);
+    return status;
+}
+
+vram_status vram_stream_set_next(vram_stream_set *handle, vram_queue **queue) {
+    struct vr_stream_set *set;
+    vram_status status = enter_for_queue(handle, queue, "vram_stream_set_next", &set);
+    if (status == VRAM_OK) {
+        *queue = set->streams[vr_fetch_add(&set->turn, 1, VR_RELAXED) % set->count].queue;
+        vr_leave(set);
+    }
+    return status;
+}
+
+vram_status vram_stream_set_transfer(vram_stream_set *handle, vram_queue **queue) {
+    struct vr_stream_set *set;
+    vram_status status = enter_for_queue(handle, queue, "vram_stream_set_transfer", &set);
+    if (status == VRAM_OK) {
+        status = extra_queue(set, &set->transfer, queue);
+        vr_leave(set);
+    }
+    return status;
+}
+
+vram_status vram_stream_info_get(vram_stream_set *handle, uint32_t index, vram_stream_info *info) {
+    static const char operation[] = "vram_stream_info_get";
+    struct vr_stream_set *set;
+    vram_status status = enter(handle, operation, &set);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = check_index(set, index, operation);
+    if (status == VRAM_OK) {
+        const struct stream *stream = &set->streams[index];
+        uint64_t turns = vr_load(&set->turn, VR_RELAXED);
+        struct vram_stream_info found = {.index = index,
+                                         .priority = stream->priority,
+                                         .queue = stream->queue,
+                                         .turns =
+                                             turns / set->count + (index < turns % set->count)};
+        memcpy(found.name, stream->name, sizeof found.name);
+        status =
+            vr_info_give(info, &found, sizeof found,
+                         offsetof(struct vram_stream_info, name) + sizeof found.name, operation);
+    }
+    vr_leave(set);
+    return status;
+}
+
+/* ---------------------------------------------------------- waiting for all */
+
+vram_status vram_stream_set_poll(vram_stream_set *handle) {
+    struct vr_stream_set *set;
+    bool pending = false;
+    vram_status status = enter(handle, "vram_stream_set_poll", &set);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    uint32_t count = queue_count(set);
+    for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
+        status = vram_queue_poll(queue_at(set, i));
+        if (status == VRAM_ERR_NOT_READY) { /* keeps (4) */
+            pending = true;
+            status = VRAM_OK;
+        } else if (status != VRAM_OK) {
+            status = name_failure(set, i, status);
+        }
+    }
+    vr_leave(set);
+    return status == VRAM_OK && pending ? VRAM_ERR_NOT_READY : status;
+}
+
+static vram_status mark_all(struct vr_stream_set *set, vram_point points[QUEUES_MAX],
+                            uint32_t *count) {
+    vram_status status = VRAM_OK;
+    *count = queue_count(set);
+    for (uint32_t i = 0; i < *count && status == VRAM_OK; i++) {
+        status = vram_queue_mark(queue_at(set, i), &points[i]);
+        if (status != VRAM_OK) {
+            status = name_failure(set, i, status);
+        }
+    }
+    return status;
+}
+
+/* Looks at each once; *first is the first that has not passed, `count` when all have. */
+static vram_status look(struct vr_stream_set *set, const vram_point *points, uint32_t count,
+                        uint32_t *first) {
+    *first = count;
+    for (uint32_t i = 0; i < count; i++) {
+        vram_status status = vram_point_poll(points[i]);
+        if (status == VRAM_ERR_NOT_READY) {
+            *first = *first == count ? i : *first;
+        } else if (status != VRAM_OK) {
+            return name_failure(set, i, status); /* keeps (4) */
+        }
+    }
+    return VRAM_OK;
+}
+
+/* Waits for one after the other in slices, so that none can fail unseen while another takes its time. */
+static vram_status wait_all(struct vr_stream_set *set, const vram_point *points, uint32_t count,
+                            uint64_t deadline) {
+    struct vram_error error;
+    uint32_t first;
+    vr_error_save(&error);
+    for (;;) {
+        vram_status status = look(set, points, count, &first);
+        if (status != VRAM_OK || first == count) {
+            return status;
+        }
+        uint64_t left = vr_deadline_left(deadline);
+        status = vram_point_wait(points[first], left < SLICE_NS ? left : SLICE_NS);
+        if (status != VRAM_OK && (status != VRAM_ERR_TIMEOUT || left == 0)) {
+            return name_failure(set, first, status);
+        }
+        vr_error_restore(&error); /* the end of a slice is no failure */
+    }
+}
+
+vram_status vram_stream_set_wait(vram_stream_set *handle, uint64_t timeout) {
+    vram_point points[QUEUES_MAX];
+    struct vr_stream_set *set;
+    uint32_t count;
+    vram_status status = enter(handle, "vram_stream_set_wait", &set);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    uint64_t deadline =
+        vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? set->device->context->wait_ns : timeout);
+    status = mark_all(set, points, &count);
+    if (status == VRAM_OK) {
+        status = wait_all(set, points, count, deadline);
+    }
+    vr_leave(set);
+    return status;
+}
+
+/* Keeps (5). */
+static vram_status join(struct vr_stream_set *set, vram_point *point) {
+    vram_point points[QUEUES_MAX];
+    vram_queue *queue = NULL;
+    uint32_t count = 0;
+    vram_status status = extra_queue(set, &set->join, &queue);
+    if (status == VRAM_OK) {
+        status = mark_all(set, points, &count);
+    }
+    for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
+        status = vram_queue_after(queue, points[i]);
+        if (status != VRAM_OK) {
+            status = name_failure(set, i, status);
+        }
+    }
+    return status == VRAM_OK ? vram_queue_mark(queue, point) : status;
+}
+
+vram_status vram_stream_set_mark(vram_stream_set *handle, vram_point *point) {
+    static const char operation[] = "vram_stream_set_mark";
+    struct vr_stream_set *set;
+    if (!point) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
+    }
+    vram_status status = enter(handle, operation, &set);
+    if (status == VRAM_OK) {
+        status = join(set, point);
+        vr_leave(set);
+    }
+    return status;
+}
+
+/* ----------------------------------------------------- waits between queues */
+
+vram_status vram_stream_set_order(vram_stream_set *handle, uint32_t earlier, uint32_t later) {
+    static const char operation[] = "vram_stream_set_order";
+    struct vr_stream_set *set;
+    vram_point point;
+    vram_status status = enter(handle, operation, &set);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = check_index(set, earlier, operation);
+    if (status == VRAM_OK) {
+        status = check_index(set, later, operation);
+    }
+    if (status == VRAM_OK && earlier != later) { /* a queue is in order with itself */
+        status = vram_queue_mark(set->streams[earlier].queue, &point);
+        status = status == VRAM_OK ? vram_queue_after(set->streams[later].queue, point)
+                                   : name_failure(set, earlier, status);
+    }
+    vr_leave(set);
+    return status;
+}
+
+static vram_status after(struct vr_stream_set *set, vram_point point) {
+    struct vram_error error;
+    vram_status first = VRAM_OK;
+    uint32_t count = queue_count(set);
+    for (uint32_t i = 0; i < count; i++) {
+        vram_status status = vram_queue_after(queue_at(set, i), point);
+        if (status != VRAM_OK && first == VRAM_OK) {
+            first = name_failure(set, i, status);
+            vr_error_save(&error);
+        }
+    }
+    if (first != VRAM_OK) {
+        vr_error_restore(&error); /* of the first, not of the last */
+    }
+    return first;
+}
+
+vram_status vram_stream_set_after(vram_stream_set *handle, vram_point point) {
+    struct vr_stream_set *set;
+    vram_status status = enter(handle, "vram_stream_set_after", &set);
+    if (status == VRAM_OK) {
+        status = after(set, point);
+        vr_leave(set);
+    }
+    return status;
+}
+
+vram_status vram_stream_set_barrier(vram_stream_set *handle) {
+    struct vr_stream_set *set;
+    vram_point point;
+    vram_status status = enter(handle, "vram_stream_set_barrier", &set);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = join(set, &point);
+    if (status == VRAM_OK) {
+        status = after(set, point);
+    }
+    vr_leave(set);
+    return status;
+}

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_stream_set.c: sets of streams. On the host device a gate holds streams up, so that "beside each
+ * other" and "one deadline" are facts and not likelihoods; on simulated devices every call fails once.
+ */
+#include "unit/gate_world.h"
+#include "unit/mem_world.h"
+#include "vram/stream.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#define MS UINT64_C(1000000)
+
+static vram_stream_set *set_of(struct rig *rig, uint32_t count) {
+    vram_stream_set_options options = {.size = sizeof options, .count = count};
+    vram_stream_set *set;
+    assert_ok(vram_stream_set_create(rig->device, &options, &set));
+    return set;
+}
+
+static vram_queue *stream(vram_stream_set *set, uint32_t index) {
+    vram_queue *queue;
+    assert_ok(vram_stream_set_get(set, index, &queue));
+    return queue;
+}
+
+static vram_stream_info info_of(vram_stream_set *set, uint32_t index) {
+    vram_stream_info info = {.size = sizeof info};
+    assert_ok(vram_stream_info_get(set, index, &info));
+    return info;
+}
+
+static void expect_told(const char *part) {
+    if (!strstr(vram_error_get()->text, part)) {
+        fail_msg("\"%s\" is not in \"%s\"", part, vram_error_get()->text);
+    }
+}
+
+/* ------------------------------------------------------------- the three, in turn */
+
+/* One stream that is held up holds up neither the others nor queues outside the set. */
+static void acceptance_21_three_distinct_and_non_blocking(void **state) {
+    static const char *const names[] = {"compute", "memory", "analysis"};
+    vram_stream_set *set;
+    struct gate gate;
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    assert_ok(vram_stream_set_create(rig.device, NULL, &set));
+    for (uint32_t held = 0; held < VRAM_STREAM_COUNT; held++) {
+        gate_shut(rig.device, stream(set, held), &gate);
+        for (uint32_t i = 0; i < VRAM_STREAM_COUNT; i++) {
+            vram_queue *found;
+            assert_string_equal(info_of(set, i).name, names[i]);
+            assert_int_equal(info_of(set, i).index, i);
+            assert_ok(vram_stream_set_find(set, names[i], &found));
+            assert_ptr_equal(found, stream(set, i));
+            assert_ptr_equal(info_of(set, i).queue, found);
+            assert_ptr_not_equal(found, stream(set, (i + 1) % VRAM_STREAM_COUNT));
+            assert_int_equal(vram_queue_wait(found, i == held ? 0 : SECOND * 10),
+                             i == held ? VRAM_ERR_TIMEOUT : VRAM_OK);
+        }
+        assert_ok(vram_queue_wait(rig.queue, 10 * SECOND));
+        vram_error_clear();
+        assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_NOT_READY);
+        expect_no_record();
+        assert_int_equal(vram_stream_set_wait(set, 5 * MS), VRAM_ERR_TIMEOUT);
+        expect_told(names[held]);
+        gate_open(&gate);
+        assert_ok(vram_stream_set_wait(set, 10 * SECOND));
+        assert_ok(vram_stream_set_poll(set));
+    }
+    assert_int_equal(vram_stream_set_get(set, VRAM_STREAM_COUNT, &rig.other_queue),
+                     VRAM_ERR_INVALID);
+    vram_stream_set_destroy(set);
+    vram_context_destroy(rig.context);
+}
+
+static void *ask_for_turns(void *argument) {
+    for (int i = 0; i < 3000; i++) {
+        vram_queue *queue;
+        assert_ok(vram_stream_set_next(argument, &queue));
+    }
+    return NULL;
+}
+
+static void acceptance_21_round_robin_order(void **state) {
+    pthread_t threads[4];
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_stream_set *set = set_of(&rig, 0);
+    for (uint32_t i = 0; i < 7; i++) {
+        vram_queue *queue;
+        assert_ok(vram_stream_set_next(set, &queue));
+        assert_ptr_equal(queue, stream(set, i % 3));
+    }
+    assert_int_equal(info_of(set, 0).turns, 3);
+    assert_int_equal(info_of(set, 1).turns, 2);
+    assert_int_equal(info_of(set, 2).turns, 2);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_for_turns, set), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(info_of(set, 0).turns, 4003);
+    assert_int_equal(info_of(set, 1).turns, 4002);
+    assert_int_equal(info_of(set, 2).turns, 4002);
+    vram_stream_set_destroy(set);
+    rig_end_clean(&rig);
+}
+
+/* --------------------------------------------------------------------------- errors */
+
+/* A driver that answers polls with an error: whoever waits is told at once, and by no means later than the
+   deadline. The original took such an answer for "not ready" and looped for ever. */
+static void acceptance_21_an_error_propagates(void **state) {
+    vram_point point;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_stream_set *set = set_of(&rig, 0);
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY; /* the device stands still, so that work is pending */
+    assert_ok(vram_stream_set_mark(set, &point));
+    hook.poll_answer = VRAM_ERR_BACKEND;
+    assert_took(assert_int_equal(vram_point_wait(point, 30 * SECOND), VRAM_ERR_BACKEND), 0,
+                10 * SECOND);
+    assert_took(assert_int_equal(vram_stream_set_wait(set, 30 * SECOND), VRAM_ERR_BACKEND), 0,
+                10 * SECOND);
+    expect_told("stream \"");
+    assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_BACKEND);
+    hook.poll_answer = VRAM_OK;
+    hook.signal_answer = VRAM_ERR_BACKEND;
+    assert_int_equal(vram_stream_set_wait(set, 30 * SECOND), VRAM_ERR_BACKEND);
+    assert_int_equal(vram_stream_set_mark(set, &point), VRAM_ERR_BACKEND);
+    assert_int_equal(vram_stream_set_order(set, 0, 1), VRAM_ERR_BACKEND);
+    assert_int_equal(vram_stream_set_barrier(set), VRAM_ERR_BACKEND);
+    hook.signal_answer = VRAM_OK;
+    assert_ok(vram_stream_set_wait(set, 30 * SECOND)); /* and it goes on */
+    vram_stream_set_destroy(set);
+    rig_end_clean(&rig);
+}
+
+/* A lost device ends all waits, those of points that were made before among them. */
+static void acceptance_21_a_lost_device_hangs_nobody(void **state) {
+    vram_point point;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,lag=100,seed=3");
+    vram_stream_set *set = set_of(&rig, 0);
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_queue_fill(stream(set, 1), addr, 7, 1, MIB));
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_stream_set_mark(set, &point));
+    hook.poll_answer = VRAM_OK;
+    fault(&rig, VRAM_SIM_POLL, 1, false, VRAM_SIM_DEVICE_LOST);
+    assert_took(assert_int_equal(vram_stream_set_wait(set, 30 * SECOND), VRAM_ERR_DEVICE_LOST), 0,
+                10 * SECOND);
+    assert_int_equal(vram_point_wait(point, 30 * SECOND), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_stream_set_mark(set, &point), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_stream_set_barrier(set), VRAM_ERR_DEVICE_LOST);
+    assert_took(vram_stream_set_destroy(set), 0, 10 * SECOND);
+    assert_ok(vram_device_free(rig.device, addr));
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------------ deadlines */
+
+/* Eight streams that do not finish take one deadline, not eight; so does the end of the set. */
+static void one_deadline_serves_all_streams(void **state) {
+    struct gate gate;
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "60ms"));
+    struct rig rig = rig_make("host", NULL);
+    vram_stream_set *set = set_of(&rig, 8);
+    for (uint32_t i = 0; i < 8; i++) {
+        gate_shut(rig.device, stream(set, i), &gate);
+    }
+    assert_took(assert_int_equal(vram_stream_set_wait(set, 50 * MS), VRAM_ERR_TIMEOUT), 50 * MS,
+                300 * MS);
+    expect_told("stream \"0\"");
+    assert_took(assert_int_equal(vram_stream_set_wait(set, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_TIMEOUT),
+                60 * MS, 300 * MS);
+    assert_took(assert_int_equal(vram_stream_set_wait(set, 0), VRAM_ERR_TIMEOUT), 0, 50 * MS);
+    assert_took(vram_stream_set_destroy(set), 60 * MS, 300 * MS);
+    assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_STALE);
+    gate_open(&gate);
+    vram_context_destroy(rig.context);
+}
+
+/* ---------------------------------------------------------------------------- order */
+
+/* A point of the set lies behind every stream, and holds none of them up. */
+static void a_mark_lies_behind_every_stream(void **state) {
+    struct gate gate;
+    vram_point point;
+    vram_queue *transfer;
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    vram_stream_set *set = set_of(&rig, 4);
+    for (uint32_t held = 0; held < 5; held++) {
+        assert_ok(vram_stream_set_transfer(set, &transfer));
+        gate_shut(rig.device, held < 4 ? stream(set, held) : transfer, &gate);
+        assert_ok(vram_stream_set_mark(set, &point));
+        assert_int_equal(vram_point_wait(point, 5 * MS), VRAM_ERR_TIMEOUT);
+        assert_int_equal(vram_point_poll(point), VRAM_ERR_NOT_READY);
+        assert_int_equal(vram_stream_set_wait(set, MS), VRAM_ERR_TIMEOUT);
+        assert_ok(vram_queue_wait(stream(set, (held + 1) % 4), 10 * SECOND));
+        gate_open(&gate);
+        assert_ok(vram_point_wait(point, 10 * SECOND));
+    }
+    vram_stream_set_destroy(set);
+    vram_context_destroy(rig.context);
+}
+
+/* Work of each stream is ordered by waits between them alone: completion is late and out of order. */
+static void waits_order_streams(void **state) {
+    enum { COUNT = 3, BYTES = 4096 };
+    (void)state;
+    for (uint32_t seed = 1; seed <= 20; seed++) {
+        char sim[64];
+        uint8_t found[BYTES];
+        vram_addr addr;
+        snprintf(sim, sizeof sim, "memory=64M,lag=50,seed=%u", seed);
+        struct rig rig = rig_make("sim", sim);
+        vram_stream_set *set = set_of(&rig, COUNT);
+        vram_queue *transfer;
+        vram_point point;
+        assert_ok(vram_stream_set_transfer(set, &transfer));
+        assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &addr));
+        for (uint32_t i = 0; i < 12; i++) { /* one stream after the other */
+            assert_ok(vram_queue_fill(stream(set, i % COUNT), addr, i, 1, BYTES));
+            assert_ok(vram_stream_set_order(set, i % COUNT, (i + 1) % COUNT));
+        }
+        assert_ok(vram_stream_set_order(set, 0, 0));
+        assert_ok(vram_stream_set_barrier(set)); /* the transfer queue behind all of them */
+        assert_ok(vram_queue_download(transfer, found, addr, BYTES));
+        assert_ok(vram_stream_set_barrier(set)); /* and all behind it */
+        assert_ok(vram_queue_fill(stream(set, 2), addr, 0x55, 1, BYTES));
+        assert_ok(vram_stream_set_wait(set, 30 * SECOND));
+        for (uint32_t i = 0; i < BYTES; i++) {
+            assert_int_equal(found[i], 11);
+        }
+        assert_ok(vram_queue_fill(rig.queue, addr, 0x66, 1, BYTES)); /* a queue outside */
+        assert_ok(vram_queue_mark(rig.queue, &point));
+        assert_ok(vram_stream_set_after(set, point));
+        assert_ok(vram_queue_download(stream(set, 1), found, addr, BYTES));
+        assert_ok(vram_stream_set_wait(set, 30 * SECOND));
+        assert_int_equal(found[0], 0x66);
+        assert_int_equal(found[BYTES - 1], 0x66);
+        vram_stream_set_destroy(set);
+        assert_ok(vram_device_free(rig.device, addr));
+        rig_end_clean(&rig);
+    }
+}
+
+/* ----------------------------------------------------------------------- any number */
+
+static void any_number_with_names_and_priorities(void **state) {
+    static const vram_stream_plan plans[] = {{"low", -1}, {NULL, 0}, {"high", 5}};
+    vram_stream_set_options options = {.size = sizeof options, .count = 3, .streams = plans};
+    vram_stream_set *set;
+    vram_queue *queue, *again;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    assert_ok(vram_stream_set_create(rig.device, &options, &set));
+    assert_int_equal(info_of(set, 0).priority, -1);
+    assert_int_equal(info_of(set, 2).priority, 5);
+    assert_string_equal(info_of(set, 1).name, "1");
+    assert_ok(vram_stream_set_find(set, "high", &queue));
+    assert_ptr_equal(queue, stream(set, 2));
+    assert_int_equal(vram_stream_set_find(set, "compute", &queue), VRAM_ERR_INVALID);
+    assert_ok(vram_stream_set_transfer(set, &queue)); /* made once */
+    assert_ok(vram_stream_set_transfer(set, &again));
+    assert_ptr_equal(queue, again);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_ptr_not_equal(queue, stream(set, i));
+        assert_ok(vram_stream_set_next(set, &again)); /* it takes no turn */
+        assert_ptr_equal(again, stream(set, i));
+    }
+    vram_stream_set_destroy(set);
+    set = set_of(&rig, VRAM_STREAMS_MAX);
+    assert_string_equal(info_of(set, VRAM_STREAMS_MAX - 1).name, "63");
+    assert_ok(vram_stream_set_transfer(set, &queue));
+    assert_ok(vram_stream_set_wait(set, SECOND));
+    vram_stream_set_destroy(set);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------------ bad input */
+
+#define INVALID(call) assert_int_equal(call, VRAM_ERR_INVALID)
+
+static void mistakes_are_refused(void **state) {
+    static const vram_stream_plan twins[] = {{"a", 0}, {"b", 0}, {"a", 0}};
+    static const vram_stream_plan number[] = {{"1", 0}, {NULL, 0}};
+    static const vram_stream_plan empty[] = {{"", 0}};
+    static const vram_stream_plan lengthy[] = {{"a name that needs more than 31 bytes", 0}};
+    vram_stream_set_options options = {.size = sizeof options};
+    vram_stream_set *set = NULL;
+    vram_stream_info info = {.size = sizeof info};
+    vram_queue *queue = NULL;
+    vram_point point;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    uint64_t handles = sim_state(&rig).live_handles;
+    INVALID(vram_stream_set_create(rig.device, NULL, NULL));
+    INVALID(vram_stream_set_create(NULL, NULL, &set));
+    INVALID(vram_stream_set_create((vram_device *)rig.queue, NULL, &set));
+    options.count = VRAM_STREAMS_MAX + 1;
+    INVALID(vram_stream_set_create(rig.device, &options, &set));
+    options = (vram_stream_set_options){.size = sizeof options, .count = 3, .streams = twins};
+    INVALID(vram_stream_set_create(rig.device, &options, &set));
+    options = (vram_stream_set_options){.size = sizeof options, .count = 0, .streams = twins};
+    INVALID(vram_stream_set_create(rig.device, &options, &set));
+    options = (vram_stream_set_options){.size = sizeof options, .count = 2, .streams = number};
+    INVALID(vram_stream_set_create(rig.device, &options, &set));
+    options = (vram_stream_set_options){.size = sizeof options, .count = 1, .streams = empty};
+    INVALID(vram_stream_set_create(rig.device, &options, &set));
+    options.streams = lengthy;
+    INVALID(vram_stream_set_create(rig.device, &options, &set));
+    options.size = 1;
+    INVALID(vram_stream_set_create(rig.device, &options, &set));
+    assert_null(set);
+    assert_int_equal(sim_state(&rig).live_handles, handles); /* nothing was made for any of them */
+
+    set = set_of(&rig, 0);
+    INVALID(vram_stream_set_get(set, 0, NULL));
+    INVALID(vram_stream_set_get(set, UINT32_MAX, &queue));
+    INVALID(vram_stream_set_find(set, "compute", NULL));
+    INVALID(vram_stream_set_find(set, NULL, &queue));
+    INVALID(vram_stream_set_find(set, "", &queue));
+    INVALID(vram_stream_set_next(set, NULL));
+    INVALID(vram_stream_set_transfer(set, NULL));
+    INVALID(vram_stream_info_get(set, 3, &info));
+    INVALID(vram_stream_info_get(set, 0, NULL));
+    info.size = 3;
+    INVALID(vram_stream_info_get(set, 0, &info));
+    INVALID(vram_stream_set_mark(set, NULL));
+    INVALID(vram_stream_set_order(set, 0, 3));
+    INVALID(vram_stream_set_order(set, 3, 0));
+    INVALID(vram_stream_set_after(set, (vram_point){rig.queue, 1000}));
+    INVALID(vram_stream_set_after(set, (vram_point){(vram_queue *)set, 1}));
+    assert_null(queue);
+    vram_stream_set_destroy(NULL);
+
+    /* A stream that the program destroyed all the same: the set says which, and still ends. */
+    vram_queue_destroy(stream(set, 1));
+    assert_int_equal(vram_stream_set_wait(set, SECOND), VRAM_ERR_STALE);
+    expect_told("\"memory\"");
+    assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_STALE);
+    assert_int_equal(vram_stream_set_mark(set, &point), VRAM_ERR_STALE);
+    assert_int_equal(vram_stream_set_order(set, 1, 0), VRAM_ERR_STALE);
+    vram_stream_set_destroy(set);
+    assert_int_equal(vram_stream_set_get(set, 0, &queue), VRAM_ERR_STALE);
+    vram_stream_set_destroy(set);
+    rig_end_clean(&rig);
+}
+
+/* A set ends with its device, and with its context, whatever is under way. */
+static void a_set_ends_with_its_device(void **state) {
+    vram_queue *queue;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,lag=50");
+    vram_stream_set *set = set_of(&rig, 5);
+    assert_ok(vram_stream_set_transfer(set, &queue));
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_queue_fill(queue, addr, 1, 1, MIB));
+    vram_device_close(rig.device);
+    rig.device = NULL;
+    assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_STALE);
+    vram_stream_set_destroy(set);
+    rig_end_clean(&rig);
+    rig = rig_make("host", NULL);
+    set = set_of(&rig, 0);
+    vram_context_destroy(rig.context);
+    assert_int_equal(vram_stream_set_wait(set, 0), VRAM_ERR_STALE);
+}
+
+/* --------------------------------------------------------------------- faults, storm */
+
+static vram_status use_a_set(struct rig *rig, vram_pool *pool) {
+    vram_stream_set *set;
+    vram_queue *queue;
+    vram_point point;
+    (void)pool;
+    vram_status status = vram_stream_set_create(rig->device, NULL, &set);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vram_stream_set_transfer(set, &queue);
+    if (status == VRAM_OK) {
+        status = vram_stream_set_barrier(set);
+    }
+    if (status == VRAM_OK) {
+        status = vram_stream_set_mark(set, &point);
+    }
+    if (status == VRAM_OK) {
+        status = vram_point_wait(point, 10 * SECOND);
+    }
+    if (status == VRAM_OK) {
+        status = vram_stream_set_wait(set, 10 * SECOND);
+    }
+    vram_stream_set_destroy(set);
+    return status;
+}
+
+static void every_call_may_fail(void **state) {
+    (void)state;
+    fail_every_call(use_a_set, "memory=64M");
+}
+
+struct storm {
+    struct rig rig;
+    vram_stream_set *set;
+    vr_atomic_bool stop;
+    vr_atomic_u32 number;
+};
+
+static void *use_it_wildly(void *argument) {
+    struct storm *storm = argument;
+    uint32_t mine = vr_fetch_add(&storm->number, 1, VR_RELAXED);
+    vram_status status = VRAM_OK;
+    while (status == VRAM_OK || (mine == 0 && !vr_load(&storm->stop, VR_ACQUIRE))) {
+        vram_queue *queue;
+        vram_point point;
+        status = mine % 2 ? vram_stream_set_barrier(storm->set)
+                          : vram_stream_set_transfer(storm->set, &queue);
+        if (status == VRAM_OK) {
+            status = vram_stream_set_mark(storm->set, &point);
+        }
+        if (status == VRAM_OK) {
+            status = mine < 2 ? vram_stream_set_wait(storm->set, 10 * SECOND)
+                              : vram_point_wait(point, 10 * SECOND);
+        }
+    }
+    assert_int_equal(status, VRAM_ERR_STALE); /* and never anything else */
+    return NULL;
+}
+
+/* Threads are inside every kind of call when the set is destroyed. */
+static void it_may_be_destroyed_under_its_users(void **state) {
+    (void)state;
+    for (int round = 0; round < 6; round++) {
+        struct storm storm = {.rig = rig_make("host", NULL)};
+        pthread_t threads[4];
+        storm.set = set_of(&storm.rig, 2);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(pthread_create(&threads[i], NULL, use_it_wildly, &storm), 0);
+        }
+        vr_os_sleep((uint64_t)round * MS);
+        vram_stream_set_destroy(storm.set);
+        vr_store(&storm.stop, true, VR_RELEASE);
+        for (int i = 0; i < 4; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        }
+        vram_context_destroy(storm.rig.context);
+    }
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(acceptance_21_three_distinct_and_non_blocking),
+        HERE(acceptance_21_round_robin_order),
+        HERE(acceptance_21_an_error_propagates),
+        HERE(acceptance_21_a_lost_device_hangs_nobody),
+        HERE(one_deadline_serves_all_streams),
+        HERE(a_mark_lies_behind_every_stream),
+        HERE(waits_order_streams),
+        HERE(any_number_with_names_and_priorities),
+        HERE(mistakes_are_refused),
+        HERE(a_set_ends_with_its_device),
+        HERE(every_call_may_fail),
+        HERE(it_may_be_destroyed_under_its_users),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
