@@ -30,6 +30,8 @@
     X(fill)                                                                                        \
     X(pinned)                                                                                      \
     X(managed)                                                                                     \
+    X(async)                                                                                       \
+    X(strategy)                                                                                    \
     X(device_code)                                                                                 \
     X(vmm)                                                                                         \
     X(mapping)                                                                                     \

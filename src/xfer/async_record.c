@@ -237,7 +237,7 @@ static vram_status record_make(struct vr_flight *flight, const char *operation, 
 static vram_status begin(struct vr_device_object *device, const char *operation, uint64_t result,
                          vram_point point, vram_async *async, struct vr_async **record) {
     struct vram_error kept;
-    struct vr_async *made;
+    struct vr_async *made = NULL;
     struct vr_flight *flight = vr_flight_enter(device, operation);
     if (!flight) {
         return vram_error_get()->status;
@@ -265,7 +265,7 @@ vram_status vr_async_begin(struct vr_device_object *device, const char *operatio
 vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, const char *operation,
                               uint64_t result, vram_async *async) {
     vram_point point = {(vram_queue *)(uintptr_t)queue->object.handle, value};
-    struct vr_async *record;
+    struct vr_async *record = NULL;
     if (vr_queue_passed(queue, value)) {
         *async = (vram_async){{queue->object.handle, value, 0, result}};
         return VRAM_OK;

@@ -15,8 +15,10 @@
  *  (2) Every wait is for work that was submitted before, so the two queues cannot wait for each other.
  *  (3) The blocks are freed in the order of the caller's queue, which by then waits for the last download. A
  *      failure in the middle waits on the host until both queues are through, so that no block goes before.
- *  (4) Where a device cannot wait for the other, being of another backend, or memory cannot be locked, one
- *      ordinary block serves and the host waits for each step.
+ *  (4) The host's side of a copy takes part in that order only where a device reads and writes it itself. Where
+ *      memory lies behind a driver's objects a backend may bring bytes to and from host memory when it is
+ *      told of an end, a device cannot wait for one of another backend, and memory cannot always be locked:
+ *      then one ordinary block serves and the host waits for each step.
  */
 #include "xfer/route.h"
 
@@ -126,7 +128,9 @@ vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_rout
         return vram_error_get()->status;
     }
     vr_error_save(&kept);
-    bool near = queue->base.device->backend == route->source->base.backend;
+    uint32_t caps = queue->base.device->info.caps | route->source->base.info.caps;
+    bool near =
+        queue->base.device->backend == route->source->base.backend && !(caps & VRAM_CAP_HANDLES);
     bridge.pool = near ? vr_flight_pinned(queue->device, operation) : NULL;
     if (!bridge.pool) {
         vr_error_restore(&kept);

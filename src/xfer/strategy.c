@@ -58,7 +58,8 @@ static vram_status finish_sync(struct vr_submission *submission, uint64_t value)
     return status;
 }
 
-/* The driver took the copy and refused the marker: then the queue being idle tells that it is done. */
+/* The driver took the copy and refused the marker: then the queue being idle tells that it is done, and the
+   number is 0. */
 static vram_status mark(struct vr_submission *submission, uint64_t *value) {
     struct vr_queue_object *queue = submission->queue;
     struct vram_error kept;
@@ -71,7 +72,7 @@ static vram_status mark(struct vr_submission *submission, uint64_t *value) {
         vr_error_save(&refusal);
         if (vr_queue_wait_value(queue, taken, submission->timeout, submission->operation) ==
             VRAM_OK) {
-            *value = taken;
+            *value = 0;
             status = VRAM_OK;
         }
         vr_error_restore(status == VRAM_OK ? &kept : &refusal);
@@ -100,7 +101,7 @@ vram_status vr_submission_end(struct vr_submission *submission, vram_status stat
     struct vr_queue_object *queue = submission->queue;
     bool sync = submission->strategy == VRAM_TRANSFER_SYNC;
     vram_async made = {{0, 0, 0, result}};
-    uint64_t value;
+    uint64_t value = 0;
     bool wanted = status == VRAM_OK && submission->any && (async || sync);
     if (wanted) {
         status = mark(submission, &value);
@@ -108,7 +109,7 @@ vram_status vr_submission_end(struct vr_submission *submission, vram_status stat
     if (wanted && status == VRAM_OK && sync) {
         status = finish_sync(submission, value);
     } else {
-        if (wanted && status == VRAM_OK) {
+        if (status == VRAM_OK && value) {
             made = make_handle(submission, value, result);
         }
         vr_submit_leave(queue);
