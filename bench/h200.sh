@@ -12,6 +12,8 @@
 #            there or VK_DRIVER_FILES names, else NVIDIA's
 #   bench    `vram bench alloc` with its peers, those in bench/peers too, `vram bench grow` and
 #            `launch`, and what each call of the driver costs
+#   transfer `vram bench copy` beside the driver's own copies, with its goals, and examples/forces with a
+#            million nodes on cuda, every frame held against the reference
 #   replay   the six traces with memory really mapped: in the traces' own time with every block filled
 #            and checked (REPEATS=3 times), in their time without that, and as fast as it goes, checked
 #   torch    bench/torch_run.py: six programs, three allocators; PROGRAMS=a,b chooses programs and
@@ -32,10 +34,10 @@ cd "$(dirname "$0")/.." || exit 2
 
 stage=${1:-}
 case $#-$stage in
-1-check | 1-bench | 1-replay | 1-faults | 1-handout) seconds_in_all=${STAGE_SECONDS:-400} ;;
+1-check | 1-bench | 1-transfer | 1-replay | 1-faults | 1-handout) seconds_in_all=${STAGE_SECONDS:-400} ;;
 1-torch) seconds_in_all=${STAGE_SECONDS:-470} ;;
 *)
-    echo "usage: bench/h200.sh check|bench|replay|torch|faults|handout" >&2
+    echo "usage: bench/h200.sh check|bench|transfer|replay|torch|faults|handout" >&2
     exit 2
     ;;
 esac
@@ -288,6 +290,13 @@ stage_replay() {
     for trace in $traces; do
         play full-speed 60 "$trace" --verify
     done
+    finish
+}
+
+stage_transfer() {
+    build_targets vram_command example_forces || finish
+    step copy 120 copy.json "$build/vram" bench copy --backend cuda --json --seconds 40
+    step forces 120 forces.txt "$build/examples/forces" --nodes 1000000 --report --backend cuda
     finish
 }
 

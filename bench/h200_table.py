@@ -41,6 +41,26 @@ def verdict(good):
     return "" if good else "  MISSED"
 
 
+def copy_table(folder):
+    """Copies against the driver's own, with the goals that the run itself knows."""
+    document = read(os.path.join(folder, "copy.json"))
+    if document is None:
+        return False
+    good = True
+    print()
+    for one in document["goals"]:
+        met = bool(one["met"])
+        good = good and met
+        reached = "not measured" if one["reached"] is None else f"{one['reached']:.2f}"
+        print(f"copy: {one['name']}: {reached}, goal {one['goal']:g}{verdict(met)}")
+    for size in document["sizes"]:
+        for direction in ("to_device", "to_host"):
+            times = size[direction]["ratio_driver"]
+            print(f"copy: {size['bytes']} bytes {direction}: {times or 0:.2f} times the driver's "
+                  "copy of ordinary memory")
+    return good
+
+
 def grow_table(folder):
     """Growth over held memory against the driver's allocate, copy and free; 64 MiB within a millisecond."""
     good = True
@@ -158,8 +178,8 @@ def main():
     if len(sys.argv) != 3:
         print("usage: h200_table.py STAGE FOLDER", file=sys.stderr)
         return 2
-    tables = {"bench": bench_table, "replay": replay_table, "handout": handout_table,
-              "torch": torch_table}
+    tables = {"bench": bench_table, "transfer": copy_table, "replay": replay_table,
+              "handout": handout_table, "torch": torch_table}
     return 0 if tables.get(sys.argv[1], lambda folder: True)(sys.argv[2]) else 1
 
 

@@ -2,7 +2,7 @@
 /*
  * bench.c: `vram bench alloc`: what an allocation and its free cost, beside its peers in the same run. How
  * it is measured is in bench/; here the contest is set up from the flags and judged. `vram bench grow` and
- * `launch` and `track` are in bench/grow.c, bench/launch.c and bench/tracking.c.
+ * `launch`, `track` and `copy` are in bench/grow.c, bench/launch.c, bench/tracking.c and bench/copying.c.
  */
 #include "bench/contest.h"
 #include "bench/record.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARGIN_PERCENT = 15, LIVE_MAX = 10000000, LAUNCH_BYTES = 1 << 20 };
+enum { MARGIN_PERCENT = 15, LIVE_MAX = 10000000, LAUNCH_BYTES = 1 << 20, COPY_LEAST_BYTES = 4096 };
 
 #define GROW_FROM_BYTES (UINT64_C(1) << 30)
 
@@ -306,6 +306,29 @@ static int run_track(struct invocation *invocation) {
     return run_sized(invocation, YARDSTICK_BYTES, bench_track);
 }
 
+/* Sizes up to the largest, more of them than other benches have: a second for each part. */
+static int run_copy(struct invocation *invocation) {
+    uint64_t largest = 0, threads = 0;
+    double seconds = 10;
+    struct target target;
+    if (!flag_size(invocation, "size", &largest) ||
+        !flag_number(invocation, "threads", 1, THREADS_MAX, &threads) ||
+        !flag_fraction(invocation, "seconds", 0.01, 3600, &seconds)) {
+        return EXIT_MISUSE;
+    }
+    if (largest > 0 && largest < COPY_LEAST_BYTES) {
+        say_error("--size=%s: the largest copy has 4096 bytes at least",
+                  flag_value(invocation, "size"));
+        return EXIT_MISUSE;
+    }
+    int code = target_open(invocation, &target);
+    if (code == EXIT_YES) {
+        code = bench_copy(invocation, &target, largest, (uint32_t)threads, seconds);
+        target_close(&target);
+    }
+    return code;
+}
+
 /* What can be measured, and the flags that only some of it takes. */
 static const struct {
     const char *name;
@@ -316,6 +339,7 @@ static const struct {
     {"grow", run_grow, " from to "},
     {"launch", run_launch, " size "},
     {"track", run_track, " size "},
+    {"copy", run_copy, " size threads "},
 };
 
 /* A flag that means nothing here is a mistake. */
@@ -341,7 +365,7 @@ static int run(struct invocation *invocation) {
                                                                  : EXIT_MISUSE;
         }
     }
-    say_error("`vram bench` needs to know what to measure: vram bench alloc, grow, launch "
+    say_error("`vram bench` needs to know what to measure: vram bench alloc, copy, grow, launch "
               "or track");
     return EXIT_MISUSE;
 }
@@ -353,17 +377,22 @@ static const struct flag flags[] = {
      .help = "pair (the default), burst (1000, freed in random order), mixed (sizes of real "
              "programs) or handover (freed on another thread)",
      .choices = pattern_choices},
-    {.name = "size", .letter = 's', .value = "SIZE", .help = "of a block (1K; launch: 1M)"},
+    {.name = "size",
+     .letter = 's',
+     .value = "SIZE",
+     .help = "of a block (1K; launch: 1M); copy: the largest (1G, not on a GPU 64M)"},
     {.name = "from", .value = "SIZE", .help = "grow: what the buffer has before (1G)"},
     {.name = "to", .value = "SIZE", .help = "grow: and then (twice as much)"},
     {.name = "threads",
      .letter = 't',
      .value = "N",
-     .help = "threads that allocate at once, each with a queue of its own (1)"},
+     .help =
+         "threads that allocate at once, each with a queue of its own (1); copy: threads of the "
+         "host's own copies (all, at most 8)"},
     {.name = "live", .letter = 'l', .value = "N", .help = "blocks held meanwhile (0)"},
     FLAG_BACKEND,
     FLAG_DEVICE,
-    {.name = "seconds", .value = "S", .help = "time for all samples together (3)"},
+    {.name = "seconds", .value = "S", .help = "time for all samples together (3; copy: 10)"},
     {.name = "baseline",
      .value = "FILE",
      .help = "exit with 1 when a ratio is worse than in this file, by more than the margin"},
@@ -374,18 +403,19 @@ static const struct flag flags[] = {
 
 const struct verb verb_bench = {
     .name = "bench",
-    .summary = "Measure what allocations cost, beside other allocators in the same run",
-    .usage = "alloc|grow|launch|track [OPTION]...",
+    .summary = "Measure what allocations and copies cost, beside others in the same run",
+    .usage = "alloc|copy|grow|launch|track [OPTION]...",
     .examples = "vram bench alloc                           # pairs of 1 KiB on the best device\n"
                 "vram bench alloc -b host -s 64M            # of 64 MiB, on host memory\n"
                 "vram bench alloc -p burst -t 4             # four threads, bursts of 1000\n"
                 "vram bench alloc --save ratios.txt         # remember the ratios to the peers\n"
                 "vram bench alloc --baseline ratios.txt     # exit code 1: they got worse\n"
                 "vram bench alloc --json                    # for programs: vram.bench/1\n"
+                "vram bench copy                            # copies, beside the driver's own\n"
                 "vram bench grow --from 64M --to 128M       # in place and by a copy\n"
                 "vram bench launch                          # kernels on buffers of a pool\n"
                 "vram bench track                           # what tracking of blocks costs\n",
     .flags = flags,
     .run = run,
-    .operands = "alloc grow launch track",
+    .operands = "alloc copy grow launch track",
 };

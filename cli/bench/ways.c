@@ -24,6 +24,16 @@ static int compare(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
+void way_sum_up(struct way *way) {
+    if (!way_measured(way)) {
+        return;
+    }
+    qsort(way->samples, way->count, sizeof way->samples[0], compare);
+    way->median_ns = way->samples[way->count / 2];
+    way->p10_ns = way->samples[way->count / 10];
+    way->p90_ns = way->samples[(way->count - 1) * 9 / 10];
+}
+
 void way_measure(struct way *way, way_fn *round, void *user, double seconds) {
     uint64_t end = ways_now() + (uint64_t)(seconds * 1e9), ns;
     way->count = 0;
@@ -37,10 +47,7 @@ void way_measure(struct way *way, way_fn *round, void *user, double seconds) {
         }
         way->samples[way->count++] = (double)ns;
     }
-    qsort(way->samples, way->count, sizeof way->samples[0], compare);
-    way->median_ns = way->samples[way->count / 2];
-    way->p10_ns = way->samples[way->count / 10];
-    way->p90_ns = way->samples[(way->count - 1) * 9 / 10];
+    way_sum_up(way);
 }
 
 double ways_ratio(const struct way *slow, const struct way *fast) {

@@ -33,6 +33,9 @@ typedef bool way_fn(void *user, struct way *way, uint64_t *ns);
 /* Rounds for so many seconds, at least WAY_ROUNDS_LEAST; the first is for warming up and does not count. */
 void way_measure(struct way *way, way_fn *round, void *user, double seconds);
 
+/* The same by the caller's own turns: medians of the samples that it has put there. */
+void way_sum_up(struct way *way);
+
 static inline bool way_measured(const struct way *way) {
     return way->count > 0;
 }
@@ -54,6 +57,8 @@ int bench_grow(struct invocation *invocation, const struct target *target, uint6
                uint64_t to, double seconds);
 int bench_launch(struct invocation *invocation, const struct target *target, uint64_t bytes,
                  double seconds);
+int bench_copy(struct invocation *invocation, const struct target *target, uint64_t largest,
+               uint32_t threads, double seconds);
 int bench_track(struct invocation *invocation, const struct target *target, uint64_t bytes,
                 double seconds);
 

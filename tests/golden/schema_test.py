@@ -48,6 +48,9 @@ RUNS = [
     ("bench", ["grow", "--backend", "host", "--from", "1M", "--seconds", "0.1"], {}, 0),
     ("bench", ["grow", "--backend", "sim", "--from", "8G", "--to", "20G", "--seconds", "0.1"],
      {"VRAM_SIM": "memory=16G"}, 0),
+    ("bench", ["copy", "--backend", "host", "--size", "64K", "--seconds", "0.1"], {}, 0),
+    ("bench", ["copy", "--backend", "sim", "--size", "4K", "--seconds", "0.1"],
+     {"VRAM_SIM": "fault=pinned_alloc:1:2:forever"}, 0),
     ("bench", ["track", "--backend", "host", "--seconds", "0.1"], {}, 0),
     ("bench", ["launch", "--backend", "host", "--size", "64K", "--seconds", "0.1"], {}, 0),
     ("bench", ["alloc", "--backend", "sim", "--size", "16G", "--seconds", "0.1"], {}, 2),
@@ -179,7 +182,8 @@ def check_run(binary, verb, arguments, settings, code):
                                 text=True, timeout=300, check=False)
     assert result.returncode == code, f"exit code {result.returncode}: {result.stderr}"
     document = json.loads(result.stdout, object_pairs_hook=no_repeats)
-    kind = f".{arguments[0]}" if arguments and arguments[0] in ("grow", "launch", "track") else ""
+    kind = f".{arguments[0]}" if arguments and arguments[0] in ("copy", "grow", "launch",
+                                                                          "track") else ""
     assert document["schema"].split("/")[0] == f"vram.{verb}{kind}", "another verb's schema"
     validator = schema_of(document["schema"])
     validator.validate(document)

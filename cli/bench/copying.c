@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * copying.c: `vram bench copy`: copies between host and device, beside the driver's own and beside what the
+ * host's memory allows, in the same run.
+ *
+ * Of each size all ways run in turn, over and over, so that whatever disturbs the machine disturbs all of them
+ * alike. Each is tried once before, with contents of its own, and every byte of that copy is looked at. Then
+ * many small copies, in one call and one by one; and page-locked memory from a pool and from the driver.
+ */
+#include "bench/copying.h"
+
+#include "bench/team.h"
+#include "survey.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS_MOST = 8, COPY_ROUNDS_LEAST = 3 };
+
+#define MIB (UINT64_C(1) << 20)
+
+/* ------------------------------------------------------------------- contents */
+
+/* Bytes that are another row for each way, so that none can live on what another one left. */
+static void put_contents(unsigned char *bytes, uint64_t count, uint32_t salt) {
+    uint64_t value = salt * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    uint64_t at = 0;
+    for (; at + 8 <= count; at += 8) {
+        value = value * UINT64_C(6364136223846793005) + 1442695040888963407;
+        memcpy(bytes + at, &value, 8);
+    }
+    memset(bytes + at, (int)(value >> 56), count - at);
+}
+
+static bool has_contents(const unsigned char *bytes, uint64_t count, uint32_t salt) {
+    uint64_t value = salt * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    uint64_t at = 0;
+    for (; at + 8 <= count; at += 8) {
+        value = value * UINT64_C(6364136223846793005) + 1442695040888963407;
+        if (memcmp(bytes + at, &value, 8) != 0) {
+            return false;
+        }
+    }
+    for (; at < count && bytes[at] == (unsigned char)(value >> 56); at++) {
+    }
+    return at == count;
+}
+
+static bool status_good(struct way *way, vram_status status) {
+    return status == VRAM_OK || way_fail(way, status);
+}
+
+static bool driver_good(struct way *way, const struct copying *copying, bool good) {
+    if (!good) {
+        snprintf(way->reason, sizeof way->reason, "%s", copying->driver.reason);
+    }
+    return good;
+}
+
+/* -------------------------------------------------------------------- rounds */
+
+/* A thread's part of a copy by the host. */
+static bool copy_part(void *user, uint32_t index) {
+    const struct copying *copying = user;
+    uint64_t part = (copying->bytes / copying->threads + 63) / 64 * 64, from = part * index;
+    if (from < copying->bytes) {
+        uint64_t left = copying->bytes - from;
+        memcpy(copying->copy_to + from, copying->copy_from + from, left < part ? left : part);
+    }
+    return true;
+}
+
+static bool host_copy(struct copying *copying, struct way *way, int direction, bool all,
+                      uint64_t *ns) {
+    copying->copy_to = direction == TO_DEVICE ? copying->lock : copying->page;
+    copying->copy_from = direction == TO_DEVICE ? copying->page : copying->lock;
+    if (!all) {
+        uint64_t before = ways_now();
+        memcpy(copying->copy_to, copying->copy_from, copying->bytes);
+        *ns = ways_now() - before;
+        return true;
+    }
+    if (!team_run(copying->team, copying->threads, NULL, copy_part, copying, ns)) {
+        snprintf(way->reason, sizeof way->reason, "a thread failed");
+        return false;
+    }
+    return true;
+}
+
+/* libvram's own copy of any kind of host memory, and its end. */
+static vram_status vram_to_device(const struct copying *copying, vram_addr to, const void *from,
+                                  uint64_t bytes) {
+    vram_status status = vram_queue_upload(copying->queue, to, from, bytes);
+    return status == VRAM_OK ? vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT) : status;
+}
+
+static vram_status vram_to_host(const struct copying *copying, void *to, vram_addr from,
+                                uint64_t bytes) {
+    vram_status status = vram_queue_download(copying->queue, to, from, bytes);
+    return status == VRAM_OK ? vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT) : status;
+}
+
+static bool is_pinned(int which) {
+    return which == VRAM_PINNED || which == DRIVER_PINNED;
+}
+
+static bool round_of(struct copying *copying, struct way *way, int direction, int which,
+                     uint64_t *ns) {
+    if (which == MEMCPY_ALL || which == MEMCPY_ONE) {
+        return host_copy(copying, way, direction, which == MEMCPY_ALL, ns);
+    }
+    if (is_pinned(which) && !copying->locked) {
+        snprintf(way->reason, sizeof way->reason, "the device has no page-locked memory");
+        return false;
+    }
+    bool good, pinned = is_pinned(which);
+    unsigned char *host = pinned ? copying->lock : copying->page;
+    struct copy_driver *driver = &copying->driver;
+    uint64_t before = ways_now();
+    if (which == DRIVER_PAGEABLE || which == DRIVER_PINNED) {
+        good = direction == TO_DEVICE
+                   ? driver->to_device(driver, copying->addr, host, copying->bytes, pinned)
+                   : driver->to_host(driver, host, copying->addr, copying->bytes, pinned);
+        good = driver_good(way, copying, good);
+    } else {
+        good = status_good(way, direction == TO_DEVICE
+                                    ? vram_to_device(copying, copying->addr, host, copying->bytes)
+                                    : vram_to_host(copying, host, copying->addr, copying->bytes));
+    }
+    *ns = ways_now() - before;
+    return good;
+}
+
+/* A first round with contents of its own, every byte of which must arrive. */
+static bool try_way(struct copying *copying, struct way *way, int direction, int which) {
+    uint32_t salt = (uint32_t)(direction * COPY_WAYS + which + 1);
+    uint64_t bytes = copying->bytes, ns;
+    bool host_alone = which == MEMCPY_ALL || which == MEMCPY_ONE, pinned = is_pinned(which);
+    unsigned char *host = pinned ? copying->lock : copying->page;
+    unsigned char *other = pinned ? copying->page : copying->lock;
+    unsigned char *source = host_alone && direction == TO_HOST ? other : host;
+    unsigned char *target = source == host ? other : host;
+    put_contents(source, bytes, salt);
+    memset(target, 0, bytes);
+    if (!host_alone && direction == TO_HOST) {
+        if (!status_good(way, vram_to_device(copying, copying->addr, source, bytes))) {
+            return false;
+        }
+        memset(source, 0, bytes);
+        target = source;
+    }
+    if (!round_of(copying, way, direction, which, &ns) ||
+        (!host_alone && direction == TO_DEVICE &&
+         !status_good(way, vram_to_host(copying, target, copying->addr, bytes)))) {
+        return false;
+    }
+    if (!has_contents(target, bytes, salt)) {
+        snprintf(way->reason, sizeof way->reason, "the copy has other contents than its source");
+        return false;
+    }
+    return true;
+}
+
+/* --------------------------------------------------------------------- sizes */
+
+static bool take_memory(struct copying *copying, uint64_t bytes, struct way *first) {
+    copying->bytes = bytes;
+    copying->page = malloc(bytes);
+    if (copying->page == NULL) {
+        snprintf(first->reason, sizeof first->reason, "out of host memory");
+        return false;
+    }
+    vram_addr lock = 0;
+    vram_status status = vram_device_alloc(copying->device, bytes, VRAM_MEMORY_PINNED, &lock);
+    copying->locked = status == VRAM_OK;
+    copying->lock = copying->locked ? (unsigned char *)(uintptr_t)lock : malloc(bytes);
+    if (copying->lock == NULL) {
+        snprintf(first->reason, sizeof first->reason, "out of host memory");
+        return false;
+    }
+    return status_good(
+        first, vram_device_alloc(copying->device, bytes, VRAM_MEMORY_DEVICE, &copying->addr));
+}
+
+static void give_memory(struct copying *copying) {
+    vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT);
+    if (copying->addr != 0) {
+        vram_device_free(copying->device, copying->addr);
+    }
+    if (copying->locked) {
+        vram_device_free(copying->device, (vram_addr)(uintptr_t)copying->lock);
+    } else {
+        free(copying->lock);
+    }
+    free(copying->page);
+    copying->addr = 0;
+    copying->page = copying->lock = NULL;
+    copying->locked = false;
+}
+
+static void name_ways(const struct copying *copying, struct copy_size *size) {
+    static const char *const names[COPY_WAYS] = {"vram",          "vram_pinned", "driver",
+                                                 "driver_pinned", "memcpy_all",  "memcpy_one"};
+    for (int direction = 0; direction < DIRECTIONS; direction++) {
+        const char *abouts[COPY_WAYS] = {"libvram, ordinary memory",
+                                         "libvram, page-locked memory",
+                                         copying->driver.pageable_about[direction],
+                                         copying->driver.pinned_about[direction],
+                                         "the host alone, all threads",
+                                         "the host alone, one thread"};
+        for (int i = 0; i < COPY_WAYS; i++) {
+            size->ways[direction][i].name = names[i];
+            size->ways[direction][i].about = abouts[i];
+        }
+    }
+}
+
+/* All ways in turn until the time is over; what fails drops out with its reason. */
+static void measure_size(struct copying *copying, struct copy_size *size, double seconds) {
+    name_ways(copying, size);
+    struct way *ways = &size->ways[0][0];
+    bool alive[DIRECTIONS * COPY_WAYS] = {false};
+    bool there = take_memory(copying, size->bytes, ways);
+    for (int i = 0; i < DIRECTIONS * COPY_WAYS; i++) {
+        if (!there) {
+            memcpy(ways[i].reason, ways[0].reason, sizeof ways[i].reason);
+        }
+        alive[i] = there && try_way(copying, &ways[i], i / COPY_WAYS, i % COPY_WAYS);
+    }
+    uint64_t end = ways_now() + (uint64_t)(seconds * 1e9), ns;
+    for (int round = 0; there && round < WAY_SAMPLES; round++) {
+        for (int turn = 0; turn < DIRECTIONS * COPY_WAYS; turn++) {
+            int i =
+                (turn + round) % (DIRECTIONS * COPY_WAYS); /* nobody is always behind the same */
+            if (alive[i] && round_of(copying, &ways[i], i / COPY_WAYS, i % COPY_WAYS, &ns)) {
+                ways[i].samples[ways[i].count++] = (double)ns;
+            } else if (alive[i]) {
+                alive[i] = false;
+                ways[i].count = 0;
+            }
+        }
+        if (ways_now() >= end && round + 1 >= COPY_ROUNDS_LEAST) {
+            break;
+        }
+    }
+    for (int i = 0; i < DIRECTIONS * COPY_WAYS; i++) {
+        way_sum_up(&ways[i]);
+    }
+    give_memory(copying);
+}
+
+/* --------------------------------------------------------------------- batch */
+
+/* Where copy i of the batch comes from and goes to: never beside the one before. */
+static uint64_t batch_from(const struct copying *copying, uint32_t i) {
+    return (uint64_t)(i * UINT64_C(7919) % copying->batch_count) * BATCH_BYTES;
+}
+
+static bool round_one_by_one(void *user, struct way *way, uint64_t *ns) {
+    struct copying *copying = user;
+    uint64_t before = ways_now();
+    for (uint32_t i = 0; i < copying->batch_count; i++) {
+        uint64_t at = (uint64_t)i * BATCH_BYTES;
+        if (!driver_good(way, copying,
+                         copying->driver.to_device(&copying->driver, copying->addr + at,
+                                                   copying->lock + batch_from(copying, i),
+                                                   BATCH_BYTES, copying->locked))) {
+            return false;
+        }
+    }
+    *ns = ways_now() - before;
+    return true;
+}
+
+static bool round_submitted(void *user, struct way *way, uint64_t *ns) {
+    struct copying *copying = user;
+    vram_status status = VRAM_OK;
+    uint64_t before = ways_now();
+    for (uint32_t i = 0; i < copying->batch_count && status == VRAM_OK; i++) {
+        status = vram_queue_upload(copying->queue, copying->addr + (uint64_t)i * BATCH_BYTES,
+                                   copying->lock + batch_from(copying, i), BATCH_BYTES);
+    }
+    status = status == VRAM_OK ? vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT) : status;
+    *ns = ways_now() - before;
+    return status_good(way, status);
+}
+
+/* Whether every small copy is where it belongs. */
+static bool batch_arrived(struct copying *copying, struct way *way) {
+    if (!status_good(way, vram_to_host(copying, copying->page, copying->addr, copying->bytes))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < copying->batch_count; i++) {
+        if (memcmp(copying->page + (uint64_t)i * BATCH_BYTES,
+                   copying->lock + batch_from(copying, i), BATCH_BYTES) != 0) {
+            snprintf(way->reason, sizeof way->reason, "copy %u of the list has other contents", i);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool clear_device(struct copying *copying, struct way *way) {
+    vram_status status = vram_queue_fill(copying->queue, copying->addr, 0, 4, copying->bytes);
+    status = status == VRAM_OK ? vram_queue_wait(copying->queue, VRAM_TIMEOUT_DEFAULT) : status;
+    return status_good(way, status);
+}
+
+static void measure_batch(struct copying *copying, double seconds) {
+    static way_fn *const rounds[BATCH_WAYS] = {
+        [SUBMITTED] = round_submitted, [ONE_BY_ONE] = round_one_by_one};
+    struct way *ways = copying->batch;
+    ways[BATCHED].name = "batched", ways[BATCHED].about = "all in one call, one end";
+    ways[SUBMITTED].name = "submitted", ways[SUBMITTED].about = "a call for each, one end";
+    ways[ONE_BY_ONE].name = "one_by_one";
+    ways[ONE_BY_ONE].about = "a call of the driver and its end for each";
+    uint64_t bytes = (uint64_t)copying->batch_count * BATCH_BYTES, ns;
+    bool there = take_memory(copying, bytes, &ways[0]);
+    if (there) {
+        put_contents(copying->lock, bytes, 99);
+    }
+    for (int i = 0; i < BATCH_WAYS; i++) {
+        if (!there) {
+            memcpy(ways[i].reason, ways[0].reason, sizeof ways[i].reason);
+        } else if (rounds[i] == NULL) {
+            snprintf(ways[i].reason, sizeof ways[i].reason, "no lists of copies yet");
+        } else if (clear_device(copying, &ways[i]) && rounds[i](copying, &ways[i], &ns) &&
+                   batch_arrived(copying, &ways[i])) {
+            way_measure(&ways[i], rounds[i], copying, seconds / BATCH_WAYS);
+        }
+    }
+    give_memory(copying);
+}
+
+/* --------------------------------------------------------------------- pairs */
+
+struct pairing {
+    struct copying *copying;
+    vram_pool *pool;
+    uint64_t bytes;
+};
+
+static bool round_pool(void *user, struct way *way, uint64_t *ns) {
+    const struct pairing *pairing = user;
+    vram_addr addr;
+    uint64_t before = ways_now();
+    vram_status status = vram_alloc(pairing->pool, pairing->bytes, NULL, &addr);
+    status = status == VRAM_OK ? vram_free(pairing->pool, addr, NULL) : status;
+    *ns = ways_now() - before;
+    return status_good(way, status);
+}
+
+static bool round_driver(void *user, struct way *way, uint64_t *ns) {
+    const struct pairing *pairing = user;
+    struct copy_driver *driver = &pairing->copying->driver;
+    uint64_t before = ways_now();
+    bool good = driver->pair(driver, pairing->bytes);
+    *ns = ways_now() - before;
+    return driver_good(way, pairing->copying, good);
+}
+
+static void measure_pairs(struct copying *copying, struct copy_pair *pair, double seconds) {
+    vram_pool_options pinned = {.size = sizeof pinned, .kind = VRAM_MEMORY_PINNED};
+    struct pairing pairing = {.copying = copying, .bytes = pair->bytes};
+    pair->ways[PAIR_POOL].name = "pool";
+    pair->ways[PAIR_POOL].about = "vram_alloc and vram_free, in a pool of page-locked memory";
+    pair->ways[PAIR_DRIVER].name = "driver";
+    pair->ways[PAIR_DRIVER].about = copying->driver.pair_about;
+    if (status_good(&pair->ways[PAIR_POOL],
+                    vram_pool_create(copying->device, &pinned, &pairing.pool))) {
+        way_measure(&pair->ways[PAIR_POOL], round_pool, &pairing, seconds / 2);
+        vram_pool_destroy(pairing.pool);
+    }
+    way_measure(&pair->ways[PAIR_DRIVER], round_driver, &pairing, seconds / 2);
+}
+
+/* ---------------------------------------------------------------------- verb */
+
+/* 4 KiB, times 16, to the largest, which may lie between two of these. */
+static void choose_sizes(struct copying *copying, uint64_t largest) {
+    static const uint64_t sizes[] = {4096, 64 * 1024, MIB, 16 * MIB, 256 * MIB, 1024 * MIB};
+    for (size_t i = 0; i < COPY_SIZES_MAX; i++) {
+        uint64_t size = sizes[i] < largest ? sizes[i] : largest;
+        copying->sizes[copying->size_count++].bytes = size;
+        if (size == largest) {
+            break;
+        }
+    }
+    copying->batch_count = BATCH_COUNT;
+    while (copying->batch_count > 10 &&
+           (uint64_t)copying->batch_count * BATCH_BYTES > 4 * largest) {
+        copying->batch_count /= 10;
+    }
+    copying->pairs[copying->pair_count++].bytes = largest < MIB ? largest : MIB;
+    if (largest >= 64 * MIB) {
+        copying->pairs[copying->pair_count++].bytes = 64 * MIB;
+    }
+}
+
+/* The time in equal parts: one for each size, one for the list, one for each pair. */
+static void measure(struct copying *copying, struct terminal *terminal, double seconds) {
+    uint64_t parts = copying->size_count + 1 + copying->pair_count, part = 0;
+    double share = seconds / (double)parts;
+    for (uint32_t i = 0; i < copying->size_count; i++) {
+        measure_size(copying, &copying->sizes[i], share);
+        terminal_progress(terminal, ++part, parts, "parts");
+    }
+    measure_batch(copying, share);
+    terminal_progress(terminal, ++part, parts, "parts");
+    for (uint32_t i = 0; i < copying->pair_count; i++) {
+        measure_pairs(copying, &copying->pairs[i], share);
+        terminal_progress(terminal, ++part, parts, "parts");
+    }
+    terminal_progress_end(terminal);
+}
+
+static uint32_t threads_here(void) {
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (uint32_t)count;
+}
+
+static int run(struct invocation *invocation, const struct target *target, struct copying *copying,
+               double seconds) {
+    vram_status status = vram_device_open(target->context, target->index, &copying->device);
+    if (status == VRAM_OK) {
+        status = vram_queue_create(copying->device, NULL, &copying->queue);
+    }
+    if (status != VRAM_OK) {
+        vram_device_close(copying->device);
+        return say_failure("cannot open the device", status);
+    }
+    int code = EXIT_MISUSE;
+    copy_driver_open(&copying->driver, target, copying->device, copying->queue);
+    copying->team = team_create(copying->threads);
+    if (copying->team == NULL || copying->driver.state == NULL) {
+        say_error("out of host memory or of threads");
+    } else {
+        measure(copying, &invocation->terminal, seconds);
+        code = EXIT_YES;
+    }
+    team_destroy(copying->team);
+    if (copying->driver.state != NULL) {
+        copying->driver.close(&copying->driver);
+    }
+    vram_queue_destroy(copying->queue);
+    vram_device_close(copying->device);
+    if (code == EXIT_YES && invocation->json) {
+        code = copy_write(target, copying) ? EXIT_YES : EXIT_MISUSE;
+    } else if (code == EXIT_YES) {
+        copy_print(&invocation->terminal, target, copying);
+    }
+    return code;
+}
+
+int bench_copy(struct invocation *invocation, const struct target *target, uint64_t largest,
+               uint32_t threads, double seconds) {
+    struct copying *copying = calloc(1, sizeof *copying);
+    if (copying == NULL) {
+        say_error("out of host memory");
+        return EXIT_MISUSE;
+    }
+    bool gpu = target->info.kind == VRAM_DEVICE_GPU;
+    largest = largest != 0 ? largest : gpu ? 1024 * MIB : 64 * MIB;
+    copying->threads = threads != 0 ? threads : threads_here();
+    choose_sizes(copying, largest);
+    int code = run(invocation, target, copying, seconds);
+    free(copying);
+    return code;
+}
