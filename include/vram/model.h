@@ -7,6 +7,7 @@
  *       .element_bytes = 2};
  *   vram_inference_estimate(&mistral, &memory);  memory.total_bytes is 15,020,466,176
  *
+ * A model in a file is read by vram_model_read and laid out by vram_estimate_get; `vram estimate` is both.
  * Nothing here allocates device memory. All sums are checked: what does not fit in 64 bits is
  * VRAM_ERR_OVERFLOW, never a small number. All calls may be made from any thread.
  */
@@ -157,9 +158,112 @@ VRAM_API vram_status vram_model_read(const char *path, const vram_model_read_opt
 VRAM_API vram_status vram_model_token_bytes(const vram_model *model, const char *k_type,
                                             const char *v_type, uint64_t *bytes);
 
+/* ------------------------------------------------------------------- will it fit */
+
+#define VRAM_ESTIMATE_DEVICES_MAX 16
+#define VRAM_CONTEXT_MOST         UINT64_MAX /* as many tokens as the model was made for */
+#define VRAM_OVERHEAD_DEFAULT     (UINT64_C(512) << 20) /* of a GPU's runtime, where none is told */
+
+/** A device, there or not, that layers may lie on. */
+typedef struct vram_estimate_device {
+    uint64_t free_bytes; /* that may be taken */
+    vram_value
+        overhead_bytes; /* that the runtime takes besides: context, kernels, workspaces; unknown:
+                                  VRAM_OVERHEAD_DEFAULT */
+} vram_estimate_device;
+
+/** Where the embeddings of tokens lie. */
+typedef enum vram_input_place {
+    VRAM_INPUT_DEFAULT = 0, /* GGUF: on the host, as llama.cpp has them; else on the first device */
+    VRAM_INPUT_ON_HOST = 1,
+    VRAM_INPUT_ON_DEVICE = 2
+} vram_input_place;
+
+/** How a model is to be run; the flags are llama.cpp's. */
+typedef struct vram_estimate_options {
+    size_t size;          /* sizeof(vram_estimate_options) */
+    uint64_t context;     /* -c: tokens of all sequences together; 0: 4096, or context_most where
+                                  that is less; VRAM_CONTEXT_MOST */
+    uint64_t sequences;   /* -np: that share the context evenly; 0: 1 */
+    uint64_t micro_batch; /* -ub: tokens that pass the model at once; 0: 512 */
+    vram_value layers;  /* -ngl: of these the last ones lie on devices, and with one more than there
+                                  are the output too; unknown: all */
+    const char *k_type; /* -ctk: type of cached keys; NULL: "f16" */
+    const char *v_type; /* -ctv: type of cached values; NULL: "f16" */
+    bool no_flash_attention; /* -fa off: scores of all tokens against all lie in memory */
+    uint64_t
+        activation_bytes; /* of a number on its way through the layers; 0: 4, as ggml has them */
+    uint64_t outputs;     /* tokens whose logits are wanted at once; 0: micro_batch */
+    vram_input_place input;
+    const vram_estimate_device *devices; /* in the order in which they are filled */
+    uint32_t device_count;               /* 0: everything lies on the host */
+    vram_value host_free_bytes;          /* unknown: whatever lies there fits */
+} vram_estimate_options;
+
+/** What lies on one device, or on the host. Nothing at all: every field is 0, and it fits. */
+typedef struct vram_estimate_part {
+    uint64_t weight_bytes, kv_bytes, compute_bytes, overhead_bytes;
+    uint64_t total_bytes; /* the sum of the four */
+    uint64_t free_bytes;  /* of the device; 0 for a host that is not known */
+    uint32_t first_layer, layers;
+    bool has_input, has_output; /* embeddings of tokens; last norm and output layer */
+    bool fits;
+} vram_estimate_part;
+
+/**
+ * The answer. Weights are the file's own bytes, and the cache what its types make it; compute is a model of
+ * what engines need at once, of hidden h, micro-batch u, activations of a bytes and n tokens that a sequence
+ * can look back:
+ *
+ *   attention  u a (2 h + queries + keys + values) + mask u n 2; without flash attention
+ *              u n 4 heads for the scores and u n 4 for the mask
+ *   feed       u a (2 h + 2 intermediate) + mask; experts count as often as they are used
+ *   output     outputs 4 vocabulary + u a h
+ *   compute    the largest of those that the part has
+ *
+ * A layer with a window keeps window + u tokens of each sequence at most. A tied output on a device, with the
+ * input on the host, is a second copy of the embeddings.
+ */
+typedef struct vram_estimate {
+    size_t size;                              /* in: sizeof(vram_estimate) of the caller */
+    bool fits;                                /* every part fits */
+    uint64_t context, sequences, micro_batch; /* that were reckoned with */
+    uint64_t token_bytes;                     /* of one more token, windows left aside */
+    uint64_t weight_bytes, kv_bytes, compute_bytes, overhead_bytes, total_bytes; /* of all parts */
+    uint32_t layers_on_devices;
+    uint32_t device_count;
+    vram_estimate_part devices[VRAM_ESTIMATE_DEVICES_MAX];
+    vram_estimate_part host;
+} vram_estimate;
+
+/**
+ * Lays a model out over devices, layer by layer, and says whether it fits: each device is filled in turn, the
+ * last gets what is left. VRAM_ERR_INVALID names what makes no sense: types, more sequences than tokens, too many
+ * devices; VRAM_ERR_UNSUPPORTED: kv_known is false; VRAM_ERR_OVERFLOW.
+ */
+VRAM_API vram_status vram_estimate_get(const vram_model *model,
+                                       const vram_estimate_options *options,
+                                       vram_estimate *estimate);
+
+/** What would fit. */
+typedef struct vram_fit {
+    size_t size; /* in: sizeof(vram_fit) of the caller */
+    uint64_t
+        context; /* most tokens, with the layers that were asked for; a multiple of 256, or the most
+                         that the model was made for (not told: 2^24). 0: not even 256 fit */
+    vram_value
+        layers; /* most layers on devices (-ngl) with the context that was asked for, counted as
+                          in the options: unknown: not even none */
+} vram_fit;
+
+/** Solves for the context and for the layers, each with the other as asked for. A few hundred estimates. */
+VRAM_API vram_status vram_fit_get(const vram_model *model, const vram_estimate_options *options,
+                                  vram_fit *fit);
+
 /* ---------------------------------------------------------------------- selection */
 
-/** What vram_model_select goes by: exactly one of `shape` and `bytes`. */
+/** What vram_model_select goes by: exactly one of `shape` and `bytes`. For a model from a file `bytes` is the
+    total_bytes of its estimate. */
 typedef struct vram_model_select_options {
     size_t size;                       /* sizeof(vram_model_select_options) */
     const vram_inference_shape *shape; /* its total_bytes are needed; NULL: `bytes` */

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * estimate.c: a model laid out over devices and the host, as vram/model.h describes it.
+ *
+ * (1) A layer lies on one part whole, with its weights and its cache.
+ * (2) Parts are contiguous: the host has the first layers, then come the devices in their order, then the
+ *     output where the last layer is, or on the next device.
+ * (3) Sums that overflow stay overflowed, and make the estimate fail at its end.
+ */
+#include "vram/model.h"
+
+#include "base/error.h"
+#include "device/objects.h"
+#include "model/cache_size.h"
+#include "model/layout.h"
+#include "model/sum.h"
+
+#include <string.h>
+
+#define PRODUCT(sum, ...)                                                                          \
+    vr_sum_add(sum, sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), (uint64_t[]){__VA_ARGS__})
+
+/* A part that is being filled. */
+struct part {
+    struct vr_sum weights, kv, compute;
+    struct vr_sum total; /* of the three and the overhead */
+    uint64_t kv_widest;  /* keys and values of its widest layer, for a token */
+    uint32_t first_layer, layers;
+    bool has_input, has_output, used;
+};
+
+/* ------------------------------------------------------------------- options */
+
+static uint64_t or_default(uint64_t value, uint64_t other) {
+    return value ? value : other;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static vram_status check_counts(const struct vr_layout *layout, const char *operation) {
+    const struct vram_estimate_options *options = &layout->options;
+    if (options->device_count > VRAM_ESTIMATE_DEVICES_MAX ||
+        (options->device_count > 0 && !options->devices)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       options->devices ? "%u devices; at most %d are laid out over"
+                                        : "%u devices, and none is given; at most %d",
+                       options->device_count, VRAM_ESTIMATE_DEVICES_MAX);
+    }
+    if (options->input > VRAM_INPUT_ON_DEVICE) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "no place of the input is %d",
+                       (int)options->input);
+    }
+    if (options->context == VRAM_CONTEXT_MOST) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the model does not tell for how many tokens it was made");
+    }
+    if (options->sequences > options->context) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%llu sequences share %llu tokens",
+                       (unsigned long long)options->sequences,
+                       (unsigned long long)options->context);
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_layout_begin(struct vr_layout *layout, const struct vram_model *model,
+                            const struct vram_estimate_options *options, const char *operation) {
+    struct vram_estimate_options *taken = &layout->options;
+    vram_status status = vr_options_take(taken, sizeof *taken, options, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (!model || model->size < sizeof *model || model->layer_count > VRAM_MODEL_LAYERS_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the model is none");
+    }
+    layout->model = model;
+    layout->operation = operation;
+    taken->sequences = or_default(taken->sequences, 1);
+    if (taken->context == 0) {
+        taken->context = smaller(4096, or_default(model->context_most, 4096));
+    } else if (taken->context == VRAM_CONTEXT_MOST) {
+        taken->context = or_default(model->context_most, VRAM_CONTEXT_MOST);
+    }
+    taken->micro_batch = or_default(taken->micro_batch, 512);
+    taken->activation_bytes = or_default(taken->activation_bytes, 4);
+    status = check_counts(layout, operation);
+    if (status != VRAM_OK || (status = vr_cache_types_find(taken->k_type, taken->v_type,
+                                                           &layout->types, operation)) != VRAM_OK) {
+        return status;
+    }
+    return vram_model_token_bytes(model, taken->k_type, taken->v_type, &layout->token_bytes);
+}
+
+/* --------------------------------------------------------------------- layers */
+
+/* Tokens that pass at once: no more than there are. */
+static uint64_t micro_batch(const struct vr_layout *layout) {
+    return smaller(layout->options.micro_batch, layout->options.context);
+}
+
+static struct vr_sum layer_cache(const struct vr_layout *layout, uint32_t index) {
+    const struct vram_estimate_options *options = &layout->options;
+    const struct vram_model_layer *layer = &layout->model->layers[index];
+    uint64_t cells = options->context, token = 0, each = options->context / options->sequences;
+    struct vr_sum bytes = vr_sum_of(0);
+    if (layer->window) { /* both are checked: neither sum is near 2^64 */
+        uint64_t kept = layer->window + smaller(options->micro_batch, UINT32_MAX);
+        cells = smaller(each, kept) < each ? options->sequences * kept : options->context;
+    }
+    vr_cache_token_bytes(layer, &layout->types,
+                         &token); /* vr_layout_begin has seen that it can be */
+    PRODUCT(&bytes, cells, token);
+    PRODUCT(&bytes, options->sequences, layer->state_elements, 4);
+    return bytes;
+}
+
+/* ------------------------------------------------------------------------ parts */
+
+/* The formula of vram/model.h. */
+static struct vr_sum compute_of(const struct vr_layout *layout, const struct part *part) {
+    const struct vram_estimate_options *options = &layout->options;
+    const struct vram_model *model = layout->model;
+    const uint64_t u = micro_batch(layout), a = options->activation_bytes;
+    const uint64_t span = options->context / options->sequences;
+    struct vr_sum attention = vr_sum_of(0), feed, output = vr_sum_of(0);
+    if (part->layers > 0) {
+        PRODUCT(&attention, u, span, options->no_flash_attention ? 4 : 2);
+        feed = attention;
+        PRODUCT(&attention, u, a, 2, model->hidden);
+        PRODUCT(&attention, u, a, model->heads, model->head_elements);
+        PRODUCT(&attention, u, a, part->kv_widest);
+        PRODUCT(&attention, u, span, 4, model->heads, options->no_flash_attention);
+        PRODUCT(&feed, u, a, 2, model->hidden);
+        PRODUCT(&feed, u, a, 2, model->intermediate);
+        attention.overflow = attention.overflow || feed.overflow;
+        attention.value = feed.value > attention.value ? feed.value : attention.value;
+    }
+    if (part->has_output) {
+        PRODUCT(&output, or_default(options->outputs, u), 4, model->vocabulary);
+        PRODUCT(&output, u, a, model->hidden);
+        attention.overflow = attention.overflow || output.overflow;
+        attention.value = output.value > attention.value ? output.value : attention.value;
+    }
+    return attention;
+}
+
+static void sum_up(const struct vr_layout *layout, struct part *part, uint64_t overhead) {
+    part->compute = compute_of(layout, part);
+    part->total = vr_sum_of(overhead);
+    vr_sum_add_times(&part->total, part->weights, 1);
+    vr_sum_add_times(&part->total, part->kv, 1);
+    vr_sum_add_times(&part->total, part->compute, 1);
+}
+
+static void add_weights(struct part *part, uint64_t bytes) {
+    PRODUCT(&part->weights, bytes);
+    part->used = true;
+}
+
+static void add_layer(const struct vr_layout *layout, struct part *part, uint32_t index) {
+    const struct vram_model_layer *layer = &layout->model->layers[index];
+    uint64_t wide = (uint64_t)layer->k_elements + layer->v_elements;
+    part->first_layer = part->layers ? part->first_layer : index;
+    part->layers++;
+    part->kv_widest = wide > part->kv_widest ? wide : part->kv_widest;
+    add_weights(part, layer->weight_bytes);
+    vr_sum_add_times(&part->kv, layer_cache(layout, index), 1);
+}
+
+/* With a tied input elsewhere the output is a copy of it. */
+static void add_output(const struct vr_layout *layout, struct part *part) {
+    const struct vram_model *model = layout->model;
+    part->has_output = true;
+    add_weights(part, model->output_bytes);
+    if (model->tied && !part->has_input && !layout->input_on_devices) {
+        add_weights(part, model->input_bytes);
+    }
+}
+
+static void add_input(const struct vr_layout *layout, struct part *part) {
+    part->has_input = true;
+    add_weights(part, layout->model->input_bytes);
+}
+
+/* --------------------------------------------------------------------- filling */
+
+struct filling {
+    const struct vr_layout *layout;
+    struct part parts[VRAM_ESTIMATE_DEVICES_MAX];
+    uint32_t at; /* the device that is being filled */
+};
+
+static uint64_t overhead_of(const struct vr_layout *layout, uint32_t device) {
+    const struct vram_estimate_device *one = &layout->options.devices[device];
+    return one->overhead_bytes.known ? one->overhead_bytes.value : VRAM_OVERHEAD_DEFAULT;
+}
+
+/* What `add` puts on a device goes to the one that is being filled, or when it does not fit there to the
+   first behind it where it does; what fits nowhere stays on the last. */
+static void place(struct filling *filling,
+                  void (*add)(const struct vr_layout *, struct part *, uint32_t), uint32_t index) {
+    const struct vr_layout *layout = filling->layout;
+    for (;; filling->at++) {
+        struct part tried = filling->parts[filling->at];
+        uint64_t room = layout->options.devices[filling->at].free_bytes;
+        add(layout, &tried, index);
+        sum_up(layout, &tried, overhead_of(layout, filling->at));
+        bool fits = !tried.total.overflow && tried.total.value <= room;
+        if (fits || filling->at + 1 == layout->options.device_count) {
+            filling->parts[filling->at] = tried;
+            return;
+        }
+    }
+}
+
+static void place_input(const struct vr_layout *layout, struct part *part, uint32_t index) {
+    (void)index;
+    add_input(layout, part);
+}
+
+static void place_output(const struct vr_layout *layout, struct part *part, uint32_t index) {
+    (void)index;
+    add_output(layout, part);
+}
+
+static void place_other(const struct vr_layout *layout, struct part *part, uint32_t index) {
+    (void)index;
+    add_weights(part, layout->model->other_bytes);
+}
+
+static void fill_devices(struct filling *filling, uint32_t first, bool output) {
+    const struct vram_model *model = filling->layout->model;
+    if (filling->layout->input_on_devices) {
+        place(filling, place_input, 0);
+    }
+    if (model->other_bytes && (first < model->layer_count || output)) {
+        place(filling, place_other, 0);
+    }
+    for (uint32_t i = first; i < model->layer_count; i++) {
+        place(filling, add_layer, i);
+    }
+    if (output) {
+        place(filling, place_output, 0);
+    }
+}
+
+static void fill_host(const struct vr_layout *layout, struct part *host, uint32_t layers,
+                      bool output, bool devices_used) {
+    const struct vram_model *model = layout->model;
+    if (!layout->input_on_devices) {
+        add_input(layout, host);
+    }
+    for (uint32_t i = 0; i < layers; i++) {
+        add_layer(layout, host, i);
+    }
+    if (output) {
+        add_output(layout, host);
+    }
+    if (model->other_bytes && !devices_used) {
+        add_weights(host, model->other_bytes);
+    }
+    sum_up(layout, host, 0);
+}
+
+/* ---------------------------------------------------------------------- together */
+
+static bool give_part(const struct part *part, uint64_t overhead, uint64_t room, bool room_known,
+                      struct vram_estimate_part *given) {
+    if (!part->used) {
+        *given = (struct vram_estimate_part){.free_bytes = room, .fits = true};
+        return true;
+    }
+    *given = (struct vram_estimate_part){
+        .weight_bytes = part->weights.value,
+        .kv_bytes = part->kv.value,
+        .compute_bytes = part->compute.value,
+        .overhead_bytes = overhead,
+        .total_bytes = part->total.value,
+        .free_bytes = room,
+        .first_layer = part->first_layer,
+        .layers = part->layers,
+        .has_input = part->has_input,
+        .has_output = part->has_output,
+        .fits = !room_known || part->total.value <= room,
+    };
+    return !part->total.overflow;
+}
+
+static void add_part(struct vram_estimate *estimate, const struct vram_estimate_part *part,
+                     struct vr_sum *total) {
+    PRODUCT(total, part->total_bytes);
+    estimate->weight_bytes += part->weight_bytes; /* none is larger than the total */
+    estimate->kv_bytes += part->kv_bytes;
+    estimate->compute_bytes += part->compute_bytes;
+    estimate->overhead_bytes += part->overhead_bytes;
+    estimate->fits = estimate->fits && part->fits;
+}
+
+static bool input_on_devices(const struct vram_estimate_options *options,
+                             const struct vram_model *model, uint64_t wanted) {
+    bool by_default = model->format != VRAM_MODEL_GGUF && wanted > 0;
+    return options->device_count > 0 && (options->input == VRAM_INPUT_ON_DEVICE ||
+                                         (options->input == VRAM_INPUT_DEFAULT && by_default));
+}
+
+vram_status vr_layout_estimate(struct vr_layout *layout, struct vram_estimate *estimate) {
+    const struct vram_estimate_options *options = &layout->options;
+    const struct vram_model *model = layout->model;
+    struct filling filling = {.layout = layout};
+    struct part host = {.used = false};
+    uint64_t wanted = options->layers.known ? options->layers.value : UINT64_MAX;
+    wanted = options->device_count ? wanted : 0;
+    bool output = wanted > model->layer_count, good = true;
+    uint32_t on_devices = (uint32_t)smaller(wanted, model->layer_count);
+    uint32_t on_host = model->layer_count - on_devices;
+    struct vr_sum total = vr_sum_of(0);
+    layout->input_on_devices = input_on_devices(options, model, wanted);
+    if (options->device_count) {
+        fill_devices(&filling, on_host, output);
+    }
+    fill_host(layout, &host, on_host, !output, on_devices > 0 || output);
+    *estimate = (struct vram_estimate){.size = sizeof *estimate,
+                                       .fits = true,
+                                       .context = options->context,
+                                       .sequences = options->sequences,
+                                       .micro_batch = micro_batch(layout),
+                                       .token_bytes = layout->token_bytes,
+                                       .layers_on_devices = on_devices,
+                                       .device_count = options->device_count};
+    for (uint32_t i = 0; i < options->device_count; i++) {
+        good = give_part(&filling.parts[i], overhead_of(layout, i), options->devices[i].free_bytes,
+                         true, &estimate->devices[i]) &&
+               good;
+        add_part(estimate, &estimate->devices[i], &total);
+    }
+    good = give_part(&host, 0, options->host_free_bytes.value, options->host_free_bytes.known,
+                     &estimate->host) &&
+           good;
+    add_part(estimate, &estimate->host, &total);
+    estimate->total_bytes = total.value;
+    return good && !total.overflow ? VRAM_OK
+                                   : vr_fail(VRAM_ERR_OVERFLOW, layout->operation,
+                                             "with %llu tokens the sum does not fit in 64 bits",
+                                             (unsigned long long)options->context);
+}
+
+vram_status vram_estimate_get(const vram_model *model, const vram_estimate_options *options,
+                              vram_estimate *estimate) {
+    static const char operation[] = "vram_estimate_get";
+    struct vr_layout layout;
+    struct vram_estimate full;
+    vram_status status = vr_layout_begin(&layout, model, options, operation);
+    if (status == VRAM_OK) {
+        status = vr_layout_estimate(&layout, &full);
+    }
+    return status == VRAM_OK ? vr_info_give(estimate, &full, sizeof full, sizeof full, operation)
+                             : status;
+}
