@@ -118,7 +118,7 @@ static vram_status find(struct vr_readback *readback, uint64_t number, const cha
 /* What became of it, and its point while it is on its way. */
 static vram_status tell(struct vr_readback *readback, uint64_t number, const char *operation,
                         vram_point *point) {
-    struct vr_frame *frame;
+    struct vr_frame *frame = NULL;
     vr_mutex_lock(&readback->lock);
     vram_status status = find(readback, number, operation, &frame);
     if (status == VRAM_OK && frame->state == VR_FRAME_FLYING) {
