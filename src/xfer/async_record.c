@@ -79,6 +79,9 @@ void vr_async_settle(struct vr_async *record, vram_status status, const struct v
     }
     bool stays = (status != VRAM_OK || record->late) && !record->ended;
     struct vr_callback *callbacks = record->first;
+    struct vr_transfer_count count = record->count;
+    struct vr_device_object *device = count.metrics ? vr_flight_device(flight) : NULL;
+    record->count.metrics = NULL;
     record->first = NULL;
     vr_link_remove(&record->link);
     vr_list_append(&flight->settled, &record->link);
@@ -89,6 +92,10 @@ void vr_async_settle(struct vr_async *record, vram_status status, const struct v
     vr_cond_broadcast(&flight->changed);
     stays = stays && !flight->done;
     vr_mutex_unlock(&flight->lock);
+    if (device) {
+        vr_transfer_end(&count, vr_load(&record->result, VR_RELAXED), status);
+        vr_leave(device);
+    }
     vr_error_save(&kept);
     if (status != VRAM_OK) {
         vr_log(VRAM_LOG_WARN, "%s failed: %s", record->operation, record->error.text);
@@ -143,7 +150,7 @@ static void wait_for_producer(struct vr_async *record, uint64_t deadline) {
     vr_mutex_unlock(&flight->lock);
 }
 
-vram_status vr_async_wait(struct vr_async *record, uint64_t timeout) {
+static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
     static const char operation[] = "vram_async_wait";
     uint64_t ns = timeout == VRAM_TIMEOUT_DEFAULT ? record->flight->context->wait_ns : timeout;
     uint64_t deadline = vr_deadline_in(ns);
@@ -164,6 +171,22 @@ vram_status vr_async_wait(struct vr_async *record, uint64_t timeout) {
         } else if ((status = vram_point_wait(record->point, left)) != VRAM_ERR_TIMEOUT) {
             return vr_async_conclude(record, status);
         }
+    }
+    return status;
+}
+
+/* The time that a thread waits for a transfer is counted with it. */
+vram_status vr_async_wait(struct vr_async *record, uint64_t timeout) {
+    vr_mutex_lock(&record->flight->lock);
+    struct vr_transfer_count count = record->count;
+    struct vr_device_object *device = count.metrics ? vr_flight_device(record->flight) : NULL;
+    vr_mutex_unlock(&record->flight->lock);
+    uint64_t before = device ? vr_clock_now() : 0;
+    vram_status status = wait_for(record, timeout);
+    if (device) {
+        vr_transfer_waited(device, (vram_transfer_direction)count.direction,
+                           (vram_transfer_route)count.route, vr_clock_now() - before);
+        vr_leave(device);
     }
     return status;
 }
@@ -220,7 +243,7 @@ static vram_status record_make(struct vr_flight *flight, const char *operation, 
     }
     vr_handle_ref(record->object.handle);
     vr_mutex_lock(&flight->lock);
-    bool closed = !flight->device;
+    bool closed = flight->closed;
     if (!closed) {
         vr_list_append(&flight->pending, &record->link);
     }
@@ -299,7 +322,7 @@ void vr_async_follow(struct vr_async *record, uint64_t queue, uint64_t value) {
     record->point = (vram_point){(vram_queue *)(uintptr_t)queue, value};
     vr_store(&record->state, VR_ASYNC_FOLLOWING, VR_RELEASE);
     vr_cond_broadcast(&record->flight->changed);
-    bool closed = !record->flight->device;
+    bool closed = record->flight->closed;
     vr_mutex_unlock(&record->flight->lock);
     if (closed) { /* nobody is told any more when the queue ends */
         (void)vr_async_look(record);
@@ -342,6 +365,25 @@ void vr_async_pace(const vram_async *async, uint64_t ns) {
     }
 }
 
+void vr_async_count(const vram_async *async, struct vr_transfer_count *count) {
+    struct vr_async *record =
+        vr_handle_pin(VR_KIND_ASYNC, (void *)(uintptr_t)async->word[VR_ASYNC_RECORD]);
+    bool taken = false;
+    if (record) {
+        vr_mutex_lock(&record->flight->lock);
+        taken = vr_load(&record->state, VR_RELAXED) < VR_ASYNC_READY;
+        if (taken) {
+            record->count = *count;
+        }
+        vr_mutex_unlock(&record->flight->lock);
+        vr_leave(record);
+    }
+    if (!taken) {
+        vr_transfer_end(count, async->word[VR_ASYNC_RESULT], VRAM_OK);
+    }
+    count->metrics = NULL;
+}
+
 void vr_async_leave(struct vr_async *record) {
     vr_leave(record);
 }
@@ -380,7 +422,8 @@ vram_status vr_async_then(struct vr_async *record, vram_async_fn *call, void *us
 void vr_async_end(struct vr_async *record) {
     vr_mutex_lock(&record->flight->lock);
     record->ended = true;
-    bool owed = record->first != NULL; /* keeps (4) */
+    bool owed = vr_load(&record->state, VR_RELAXED) < VR_ASYNC_READY &&
+                (record->first || record->count.metrics); /* keeps (4) */
     vr_mutex_unlock(&record->flight->lock);
     if (!owed) {
         retire(record);

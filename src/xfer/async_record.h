@@ -26,6 +26,7 @@
 #include "vram/async.h"
 
 struct vr_async;
+struct vr_transfer_count;
 
 enum { VR_ASYNC_QUEUE = 0, VR_ASYNC_VALUE = 1, VR_ASYNC_RECORD = 2, VR_ASYNC_RESULT = 3 };
 
@@ -49,6 +50,9 @@ vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, con
 
 /* Has waits for the handle sleep `ns` between two looks in the place of spinning first. */
 void vr_async_pace(const vram_async *async, uint64_t ns);
+
+/* Has the transfer behind the handle counted until it is settled; at once when it is. Takes the count over. */
+void vr_async_count(const vram_async *async, struct vr_transfer_count *count);
 
 /* The pinned record of a handle, for async.c. VRAM_OK with *record NULL: nothing is behind it any more,
    and its point, if it has one, tells all. */

@@ -195,6 +195,19 @@ static vram_status submit_all(struct vr_submission *submission, struct piece *pi
     return status;
 }
 
+/* A list counts as one transfer, in the direction that most of its bytes go. */
+static void count_all(struct vr_submission *submission, const struct piece *pieces, size_t count) {
+    uint64_t bytes[VR_WAY_FILL + 1] = {0};
+    uint32_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes[pieces[i].way] += pieces[i].bytes;
+        most = bytes[pieces[i].way] > bytes[most] ? pieces[i].way : most;
+    }
+    if (count) {
+        vr_submission_count(submission, (enum vr_way)most, VRAM_ROUTE_BATCH);
+    }
+}
+
 /* What was submitted before a failure is waited for: the caller has no handle for it. */
 static void wait_for_rest(struct vr_submission *submission) {
     struct vram_error error;
@@ -255,8 +268,12 @@ vram_status vram_transfer_batch(vram_queue *queue, const vram_copy *copies, size
     if (status == VRAM_OK) {
         status = list_check(&submission, copies, count, pieces, &used, &bytes);
     }
-    if (status == VRAM_OK && (status = submit_all(&submission, pieces, used)) != VRAM_OK) {
-        wait_for_rest(&submission);
+    if (status == VRAM_OK) {
+        count_all(&submission, pieces, used);
+        status = submit_all(&submission, pieces, used);
+        if (status != VRAM_OK) {
+            wait_for_rest(&submission);
+        }
     }
     vr_mem_free(pieces);
     return vr_submission_end(&submission, status, bytes, async);
@@ -347,6 +364,7 @@ static vram_status rectangle(struct vr_submission *submission, const vram_copy_2
                          (unsigned long long)route.from);
     } else {
         *result = copy->rows * copy->row_bytes;
+        vr_submission_count(submission, route.way, VRAM_ROUTE_ANY);
         status = submit_rows(submission, copy, &route);
     }
     vr_route_leave(&route);

@@ -26,6 +26,14 @@ bool vr_flight_lost(struct vr_flight *flight) {
     return lost;
 }
 
+struct vr_device_object *vr_flight_device(struct vr_flight *flight) {
+    struct vr_device_object *device = flight->device;
+    if (device) {
+        vr_handle_ref(device->object.handle); /* it has the flight's own reference */
+    }
+    return device;
+}
+
 /* Takes the first record of a list, on `queue` if that is not 0, that has a reference to add to. */
 static struct vr_async *first_of(struct vr_flight *flight, struct vr_list *list, uint64_t queue,
                                  bool following) {
@@ -115,10 +123,13 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     vr_link_remove(&watcher->link);
     vr_mutex_unlock(&device->lock);
     vr_mutex_lock(&flight->lock);
-    flight->lost = vr_load(&device->base.lost, VR_ACQUIRE);
-    flight->device = NULL; /* from here on no record begins */
+    flight->closed = true;
     vr_mutex_unlock(&flight->lock);
     settle_left(flight);
+    vr_mutex_lock(&flight->lock);
+    flight->lost = vr_load(&device->base.lost, VR_ACQUIRE);
+    flight->device = NULL;
+    vr_mutex_unlock(&flight->lock);
     vr_handle_unpin(device->object.handle);
     if (!watch_context(flight)) {
         forget_settled(flight);

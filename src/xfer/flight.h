@@ -11,8 +11,8 @@
  *  (3) A READY record goes at once, and its number says so (handle.h): what a vram_async needs then is in
  *      its words. One whose result came late, and a FAILED one, stay until the handle is ended, or until
  *      the context is: a flight whose device has closed watches the context instead.
- *  (4) A record that is ended goes when it has no callbacks left to make; a HELD one has its producer's
- *      reference anyway.
+ *  (4) A record that is ended goes when it has no callbacks left to make and is not counted any more; a HELD
+ *      one has its producer's reference anyway.
  *  (5) When a queue has ended its points count as passed, also when its device was lost. So a record is
  *      READY by such a point only if the device was not.
  *  (6) Only a lost device makes a FOLLOWING record FAILED. Any other refusal to answer tells nothing of the
@@ -25,6 +25,7 @@
 
 #include "vram/pool.h"
 #include "xfer/async_record.h"
+#include "xfer/metrics.h"
 
 enum vr_async_phase {
     VR_ASYNC_HELD = 0,
@@ -47,6 +48,7 @@ struct vr_flight {
     struct vr_cond changed;          /* something was settled or follows a point */
     struct vr_device_object *device; /* pinned; NULL once it has closed */
     bool lost;                       /* the device was, when it closed */
+    bool closed;                     /* the device is closing: no record begins */
     bool done;                       /* nothing that is settled stays any more */
     struct vr_list pending;          /* vr_async.link; looked at longest ago first */
     struct vr_list settled;          /* the same of those that stay */
@@ -66,11 +68,14 @@ struct vr_async {
     vr_atomic_u64 result;
     vr_atomic_u64 pace; /* ns that a wait sleeps between looks; 0: as waits for points do */
     struct vr_callback *first, **last;
-    struct vram_error error; /* once VR_ASYNC_FAILED */
+    struct vr_transfer_count count; /* of a transfer that is counted, until it is settled */
+    struct vram_error error;        /* once VR_ASYNC_FAILED */
 };
 
 /* The device's flight, pinned; made if there is none. NULL with the error set; flight.c. */
 struct vr_flight *vr_flight_enter(struct vr_device_object *device, const char *operation);
+/* The flight's device with a reference that vr_leave drops; NULL once it has closed. With the lock held. */
+struct vr_device_object *vr_flight_device(struct vr_flight *flight);
 /* Whether the device is lost, or was when it closed; flight.c. */
 bool vr_flight_lost(struct vr_flight *flight);
 

@@ -15,7 +15,8 @@ enum vr_way {
     VR_WAY_DOWNLOAD = 1, /* device to host */
     VR_WAY_COPY = 2,     /* within the device */
     VR_WAY_PEER = 3,     /* from a device that may be read */
-    VR_WAY_BRIDGE = 4    /* from one that may not: through host memory */
+    VR_WAY_BRIDGE = 4,   /* from one that may not: through host memory */
+    VR_WAY_FILL = 5      /* no copy; for counting */
 };
 
 struct vr_route {

@@ -5,6 +5,7 @@
  */
 #include "vram/transfer.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "device/ops.h"
 #include "xfer/submission.h"
@@ -96,6 +97,21 @@ static vram_async make_handle(struct vr_submission *submission, uint64_t value, 
     return made;
 }
 
+/* A wait of the program's own, which is counted. */
+static vram_status wait_sync(struct vr_submission *submission, uint64_t value) {
+    struct vr_device_object *device = submission->queue->device;
+    uint64_t before = vr_clock_now();
+    vr_handle_ref(device->object.handle);
+    vram_status status = finish_sync(submission, value);
+    if (submission->count.metrics) {
+        vr_transfer_waited(device, (vram_transfer_direction)submission->count.direction,
+                           (vram_transfer_route)submission->count.route, vr_clock_now() - before);
+        vr_transfer_end(&submission->count, submission->result, status);
+    }
+    vr_leave(device);
+    return status;
+}
+
 vram_status vr_submission_end(struct vr_submission *submission, vram_status status, uint64_t result,
                               vram_async *async) {
     struct vr_queue_object *queue = submission->queue;
@@ -103,21 +119,41 @@ vram_status vr_submission_end(struct vr_submission *submission, vram_status stat
     vram_async made = {{0, 0, 0, result}};
     uint64_t value = 0;
     bool wanted = status == VRAM_OK && submission->any && (async || sync);
+    submission->result = result;
     if (wanted) {
         status = mark(submission, &value);
     }
     if (wanted && status == VRAM_OK && sync) {
-        status = finish_sync(submission, value);
+        status = wait_sync(submission, value);
     } else {
         if (status == VRAM_OK && value) {
             made = make_handle(submission, value, result);
+            vr_async_count(&made, &submission->count);
         }
+        vr_transfer_end(&submission->count, result, status);
         vr_submit_leave(queue);
     }
     if (status == VRAM_OK && async) {
         *async = made;
     }
     return status;
+}
+
+/* The strategy is the route, unless something else is known of it. */
+void vr_submission_count(struct vr_submission *submission, enum vr_way way,
+                         vram_transfer_route route) {
+    static const vram_transfer_direction directions[] = {
+        [VR_WAY_UPLOAD] = VRAM_TRANSFER_TO_DEVICE, [VR_WAY_DOWNLOAD] = VRAM_TRANSFER_TO_HOST,
+        [VR_WAY_COPY] = VRAM_TRANSFER_ON_DEVICE,   [VR_WAY_PEER] = VRAM_TRANSFER_PEER,
+        [VR_WAY_BRIDGE] = VRAM_TRANSFER_PEER,      [VR_WAY_FILL] = VRAM_TRANSFER_FILL};
+    static const vram_transfer_route routes[STRATEGIES] = {VRAM_ROUTE_ASYNC, VRAM_ROUTE_SYNC,
+                                                           VRAM_ROUTE_ASYNC, VRAM_ROUTE_UNIFIED,
+                                                           VRAM_ROUTE_DMA_POLLING};
+    if (!submission->count.metrics) {
+        vr_transfer_begin(submission->queue->device, directions[way],
+                          route == VRAM_ROUTE_ANY ? routes[submission->strategy] : route,
+                          &submission->count);
+    }
 }
 
 /* No copy. The device's reads come behind the host's writes by the fence, and the host's reads behind the
@@ -150,6 +186,7 @@ vram_status vr_submission_add(struct vr_submission *submission, struct vr_route 
         (submission->strategy == VRAM_TRANSFER_AUTO && route->same && route->way != VR_WAY_COPY);
     if (unified) {
         *result = 0;
+        vr_submission_count(submission, route->way, VRAM_ROUTE_UNIFIED);
         return vr_submission_unified(submission, route);
     }
     if (route->overlap) {
@@ -157,6 +194,7 @@ vram_status vr_submission_add(struct vr_submission *submission, struct vr_route 
     }
     submission->any = true;
     *result = route->bytes;
+    vr_submission_count(submission, route->way, VRAM_ROUTE_ANY);
     return route->way == VR_WAY_BRIDGE ? vr_bridge_submit(submission->queue, route)
                                        : vr_route_submit(submission->queue, route);
 }
@@ -211,6 +249,7 @@ vram_status vram_transfer_fill(vram_queue *queue, vram_addr to, uint32_t pattern
         status = vr_fail(VRAM_ERR_INVALID, submission.operation,
                          "a fill has one side and cannot be unified");
     } else {
+        vr_submission_count(&submission, VR_WAY_FILL, VRAM_ROUTE_ANY);
         status = vram_queue_fill(queue, to, pattern, pattern_bytes, bytes);
         submission.any = status == VRAM_OK && bytes;
     }

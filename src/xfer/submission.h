@@ -7,6 +7,7 @@
 #define VR_SUBMISSION_H
 
 #include "xfer/async_record.h"
+#include "xfer/metrics.h"
 #include "xfer/route.h"
 
 struct vr_submission {
@@ -14,7 +15,9 @@ struct vr_submission {
     const char *operation;
     vram_transfer_strategy strategy;
     uint64_t poll_ns, timeout;
-    bool any; /* something was submitted, or is to be waited for */
+    uint64_t result;                /* bytes */
+    bool any;                       /* something was submitted, or is to be waited for */
+    struct vr_transfer_count count; /* all zero: not counted yet */
 };
 
 /* Reads the options and enters the queue; on VRAM_OK the caller owes a vr_submission_end. */
@@ -24,6 +27,9 @@ vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options 
 vram_status vr_submission_end(struct vr_submission *submission, vram_status status, uint64_t result,
                               vram_async *async);
 
+/* Begins to count it, as a transfer of this kind; once. */
+void vr_submission_count(struct vr_submission *submission, enum vr_way way,
+                         vram_transfer_route route);
 /* Submits a route by the strategy; *result is the bytes that it moves. */
 vram_status vr_submission_add(struct vr_submission *submission, struct vr_route *route,
                               uint64_t *result);

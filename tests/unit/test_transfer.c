@@ -5,6 +5,7 @@
  */
 #include "unit/gate_world.h"
 #include "unit/transfer_world.h"
+#include "vram/transfer_stats.h"
 
 static const vram_transfer_strategy copying[] = {VRAM_TRANSFER_AUTO, VRAM_TRANSFER_SYNC,
                                                  VRAM_TRANSFER_ASYNC, VRAM_TRANSFER_DMA_POLLING};
@@ -474,6 +475,63 @@ static void a_destroyed_queue_finishes_its_transfers(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* --------------------------------------------------------------------- counted */
+
+static vram_transfer_stats stats_of(vram_device *device, vram_transfer_direction direction,
+                                    vram_transfer_route route) {
+    vram_transfer_stats stats = {.size = sizeof stats};
+    assert_ok(vram_transfer_stats_get(device, direction, route, &stats));
+    return stats;
+}
+
+/* Every transfer ends exactly once in the statistics, also when its handle was given up or never asked. */
+static void transfers_are_counted(void **state) {
+    static struct gate gate;
+    static char data[4096];
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    vram_addr a = memory_of(rig.device, sizeof data), b = memory_of(rig.device, sizeof data);
+    vram_transfer_options sync = by(VRAM_TRANSFER_SYNC), dma = by(VRAM_TRANSFER_DMA_POLLING);
+    vram_async async[4];
+    gate_shut(rig.device, rig.queue, &gate);
+    assert_ok(vram_transfer_upload(rig.queue, a, data, 100, NULL, &async[0]));
+    assert_ok(vram_transfer_upload(rig.queue, a, data, 200, NULL, &async[1]));
+    assert_ok(vram_transfer_download(rig.queue, data, b, 300, &dma, &async[2]));
+    vram_copy list[] = {{.to = a, .from = b, .bytes = 10}, {.to = a + 50, .from = b, .bytes = 20}};
+    assert_ok(vram_transfer_batch(rig.queue, list, 2, NULL, &async[3]));
+    vram_async_end(&async[1]);
+    assert_int_equal(vram_async_wait(&async[2], 2000000), VRAM_ERR_TIMEOUT);
+    vram_transfer_stats up = stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC);
+    assert_int_equal(up.started, 2);
+    assert_int_equal(up.operations, 0);
+    gate_open(&gate);
+    assert_ok(vram_transfer_fill(rig.queue, a, 0, 1, 64, &sync, NULL));
+    assert_ok(vram_async_poll_all(rig.device, NULL));
+    up = stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC);
+    assert_int_equal(up.operations, 2);
+    assert_int_equal(up.bytes, 300);
+    assert_int_equal(up.failures, 0);
+    vram_transfer_stats down = stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING);
+    assert_int_equal(down.operations, 1);
+    assert_int_equal(down.bytes, 300);
+    assert_true(down.waited_ns >= 2000000);
+    assert_true(down.latency_ns >= down.waited_ns);
+    vram_transfer_stats listed = stats_of(rig.device, VRAM_TRANSFER_ON_DEVICE, VRAM_ROUTE_BATCH);
+    assert_int_equal(listed.operations, 1);
+    assert_int_equal(listed.bytes, 30);
+    vram_transfer_stats filled = stats_of(rig.device, VRAM_TRANSFER_FILL, VRAM_ROUTE_SYNC);
+    assert_int_equal(filled.operations, 1);
+    assert_int_equal(filled.bytes, 64);
+    assert_int_equal(vram_transfer_upload(rig.queue, 1, data, 1, NULL, NULL), VRAM_ERR_INVALID);
+    vram_transfer_stats all = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    assert_int_equal(all.started, 5); /* what was refused never began */
+    assert_int_equal(all.operations, 5);
+    gate_shut(rig.device, rig.queue, &gate);
+    assert_ok(vram_transfer_upload(rig.queue, a, data, 100, NULL, &async[0]));
+    gate_open(&gate);
+    vram_context_destroy(rig.context);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
 
 int main(void) {
@@ -493,6 +551,7 @@ int main(void) {
         HERE(other_devices_are_reached),
         HERE(what_is_wrong_is_said_before_anything_happens),
         HERE(a_destroyed_queue_finishes_its_transfers),
+        HERE(transfers_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
