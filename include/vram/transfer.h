@@ -9,7 +9,10 @@
  *  - Addresses are checked before anything is submitted: live memory, in one piece, of the right device. A
  *    range past the end, freed, or of nobody is VRAM_ERR_INVALID, and nothing has happened.
  *  - Page-locked memory of the library may be given as an address or as a host pointer, which are the same.
- *  - Host memory must stay as it is until the handle is ready.
+ *  - Host memory must stay as it is until the handle is ready. Ordinary (pageable) memory makes a call wait,
+ *    an upload until it was read and a download until it was written, since no device reaches it: from
+ *    256 KiB on it goes the driver's way or through the library's own page-locked memory, filled by several
+ *    threads, whichever was measured to take less time for copies of that size. Page-locked memory never waits.
  *  - `async` may be NULL for who waits for the queue instead. 0 bytes do nothing and are ready at once.
  */
 #ifndef VRAM_TRANSFER_H

@@ -26,6 +26,7 @@
 #include "vram/pool.h"
 #include "xfer/async_record.h"
 #include "xfer/metrics.h"
+#include "xfer/rates.h"
 
 enum vr_async_phase {
     VR_ASYNC_HELD = 0,
@@ -54,6 +55,7 @@ struct vr_flight {
     struct vr_list settled;          /* the same of those that stay */
     vr_atomic_u64 bridge;            /* the library's own queue of the device; 0: none yet */
     vr_atomic_u64 pinned;            /* its pool of page-locked memory; 0: none yet */
+    struct vr_rates rates;           /* what copies of ordinary memory cost */
 };
 
 struct vr_async {

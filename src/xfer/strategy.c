@@ -7,7 +7,10 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/size.h"
 #include "device/ops.h"
+#include "xfer/flight.h"
+#include "xfer/staging.h"
 #include "xfer/submission.h"
 
 #include <string.h>
@@ -15,6 +18,8 @@
 static const char *const names[] = {"auto", "sync", "async", "unified", "dma_polling"};
 
 enum { STRATEGIES = sizeof names / sizeof names[0] };
+
+#define STAGED_LEAST (UINT64_C(256) * VR_KIB) /* smaller copies go the driver's way */
 
 const char *vram_transfer_strategy_name(vram_transfer_strategy strategy) {
     return (unsigned)strategy < STRATEGIES ? names[strategy] : "unknown";
@@ -179,6 +184,45 @@ vram_status vr_submission_unified(struct vr_submission *submission, const struct
     return VRAM_OK;
 }
 
+/* Whether a route goes through page-locked memory of the library's own. `flight` is pinned then. */
+static bool is_staged(struct vr_submission *submission, const struct vr_route *route,
+                      struct vr_flight **flight) {
+    struct vr_device_object *device = submission->queue->device;
+    struct vram_error kept;
+    *flight = NULL;
+    if (route->pinned || route->managed || route->bytes < STAGED_LEAST ||
+        (route->way != VR_WAY_UPLOAD && route->way != VR_WAY_DOWNLOAD) ||
+        !vr_staging_is_useful(device)) {
+        return false;
+    }
+    vr_error_save(&kept);
+    *flight = vr_flight_enter(device, submission->operation);
+    vr_error_restore(&kept);
+    return *flight &&
+           vr_rates_choose(&(*flight)->rates, route->way == VR_WAY_DOWNLOAD, route->bytes);
+}
+
+/* Ordinary memory: the way that keeps the caller for less time; rates.h. */
+static vram_status submit_by_rate(struct vr_submission *submission, const struct vr_route *route) {
+    vram_queue *queue = (vram_queue *)(uintptr_t)submission->queue->object.handle;
+    bool to_host = route->way == VR_WAY_DOWNLOAD;
+    struct vr_flight *flight;
+    bool staged = is_staged(submission, route, &flight);
+    uint64_t before = flight ? vr_clock_now() : 0;
+    vr_submission_count(submission, route->way, staged ? VRAM_ROUTE_STAGED : VRAM_ROUTE_ANY);
+    vram_status status = !staged ? vr_route_submit(submission->queue, route)
+                         : to_host
+                             ? vr_staging_download(queue, route->to_host, route->from, route->bytes)
+                             : vr_staging_upload(queue, route->to, route->from_host, route->bytes);
+    if (flight) {
+        if (status == VRAM_OK) {
+            vr_rates_note(&flight->rates, to_host, staged, route->bytes, vr_clock_now() - before);
+        }
+        vr_leave(flight);
+    }
+    return status;
+}
+
 vram_status vr_submission_add(struct vr_submission *submission, struct vr_route *route,
                               uint64_t *result) {
     bool unified =
@@ -194,9 +238,11 @@ vram_status vr_submission_add(struct vr_submission *submission, struct vr_route 
     }
     submission->any = true;
     *result = route->bytes;
-    vr_submission_count(submission, route->way, VRAM_ROUTE_ANY);
-    return route->way == VR_WAY_BRIDGE ? vr_bridge_submit(submission->queue, route)
-                                       : vr_route_submit(submission->queue, route);
+    if (route->way == VR_WAY_BRIDGE) {
+        vr_submission_count(submission, route->way, VRAM_ROUTE_ANY);
+        return vr_bridge_submit(submission->queue, route);
+    }
+    return submit_by_rate(submission, route);
 }
 
 /* ------------------------------------------------------------------- public */

@@ -148,6 +148,36 @@ static void unified_copies_nothing(void **state) {
     rig_end_clean(&rig);
 }
 
+/* ---------------------------------------------------------------------- staged */
+
+/* Large copies of ordinary memory go through staging first, then by what was measured. */
+static void ordinary_memory_is_staged(void **state) {
+    enum { BYTES = 3 * 1024 * 1024 + 77 };
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    unsigned char *from = pattern_of(BYTES, 1), *back = pattern_of(BYTES, 2);
+    vram_addr a = memory_of(rig.device, BYTES);
+    for (int i = 0; i < 6; i++) {
+        vram_async async;
+        from[i] ^= 0xff;
+        assert_ok(vram_transfer_upload(rig.queue, a, from, BYTES, NULL, &async));
+        expect_result(&async, BYTES);
+        assert_ok(vram_transfer_download(rig.queue, back, a, BYTES, NULL, &async));
+        expect_result(&async, BYTES);
+        assert_memory_equal(back, from, BYTES);
+    }
+    vram_transfer_stats stats = {.size = sizeof stats};
+    assert_ok(
+        vram_transfer_stats_get(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED, &stats));
+    assert_true(stats.operations >= 2 && stats.operations <= 5); /* and one the driver's way */
+    assert_ok(
+        vram_transfer_stats_get(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED, &stats));
+    assert_true(stats.operations >= 2 && stats.operations <= 5);
+    free(from);
+    free(back);
+    rig_end_clean(&rig);
+}
+
 /* ------------------------------------------------------------------ page-locked */
 
 static void pinned_memory_is_an_address_or_a_pointer(void **state) {
@@ -541,6 +571,7 @@ int main(void) {
         HERE(asynchronous_is_asynchronous),
         HERE(polling_keeps_deadlines),
         HERE(unified_copies_nothing),
+        HERE(ordinary_memory_is_staged),
         HERE(pinned_memory_is_an_address_or_a_pointer),
         HERE(rectangles_move),
         HERE(rectangles_without_gaps_are_one_copy),

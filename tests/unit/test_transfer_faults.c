@@ -96,6 +96,27 @@ static vram_status listed(struct rig *rig, vram_addr a, vram_addr b, vram_async 
     return vram_transfer_batch(rig->queue, list, 2 * N, NULL, async);
 }
 
+/* Large enough for staging. */
+static unsigned char much[300 * 1024];
+
+static vram_status part_staged(struct rig *rig, vram_pool *pool) {
+    vram_addr a = 0;
+    vram_async async = {{0}};
+    vram_status status = vram_alloc(pool, sizeof much, rig->queue, &a);
+    for (int i = 0; i < 2 && status == VRAM_OK; i++) {
+        status = end_of(rig,
+                        i ? vram_transfer_download(rig->queue, much, a, sizeof much, NULL, &async)
+                          : vram_transfer_upload(rig->queue, a, much, sizeof much, NULL, &async),
+                        &async);
+    }
+    vram_error kept = *vram_error_get();
+    if (a) {
+        (void)vram_free(pool, a, rig->queue);
+    }
+    vr_error_restore(&kept);
+    return status;
+}
+
 static vram_status part_plain(struct rig *rig, vram_pool *pool) {
     return with_memory(rig, pool, plain);
 }
@@ -150,6 +171,11 @@ static void bridges_survive_every_failure(void **state) {
     fail_every_call(part_bridged, "memory=64M,devices=2,real=on");
 }
 
+static void staged_survives_every_failure(void **state) {
+    (void)state;
+    fail_every_call(part_staged, "memory=64M");
+}
+
 /* ----------------------------------------------------------------------- lost */
 
 /* The device is lost at call 1, 2, 3 ...: the call says so, or the handle does, once, and every time it is
@@ -190,9 +216,13 @@ static void lost_in_the_middle(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        HERE(plain_survives_every_failure),   HERE(waiting_survives_every_failure),
-        HERE(strided_survives_every_failure), HERE(lists_survive_every_failure),
-        HERE(bridges_survive_every_failure),  HERE(lost_in_the_middle),
+        HERE(plain_survives_every_failure),
+        HERE(waiting_survives_every_failure),
+        HERE(strided_survives_every_failure),
+        HERE(lists_survive_every_failure),
+        HERE(bridges_survive_every_failure),
+        HERE(staged_survives_every_failure),
+        HERE(lost_in_the_middle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
