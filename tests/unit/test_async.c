@@ -96,6 +96,50 @@ static void acceptance_2_pending_then_ready(void **state) {
     vram_context_destroy(rig.context);
 }
 
+struct keeper {
+    pthread_t thread;
+    struct gate *gate;
+};
+
+static void *open_after_a_while(void *argument) {
+    struct keeper *keeper = argument;
+    vr_os_sleep(40 * MS);
+    gate_open(keeper->gate);
+    return NULL;
+}
+
+/* Acceptance item 2: the host has the time of a long kernel for itself, all but the polls. */
+static void acceptance_2_overlap_is_measured(void **state) {
+    static struct gate gate;
+    uint64_t asked = 0, worked = 0, sum = 0;
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    struct keeper keeper = {.gate = &gate};
+    gate_shut(rig.device, rig.queue, &gate);
+    uint64_t begin = vr_os_now();
+    vram_async async = async_here(rig.queue, "long_kernel");
+    assert_int_equal(pthread_create(&keeper.thread, NULL, open_after_a_while, &keeper), 0);
+    for (bool pending = true; pending;) {
+        uint64_t before = vr_os_now();
+        for (uint64_t i = 0; i < 20000; i++) {
+            sum += i * i ^ sum >> 3;
+        }
+        uint64_t between = vr_os_now();
+        pending = vram_async_poll(&async) == VRAM_ERR_NOT_READY;
+        asked += vr_os_now() - between;
+        worked += between - before;
+    }
+    uint64_t total = vr_os_now() - begin;
+    pthread_join(keeper.thread, NULL);
+    print_message("overlap %.3f: %.1f ms of host work and %.3f ms of polls in %.1f ms (%u)\n",
+                  (double)worked / (double)total, (double)worked / 1e6, (double)asked / 1e6,
+                  (double)total / 1e6, (unsigned)(sum & 1));
+    assert_true(total >= 40 * MS);
+    assert_true(worked > total / 2); /* a busy machine takes its part */
+    assert_ok(vram_async_wait(&async, 0));
+    vram_context_destroy(rig.context);
+}
+
 static atomic_int lost_lines;
 
 static void count_lost(void *user, vram_log_level level, const char *text) {
@@ -559,6 +603,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(zeros_are_ready),
         HERE(acceptance_2_pending_then_ready),
+        HERE(acceptance_2_overlap_is_measured),
         HERE(acceptance_2_failure_has_text),
         HERE(a_lost_device_is_told_after_its_queue),
         HERE(a_refused_question_is_no_failure),
