@@ -10,8 +10,8 @@
 #            compute-sanitizer where that is installed; with H200_VULKAN_DIR, a folder with
 #            libvulkan.so.1, also the suite and the example on vulkan. The driver is the one that a .json
 #            there or VK_DRIVER_FILES names, else NVIDIA's
-#   bench    `vram bench alloc` with its peers, those in bench/peers too, `vram bench grow` and
-#            `launch`, and what each call of the driver costs
+#   bench    `vram bench alloc` with its peers, those in bench/peers too, `vram bench grow`,
+#            `launch` and `readback`, and what each call of the driver costs
 #   transfer `vram bench copy` beside the driver's own copies, with its goals, and examples/forces with a
 #            million nodes on cuda, every frame held against the reference
 #   replay   the six traces with memory really mapped: in the traces' own time with every block filled
@@ -239,6 +239,8 @@ stage_bench() {
     done
     step launch 20 launch-1M.json "$build/vram" bench launch --backend cuda --json
     step track 20 track.json "$build/vram" bench track --backend cuda --json
+    step readback 40 readback.txt "$build/vram" bench readback --backend cuda
+    step readback.json 40 readback.json "$build/vram" bench readback --backend cuda --json
     step peers-1K 120 peers-1K.json bench/peers/run.sh --size 1024
     step peers-1M 40 peers-1M.json bench/peers/run.sh --size 1048576
     step peers-64M 40 peers-64M.json bench/peers/run.sh --size 67108864

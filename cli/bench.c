@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench.c: `vram bench alloc`: what an allocation and its free cost, beside its peers in the same run. How
- * it is measured is in bench/; here the contest is set up from the flags and judged. `vram bench grow` and
- * `launch`, `track` and `copy` are in bench/grow.c, bench/launch.c, bench/tracking.c and bench/copying.c.
+ * it is measured is in bench/; here the contest is set up from the flags and judged. `vram bench grow`,
+ * `launch`, `readback`, `track` and `copy` are in bench/grow.c, launch.c, frames.c, tracking.c and copying.c.
  */
 #include "bench/contest.h"
 #include "bench/record.h"
@@ -15,7 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARGIN_PERCENT = 15, LIVE_MAX = 10000000, LAUNCH_BYTES = 1 << 20, COPY_LEAST_BYTES = 4096 };
+enum {
+    MARGIN_PERCENT = 15,
+    LIVE_MAX = 10000000,
+    LAUNCH_BYTES = 1 << 20,
+    FRAME_BYTES = 64 << 20,
+    COPY_LEAST_BYTES = 4096
+};
 
 #define GROW_FROM_BYTES (UINT64_C(1) << 30)
 
@@ -302,6 +308,10 @@ static int run_launch(struct invocation *invocation) {
     return run_sized(invocation, LAUNCH_BYTES, bench_launch);
 }
 
+static int run_readback(struct invocation *invocation) {
+    return run_sized(invocation, FRAME_BYTES, bench_readback);
+}
+
 static int run_track(struct invocation *invocation) {
     return run_sized(invocation, YARDSTICK_BYTES, bench_track);
 }
@@ -338,6 +348,7 @@ static const struct {
     {"alloc", run_alloc, " pattern size threads live baseline margin save "},
     {"grow", run_grow, " from to "},
     {"launch", run_launch, " size "},
+    {"readback", run_readback, " size "},
     {"track", run_track, " size "},
     {"copy", run_copy, " size threads "},
 };
@@ -365,8 +376,8 @@ static int run(struct invocation *invocation) {
                                                                  : EXIT_MISUSE;
         }
     }
-    say_error("`vram bench` needs to know what to measure: vram bench alloc, copy, grow, launch "
-              "or track");
+    say_error("`vram bench` needs to know what to measure: vram bench alloc, copy, grow, "
+              "launch, readback or track");
     return EXIT_MISUSE;
 }
 
@@ -380,7 +391,8 @@ static const struct flag flags[] = {
     {.name = "size",
      .letter = 's',
      .value = "SIZE",
-     .help = "of a block (1K; launch: 1M); copy: the largest (1G, not on a GPU 64M)"},
+     .help = "of a block (1K; launch: 1M) or frame (readback: 64M); copy: the largest (1G, "
+             "not on a GPU 64M)"},
     {.name = "from", .value = "SIZE", .help = "grow: what the buffer has before (1G)"},
     {.name = "to", .value = "SIZE", .help = "grow: and then (twice as much)"},
     {.name = "threads",
@@ -404,7 +416,7 @@ static const struct flag flags[] = {
 const struct verb verb_bench = {
     .name = "bench",
     .summary = "Measure what allocations and copies cost, beside others in the same run",
-    .usage = "alloc|copy|grow|launch|track [OPTION]...",
+    .usage = "alloc|copy|grow|launch|readback|track [OPTION]...",
     .examples = "vram bench alloc                           # pairs of 1 KiB on the best device\n"
                 "vram bench alloc -b host -s 64M            # of 64 MiB, on host memory\n"
                 "vram bench alloc -p burst -t 4             # four threads, bursts of 1000\n"
@@ -414,8 +426,9 @@ const struct verb verb_bench = {
                 "vram bench copy                            # copies, beside the driver's own\n"
                 "vram bench grow --from 64M --to 128M       # in place and by a copy\n"
                 "vram bench launch                          # kernels on buffers of a pool\n"
+                "vram bench readback                        # frames of 64 MiB, double-buffered\n"
                 "vram bench track                           # what tracking of blocks costs\n",
     .flags = flags,
     .run = run,
-    .operands = "alloc copy grow launch track",
+    .operands = "alloc copy grow launch readback track",
 };

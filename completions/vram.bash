@@ -59,7 +59,7 @@ _vram() {
     tour,*) words="--backend --device --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --verify --pace --print --json --color --help " files=yes ;;
     report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
-    bench,*) words="--pattern --size --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy grow launch track" ;;
+    bench,*) words="--pattern --size --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy grow launch readback track" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;
     completion,*) words="--json --color --help bash zsh fish" ;;
     help,*) words="--json --color --help info check tour replay report bench stress completion help" ;;

@@ -59,6 +59,8 @@ int bench_launch(struct invocation *invocation, const struct target *target, uin
                  double seconds);
 int bench_copy(struct invocation *invocation, const struct target *target, uint64_t largest,
                uint32_t threads, double seconds);
+int bench_readback(struct invocation *invocation, const struct target *target, uint64_t bytes,
+                   double seconds);
 int bench_track(struct invocation *invocation, const struct target *target, uint64_t bytes,
                 double seconds);
 

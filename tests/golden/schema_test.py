@@ -53,6 +53,7 @@ RUNS = [
      {"VRAM_SIM": "fault=pinned_alloc:1:2:forever"}, 0),
     ("bench", ["track", "--backend", "host", "--seconds", "0.1"], {}, 0),
     ("bench", ["launch", "--backend", "host", "--size", "64K", "--seconds", "0.1"], {}, 0),
+    ("bench", ["readback", "--backend", "host", "--size", "64K", "--seconds", "0.1"], {}, 0),
     ("bench", ["alloc", "--backend", "sim", "--size", "16G", "--seconds", "0.1"], {}, 2),
     ("replay", ["--backend", "sim", "--generate", "queues,steps=2,max=64K", "--policy", "caching",
                 "--policy", "naive", "--verify", "--repeat", "2"], {"VRAM_SIM": "profile=h200"}, 0),
@@ -147,7 +148,9 @@ def check_meaning(document):
         lines = document["lines"]
         assert document["wrong"] == sum(x["planned"] != x["found"] for x in lines), "wrong"
         assert len(lines) > 100 and document["skipped"] == 0, "not all was tried"
-    if document["schema"] in ("vram.bench.grow/1", "vram.bench.launch/1"):
+    if document["schema"] == "vram.bench.readback/1":
+        assert document["frames_checked"] > 0 and document["frames_wrong"] == 0, "wrong frames"
+    if document["schema"] in ("vram.bench.grow/1", "vram.bench.launch/1", "vram.bench.readback/1"):
         for one in document["ways"]:
             assert (one["ns_median"] is None) == (one["reason"] is not None), "no reason"
             assert one["reason"] or one["ns_p10"] <= one["ns_median"] <= one["ns_p90"], "order"
@@ -182,8 +185,8 @@ def check_run(binary, verb, arguments, settings, code):
                                 text=True, timeout=300, check=False)
     assert result.returncode == code, f"exit code {result.returncode}: {result.stderr}"
     document = json.loads(result.stdout, object_pairs_hook=no_repeats)
-    kind = f".{arguments[0]}" if arguments and arguments[0] in ("copy", "grow", "launch",
-                                                                          "track") else ""
+    kinds = ("copy", "grow", "launch", "readback", "track")
+    kind = f".{arguments[0]}" if arguments and arguments[0] in kinds else ""
     assert document["schema"].split("/")[0] == f"vram.{verb}{kind}", "another verb's schema"
     validator = schema_of(document["schema"])
     validator.validate(document)

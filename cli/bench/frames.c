@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * frames.c: `vram bench readback`: device data that changes, brought to the host frame by frame.
+ *
+ * A frame is a kernel that writes it, a copy back, and work of the host on it. One after the other, with
+ * pageable and with page-locked memory, as programs begin; and with a vram_readback, where the three run beside
+ * each other. The three are balanced first: the longest of them as they are is the measure, and the kernel is
+ * launched as often, and the host goes over the frame as often, as takes that long.
+ *
+ * Every frame is summed up by the host and compared with what the kernel must have written. The words of two
+ * frames differ by the same odd number, so that a mixture of two has another sum, whichever words are whose.
+ */
+#include "bench/team.h"
+#include "bench/ways.h"
+#include "check/device_code.h"
+#include "check/device_code_spirv.h"
+#include "survey.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    WAYS = 3,
+    FACTOR = 3,
+    ROUND_FRAMES = 4,
+    REPEATS_MAX = 4096,
+    TRIES = 5,
+    STEPS = 4,
+    THREADS_MOST = 8
+};
+enum { DOUBLE, PINNED, PAGEABLE };
+
+struct frames {
+    vram_device *device;
+    vram_queue *queue; /* of the kernels */
+    vram_kernel *kernel;
+    vram_readback *readback;
+    struct team *team; /* of the host's work */
+    vram_addr source;
+    void *pageable;
+    vram_addr pinned; /* 0: the device has none */
+    uint64_t bytes;   /* of a frame */
+    uint32_t words;   /* of it */
+    uint32_t group;   /* items of a group that the device takes */
+    uint32_t repeats; /* launches for a frame */
+    uint32_t threads; /* of the host's work */
+    uint64_t extra;   /* words that each of them reads besides, to take as long as the others */
+    uint32_t made;    /* frames so far: the number of the last */
+    bool primed;      /* the readback is full */
+    uint64_t checked, wrong;
+    double kernel_ns, copy_ns, host_ns; /* each alone */
+};
+
+/* ---------------------------------------------------------------------- kernel */
+
+static void scale(const vram_kernel_call *call) {
+    uint32_t *to = *(uint32_t *const *)call->arguments[0];
+    const uint32_t *from = *(uint32_t *const *)call->arguments[1];
+    uint32_t factor = (uint32_t) * (const uint64_t *)call->arguments[2];
+    uint64_t count = *(const uint64_t *)call->arguments[3];
+    uint64_t first = (uint64_t)call->group[0] * call->group_size[0];
+    uint64_t end = first + call->group_size[0] < count ? first + call->group_size[0] : count;
+    for (uint64_t i = first; i < end; i++) {
+        to[i] = from[i] * factor + (uint32_t)i;
+    }
+}
+
+static const char opencl_text[] =
+    "__kernel void vram_check_scale(__global uint *to, __global const uint *from, ulong factor,\n"
+    "                               ulong count) {\n"
+    "    ulong i = get_global_id(0);\n"
+    "    if (i < count) {\n"
+    "        to[i] = from[i] * (uint)factor + (uint)i;\n"
+    "    }\n"
+    "}\n";
+
+static const char metal_text[] =
+    "#include <metal_stdlib>\n"
+    "kernel void vram_check_scale(device uint *to [[buffer(0)]],\n"
+    "                             device const uint *from [[buffer(1)]],\n"
+    "                             constant ulong &factor [[buffer(2)]],\n"
+    "                             constant ulong &count [[buffer(3)]],\n"
+    "                             uint i [[thread_position_in_grid]]) {\n"
+    "    if (i < count) {\n"
+    "        to[i] = from[i] * uint(factor) + i;\n"
+    "    }\n"
+    "}\n";
+
+/* The first language that the device takes. */
+static vram_status load(struct frames *frames) {
+    const struct {
+        vram_kernel_format format;
+        const void *code;
+        size_t bytes;
+    } languages[] = {
+        {VRAM_KERNEL_C, (const void *)(uintptr_t)scale, 0},
+        {VRAM_KERNEL_PTX, check_ptx, sizeof check_ptx - 1},
+        {VRAM_KERNEL_SPIRV, device_code_spirv, sizeof device_code_spirv},
+        {VRAM_KERNEL_OPENCL_C, opencl_text, sizeof opencl_text - 1},
+        {VRAM_KERNEL_METAL, metal_text, sizeof metal_text - 1},
+    };
+    vram_status status = VRAM_ERR_UNSUPPORTED;
+    for (size_t i = 0; i < sizeof languages / sizeof languages[0]; i++) {
+        vram_kernel_source source = {.size = sizeof source,
+                                     .format = languages[i].format,
+                                     .code = languages[i].code,
+                                     .code_bytes = languages[i].bytes,
+                                     .entry = "vram_check_scale"};
+        if (status == VRAM_ERR_UNSUPPORTED) {
+            status = vram_kernel_create(frames->device, &source, &frames->kernel);
+        }
+    }
+    return status;
+}
+
+/* The next frame: all words are its number, and then scaled in place over and over. */
+static vram_status produce(struct frames *frames) {
+    static const size_t bytes[] = {8, 8, 8, 8};
+    const uint64_t values[] = {frames->source, frames->source, FACTOR, frames->words};
+    const void *const arguments[] = {&values[0], &values[1], &values[2], &values[3]};
+    const vram_launch launch = {
+        .size = sizeof launch,
+        .groups = {(frames->words + frames->group - 1) / frames->group, 1, 1},
+        .group_size = {frames->group, 1, 1},
+        .argument_count = 4,
+        .arguments = arguments,
+        .argument_bytes = bytes,
+        .address_mask = 3};
+    vram_status status =
+        vram_queue_fill(frames->queue, frames->source, ++frames->made, 4, frames->bytes);
+    for (uint32_t i = 0; i < frames->repeats && status == VRAM_OK; i++) {
+        status = vram_queue_launch(frames->queue, frames->kernel, &launch);
+    }
+    return status;
+}
+
+/* The sum of a frame's words, by the kernel's arithmetic. */
+static uint32_t expected_sum(const struct frames *frames, uint32_t number) {
+    uint32_t indices = (uint32_t)((uint64_t)frames->words * (frames->words - 1) / 2);
+    uint32_t sum = number * frames->words;
+    for (uint32_t i = 0; i < frames->repeats; i++) {
+        sum = sum * FACTOR + indices;
+    }
+    return sum;
+}
+
+/* ------------------------------------------------------------- the host's work */
+
+struct summing {
+    const struct frames *frames;
+    const uint32_t *words;
+    uint32_t sums[THREADS_MOST];
+    uint32_t others[THREADS_MOST]; /* of what was read to take time */
+};
+
+static uint32_t sum_of(const uint32_t *words, uint64_t count) {
+    uint32_t sums[8] = {0};
+    uint64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        for (int lane = 0; lane < 8; lane++) {
+            sums[lane] += words[i + (uint64_t)lane];
+        }
+    }
+    for (; i < count; i++) {
+        sums[0] += words[i];
+    }
+    return sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
+}
+
+static bool sum_part(void *user, uint32_t index) {
+    struct summing *summing = user;
+    const struct frames *frames = summing->frames;
+    uint64_t share = frames->words / frames->threads;
+    uint64_t first = index * share;
+    uint64_t count = index + 1 == frames->threads ? frames->words - first : share;
+    summing->sums[index] = sum_of(summing->words + first, count);
+    for (uint64_t left = frames->extra; left > 0;) {
+        uint64_t part = left < count ? left : count;
+        summing->others[index] += sum_of(summing->words + first, part);
+        left -= part;
+    }
+    return true;
+}
+
+static uint32_t work_on(struct frames *frames, const void *data) {
+    struct summing summing = {.frames = frames, .words = data};
+    uint32_t sum = 0;
+    uint64_t ns;
+    team_run(frames->team, frames->threads, NULL, sum_part, &summing, &ns);
+    for (uint32_t i = 0; i < frames->threads; i++) {
+        sum += summing.sums[i];
+    }
+    return sum;
+}
+
+/* Works on a frame and holds its sum against what it must be. */
+static void take_in(struct frames *frames, const void *data, uint32_t number) {
+    frames->checked++;
+    frames->wrong += work_on(frames, data) != expected_sum(frames, number);
+}
+
+/* ---------------------------------------------------------------------- rounds */
+
+static bool round_blocking(struct frames *frames, struct way *way, void *to, uint64_t *ns) {
+    uint64_t before = ways_now();
+    for (int i = 0; i < ROUND_FRAMES; i++) {
+        vram_status status = produce(frames);
+        if (status == VRAM_OK) {
+            status = vram_queue_download(frames->queue, to, frames->source, frames->bytes);
+        }
+        if (status == VRAM_OK) {
+            status = vram_queue_wait(frames->queue, VRAM_TIMEOUT_DEFAULT);
+        }
+        if (status != VRAM_OK) {
+            return way_fail(way, status);
+        }
+        take_in(frames, to, frames->made);
+    }
+    *ns = (ways_now() - before) / ROUND_FRAMES;
+    return true;
+}
+
+static bool round_pageable(void *user, struct way *way, uint64_t *ns) {
+    struct frames *frames = user;
+    return round_blocking(frames, way, frames->pageable, ns);
+}
+
+static bool round_pinned(void *user, struct way *way, uint64_t *ns) {
+    struct frames *frames = user;
+    if (frames->pinned == 0) {
+        snprintf(way->reason, sizeof way->reason, "there is no page-locked memory here");
+        return false;
+    }
+    return round_blocking(frames, way, (void *)(uintptr_t)frames->pinned, ns);
+}
+
+/* A frame that was produced, asked for; and the kernel of the one after it. */
+static vram_status advance(struct frames *frames) {
+    vram_status status =
+        vram_readback_start(frames->readback, frames->queue, frames->source, frames->bytes, NULL);
+    return status == VRAM_OK ? produce(frames) : status;
+}
+
+/* Kernel k + 2, copy k + 1 and the host's work on k are under way at the same time. */
+static bool round_double(void *user, struct way *way, uint64_t *ns) {
+    struct frames *frames = user;
+    vram_status status = VRAM_OK;
+    uint64_t before = ways_now();
+    if (!frames->primed) {
+        frames->made = 0; /* from here on the numbers of frames are the readback's */
+        frames->primed = true;
+        status = produce(frames);
+        status = status == VRAM_OK ? advance(frames) : status;
+    }
+    for (int i = 0; i < ROUND_FRAMES && status == VRAM_OK; i++) {
+        vram_frame frame;
+        status = vram_readback_next(frames->readback, VRAM_TIMEOUT_DEFAULT, &frame);
+        if (status == VRAM_OK) {
+            status = advance(frames);
+        }
+        if (status == VRAM_OK) {
+            take_in(frames, frame.data, (uint32_t)frame.number);
+            status = vram_readback_give(frames->readback, frame.number);
+        }
+    }
+    *ns = (ways_now() - before) / ROUND_FRAMES;
+    return status == VRAM_OK || way_fail(way, status);
+}
+
+/* ------------------------------------------------------------------- balancing */
+
+typedef vram_status part_fn(struct frames *frames);
+
+static vram_status part_kernel(struct frames *frames) {
+    vram_status status = produce(frames);
+    return status == VRAM_OK ? vram_queue_wait(frames->queue, VRAM_TIMEOUT_DEFAULT) : status;
+}
+
+static void *best_memory(const struct frames *frames) {
+    return frames->pinned ? (void *)(uintptr_t)frames->pinned : frames->pageable;
+}
+
+static vram_status part_copy(struct frames *frames) {
+    vram_status status =
+        vram_queue_download(frames->queue, best_memory(frames), frames->source, frames->bytes);
+    return status == VRAM_OK ? vram_queue_wait(frames->queue, VRAM_TIMEOUT_DEFAULT) : status;
+}
+
+static vram_status part_host(struct frames *frames) {
+    (void)work_on(frames, best_memory(frames));
+    return VRAM_OK;
+}
+
+/* What one part takes alone: the median of a few, after one for warming up. */
+static vram_status alone(struct frames *frames, part_fn *part, double *ns) {
+    double times[TRIES];
+    vram_status status = part(frames);
+    for (int i = 0; i < TRIES && status == VRAM_OK; i++) {
+        uint64_t before = ways_now();
+        status = part(frames);
+        double took = (double)(ways_now() - before);
+        int at = i;
+        for (; at > 0 && times[at - 1] > took; at--) {
+            times[at] = times[at - 1];
+        }
+        times[at] = took;
+    }
+    if (status == VRAM_OK) {
+        *ns = times[TRIES / 2];
+    }
+    return status;
+}
+
+static vram_status measure_parts(struct frames *frames) {
+    vram_status status = alone(frames, part_kernel, &frames->kernel_ns);
+    status = status == VRAM_OK ? alone(frames, part_copy, &frames->copy_ns) : status;
+    return status == VRAM_OK ? alone(frames, part_host, &frames->host_ns) : status;
+}
+
+static double longest(const struct frames *frames) {
+    double most = frames->kernel_ns > frames->copy_ns ? frames->kernel_ns : frames->copy_ns;
+    return most > frames->host_ns ? most : frames->host_ns;
+}
+
+/* Groups of a size that the device takes for a frame of this size. */
+static vram_status choose_group(struct frames *frames) {
+    vram_status status = VRAM_ERR_INVALID;
+    for (frames->group = 128; status != VRAM_OK && frames->group < 1024;) {
+        frames->group *= 2;
+        status = part_kernel(frames);
+    }
+    return status;
+}
+
+/* Whether a part takes about as long as it should. */
+static bool fits(double ns, double goal) {
+    return ns > 0.93 * goal && ns < 1.07 * goal;
+}
+
+/* Makes kernel and host take as long as the longest part, in a few steps: more of either takes longer, but not in
+   proportion. */
+static vram_status balance(struct frames *frames) {
+    vram_status status = choose_group(frames);
+    status = status == VRAM_OK ? measure_parts(frames) : status;
+    double goal = longest(frames);
+    for (int i = 0; i < STEPS && status == VRAM_OK && !fits(frames->kernel_ns, goal); i++) {
+        double wanted = frames->repeats * goal / frames->kernel_ns + 0.5;
+        frames->repeats = wanted < 1 ? 1 : wanted < REPEATS_MAX ? (uint32_t)wanted : REPEATS_MAX;
+        status = alone(frames, part_kernel, &frames->kernel_ns);
+    }
+    for (int i = 0; i < STEPS && status == VRAM_OK && !fits(frames->host_ns, goal); i++) {
+        double share = (double)frames->words / frames->threads;
+        double wanted = (share + (double)frames->extra) * goal / frames->host_ns - share;
+        frames->extra = wanted > 0 ? (uint64_t)wanted : 0;
+        status = alone(frames, part_host, &frames->host_ns);
+    }
+    return status == VRAM_OK ? measure_parts(frames) : status;
+}
+
+/* ------------------------------------------------------------------------ verb */
+
+static struct way ways[WAYS] = {
+    [DOUBLE] = {.name = "double", .about = "double-buffered: vram_readback, two slots"},
+    [PINNED] = {.name = "pinned", .about = "one after the other, into page-locked memory"},
+    [PAGEABLE] = {.name = "pageable", .about = "one after the other, into ordinary memory"},
+};
+
+/* Of what could run beside something longer, the share that did; below 0: unknown. */
+static double overlap_share(const struct frames *frames) {
+    double sum = frames->kernel_ns + frames->copy_ns + frames->host_ns;
+    double share = (sum - ways[DOUBLE].median_ns) / (sum - longest(frames));
+    if (!way_measured(&ways[DOUBLE])) {
+        return -1;
+    }
+    return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+static void measure(struct frames *frames, struct terminal *terminal, double seconds) {
+    static way_fn *const rounds[WAYS] = {round_double, round_pinned, round_pageable};
+    for (uint64_t i = 0; i < WAYS; i++) {
+        way_measure(&ways[i], rounds[i], frames, seconds / WAYS);
+        terminal_progress(terminal, i + 1, WAYS, "ways");
+    }
+    terminal_progress_end(terminal);
+}
+
+static void print(const struct terminal *terminal, const struct target *target,
+                  const struct frames *frames) {
+    char size[VRAM_SIZE_TEXT_MAX], label[DEVICE_LABEL_MAX];
+    terminal_print(terminal, STYLE_BOLD, "readback");
+    printf(" of frames of %s, on %s, ", vram_size_format(frames->bytes, size),
+           device_label(&target->info, label));
+    terminal_print(terminal, STYLE_PLAIN, "%s", target->info.name);
+    printf("\n\nalone: kernel %.1f us (%u launches), copy %.1f us, host %.1f us (%u threads)\n\n",
+           frames->kernel_ns / 1e3, frames->repeats, frames->copy_ns / 1e3, frames->host_ns / 1e3,
+           frames->threads);
+    ways_print(terminal, ways, WAYS);
+    if (way_measured(&ways[DOUBLE]) && way_measured(&ways[PAGEABLE])) {
+        printf("\nDouble-buffered frames come %.2f times as fast as the pageable loop's",
+               ways_ratio(&ways[PAGEABLE], &ways[DOUBLE]));
+        if (way_measured(&ways[PINNED])) {
+            printf(" and %.2f times as fast as the pinned one's",
+                   ways_ratio(&ways[PINNED], &ways[DOUBLE]));
+        }
+        printf(";\n%.0f %% of what can overlap did. ", 100 * overlap_share(frames));
+    }
+    printf("%llu frames checked, %llu wrong.\n", (unsigned long long)frames->checked,
+           (unsigned long long)frames->wrong);
+}
+
+static bool write_json(const struct target *target, const struct frames *frames) {
+    vram_json json;
+    output_json_begin(&json, "vram.bench.readback/1");
+    vram_json_text(&json, "bench", "readback");
+    ways_write_device(&json, target);
+    vram_json_unsigned(&json, "size_bytes", frames->bytes);
+    vram_json_unsigned(&json, "launches", frames->repeats);
+    vram_json_unsigned(&json, "host_threads", frames->threads);
+    vram_json_number(&json, "kernel_ns", frames->kernel_ns);
+    vram_json_number(&json, "copy_ns", frames->copy_ns);
+    vram_json_number(&json, "host_ns", frames->host_ns);
+    ways_write(&json, ways, WAYS);
+    ways_write_ratio(&json, "ratio_pageable", &ways[PAGEABLE], &ways[DOUBLE]);
+    ways_write_ratio(&json, "ratio_pinned", &ways[PINNED], &ways[DOUBLE]);
+    if (way_measured(&ways[DOUBLE])) {
+        vram_json_number(&json, "overlap_share", overlap_share(frames));
+    } else {
+        vram_json_null(&json, "overlap_share");
+    }
+    vram_json_unsigned(&json, "frames_checked", frames->checked);
+    vram_json_unsigned(&json, "frames_wrong", frames->wrong);
+    return output_json_end(&json);
+}
+
+static vram_status open(const struct target *target, struct frames *frames) {
+    const vram_readback_options options = {
+        .size = sizeof options, .policy = VRAM_READBACK_EVERY, .bytes = frames->bytes};
+    vram_status status = vram_device_open(target->context, target->index, &frames->device);
+    if (status == VRAM_OK) {
+        status = vram_queue_create(frames->device, NULL, &frames->queue);
+    }
+    if (status == VRAM_OK) {
+        status =
+            vram_device_alloc(frames->device, frames->bytes, VRAM_MEMORY_DEVICE, &frames->source);
+    }
+    if (status == VRAM_OK) {
+        status = vram_readback_create(frames->device, &options, &frames->readback);
+    }
+    if (status == VRAM_OK && vram_device_alloc(frames->device, frames->bytes, VRAM_MEMORY_PINNED,
+                                               &frames->pinned) != VRAM_OK) {
+        frames->pinned = 0; /* that way is shown as not measured */
+    }
+    return status == VRAM_OK ? load(frames) : status;
+}
+
+static void close_all(struct frames *frames) {
+    vram_readback_destroy(frames->readback);
+    vram_kernel_destroy(frames->kernel);
+    vram_queue_destroy(frames->queue);
+    vram_device_close(frames->device);
+    team_destroy(frames->team);
+    free(frames->pageable);
+}
+
+/* As many threads as there are processors, up to what memory keeps busy. */
+static uint32_t host_threads(void) {
+    long found = sysconf(_SC_NPROCESSORS_ONLN);
+    return found < 1 ? 1 : found < THREADS_MOST ? (uint32_t)found : THREADS_MOST;
+}
+
+int bench_readback(struct invocation *invocation, const struct target *target, uint64_t bytes,
+                   double seconds) {
+    struct frames frames = {.bytes = bytes / 4 * 4, .repeats = 1, .threads = host_threads()};
+    frames.words = (uint32_t)(frames.bytes / 4);
+    if (bytes < 4096 || bytes / 4 > INT32_MAX) {
+        say_error("--size: a frame has 4096 bytes to 8 GiB");
+        return EXIT_MISUSE;
+    }
+    frames.team = team_create(frames.threads);
+    frames.pageable = calloc(1, frames.bytes);
+    if (frames.team == NULL || frames.pageable == NULL) {
+        close_all(&frames);
+        say_error("out of host memory");
+        return EXIT_MISUSE;
+    }
+    vram_status status = open(target, &frames);
+    status = status == VRAM_OK ? balance(&frames) : status;
+    if (status != VRAM_OK) {
+        int code = say_failure("cannot bring frames back from this device", status);
+        close_all(&frames);
+        return code;
+    }
+    measure(&frames, &invocation->terminal, seconds);
+    close_all(&frames);
+    bool good = true;
+    if (invocation->json) {
+        good = write_json(target, &frames);
+    } else {
+        print(&invocation->terminal, target, &frames);
+    }
+    return !good ? EXIT_MISUSE : frames.wrong != 0 ? EXIT_NO : EXIT_YES;
+}
