@@ -132,6 +132,7 @@ static bool refuses(struct check *check, void *bad) {
     CHECK_REFUSED(check, vram_readback_poll(readback, 0));
     CHECK_REFUSED(check, vram_readback_wait(readback, 0, 0));
     CHECK_REFUSED(check, vram_readback_point(readback, 0, &point));
+    CHECK_REFUSED(check, vram_readback_async(readback, 0, &(vram_async){{0}}));
     CHECK_REFUSED(check, vram_readback_latest(readback, &frame));
     CHECK_REFUSED(check, vram_readback_next(readback, 0, &frame));
     CHECK_REFUSED(check, vram_readback_give(readback, 1));

@@ -151,6 +151,7 @@ static bool refuses(struct check *check, void *bad) {
     CHECK_REFUSED(check, vram_stream_set_poll(set));
     CHECK_REFUSED(check, vram_stream_set_wait(set, 0));
     CHECK_REFUSED(check, vram_stream_set_mark(set, &point));
+    CHECK_REFUSED(check, vram_stream_set_sync(set, &(vram_async){{0}}));
     CHECK_REFUSED(check, vram_stream_set_order(set, 0, 1));
     CHECK_REFUSED(check, vram_stream_set_after(set, point));
     CHECK_REFUSED(check, vram_stream_set_barrier(set));

@@ -47,6 +47,7 @@
 #ifndef VRAM_READBACK_H
 #define VRAM_READBACK_H
 
+#include <vram/async.h>
 #include <vram/buffer.h>
 
 #ifdef __cplusplus
@@ -124,6 +125,10 @@ VRAM_API vram_status vram_readback_wait(vram_readback *readback, uint64_t number
 /** The point in time at which the frame's slot is written. Errors as vram_readback_poll. */
 VRAM_API vram_status vram_readback_point(vram_readback *readback, uint64_t number,
                                          vram_point *point);
+
+/** The same as a handle, ready when the frame has arrived, in error when it never will. */
+VRAM_API vram_status vram_readback_async(vram_readback *readback, uint64_t number,
+                                         vram_async *async);
 
 /* --------------------------------------------------------------------- frames */
 

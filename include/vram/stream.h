@@ -5,7 +5,7 @@
  *   vram_stream_set_create(device, NULL, &set);              compute, memory and analysis
  *   vram_stream_set_get(set, VRAM_STREAM_COMPUTE, &queue);   submit to it as to any queue
  *   vram_stream_set_order(set, VRAM_STREAM_COMPUTE, VRAM_STREAM_ANALYSIS);
- *   vram_stream_set_mark(set, &point);                       behind all of it, in one point
+ *   vram_stream_set_sync(set, &async);                       behind all of it, in one handle
  *   vram_stream_set_wait(set, timeout);                      or wait here
  *   vram_stream_set_destroy(set);
  *
@@ -21,7 +21,7 @@
 #ifndef VRAM_STREAM_H
 #define VRAM_STREAM_H
 
-#include <vram/queue.h>
+#include <vram/async.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -126,6 +126,12 @@ VRAM_API vram_status vram_stream_set_wait(vram_stream_set *set, uint64_t timeout
  * waits of the point answer.
  */
 VRAM_API vram_status vram_stream_set_mark(vram_stream_set *set, vram_point *point);
+
+/**
+ * The same as a handle: synchronises all streams without waiting. Errors on the way arrive in it, with their
+ * text, and it may have callbacks.
+ */
+VRAM_API vram_status vram_stream_set_sync(vram_stream_set *set, vram_async *async);
 
 /* ------------------------------------------------------- waits between queues */
 

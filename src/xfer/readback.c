@@ -191,6 +191,25 @@ vram_status vram_readback_point(vram_readback *handle, uint64_t number, vram_poi
     return status;
 }
 
+vram_status vram_readback_async(vram_readback *handle, uint64_t number, vram_async *async) {
+    static const char operation[] = "vram_readback_async";
+    struct vr_readback *readback;
+    vram_point point;
+    if (!async) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the handle is NULL");
+    }
+    vram_status status = vr_readback_enter(handle, operation, &readback);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = tell(readback, number, operation, &point);
+    if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
+        status = vram_async_of_point(point, "vram_readback_start", async);
+    }
+    vr_leave(readback);
+    return status;
+}
+
 /* ------------------------------------------------------------------ borrowing */
 
 /* Under the lock; keeps (3). */

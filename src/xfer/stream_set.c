@@ -10,13 +10,12 @@
  *  (3) Destroying retires the handle and then destroys every queue. A call that was inside may install a
  *      queue after that: the destructor, which runs when it has left, destroys what it finds. Handles of
  *      queues that have ended are never mistaken for others.
- *  (4) Only VRAM_ERR_NOT_READY is "not ready". Every other answer ends a wait, so that a failure is told
+ *  (4) Waiting is stream_wait.c's. Only VRAM_ERR_NOT_READY is "not ready". Every other answer ends a wait, so that a failure is told
  *      and not waited for.
  *  (5) The join queue waits for a point of each stream and is given nothing else: it holds nobody up, and
  *      joins of several threads at once only wait for a little more than each asked for.
  */
-#include "device/objects.h"
-#include "vram/stream.h"
+#include "xfer/stream_object.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -26,52 +25,11 @@
 #include <stdio.h>
 #include <string.h>
 
-struct stream {
-    vram_queue *queue;
-    int32_t priority;
-    char name[VRAM_STREAM_NAME_MAX];
-};
-
-struct vr_stream_set {
-    struct vr_object object;
-    struct vr_watcher watcher;
-    struct vr_device_object *device; /* pinned */
-    vr_atomic_u64 turn;              /* times that vram_stream_set_next was asked */
-    vr_atomic_ptr transfer, join;    /* vram_queue *; NULL until somebody needs them */
-    uint32_t count;
-    struct stream streams[]; /* `count` of them; keeps (2) */
-};
-
-enum {
-    QUEUES_MAX =
-        VRAM_STREAMS_MAX + 1, /* that a set waits for: its streams and the transfer queue */
-    SLICE_NS = 500000         /* of a wait, for one queue, before the others are looked at */
-};
-
 /* ------------------------------------------------------------------- queues */
 
-/* Queues that marks and waits include. */
-static uint32_t queue_count(struct vr_stream_set *set) {
-    return set->count + (vr_load(&set->transfer, VR_ACQUIRE) ? 1 : 0);
-}
-
-static vram_queue *queue_at(struct vr_stream_set *set, uint32_t index) {
-    return index < set->count ? set->streams[index].queue
-                              : (vram_queue *)vr_load(&set->transfer, VR_ACQUIRE);
-}
-
-/* Puts the stream's name before what was recorded. */
-static vram_status name_failure(struct vr_stream_set *set, uint32_t index, vram_status status) {
-    struct vram_error error;
-    vr_error_save(&error);
-    return vr_error_set(status, error.backend, error.operation, error.native_code,
-                        "stream \"%s\": %s",
-                        index < set->count ? set->streams[index].name : "transfer", error.text);
-}
-
 /* A queue of the set's own besides its streams; keeps (2). */
-static vram_status extra_queue(struct vr_stream_set *set, vr_atomic_ptr *place,
-                               vram_queue **queue) {
+vram_status vr_stream_extra_queue(struct vr_stream_set *set, vr_atomic_ptr *place,
+                                  vram_queue **queue) {
     void *there = vr_load(place, VR_ACQUIRE);
     vram_queue *made = NULL;
     if (!there) {
@@ -90,8 +48,8 @@ static vram_status extra_queue(struct vr_stream_set *set, vr_atomic_ptr *place,
     return VRAM_OK;
 }
 
-static vram_status check_index(const struct vr_stream_set *set, uint32_t index,
-                               const char *operation) {
+vram_status vr_stream_check(const struct vr_stream_set *set, uint32_t index,
+                            const char *operation) {
     return index < set->count ? VRAM_OK
                               : vr_fail(VRAM_ERR_INVALID, operation,
                                         "there is no stream %u; the set has %u", index, set->count);
@@ -202,7 +160,7 @@ static vram_status read_options(const struct vram_stream_set_options *options,
 
 static vram_status take_name(struct vr_stream_set *set, uint32_t index, const char *name,
                              const char *operation) {
-    struct stream *stream = &set->streams[index];
+    struct vr_stream *stream = &set->streams[index];
     if (!name) {
         snprintf(stream->name, sizeof stream->name, "%u", index);
     } else if (!name[0] || strlen(name) >= sizeof stream->name) {
@@ -294,8 +252,8 @@ vram_status vram_stream_set_create(vram_device *handle, const vram_stream_set_op
 
 /* --------------------------------------------------------------- its queues */
 
-static vram_status enter(vram_stream_set *handle, const char *operation,
-                         struct vr_stream_set **set) {
+vram_status vr_stream_set_enter(vram_stream_set *handle, const char *operation,
+                                struct vr_stream_set **set) {
     void *entered;
     vram_status status = vr_enter(VR_KIND_STREAM_SET, handle, operation, &entered);
     if (status == VRAM_OK) {
@@ -310,7 +268,7 @@ static vram_status enter_for_queue(vram_stream_set *handle, vram_queue **queue,
     if (!queue) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the queue is NULL");
     }
-    return enter(handle, operation, set);
+    return vr_stream_set_enter(handle, operation, set);
 }
 
 vram_status vram_stream_set_get(vram_stream_set *handle, uint32_t index, vram_queue **queue) {
@@ -320,7 +278,7 @@ vram_status vram_stream_set_get(vram_stream_set *handle, uint32_t index, vram_qu
     if (status != VRAM_OK) {
         return status;
     }
-    status = check_index(set, index, operation);
+    status = vr_stream_check(set, index, operation);
     if (status == VRAM_OK) {
         *queue = set->streams[index].queue;
     }
@@ -365,7 +323,7 @@ vram_status vram_stream_set_transfer(vram_stream_set *handle, vram_queue **queue
     struct vr_stream_set *set;
     vram_status status = enter_for_queue(handle, queue, "vram_stream_set_transfer", &set);
     if (status == VRAM_OK) {
-        status = extra_queue(set, &set->transfer, queue);
+        status = vr_stream_extra_queue(set, &set->transfer, queue);
         vr_leave(set);
     }
     return status;
@@ -374,13 +332,13 @@ vram_status vram_stream_set_transfer(vram_stream_set *handle, vram_queue **queue
 vram_status vram_stream_info_get(vram_stream_set *handle, uint32_t index, vram_stream_info *info) {
     static const char operation[] = "vram_stream_info_get";
     struct vr_stream_set *set;
-    vram_status status = enter(handle, operation, &set);
+    vram_status status = vr_stream_set_enter(handle, operation, &set);
     if (status != VRAM_OK) {
         return status;
     }
-    status = check_index(set, index, operation);
+    status = vr_stream_check(set, index, operation);
     if (status == VRAM_OK) {
-        const struct stream *stream = &set->streams[index];
+        const struct vr_stream *stream = &set->streams[index];
         uint64_t turns = vr_load(&set->turn, VR_RELAXED);
         struct vram_stream_info found = {.index = index,
                                          .priority = stream->priority,
@@ -391,192 +349,6 @@ vram_status vram_stream_info_get(vram_stream_set *handle, uint32_t index, vram_s
         status =
             vr_info_give(info, &found, sizeof found,
                          offsetof(struct vram_stream_info, name) + sizeof found.name, operation);
-    }
-    vr_leave(set);
-    return status;
-}
-
-/* ---------------------------------------------------------- waiting for all */
-
-vram_status vram_stream_set_poll(vram_stream_set *handle) {
-    struct vr_stream_set *set;
-    bool pending = false;
-    vram_status status = enter(handle, "vram_stream_set_poll", &set);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    uint32_t count = queue_count(set);
-    for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
-        status = vram_queue_poll(queue_at(set, i));
-        if (status == VRAM_ERR_NOT_READY) { /* keeps (4) */
-            pending = true;
-            status = VRAM_OK;
-        } else if (status != VRAM_OK) {
-            status = name_failure(set, i, status);
-        }
-    }
-    vr_leave(set);
-    return status == VRAM_OK && pending ? VRAM_ERR_NOT_READY : status;
-}
-
-static vram_status mark_all(struct vr_stream_set *set, vram_point points[QUEUES_MAX],
-                            uint32_t *count) {
-    vram_status status = VRAM_OK;
-    *count = queue_count(set);
-    for (uint32_t i = 0; i < *count && status == VRAM_OK; i++) {
-        status = vram_queue_mark(queue_at(set, i), &points[i]);
-        if (status != VRAM_OK) {
-            status = name_failure(set, i, status);
-        }
-    }
-    return status;
-}
-
-/* Looks at each once; *first is the first that has not passed, `count` when all have. */
-static vram_status look(struct vr_stream_set *set, const vram_point *points, uint32_t count,
-                        uint32_t *first) {
-    *first = count;
-    for (uint32_t i = 0; i < count; i++) {
-        vram_status status = vram_point_poll(points[i]);
-        if (status == VRAM_ERR_NOT_READY) {
-            *first = *first == count ? i : *first;
-        } else if (status != VRAM_OK) {
-            return name_failure(set, i, status); /* keeps (4) */
-        }
-    }
-    return VRAM_OK;
-}
-
-/* Waits for one after the other in slices, so that none can fail unseen while another takes its time. */
-static vram_status wait_all(struct vr_stream_set *set, const vram_point *points, uint32_t count,
-                            uint64_t deadline) {
-    struct vram_error error;
-    uint32_t first;
-    vr_error_save(&error);
-    for (;;) {
-        vram_status status = look(set, points, count, &first);
-        if (status != VRAM_OK || first == count) {
-            return status;
-        }
-        uint64_t left = vr_deadline_left(deadline);
-        status = vram_point_wait(points[first], left < SLICE_NS ? left : SLICE_NS);
-        if (status != VRAM_OK && (status != VRAM_ERR_TIMEOUT || left == 0)) {
-            return name_failure(set, first, status);
-        }
-        vr_error_restore(&error); /* the end of a slice is no failure */
-    }
-}
-
-vram_status vram_stream_set_wait(vram_stream_set *handle, uint64_t timeout) {
-    vram_point points[QUEUES_MAX];
-    struct vr_stream_set *set;
-    uint32_t count;
-    vram_status status = enter(handle, "vram_stream_set_wait", &set);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    uint64_t deadline =
-        vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? set->device->context->wait_ns : timeout);
-    status = mark_all(set, points, &count);
-    if (status == VRAM_OK) {
-        status = wait_all(set, points, count, deadline);
-    }
-    vr_leave(set);
-    return status;
-}
-
-/* Keeps (5). */
-static vram_status join(struct vr_stream_set *set, vram_point *point) {
-    vram_point points[QUEUES_MAX];
-    vram_queue *queue = NULL;
-    uint32_t count = 0;
-    vram_status status = extra_queue(set, &set->join, &queue);
-    if (status == VRAM_OK) {
-        status = mark_all(set, points, &count);
-    }
-    for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
-        status = vram_queue_after(queue, points[i]);
-        if (status != VRAM_OK) {
-            status = name_failure(set, i, status);
-        }
-    }
-    return status == VRAM_OK ? vram_queue_mark(queue, point) : status;
-}
-
-vram_status vram_stream_set_mark(vram_stream_set *handle, vram_point *point) {
-    static const char operation[] = "vram_stream_set_mark";
-    struct vr_stream_set *set;
-    if (!point) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
-    }
-    vram_status status = enter(handle, operation, &set);
-    if (status == VRAM_OK) {
-        status = join(set, point);
-        vr_leave(set);
-    }
-    return status;
-}
-
-/* ----------------------------------------------------- waits between queues */
-
-vram_status vram_stream_set_order(vram_stream_set *handle, uint32_t earlier, uint32_t later) {
-    static const char operation[] = "vram_stream_set_order";
-    struct vr_stream_set *set;
-    vram_point point;
-    vram_status status = enter(handle, operation, &set);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = check_index(set, earlier, operation);
-    if (status == VRAM_OK) {
-        status = check_index(set, later, operation);
-    }
-    if (status == VRAM_OK && earlier != later) { /* a queue is in order with itself */
-        status = vram_queue_mark(set->streams[earlier].queue, &point);
-        status = status == VRAM_OK ? vram_queue_after(set->streams[later].queue, point)
-                                   : name_failure(set, earlier, status);
-    }
-    vr_leave(set);
-    return status;
-}
-
-static vram_status after(struct vr_stream_set *set, vram_point point) {
-    struct vram_error error;
-    vram_status first = VRAM_OK;
-    uint32_t count = queue_count(set);
-    for (uint32_t i = 0; i < count; i++) {
-        vram_status status = vram_queue_after(queue_at(set, i), point);
-        if (status != VRAM_OK && first == VRAM_OK) {
-            first = name_failure(set, i, status);
-            vr_error_save(&error);
-        }
-    }
-    if (first != VRAM_OK) {
-        vr_error_restore(&error); /* of the first, not of the last */
-    }
-    return first;
-}
-
-vram_status vram_stream_set_after(vram_stream_set *handle, vram_point point) {
-    struct vr_stream_set *set;
-    vram_status status = enter(handle, "vram_stream_set_after", &set);
-    if (status == VRAM_OK) {
-        status = after(set, point);
-        vr_leave(set);
-    }
-    return status;
-}
-
-vram_status vram_stream_set_barrier(vram_stream_set *handle) {
-    struct vr_stream_set *set;
-    vram_point point;
-    vram_status status = enter(handle, "vram_stream_set_barrier", &set);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = join(set, &point);
-    if (status == VRAM_OK) {
-        status = after(set, point);
     }
     vr_leave(set);
     return status;

@@ -516,6 +516,7 @@ static void mistakes_are_refused(void **state) {
     vram_readback *readback = NULL;
     vram_readback_stats stats = {.size = 1};
     vram_frame frame = {.number = 77};
+    vram_async async;
     vram_point point;
     vram_span span = {.buffer = NULL}, spans[VRAM_READBACK_SPANS_MAX + 1] = {{.buffer = NULL}};
     vram_buffer *buffer;
@@ -586,6 +587,10 @@ static void mistakes_are_refused(void **state) {
     assert_ok(vram_readback_start(readback, NULL, source, 4096, &number));
     assert_int_equal(number, 2);
     assert_ok(vram_readback_point(readback, 2, &point));
+    INVALID(vram_readback_async(readback, 2, NULL));
+    INVALID(vram_readback_async(readback, 3, &async));
+    assert_ok(vram_readback_async(readback, 2, &async));
+    assert_ok(vram_async_wait(&async, SECOND));
     assert_ok(vram_point_wait(point, SECOND));
     assert_ok(vram_readback_latest(readback, &frame));
     assert_int_equal(frame.mode, VRAM_READBACK_STEADY);

@@ -115,6 +115,7 @@ static void acceptance_21_round_robin_order(void **state) {
 /* A driver that answers polls with an error: whoever waits is told at once, and by no means later than the
    deadline. The original took such an answer for "not ready" and looped for ever. */
 static void acceptance_21_an_error_propagates(void **state) {
+    vram_async async;
     vram_point point;
     (void)state;
     struct rig rig = rig_make("sim", "memory=64M");
@@ -131,6 +132,7 @@ static void acceptance_21_an_error_propagates(void **state) {
     assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_BACKEND);
     hook.poll_answer = VRAM_OK;
     hook.signal_answer = VRAM_ERR_BACKEND;
+    assert_int_equal(vram_stream_set_sync(set, &async), VRAM_ERR_BACKEND);
     assert_int_equal(vram_stream_set_wait(set, 30 * SECOND), VRAM_ERR_BACKEND);
     assert_int_equal(vram_stream_set_mark(set, &point), VRAM_ERR_BACKEND);
     assert_int_equal(vram_stream_set_order(set, 0, 1), VRAM_ERR_BACKEND);
@@ -143,6 +145,9 @@ static void acceptance_21_an_error_propagates(void **state) {
 
 /* A lost device ends all waits, those of points that were made before among them. */
 static void acceptance_21_a_lost_device_hangs_nobody(void **state) {
+    vram_async_state found;
+    vram_async async;
+    vram_error error;
     vram_point point;
     vram_addr addr;
     (void)state;
@@ -153,11 +158,19 @@ static void acceptance_21_a_lost_device_hangs_nobody(void **state) {
     hook_set(rig.device);
     hook.poll_answer = VRAM_ERR_NOT_READY;
     assert_ok(vram_stream_set_mark(set, &point));
+    assert_ok(vram_stream_set_sync(set, &async));
     hook.poll_answer = VRAM_OK;
     fault(&rig, VRAM_SIM_POLL, 1, false, VRAM_SIM_DEVICE_LOST);
     assert_took(assert_int_equal(vram_stream_set_wait(set, 30 * SECOND), VRAM_ERR_DEVICE_LOST), 0,
                 10 * SECOND);
     assert_int_equal(vram_point_wait(point, 30 * SECOND), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_async_wait(&async, 30 * SECOND), VRAM_ERR_DEVICE_LOST);
+    assert_ok(vram_async_state_get(&async, &found));
+    assert_int_equal(found, VRAM_ASYNC_ERROR);
+    assert_ok(vram_async_error_get(&async, &error));
+    assert_int_equal(error.status, VRAM_ERR_DEVICE_LOST);
+    assert_string_equal(error.operation, "vram_stream_set_sync");
+    vram_async_end(&async);
     assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_DEVICE_LOST);
     assert_int_equal(vram_stream_set_mark(set, &point), VRAM_ERR_DEVICE_LOST);
     assert_int_equal(vram_stream_set_barrier(set), VRAM_ERR_DEVICE_LOST);
@@ -197,6 +210,7 @@ static void a_mark_lies_behind_every_stream(void **state) {
     struct gate gate;
     vram_point point;
     vram_queue *transfer;
+    vram_async async;
     (void)state;
     struct rig rig = rig_make("host", NULL);
     vram_stream_set *set = set_of(&rig, 4);
@@ -204,12 +218,16 @@ static void a_mark_lies_behind_every_stream(void **state) {
         assert_ok(vram_stream_set_transfer(set, &transfer));
         gate_shut(rig.device, held < 4 ? stream(set, held) : transfer, &gate);
         assert_ok(vram_stream_set_mark(set, &point));
+        assert_ok(vram_stream_set_sync(set, &async));
         assert_int_equal(vram_point_wait(point, 5 * MS), VRAM_ERR_TIMEOUT);
+        assert_int_equal(vram_async_poll(&async), VRAM_ERR_NOT_READY);
         assert_int_equal(vram_point_poll(point), VRAM_ERR_NOT_READY);
         assert_int_equal(vram_stream_set_wait(set, MS), VRAM_ERR_TIMEOUT);
         assert_ok(vram_queue_wait(stream(set, (held + 1) % 4), 10 * SECOND));
         gate_open(&gate);
         assert_ok(vram_point_wait(point, 10 * SECOND));
+        assert_ok(vram_async_wait(&async, 10 * SECOND));
+        assert_ok(vram_async_wait(&async, 0)); /* twice is fine */
     }
     vram_stream_set_destroy(set);
     vram_context_destroy(rig.context);
@@ -339,6 +357,7 @@ static void mistakes_are_refused(void **state) {
     info.size = 3;
     INVALID(vram_stream_info_get(set, 0, &info));
     INVALID(vram_stream_set_mark(set, NULL));
+    INVALID(vram_stream_set_sync(set, NULL));
     INVALID(vram_stream_set_order(set, 0, 3));
     INVALID(vram_stream_set_order(set, 3, 0));
     INVALID(vram_stream_set_after(set, (vram_point){rig.queue, 1000}));
