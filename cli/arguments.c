@@ -137,8 +137,23 @@ static bool read_long(struct reader *reader, const char *word) {
     return accept(reader->invocation, match, "");
 }
 
+/* A flag by its spelling of several letters behind one dash. */
+static struct match find_also(struct invocation *invocation, const char *word) {
+    const struct flag *flags = invocation->verb->flags;
+    for (size_t i = 0; i < FLAGS_MAX && flags[i].name != NULL; i++) {
+        if (flags[i].also != NULL && strcmp(flags[i].also, word) == 0) {
+            return (struct match){&flags[i], &invocation->values[i]};
+        }
+    }
+    return (struct match){NULL, NULL};
+}
+
 /* A cluster: switches in a row, the last one may take an argument (-jb host, -bhost). */
 static bool read_short(struct reader *reader, const char *word) {
+    struct match whole = find_also(reader->invocation, word + 1);
+    if (whole.flag != NULL) {
+        return take_value(reader, whole, NULL);
+    }
     for (const char *letter = word + 1; *letter != 0; letter++) {
         struct match match = find(reader->invocation, NULL, 0, *letter);
         if (match.flag == NULL) {

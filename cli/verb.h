@@ -40,6 +40,7 @@ extern const struct verb verb_tour;
 extern const struct verb verb_replay;
 extern const struct verb verb_report;
 extern const struct verb verb_bench;
+extern const struct verb verb_estimate;
 extern const struct verb verb_stress;
 extern const struct verb verb_completion;
 extern const struct verb verb_help;

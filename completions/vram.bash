@@ -9,7 +9,7 @@ _vram() {
         prev=${COMP_WORDS[COMP_CWORD-2]}
     fi
     if ((COMP_CWORD == 1)); then
-        words="--help --version info check tour replay report bench stress completion help"
+        words="--help --version info check tour replay report bench stress estimate completion help"
         COMPREPLY=($(compgen -W "$words" -- "$cur"))
         return
     fi
@@ -52,6 +52,23 @@ _vram() {
     stress,--limit | stress,-l) words="" ;;
     stress,--seed) words="" ;;
     stress,--color) words="auto always never" ;;
+    estimate,--ctx-size | estimate,-c) words="" ;;
+    estimate,--gpu-layers) words="all" ;;
+    estimate,--cache-type-k) words="f32 f16 bf16 q8_0 q5_1 q5_0 q4_1 q4_0 iq4_nl" ;;
+    estimate,--cache-type-v) words="f32 f16 bf16 q8_0 q5_1 q5_0 q4_1 q4_0 iq4_nl" ;;
+    estimate,--batch-size | estimate,-b) words="" ;;
+    estimate,--ubatch-size) words="" ;;
+    estimate,--parallel) words="" ;;
+    estimate,--flash-attn) words="on off auto 0 1" ;;
+    estimate,--memory | estimate,-m) words="" ;;
+    estimate,--overhead) words="" ;;
+    estimate,--weights) words="f32 bf16 f16 q8_0 q6_K q5_K q4_K q3_K q2_K mxfp4" ;;
+    estimate,--outputs) words="" ;;
+    estimate,--activation-bytes) words="" ;;
+    estimate,--params) words="" ;;
+    estimate,--backend) words="cuda hip metal vulkan opencl sim host" ;;
+    estimate,--device | estimate,-d) words="" ;;
+    estimate,--color) words="auto always never" ;;
     completion,--color) words="auto always never" ;;
     help,--color) words="auto always never" ;;
     info,*) words="--backend --options --json --color --help " ;;
@@ -61,8 +78,9 @@ _vram() {
     report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
     bench,*) words="--pattern --size --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy grow launch readback track" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;
+    estimate,*) words="--ctx-size --gpu-layers --cache-type-k --cache-type-v --batch-size --ubatch-size --parallel --flash-attn --fit --memory --overhead --weights --outputs --activation-bytes --params --backend --device --json --color --help " files=yes ;;
     completion,*) words="--json --color --help bash zsh fish" ;;
-    help,*) words="--json --color --help info check tour replay report bench stress completion help" ;;
+    help,*) words="--json --color --help info check tour replay report bench stress estimate completion help" ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
     if [[ $files && $cur != -* ]]; then

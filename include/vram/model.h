@@ -221,8 +221,8 @@ typedef struct vram_estimate_part {
  *   output     outputs 4 vocabulary + u a h
  *   compute    the largest of those that the part has
  *
- * A layer with a window keeps window + u tokens of each sequence at most. A tied output on a device, with the
- * input on the host, is a second copy of the embeddings.
+ * A layer with a window keeps window + u tokens of each sequence at most. A tied output that lies elsewhere
+ * than the input is a second copy of the embeddings.
  */
 typedef struct vram_estimate {
     size_t size;                              /* in: sizeof(vram_estimate) of the caller */

@@ -27,6 +27,8 @@ SCHEMAS = os.path.join(ROOT, "docs", "schema")
 
 TRACE = "trace %s"  # an argument that becomes a file with what make_trace.py writes
 
+CONFIG = os.path.join(ROOT, "tests", "model_configs", "%s.json")
+
 # verb, arguments, environment, exit code
 RUNS = [
     ("info", [], {}, 0),
@@ -69,6 +71,12 @@ RUNS = [
     ("report", [TRACE % "story", "--leaks"], {}, 1),
     ("report", [TRACE % "killed"], {}, 0),
     ("report", [os.path.join(ROOT, "traces", "serve_kv_cache.csv.gz")], {}, 0),
+    ("estimate", [CONFIG % "gemma3_4b", "--memory", "24G", "-c", "8192"], {}, 0),
+    ("estimate", [CONFIG % "llama3_70b", "--memory", "24G", "--memory", "24G", "--fit"], {}, 0),
+    ("estimate", [CONFIG % "llama3_8b", "--memory", "1G"], {}, 1),
+    ("estimate", [CONFIG % "llama3_8b", "--backend", "sim"], {"VRAM_SIM": "devices=2,memory=80G"}, 0),
+    ("estimate", ["--params", "hidden=64,intermediate=64,layers=2,vocab=10,heads=2,kv_heads=1",
+                  "--memory", "1G"], {}, 0),
     ("help", [], {}, 0),
     ("help", ["info"], {}, 0),
     ("completion", ["bash"], {}, 0),

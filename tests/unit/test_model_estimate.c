@@ -259,6 +259,13 @@ static void input_is_where_the_engine_has_it(void **state) {
     options.input = VRAM_INPUT_ON_HOST;
     get(&options);
     assert_int_equal(estimate.host.weight_bytes, 5000);
+    /* input on the first of two devices, a copy of it on the second */
+    const vram_estimate_device two[] = {{.free_bytes = 13000, .overhead_bytes = NONE},
+                                        {.free_bytes = GIB, .overhead_bytes = NONE}};
+    options = on(two, 2);
+    get(&options);
+    assert_true(estimate.devices[0].has_input && estimate.devices[1].has_output);
+    assert_int_equal(estimate.weight_bytes, model.weight_bytes + 5000);
 }
 
 /* -------------------------------------------------------------------- solving */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * estimate.c: a model laid out over devices and the host, as vram/model.h describes it.
+ * layout.c: a model laid out over devices and the host, as vram/model.h describes it.
  *
  * (1) A layer lies on one part whole, with its weights and its cache.
  * (2) Parts are contiguous: the host has the first layers, then come the devices in their order, then the
@@ -168,12 +168,12 @@ static void add_layer(const struct vr_layout *layout, struct part *part, uint32_
     vr_sum_add_times(&part->kv, layer_cache(layout, index), 1);
 }
 
-/* With a tied input elsewhere the output is a copy of it. */
+/* Of a tied input that lies elsewhere the output has a copy. */
 static void add_output(const struct vr_layout *layout, struct part *part) {
     const struct vram_model *model = layout->model;
     part->has_output = true;
     add_weights(part, model->output_bytes);
-    if (model->tied && !part->has_input && !layout->input_on_devices) {
+    if (model->tied && !part->has_input) {
         add_weights(part, model->input_bytes);
     }
 }

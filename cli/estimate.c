@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * estimate.c: `vram estimate`: will a model fit, where, and with how much context. The flags that say how it is run
+ * are spelled as llama.cpp spells them.
+ */
+#include "estimate/estimate_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ --params */
+
+/* Both the document's names and the short ones. */
+static const struct {
+    const char *names;
+    size_t field;
+} params[] = {
+    {"hidden hidden_size", offsetof(vram_inference_shape, hidden)},
+    {"intermediate intermediate_size", offsetof(vram_inference_shape, intermediate)},
+    {"layers", offsetof(vram_inference_shape, layers)},
+    {"vocab vocabulary", offsetof(vram_inference_shape, vocabulary)},
+    {"heads", offsetof(vram_inference_shape, heads)},
+    {"kv_heads", offsetof(vram_inference_shape, kv_heads)},
+    {"tokens seq", offsetof(vram_inference_shape, tokens)},
+    {"bytes", offsetof(vram_inference_shape, element_bytes)},
+    {"experts", offsetof(vram_inference_shape, experts)},
+    {"shared_experts", offsetof(vram_inference_shape, shared_experts)},
+    {"top_k experts_used", offsetof(vram_inference_shape, experts_used)},
+    {"expert_intermediate", offsetof(vram_inference_shape, expert_intermediate)},
+    {"first_expert_layer", offsetof(vram_inference_shape, first_expert_layer)},
+};
+
+enum { PARAM_COUNT = sizeof params / sizeof params[0] };
+
+static bool name_in(const char *list, const char *name, size_t bytes) {
+    for (const char *at = list; *at != 0;) {
+        size_t one = strcspn(at, " ");
+        if (one == bytes && memcmp(at, name, bytes) == 0) {
+            return true;
+        }
+        at += one + (at[one] == ' ');
+    }
+    return false;
+}
+
+/* "hidden=4096", up to `bytes`. */
+static bool read_param(vram_inference_shape *shape, const char *text, size_t bytes) {
+    size_t name = strcspn(text, "=");
+    for (size_t i = 0; i < PARAM_COUNT && name < bytes; i++) {
+        if (name_in(params[i].names, text, name)) {
+            char *end = NULL;
+            const char *digits = text + name + 1;
+            unsigned long long value = strtoull(digits, &end, 10);
+            uint64_t number = value;
+            if (digits[0] < '0' || digits[0] > '9' || end != text + bytes || value == ~0ull) {
+                break;
+            }
+            memcpy((char *)shape + params[i].field, &number, sizeof number);
+            return true;
+        }
+    }
+    say_error(
+        "--params: \"%.*s\" is no NAME=NUMBER; names are hidden, intermediate, layers, vocab, "
+        "heads, kv_heads, tokens, bytes, and for experts experts, shared_experts, top_k, "
+        "expert_intermediate, first_expert_layer",
+        (int)(bytes < 60 ? bytes : 60), text);
+    return false;
+}
+
+static int read_params(struct estimate_job *job, const char *text) {
+    job->shape = (vram_inference_shape){.size = sizeof job->shape, .element_bytes = 2};
+    job->shape_memory.size = sizeof job->shape_memory;
+    while (*text != 0) {
+        size_t bytes = strcspn(text, ",");
+        if (!read_param(&job->shape, text, bytes)) {
+            return EXIT_MISUSE;
+        }
+        text += bytes + (text[bytes] == ',');
+    }
+    vram_status status = vram_inference_estimate(&job->shape, &job->shape_memory);
+    return status == VRAM_OK ? EXIT_YES : say_failure("--params", status);
+}
+
+/* ------------------------------------------------------------------- options */
+
+static bool read_context(const struct invocation *invocation, struct estimate_job *job) {
+    uint64_t context = UINT64_MAX;
+    if (!flag_number(invocation, "ctx-size", 0, UINT32_MAX, &context)) {
+        return false;
+    }
+    /* As llama.cpp has it: 0 is the model's own; not given is the library's default. */
+    job->options.context = context == UINT64_MAX ? 0 : context == 0 ? VRAM_CONTEXT_MOST : context;
+    return true;
+}
+
+/* A number, or "all". */
+static bool read_layers(const struct invocation *invocation, struct estimate_job *job) {
+    const char *text = flag_value(invocation, "gpu-layers");
+    uint64_t layers = 0;
+    if (text == NULL || strcmp(text, "all") == 0 || strcmp(text, "auto") == 0) {
+        return true;
+    }
+    if (!flag_number(invocation, "gpu-layers", 0, UINT32_MAX, &layers)) {
+        return false;
+    }
+    job->options.layers = (vram_value){layers, true};
+    return true;
+}
+
+static bool read_options(const struct invocation *invocation, struct estimate_job *job) {
+    const char *flash = flag_value(invocation, "flash-attn");
+    vram_estimate_options *options = &job->options;
+    options->size = sizeof *options;
+    options->k_type = flag_value(invocation, "cache-type-k");
+    options->v_type = flag_value(invocation, "cache-type-v");
+    job->flash = flash == NULL || (strcmp(flash, "off") != 0 && strcmp(flash, "0") != 0);
+    options->no_flash_attention = !job->flash;
+    job->fit_wanted = flag_given(invocation, "fit");
+    job->batch = 2048;
+    options->devices = job->devices;
+    return read_context(invocation, job) && read_layers(invocation, job) &&
+           flag_number(invocation, "parallel", 1, UINT32_MAX, &options->sequences) &&
+           flag_number(invocation, "batch-size", 1, UINT32_MAX, &job->batch) &&
+           flag_number(invocation, "ubatch-size", 1, UINT32_MAX, &options->micro_batch) &&
+           flag_number(invocation, "outputs", 1, UINT32_MAX, &options->outputs) &&
+           flag_number(invocation, "activation-bytes", 1, 8, &options->activation_bytes);
+}
+
+/* ------------------------------------------------------------------------ run */
+
+static int lay_out(struct estimate_job *job) {
+    job->estimate.size = sizeof job->estimate;
+    job->fit.size = sizeof job->fit;
+    /* No micro-batch is larger than the batch it is a part of. */
+    if (job->options.micro_batch == 0 ? job->batch < 512 : job->batch < job->options.micro_batch) {
+        job->options.micro_batch = job->batch;
+    }
+    vram_status status = vram_estimate_get(&job->model, &job->options, &job->estimate);
+    if (status == VRAM_OK && (job->fit_wanted || !job->estimate.fits)) {
+        status = vram_fit_get(&job->model, &job->options, &job->fit);
+        job->fit_known = status == VRAM_OK;
+    }
+    return status == VRAM_OK ? EXIT_YES : say_failure("cannot estimate", status);
+}
+
+static int read_model(const struct invocation *invocation, struct estimate_job *job) {
+    vram_model_read_options options = {.size = sizeof options,
+                                       .weight_type = flag_value(invocation, "weights")};
+    job->model.size = sizeof job->model;
+    vram_status status = vram_model_read(job->path, &options, &job->model);
+    return status == VRAM_OK ? EXIT_YES : say_failure("cannot read the model", status);
+}
+
+static int answer(const struct invocation *invocation, struct estimate_job *job) {
+    const char *given = flag_value(invocation, "params");
+    int code = job->path != NULL ? read_model(invocation, job) : read_params(job, given);
+    if (code == EXIT_YES && !read_options(invocation, job)) {
+        code = EXIT_MISUSE;
+    }
+    if (code == EXIT_YES) {
+        code = estimate_devices_find(invocation, job);
+    }
+    if (code == EXIT_YES && job->path != NULL) {
+        code = lay_out(job);
+    }
+    if (code != EXIT_YES) {
+        return code;
+    }
+    if (!invocation->json) {
+        estimate_print(&invocation->terminal, job);
+    } else if (!estimate_write(job)) {
+        return EXIT_MISUSE;
+    }
+    return estimate_answer(job) ? EXIT_YES : EXIT_NO;
+}
+
+static int run(struct invocation *invocation) {
+    bool shaped = flag_given(invocation, "params");
+    if (invocation->operand_count != (shaped ? 0 : 1)) {
+        say_error(shaped ? "`vram estimate --params` takes no model"
+                         : "`vram estimate` needs one model: a .gguf or .safetensors file, a "
+                           "config.json or a folder with one; or --params");
+        return EXIT_MISUSE;
+    }
+    struct estimate_job *job = calloc(1, sizeof *job);
+    if (job == NULL) {
+        return say_failure("cannot start", VRAM_ERR_HOST_MEMORY);
+    }
+    job->path = shaped ? NULL : invocation->operands[0];
+    int code = answer(invocation, job);
+    free(job);
+    return code;
+}
+
+#define CACHE_HINTS "f32 f16 bf16 q8_0 q5_1 q5_0 q4_1 q4_0 iq4_nl"
+
+static const struct flag flags[] = {
+    {.name = "ctx-size",
+     .letter = 'c',
+     .value = "N",
+     .help = "tokens of context, 4096 if not given; 0: as many as the model was made for"},
+    {.name = "gpu-layers",
+     .value = "N",
+     .also = "ngl",
+     .help = "layers on devices, also -ngl; all if not given, the output is one more",
+     .hints = "all"},
+    {.name = "cache-type-k",
+     .value = "TYPE",
+     .also = "ctk",
+     .help = "type of cached keys, also -ctk; f16 if not given",
+     .hints = CACHE_HINTS},
+    {.name = "cache-type-v",
+     .value = "TYPE",
+     .also = "ctv",
+     .help = "type of cached values, also -ctv; f16 if not given",
+     .hints = CACHE_HINTS},
+    {.name = "batch-size",
+     .letter = 'b',
+     .value = "N",
+     .help = "most tokens of one call, 2048 if not given"},
+    {.name = "ubatch-size",
+     .value = "N",
+     .also = "ub",
+     .help = "tokens that pass the model at once, also -ub; 512 if not given"},
+    {.name = "parallel",
+     .value = "N",
+     .also = "np",
+     .help = "sequences that share the context, also -np; 1 if not given"},
+    {.name = "flash-attn",
+     .value = "WHEN",
+     .also = "fa",
+     .help = "flash attention, also -fa; on if not given",
+     .choices = "on off auto 0 1"},
+    {.name = "fit",
+     .letter = 'f',
+     .help = "solve for the largest context and the most layers; exit with 0 when some fit"},
+    {.name = "memory",
+     .letter = 'm',
+     .value = "SIZE",
+     .help = "a device with that much free in the place of this machine's; may be repeated",
+     .repeats = true},
+    {.name = "overhead",
+     .value = "SIZE",
+     .help = "what the runtime takes of each device, 512M if not given"},
+    {.name = "weights",
+     .value = "TYPE",
+     .help = "for config.json: the weights stored as TYPE in the place of what it says",
+     .hints = "f32 bf16 f16 q8_0 q6_K q5_K q4_K q3_K q2_K mxfp4"},
+    {.name = "outputs",
+     .value = "N",
+     .help = "tokens whose logits are wanted at once, a micro-batch if not given"},
+    {.name = "activation-bytes",
+     .value = "N",
+     .help = "bytes of a number on its way through the layers, 4 if not given"},
+    {.name = "params",
+     .value = "LIST",
+     .help = "no file: the formula for hidden=N,intermediate=N,layers=N,vocab=N,heads=N,"
+             "kv_heads=N,tokens=N,bytes=N"},
+    {.name = "backend",
+     .value = "NAME",
+     .help = "use only this backend, or several joined by commas",
+     .hints = BACKEND_HINTS},
+    FLAG_DEVICE,
+    FLAG_END,
+};
+
+const struct verb verb_estimate = {
+    .name = "estimate",
+    .summary = "Will a model fit: weights, cache and buffers of a file against free memory",
+    .usage = "MODEL|--params=LIST [OPTION]...",
+    .examples = "vram estimate model.gguf -c 32768         # on this machine's devices\n"
+                "vram estimate model.gguf -c 32768 -m 24G  # on a card one does not have\n"
+                "vram estimate folder/ -m 80G -m 80G -np 8 # two cards, eight sequences\n"
+                "vram estimate model.gguf -m 12G --fit     # how much context and layers\n"
+                "vram estimate config.json --weights q4_K -m 16G -ctk q8_0 -ctv q8_0\n",
+    .flags = flags,
+    .run = run,
+    .operands = OPERANDS_FILES,
+};
