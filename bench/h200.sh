@@ -16,6 +16,8 @@
 #            million nodes on cuda, every frame held against the reference
 #   replay   the six traces with memory really mapped: in the traces' own time with every block filled
 #            and checked (REPEATS=3 times), in their time without that, and as fast as it goes, checked
+#   models   bench/model_peak.py: the peak of inference with three models of random weights beside what
+#            `vram estimate` says of them; MODELS=a,b chooses models
 #   torch    bench/torch_run.py: six programs, three allocators; PROGRAMS=a,b chooses programs and
 #            TORCH_FLAGS adds flags (--quick, --repeats 3)
 #   faults   every entry point of the driver with every documented code and three others: the tests' shim
@@ -24,8 +26,8 @@
 #   handout  bench/handout_cuda: HANDOUTS=10000000 blocks from stream to stream under kernels that write
 #            to their last moment, and the proof that the test can fail
 #
-# Needs a C compiler and CMake; nvcc for handout and CUB, PyTorch for torch and its peer. What a step
-# prints is in ${OUT:-build-h200/out}/STAGE.log as soon as it has ended, all of it again, file by file,
+# Needs a C compiler and CMake; nvcc for handout and CUB, PyTorch for torch, its peer and models, which
+# needs transformers besides. What a step prints is in ${OUT:-build-h200/out}/STAGE.log as soon as it has ended, all of it again, file by file,
 # in STAGE.tgz. A short table comes last. Each step has a time limit, and all together STAGE_SECONDS
 # (400, torch 470); a step that fails is said and the rest goes on.
 # Exit code 0 when every step passed, 1 when one failed, 2 for misuse.
@@ -34,10 +36,10 @@ cd "$(dirname "$0")/.." || exit 2
 
 stage=${1:-}
 case $#-$stage in
-1-check | 1-bench | 1-transfer | 1-replay | 1-faults | 1-handout) seconds_in_all=${STAGE_SECONDS:-400} ;;
+1-check | 1-bench | 1-transfer | 1-models | 1-replay | 1-faults | 1-handout) seconds_in_all=${STAGE_SECONDS:-400} ;;
 1-torch) seconds_in_all=${STAGE_SECONDS:-470} ;;
 *)
-    echo "usage: bench/h200.sh check|bench|transfer|replay|torch|faults|handout" >&2
+    echo "usage: bench/h200.sh check|bench|transfer|models|replay|torch|faults|handout" >&2
     exit 2
     ;;
 esac
@@ -299,6 +301,15 @@ stage_transfer() {
     build_targets vram_command example_forces || finish
     step copy 120 copy.json "$build/vram" bench copy --backend cuda --json --seconds 40
     step forces 120 forces.txt "$build/examples/forces" --nodes 1000000 --report --backend cuda
+    finish
+}
+
+stage_models() {
+    local choice=()
+    build_targets vram_command || finish
+    [ -z "${MODELS:-}" ] || choice=(--models "$MODELS")
+    step models 330 models.txt python3 bench/model_peak.py --vram "$build/vram" \
+        --json "$work/models.json" "${choice[@]}"
     finish
 }
 
