@@ -211,6 +211,7 @@ bool estimate_assumption(const struct estimate_job *job, size_t index,
         snprintf(text, ESTIMATE_ASSUMPTION_MAX, "free: %s",
                  job->free_guessed ? "four fifths of the memory where the driver does not tell"
                  : job->labels[0][0] == 'm' ? "all of each --memory"
+                 : job->simulated           ? "what the simulated devices say"
                                             : "what the drivers say now");
         return true;
     default:

@@ -16,7 +16,9 @@
 
 static const char operation[] = "vram_model_read";
 
-#define JSON_MAX UINT64_C(100000000)
+#define INDEX_MAX UINT64_C(100000000)
+#define CONFIG_MAX                                                                                 \
+    UINT64_C(4194304) /* the longest of real ones list labels, and have a few hundred KB */
 
 /* Everything that one reading needs, on the heap: about 200 KiB. */
 struct reading {
@@ -141,15 +143,15 @@ static vram_status read_gguf(struct reading *reading) {
 /* ------------------------------------------------------- config, safetensors */
 
 /* All of a JSON file; for vr_mem_free. */
-static vram_status read_json(const char *path, char **text, size_t *bytes) {
+static vram_status read_json(const char *path, uint64_t most, char **text, size_t *bytes) {
     struct vr_source source;
     vram_status status = vr_source_open(&source, path, operation, NULL);
     if (status != VRAM_OK) {
         return status;
     }
-    if (source.bytes > JSON_MAX) {
-        status = vr_source_bad(&source, VRAM_ERR_CORRUPT, "has %llu bytes, too many for JSON",
-                               (unsigned long long)source.bytes);
+    if (source.bytes > most) {
+        status = vr_source_bad(&source, VRAM_ERR_CORRUPT, "has %llu bytes; at most %llu are read",
+                               (unsigned long long)source.bytes, (unsigned long long)most);
     } else {
         *bytes = (size_t)source.bytes;
         status = vr_source_text(&source, source.bytes, text);
@@ -161,7 +163,7 @@ static vram_status read_json(const char *path, char **text, size_t *bytes) {
 static vram_status read_config(struct reading *reading, const char *path) {
     char *text;
     size_t bytes;
-    vram_status status = read_json(path, &text, &bytes);
+    vram_status status = read_json(path, CONFIG_MAX, &text, &bytes);
     if (status == VRAM_OK) {
         status = vr_config_read(text, bytes, &reading->config, operation);
         vr_mem_free(text);
@@ -235,12 +237,15 @@ static vram_status read_json_model(struct reading *reading) {
     char *text;
     size_t bytes;
     bool index;
-    vram_status status = read_json(reading->path, &text, &bytes);
+    vram_status status = read_json(reading->path, INDEX_MAX, &text, &bytes);
     if (status != VRAM_OK) {
         return status;
     }
     status = vr_shards_read(&named, text, bytes, &reading->shards, &index);
-    if (status == VRAM_OK && !index) {
+    if (status == VRAM_OK && !index && bytes > CONFIG_MAX) {
+        status = vr_source_bad(&named, VRAM_ERR_CORRUPT, "has %zu bytes; at most %llu are read",
+                               bytes, (unsigned long long)CONFIG_MAX);
+    } else if (status == VRAM_OK && !index) {
         status = vr_config_read(text, bytes, &reading->config, operation);
     }
     vr_mem_free(text);

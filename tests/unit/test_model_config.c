@@ -304,6 +304,20 @@ static void text_that_is_no_json(void **state) {
     refused("nonsense", VRAM_ERR_INVALID, "no model");
 }
 
+/* As long as a file may be read, and longer. */
+static void long_files_are_refused(void **state) {
+    (void)state;
+    static char text[5 << 20];
+    memset(text, ' ', sizeof text - 1);
+    memcpy(text, "{" DIMENSIONS ",\"num_attention_heads\":2",
+           strlen("{" DIMENSIONS ",\"num_attention_heads\":2"));
+    text[(4 << 20) - 1] = '}';
+    text[4 << 20] = '\0';
+    assert_int_equal(read_text(text), VRAM_OK);
+    text[4 << 20] = ' ';
+    refused(text, VRAM_ERR_CORRUPT, "at most 4194304 are read");
+}
+
 static void numbers_are_read_in_any_spelling(void **state) {
     (void)state;
     assert_int_equal(read_text("\n {\"num_hidden_layers\":2e0,\"hidden_\\u0073ize\":6.4e1,"
@@ -404,6 +418,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(another_type_may_be_asked_for, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(configs_that_describe_nothing, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(text_that_is_no_json, fresh, nothing_left),
+        cmocka_unit_test_setup_teardown(long_files_are_refused, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(numbers_are_read_in_any_spelling, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(every_byte_may_be_wrong, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(calls_that_make_no_sense, fresh, nothing_left),
