@@ -4,8 +4,11 @@
  * published, and the bytes of a token in the cache as worked out by hand.
  */
 #include "base/memory.h"
+#include "base/os/os.h"
+#include "model/model_config.h"
 #include "vram/vram.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -330,6 +333,15 @@ static void numbers_are_read_in_any_spelling(void **state) {
     assert_false(model.family_known); /* no model_type: built like Llama, perhaps */
 }
 
+/* As vram_model_read does it, without a file. */
+static vram_status read_memory(const char *text, size_t bytes) {
+    static struct vr_config config;
+    fresh(NULL);
+    vram_status status = vr_config_read(text, bytes, &config, "test");
+    status = status == VRAM_OK ? vr_config_shape(&config, &model, "test") : status;
+    return status == VRAM_OK ? vr_config_weights(&config, NULL, &model, "test") : status;
+}
+
 /* Every truncation and every change of one byte: an error with a text, or a model. */
 static void every_byte_may_be_wrong(void **state) {
     (void)state;
@@ -344,10 +356,11 @@ static void every_byte_may_be_wrong(void **state) {
     char copy[sizeof text];
     assert_int_equal(read_text(text), VRAM_OK);
     for (size_t i = 0; i < sizeof text - 1; i++) {
+        assert_int_not_equal(read_memory(text, i), VRAM_OK);
         for (size_t c = 0; c < sizeof changes; c++) {
             memcpy(copy, text, sizeof text);
             copy[i] = changes[c];
-            vram_status status = read_text(copy);
+            vram_status status = read_memory(copy, sizeof text - 1);
             assert_true(status == VRAM_OK || vram_error_get()->status == status);
         }
     }
@@ -386,6 +399,29 @@ static void calls_that_make_no_sense(void **state) {
     assert_int_equal(vram_model_token_bytes(&model, NULL, NULL, &bytes), VRAM_ERR_UNSUPPORTED);
 }
 
+/* By the system's word, whoever runs the test. */
+static void files_that_may_not_be_read(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t call; /* opening it, or reading */
+        int error;
+        const char *word;
+    } rows[] = {{1, EACCES, "may not be read"},
+                {1, EMFILE, "cannot be opened"},
+                {2, EIO, "cannot be read at"}};
+    char path[1024];
+    snprintf(path, sizeof path, "%s/llama3_8b.json", MODEL_CONFIGS);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fresh(NULL);
+        vr_os_fail_at(rows[i].call, false, rows[i].error);
+        assert_int_equal(vram_model_read(path, NULL, &model), VRAM_ERR_IO);
+        vr_os_fail_at(0, false, 0);
+        if (!strstr(vram_error_get()->text, rows[i].word)) {
+            fail_msg("\"%s\" is not in \"%s\"", rows[i].word, vram_error_get()->text);
+        }
+    }
+}
+
 static void memory_may_run_out(void **state) {
     (void)state;
     char path[1024];
@@ -422,6 +458,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(numbers_are_read_in_any_spelling, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(every_byte_may_be_wrong, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(calls_that_make_no_sense, fresh, nothing_left),
+        cmocka_unit_test_setup_teardown(files_that_may_not_be_read, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(memory_may_run_out, fresh, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -371,6 +371,13 @@ static void numbers_that_no_model_has(void **state) {
     refused(VRAM_ERR_INVALID, "no GGUF");
 }
 
+/* Every other value of a byte; sanitizers, which take their time, look at some. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { STEP = 15 };
+#else
+enum { STEP = 1 };
+#endif
+
 /* Every length and every byte: an error with a text or an answer, and never more than the window in
    memory. */
 static void every_byte_may_be_wrong(void **state) {
@@ -386,8 +393,8 @@ static void every_byte_may_be_wrong(void **state) {
     copy = maker;
     size_t header = maker.bytes - 2544; /* the data are not looked at */
     for (size_t i = 0; i < header; i++) {
-        for (unsigned value = 0; value < 256; value++) {
-            copy.data[i] = (uint8_t)value;
+        for (unsigned change = 1; change < 256; change += STEP) {
+            copy.data[i] = (uint8_t)(maker.data[i] ^ change);
             vram_status status = read_memory(copy.data, copy.bytes);
             assert_true(status == VRAM_OK || vram_error_get()->status == status);
         }
