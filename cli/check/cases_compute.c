@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_compute.c: work on memory: mappings of labels, and handles of such things that are none.
+ * cases_compute.c: work on memory: products of matrices on every device against double precision, mappings of
+ * labels, and handles of such things that are none.
  */
 #include "case.h"
 
@@ -39,17 +40,60 @@ static bool as_labels(struct check *check, void *bad, vram_status want) {
     return true;
 }
 
+static bool as_scheduler(struct check *check, void *bad, vram_status want) {
+    vram_scheduler *scheduler = bad;
+    vram_scheduler_stats stats = {.size = sizeof stats};
+    vram_matmul_plan plan = {.size = sizeof plan};
+    float number = 1;
+    vram_matmul product = {
+        .size = sizeof product, .m = 1, .k = 1, .n = 1, .a = &number, .b = &number, .c = &number};
+    vram_weights_options options = {.size = sizeof options, .k = 1, .n = 1, .b = &number};
+    vram_weights *weights;
+    vram_async async;
+
+    REFUSES(vram_matmul_run(scheduler, &product));
+    REFUSES(vram_matmul_start(scheduler, &product, &async));
+    REFUSES(vram_matmul_batch(scheduler, &product, 1));
+    REFUSES(vram_matmul_plan_get(scheduler, &product, &plan));
+    REFUSES(vram_matmul_warm_up(scheduler, 1, 1, 1));
+    REFUSES(vram_scheduler_stats_get(scheduler, &stats));
+    REFUSES(vram_scheduler_calibrate(scheduler, NULL));
+    REFUSES(vram_weights_create(scheduler, &options, &weights));
+    if (scheduler != NULL) {
+        REFUSES(vram_scheduler_destroy(scheduler));
+        REFUSES(vram_weights_destroy((vram_weights *)bad));
+    }
+    return true;
+}
+
+static bool as_all(struct check *check, void *bad, vram_status want) {
+    vram_scheduler *scheduler;
+    CHECK_TRY(as_labels(check, bad, want));
+    CHECK_TRY(as_scheduler(check, bad, want));
+    REFUSES(vram_scheduler_create(bad, NULL, &scheduler));
+    return true;
+}
+
 static bool handles(struct check *check) {
+    struct check_device *device;
+    struct check_stock stock;
     vram_labels *cache;
-    CHECK_TRY(as_labels(check, NULL, VRAM_ERR_INVALID));
-    CHECK_TRY(as_labels(check, check->context, VRAM_OK));
-    CHECK_TRY(as_labels(check, check, VRAM_OK));
+    vram_scheduler *scheduler;
+    CHECK_TRY(as_all(check, NULL, VRAM_ERR_INVALID));
+    CHECK_TRY(as_all(check, check->context, VRAM_OK));
+    CHECK_TRY(as_all(check, check, VRAM_OK));
     CHECK_OK(check, vram_labels_create(NULL, &cache));
+    CHECK_TRY(as_scheduler(check, cache, VRAM_OK));
     CHECK_OK(check, vram_labels_destroy(cache));
     CHECK_TRY(as_labels(check, cache, VRAM_ERR_STALE));
+    CHECK_OPEN(check, &device);
+    CHECK_STOCK(check, device, NULL, &stock);
+    CHECK_OK(check, vram_scheduler_create(stock.pool, NULL, &scheduler));
+    CHECK_OK(check, vram_scheduler_destroy(scheduler));
+    CHECK_STATUS(check, vram_scheduler_destroy(scheduler), VRAM_ERR_STALE);
     for (uint32_t i = 0; i < check_rounds(check, 100); i++) {
         void *number = (void *)(uintptr_t)check_random(check, UINT64_MAX);
-        CHECK_TRY(as_labels(check, number, VRAM_OK));
+        CHECK_TRY(as_all(check, number, VRAM_OK));
     }
     return true;
 }
@@ -74,8 +118,75 @@ static bool labels(struct check *check) {
     return true;
 }
 
+enum { M = 70, K = 33, N = 91 };
+
+/* Whole numbers, so that every sum is exact in whatever order it is made. */
+static float whole(uint64_t at) {
+    return (float)(int)(at * 2654435761u % 17) - 8;
+}
+
+static bool same(struct check *check, const float *a, const float *b, const float *c,
+                 uint32_t flags) {
+    for (uint64_t i = 0; i < M; i++) {
+        for (uint64_t j = 0; j < N; j++) {
+            double sum = 0;
+            for (uint64_t p = 0; p < K; p++) {
+                sum += (double)a[flags & VRAM_MATMUL_TRANSPOSED_A ? p * M + i : i * K + p] *
+                       (double)b[flags & VRAM_MATMUL_TRANSPOSED_B ? j * K + p : p * N + j];
+            }
+            CHECK_THAT(check, (double)c[i * N + j] == sum);
+        }
+    }
+    return true;
+}
+
+/* The device if something computes there, else the CPU: the results are the same. */
+static bool matmul(struct check *check) {
+    struct check_device *device;
+    struct check_stock stock;
+    vram_scheduler *scheduler;
+    vram_scheduler_options options = {.size = sizeof options,
+                                      .flags = VRAM_SCHEDULER_ANY_DEVICE,
+                                      .threshold = 1,
+                                      .device_bytes = 40000};
+    static float a[M * K], b[K * N], c[3][M * N];
+    vram_matmul products[3];
+
+    for (uint64_t i = 0; i < M * K; i++) {
+        a[i] = whole(i);
+    }
+    for (uint64_t i = 0; i < K * N; i++) {
+        b[i] = whole(i + 7);
+    }
+    CHECK_OPEN(check, &device);
+    device->unledgered = true;
+    CHECK_STOCK(check, device, NULL, &stock);
+    CHECK_OK(check, vram_scheduler_create(stock.pool, &options, &scheduler));
+    for (uint32_t flags = 0; flags < 4; flags++) {
+        for (int i = 0; i < 3; i++) {
+            memset(c[i], 0xff, sizeof c[i]);
+            products[i] = (vram_matmul){.size = sizeof products[i],
+                                        .m = M,
+                                        .k = K,
+                                        .n = N,
+                                        .a = a,
+                                        .b = b,
+                                        .c = c[i],
+                                        .flags = flags};
+        }
+        CHECK_OK(check, vram_matmul_run(scheduler, &products[0]));
+        CHECK_OK(check, vram_matmul_batch(scheduler, products + 1, 2));
+        for (int i = 0; i < 3; i++) {
+            CHECK_TRY(same(check, a, b, c[i], flags));
+        }
+    }
+    CHECK_OK(check, vram_scheduler_destroy(scheduler));
+    return true;
+}
+
 const struct check_case check_cases_compute[] = {
     {"compute.handles", "calls of compute.h and its kin refuse handles that are none", handles},
+    {"compute.matmul", "products of every layout, alone and in a batch, in tiles", matmul},
     {"compute.labels", "a mapping of labels is computed once and found again", labels},
     {NULL, NULL, NULL},
 };

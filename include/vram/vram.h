@@ -23,6 +23,7 @@
 #include <vram/base.h>
 #include <vram/batch.h>
 #include <vram/buffer.h>
+#include <vram/compute.h>
 #include <vram/device.h>
 #include <vram/foreign.h>
 #include <vram/growth.h>

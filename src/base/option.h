@@ -33,6 +33,14 @@
       "how OpenCL memory is taken: usm, svm or buffer; empty or auto: the first that is there")    \
     X(METAL_LIBRARY, "metal_library", TEXT, "", 0, 0, false, "",                                   \
       "path of the Metal library; empty: the framework of macOS")                                  \
+    X(BLAS_LIBRARY, "blas_library", TEXT, "", 0, 0, false, "",                                     \
+      "path of a CPU library with cblas_sgemm; none: our own; empty: OpenBLAS, BLIS or our own")   \
+    X(CUBLAS_LIBRARY, "cublas_library", TEXT, "", 0, 0, false, "",                                 \
+      "path of cuBLAS; none: our own kernel; empty: libcublas.so.13, .12 or .11, or our own")      \
+    X(HIPBLAS_LIBRARY, "hipblas_library", TEXT, "", 0, 0, false, "",                               \
+      "path of hipBLAS; none: no products on AMD GPUs; empty: libhipblas.so.3, .2 or .1")          \
+    X(CLBLAST_LIBRARY, "clblast_library", TEXT, "", 0, 0, false, "",                               \
+      "path of CLBlast; none: our own kernel; empty: libclblast.so.1 on GPUs, or our own")         \
     X(DEVICE_LIMIT, "device_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
       "most bytes to take from any one device; 0: no limit")                                       \
     X(PRESET, "preset", TEXT, "", 0, 0, false, "default, inference, training, constrained",        \

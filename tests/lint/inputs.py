@@ -25,13 +25,13 @@ BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/un
           "tests/unit/test_auto.c", "tests/unit/test_recorder.c", "tests/unit/test_named.c",
           "tests/unit/test_buffer_kinds.c", "tests/unit/test_buffer_fallback.c",
           "tests/unit/test_live.c", "tests/unit/test_leaks.c", "tests/unit/test_labels.c",
-          "tests/unit/test_inference.c", "tests/unit/test_async.c",
+          "tests/unit/test_scheduler.c", "tests/unit/test_inference.c", "tests/unit/test_async.c",
           "tests/unit/test_transfer_stats.c", "tests/unit/test_transfer.c",
           "tests/unit/test_ring_bounds.c", "tests/unit/test_ring.c", "tests/unit/test_visibility.c",
           "tests/unit/test_model_config.c", "tests/unit/test_stream_set.c",
           "tests/unit/test_readback.c", "tests/unit/test_model_estimate.c")
 HANDLE = re.compile(r"^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|"
-                    r"scope|batch|trace|named|labels|ring|stream_set|readback) \*\w+$")
+                    r"scope|batch|trace|named|labels|scheduler|weights|ring|stream_set|readback) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * arithmetic.h: who computes products on a device.
+ *
+ * A provider is a row of a table: whether it can serve a device, and how it submits one product to a queue.
+ * Libraries come first, kernels of our own last. Nothing waits: a product is ordered on its queue like a copy.
+ *
+ *   arithmetic.c   the table, and our own kernels: C on host and simulation, PTX, OpenCL C, SPIR-V
+ *   cublas.c       cuBLAS
+ *   hipblas.c      hipBLAS
+ *   clblast.c      CLBlast
+ */
+#ifndef VR_ARITHMETIC_H
+#define VR_ARITHMETIC_H
+
+#include "compute/gemm.h"
+#include "vram/pool.h"
+
+/* A matrix on the device: the first address of its block, and how many elements into it it begins. */
+struct vr_matrix {
+    vram_addr base;
+    uint64_t offset; /* elements */
+};
+
+/* C = A * B on a device, as vr_gemm has it for the CPU. */
+struct vr_device_gemm {
+    uint64_t m, n, k;
+    struct vr_matrix a, b, c;
+    uint64_t lda, ldb, ldc;
+    bool trans_a, trans_b;
+    vram_precision precision; /* of A and B: FP32, FP16 or BF16 */
+};
+
+enum { VR_LANES_MAX = 8 };
+
+struct vr_arithmetic {
+    const struct vr_provider *provider; /* NULL: nobody computes on the device */
+    vram_device *device;
+    vram_pool *pool;
+    vram_queue *lanes[VR_LANES_MAX]; /* the scheduler's queues */
+    uint32_t lane_count;
+    struct vram_device_info info;
+    const struct vr_blas *blas;     /* for the kernel in C */
+    uint32_t cpu_threads;           /* the same */
+    char name[VRAM_ERROR_TEXT_MAX]; /* "libcublas.so.12", or why there is nobody */
+    vram_kernel *kernel;            /* our own, or what types the library lacks; NULL: none */
+    void *library;                  /* the provider's own */
+};
+
+struct vr_provider {
+    const char *backend; /* that it serves */
+    /* VRAM_ERR_UNSUPPORTED or _NO_DRIVER: the next one is asked. */
+    vram_status (*open)(struct vr_arithmetic *arithmetic);
+    vram_status (*submit)(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
+                          const struct vr_device_gemm *gemm);
+    void (*close)(struct vr_arithmetic *arithmetic);
+    uint64_t lines_max;  /* most rows, columns and steps of one product */
+    uint32_t precisions; /* that it takes: bit i for precision i */
+};
+
+/* Finds who computes on the device; the fields above `name` are set. VRAM_OK with provider NULL: nobody does. */
+vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic);
+void vr_arithmetic_close(struct vr_arithmetic *arithmetic);
+
+/* Our own kernel; also for types that a library lacks. */
+vram_status vr_kernel_open(struct vr_arithmetic *arithmetic);
+vram_status vr_kernel_submit(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
+                             const struct vr_device_gemm *gemm);
+
+/* The element at `matrix`, as an address that arithmetic works on. */
+static inline vram_addr vr_matrix_addr(const struct vr_matrix *matrix, uint64_t element_bytes) {
+    return matrix->base + matrix->offset * element_bytes;
+}
+
+extern const struct vr_provider vr_cublas_provider, vr_hipblas_provider, vr_clblast_provider;
+
+#endif

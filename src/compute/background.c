@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * background.c: products that nobody waits for.
+ *
+ * Threads of the scheduler take them in the order in which they came and compute them as vram_matmul_run does: so
+ * they are asynchronous whatever the driver does with pageable memory, and on the CPU too. Two threads, so that
+ * one product is sent while another is computed.
+ *
+ *  (1) Each thread has a reference to the scheduler; the end of the scheduler stops and joins them, unless it is
+ *      one of them that ends it, from a callback: that one is let go.
+ *  (2) A job's record is finished exactly once, by the thread that took the job off the list, with no lock held.
+ */
+#include "compute/scheduler_object.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "xfer/async_record.h"
+
+enum { THREADS = 2 };
+
+struct job {
+    struct vr_link link;
+    struct vr_product product; /* its weights are pinned */
+    struct vr_async *record;
+};
+
+/* Guarded by the scheduler's lock. */
+struct vr_background {
+    struct vr_cond changed;
+    struct vr_list jobs;
+    bool stopping;
+    uint32_t waiting; /* threads without work */
+    uint32_t started;
+    uint64_t numbers[THREADS]; /* of the threads; 0: it has not begun yet */
+    struct vr_thread threads[THREADS];
+};
+
+static void finish(struct vr_scheduler *scheduler, struct job *job, vram_status status) {
+    struct vr_async *record = job->record;
+    vr_product_drop(&job->product);
+    vr_mem_free(job);
+    vr_fetch_sub(&scheduler->tally.pending, 1, VR_RELAXED);
+    vr_async_finish(record, status);
+}
+
+/* The next job, or NULL when there will be none; *stopping: it is not to be begun. */
+static struct job *next(struct vr_scheduler *scheduler, bool *stopping) {
+    struct vr_background *background = scheduler->background;
+    struct vr_link *link;
+    vr_mutex_lock(&scheduler->lock);
+    while (!(link = vr_list_first(&background->jobs)) && !background->stopping) {
+        background->waiting++;
+        (void)vr_cond_wait(&background->changed, &scheduler->lock, UINT64_MAX);
+        background->waiting--;
+    }
+    *stopping = background->stopping;
+    if (link) {
+        vr_link_remove(link);
+    }
+    vr_mutex_unlock(&scheduler->lock);
+    return link ? VR_CONTAINER(link, struct job, link) : NULL;
+}
+
+static void serve(void *argument) {
+    struct vr_scheduler *scheduler = argument;
+    struct vr_background *background = scheduler->background;
+    uint64_t handle = scheduler->object.handle;
+    bool stopping;
+    struct job *job;
+    vr_mutex_lock(&scheduler->lock);
+    background->numbers[background->numbers[0] ? 1 : 0] = vr_os_thread_number();
+    vr_mutex_unlock(&scheduler->lock);
+    while ((job = next(scheduler, &stopping))) {
+        vram_status status;
+        if (stopping) {
+            status = vr_fail(VRAM_ERR_SHUTDOWN, "vram_matmul_start", "the scheduler has ended");
+        } else {
+            status = vr_products_run(scheduler, &job->product, 1, "vram_matmul_start");
+        }
+        finish(scheduler, job, status);
+    }
+    vr_handle_unpin(handle); /* keeps (1) */
+}
+
+/* ------------------------------------------------------------------- starting */
+
+/* Makes the list and, where all threads are busy, one thread more. Under the lock but for what it calls. */
+static vram_status prepare(struct vr_scheduler *scheduler, const char *operation) {
+    vr_mutex_lock(&scheduler->lock);
+    bool made = scheduler->background != NULL;
+    vr_mutex_unlock(&scheduler->lock);
+    if (made) {
+        return VRAM_OK;
+    }
+    struct vr_background *background = vr_mem_alloc(1, sizeof *background, operation);
+    if (!background) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_list_init(&background->jobs);
+    vram_status status = vr_cond_init(&background->changed);
+    if (status != VRAM_OK) {
+        vr_mem_free(background);
+        return status;
+    }
+    vr_mutex_lock(&scheduler->lock);
+    if (!scheduler->background) {
+        scheduler->background = background;
+        background = NULL;
+    }
+    vr_mutex_unlock(&scheduler->lock);
+    if (background) { /* another thread was first */
+        vr_cond_destroy(&background->changed);
+        vr_mem_free(background);
+    }
+    return VRAM_OK;
+}
+
+/* Starts a thread unless one is waiting or all are there. Starting is one thread's business at a time: who finds
+   a place takes it under the lock. */
+static vram_status see_to_threads(struct vr_scheduler *scheduler) {
+    struct vr_background *background = scheduler->background;
+    vr_mutex_lock(&scheduler->lock);
+    bool needed =
+        !background->stopping && background->waiting == 0 && background->started < THREADS;
+    uint32_t place = background->started;
+    background->started += needed ? 1 : 0;
+    vr_mutex_unlock(&scheduler->lock);
+    if (!needed) {
+        return VRAM_OK;
+    }
+    vr_handle_ref(scheduler->object.handle);
+    vram_status status =
+        vr_os_thread_start(&background->threads[place], "vram-compute", serve, scheduler);
+    if (status != VRAM_OK) {
+        vr_handle_unpin(scheduler->object.handle);
+        vr_mutex_lock(&scheduler->lock);
+        /* The other thread does it alone; with none, the caller is told. */
+        bool alone = place > 0;
+        background->started -= place + 1 == background->started ? 1 : 0;
+        vr_mutex_unlock(&scheduler->lock);
+        return alone ? VRAM_OK : status;
+    }
+    return VRAM_OK;
+}
+
+/* Puts a job on the list; false: the scheduler has ended. */
+static bool add(struct vr_scheduler *scheduler, struct job *job) {
+    struct vr_background *background = scheduler->background;
+    vr_mutex_lock(&scheduler->lock);
+    bool open = !background->stopping;
+    if (open) {
+        vr_list_append(&background->jobs, &job->link);
+        vr_cond_broadcast(&background->changed);
+    }
+    vr_mutex_unlock(&scheduler->lock);
+    return open;
+}
+
+static vram_status begin(struct vr_scheduler *scheduler, struct job *job, const char *operation,
+                         vram_async *async) {
+    void *device;
+    vram_status status = prepare(scheduler, operation);
+    if (status == VRAM_OK) {
+        status = see_to_threads(scheduler);
+    }
+    if (status == VRAM_OK) {
+        status = vr_enter(VR_KIND_DEVICE, scheduler->device, operation, &device);
+    }
+    if (status == VRAM_OK) {
+        status = vr_async_begin(device, operation, 0, async, &job->record);
+        vr_leave(device);
+    }
+    return status;
+}
+
+vram_status vram_matmul_start(vram_scheduler *handle, const vram_matmul *product,
+                              vram_async *async) {
+    static const char operation[] = "vram_matmul_start";
+    struct vr_scheduler *scheduler;
+    vram_async made;
+    void *entered;
+    if (!async) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the handle is NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    scheduler = entered;
+    struct job *job = vr_mem_alloc(1, sizeof *job, operation);
+    status =
+        job ? vr_product_take(scheduler, product, operation, &job->product) : VRAM_ERR_HOST_MEMORY;
+    if (status == VRAM_OK) {
+        status = begin(scheduler, job, operation, &made);
+    }
+    if (status != VRAM_OK) {
+        if (job) {
+            vr_product_drop(&job->product);
+        }
+        vr_mem_free(job);
+    } else {
+        vr_tally(&scheduler->tally.pending, 1);
+        if (!add(scheduler, job)) {
+            finish(scheduler, job,
+                   vr_fail(VRAM_ERR_SHUTDOWN, operation, "the scheduler has ended"));
+        }
+        *async = made;
+    }
+    vr_leave(scheduler);
+    return status;
+}
+
+/* --------------------------------------------------------------------- ending */
+
+void vr_background_end(struct vr_scheduler *scheduler) {
+    uint64_t own = vr_os_thread_number();
+    vr_mutex_lock(&scheduler->lock);
+    struct vr_background *background = scheduler->background;
+    if (background) {
+        background->stopping = true;
+        vr_cond_broadcast(&background->changed);
+    }
+    bool inside = background && (background->numbers[0] == own || background->numbers[1] == own);
+    vr_mutex_unlock(&scheduler->lock);
+    for (uint32_t i = 0; background && i < background->started; i++) {
+        if (inside) {
+            vr_os_thread_detach(&background->threads[i]); /* keeps (1) */
+        } else {
+            vr_os_thread_join(&background->threads[i]);
+        }
+    }
+}
+
+void vr_background_free(struct vr_scheduler *scheduler) {
+    if (scheduler->background) {
+        vr_cond_destroy(&scheduler->background->changed);
+        vr_mem_free(scheduler->background);
+    }
+}

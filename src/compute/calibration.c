@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * calibration.c: how fast this machine's CPU, device and the way between them are, measured once.
+ *
+ * Each number is the best of a few runs: what disturbs a measurement makes it slower, never faster.
+ */
+#include "compute/scheduler_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+enum { ROUNDS = 3, CPU_SIDE = 256, SMALL_SIDE = 16 };
+
+#define COPY_BYTES (UINT64_C(8) << 20)
+
+struct trial {
+    struct vr_scheduler *scheduler;
+    float *host; /* COPY_BYTES of zeros */
+    uint64_t device_side;
+    const char *operation;
+};
+
+/* Seconds of one product of zeros with sides of `side`. */
+static vram_status product_time(const struct trial *trial, uint64_t side, vram_place place,
+                                vram_addr resident, double *seconds) {
+    uint64_t count = side * side;
+    struct vr_product product = {.m = side,
+                                 .k = side,
+                                 .n = side,
+                                 .precision = VRAM_PRECISION_FP32,
+                                 .each = sizeof(float),
+                                 .place = place};
+    if (resident) {
+        product.resident = true;
+        product.a_addr = product.b_addr = resident;
+        product.c_addr = resident + count * sizeof(float);
+    } else {
+        product.a = product.b = trial->host;
+        product.c = trial->host + count;
+    }
+    *seconds = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t begin = vr_clock_now();
+        vram_status status = vr_products_run(trial->scheduler, &product, 1, trial->operation);
+        if (status != VRAM_OK) {
+            return status;
+        }
+        double took = (double)(vr_clock_now() - begin + 1) * 1e-9;
+        *seconds = i == 0 || took < *seconds ? took : *seconds;
+    }
+    return VRAM_OK;
+}
+
+static vram_status copy_time(const struct trial *trial, vram_addr addr, bool up, double *seconds) {
+    vram_queue *queue = trial->scheduler->lanes[0];
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t begin = vr_clock_now();
+        vram_status status = up ? vram_queue_upload(queue, addr, trial->host, COPY_BYTES)
+                                : vram_queue_download(queue, trial->host, addr, COPY_BYTES);
+        vram_status waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        if (status != VRAM_OK || waited != VRAM_OK) {
+            return status != VRAM_OK ? status : waited;
+        }
+        double took = (double)(vr_clock_now() - begin + 1) * 1e-9;
+        *seconds = i == 0 || took < *seconds ? took : *seconds;
+    }
+    return VRAM_OK;
+}
+
+static double cube(uint64_t side) {
+    return (double)side * (double)side * (double)side;
+}
+
+static vram_status measure(const struct trial *trial, vram_addr addr,
+                           struct vram_calibration *rates) {
+    double cpu, small, large, up = 1, down = 1;
+    vram_status status = product_time(trial, CPU_SIDE, VRAM_PLACE_CPU, 0, &cpu);
+    if (status == VRAM_OK) {
+        status = copy_time(trial, addr, true, &up);
+    }
+    if (status == VRAM_OK) {
+        status = copy_time(trial, addr, false, &down);
+    }
+    if (status == VRAM_OK) {
+        status = product_time(trial, SMALL_SIDE, VRAM_PLACE_DEVICE, 0, &small);
+    }
+    if (status == VRAM_OK) {
+        status = product_time(trial, trial->device_side, VRAM_PLACE_DEVICE, addr, &large);
+    }
+    if (status == VRAM_OK) {
+        *rates = (struct vram_calibration){
+            .size = sizeof *rates,
+            .cpu_rate = cube(CPU_SIDE) / cpu,
+            .device_rate = cube(trial->device_side) / large,
+            .upload_rate = (double)COPY_BYTES / up,
+            .download_rate = (double)COPY_BYTES / down,
+            .device_seconds = small,
+        };
+    }
+    return status;
+}
+
+static vram_status calibrate(struct vr_scheduler *scheduler, const char *operation,
+                             struct vram_calibration *rates) {
+    struct trial trial = {.scheduler = scheduler, .operation = operation, .device_side = 1024};
+    vram_addr addr;
+    if (scheduler->info.kind == VRAM_DEVICE_SIMULATED) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "a simulated device has a time of its own");
+    }
+    if (scheduler->info.kind == VRAM_DEVICE_CPU) {
+        trial.device_side = CPU_SIDE;
+    }
+    trial.host = vr_mem_alloc(1, (size_t)COPY_BYTES, operation);
+    if (!trial.host) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vram_alloc(scheduler->pool, COPY_BYTES, scheduler->lanes[0], &addr);
+    if (status == VRAM_OK) {
+        struct vram_error error;
+        status = measure(&trial, addr, rates);
+        vr_error_save(&error);
+        (void)vram_free(scheduler->pool, addr, scheduler->lanes[0]);
+        vr_error_restore(&error);
+    }
+    vr_mem_free(trial.host);
+    return status;
+}
+
+vram_status vram_scheduler_calibrate(vram_scheduler *handle, vram_calibration *calibration) {
+    static const char operation[] = "vram_scheduler_calibrate";
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_scheduler *scheduler = entered;
+    vr_mutex_lock(&scheduler->lock);
+    struct vram_calibration rates = scheduler->rates;
+    vr_mutex_unlock(&scheduler->lock);
+    if (!rates.size) {
+        status = calibrate(scheduler, operation, &rates);
+    }
+    if (status == VRAM_OK && calibration) {
+        status = vr_info_give(calibration, &rates, sizeof rates, sizeof rates, operation);
+    }
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&scheduler->lock);
+        scheduler->rates = rates;
+        vr_mutex_unlock(&scheduler->lock);
+    }
+    vr_leave(scheduler);
+    return status;
+}

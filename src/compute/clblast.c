@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * clblast.c: products by CLBlast, in our own words of its interface. It takes buffers, so it serves devices whose
+ * memory lies behind cl_mem; shared virtual memory is served by our own kernel, and so are types of 16 bits,
+ * whose sums CLBlast would make of 16 bits too.
+ */
+#include "compute/arithmetic.h"
+
+#include "base/error.h"
+#include "base/loader.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/text.h"
+#include "device/objects.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
+
+struct clblast_api {
+    int (*sgemm)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, float alpha,
+                 void *a, size_t a_offset, size_t lda, void *b, size_t b_offset, size_t ldb,
+                 float beta, void *c, size_t c_offset, size_t ldc, void **queue, void **event);
+};
+
+static const struct vr_symbol symbols[] = {
+    {"CLBlastSgemm", NULL, offsetof(struct clblast_api, sgemm), false}};
+
+struct clblast {
+    struct vr_library library;
+    struct clblast_api api;
+};
+
+/* The buffer of a matrix, and how many elements into it the matrix begins. */
+static vram_status find(const struct vr_matrix *matrix, void **buffer, size_t *offset) {
+    struct vram_native_info info = {.size = sizeof info};
+    vram_status status = vram_native(matrix->base, &info);
+    if (status == VRAM_OK) {
+        *buffer = info.handle;
+        *offset = (size_t)(info.offset / sizeof(float) + matrix->offset);
+    }
+    return status;
+}
+
+static vram_status answer(int code) {
+    if (code == 0) {
+        return VRAM_OK;
+    }
+    vram_status status = code == -4 || code == -5 ? VRAM_ERR_DEVICE_MEMORY : VRAM_ERR_BACKEND;
+    return vr_error_set(status, "opencl", "CLBlastSgemm", code, "CLBlast answered %d", code);
+}
+
+static vram_status call(struct clblast *clblast, void *queue, const struct vr_device_gemm *gemm) {
+    void *a, *b, *c;
+    size_t offset_a, offset_b, offset_c;
+    vram_status status = find(&gemm->a, &a, &offset_a);
+    if (status == VRAM_OK) {
+        status = find(&gemm->b, &b, &offset_b);
+    }
+    if (status == VRAM_OK) {
+        status = find(&gemm->c, &c, &offset_c);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    return answer(clblast->api.sgemm(
+        ROW_MAJOR, gemm->trans_a ? TRANSPOSED : PLAIN, gemm->trans_b ? TRANSPOSED : PLAIN,
+        (size_t)gemm->m, (size_t)gemm->n, (size_t)gemm->k, 1, a, offset_a, (size_t)gemm->lda, b,
+        offset_b, (size_t)gemm->ldb, 0, c, offset_c, (size_t)gemm->ldc, &queue, NULL));
+}
+
+static vram_status submit(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
+                          const struct vr_device_gemm *gemm) {
+    void *native, *entered;
+    if (gemm->precision != VRAM_PRECISION_FP32) {
+        return vr_kernel_submit(arithmetic, lane, queue, gemm);
+    }
+    vram_status status = vr_submit_enter(queue, "vram_matmul_run", &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vram_queue_native(queue, &native);
+    if (status == VRAM_OK) {
+        status = call(arithmetic->library, native, gemm);
+    }
+    vr_submit_leave(entered);
+    return status;
+}
+
+static void close_library(struct vr_arithmetic *arithmetic) {
+    vr_mem_free(arithmetic->library); /* CLBlast stays loaded: it caches programs of the context */
+    arithmetic->library = NULL;
+}
+
+static vram_status open_clblast(struct vr_arithmetic *arithmetic) {
+    static const char *const names[] = {"libclblast.so.1", NULL};
+    char path[VR_OPTION_TEXT_MAX];
+    const char *const chosen[] = {path, NULL};
+    vr_option_text(VR_OPTION_CLBLAST_LIBRARY, path);
+    if (strcmp(path, "none") == 0 || !(arithmetic->info.caps & VRAM_CAP_HANDLES) ||
+        (!*path && arithmetic->info.kind != VRAM_DEVICE_GPU)) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen", "CLBlast is not for this device");
+    }
+    vram_status status = vr_kernel_open(arithmetic);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct clblast *clblast = vr_mem_alloc(1, sizeof *clblast, "CLBlastSgemm");
+    if (!clblast) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    status = vr_library_open(&clblast->library, "opencl", *path ? chosen : names, symbols, 1,
+                             &clblast->api);
+    if (status != VRAM_OK) {
+        vr_mem_free(clblast);
+        return status;
+    }
+    arithmetic->library = clblast;
+    (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, clblast->library.name);
+    return VRAM_OK;
+}
+
+const struct vr_provider vr_clblast_provider = {
+    "opencl", open_clblast,
+    submit,   close_library,
+    INT_MAX,  1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16};

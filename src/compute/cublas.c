@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cublas.c: products by cuBLAS, in our own words of its interface.
+ *
+ *  (1) A handle of cuBLAS belongs to a lane and takes one call at a time: its lock is held around the call.
+ *  (2) cuBLAS works in the context that is current. It is found from the stream, pushed for the call, and what
+ *      was current before is current again afterwards.
+ *  (3) Its scratch memory is the pool's, given again whenever the stream changes; where the pool has none,
+ *      cuBLAS uses its own.
+ *  (4) Matrices lie column by column for cuBLAS. Ours, row by row, are their transposes: C' = B' * A'.
+ */
+#include "compute/arithmetic.h"
+
+#include "base/error.h"
+#include "base/loader.h"
+#include "base/lock.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/text.h"
+#include "device/objects.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum {
+    OP_N = 0,
+    OP_T = 1,
+    TYPE_F32 = 0,
+    TYPE_F16 = 2,
+    TYPE_BF16 = 14,
+    COMPUTE_32F = 68,
+    ALGORITHM_DEFAULT = -1
+};
+
+#define SCRATCH_BYTES (UINT64_C(32) << 20) /* what NVIDIA recommends for its largest GPUs */
+
+struct cublas_api {
+    int (*create)(void **handle);
+    int (*destroy)(void *handle);
+    int (*set_stream)(void *handle, void *stream);
+    int (*set_workspace)(void *handle, void *workspace, size_t bytes);
+    int (*sgemm)(void *handle, int op_a, int op_b, int m, int n, int k, const float *alpha,
+                 const float *a, int lda, const float *b, int ldb, const float *beta, float *c,
+                 int ldc);
+    int (*gemm_ex)(void *handle, int op_a, int op_b, int m, int n, int k, const void *alpha,
+                   const void *a, int type_a, int lda, const void *b, int type_b, int ldb,
+                   const void *beta, void *c, int type_c, int ldc, int compute, int algorithm);
+};
+
+struct driver_api {
+    int (*stream_context)(void *stream, void **context);
+    int (*push)(void *context);
+    int (*pop)(void **context);
+};
+
+static const struct vr_symbol cublas_symbols[] = {
+    {"cublasCreate_v2", NULL, offsetof(struct cublas_api, create), false},
+    {"cublasDestroy_v2", NULL, offsetof(struct cublas_api, destroy), false},
+    {"cublasSetStream_v2", NULL, offsetof(struct cublas_api, set_stream), false},
+    {"cublasSetWorkspace_v2", NULL, offsetof(struct cublas_api, set_workspace), true},
+    {"cublasSgemm_v2", NULL, offsetof(struct cublas_api, sgemm), false},
+    {"cublasGemmEx", NULL, offsetof(struct cublas_api, gemm_ex), false},
+};
+
+static const struct vr_symbol driver_symbols[] = {
+    {"cuStreamGetCtx", NULL, offsetof(struct driver_api, stream_context), false},
+    {"cuCtxPushCurrent_v2", NULL, offsetof(struct driver_api, push), false},
+    {"cuCtxPopCurrent_v2", NULL, offsetof(struct driver_api, pop), false},
+};
+
+struct lane {
+    struct vr_mutex lock; /* (1) */
+    void *handle;         /* NULL: none */
+    void *stream;         /* that it was told last */
+    vram_addr scratch;    /* 0: cuBLAS has its own */
+};
+
+struct cublas {
+    struct vr_library library, driver;
+    struct cublas_api api;
+    struct driver_api cuda;
+    uint32_t lane_count;
+    struct lane lanes[VR_LANES_MAX];
+};
+
+/* ---------------------------------------------------------------------- errors */
+
+static vram_status answer(int code, const char *call) {
+    switch (code) {
+    case 0:
+        return VRAM_OK;
+    case 3:
+        return vr_error_set(VRAM_ERR_DEVICE_MEMORY, "cuda", call, code,
+                            "cuBLAS found no device memory for itself");
+    case 8:
+    case 15:
+        return vr_error_set(VRAM_ERR_UNSUPPORTED, "cuda", call, code,
+                            "cuBLAS does not do this on this GPU");
+    default:
+        return vr_error_set(VRAM_ERR_BACKEND, "cuda", call, code, "cuBLAS answered %d", code);
+    }
+}
+
+/* Makes the context of a stream current; the caller owes a leave. */
+static vram_status enter(const struct cublas *cublas, void *stream) {
+    void *context = NULL;
+    int code = cublas->cuda.stream_context(stream, &context);
+    if (code == 0) {
+        code = cublas->cuda.push(context);
+    }
+    return code == 0 ? VRAM_OK
+                     : vr_error_set(VRAM_ERR_BACKEND, "cuda", "cuCtxPushCurrent", code,
+                                    "the context of the stream cannot be used: %d", code);
+}
+
+static void leave(const struct cublas *cublas) {
+    void *context;
+    (void)cublas->cuda.pop(&context);
+}
+
+/* --------------------------------------------------------------------- products */
+
+/* The stream is new to the handle, and so is its scratch memory: keeps (3). */
+static vram_status tell_stream(struct cublas *cublas, struct lane *lane, void *stream) {
+    if (lane->stream == stream) {
+        return VRAM_OK;
+    }
+    vram_status status = answer(cublas->api.set_stream(lane->handle, stream), "cublasSetStream");
+    if (status == VRAM_OK && lane->scratch && cublas->api.set_workspace) {
+        status = answer(cublas->api.set_workspace(lane->handle, (void *)(uintptr_t)lane->scratch,
+                                                  SCRATCH_BYTES),
+                        "cublasSetWorkspace");
+    }
+    lane->stream = status == VRAM_OK ? stream : NULL;
+    return status;
+}
+
+/* Keeps (4): A and B change places, and so do m and n. */
+static vram_status call(const struct cublas *cublas, const struct lane *lane,
+                        const struct vr_device_gemm *gemm) {
+    static const float one = 1, zero = 0;
+    uint64_t each = vram_precision_bytes(gemm->precision);
+    const void *a = (const void *)(uintptr_t)vr_matrix_addr(&gemm->a, each);
+    const void *b = (const void *)(uintptr_t)vr_matrix_addr(&gemm->b, each);
+    void *c = (void *)(uintptr_t)vr_matrix_addr(&gemm->c, sizeof(float));
+    int op_a = gemm->trans_a ? OP_T : OP_N, op_b = gemm->trans_b ? OP_T : OP_N;
+    int m = (int)gemm->m, n = (int)gemm->n, k = (int)gemm->k;
+    if (gemm->precision == VRAM_PRECISION_FP32) {
+        return answer(cublas->api.sgemm(lane->handle, op_b, op_a, n, m, k, &one, b, (int)gemm->ldb,
+                                        a, (int)gemm->lda, &zero, c, (int)gemm->ldc),
+                      "cublasSgemm");
+    }
+    int type = gemm->precision == VRAM_PRECISION_FP16 ? TYPE_F16 : TYPE_BF16;
+    return answer(cublas->api.gemm_ex(lane->handle, op_b, op_a, n, m, k, &one, b, type,
+                                      (int)gemm->ldb, a, type, (int)gemm->lda, &zero, c, TYPE_F32,
+                                      (int)gemm->ldc, COMPUTE_32F, ALGORITHM_DEFAULT),
+                  "cublasGemmEx");
+}
+
+static vram_status submit(struct vr_arithmetic *arithmetic, uint32_t number, vram_queue *queue,
+                          const struct vr_device_gemm *gemm) {
+    struct cublas *cublas = arithmetic->library;
+    struct lane *lane = &cublas->lanes[number % cublas->lane_count];
+    void *stream, *entered;
+    vram_status status = vr_submit_enter(queue, "vram_matmul_run", &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vram_queue_native(queue, &stream);
+    if (status == VRAM_OK && (status = enter(cublas, stream)) == VRAM_OK) {
+        vr_mutex_lock(&lane->lock);
+        status = tell_stream(cublas, lane, stream);
+        if (status == VRAM_OK) {
+            status = call(cublas, lane, gemm);
+        }
+        vr_mutex_unlock(&lane->lock);
+        leave(cublas);
+    }
+    vr_submit_leave(entered);
+    return status;
+}
+
+/* --------------------------------------------------------------- opening, closing */
+
+static void close_library(struct vr_arithmetic *arithmetic) {
+    struct cublas *cublas = arithmetic->library;
+    void *stream;
+    if (!cublas) {
+        return;
+    }
+    bool alive = arithmetic->lane_count &&
+                 vram_queue_native(arithmetic->lanes[0], &stream) == VRAM_OK &&
+                 enter(cublas, stream) == VRAM_OK;
+    for (uint32_t i = 0; i < cublas->lane_count; i++) {
+        struct lane *lane = &cublas->lanes[i];
+        if (lane->handle && alive) {
+            (void)cublas->api.destroy(lane->handle);
+        }
+        vr_mutex_destroy(&lane->lock);
+    }
+    if (alive) {
+        leave(cublas);
+    }
+    for (uint32_t i = 0; i < cublas->lane_count; i++) {
+        (void)vram_free(arithmetic->pool, cublas->lanes[i].scratch, arithmetic->lanes[i]);
+    }
+    vr_library_close(&cublas->driver); /* cuBLAS itself stays: its own threads may */
+    vr_mem_free(cublas);
+    arithmetic->library = NULL;
+}
+
+static vram_status make_lane(const struct vr_arithmetic *arithmetic, struct cublas *cublas,
+                             uint32_t number) {
+    struct lane *lane = &cublas->lanes[number];
+    struct vram_error error;
+    void *stream;
+    vram_status status = vram_queue_native(arithmetic->lanes[number], &stream);
+    if (status == VRAM_OK && (status = enter(cublas, stream)) == VRAM_OK) {
+        status = answer(cublas->api.create(&lane->handle), "cublasCreate");
+        leave(cublas);
+    }
+    if (status == VRAM_OK && cublas->api.set_workspace) {
+        vr_error_save(&error);
+        if (vram_alloc(arithmetic->pool, SCRATCH_BYTES, arithmetic->lanes[number],
+                       &lane->scratch) != VRAM_OK) {
+            lane->scratch = 0; /* keeps (3) */
+            vr_error_restore(&error);
+        }
+    }
+    return status;
+}
+
+static vram_status open_libraries(struct cublas *cublas, const char *path) {
+    static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
+                                        NULL};
+    char driver[VR_OPTION_TEXT_MAX];
+    const char *const chosen[] = {path, NULL};
+    vr_option_text(VR_OPTION_CUDA_LIBRARY, driver);
+    const char *const of_driver[] = {*driver ? driver : "libcuda.so.1", NULL};
+    vram_status status =
+        vr_library_open(&cublas->driver, "cuda", of_driver, driver_symbols,
+                        sizeof driver_symbols / sizeof driver_symbols[0], &cublas->cuda);
+    if (status == VRAM_OK) {
+        status = vr_library_open(&cublas->library, "cuda", *path ? chosen : names, cublas_symbols,
+                                 sizeof cublas_symbols / sizeof cublas_symbols[0], &cublas->api);
+    }
+    return status;
+}
+
+static vram_status open_cublas(struct vr_arithmetic *arithmetic) {
+    char path[VR_OPTION_TEXT_MAX];
+    vr_option_text(VR_OPTION_CUBLAS_LIBRARY, path);
+    if (strcmp(path, "none") == 0) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen", "cublas_library is none");
+    }
+    struct cublas *cublas = vr_mem_alloc(1, sizeof *cublas, "cublasCreate");
+    if (!cublas) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    arithmetic->library = cublas;
+    vram_status status = open_libraries(cublas, path);
+    for (uint32_t i = 0; status == VRAM_OK && i < arithmetic->lane_count; i++) {
+        vr_mutex_init(&cublas->lanes[i].lock, VR_RANK_DRIVER);
+        cublas->lane_count = i + 1;
+        status = make_lane(arithmetic, cublas, i);
+    }
+    if (status == VRAM_OK) {
+        (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, cublas->library.name);
+        return VRAM_OK;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    close_library(arithmetic);
+    vr_error_restore(&error);
+    return status;
+}
+
+const struct vr_provider vr_cublas_provider = {
+    "cuda",  open_cublas,
+    submit,  close_library,
+    INT_MAX, 1u << VRAM_PRECISION_FP32 | 1u << VRAM_PRECISION_FP16 | 1u << VRAM_PRECISION_BF16};

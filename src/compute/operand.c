@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * operand.c: a product as it was asked for, checked before anything is done: the same rules wherever it runs.
+ */
+#include "compute/scheduler_object.h"
+
+#include "base/error.h"
+#include "base/size.h"
+
+#define KNOWN_FLAGS (VRAM_MATMUL_TRANSPOSED_A | VRAM_MATMUL_TRANSPOSED_B)
+
+uint64_t vr_product_work(const struct vr_product *product) {
+    uint64_t work;
+    return vr_mul(product->m, product->k, &work) && vr_mul(work, product->n, &work) ? work
+                                                                                    : UINT64_MAX;
+}
+
+static vram_status check_precision(vram_precision precision, const char *operation) {
+    if (precision == VRAM_PRECISION_FP32 || precision == VRAM_PRECISION_FP16 ||
+        precision == VRAM_PRECISION_BF16) {
+        return VRAM_OK;
+    }
+    return vr_fail(VRAM_ERR_INVALID, operation,
+                   "products are of fp32, fp16 or bf16, not of %s (%d)",
+                   vram_precision_name(precision), (int)precision);
+}
+
+static vram_status check_shape(const struct vr_product *product, const char *operation) {
+    uint64_t bytes;
+    if (!product->m || !product->k || !product->n) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "m, k and n are at least 1, not %llu, %llu and %llu",
+                       (unsigned long long)product->m, (unsigned long long)product->k,
+                       (unsigned long long)product->n);
+    }
+    if (!vr_mul(product->m, product->k, &bytes) || !vr_mul(bytes, product->each, &bytes) ||
+        !vr_mul(product->k, product->n, &bytes) || !vr_mul(bytes, product->each, &bytes) ||
+        !vr_mul(product->m, product->n, &bytes) || !vr_mul(bytes, sizeof(float), &bytes) ||
+        bytes > SIZE_MAX / 4) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation,
+                       "matrices of %llu x %llu and %llu x %llu do not fit into 64 bits",
+                       (unsigned long long)product->m, (unsigned long long)product->k,
+                       (unsigned long long)product->k, (unsigned long long)product->n);
+    }
+    return VRAM_OK;
+}
+
+/* An operand is in one place, and as long as its shape says. */
+static vram_status check_operand(char name, const void *host, vram_addr addr, uint64_t given,
+                                 uint64_t rows, uint64_t columns, const char *operation) {
+    if (!host == !addr) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       host ? "%c is both in host memory and at an address" : "%c is missing",
+                       name);
+    }
+    if (given && given != rows * columns) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "%c has %llu elements, and a shape of %llu x %llu needs %llu", name,
+                       (unsigned long long)given, (unsigned long long)rows,
+                       (unsigned long long)columns, (unsigned long long)(rows * columns));
+    }
+    return VRAM_OK;
+}
+
+/* The weights take the place of B. */
+static vram_status take_weights(struct vr_scheduler *scheduler, const vram_matmul *from,
+                                const char *operation, struct vr_product *product) {
+    void *entered;
+    if (from->b || from->b_addr) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "B is given twice: as weights too");
+    }
+    vram_status status = vr_enter(VR_KIND_WEIGHTS, from->weights, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_weights *weights = entered;
+    if (weights->scheduler != scheduler->object.handle) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the weights are another scheduler's");
+    } else if (weights->k != product->k || weights->n != product->n) {
+        status = vr_fail(VRAM_ERR_INVALID, operation,
+                         "the weights are %llu x %llu, and the product needs %llu x %llu",
+                         (unsigned long long)weights->k, (unsigned long long)weights->n,
+                         (unsigned long long)product->k, (unsigned long long)product->n);
+    } else if (weights->precision != product->precision) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the weights are %s, and the product is %s",
+                         vram_precision_name(weights->precision),
+                         vram_precision_name(product->precision));
+    }
+    if (status != VRAM_OK) {
+        vr_leave(weights);
+        return status;
+    }
+    product->weights = weights;
+    product->trans_b = weights->transposed;
+    product->b = weights->host;
+    product->b_addr = weights->addr;
+    return VRAM_OK;
+}
+
+static vram_status check(const vram_matmul *from, const struct vr_product *product,
+                         const char *operation) {
+    if (from->flags & ~(uint32_t)KNOWN_FLAGS) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "0x%x has flags that no product has",
+                       from->flags);
+    }
+    if ((unsigned)from->place > VRAM_PLACE_DEVICE) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no place", (int)from->place);
+    }
+    vram_status status = check_precision(product->precision, operation);
+    if (status == VRAM_OK) {
+        status = check_shape(product, operation);
+    }
+    if (status == VRAM_OK) {
+        status = check_operand('A', from->a, from->a_addr, from->a_elements, product->m, product->k,
+                               operation);
+    }
+    if (status == VRAM_OK) {
+        status = check_operand('C', from->c, from->c_addr, from->c_elements, product->m, product->n,
+                               operation);
+    }
+    if (status == VRAM_OK && !from->weights) {
+        status = check_operand('B', from->b, from->b_addr, from->b_elements, product->k, product->n,
+                               operation);
+    }
+    return status;
+}
+
+vram_status vr_product_take(struct vr_scheduler *scheduler, const vram_matmul *from,
+                            const char *operation, struct vr_product *product) {
+    vram_matmul taken;
+    if (!from) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the product is NULL");
+    }
+    vram_status status = vr_options_take(&taken, sizeof taken, from, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vram_precision precision = taken.precision ? taken.precision : VRAM_PRECISION_FP32;
+    *product = (struct vr_product){
+        .m = taken.m,
+        .k = taken.k,
+        .n = taken.n,
+        .precision = precision,
+        .each = vram_precision_bytes(precision),
+        .a = taken.a,
+        .b = taken.b,
+        .c = taken.c,
+        .a_addr = taken.a_addr,
+        .b_addr = taken.b_addr,
+        .c_addr = taken.c_addr,
+        .trans_a = (taken.flags & VRAM_MATMUL_TRANSPOSED_A) != 0,
+        .trans_b = (taken.flags & VRAM_MATMUL_TRANSPOSED_B) != 0,
+        .place = taken.place ? taken.place : scheduler->place,
+        .queue = taken.queue,
+    };
+    status = check(&taken, product, operation);
+    if (status == VRAM_OK && taken.weights) {
+        status = take_weights(scheduler, &taken, operation, product);
+    }
+    product->resident = product->a_addr || product->b_addr || product->c_addr;
+    return status;
+}
+
+void vr_product_drop(struct vr_product *product) {
+    if (product->weights) {
+        vr_leave(product->weights);
+        product->weights = NULL;
+    }
+}

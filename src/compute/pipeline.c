@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pipeline.c: tiles of products over several queues.
+ *
+ *   lane 0   B ----> A0 ----> product ----------> C0
+ *   lane 1            \ A1 ----> product ----------> C1       time ->
+ *   lane 2             \ A2 ----> product ----------> C2
+ *
+ *  (1) A lane is a queue: what is submitted to it runs in order, so memory that is freed to it is used again by
+ *      its next tile without anybody waiting. Lanes run beside each other.
+ *  (2) A lane's result is fetched when the lane's next turn comes, not at once: a driver may hold the caller up
+ *      until a result is there, and by then the other lanes have their work.
+ *  (3) B is sent once and stays until another B is needed. Lanes other than the one that sent it wait for its
+ *      point, on the device, and the pool is told that they use it.
+ *  (4) Whatever happens, vr_pipeline_end waits for all lanes that have work: host memory of the program is in
+ *      use until then.
+ */
+#include "compute/scheduler_object.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+
+#include <string.h>
+
+#define PACK_BYTES (UINT64_C(4) << 20) /* of rows that are gathered before they are sent */
+
+/* ---------------------------------------------------------------------- transfers */
+
+static vram_queue *queue_of(const struct vr_pipeline *pipeline, uint32_t lane) {
+    return pipeline->only ? pipeline->only : pipeline->scheduler->lanes[lane];
+}
+
+static void count_up(struct vr_pipeline *pipeline, uint64_t bytes) {
+    vr_tally(&pipeline->scheduler->tally.uploads, 1);
+    vr_tally(&pipeline->scheduler->tally.uploaded_bytes, bytes);
+}
+
+/* A part of a matrix in host memory. */
+struct part {
+    uint64_t rows, row_bytes, stride_bytes;
+};
+
+/* Rows that do not lie one behind the other are gathered in host memory, some at a time, or scattered. */
+static vram_status by_pieces(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
+                             char *host, const struct part *part, bool up) {
+    vram_queue *queue = queue_of(pipeline, lane);
+    uint64_t fit = PACK_BYTES / part->row_bytes ? PACK_BYTES / part->row_bytes : 1;
+    uint64_t rows = fit < part->rows ? fit : part->rows;
+    char *piece = vr_mem_alloc((size_t)rows, (size_t)part->row_bytes, "vram_matmul_run");
+    vram_status status = piece ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    for (uint64_t row = 0; status == VRAM_OK && row < part->rows; row += rows) {
+        uint64_t here = part->rows - row < rows ? part->rows - row : rows;
+        vram_addr addr = block + row * part->row_bytes;
+        for (uint64_t i = 0; up && i < here; i++) {
+            memcpy(piece + i * part->row_bytes, host + (row + i) * part->stride_bytes,
+                   part->row_bytes);
+        }
+        status = up ? vram_queue_upload(queue, addr, piece, here * part->row_bytes)
+                    : vram_queue_download(queue, piece, addr, here * part->row_bytes);
+        vram_status waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        status = status == VRAM_OK ? waited : status;
+        for (uint64_t i = 0; status == VRAM_OK && !up && i < here; i++) {
+            memcpy(host + (row + i) * part->stride_bytes, piece + i * part->row_bytes,
+                   part->row_bytes);
+        }
+    }
+    vr_mem_free(piece);
+    return status;
+}
+
+static vram_status send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
+                        const void *from, const struct part *part) {
+    uint64_t bytes = part->rows * part->row_bytes;
+    count_up(pipeline, bytes);
+    pipeline->used |= 1u << lane;
+    if (part->stride_bytes == part->row_bytes || part->rows == 1) {
+        return vram_queue_upload(queue_of(pipeline, lane), block, from, bytes);
+    }
+    return by_pieces(pipeline, lane, block, (char *)(uintptr_t)from, part, true);
+}
+
+static vram_status alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes,
+                         vram_addr *block) {
+    static const struct vram_alloc_options held = {.size = sizeof held,
+                                                   .flags = VRAM_ALLOC_CACHED_ONLY};
+    struct vr_scheduler *scheduler = pipeline->scheduler;
+    vram_queue *queue = queue_of(pipeline, lane);
+    struct vram_error error;
+    *block = 0;
+    vr_error_save(&error);
+    vram_status status = vram_alloc_with(scheduler->pool, bytes, queue, &held, block);
+    bool hit = status == VRAM_OK;
+    if (vram_status_is_exhausted(status)) { /* not at hand: the pool is to get it */
+        vr_error_restore(&error);
+        status = vram_alloc(scheduler->pool, bytes, queue, block);
+    }
+    if (status == VRAM_OK) {
+        vr_tally(hit ? &scheduler->tally.hits : &scheduler->tally.misses, 1);
+    } else {
+        *block = 0;
+    }
+    return status;
+}
+
+static void let_go(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block) {
+    struct vram_error error;
+    vr_error_save(&error);
+    (void)vram_free(pipeline->scheduler->pool, block, queue_of(pipeline, lane));
+    vr_error_restore(&error);
+}
+
+/* Fetches what the lane has ready: keeps (2). */
+static vram_status fetch(struct vr_pipeline *pipeline, uint32_t lane) {
+    struct vr_pending *pending = &pipeline->pending[lane];
+    vram_status status = VRAM_OK;
+    if (pending->block) {
+        struct part part = {pending->rows, pending->columns * sizeof(float),
+                            pending->stride * sizeof(float)};
+        uint64_t bytes = part.rows * part.row_bytes;
+        vr_tally(&pipeline->scheduler->tally.downloads, 1);
+        vr_tally(&pipeline->scheduler->tally.downloaded_bytes, bytes);
+        if (part.stride_bytes == part.row_bytes || part.rows == 1) {
+            status =
+                vram_queue_download(queue_of(pipeline, lane), pending->to, pending->block, bytes);
+        } else {
+            status = by_pieces(pipeline, lane, pending->block, (char *)pending->to, &part, false);
+        }
+        let_go(pipeline, lane, pending->block);
+        pending->block = 0;
+    }
+    return status;
+}
+
+/* -------------------------------------------------------------------------- B */
+
+static void drop_b(struct vr_pipeline *pipeline) {
+    if (pipeline->b_block) {
+        let_go(pipeline, pipeline->b_lane, pipeline->b_block);
+    }
+    pipeline->b_block = 0;
+    pipeline->b_of = NULL;
+}
+
+/* Columns [first, first + columns) of B: sent, or there already. */
+static vram_status bring_b(struct vr_pipeline *pipeline, const struct vr_product *product,
+                           uint32_t lane, uint64_t first, uint64_t columns) {
+    const struct vr_product *p = product;
+    if (pipeline->b_block && pipeline->b_of == p->b && pipeline->b_first == first &&
+        pipeline->b_columns == columns && pipeline->b_rows == p->k &&
+        pipeline->b_trans == p->trans_b && pipeline->b_precision == p->precision) {
+        return VRAM_OK;
+    }
+    drop_b(pipeline);
+    uint64_t stride = (p->trans_b ? p->k : p->n) * p->each;
+    struct part part = {p->trans_b ? columns : p->k, (p->trans_b ? p->k : columns) * p->each,
+                        stride};
+    const char *from = (const char *)p->b + first * (p->trans_b ? stride : p->each);
+    vram_status status = alloc(pipeline, lane, part.rows * part.row_bytes, &pipeline->b_block);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    pipeline->b_lane = lane;
+    pipeline->b_of = NULL; /* known once it is on its way */
+    pipeline->b_seen = 1u << lane;
+    pipeline->b_point = (vram_point){0};
+    status = send(pipeline, lane, pipeline->b_block, from, &part);
+    if (status == VRAM_OK && pipeline->lane_count > 1) {
+        status = vram_queue_mark(queue_of(pipeline, lane), &pipeline->b_point);
+    }
+    if (status == VRAM_OK) {
+        pipeline->b_of = p->b;
+        pipeline->b_first = first;
+        pipeline->b_columns = columns;
+        pipeline->b_rows = p->k;
+        pipeline->b_trans = p->trans_b;
+        pipeline->b_precision = p->precision;
+    }
+    return status;
+}
+
+/* Keeps (3) for a lane that did not send B. */
+static vram_status await_b(struct vr_pipeline *pipeline, uint32_t lane) {
+    if (!pipeline->b_block || pipeline->b_seen >> lane & 1) {
+        return VRAM_OK;
+    }
+    pipeline->b_seen |= 1u << lane;
+    return vram_queue_after(queue_of(pipeline, lane), pipeline->b_point);
+}
+
+/* ----------------------------------------------------------------------- tiles */
+
+struct tile {
+    uint64_t row, rows, column, columns;
+};
+
+/* Brings the rows of A to the device; *block is 0 where they are there. */
+static vram_status bring_a(struct vr_pipeline *pipeline, const struct vr_product *product,
+                           uint32_t lane, const struct tile *tile, vram_addr *block) {
+    *block = 0;
+    if (!product->a) {
+        return VRAM_OK;
+    }
+    uint64_t stride = (product->trans_a ? product->m : product->k) * product->each;
+    struct part part = {product->trans_a ? product->k : tile->rows,
+                        (product->trans_a ? tile->rows : product->k) * product->each, stride};
+    const char *from =
+        (const char *)product->a + tile->row * (product->trans_a ? product->each : stride);
+    vram_status status = alloc(pipeline, lane, part.rows * part.row_bytes, block);
+    return status == VRAM_OK ? send(pipeline, lane, *block, from, &part) : status;
+}
+
+/* The product of a tile whose operands are on the device. */
+static struct vr_device_gemm describe(const struct vr_pipeline *pipeline,
+                                      const struct vr_product *product, const struct tile *tile,
+                                      vram_addr a, vram_addr c) {
+    struct vr_device_gemm gemm = {.m = tile->rows,
+                                  .n = tile->columns,
+                                  .k = product->k,
+                                  .trans_a = product->trans_a,
+                                  .trans_b = product->trans_b,
+                                  .precision = product->precision};
+    gemm.a = (struct vr_matrix){a, 0};
+    gemm.lda = product->trans_a ? tile->rows : product->k;
+    if (!product->a) {
+        gemm.lda = product->trans_a ? product->m : product->k;
+        gemm.a = (struct vr_matrix){product->a_addr, tile->row * (product->trans_a ? 1 : gemm.lda)};
+    }
+    gemm.b = (struct vr_matrix){pipeline->b_block, 0};
+    gemm.ldb = product->trans_b ? product->k : tile->columns;
+    if (!product->b) {
+        gemm.ldb = product->trans_b ? product->k : product->n;
+        gemm.b =
+            (struct vr_matrix){product->b_addr, tile->column * (product->trans_b ? gemm.ldb : 1)};
+    }
+    gemm.c = (struct vr_matrix){c, 0};
+    gemm.ldc = tile->columns;
+    if (!product->c) {
+        gemm.ldc = product->n;
+        gemm.c = (struct vr_matrix){product->c_addr, tile->row * product->n + tile->column};
+    }
+    return gemm;
+}
+
+static vram_status add_tile(struct vr_pipeline *pipeline, const struct vr_product *product,
+                            uint32_t lane, const struct tile *tile) {
+    vram_addr a = 0, c = 0;
+    vram_status status = fetch(pipeline, lane);
+    if (status == VRAM_OK) {
+        status = bring_a(pipeline, product, lane, tile, &a);
+    }
+    if (status == VRAM_OK && product->c) {
+        status = alloc(pipeline, lane, tile->rows * tile->columns * sizeof(float), &c);
+    }
+    if (status == VRAM_OK) {
+        status = await_b(pipeline, lane);
+    }
+    if (status == VRAM_OK) {
+        struct vr_device_gemm gemm = describe(pipeline, product, tile, a, c);
+        pipeline->used |= 1u << lane;
+        status = pipeline->arithmetic->provider->submit(pipeline->arithmetic, lane,
+                                                        queue_of(pipeline, lane), &gemm);
+    }
+    if (status == VRAM_OK && pipeline->b_block && lane != pipeline->b_lane) {
+        status = vram_use(pipeline->b_block, queue_of(pipeline, lane));
+    }
+    let_go(pipeline, lane, a);
+    if (status != VRAM_OK) {
+        let_go(pipeline, lane, c);
+        return status;
+    }
+    vr_tally(&pipeline->scheduler->tally.tiles, 1);
+    if (c) {
+        pipeline->pending[lane] =
+            (struct vr_pending){c, product->c + tile->row * product->n + tile->column, tile->rows,
+                                tile->columns, product->n};
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_pipeline_add(struct vr_pipeline *pipeline, const struct vr_product *product,
+                            const struct vram_matmul_plan *plan) {
+    vram_status status = VRAM_OK;
+    for (uint64_t j = 0; status == VRAM_OK && j < product->n; j += plan->tile_n) {
+        uint64_t columns = product->n - j < plan->tile_n ? product->n - j : plan->tile_n;
+        if (product->b) {
+            bool had = pipeline->b_of == product->b;
+            status = bring_b(pipeline, product, pipeline->next, j, columns);
+            vr_tally(&pipeline->scheduler->tally.shared_operands,
+                     had && j == 0 && columns == product->n ? 1 : 0);
+        } else {
+            drop_b(pipeline);
+        }
+        for (uint64_t i = 0; status == VRAM_OK && i < product->m; i += plan->tile_m) {
+            struct tile tile = {i, product->m - i < plan->tile_m ? product->m - i : plan->tile_m, j,
+                                columns};
+            uint32_t lane = pipeline->next;
+            pipeline->next = (lane + 1) % pipeline->lane_count;
+            status = add_tile(pipeline, product, lane, &tile);
+        }
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------- begin and end */
+
+void vr_pipeline_begin(struct vr_pipeline *pipeline, struct vr_scheduler *scheduler,
+                       struct vr_arithmetic *arithmetic, vram_queue *only) {
+    uint32_t lanes = scheduler->lane_count;
+    memset(pipeline, 0, sizeof *pipeline);
+    pipeline->scheduler = scheduler;
+    pipeline->arithmetic = arithmetic;
+    pipeline->only = only;
+    pipeline->lane_count = only ? 1 : lanes;
+    /* A thread begins at a lane of its own, where its caches have what it freed. */
+    pipeline->next = only ? 0 : (uint32_t)(vr_os_thread_number() % lanes);
+}
+
+vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status) {
+    struct vram_error error;
+    vr_error_save(&error);
+    for (uint32_t i = 0; i < pipeline->lane_count; i++) {
+        if (status != VRAM_OK && pipeline->pending[i].block) {
+            let_go(pipeline, i, pipeline->pending[i].block);
+            pipeline->pending[i].block = 0;
+        }
+        vram_status fetched = fetch(pipeline, i);
+        if (status == VRAM_OK && fetched != VRAM_OK) {
+            status = fetched;
+            vr_error_save(&error);
+        }
+    }
+    drop_b(pipeline);
+    for (uint32_t i = 0; i < pipeline->lane_count; i++) {
+        if (pipeline->used >> i & 1) {
+            vram_status waited = vram_queue_wait(queue_of(pipeline, i), VRAM_TIMEOUT_DEFAULT);
+            if (status == VRAM_OK && waited != VRAM_OK) {
+                status = waited;
+                vr_error_save(&error);
+            }
+        }
+    }
+    vr_error_restore(&error);
+    return status;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * product.c: products, one or many, on the CPU or as tiles on the device.
+ *
+ * When device memory runs out, in this order: the results under way are fetched and their memory is free again;
+ * emergency cleanup of the device and one more try; smaller tiles, as long as there are; the CPU, unless the
+ * scheduler may not. Other failures are the answer.
+ */
+#include "compute/scheduler_object.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "vram/pressure.h"
+
+#include <string.h>
+
+static void note(struct vr_scheduler *scheduler, vram_place place, vram_reason reason) {
+    vr_store(&scheduler->tally.last, (uint64_t)place << 8 | (uint64_t)reason, VR_RELAXED);
+}
+
+/* -------------------------------------------------------------------- the CPU */
+
+/* Brings an operand from the device; *host is the caller's to free. */
+static vram_status fetch(struct vr_scheduler *scheduler, vram_queue *queue, vram_addr addr,
+                         uint64_t bytes, void **host) {
+    *host = vr_mem_alloc(1, (size_t)bytes, "vram_matmul_run");
+    if (!*host) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = vram_queue_download(queue, *host, addr, bytes);
+    vram_status waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    (void)scheduler;
+    return status == VRAM_OK ? waited : status;
+}
+
+/* Operands that lie on the device come to the host for it, and the result goes back. */
+static vram_status on_cpu(struct vr_scheduler *scheduler, const struct vr_product *product) {
+    vram_queue *queue = product->queue ? product->queue : scheduler->lanes[0];
+    void *a = NULL, *b = NULL, *c = NULL;
+    uint64_t c_bytes = product->m * product->n * sizeof(float);
+    vram_status status = VRAM_OK;
+    if (!product->a) {
+        status =
+            fetch(scheduler, queue, product->a_addr, product->m * product->k * product->each, &a);
+    }
+    if (status == VRAM_OK && !product->b) {
+        status =
+            fetch(scheduler, queue, product->b_addr, product->k * product->n * product->each, &b);
+    }
+    if (status == VRAM_OK && !product->c) {
+        c = vr_mem_alloc(1, (size_t)c_bytes, "vram_matmul_run");
+        status = c ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    }
+    if (status == VRAM_OK) {
+        struct vr_gemm gemm = {.m = product->m,
+                               .n = product->n,
+                               .k = product->k,
+                               .a = product->a ? product->a : a,
+                               .b = product->b ? product->b : b,
+                               .c = product->c ? product->c : c,
+                               .lda = product->trans_a ? product->m : product->k,
+                               .ldb = product->trans_b ? product->k : product->n,
+                               .ldc = product->n,
+                               .trans_a = product->trans_a,
+                               .trans_b = product->trans_b,
+                               .precision = product->precision};
+        vr_gemm_cpu(&gemm, &scheduler->blas, scheduler->cpu_threads);
+    }
+    if (status == VRAM_OK && c) {
+        status = vram_queue_upload(queue, product->c_addr, c, c_bytes);
+        vram_status waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        status = status == VRAM_OK ? waited : status;
+    }
+    vr_mem_free(a);
+    vr_mem_free(b);
+    vr_mem_free(c);
+    return status;
+}
+
+static vram_status run_on_cpu(struct vr_scheduler *scheduler, const struct vr_product *product,
+                              vram_reason reason) {
+    vram_status status = on_cpu(scheduler, product);
+    if (status == VRAM_OK) {
+        vr_tally(&scheduler->tally.cpu_products, 1);
+        note(scheduler, VRAM_PLACE_CPU, reason);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ the device */
+
+/* Empties what the device's pools keep for later; the error record stays. */
+static void clean_up(struct vr_scheduler *scheduler) {
+    struct vram_error error;
+    uint64_t bytes;
+    vr_error_save(&error);
+    (void)vram_device_cleanup(scheduler->device, &bytes);
+    vr_error_restore(&error);
+}
+
+/* One product by itself, when memory is short: see above. */
+static vram_status squeeze(struct vr_scheduler *scheduler, struct vr_arithmetic *arithmetic,
+                           const struct vr_product *product, struct vram_matmul_plan *plan) {
+    vram_status status;
+    clean_up(scheduler);
+    for (;;) {
+        struct vr_pipeline pipeline;
+        vr_pipeline_begin(&pipeline, scheduler, arithmetic, product->queue);
+        pipeline.lane_count = 1; /* one tile at a time */
+        pipeline.next = 0;
+        status = vr_pipeline_end(&pipeline, vr_pipeline_add(&pipeline, product, plan));
+        if (!vram_status_is_exhausted(status) || !vr_plan_shrink(product, plan)) {
+            break;
+        }
+        vr_tally(&scheduler->tally.shrinks, 1);
+    }
+    if (status == VRAM_OK) {
+        vr_tally(&scheduler->tally.device_products, 1);
+        note(scheduler, VRAM_PLACE_DEVICE, plan->reason);
+    } else if (vram_status_is_exhausted(status) && product->place != VRAM_PLACE_DEVICE &&
+               !(scheduler->flags & VRAM_SCHEDULER_NO_FALLBACK)) {
+        status = run_on_cpu(scheduler, product, VRAM_REASON_MEMORY);
+        vr_tally(&scheduler->tally.cpu_fallbacks, status == VRAM_OK ? 1 : 0);
+    }
+    return status;
+}
+
+/* A row of products that one pipeline takes: those from `first` on that run on the device by the same queue. */
+struct row {
+    struct vr_product *products;
+    struct vram_matmul_plan *plans;
+    size_t count;
+};
+
+/* Submits products until memory is short; *done says how many were taken whole. */
+static vram_status submit(struct vr_scheduler *scheduler, struct vr_arithmetic *arithmetic,
+                          const struct row *row, size_t *done) {
+    struct vr_pipeline pipeline;
+    vram_status status = VRAM_OK;
+    size_t i = 0;
+    vr_pipeline_begin(&pipeline, scheduler, arithmetic, row->products[0].queue);
+    for (; status == VRAM_OK && i < row->count; i++) {
+        status = vr_pipeline_add(&pipeline, &row->products[i], &row->plans[i]);
+    }
+    *done = status == VRAM_OK ? i : i - 1;
+    bool short_of_memory = vram_status_is_exhausted(status);
+    /* Those before the one that found no memory are good: their results are brought home. */
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status ended = vr_pipeline_end(&pipeline, short_of_memory ? VRAM_OK : status);
+    if (ended == VRAM_OK && short_of_memory) {
+        vr_error_restore(&error);
+        return status;
+    }
+    if (ended != VRAM_OK) {
+        *done = 0;
+    }
+    return ended;
+}
+
+static vram_status run_on_device(struct vr_scheduler *scheduler, const struct row *row) {
+    struct vr_arithmetic *arithmetic;
+    vram_status status = vr_scheduler_arithmetic(scheduler, &arithmetic);
+    size_t first = 0;
+    while (status == VRAM_OK && first < row->count) {
+        size_t done;
+        struct row rest = {row->products + first, row->plans + first, row->count - first};
+        status = submit(scheduler, arithmetic, &rest, &done);
+        if (done) {
+            vr_tally(&scheduler->tally.device_products, done);
+            note(scheduler, VRAM_PLACE_DEVICE, rest.plans[done - 1].reason);
+        }
+        first += done;
+        if (vram_status_is_exhausted(status) && first < row->count) {
+            status = squeeze(scheduler, arithmetic, &row->products[first], &row->plans[first]);
+            first++;
+        }
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------------- in a row */
+
+/* How many products from `first` on go to the device together. */
+static size_t row_length(const struct vr_product *products, const struct vram_matmul_plan *plans,
+                         size_t count) {
+    size_t length = 1;
+    while (length < count && plans[length].place == VRAM_PLACE_DEVICE &&
+           products[length].queue == products[0].queue) {
+        length++;
+    }
+    return length;
+}
+
+static vram_status run(struct vr_scheduler *scheduler, struct vr_product *products,
+                       struct vram_matmul_plan *plans, size_t count) {
+    vram_status status = VRAM_OK;
+    for (size_t i = 0; status == VRAM_OK && i < count; i++) {
+        status = vr_decide(scheduler, &products[i], &plans[i]);
+    }
+    for (size_t i = 0; status == VRAM_OK && i < count;) {
+        if (plans[i].place == VRAM_PLACE_CPU) {
+            status = run_on_cpu(scheduler, &products[i], plans[i].reason);
+            i++;
+        } else {
+            struct row row = {products + i, plans + i,
+                              row_length(products + i, plans + i, count - i)};
+            status = run_on_device(scheduler, &row);
+            i += row.count;
+        }
+    }
+    return status;
+}
+
+vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *products,
+                            size_t count, const char *operation) {
+    struct vram_matmul_plan one, *plans = &one;
+    if (count > 1) {
+        plans = vr_mem_alloc(count, sizeof *plans, operation);
+        if (!plans) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+    }
+    vram_status status = run(scheduler, products, plans, count);
+    if (status != VRAM_OK) {
+        vr_tally(&scheduler->tally.failures, 1);
+    }
+    if (plans != &one) {
+        vr_mem_free(plans);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------- calls */
+
+vram_status vram_matmul_run(vram_scheduler *handle, const vram_matmul *from) {
+    static const char operation[] = "vram_matmul_run";
+    struct vr_product product = {0};
+    void *scheduler;
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &scheduler);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_product_take(scheduler, from, operation, &product);
+    if (status == VRAM_OK) {
+        status = vr_products_run(scheduler, &product, 1, operation);
+    }
+    vr_product_drop(&product);
+    vr_leave(scheduler);
+    return status;
+}
+
+/* Says which product of a batch it is. */
+static vram_status of_batch(vram_status status, size_t number) {
+    struct vram_error error;
+    vr_error_save(&error);
+    return vr_error_set(status, error.backend, error.operation, error.native_code,
+                        "product %zu of the batch: %s", number, error.text);
+}
+
+vram_status vram_matmul_batch(vram_scheduler *handle, const vram_matmul *from, size_t count) {
+    static const char operation[] = "vram_matmul_batch";
+    void *scheduler;
+    if (!from && count) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the products are NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &scheduler);
+    if (status != VRAM_OK || !count) {
+        if (status == VRAM_OK) {
+            vr_leave(scheduler);
+        }
+        return status;
+    }
+    struct vr_product *products = vr_mem_alloc(count, sizeof *products, operation);
+    status = products ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    for (size_t i = 0; status == VRAM_OK && i < count; i++) {
+        status = vr_product_take(scheduler, &from[i], operation, &products[i]);
+        if (status != VRAM_OK) {
+            status = of_batch(status, i);
+        }
+    }
+    if (status == VRAM_OK) {
+        status = vr_products_run(scheduler, products, count, operation);
+    }
+    for (size_t i = 0; products && i < count; i++) {
+        vr_product_drop(&products[i]);
+    }
+    vr_mem_free(products);
+    vr_leave(scheduler);
+    return status;
+}
+
+vram_status vram_matmul_plan_get(vram_scheduler *handle, const vram_matmul *from,
+                                 vram_matmul_plan *plan) {
+    static const char operation[] = "vram_matmul_plan_get";
+    struct vr_product product = {0};
+    struct vram_matmul_plan full;
+    void *scheduler;
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &scheduler);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_product_take(scheduler, from, operation, &product);
+    if (status == VRAM_OK) {
+        status = vr_decide(scheduler, &product, &full);
+    }
+    if (status == VRAM_OK) {
+        status = vr_info_give(plan, &full, sizeof full, sizeof full, operation);
+    }
+    vr_product_drop(&product);
+    vr_leave(scheduler);
+    return status;
+}
+
+vram_status vram_matmul_warm_up(vram_scheduler *handle, uint64_t m, uint64_t k, uint64_t n) {
+    static const char operation[] = "vram_matmul_warm_up";
+    struct vr_product product = {0};
+    vram_addr none = 1; /* for the check alone */
+    void *scheduler;
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &scheduler);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vram_matmul shape = {.size = sizeof shape,
+                         .m = m,
+                         .k = k,
+                         .n = n,
+                         .a_addr = none,
+                         .b_addr = none,
+                         .c_addr = none};
+    status = vr_product_take(scheduler, &shape, operation, &product);
+    if (status == VRAM_OK) {
+        float *zeros = vr_mem_alloc((size_t)(m * k + k * n + m * n), sizeof(float), operation);
+        status = zeros ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+        if (zeros) {
+            product.a = zeros;
+            product.b = zeros + m * k;
+            product.c = zeros + m * k + k * n;
+            product.a_addr = product.b_addr = product.c_addr = 0;
+            product.resident = false;
+            status = vr_products_run(scheduler, &product, 1, operation);
+        }
+        vr_mem_free(zeros);
+    }
+    vr_leave(scheduler);
+    return status;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scheduler.c: schedulers from their creation to their end, and what is known of them. The rules are in
+ * scheduler_object.h.
+ */
+#include "compute/scheduler_object.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "base/text.h"
+
+#include <string.h>
+
+enum { LANES_DEFAULT = 3, CPU_THREADS_MAX = 16 };
+
+/* --------------------------------------------------------------------- ending */
+
+static void scheduler_free(void *memory) {
+    struct vr_scheduler *scheduler = memory;
+    vr_pool_child_remove((uint64_t)(uintptr_t)scheduler->pool, scheduler->pool_object,
+                         &scheduler->child);
+    vr_background_free(scheduler);
+    vr_mem_free(vr_load(&scheduler->arithmetic, VR_RELAXED));
+    vr_mutex_destroy(&scheduler->lock);
+    vr_mem_free(scheduler);
+}
+
+/* Ends what it has. Queues wait for their work. */
+static void let_go(struct vr_scheduler *scheduler) {
+    struct vr_arithmetic *arithmetic = vr_load(&scheduler->arithmetic, VR_ACQUIRE);
+    struct vram_error error;
+    vr_error_save(&error);
+    if (arithmetic) {
+        vr_arithmetic_close(arithmetic);
+    }
+    for (uint32_t i = 0; i < scheduler->lane_count; i++) {
+        vram_queue_destroy(scheduler->lanes[i]);
+    }
+    vr_error_restore(&error);
+}
+
+/* The last reference goes when the last product has left: that is when queues and libraries end. */
+static void scheduler_end(void *memory) {
+    let_go(memory);
+    scheduler_free(memory);
+}
+
+static bool end(struct vr_scheduler *scheduler) {
+    uint64_t handle = scheduler->object.handle;
+    if (!vr_handle_retire(handle)) {
+        return false;
+    }
+    vr_background_end(scheduler);
+    vr_handle_unpin(handle); /* the owner's */
+    return true;
+}
+
+static void pool_ended(struct vr_pool_child *child) {
+    struct vram_error error;
+    vr_error_save(&error);
+    (void)end(VR_CONTAINER(child, struct vr_scheduler, child));
+    vr_error_restore(&error);
+}
+
+vram_status vram_scheduler_destroy(vram_scheduler *handle) {
+    static const char operation[] = "vram_scheduler_destroy";
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    struct vr_scheduler *scheduler = vr_handle_pin(VR_KIND_SCHEDULER, handle);
+    if (!scheduler) {
+        return vr_handle_error(VR_KIND_SCHEDULER, handle, operation);
+    }
+    if (vr_forked(&scheduler->object)) {
+        vr_handle_retire(scheduler->object.handle);
+        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
+    }
+    vram_status status = VRAM_OK;
+    if (!end(scheduler)) {
+        status = vr_fail(VRAM_ERR_STALE, operation, "the scheduler is being destroyed already");
+    }
+    vr_leave(scheduler);
+    return status;
+}
+
+/* ------------------------------------------------------------------- creating */
+
+static vram_status check(const struct vram_scheduler_options *options, const char *operation) {
+    if ((unsigned)options->place > VRAM_PLACE_DEVICE) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no place", (int)options->place);
+    }
+    if (options->flags & ~(uint32_t)(VRAM_SCHEDULER_NO_FALLBACK | VRAM_SCHEDULER_ANY_DEVICE)) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "0x%x has flags that no scheduler has",
+                       options->flags);
+    }
+    if (options->queues > VR_LANES_MAX || options->cpu_threads > CPU_THREADS_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "%u queues and %u threads are more than %d and %d", options->queues,
+                       options->cpu_threads, VR_LANES_MAX, CPU_THREADS_MAX);
+    }
+    const struct vram_calibration *rates = options->calibration;
+    if (rates && (rates->size < sizeof *rates || !(rates->cpu_rate > 0) ||
+                  !(rates->device_rate > 0) || !(rates->upload_rate > 0) ||
+                  !(rates->download_rate > 0) || !(rates->device_seconds >= 0))) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the rates of a calibration are above 0");
+    }
+    return VRAM_OK;
+}
+
+static vram_status make_lanes(struct vr_scheduler *scheduler, uint32_t count) {
+    vram_status status = VRAM_OK;
+    while (status == VRAM_OK && scheduler->lane_count < count) {
+        status =
+            vram_queue_create(scheduler->device, NULL, &scheduler->lanes[scheduler->lane_count]);
+        scheduler->lane_count += status == VRAM_OK ? 1 : 0;
+    }
+    return status;
+}
+
+static struct vr_scheduler *
+prepare(struct vr_pool *pool, const struct vram_scheduler_options *options, const char *operation) {
+    struct vr_scheduler *scheduler = vr_mem_alloc(1, sizeof *scheduler, operation);
+    if (!scheduler) {
+        return NULL;
+    }
+    vr_mutex_init(&scheduler->lock, VR_RANK_SCOPE);
+    scheduler->object.process = vr_os_process_generation();
+    scheduler->child.pool_ended = pool_ended;
+    scheduler->pool_object = pool;
+    scheduler->pool = (vram_pool *)(uintptr_t)pool->object.handle;
+    scheduler->device = (vram_device *)(uintptr_t)pool->device->object.handle;
+    scheduler->info = pool->device->base.info;
+    scheduler->place = options->place;
+    scheduler->flags = options->flags;
+    scheduler->threshold = options->threshold ? options->threshold : VRAM_MATMUL_THRESHOLD;
+    scheduler->device_bytes = options->device_bytes;
+    scheduler->cpu_threads = options->cpu_threads;
+    if (options->calibration) {
+        scheduler->rates = *options->calibration;
+    }
+    vr_blas_open(&scheduler->blas);
+    (void)vr_text_format(scheduler->cpu_name, sizeof scheduler->cpu_name, "vram %s",
+                         vr_gemm_kernel()->name);
+    return scheduler;
+}
+
+static vram_status create(struct vr_pool *pool, const struct vram_scheduler_options *options,
+                          const char *operation, vram_scheduler **out) {
+    struct vr_scheduler *scheduler = prepare(pool, options, operation);
+    uint64_t handle;
+    if (!scheduler) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = make_lanes(scheduler, options->queues ? options->queues : LANES_DEFAULT);
+    if (status != VRAM_OK) {
+        let_go(scheduler);
+        vr_mutex_destroy(&scheduler->lock);
+        vr_mem_free(scheduler);
+        return status;
+    }
+    status = vr_pool_child_publish(pool, VR_KIND_SCHEDULER, &scheduler->object, scheduler_end,
+                                   &scheduler->child, operation, &handle);
+    if (status == VRAM_OK) {
+        *out = (vram_scheduler *)(uintptr_t)handle;
+    }
+    return status;
+}
+
+vram_status vram_scheduler_create(vram_pool *pool_handle, const vram_scheduler_options *options,
+                                  vram_scheduler **scheduler) {
+    static const char operation[] = "vram_scheduler_create";
+    struct vram_scheduler_options taken;
+    struct vr_queue_object *queue;
+    struct vr_pool *pool;
+    if (!scheduler) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the place for the scheduler is NULL");
+    }
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK) {
+        status = check(&taken, operation);
+    }
+    if (status == VRAM_OK) {
+        status = vr_pool_enter(pool_handle, NULL, operation, &pool, &queue);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = create(pool, &taken, operation, scheduler);
+    vr_pool_leave(pool, queue);
+    return status;
+}
+
+/* ---------------------------------------------------------------- information */
+
+static uint64_t counted(vr_atomic_u64 *counter) {
+    return vr_load(counter, VR_RELAXED);
+}
+
+static void fill(struct vr_scheduler *scheduler, const struct vram_pool_stats *pool,
+                 struct vram_scheduler_stats *stats) {
+    struct vr_scheduler_tally *tally = &scheduler->tally;
+    struct vr_arithmetic *arithmetic = vr_load(&scheduler->arithmetic, VR_ACQUIRE);
+    uint64_t last = counted(&tally->last);
+    *stats = (struct vram_scheduler_stats){
+        .size = sizeof *stats,
+        .cpu_products = counted(&tally->cpu_products),
+        .device_products = counted(&tally->device_products),
+        .cpu_fallbacks = counted(&tally->cpu_fallbacks),
+        .failures = counted(&tally->failures),
+        .tiles = counted(&tally->tiles),
+        .uploads = counted(&tally->uploads),
+        .uploaded_bytes = counted(&tally->uploaded_bytes),
+        .downloads = counted(&tally->downloads),
+        .downloaded_bytes = counted(&tally->downloaded_bytes),
+        .hits = counted(&tally->hits),
+        .misses = counted(&tally->misses),
+        .shared_operands = counted(&tally->shared_operands),
+        .shrinks = counted(&tally->shrinks),
+        .pending = counted(&tally->pending),
+        .threshold = scheduler->threshold,
+        .last_place = (vram_place)(last >> 8),
+        .last_reason = (vram_reason)(last & 0xff),
+        .weights = counted(&tally->weights),
+        .weight_bytes = counted(&tally->weight_bytes),
+        .cpu_arithmetic = scheduler->blas.sgemm ? scheduler->blas.name : scheduler->cpu_name,
+        .device_arithmetic = arithmetic && arithmetic->provider ? arithmetic->name : "",
+        .pool_hits = pool->hits,
+        .pool_misses = pool->misses,
+        .pool_reserved_bytes = pool->reserved_bytes,
+        .pool_driver_allocs = pool->driver_allocs + pool->driver_creates,
+    };
+    stats->products = stats->cpu_products + stats->device_products;
+    uint64_t blocks = stats->hits + stats->misses;
+    stats->hit_rate = blocks ? (double)stats->hits / (double)blocks : 0;
+    vr_mutex_lock(&scheduler->lock);
+    stats->calibrated = scheduler->rates.size != 0;
+    vr_mutex_unlock(&scheduler->lock);
+}
+
+vram_status vram_scheduler_stats_get(vram_scheduler *handle, vram_scheduler_stats *stats) {
+    static const char operation[] = "vram_scheduler_stats_get";
+    struct vram_pool_stats pool = {.size = sizeof pool};
+    struct vram_scheduler_stats full;
+    void *scheduler;
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &scheduler);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vram_pool_stats_get(((struct vr_scheduler *)scheduler)->pool, &pool);
+    if (status == VRAM_OK) {
+        fill(scheduler, &pool, &full);
+        status = vr_info_give(stats, &full, sizeof full, sizeof full, operation);
+    }
+    vr_leave(scheduler);
+    return status;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scheduler_object.h: what stands behind a vram_scheduler and a vram_weights, and who does what.
+ *
+ *   scheduler.c    from creation to end, counters
+ *   decision.c     the rule: where a product runs, and the measurements it goes by
+ *   operand.c      a product as it was asked for, checked
+ *   product.c      a product and a batch of them, on the CPU or as tiles
+ *   pipeline.c     tiles over several queues: memory, transfers, arithmetic
+ *   weights.c      matrices that stay
+ *   background.c   products that nobody waits for
+ *
+ *  (1) A scheduler is a child of its pool, pins nothing, and ends with it. Pool, device and queues are known
+ *      by handle: a call on one that has ended is VRAM_ERR_STALE, and that is the product's answer.
+ *  (2) Weights are a child of the pool too, and know their scheduler by handle.
+ *  (3) `arithmetic` is opened by whoever needs it first and set once: a thread that comes second closes its own.
+ *  (4) No lock is held while a driver is called or a product computed.
+ */
+#ifndef VR_SCHEDULER_OBJECT_H
+#define VR_SCHEDULER_OBJECT_H
+
+#include "compute/arithmetic.h"
+#include "core/pool/pool_object.h"
+#include "vram/compute.h"
+
+struct vr_background;
+
+/* What is counted, in the words of vram_scheduler_stats. */
+struct vr_scheduler_tally {
+    vr_atomic_u64 cpu_products, device_products, cpu_fallbacks, failures, tiles;
+    vr_atomic_u64 uploads, uploaded_bytes, downloads, downloaded_bytes;
+    vr_atomic_u64 hits, misses, shared_operands, shrinks, pending, weights, weight_bytes;
+    vr_atomic_u64 last; /* place << 8 | reason */
+};
+
+struct vr_scheduler {
+    struct vr_object object;
+    struct vr_pool_child child;
+    struct vr_pool *pool_object; /* not pinned: for vr_pool_child_remove alone */
+    vram_pool *pool;             /* handles; (1) */
+    vram_device *device;
+    vram_queue *lanes[VR_LANES_MAX];
+    uint32_t lane_count;
+    struct vram_device_info info;
+    vram_place place;
+    uint32_t flags;
+    uint64_t threshold, device_bytes;
+    uint32_t cpu_threads;
+    struct vr_blas blas;
+    char cpu_name[32]; /* of our own kernel */
+    struct vr_scheduler_tally tally;
+    vr_atomic_ptr arithmetic;         /* struct vr_arithmetic; NULL: not needed yet; (3) */
+    struct vr_mutex lock;             /* guards the rest */
+    struct vram_calibration rates;    /* size 0: not measured */
+    struct vr_background *background; /* NULL: nothing was started yet */
+    bool ended;
+};
+
+struct vr_weights {
+    struct vr_object object;
+    struct vr_pool_child child;
+    struct vr_pool *pool_object;
+    uint64_t scheduler; /* handle; (2) */
+    vram_pool *pool;
+    vram_queue *queue; /* that it is freed on */
+    uint64_t k, n, bytes;
+    vram_precision precision;
+    bool transposed;
+    vram_addr addr; /* on the device; 0: in `host` */
+    void *host;
+};
+
+/* A product, checked: every number fits. */
+struct vr_product {
+    uint64_t m, k, n;
+    vram_precision precision;
+    uint64_t each; /* bytes of an element of A and B */
+    const void *a, *b;
+    float *c;
+    vram_addr a_addr, b_addr, c_addr; /* where the pointers are NULL */
+    bool trans_a, trans_b;
+    bool resident;              /* one of them lies on the device */
+    vram_place place;           /* what was asked for */
+    vram_queue *queue;          /* NULL: the scheduler's */
+    struct vr_weights *weights; /* pinned; NULL: none */
+};
+
+/* Checks a product and pins its weights; the caller owes a drop. operand.c */
+vram_status vr_product_take(struct vr_scheduler *scheduler, const vram_matmul *from,
+                            const char *operation, struct vr_product *product);
+void vr_product_drop(struct vr_product *product);
+/* m * k * n, UINT64_MAX where that does not fit. */
+uint64_t vr_product_work(const struct vr_product *product);
+
+/* Where it runs and why, in tiles of what size; decision.c. */
+vram_status vr_decide(struct vr_scheduler *scheduler, const struct vr_product *product,
+                      struct vram_matmul_plan *plan);
+/* Makes the tiles of a plan smaller; false: they are as small as they get. */
+bool vr_plan_shrink(const struct vr_product *product, struct vram_matmul_plan *plan);
+/* Who computes on the device; NULL in provider: nobody. Opens it when nobody has; decision.c. */
+vram_status vr_scheduler_arithmetic(struct vr_scheduler *scheduler, struct vr_arithmetic **out);
+
+/* Products, and their answer with the error recorded; product.c. */
+vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *products,
+                            size_t count, const char *operation);
+
+/* ------------------------------------------------------------------ tiles; pipeline.c */
+
+/* A result on its way back. */
+struct vr_pending {
+    vram_addr block; /* 0: none */
+    float *to;
+    uint64_t rows, columns, stride; /* of it in host memory; stride in elements */
+};
+
+struct vr_pipeline {
+    struct vr_scheduler *scheduler;
+    struct vr_arithmetic *arithmetic;
+    vram_queue *only;    /* the program's queue, in the place of all lanes; NULL: the lanes */
+    uint32_t lane_count; /* of those in use */
+    uint32_t next;       /* lane */
+    uint32_t used;       /* bit i: lane i has work */
+    struct vr_pending pending[VR_LANES_MAX];
+    /* B of the products at hand, as it lies on the device. */
+    vram_addr b_block; /* 0: none, or not ours */
+    uint32_t b_lane;
+    const void *b_of; /* host memory it was sent from */
+    uint64_t b_first, b_columns, b_rows;
+    bool b_trans;
+    vram_precision b_precision;
+    vram_point b_point; /* behind its upload */
+    uint32_t b_seen;    /* bit i: lane i has waited for it */
+};
+
+void vr_pipeline_begin(struct vr_pipeline *pipeline, struct vr_scheduler *scheduler,
+                       struct vr_arithmetic *arithmetic, vram_queue *only);
+/* Submits all tiles of a product. */
+vram_status vr_pipeline_add(struct vr_pipeline *pipeline, const struct vr_product *product,
+                            const struct vram_matmul_plan *plan);
+/* Brings all results home and lets go of all memory, whatever `status` is; the first failure. */
+vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status);
+
+/* ------------------------------------------------------------- background.c */
+
+/* Ends the threads, and waits for what they are at; what has not begun is VRAM_ERR_SHUTDOWN. */
+void vr_background_end(struct vr_scheduler *scheduler);
+void vr_background_free(struct vr_scheduler *scheduler);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * weights.c: matrices that stay where products need them. The rules are in scheduler_object.h.
+ */
+#include "compute/scheduler_object.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "base/size.h"
+
+#include <string.h>
+
+/* The last product that used it has left, and with it all work on the device: products wait for theirs. */
+static void weights_free(void *memory) {
+    struct vr_weights *weights = memory;
+    struct vr_scheduler *scheduler =
+        vr_handle_pin(VR_KIND_SCHEDULER, (void *)(uintptr_t)weights->scheduler);
+    struct vram_error error;
+    vr_pool_child_remove((uint64_t)(uintptr_t)weights->pool, weights->pool_object, &weights->child);
+    vr_error_save(&error);
+    if (weights->addr) {
+        (void)vram_free(weights->pool, weights->addr,
+                        NULL); /* a pool that has ended took it along */
+    }
+    vr_error_restore(&error);
+    if (scheduler) {
+        vr_fetch_sub(&scheduler->tally.weights, 1, VR_RELAXED);
+        vr_fetch_sub(&scheduler->tally.weight_bytes, weights->bytes, VR_RELAXED);
+        vr_leave(scheduler);
+    }
+    vr_mem_free(weights->host);
+    vr_mem_free(weights);
+}
+
+static void pool_ended(struct vr_pool_child *child) {
+    struct vr_weights *weights = VR_CONTAINER(child, struct vr_weights, child);
+    if (vr_handle_retire(weights->object.handle)) {
+        vr_handle_unpin(weights->object.handle);
+    }
+}
+
+vram_status vram_weights_destroy(vram_weights *handle) {
+    static const char operation[] = "vram_weights_destroy";
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    struct vr_weights *weights = vr_handle_pin(VR_KIND_WEIGHTS, handle);
+    if (!weights) {
+        return vr_handle_error(VR_KIND_WEIGHTS, handle, operation);
+    }
+    uint64_t number = weights->object.handle;
+    bool forked = vr_forked(&weights->object);
+    if (!vr_handle_retire(number)) {
+        vr_handle_unpin(number);
+        return vr_fail(VRAM_ERR_STALE, operation, "the weights are being destroyed already");
+    }
+    if (!forked) { /* in a child the references stay: nothing of the parent's is torn down */
+        vr_handle_unpin(number);
+        vr_handle_unpin(number);
+    }
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------------- creating */
+
+/* Whether products with these weights will run on the device. */
+static vram_status belongs_there(struct vr_scheduler *scheduler, const struct vr_weights *weights,
+                                 bool *there) {
+    struct vr_product product = {.m = 1,
+                                 .k = weights->k,
+                                 .n = weights->n,
+                                 .precision = weights->precision,
+                                 .each = vram_precision_bytes(weights->precision),
+                                 .resident = true,
+                                 .place = scheduler->place};
+    struct vram_matmul_plan plan;
+    if (scheduler->place == VRAM_PLACE_AUTO && scheduler->info.kind == VRAM_DEVICE_CPU &&
+        !(scheduler->flags & VRAM_SCHEDULER_ANY_DEVICE)) {
+        *there = false;
+        return VRAM_OK;
+    }
+    vram_status status = vr_decide(scheduler, &product, &plan);
+    *there = status == VRAM_OK && plan.place == VRAM_PLACE_DEVICE;
+    return status;
+}
+
+static vram_status to_device(struct vr_weights *weights, const void *from) {
+    vram_status status = vram_alloc(weights->pool, weights->bytes, weights->queue, &weights->addr);
+    if (status != VRAM_OK) {
+        weights->addr = 0;
+        return status;
+    }
+    status = vram_queue_upload(weights->queue, weights->addr, from, weights->bytes);
+    vram_status waited = vram_queue_wait(weights->queue, VRAM_TIMEOUT_DEFAULT);
+    status = status == VRAM_OK ? waited : status;
+    if (status != VRAM_OK) {
+        struct vram_error error;
+        vr_error_save(&error);
+        (void)vram_free(weights->pool, weights->addr, weights->queue);
+        vr_error_restore(&error);
+        weights->addr = 0;
+    }
+    return status;
+}
+
+static vram_status to_host(struct vr_weights *weights, const void *from, const char *operation) {
+    weights->host = vr_mem_alloc(1, (size_t)weights->bytes, operation);
+    if (!weights->host) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    memcpy(weights->host, from, weights->bytes);
+    return VRAM_OK;
+}
+
+static vram_status fill(struct vr_scheduler *scheduler, struct vr_weights *weights,
+                        const void *from, const char *operation) {
+    bool there;
+    vram_status status = belongs_there(scheduler, weights, &there);
+    if (status != VRAM_OK || !there) {
+        return status == VRAM_OK ? to_host(weights, from, operation) : status;
+    }
+    status = to_device(weights, from);
+    if (vram_status_is_exhausted(status) && scheduler->place != VRAM_PLACE_DEVICE &&
+        !(scheduler->flags & VRAM_SCHEDULER_NO_FALLBACK)) {
+        status = to_host(weights, from, operation);
+    }
+    return status;
+}
+
+static vram_status make(struct vr_scheduler *scheduler, struct vr_pool *pool,
+                        const struct vram_weights_options *options, uint64_t bytes,
+                        const char *operation, vram_weights **out) {
+    uint64_t handle;
+    struct vr_weights *weights = vr_mem_alloc(1, sizeof *weights, operation);
+    if (!weights) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    weights->object.process = vr_os_process_generation();
+    weights->child.pool_ended = pool_ended;
+    weights->pool_object = pool;
+    weights->pool = scheduler->pool;
+    weights->queue = scheduler->lanes[0];
+    weights->k = options->k;
+    weights->n = options->n;
+    weights->bytes = bytes;
+    weights->precision = options->precision ? options->precision : VRAM_PRECISION_FP32;
+    weights->transposed = (options->flags & VRAM_MATMUL_TRANSPOSED_B) != 0;
+    vram_status status = fill(scheduler, weights, options->b, operation);
+    if (status != VRAM_OK) {
+        vr_mem_free(weights->host);
+        vr_mem_free(weights);
+        return status;
+    }
+    weights->scheduler = scheduler->object.handle;
+    vr_tally(&scheduler->tally.weights, 1);
+    vr_tally(&scheduler->tally.weight_bytes, bytes);
+    status = vr_pool_child_publish(pool, VR_KIND_WEIGHTS, &weights->object, weights_free,
+                                   &weights->child, operation, &handle);
+    if (status == VRAM_OK) {
+        *out = (vram_weights *)(uintptr_t)handle;
+    }
+    return status;
+}
+
+static vram_status check(const struct vram_weights_options *options, uint64_t *bytes,
+                         const char *operation) {
+    vram_precision precision = options->precision ? options->precision : VRAM_PRECISION_FP32;
+    if (precision != VRAM_PRECISION_FP32 && precision != VRAM_PRECISION_FP16 &&
+        precision != VRAM_PRECISION_BF16) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "weights are fp32, fp16 or bf16, not %s (%d)",
+                       vram_precision_name(precision), (int)precision);
+    }
+    if (!options->k || !options->n || !options->b) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "weights need a matrix, and k and n of at least 1");
+    }
+    if (options->flags & ~(uint32_t)VRAM_MATMUL_TRANSPOSED_B) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "0x%x has flags that weights do not have",
+                       options->flags);
+    }
+    if (!vr_mul(options->k, options->n, bytes) ||
+        (options->b_elements && options->b_elements != *bytes)) {
+        return vr_fail(options->b_elements ? VRAM_ERR_INVALID : VRAM_ERR_OVERFLOW, operation,
+                       "B has %llu elements, and a shape of %llu x %llu needs others",
+                       (unsigned long long)options->b_elements, (unsigned long long)options->k,
+                       (unsigned long long)options->n);
+    }
+    if (!vr_mul(*bytes, vram_precision_bytes(precision), bytes) || *bytes > SIZE_MAX / 2) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu x %llu do not fit into 64 bits",
+                       (unsigned long long)options->k, (unsigned long long)options->n);
+    }
+    return VRAM_OK;
+}
+
+vram_status vram_weights_create(vram_scheduler *handle, const vram_weights_options *options,
+                                vram_weights **weights) {
+    static const char operation[] = "vram_weights_create";
+    struct vram_weights_options taken;
+    uint64_t bytes;
+    void *entered;
+    if (!options || !weights) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the options or the place for the weights are NULL");
+    }
+    vram_status status = vr_enter(VR_KIND_SCHEDULER, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_scheduler *scheduler = entered;
+    struct vr_queue_object *no_queue;
+    struct vr_pool *pool;
+    status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status == VRAM_OK) {
+        status = check(&taken, &bytes, operation);
+    }
+    if (status == VRAM_OK) {
+        status = vr_pool_enter(scheduler->pool, NULL, operation, &pool, &no_queue);
+    }
+    if (status == VRAM_OK) {
+        status = make(scheduler, pool, &taken, bytes, operation, weights);
+        vr_pool_leave(pool, no_queue);
+    }
+    vr_leave(scheduler);
+    return status;
+}
