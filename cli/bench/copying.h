@@ -43,6 +43,7 @@ struct copying {
     uint32_t size_count;
     struct copy_size sizes[COPY_SIZES_MAX];
     uint32_t batch_count; /* copies of the batch */
+    vram_copy *list;      /* of the batch that is being measured */
     struct way batch[BATCH_WAYS];
     uint32_t pair_count;
     struct copy_pair {
