@@ -361,12 +361,14 @@ static void release_later(void *argument) {
     fake->hold(false);
 }
 
-/* Ending a queue finishes its work, the copies behind the last signal included. */
+/* Ending a queue finishes its work, the copies behind the last signal included; also when the driver
+   refuses to wait at first, because memory that the work is at goes back next. */
 static void ending_finishes_the_work(void **state) {
     struct world *world = *state;
     struct vr_device *device = &world->device;
     vram_addr addr = take_memory(device, GRANULE);
-    for (int adopted = 0; adopted < 2; adopted++) {
+    for (int round = 0; round < 4; round++) {
+        bool adopted = round & 1, refused = round & 2;
         struct vr_queue queue;
         struct vr_thread thread;
         struct vr_cu_stream *stream = fake->stream_make(0, false, false);
@@ -379,13 +381,16 @@ static void ending_finishes_the_work(void **state) {
         uint64_t value = word_of(&queue) + 1;
         vr_atomic_u64 *word = queue.word;
         fake->hold(true);
-        assert_int_equal(device->queue_ops->fill(&queue, addr, 7u + adopted, 1, GRANULE), VRAM_OK);
+        assert_int_equal(device->queue_ops->fill(&queue, addr, 7u + round, 1, GRANULE), VRAM_OK);
         assert_int_equal(device->queue_ops->signal(&queue, value), VRAM_OK);
         assert_int_equal(vr_os_thread_start(&thread, "release", release_later, NULL), VRAM_OK);
+        if (refused) {
+            fake->refuse("cuStreamSynchronize", 1, VR_CU_UNKNOWN, false);
+        }
         end_queue(&queue);
         assert_true(vr_load(word, VR_ACQUIRE) == value);
         assert_true(fake->peek(addr + GRANULE - 1, &byte, 1));
-        assert_int_equal(byte, 7 + adopted);
+        assert_int_equal(byte, 7 + round);
         vr_os_thread_join(&thread);
         fake->stream_end(stream);
     }
@@ -414,9 +419,10 @@ static void words_with_writes_outstanding_are_kept(void **state) {
     /* The same when the driver refuses to wait. */
     assert_int_equal(device->queue_ops->signal(&next, 2), VRAM_OK);
     word = next.word;
-    fake->refuse("cuStreamSynchronize", 1, VR_CU_UNKNOWN, false);
+    fake->refuse("cuStreamSynchronize", 1, VR_CU_UNKNOWN, true);
     vram_error_clear();
     end_queue(&next);
+    fake->refuse(NULL, 0, 0, false);
     assert_int_equal(vram_error_get()->status, VRAM_OK);
     make_queue(device, &next);
     assert_true(next.word != word);

@@ -26,6 +26,8 @@
 
 #include <limits.h>
 
+enum { FINISHES = 3 }; /* how often a wait that was refused is repeated */
+
 static struct vr_cuda_device *cuda_of(const struct vr_queue *queue) {
     return queue->device->impl;
 }
@@ -375,6 +377,18 @@ static bool signals_done(const struct vr_queue *queue) {
     return vr_load(queue->word, VR_ACQUIRE) >= vr_load(&impl->signalled, VR_ACQUIRE);
 }
 
+/* The memory under its work goes back next: a driver that refuses to wait is asked more than once. One
+   that lost the device, or says that the stream is captured, has given its answer. */
+static bool stream_finish(const struct vr_cuda_device *cuda, struct vr_cu_stream *stream) {
+    vram_status status = VR_CUDA(cuda, cuStreamSynchronize, stream);
+    for (int i = 0; i < FINISHES && status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST &&
+                    status != VRAM_ERR_CAPTURE;
+         i++) {
+        status = VR_CUDA(cuda, cuStreamSynchronize, stream);
+    }
+    return status == VRAM_OK;
+}
+
 /* Finishes what is left of an adopted stream's signals, without touching a stream that has none
    left or that may not be touched. False when a write may still come. */
 static bool finish_adopted(const struct vr_queue *queue) {
@@ -388,14 +402,14 @@ static bool finish_adopted(const struct vr_queue *queue) {
         capture_ask(queue, &captured) != VRAM_OK || captured) {
         return false; /* keeps (2) and (4) */
     }
-    return VR_CUDA(cuda, cuStreamSynchronize, impl->stream) == VRAM_OK;
+    return stream_finish(cuda, impl->stream);
 }
 
 /* The stream is destroyed either way; only its word must outlast what could still be written. */
 static bool finish_own(const struct vr_queue *queue) {
     const struct vr_cuda_device *cuda = cuda_of(queue);
     const struct vr_cuda_queue *impl = queue->impl;
-    bool finished = VR_CUDA(cuda, cuStreamSynchronize, impl->stream) == VRAM_OK;
+    bool finished = stream_finish(cuda, impl->stream);
     vr_cuda_shrug(cuda->api, VR_CU_CALL_cuStreamDestroy, cuda->api->cuStreamDestroy(impl->stream));
     return finished;
 }
