@@ -340,6 +340,25 @@ static void clocks_are_used_again(void **state) {
     ops->destroy(&second);
 }
 
+/* Memory goes back behind a queue's end: a wait that was refused once is repeated. Who did not wait would
+   keep the word. */
+static void a_queue_ends_behind_its_work(void **state) {
+    const struct vr_queue_ops *ops = world.device.queue_ops;
+    struct vr_queue second;
+    (void)state;
+    make_queue(&world.device, &second);
+    const vr_atomic_u64 *word = second.word;
+    assert_int_equal(ops->signal(&second, 40), VRAM_OK);
+    assert_int_equal(wait_for(&second, 40), VRAM_OK); /* what else waits has had its answer */
+    shim->refuse("vkWaitSemaphores", 1, -13, false);
+    ops->destroy(&second);
+    assert_int_equal(shim->struck(), 1);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    make_queue(&world.device, &second);
+    assert_ptr_equal(second.word, word);
+    ops->destroy(&second);
+}
+
 static void many_queues_share_the_native_ones(void **state) {
     enum { COUNT = 100 };
     static struct vr_queue queues[COUNT];
@@ -523,6 +542,7 @@ int main(void) {
         IN_WORLD(many_small_uploads_keep_their_contents),
         cmocka_unit_test(words_cross_their_halves),
         IN_WORLD(clocks_are_used_again),
+        IN_WORLD(a_queue_ends_behind_its_work),
         IN_WORLD(many_queues_share_the_native_ones),
         IN_WORLD(handles_share_a_device),
         IN_WORLD(devices_of_two_contexts_do_not_wait_for_each_other),

@@ -20,6 +20,7 @@
 #include "base/memory.h"
 
 #define FINISH_NS UINT64_C(60000000000) /* longest wait of a queue that ends */
+enum { FINISHES = 3 };                  /* how often one that was refused is repeated */
 #define MOMENT_NS UINT64_C(200000)      /* for an empty batch on a queue that seems idle */
 
 /* ------------------------------------------------------------------ signals */
@@ -242,6 +243,20 @@ static vram_status queue_adopt(struct vr_queue *queue) {
     return queue_make(queue, line);
 }
 
+/* The memory under its work goes back next: a driver that refuses to wait is asked more than once. One
+   that lost the device, or that has had its time, has given its answer. */
+static bool queue_finish(const struct vr_vulkan_queue *impl) {
+    uint64_t submitted = vr_load(&impl->clock->submitted, VR_ACQUIRE);
+    vram_status status = VRAM_OK;
+    for (int i = 0; submitted && i <= FINISHES; i++) {
+        status = vr_vulkan_clock_wait(impl->device, impl->clock, submitted, FINISH_NS);
+        if (status == VRAM_OK || status == VRAM_ERR_TIMEOUT || status == VRAM_ERR_DEVICE_LOST) {
+            break;
+        }
+    }
+    return status == VRAM_OK;
+}
+
 /* What does not finish keeps its clock and its command buffers: the driver may still use them. */
 static void queue_destroy(struct vr_queue *queue) {
     struct vr_vulkan_queue *impl = queue->impl;
@@ -250,9 +265,7 @@ static void queue_destroy(struct vr_queue *queue) {
     vram_error before;
     vr_error_save(&before);
     if (!lost) {
-        uint64_t submitted = vr_load(&impl->clock->submitted, VR_ACQUIRE);
-        finished = submitted == 0 ||
-                   vr_vulkan_clock_wait(device, impl->clock, submitted, FINISH_NS) == VRAM_OK;
+        finished = queue_finish(impl);
     }
     vr_vulkan_watch_end(impl->watch, finished);
     vr_vulkan_batches_end(impl, !finished);
