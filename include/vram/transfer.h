@@ -95,7 +95,8 @@ typedef struct vram_copy {
  * Many copies in one call: they are checked together, submitted together and have one handle. They may run
  * in any order: no range that is written may overlap another range of the list (VRAM_ERR_INVALID). Neighbours
  * on both sides become one copy; small uploads to neighbouring addresses are gathered in page-locked memory,
- * before the call returns, and sent as one. Only the queue's own device, or host memory to host memory not at
+ * before the call returns, and sent as one; other small copies, where the device has a kernel for it (CUDA and the
+ * host), go in one launch that reads and writes page-locked memory itself. Only the queue's own device, or host memory to host memory not at
  * all (VRAM_ERR_INVALID). When the driver refuses in the middle, the copies before may have been submitted;
  * the error says which refused.
  */

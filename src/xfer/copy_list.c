@@ -9,7 +9,9 @@
  *  (3) A run of small uploads whose destinations are neighbours is gathered in a block of page-locked memory
  *      and sent as one. The block was no queue's when it was taken, since the host writes it at once, and is
  *      freed in the order of the queue, behind the copy.
- *  (4) What cannot be gathered, because no memory can be locked, is sent as it is.
+ *  (4) Small pieces that are no neighbours go together in one launch of the kernel of scatter.h, where there
+ *      is one: those that the device reaches as they are, and uploads, gathered as in (3).
+ *  (5) What cannot be gathered, because no memory can be locked, is sent as it is.
  */
 #include "vram/transfer.h"
 
@@ -19,6 +21,7 @@
 #include "base/size.h"
 #include "device/ops.h"
 #include "xfer/flight.h"
+#include "xfer/scatter.h"
 #include "xfer/submission.h"
 
 #include <stdlib.h>
@@ -29,11 +32,17 @@ enum { ROWS_AT_ONCE = 65536 }; /* rows of a rectangle that are pieces at one tim
 #define GATHER_PIECE (UINT64_C(64) * VR_KIB) /* the largest piece that is worth a host copy */
 #define GATHER_BLOCK (UINT64_C(4) * VR_MIB)  /* the most that is gathered into one block */
 
+enum {
+    SCATTER_LEAST = 16, /* pieces that are worth a launch */
+    SCATTER_MOST = 16384
+};
+
 struct piece {
     uint64_t to, from; /* addresses, or host pointers */
     uint64_t bytes;
-    uint32_t way;   /* enum vr_way */
-    uint32_t index; /* in the caller's list, for errors */
+    uint16_t way;     /* enum vr_way */
+    uint16_t reached; /* the device reaches both sides as they are */
+    uint32_t index;   /* in the caller's list, for errors */
 };
 
 /* ------------------------------------------------------------------ checking */
@@ -103,8 +112,12 @@ static vram_status piece_of(struct vr_submission *submission, const vram_copy *c
     if (submission->strategy == VRAM_TRANSFER_UNIFIED) {
         return vr_submission_unified(submission, &route);
     }
-    *piece =
-        (struct piece){route.to, route.from, route.bytes, (uint32_t)route.way, (uint32_t)index};
+    *piece = (struct piece){route.to,
+                            route.from,
+                            route.bytes,
+                            (uint16_t)route.way,
+                            route.pinned || route.way == VR_WAY_COPY,
+                            (uint32_t)index};
     return VRAM_OK;
 }
 
@@ -115,8 +128,8 @@ static size_t join(struct piece *pieces, size_t count) {
     size_t kept = 0;
     for (size_t i = 1; i < count; i++) {
         struct piece *last = &pieces[kept];
-        if (last->way == pieces[i].way && last->to + last->bytes == pieces[i].to &&
-            last->from + last->bytes == pieces[i].from) {
+        if (last->way == pieces[i].way && last->reached == pieces[i].reached &&
+            last->to + last->bytes == pieces[i].to && last->from + last->bytes == pieces[i].from) {
             last->bytes += pieces[i].bytes;
         } else {
             pieces[++kept] = pieces[i];
@@ -170,27 +183,102 @@ static bool submit_gathered(struct vr_queue_object *queue, const struct piece *p
     return true;
 }
 
-/* Keeps (4). */
+/* How many pieces from the first on go into one launch, and the bytes that have to be gathered for it. */
+static size_t scatter_length(const struct piece *pieces, size_t count, uint64_t *bytes) {
+    size_t length = 0;
+    *bytes = 0;
+    while (length < count && length < SCATTER_MOST && pieces[length].bytes <= GATHER_PIECE &&
+           (pieces[length].reached || pieces[length].way == VR_WAY_UPLOAD)) {
+        uint64_t room = pieces[length].reached ? 0 : (pieces[length].bytes + 15) / 16 * 16;
+        if (*bytes + room > GATHER_BLOCK) {
+            break;
+        }
+        *bytes += room;
+        length++;
+    }
+    return length;
+}
+
+/* Writes the rows, and behind them what the device does not reach where it is. */
+static void fill_rows(vram_addr block, uint64_t head, const struct piece *pieces, size_t count) {
+    struct vr_scatter_row *rows = (struct vr_scatter_row *)(uintptr_t)block;
+    uint64_t at = block + head;
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = (struct vr_scatter_row){pieces[i].to, pieces[i].from, pieces[i].bytes};
+        if (!pieces[i].reached) {
+            memcpy((void *)(uintptr_t)at, (const void *)(uintptr_t)pieces[i].from, pieces[i].bytes);
+            rows[i].from = at;
+            at += (pieces[i].bytes + 15) / 16 * 16;
+        }
+    }
+}
+
+/* Keeps (4). False: it could not be launched, and nothing was done. */
+static bool submit_scattered(struct vr_queue_object *queue, vram_kernel *kernel,
+                             const struct piece *pieces, size_t count, uint64_t bytes,
+                             const char *operation) {
+    vram_queue *handle = (vram_queue *)(uintptr_t)queue->object.handle;
+    uint64_t head = (count * sizeof(struct vr_scatter_row) + 15) / 16 * 16;
+    struct vram_error kept;
+    vram_addr block = 0;
+    bool done = false;
+    vr_error_save(&kept);
+    vram_pool *pool = vr_flight_pinned(queue->device, operation);
+    if (pool && vram_alloc(pool, head + bytes, NULL, &block) == VRAM_OK) {
+        fill_rows(block, head, pieces, count);
+        done = vr_scatter_launch(handle, kernel, block, (uint32_t)count) == VRAM_OK;
+        (void)vram_free(pool, block, handle);
+    }
+    vr_error_restore(&kept);
+    return done;
+}
+
+/* The pieces from the first on that one launch took; 0: none, and *kernel is NULL when it is of no use. */
+static size_t try_scattered(struct vr_submission *submission, vram_kernel **kernel,
+                            const struct piece *pieces, size_t count) {
+    uint64_t bytes;
+    size_t length = scatter_length(pieces, count, &bytes);
+    if (length < SCATTER_LEAST) {
+        return 0;
+    }
+    if (!submit_scattered(submission->queue, *kernel, pieces, length, bytes,
+                          submission->operation)) {
+        *kernel = NULL;
+        return 0;
+    }
+    return length;
+}
+
+/* Keeps (5): what is refused once is not tried again. */
 static vram_status submit_all(struct vr_submission *submission, struct piece *pieces,
                               size_t count) {
-    bool gather = submission->queue->base.device->pinned != NULL;
+    struct vr_queue_object *queue = submission->queue;
+    bool gather = queue->base.device->pinned != NULL;
     vram_status status = VRAM_OK;
     count = join(pieces, count);
-    for (size_t i = 0; i < count && status == VRAM_OK;) {
+    vram_kernel *kernel =
+        count >= SCATTER_LEAST ? vr_scatter_kernel(queue->device, submission->operation) : NULL;
+    for (size_t i = 0, length; i < count && status == VRAM_OK; i += length) {
         uint64_t bytes;
-        size_t length = gather ? run_length(pieces + i, count - i, &bytes) : 0;
+        length = gather ? run_length(pieces + i, count - i, &bytes) : 0;
         submission->any = true;
-        if (length < 2 || !(gather = submit_gathered(submission->queue, pieces + i, length, bytes,
+        if (kernel && (length < SCATTER_LEAST || pieces[i].reached)) {
+            size_t taken = try_scattered(submission, &kernel, pieces + i, count - i);
+            if (taken) {
+                length = taken;
+                continue;
+            }
+        }
+        if (length < 2 || !(gather = submit_gathered(queue, pieces + i, length, bytes,
                                                      submission->operation, &status))) {
             length = 1;
-            status = submit_one(submission->queue, &pieces[i]);
+            status = submit_one(queue, &pieces[i]);
         }
         if (status != VRAM_OK) {
             vram_error error = *vram_error_get();
             vr_error_set(status, error.backend, error.operation, error.native_code,
                          "copy %u of the list: %s", pieces[i].index, error.text);
         }
-        i += length;
     }
     return status;
 }
@@ -331,8 +419,11 @@ static vram_status submit_rows(struct vr_submission *submission, const vram_copy
         size_t count = 0;
         for (; count < room && row < copy->rows; count++, row++) {
             pieces[count] = (struct piece){route->to + row * copy->to_pitch,
-                                           route->from + row * copy->from_pitch, copy->row_bytes,
-                                           (uint32_t)route->way, (uint32_t)row};
+                                           route->from + row * copy->from_pitch,
+                                           copy->row_bytes,
+                                           (uint16_t)route->way,
+                                           route->pinned || route->way == VR_WAY_COPY,
+                                           (uint32_t)row};
         }
         status = submit_all(submission, pieces, count);
     }

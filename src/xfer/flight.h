@@ -55,6 +55,7 @@ struct vr_flight {
     struct vr_list settled;          /* the same of those that stay */
     vr_atomic_u64 bridge;            /* the library's own queue of the device; 0: none yet */
     vr_atomic_u64 pinned;            /* its pool of page-locked memory; 0: none yet */
+    vr_atomic_u64 scatter;           /* the kernel of scatter.c; 0: not asked for yet */
     struct vr_rates rates;           /* what copies of ordinary memory cost */
 };
 

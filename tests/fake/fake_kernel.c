@@ -80,6 +80,25 @@ static bool saxpy(struct fake_device *device, const struct fake_launch *launch) 
     return true;
 }
 
+/* A list of copies; (rows, count), as src/xfer/scatter.cu has it. */
+static bool scatter(struct fake_device *device, const struct fake_launch *launch) {
+    for (uint64_t i = 0; i < launch->values[1]; i++) {
+        uint64_t row[3], done = 0; /* to, from, bytes */
+        char part[4096];
+        if (!fake_access(device, launch->values[0] + i * sizeof row, row, sizeof row, false)) {
+            return false;
+        }
+        for (uint64_t bytes; done < row[2]; done += bytes) {
+            bytes = row[2] - done < sizeof part ? row[2] - done : sizeof part;
+            if (!fake_access(device, row[1] + done, part, bytes, false) ||
+                !fake_access(device, row[0] + done, part, bytes, true)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static const struct fake_kernel {
     const char *name;
     unsigned char bytes[8]; /* of each argument; 0 behind the last */
@@ -89,6 +108,7 @@ static const struct fake_kernel {
     {"vram_check_scale", {8, 8, 8, 8}, scale, NULL},
     {"vram_check_gate", {8, 8}, gate, gate_is_open},
     {"saxpy", {8, 8, 4, 4}, saxpy, NULL},
+    {"vram_scatter", {8, 8}, scatter, NULL},
 };
 
 static const struct fake_kernel *kernel_named(const char *name) {
