@@ -93,12 +93,13 @@ typedef struct vram_copy {
 
 /**
  * Many copies in one call: they are checked together, submitted together and have one handle. They may run
- * in any order: no range that is written may overlap another range of the list (VRAM_ERR_INVALID). Neighbours
- * on both sides become one copy; small uploads to neighbouring addresses are gathered in page-locked memory,
- * before the call returns, and sent as one; other small copies, where the device has a kernel for it (CUDA and the
- * host), go in one launch that reads and writes page-locked memory itself. Only the queue's own device, or host memory to host memory not at
- * all (VRAM_ERR_INVALID). When the driver refuses in the middle, the copies before may have been submitted;
- * the error says which refused.
+ * in any order: no range that is written may overlap another range of the list (VRAM_ERR_INVALID), and what
+ * lies on another device must be an enabled peer's.
+ *
+ * Neighbours on both sides become one copy. Small uploads to neighbouring addresses are gathered in page-locked
+ * memory, before the call returns, and sent as one. Other small copies, where the device has a kernel for it
+ * (CUDA and the host), go in one launch that reads and writes page-locked memory itself. When the driver refuses
+ * in the middle, what was submitted before is waited for, and the error says which copy was refused.
  */
 VRAM_API vram_status vram_transfer_batch(vram_queue *queue, const vram_copy *copies, size_t count,
                                          const vram_transfer_options *options, vram_async *async);
