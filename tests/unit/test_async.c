@@ -571,6 +571,29 @@ static void what_is_no_handle_is_refused(void **state) {
     assert_int_equal(vram_async_poll_all(rig.device, NULL), VRAM_ERR_STALE);
 }
 
+/* A child may ask, and learns that the work is its parent's; giving the handle up is harmless. */
+static int ask_in_child(void *argument) {
+    vram_async *async = argument;
+    if (vram_async_poll(async) != VRAM_ERR_FORKED || vram_async_wait(async, 0) != VRAM_ERR_FORKED ||
+        vram_async_is_ready(async)) {
+        return 1;
+    }
+    vram_async_end(async);
+    return vram_async_poll(async) == VRAM_OK ? 0 : 2;
+}
+
+static void a_forked_child_is_told(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    vram_async async = async_here(rig.queue, "work");
+    assert_int_equal(in_child(ask_in_child, &async), 0);
+    hook.poll_answer = VRAM_OK;
+    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
+    rig_end_clean(&rig);
+}
+
 /* Every allocation of the library's own fails in turn. */
 static void out_of_host_memory(void **state) {
     (void)state;
@@ -619,6 +642,7 @@ int main(void) {
         HERE(ending_does_not_stop_the_work),
         HERE(no_wait_outlives_its_deadline),
         HERE(what_is_no_handle_is_refused),
+        HERE(a_forked_child_is_told),
         HERE(out_of_host_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
