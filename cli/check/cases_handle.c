@@ -86,9 +86,15 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     vram_kernel_source source = {.size = sizeof source, .code = &source, .entry = "none"};
     vram_foreign_info foreign = {.size = sizeof foreign};
     vram_foreign_totals totals = {.size = sizeof totals};
+    vram_pinned_info pinned = {.size = sizeof pinned};
     uint64_t id = 0;
 
     REFUSES(vram_async_poll_all(device, NULL));
+    REFUSES(vram_pinned_begin(device, &id, sizeof id));
+    REFUSES(vram_pinned_end(device, &id, sizeof id));
+    REFUSES(vram_pinned_forget(device, &id, sizeof id));
+    REFUSES(vram_pinned_info_get(device, &pinned));
+    REFUSES(vram_pinned_trim(device, &bytes));
     REFUSES(vram_device_describe(device, &info));
     REFUSES(vram_memory_info_get(device, &memory));
     REFUSES(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &addr));

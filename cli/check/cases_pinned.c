@@ -112,10 +112,49 @@ static bool pooled(struct check *check) {
     return true;
 }
 
+/* What the system or the backend cannot lock is refused with a reason, and copies of it work all the same. */
+static bool in_place(struct check *check) {
+    struct check_device *device;
+    vram_queue *queue;
+    struct check_buffer buffer;
+    vram_pinned_info info = {.size = sizeof info};
+    uint8_t *host;
+    const uint64_t bytes = 40001;
+
+    CHECK_OPEN(check, &device);
+    CHECK_QUEUE(check, device, &queue);
+    CHECK_BUFFER(check, device, queue, bytes, &buffer);
+    CHECK_WAIT(check, queue);
+    CHECK_TRY(check_host_seeded(check, bytes, 13, &host));
+    vram_status status = vram_pinned_begin(device->device, host, bytes);
+    if (status == VRAM_ERR_UNSUPPORTED || vram_status_is_exhausted(status)) {
+        return true;
+    }
+    CHECK_OK(check, status);
+    memcpy(buffer.model, host, bytes);
+    vram_status copied = vram_queue_upload(queue, buffer.addr, host, bytes);
+    if (copied == VRAM_OK) {
+        copied = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    }
+    status = vram_pinned_end(device->device, host, bytes);
+    CHECK_OK(check, copied);
+    CHECK_OK(check, status);
+    CHECK_VERIFY(check, &buffer);
+    CHECK_OK(check, vram_pinned_info_get(device->device, &info));
+    CHECK_THAT(check, info.entries == 1 && info.entries_used == 0 && info.entry_bytes >= bytes);
+    CHECK_OK(check, vram_pinned_forget(device->device, host, bytes));
+    CHECK_OK(check, vram_pinned_info_get(device->device, &info));
+    CHECK_EQUAL(check, info.entries, 0);
+    CHECK_OK(check, vram_pinned_trim(device->device, NULL));
+    return true;
+}
+
 const struct check_case check_cases_pinned[] = {
     {"pinned.through", "the host writes pinned memory and transfers go through it", through},
     {"pinned.account", "pinned blocks are counted, found, aligned and given back", account},
     {"pinned.bad_sizes", "absurd sizes are refused, and pinning goes on working", bad_sizes},
     {"pinned.pool", "a pool of pinned memory hands out blocks that transfers go through", pooled},
+    {"pinned.in_place", "memory of the program's own is locked where it lies, or refused",
+     in_place},
     {NULL, NULL, NULL},
 };

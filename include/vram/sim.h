@@ -69,7 +69,9 @@ extern "C" {
     X(POLL, "poll")                                                                                \
     X(KERNEL_LOAD, "kernel_load")                                                                  \
     X(KERNEL_UNLOAD, "kernel_unload")                                                              \
-    X(LAUNCH, "launch")
+    X(LAUNCH, "launch")                                                                            \
+    X(PINNED_REGISTER, "pinned_register")                                                          \
+    X(PINNED_UNREGISTER, "pinned_unregister")
 
 typedef enum vram_sim_call {
 #define VRAM_SIM_CALL_ENUM(NAME, name) VRAM_SIM_##NAME,

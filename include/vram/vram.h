@@ -34,6 +34,7 @@
 #include <vram/named.h>
 #include <vram/oom.h>
 #include <vram/opencl.h>
+#include <vram/pinned.h>
 #include <vram/pool.h>
 #include <vram/pressure.h>
 #include <vram/queue.h>

@@ -189,10 +189,19 @@ typedef vr_memory_free_fn vr_pinned_free_fn; /* [lost] */
 typedef vram_status vr_pinned_check_fn(struct vr_device *device, vram_addr addr,
                                        vram_value *pinned);
 
+/* Page-locks memory of the program's own, whole pages, where it lies. VRAM_ERR_BUSY when somebody has done so
+   already, _LIMIT or _HOST_MEMORY where the system's limit is reached, _UNSUPPORTED where this driver cannot. Both
+   NULL where no driver of the backend can. */
+typedef vram_status vr_pinned_register_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
+/* Undoes exactly one of these; no work uses the memory. [lost] */
+typedef vr_memory_free_fn vr_pinned_unregister_fn;
+
 struct vr_pinned_ops {
     vr_pinned_alloc_fn *alloc;
     vr_pinned_free_fn *free;
     vr_pinned_check_fn *check;
+    vr_pinned_register_fn *register_pages;
+    vr_pinned_unregister_fn *unregister_pages;
 };
 
 /* ----------------------------------------------- virtual memory management */

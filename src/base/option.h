@@ -126,6 +126,11 @@
     X(STAGING_THREADS, "staging_threads", INTEGER, "0", 0, 64, false, "",                          \
       "threads that copy for one device, the caller's among them; 0: half the processors, up to "  \
       "8")                                                                                         \
+    X(PINNED_LIMIT, "pinned_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
+      "most bytes of the program's own memory that a device has page-locked in place; 0: no "      \
+      "limit")                                                                                     \
+    X(PINNED_ENTRIES, "pinned_entries", INTEGER, "256", 1, 65536, false, "",                       \
+      "most ranges of such memory")                                                                \
     X(TRACE, "trace", TEXT, "", 0, 0, false, "",                                                   \
       "file for a trace of all pools, for vram report; %p in it is the process's number")          \
     X(TRACE_RING, "trace_ring", SIZE, "0", 0, UINT64_MAX, false, "",                               \

@@ -165,6 +165,19 @@ vram_status vr_pinned_free(struct vr_device *device, vram_addr addr, uint64_t by
     return CALL_LOST(device, "pinned_free", device->pinned->free(device, addr, bytes));
 }
 
+vram_status vr_pinned_register(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    if (!device->pinned || !device->pinned->register_pages) {
+        return vr_error_set(VRAM_ERR_UNSUPPORTED, device->info.backend, "pinned_register", 0,
+                            "%s cannot page-lock memory where it lies", device->info.backend);
+    }
+    return CALL(device, "pinned_register", device->pinned->register_pages(device, addr, bytes));
+}
+
+vram_status vr_pinned_unregister(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    return CALL_LOST(device, "pinned_unregister",
+                     device->pinned->unregister_pages(device, addr, bytes));
+}
+
 /* ---------------------------------------------------------------------- vmm */
 
 vram_status vr_vmm_reserve(struct vr_device *device, uint64_t bytes, uint64_t align,

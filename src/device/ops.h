@@ -34,6 +34,8 @@ vr_queue_poll_fn vr_queue_poll;
 
 vr_pinned_alloc_fn vr_pinned_alloc;
 vr_pinned_free_fn vr_pinned_free;
+vr_pinned_register_fn vr_pinned_register; /* _UNSUPPORTED where the backend cannot */
+vr_pinned_unregister_fn vr_pinned_unregister;
 vr_pinned_check_fn vr_pinned_check; /* unknown where the backend cannot tell */
 
 vr_vmm_reserve_fn vr_vmm_reserve;

@@ -201,7 +201,7 @@ uint64_t vr_staging_trim(struct vr_staging *staging) {
         put(staging, slot, given ? VR_SLOT_NONE : VR_SLOT_FREE);
     }
     vr_error_restore(&error);
-    return bytes;
+    return bytes + vr_registration_trim(&staging->registrations);
 }
 
 /* -------------------------------------------------------------------- its life */
@@ -209,6 +209,7 @@ uint64_t vr_staging_trim(struct vr_staging *staging) {
 static void staging_free(void *memory) {
     struct vr_staging *staging = memory;
     uint64_t device = staging->device->object.handle;
+    vr_registrations_destroy(&staging->registrations);
     vr_copy_destroy(&staging->workers);
     vr_cond_destroy(&staging->changed);
     vr_mutex_destroy(&staging->lock);
@@ -238,7 +239,6 @@ static bool wait_for_transfers(struct vr_staging *staging, uint64_t deadline) {
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_staging *staging = VR_CONTAINER(watcher, struct vr_staging, watcher);
     struct vr_device_object *device = staging->device;
-    (void)finished;
     if (!vr_handle_retire(staging->object.handle)) {
         return;
     }
@@ -248,6 +248,7 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     uint64_t deadline = vr_os_now() + device->context->wait_ns;
     bool done = wait_for_transfers(staging, deadline);
     done = vr_copy_end(&staging->workers, deadline) && done;
+    vr_registrations_end(&staging->registrations, finished && done);
     if (!done) {
         vr_log(VRAM_LOG_ERROR, "a copy of pageable memory does not end: its device is left alone");
         vr_mutex_lock(&device->lock);
@@ -285,6 +286,12 @@ static vram_status staging_make(struct vr_device_object *device, const char *ope
     vram_status status = vr_cond_init(&staging->changed);
     if (status == VRAM_OK) {
         status = vr_copy_begin(&staging->workers, workers_wanted(), node_of(device));
+        if (status == VRAM_OK) {
+            status = vr_registrations_begin(&staging->registrations, device);
+            if (status != VRAM_OK) {
+                vr_copy_destroy(&staging->workers);
+            }
+        }
         if (status != VRAM_OK) {
             vr_cond_destroy(&staging->changed);
         }

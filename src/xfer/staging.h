@@ -28,6 +28,7 @@
 
 #include "device/objects.h"
 #include "xfer/copy_workers.h"
+#include "xfer/registration.h"
 
 enum { VR_STAGING_SLOTS_MAX = 64 };
 
@@ -49,7 +50,7 @@ struct vr_staging_slot {
     uint64_t at, bytes; /* of the transfer that it has */
 };
 
-/* Counters in the words of vram_staging_info. */
+/* Counters in the words of vram_pinned_info. */
 struct vr_staging_counts {
     vr_atomic_u64 uploads, downloads, upload_bytes, download_bytes;
     vr_atomic_u64 chunks, plain, plain_bytes, refusals, waits;
@@ -60,6 +61,7 @@ struct vr_staging {
     struct vr_watcher watcher;
     struct vr_device_object *device; /* pinned */
     struct vr_copy_workers workers;
+    struct vr_registrations registrations; /* of the program's own memory */
     struct vr_staging_counts counts;
     uint64_t slot_bytes;
     uint32_t slot_most;
@@ -108,7 +110,7 @@ vram_status vr_staging_download(vram_queue *queue, void *to, vram_addr from, uin
    device's own by itself. */
 bool vr_staging_is_useful(const struct vr_device_object *device);
 
-/* Gives slots back that nobody uses: their bytes. */
+/* Gives back what nobody uses, slots and registrations: the bytes. */
 uint64_t vr_staging_trim(struct vr_staging *staging);
 
 #endif

@@ -33,6 +33,8 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuMemHostAlloc] = "cuMemHostAlloc",
     [FAKE_cuMemFreeHost] = "cuMemFreeHost",
     [FAKE_cuMemHostGetFlags] = "cuMemHostGetFlags",
+    [FAKE_cuMemHostRegister] = "cuMemHostRegister",
+    [FAKE_cuMemHostUnregister] = "cuMemHostUnregister",
     [FAKE_cuMemGetAllocationGranularity] = "cuMemGetAllocationGranularity",
     [FAKE_cuMemAddressReserve] = "cuMemAddressReserve",
     [FAKE_cuMemAddressFree] = "cuMemAddressFree",
@@ -112,6 +114,8 @@ const struct fake_code fake_codes[] = {
     {709, "CUDA_ERROR_CONTEXT_IS_DESTROYED"},
     {710, "CUDA_ERROR_ASSERT"},
     {711, "CUDA_ERROR_TOO_MANY_PEERS"},
+    {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
+    {713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"},
     {714, "CUDA_ERROR_HARDWARE_STACK_ERROR"},
     {715, "CUDA_ERROR_ILLEGAL_INSTRUCTION"},
     {716, "CUDA_ERROR_MISALIGNED_ADDRESS"},
@@ -255,6 +259,21 @@ FAKE_API vr_cu_result cuMemFreeHost(void *memory) {
 FAKE_API vr_cu_result cuMemHostGetFlags(unsigned *flags, void *memory);
 FAKE_API vr_cu_result cuMemHostGetFlags(unsigned *flags, void *memory) {
     return fake_cuMemHostGetFlags(flags, memory);
+}
+
+FAKE_API vr_cu_result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
+    return fake_cuMemHostRegister(memory, bytes, flags);
+}
+
+FAKE_API vr_cu_result cuMemHostRegister(void *memory, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result cuMemHostRegister(void *memory, size_t bytes, unsigned flags) {
+    return fake_cuMemHostRegister(memory, bytes, flags);
+}
+
+FAKE_API vr_cu_result cuMemHostUnregister(void *memory);
+FAKE_API vr_cu_result cuMemHostUnregister(void *memory) {
+    return fake_cuMemHostUnregister(memory);
 }
 
 FAKE_API vr_cu_result cuMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,

@@ -33,6 +33,8 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuMemHostAlloc] = "hipHostMalloc",
     [FAKE_cuMemFreeHost] = "hipHostFree",
     [FAKE_cuMemHostGetFlags] = "hipHostGetFlags",
+    [FAKE_cuMemHostRegister] = "hipHostRegister",
+    [FAKE_cuMemHostUnregister] = "hipHostUnregister",
     [FAKE_cuMemGetAllocationGranularity] = "hipMemGetAllocationGranularity",
     [FAKE_cuMemAddressReserve] = "hipMemAddressReserve",
     [FAKE_cuMemAddressFree] = "hipMemAddressFree",
@@ -105,6 +107,8 @@ const struct fake_code fake_codes[] = {
     {704, "hipErrorPeerAccessAlreadyEnabled"},
     {709, "hipErrorContextIsDestroyed"},
     {710, "hipErrorAssert"},
+    {712, "hipErrorHostMemoryAlreadyRegistered"},
+    {713, "hipErrorHostMemoryNotRegistered"},
     {719, "hipErrorLaunchFailure"},
     {801, "hipErrorNotSupported"},
     {900, "hipErrorStreamCaptureUnsupported"},
@@ -226,6 +230,16 @@ FAKE_API vr_cu_result hipHostFree(void *memory) {
 FAKE_API vr_cu_result hipHostGetFlags(unsigned *flags, void *memory);
 FAKE_API vr_cu_result hipHostGetFlags(unsigned *flags, void *memory) {
     return fake_cuMemHostGetFlags(flags, memory);
+}
+
+FAKE_API vr_cu_result hipHostRegister(void *memory, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result hipHostRegister(void *memory, size_t bytes, unsigned flags) {
+    return fake_cuMemHostRegister(memory, bytes, flags);
+}
+
+FAKE_API vr_cu_result hipHostUnregister(void *memory);
+FAKE_API vr_cu_result hipHostUnregister(void *memory) {
+    return fake_cuMemHostUnregister(memory);
 }
 
 FAKE_API vr_cu_result hipMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,

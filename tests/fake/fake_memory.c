@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum kind { ALLOCATION, PINNED, MANAGED, RESERVATION, MAPPING };
+enum kind { ALLOCATION, PINNED, MANAGED, RESERVATION, MAPPING, REGISTERED };
 
 struct physical {
     struct physical *next;
@@ -37,7 +37,7 @@ struct range {
 };
 
 static bool of_host(const struct range *range) {
-    return range->kind == PINNED || range->kind == MANAGED;
+    return range->kind == PINNED || range->kind == MANAGED || range->kind == REGISTERED;
 }
 
 static struct range *ranges;
@@ -302,6 +302,42 @@ vr_cu_result fake_cuMemFreeHost(void *memory) {
     if (fake_in_use(range->addr, range->bytes)) {
         fake_violation("cuMemFreeHost under unfinished work");
         range->pages = NULL; /* the engine will still touch it: left mapped, so as to report this */
+    }
+    range_end(range);
+    fake.live.pinned--;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+/* Memory of the program's: a range without pages of its own. */
+vr_cu_result fake_cuMemHostRegister(void *memory, size_t bytes, unsigned flags) {
+    FAKE_ENTER(cuMemHostRegister, FAKE_NEEDS_SAFETY);
+    if (!memory || !bytes || (flags & ~15u)) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
+    uint64_t at = (uintptr_t)memory;
+    for (struct range *range = ranges; range; range = range->next) {
+        if (of_host(range) && at < range->addr + range->bytes && range->addr < at + bytes) {
+            return fake_leave(VR_CU_HOST_REGISTERED);
+        }
+    }
+    struct range *range = calloc(1, sizeof *range);
+    if (!range) {
+        return fake_leave(VR_CU_OUT_OF_MEMORY);
+    }
+    *range = (struct range){.next = ranges, .kind = REGISTERED, .addr = at, .bytes = bytes};
+    ranges = range;
+    fake.live.pinned++;
+    return fake_leave(VR_CU_SUCCESS);
+}
+
+vr_cu_result fake_cuMemHostUnregister(void *memory) {
+    FAKE_ENTER(cuMemHostUnregister, FAKE_NEEDS_SAFETY);
+    struct range *range = range_at((uintptr_t)memory, REGISTERED);
+    if (!range) {
+        return fake_leave(VR_CU_HOST_NOT_REGISTERED);
+    }
+    if (fake_in_use(range->addr, range->bytes)) {
+        fake_violation("cuMemHostUnregister under unfinished work");
     }
     range_end(range);
     fake.live.pinned--;

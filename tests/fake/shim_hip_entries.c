@@ -35,6 +35,8 @@ const struct shim_entry shim_entries[] = {
     {"hipHostMalloc", {"hipHostMalloc", NULL}},
     {"hipHostFree", {"hipHostFree", NULL}},
     {"hipHostGetFlags", {"hipHostGetFlags", NULL}},
+    {"hipHostRegister", {"hipHostRegister", NULL}},
+    {"hipHostUnregister", {"hipHostUnregister", NULL}},
     {"hipMemGetAllocationGranularity", {"hipMemGetAllocationGranularity", NULL}},
     {"hipMemAddressReserve", {"hipMemAddressReserve", NULL}},
     {"hipMemAddressFree", {"hipMemAddressFree", NULL}},
@@ -409,16 +411,46 @@ FAKE_API vr_cu_result hipHostGetFlags(unsigned *flags, void *memory) {
     return real(flags, memory);
 }
 
+FAKE_API vr_cu_result hipHostRegister(void *memory, size_t bytes, unsigned flags);
+FAKE_API vr_cu_result hipHostRegister(void *memory, size_t bytes, unsigned flags) {
+    vr_cu_result answer;
+    if (shim_strike(22, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(void *, size_t, unsigned) = NULL;
+    void *address = shim_real(22, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(memory, bytes, flags);
+}
+
+FAKE_API vr_cu_result hipHostUnregister(void *memory);
+FAKE_API vr_cu_result hipHostUnregister(void *memory) {
+    vr_cu_result answer;
+    if (shim_strike(23, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(void *) = NULL;
+    void *address = shim_real(23, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(memory);
+}
+
 FAKE_API vr_cu_result hipMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
     enum vr_cu_granularity which);
 FAKE_API vr_cu_result hipMemGetAllocationGranularity(size_t *bytes, const struct vr_cu_prop *prop,
     enum vr_cu_granularity which) {
     vr_cu_result answer;
-    if (shim_strike(22, &answer)) {
+    if (shim_strike(24, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(size_t *, const struct vr_cu_prop *, enum vr_cu_granularity) = NULL;
-    void *address = shim_real(22, 0);
+    void *address = shim_real(24, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -431,11 +463,11 @@ FAKE_API vr_cu_result hipMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_
 FAKE_API vr_cu_result hipMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_t align, vr_cu_addr
     hint, unsigned long long flags) {
     vr_cu_result answer;
-    if (shim_strike(23, &answer)) {
+    if (shim_strike(25, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr *, size_t, size_t, vr_cu_addr, unsigned long long) = NULL;
-    void *address = shim_real(23, 0);
+    void *address = shim_real(25, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -446,11 +478,11 @@ FAKE_API vr_cu_result hipMemAddressReserve(vr_cu_addr *addr, size_t bytes, size_
 FAKE_API vr_cu_result hipMemAddressFree(vr_cu_addr addr, size_t bytes);
 FAKE_API vr_cu_result hipMemAddressFree(vr_cu_addr addr, size_t bytes) {
     vr_cu_result answer;
-    if (shim_strike(24, &answer)) {
+    if (shim_strike(26, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t) = NULL;
-    void *address = shim_real(24, 0);
+    void *address = shim_real(26, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -463,12 +495,12 @@ FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const str
 FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const struct vr_cu_prop
     *prop, unsigned long long flags) {
     vr_cu_result answer;
-    if (shim_strike(25, &answer)) {
+    if (shim_strike(27, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_memory *, size_t, const struct vr_cu_prop *, unsigned long long) =
         NULL;
-    void *address = shim_real(25, 0);
+    void *address = shim_real(27, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -479,11 +511,11 @@ FAKE_API vr_cu_result hipMemCreate(vr_cu_memory *handle, size_t bytes, const str
 FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle);
 FAKE_API vr_cu_result hipMemRelease(vr_cu_memory handle) {
     vr_cu_result answer;
-    if (shim_strike(26, &answer)) {
+    if (shim_strike(28, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_memory) = NULL;
-    void *address = shim_real(26, 0);
+    void *address = shim_real(28, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -496,11 +528,11 @@ FAKE_API vr_cu_result hipMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr
 FAKE_API vr_cu_result hipMemMap(vr_cu_addr addr, size_t bytes, size_t offset, vr_cu_memory handle,
     unsigned long long flags) {
     vr_cu_result answer;
-    if (shim_strike(27, &answer)) {
+    if (shim_strike(29, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, size_t, vr_cu_memory, unsigned long long) = NULL;
-    void *address = shim_real(27, 0);
+    void *address = shim_real(29, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -513,11 +545,11 @@ FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struc
 FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struct vr_cu_access
     *access, size_t count) {
     vr_cu_result answer;
-    if (shim_strike(28, &answer)) {
+    if (shim_strike(30, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, const struct vr_cu_access *, size_t) = NULL;
-    void *address = shim_real(28, 0);
+    void *address = shim_real(30, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -528,11 +560,11 @@ FAKE_API vr_cu_result hipMemSetAccess(vr_cu_addr addr, size_t bytes, const struc
 FAKE_API vr_cu_result hipMemUnmap(vr_cu_addr addr, size_t bytes);
 FAKE_API vr_cu_result hipMemUnmap(vr_cu_addr addr, size_t bytes) {
     vr_cu_result answer;
-    if (shim_strike(29, &answer)) {
+    if (shim_strike(31, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t) = NULL;
-    void *address = shim_real(29, 0);
+    void *address = shim_real(31, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -545,11 +577,11 @@ FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, 
 FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, unsigned flags, int
     priority) {
     vr_cu_result answer;
-    if (shim_strike(30, &answer)) {
+    if (shim_strike(32, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream **, unsigned, int) = NULL;
-    void *address = shim_real(30, 0);
+    void *address = shim_real(32, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -559,36 +591,6 @@ FAKE_API vr_cu_result hipStreamCreateWithPriority(struct vr_cu_stream **stream, 
 
 FAKE_API vr_cu_result hipStreamDestroy(struct vr_cu_stream *stream);
 FAKE_API vr_cu_result hipStreamDestroy(struct vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(31, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
-    void *address = shim_real(31, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(stream);
-}
-
-FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream);
-FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(32, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
-    void *address = shim_real(32, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(stream);
-}
-
-FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream);
-FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(33, &answer)) {
         return answer;
@@ -602,14 +604,44 @@ FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream) {
     return real(stream);
 }
 
-FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device);
-FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device) {
+FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream);
+FAKE_API vr_cu_result hipStreamSynchronize(struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(34, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(struct vr_cu_stream *, int *) = NULL;
+    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
     void *address = shim_real(34, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(stream);
+}
+
+FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream);
+FAKE_API vr_cu_result hipStreamQuery(struct vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(35, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_stream *) = NULL;
+    void *address = shim_real(35, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(stream);
+}
+
+FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device);
+FAKE_API vr_cu_result hipStreamGetDevice(struct vr_cu_stream *stream, int *device) {
+    vr_cu_result answer;
+    if (shim_strike(36, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(struct vr_cu_stream *, int *) = NULL;
+    void *address = shim_real(36, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -622,11 +654,11 @@ FAKE_API vr_cu_result hipStreamIsCapturing(struct vr_cu_stream *stream, enum vr_
 FAKE_API vr_cu_result hipStreamIsCapturing(struct vr_cu_stream *stream, enum vr_cu_capture_status
     *status) {
     vr_cu_result answer;
-    if (shim_strike(35, &answer)) {
+    if (shim_strike(37, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, enum vr_cu_capture_status *) = NULL;
-    void *address = shim_real(35, 0);
+    void *address = shim_real(37, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -639,11 +671,11 @@ FAKE_API vr_cu_result hipStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_a
 FAKE_API vr_cu_result hipStreamWriteValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
     value, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(36, &answer)) {
+    if (shim_strike(38, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned) = NULL;
-    void *address = shim_real(36, 0);
+    void *address = shim_real(38, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -656,11 +688,11 @@ FAKE_API vr_cu_result hipStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_ad
 FAKE_API vr_cu_result hipStreamWaitValue64(struct vr_cu_stream *stream, vr_cu_addr addr, uint64_t
     value, unsigned flags, uint64_t mask) {
     vr_cu_result answer;
-    if (shim_strike(37, &answer)) {
+    if (shim_strike(39, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, vr_cu_addr, uint64_t, unsigned, uint64_t) = NULL;
-    void *address = shim_real(37, 0);
+    void *address = shim_real(39, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -673,11 +705,11 @@ FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_
 FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_cu_event *event,
     unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(38, &answer)) {
+    if (shim_strike(40, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, struct vr_cu_event *, unsigned) = NULL;
-    void *address = shim_real(38, 0);
+    void *address = shim_real(40, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -688,11 +720,11 @@ FAKE_API vr_cu_result hipStreamWaitEvent(struct vr_cu_stream *stream, struct vr_
 FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsigned flags);
 FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(39, &answer)) {
+    if (shim_strike(41, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event **, unsigned) = NULL;
-    void *address = shim_real(39, 0);
+    void *address = shim_real(41, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -703,11 +735,11 @@ FAKE_API vr_cu_result hipEventCreateWithFlags(struct vr_cu_event **event, unsign
 FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream);
 FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(40, &answer)) {
+    if (shim_strike(42, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(40, 0);
+    void *address = shim_real(42, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -718,11 +750,11 @@ FAKE_API vr_cu_result hipEventRecord(struct vr_cu_event *event, struct vr_cu_str
 FAKE_API vr_cu_result hipEventDestroy(struct vr_cu_event *event);
 FAKE_API vr_cu_result hipEventDestroy(struct vr_cu_event *event) {
     vr_cu_result answer;
-    if (shim_strike(41, &answer)) {
+    if (shim_strike(43, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *) = NULL;
-    void *address = shim_real(41, 0);
+    void *address = shim_real(43, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -735,11 +767,11 @@ FAKE_API vr_cu_result hipLaunchHostFunc(struct vr_cu_stream *stream, void (*run)
 FAKE_API vr_cu_result hipLaunchHostFunc(struct vr_cu_stream *stream, void (*run)(void *), void
     *argument) {
     vr_cu_result answer;
-    if (shim_strike(42, &answer)) {
+    if (shim_strike(44, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, void (*)(void *), void *) = NULL;
-    void *address = shim_real(42, 0);
+    void *address = shim_real(44, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -752,44 +784,10 @@ FAKE_API vr_cu_result hipMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t
 FAKE_API vr_cu_result hipMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t bytes, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(43, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(vr_cu_addr, const void *, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(43, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
-}
-
-FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream) {
-    vr_cu_result answer;
-    if (shim_strike(44, &answer)) {
-        return answer;
-    }
-    vr_cu_result (*real)(void *, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(44, 0);
-    if (!address) {
-        return SHIM_NO_SYMBOL;
-    }
-    memcpy(&real, &address, sizeof real);
-    return real(to, from, bytes, stream);
-}
-
-FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
-    vr_cu_stream *stream) {
-    vr_cu_result answer;
     if (shim_strike(45, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, const void *, size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(45, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
@@ -798,20 +796,54 @@ FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t 
     return real(to, from, bytes, stream);
 }
 
-FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
+FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
+FAKE_API vr_cu_result hipMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(46, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, unsigned char, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(void *, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(46, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
+    return real(to, from, bytes, stream);
+}
+
+FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(47, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, vr_cu_addr, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(47, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, from, bytes, stream);
+}
+
+FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(48, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, unsigned char, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(48, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
     return real(to, value, count, stream);
 }
 
@@ -820,11 +852,11 @@ FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, siz
 FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(47, &answer)) {
+    if (shim_strike(49, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, unsigned short, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(47, 0);
+    void *address = shim_real(49, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -837,11 +869,11 @@ FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t co
 FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(48, &answer)) {
+    if (shim_strike(50, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, unsigned, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(48, 0);
+    void *address = shim_real(50, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -852,11 +884,11 @@ FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t co
 FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
 FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(49, &answer)) {
+    if (shim_strike(51, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr *, size_t, unsigned) = NULL;
-    void *address = shim_real(49, 0);
+    void *address = shim_real(51, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -869,11 +901,11 @@ FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int dev
 FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(50, &answer)) {
+    if (shim_strike(52, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, int, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(50, 0);
+    void *address = shim_real(52, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -886,11 +918,11 @@ FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_adv
 FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, int
     device) {
     vr_cu_result answer;
-    if (shim_strike(51, &answer)) {
+    if (shim_strike(53, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, enum vr_cu_advice, int) = NULL;
-    void *address = shim_real(51, 0);
+    void *address = shim_real(53, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -901,11 +933,11 @@ FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_adv
 FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
 FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
     vr_cu_result answer;
-    if (shim_strike(52, &answer)) {
+    if (shim_strike(54, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(int *, vr_cu_device, vr_cu_device) = NULL;
-    void *address = shim_real(52, 0);
+    void *address = shim_real(54, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -916,11 +948,11 @@ FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_c
 FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags);
 FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(53, &answer)) {
+    if (shim_strike(55, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(int, unsigned) = NULL;
-    void *address = shim_real(53, 0);
+    void *address = shim_real(55, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -933,11 +965,11 @@ FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_add
 FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int
     from_device, size_t bytes, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(54, &answer)) {
+    if (shim_strike(56, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, int, vr_cu_addr, int, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(54, 0);
+    void *address = shim_real(56, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -948,11 +980,11 @@ FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_add
 FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image);
 FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image) {
     vr_cu_result answer;
-    if (shim_strike(55, &answer)) {
+    if (shim_strike(57, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module **, const void *) = NULL;
-    void *address = shim_real(55, 0);
+    void *address = shim_real(57, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -963,11 +995,11 @@ FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void
 FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module);
 FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module) {
     vr_cu_result answer;
-    if (shim_strike(56, &answer)) {
+    if (shim_strike(58, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module *) = NULL;
-    void *address = shim_real(56, 0);
+    void *address = shim_real(58, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -980,11 +1012,11 @@ FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, str
 FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
     *module, const char *name) {
     vr_cu_result answer;
-    if (shim_strike(57, &answer)) {
+    if (shim_strike(59, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function **, struct vr_cu_module *, const char *) = NULL;
-    void *address = shim_real(57, 0);
+    void *address = shim_real(59, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -999,12 +1031,12 @@ FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, uns
     unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z,
     unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
     vr_cu_result answer;
-    if (shim_strike(58, &answer)) {
+    if (shim_strike(60, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function *, unsigned, unsigned, unsigned, unsigned, unsigned,
         unsigned, unsigned, struct vr_cu_stream *, void **, void **) = NULL;
-    void *address = shim_real(58, 0);
+    void *address = shim_real(60, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1016,11 +1048,11 @@ FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, uns
 FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event);
 FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event) {
     vr_cu_result answer;
-    if (shim_strike(59, &answer)) {
+    if (shim_strike(61, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *) = NULL;
-    void *address = shim_real(59, 0);
+    void *address = shim_real(61, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }

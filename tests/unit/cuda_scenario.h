@@ -20,6 +20,7 @@ struct holdings {
     struct vr_device other; /* a peer, when there is a second device */
     vram_addr other_addr;
     bool mapped;
+    bool registered;             /* own_page() */
     struct vr_cu_stream *stream; /* the program's */
     const char *step;            /* the first that failed, or NULL */
     vram_status status;          /* its answer */
@@ -27,6 +28,12 @@ struct holdings {
     bool tried;                  /* a call failed before the device was open */
     bool forgiven;               /* a call failed whose failure nobody can be told */
 };
+
+/* A page of the program's own. */
+static vram_addr own_page(void) {
+    static _Alignas(4096) char page[4096];
+    return (vram_addr)(uintptr_t)page;
+}
 
 /* ----------------------------------------------------------------- scenario */
 
@@ -86,7 +93,11 @@ static bool take_all(struct holdings *held) {
     vram_value locked = {UNTOUCHED, false};
     status = device->pinned->check(device, held->pinned, &locked);
     assert_true((status == VRAM_OK) == (locked.value <= 1));
-    return step(held, "pinned_check", status);
+    if (!step(held, "pinned_check", status)) {
+        return false;
+    }
+    return step(held, "register", device->pinned->register_pages(device, own_page(), PAGE)) &&
+           (held->registered = true);
 }
 
 static bool map_all(struct holdings *held) {
@@ -295,6 +306,10 @@ static void release_all(struct holdings *held) {
     if (held->base && !held->mapped &&
         step(held, "unreserve", device->vmm->unreserve(device, held->base, GRANULE))) {
         held->base = 0;
+    }
+    if (held->registered &&
+        step(held, "unregister", device->pinned->unregister_pages(device, own_page(), PAGE))) {
+        held->registered = false;
     }
     if (held->pinned && step(held, "unpin", device->pinned->free(device, held->pinned, PAGE))) {
         held->pinned = 0;

@@ -345,6 +345,8 @@ static void sizes_of_structs(void **state) {
             any.size = size;
             TRY(vram_memory_info_get(world.device, (void *)&any));
             any.size = size;
+            TRY(vram_pinned_info_get(world.device, (void *)&any));
+            any.size = size;
             TRY(vram_native(world.addr, (void *)&any));
             any.size = size;
             TRY(vram_backend_info_get(world.context, 0, (void *)&any));
@@ -474,6 +476,11 @@ static void null_pointers(void **state) {
         INVALID(vram_device_open(world.context, 0, NULL));
         INVALID(vram_device_describe(world.device, NULL));
         INVALID(vram_memory_info_get(world.device, NULL));
+        INVALID(vram_pinned_begin(world.device, NULL, 1));
+        INVALID(vram_pinned_end(world.device, NULL, 1));
+        INVALID(vram_pinned_forget(world.device, NULL, 1));
+        INVALID(vram_pinned_info_get(world.device, NULL));
+        assert_int_equal(vram_pinned_trim(world.device, NULL), VRAM_OK);
         INVALID(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, NULL));
         INVALID(vram_native(world.addr, NULL));
         INVALID(vram_queue_create(world.device, NULL, NULL));

@@ -20,7 +20,9 @@ static vram_status expected(const char *name, const char *call, vr_cu_result cod
     case 1:
         return VRAM_ERR_INVALID;
     case 2:
-        return strcmp(call, "cuMemHostAlloc") == 0        ? VRAM_ERR_HOST_MEMORY
+        return strcmp(call, "cuMemHostAlloc") == 0 || strcmp(call, "cuMemHostRegister") == 0 ||
+                       strcmp(call, "cuMemHostUnregister") == 0
+                   ? VRAM_ERR_HOST_MEMORY
                : strcmp(call, "cuMemAddressReserve") == 0 ? VRAM_ERR_LIMIT
                                                           : VRAM_ERR_DEVICE_MEMORY;
     case 4:

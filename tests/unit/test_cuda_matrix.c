@@ -66,6 +66,8 @@ static vram_status expected(const char *step, const struct driver_entry *entry, 
     }
     if (status == VRAM_ERR_DEVICE_MEMORY) {
         status = same(entry->twin, "cuMemHostAlloc")        ? VRAM_ERR_HOST_MEMORY
+                 : same(entry->twin, "cuMemHostRegister")   ? VRAM_ERR_HOST_MEMORY
+                 : same(entry->twin, "cuMemHostUnregister") ? VRAM_ERR_HOST_MEMORY
                  : same(entry->twin, "cuMemAddressReserve") ? VRAM_ERR_LIMIT
                                                             : status;
     }
@@ -159,10 +161,12 @@ static uint64_t end_all(struct holdings *held) {
         release_all(held);
     }
     uint64_t struck = fake->struck();
-    if (held->addr || held->pinned || held->managed || held->base || held->handle) {
+    if (held->addr || held->pinned || held->managed || held->base || held->handle ||
+        held->registered) {
         fake->refuse(NULL, 0, 0, false);
         release_all(held);
-        assert_true(!held->addr && !held->pinned && !held->managed && !held->base && !held->handle);
+        assert_true(!held->addr && !held->pinned && !held->managed && !held->base &&
+                    !held->handle && !held->registered);
         close_all(held);
         return struck;
     }

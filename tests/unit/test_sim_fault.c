@@ -64,6 +64,14 @@ static void take_memory(struct run *run) {
     (void)TRY(run, device, device->ops->memory_info(device, &free, &total));
 }
 
+static void register_memory(struct run *run) {
+    static _Alignas(4096) char own[4096];
+    struct vr_device *device = &run->world.device;
+    if (TRY(run, device, device->pinned->register_pages(device, (uintptr_t)own, PAGE))) {
+        later(run, device, device->pinned->unregister_pages, (uintptr_t)own, PAGE);
+    }
+}
+
 static void map_memory(struct run *run) {
     struct vr_device *device = &run->world.device;
     const struct vr_vmm_ops *vmm = device->vmm;
@@ -192,6 +200,7 @@ static vram_status scenario(struct run *run, const char *text) {
     if (run->opened[1]) {
         take_memory(run);
         map_memory(run);
+        register_memory(run);
         make_queues(run);
         submit_work(run);
         for (unsigned i = 3; i-- > 0;) {

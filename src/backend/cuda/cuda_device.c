@@ -199,6 +199,44 @@ static vram_status pinned_check(struct vr_device *device, vram_addr addr, vram_v
     return status;
 }
 
+/* Portable like what the driver allocates itself. */
+static vram_status pinned_register(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    const struct vr_cuda_device *cuda = device->impl;
+    const struct vr_cuda_dialect *dialect = cuda->api->dialect;
+    struct vr_cuda_scope scope;
+    if (!cuda->api->cuMemHostRegister || !cuda->api->cuMemHostUnregister) {
+        return vr_error_set(VRAM_ERR_UNSUPPORTED, dialect->name,
+                            dialect->names[VR_CU_CALL_cuMemHostRegister], 0,
+                            "this driver cannot page-lock memory where it lies");
+    }
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status == VRAM_OK) {
+        status = vr_cuda_check(
+            cuda->api, VR_CU_CALL_cuMemHostRegister,
+            cuda->api->cuMemHostRegister((void *)(uintptr_t)addr, bytes, VR_CU_HOST_PORTABLE),
+            VRAM_ERR_HOST_MEMORY);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
+static vram_status pinned_unregister(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    const struct vr_cuda_device *cuda = device->impl;
+    struct vr_cuda_scope scope;
+    (void)bytes;
+    if (vr_load(&device->lost, VR_ACQUIRE)) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_cuda_enter(&scope, cuda, VR_CUDA_RELAXED);
+    if (status == VRAM_OK) {
+        status = vr_cuda_check(cuda->api, VR_CU_CALL_cuMemHostUnregister,
+                               cuda->api->cuMemHostUnregister((void *)(uintptr_t)addr),
+                               VRAM_ERR_HOST_MEMORY);
+        vr_cuda_leave(&scope);
+    }
+    return status;
+}
+
 /* ---------------------------------------------------------- opening, closing */
 
 /* Whether streams can write and await 64-bit words. Drivers before 11.7 know the question by
@@ -252,7 +290,12 @@ static const struct vr_device_ops device_ops = {
 };
 
 static const struct vr_pinned_ops pinned_ops = {
-    .alloc = pinned_alloc, .free = pinned_free, .check = pinned_check};
+    .alloc = pinned_alloc,
+    .free = pinned_free,
+    .check = pinned_check,
+    .register_pages = pinned_register,
+    .unregister_pages = pinned_unregister,
+};
 
 /* Two handles on one device retain the context twice and share nothing else. A context that is lost
    already is not released: the driver would only answer the same error again. */

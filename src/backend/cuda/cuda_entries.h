@@ -49,6 +49,8 @@
     X(CONTEXT_DESTROYED, 709, CUDA_ERROR_CONTEXT_IS_DESTROYED)                                     \
     X(ASSERT, 710, CUDA_ERROR_ASSERT)                                                              \
     X(TOO_MANY_PEERS, 711, CUDA_ERROR_TOO_MANY_PEERS)                                              \
+    X(HOST_REGISTERED, 712, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)                             \
+    X(HOST_NOT_REGISTERED, 713, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)                             \
     X(HARDWARE_STACK, 714, CUDA_ERROR_HARDWARE_STACK_ERROR)                                        \
     X(ILLEGAL_INSTRUCTION, 715, CUDA_ERROR_ILLEGAL_INSTRUCTION)                                    \
     X(MISALIGNED_ADDRESS, 716, CUDA_ERROR_MISALIGNED_ADDRESS)                                      \
@@ -105,6 +107,9 @@
       flags))                                                                                      \
     X(cuMemFreeHost, cuMemFreeHost, NULL, VR_CU_REQUIRED, (void *memory))                          \
     X(cuMemHostGetFlags, cuMemHostGetFlags, NULL, VR_CU_OPTIONAL, (unsigned *flags, void *memory)) \
+    X(cuMemHostRegister, cuMemHostRegister_v2, "cuMemHostRegister", VR_CU_OPTIONAL, (void *memory, \
+      size_t bytes, unsigned flags))                                                               \
+    X(cuMemHostUnregister, cuMemHostUnregister, NULL, VR_CU_OPTIONAL, (void *memory))              \
     X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, NULL, VR_CU_OPTIONAL, (size_t  \
       *bytes, const struct vr_cu_prop *prop, enum vr_cu_granularity which))                        \
     X(cuMemAddressReserve, cuMemAddressReserve, NULL, VR_CU_OPTIONAL, (vr_cu_addr *addr, size_t    \

@@ -71,6 +71,8 @@ static const struct vr_cuda_row rows[] = {
         "a group of this size needs more than the device has"),
     ONE(LAUNCH_TIMEOUT, VRAM_ERR_DEVICE_LOST, RESTART),
     ONE(CONTEXT_DESTROYED, VRAM_ERR_DEVICE_LOST, "the program reset the device"),
+    ONE(HOST_REGISTERED, VRAM_ERR_BUSY, "somebody has page-locked it already"),
+    ONE(HOST_NOT_REGISTERED, VRAM_ERR_INVALID, NULL),
     ONE(ASSERT, VRAM_ERR_DEVICE_LOST, RESTART),
     ONE(LAUNCH_FAILED, VRAM_ERR_DEVICE_LOST, RESTART),
     ONE(NOT_SUPPORTED, VRAM_ERR_UNSUPPORTED, NULL),

@@ -43,6 +43,8 @@
     X(PEER_ACCESS_ALREADY_ENABLED, 704, hipErrorPeerAccessAlreadyEnabled)                          \
     X(CONTEXT_DESTROYED, 709, hipErrorContextIsDestroyed)                                          \
     X(ASSERT, 710, hipErrorAssert)                                                                 \
+    X(HOST_REGISTERED, 712, hipErrorHostMemoryAlreadyRegistered)                                   \
+    X(HOST_NOT_REGISTERED, 713, hipErrorHostMemoryNotRegistered)                                   \
     X(LAUNCH_FAILED, 719, hipErrorLaunchFailure)                                                   \
     X(NOT_SUPPORTED, 801, hipErrorNotSupported)                                                    \
     X(CAPTURE_FIRST, 900, hipErrorStreamCaptureUnsupported)                                        \
@@ -73,6 +75,8 @@
     X(cuMemHostAlloc, hipHostMalloc, NULL, VR_CU_REQUIRED)                                         \
     X(cuMemFreeHost, hipHostFree, NULL, VR_CU_REQUIRED)                                            \
     X(cuMemHostGetFlags, hipHostGetFlags, NULL, VR_CU_OPTIONAL)                                    \
+    X(cuMemHostRegister, hipHostRegister, NULL, VR_CU_OPTIONAL)                                    \
+    X(cuMemHostUnregister, hipHostUnregister, NULL, VR_CU_OPTIONAL)                                \
     X(cuMemGetAllocationGranularity, hipMemGetAllocationGranularity, NULL, VR_CU_OPTIONAL)         \
     X(cuMemAddressReserve, hipMemAddressReserve, NULL, VR_CU_OPTIONAL)                             \
     X(cuMemAddressFree, hipMemAddressFree, NULL, VR_CU_OPTIONAL)                                   \

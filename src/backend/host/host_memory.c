@@ -94,6 +94,19 @@ static vram_status pinned_alloc(struct vr_device *device, uint64_t bytes, vram_a
     return VRAM_OK;
 }
 
+static vram_status pinned_register(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    (void)device;
+    return vr_os_pages_lock(vr_host_pointer(addr), bytes) == VRAM_OK
+               ? VRAM_OK
+               : vr_host_error(VRAM_ERR_LIMIT, "pages not locked; see ulimit -l");
+}
+
+static vram_status pinned_unregister(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    (void)device;
+    vr_os_pages_unlock(vr_host_pointer(addr), bytes);
+    return VRAM_OK;
+}
+
 /* Nothing moves: an empty command keeps the order, which is all that a program can see of it. */
 static vram_status prefetch(struct vr_queue *queue, vram_addr addr, uint64_t bytes, bool to_host) {
     (void)addr, (void)bytes, (void)to_host;
@@ -120,6 +133,8 @@ const struct vr_device_ops vr_host_device = {
 const struct vr_pinned_ops vr_host_pinned = {
     .alloc = pinned_alloc,
     .free = memory_free,
+    .register_pages = pinned_register,
+    .unregister_pages = pinned_unregister,
 };
 
 const struct vr_managed_ops vr_host_managed = {

@@ -93,7 +93,7 @@ struct vr_sim_gpu {
 struct vr_sim_open {
     struct vr_sim *sim;
     struct vr_sim_gpu *gpu;
-    struct vr_list blocks, queues, kernels, words;
+    struct vr_list blocks, queues, kernels, words, registered;
     uint64_t peers;                                /* bit i: may read the memory of device i */
     const void *told[VR_SIM_THREADS_MAX];          /* threads that were answered DEVICE_LOST */
     uint64_t lies[VR_SIM_LIES_MAX];                /* wrong addresses given out; 0: none */
@@ -371,6 +371,9 @@ void vr_sim_kernel_free(struct vr_sim_kernel *kernel);
 
 extern const struct vr_device_ops vr_sim_device_ops;
 extern const struct vr_queue_ops vr_sim_queue_ops;
+vr_pinned_register_fn vr_sim_pinned_register; /* sim_register.c */
+vr_pinned_unregister_fn vr_sim_pinned_unregister;
+void vr_sim_registered_sweep(struct vr_sim_call *call);
 extern const struct vr_pinned_ops vr_sim_pinned_ops;
 extern const struct vr_vmm_ops vr_sim_vmm_ops;
 extern const struct vr_managed_ops vr_sim_managed_ops;

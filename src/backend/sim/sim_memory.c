@@ -119,6 +119,8 @@ const struct vr_device_ops vr_sim_device_ops = {
 const struct vr_pinned_ops vr_sim_pinned_ops = {
     .alloc = pinned_alloc,
     .free = pinned_free,
+    .register_pages = vr_sim_pinned_register,
+    .unregister_pages = vr_sim_pinned_unregister,
 };
 
 const struct vr_managed_ops vr_sim_managed_ops = {

@@ -28,6 +28,7 @@ static struct vr_sim_open *open_make(struct vr_sim_call *call) {
     vr_list_init(&open->queues);
     vr_list_init(&open->kernels);
     vr_list_init(&open->words);
+    vr_list_init(&open->registered);
     call->sim->opens++;
     call->sim->live_handles++;
     return open;
@@ -135,6 +136,7 @@ static void sweep(struct vr_sim_call *call) {
     }
     sweep_mappings(open);
     sweep_blocks(call);
+    vr_sim_registered_sweep(call);
 }
 
 static void free_open(struct vr_sim_open *open) {

@@ -54,6 +54,9 @@ static const struct vr_sim_profile profiles[] = {
              /* 1.2 ms a pair of 1 MiB, 27 ms one of 64 MiB, 438 ms one of 1 GiB. */
              [VRAM_SIM_PINNED_ALLOC] = {390000, 213000, 0},
              [VRAM_SIM_PINNED_FREE] = {390000, 213000, 0},
+             /* 47 ms and 17 ms for 1 GiB; the price of a call assumed. */
+             [VRAM_SIM_PINNED_REGISTER] = {10000, 46000, 0},
+             [VRAM_SIM_PINNED_UNREGISTER] = {10000, 17000, 0},
              [VRAM_SIM_MANAGED_ALLOC] = {29000, 275, 0}, /* assumed: as alloc */
              [VRAM_SIM_MANAGED_FREE] = {29000, 275, 0},  /* assumed */
              [VRAM_SIM_RESERVE] = {21000, 0, 0},

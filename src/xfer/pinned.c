@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pinned.c: the public calls of vram/pinned.h.
+ */
+#include "vram/pinned.h"
+
+#include "base/error.h"
+#include "xfer/staging.h"
+
+/* The device and what its transfers keep, both with a reference. */
+static vram_status enter(vram_device *handle, const char *operation,
+                         struct vr_device_object **device, struct vr_staging **staging) {
+    void *entered;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    *device = entered;
+    status = vr_staging_enter(*device, operation, staging);
+    if (status != VRAM_OK) {
+        vr_leave(entered);
+    }
+    return status;
+}
+
+static void leave(struct vr_device_object *device, struct vr_staging *staging) {
+    vr_staging_leave(staging);
+    vr_leave(device);
+}
+
+typedef vram_status registration_fn(struct vr_registrations *registrations, uint64_t addr,
+                                    uint64_t bytes, const char *operation);
+
+static vram_status call(vram_device *handle, void *memory, uint64_t bytes, const char *operation,
+                        registration_fn *function) {
+    struct vr_device_object *device;
+    struct vr_staging *staging;
+    vram_status status = enter(handle, operation, &device, &staging);
+    if (status == VRAM_OK) {
+        status = function(&staging->registrations, (uintptr_t)memory, bytes, operation);
+        leave(device, staging);
+    }
+    return status;
+}
+
+vram_status vram_pinned_begin(vram_device *device, void *memory, uint64_t bytes) {
+    return call(device, memory, bytes, "vram_pinned_begin", vr_registration_use);
+}
+
+vram_status vram_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
+    return call(device, memory, bytes, "vram_pinned_end", vr_registration_unuse);
+}
+
+vram_status vram_pinned_forget(vram_device *device, void *memory, uint64_t bytes) {
+    return call(device, memory, bytes, "vram_pinned_forget", vr_registration_forget);
+}
+
+vram_status vram_pinned_trim(vram_device *handle, uint64_t *released) {
+    struct vr_device_object *device;
+    struct vr_staging *staging;
+    vram_status status = enter(handle, "vram_pinned_trim", &device, &staging);
+    if (status == VRAM_OK) {
+        uint64_t bytes = vr_staging_trim(staging);
+        if (released) {
+            *released = bytes;
+        }
+        leave(device, staging);
+    }
+    return status;
+}
+
+static uint64_t value(vr_atomic_u64 *counter) {
+    return vr_load(counter, VR_RELAXED);
+}
+
+static void count_slots(struct vr_staging *staging, struct vram_pinned_info *info) {
+    vr_mutex_lock(&staging->lock);
+    for (uint32_t i = 0; i < staging->slot_most; i++) {
+        info->slots += staging->slots[i].state != VR_SLOT_NONE;
+        info->slots_busy += staging->slots[i].state > VR_SLOT_FREE;
+    }
+    vr_mutex_unlock(&staging->lock);
+}
+
+vram_status vram_pinned_info_get(vram_device *handle, vram_pinned_info *info) {
+    static const char operation[] = "vram_pinned_info_get";
+    struct vr_device_object *device;
+    struct vr_staging *staging;
+    vram_status status = enter(handle, operation, &device, &staging);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_staging_counts *counts = &staging->counts;
+    struct vr_registrations *registrations = &staging->registrations;
+    struct vram_pinned_info full = {.size = sizeof full,
+                                    .slot_bytes = staging->slot_bytes,
+                                    .slots_most = staging->slot_most,
+                                    .workers = vr_copy_count(&staging->workers),
+                                    .workers_most = staging->workers.most,
+                                    .uploads = value(&counts->uploads),
+                                    .upload_bytes = value(&counts->upload_bytes),
+                                    .downloads = value(&counts->downloads),
+                                    .download_bytes = value(&counts->download_bytes),
+                                    .chunks = value(&counts->chunks),
+                                    .plain = value(&counts->plain),
+                                    .plain_bytes = value(&counts->plain_bytes),
+                                    .refusals = value(&counts->refusals),
+                                    .waits = value(&counts->waits),
+                                    .hits = value(&registrations->hits),
+                                    .misses = value(&registrations->misses),
+                                    .evictions = value(&registrations->evictions)};
+    count_slots(staging, &full);
+    vr_registration_count(registrations, &full.entries, &full.entries_used, &full.entry_bytes);
+    status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
+    leave(device, staging);
+    return status;
+}

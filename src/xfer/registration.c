@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * registration.c: see registration.h.
+ */
+#include "xfer/registration.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/option.h"
+#include "base/os/os.h"
+#include "base/size.h"
+#include "device/ops.h"
+
+struct entry {
+    struct vr_link link;
+    uint64_t addr, bytes; /* whole pages */
+    uint32_t uses;
+    bool moving; /* (2) */
+};
+
+#define ENTRY(link_) VR_CONTAINER(link_, struct entry, link)
+
+/* --------------------------------------------------------------------- finding */
+
+/* The whole pages that the memory lies in. */
+static vram_status pages_of(uint64_t addr, uint64_t bytes, const char *operation,
+                            struct entry *pages) {
+    uint64_t page = vr_os_page_bytes(), end;
+    if (!addr || !bytes) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there is no memory to page-lock");
+    }
+    if (!vr_add(addr, bytes, &end) || !vr_round_up(end, page, &end)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "0x%llx + %llu bytes pass the end of memory",
+                       (unsigned long long)addr, (unsigned long long)bytes);
+    }
+    pages->addr = addr / page * page;
+    pages->bytes = end - pages->addr;
+    return VRAM_OK;
+}
+
+/* Under the lock. The first entry that overlaps with the pages. */
+static struct entry *overlapping(struct vr_registrations *all, const struct entry *pages) {
+    for (struct vr_link *link = vr_list_first(&all->entries); link;
+         link = vr_list_next(&all->entries, link)) {
+        if (vr_overlap(ENTRY(link)->addr, ENTRY(link)->bytes, pages->addr, pages->bytes)) {
+            return ENTRY(link);
+        }
+    }
+    return NULL;
+}
+
+static bool contains(const struct entry *entry, const struct entry *pages) {
+    return vr_inside(pages->addr, pages->bytes, entry->addr, entry->bytes);
+}
+
+/* Under the lock. The one that nobody uses and that was used longest ago. */
+static struct entry *oldest_unused(struct vr_registrations *all) {
+    for (struct vr_link *link = vr_list_first(&all->entries); link;
+         link = vr_list_next(&all->entries, link)) {
+        if (!ENTRY(link)->uses && !ENTRY(link)->moving) {
+            return ENTRY(link);
+        }
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ giving up */
+
+/* Under the lock: takes it off the list. */
+static void take_off(struct vr_registrations *all, struct entry *entry) {
+    vr_link_remove(&entry->link);
+    all->bytes -= entry->bytes;
+    all->count--;
+    vr_cond_broadcast(&all->changed);
+}
+
+/* Unregisters an entry that nobody uses; the lock is held at the call and at its return, not in between. What
+   the driver refuses to give up stays as it was. */
+static vram_status give_up(struct vr_registrations *all, struct entry *entry) {
+    entry->moving = true;
+    vr_mutex_unlock(&all->lock);
+    vram_status status = vr_pinned_unregister(&all->device->base, entry->addr, entry->bytes);
+    vr_mutex_lock(&all->lock);
+    entry->moving = false;
+    if (status == VRAM_OK) {
+        take_off(all, entry);
+        vr_mem_free(entry);
+    } else {
+        vr_cond_broadcast(&all->changed);
+    }
+    return status;
+}
+
+/* Under the lock, which is open meanwhile: until no thread moves what overlaps. */
+static struct entry *settled(struct vr_registrations *all, const struct entry *pages) {
+    struct entry *entry;
+    while ((entry = overlapping(all, pages)) && entry->moving) {
+        (void)vr_cond_wait(&all->changed, &all->lock, UINT64_MAX);
+    }
+    return entry;
+}
+
+/* Gives up all that overlaps and is not used. VRAM_ERR_BUSY: some of it is. */
+static vram_status clear(struct vr_registrations *all, const struct entry *pages,
+                         const char *operation, bool counts) {
+    struct entry *entry;
+    vram_status status = VRAM_OK;
+    while (status == VRAM_OK && (entry = settled(all, pages))) {
+        if (entry->uses) {
+            return vr_fail(
+                VRAM_ERR_BUSY, operation,
+                "a part of it is page-locked for a vram_pinned_begin that has not ended");
+        }
+        status = give_up(all, entry);
+        vr_fetch_add(&all->evictions, counts, VR_RELAXED);
+    }
+    return status;
+}
+
+/* Makes room within the limits. */
+static vram_status make_room(struct vr_registrations *all, uint64_t bytes, const char *operation) {
+    uint64_t most = vr_option_number(VR_OPTION_PINNED_LIMIT);
+    uint64_t entries = vr_option_number(VR_OPTION_PINNED_ENTRIES);
+    most = most ? most : UINT64_MAX;
+    while (bytes > most || all->bytes > most - bytes || all->count >= entries) {
+        struct entry *oldest = bytes > most ? NULL : oldest_unused(all);
+        if (!oldest) {
+            return vr_fail(VRAM_ERR_LIMIT, operation,
+                           "%llu bytes more would pass the options pinned_limit or pinned_entries; "
+                           "%llu bytes in %u ranges are page-locked",
+                           (unsigned long long)bytes, (unsigned long long)all->bytes, all->count);
+        }
+        vram_status status = give_up(all, oldest);
+        if (status != VRAM_OK) {
+            return status;
+        }
+        vr_fetch_add(&all->evictions, 1, VR_RELAXED);
+    }
+    return VRAM_OK;
+}
+
+/* ----------------------------------------------------------------------- using */
+
+/* Under the lock, open meanwhile. The entry is in the list before the driver is asked: keeps (1) and (3). */
+static vram_status register_pages(struct vr_registrations *all, struct entry *fresh) {
+    fresh->moving = true;
+    fresh->uses = 1;
+    vr_list_append(&all->entries, &fresh->link);
+    all->bytes += fresh->bytes;
+    all->count++;
+    vr_mutex_unlock(&all->lock);
+    vram_status status = vr_pinned_register(&all->device->base, fresh->addr, fresh->bytes);
+    vr_mutex_lock(&all->lock);
+    fresh->moving = false;
+    if (status != VRAM_OK) {
+        take_off(all, fresh);
+    }
+    vr_cond_broadcast(&all->changed);
+    return status;
+}
+
+/* Under the lock: an entry that has it all, used once more. */
+static bool hit(struct vr_registrations *all, const struct entry *pages) {
+    struct entry *entry = settled(all, pages);
+    if (!entry || !contains(entry, pages)) {
+        return false;
+    }
+    entry->uses++;
+    vr_link_remove(&entry->link);
+    vr_list_append(&all->entries, &entry->link);
+    return true;
+}
+
+vram_status vr_registration_use(struct vr_registrations *all, uint64_t addr, uint64_t bytes,
+                                const char *operation) {
+    struct entry *fresh = vr_mem_alloc(1, sizeof *fresh, operation);
+    if (!fresh) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vram_status status = pages_of(addr, bytes, operation, fresh);
+    if (status != VRAM_OK) {
+        vr_mem_free(fresh);
+        return status;
+    }
+    vr_mutex_lock(&all->lock);
+    bool found = hit(all, fresh);
+    vr_fetch_add(found ? &all->hits : &all->misses, 1, VR_RELAXED);
+    while (!found && status == VRAM_OK) {
+        status = clear(all, fresh, operation, true);
+        if (status == VRAM_OK) {
+            status = make_room(all, fresh->bytes, operation);
+        }
+        /* The lock was open: another thread may have been quicker. */
+        if (status == VRAM_OK && !(found = hit(all, fresh)) && !overlapping(all, fresh)) {
+            status = register_pages(all, fresh);
+            if (status == VRAM_OK) {
+                vr_mutex_unlock(&all->lock);
+                return VRAM_OK;
+            }
+        }
+    }
+    vr_mutex_unlock(&all->lock);
+    vr_mem_free(fresh);
+    return status;
+}
+
+vram_status vr_registration_unuse(struct vr_registrations *all, uint64_t addr, uint64_t bytes,
+                                  const char *operation) {
+    struct entry pages = {.addr = 0};
+    vram_status status = pages_of(addr, bytes, operation, &pages);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_mutex_lock(&all->lock);
+    struct entry *entry = settled(all, &pages);
+    bool good = entry && contains(entry, &pages) && entry->uses;
+    if (good) {
+        entry->uses--;
+    }
+    vr_mutex_unlock(&all->lock);
+    return good ? VRAM_OK
+                : vr_fail(VRAM_ERR_INVALID, operation, "no vram_pinned_begin is open for 0x%llx",
+                          (unsigned long long)addr);
+}
+
+vram_status vr_registration_forget(struct vr_registrations *all, uint64_t addr, uint64_t bytes,
+                                   const char *operation) {
+    struct entry pages = {.addr = 0};
+    vram_status status = bytes ? pages_of(addr, bytes, operation, &pages) : VRAM_OK;
+    if (status != VRAM_OK || !bytes) {
+        return status;
+    }
+    vr_mutex_lock(&all->lock);
+    for (struct vr_link *link = vr_list_first(&all->entries); link && status == VRAM_OK;
+         link = vr_list_next(&all->entries, link)) {
+        if (ENTRY(link)->uses &&
+            vr_overlap(ENTRY(link)->addr, ENTRY(link)->bytes, pages.addr, pages.bytes)) {
+            status =
+                vr_fail(VRAM_ERR_BUSY, operation,
+                        "a part of it is page-locked for a vram_pinned_begin that has not ended");
+        }
+    }
+    if (status == VRAM_OK) {
+        status = clear(all, &pages, operation, false);
+    }
+    vr_mutex_unlock(&all->lock);
+    return status;
+}
+
+/* --------------------------------------------------------------------- looking */
+
+bool vr_registration_covers(struct vr_registrations *all, uint64_t addr, uint64_t bytes) {
+    struct entry pages = {.addr = addr, .bytes = bytes};
+    uint64_t end;
+    if (!bytes || !vr_add(addr, bytes, &end)) {
+        return false;
+    }
+    vr_mutex_lock(&all->lock);
+    struct entry *entry = overlapping(all, &pages);
+    bool covers = entry && entry->uses && !entry->moving && contains(entry, &pages);
+    vr_mutex_unlock(&all->lock);
+    return covers;
+}
+
+void vr_registration_count(struct vr_registrations *all, uint32_t *entries, uint32_t *used,
+                           uint64_t *bytes) {
+    vr_mutex_lock(&all->lock);
+    *entries = all->count;
+    *bytes = all->bytes;
+    *used = 0;
+    for (struct vr_link *link = vr_list_first(&all->entries); link;
+         link = vr_list_next(&all->entries, link)) {
+        *used += ENTRY(link)->uses > 0;
+    }
+    vr_mutex_unlock(&all->lock);
+}
+
+uint64_t vr_registration_trim(struct vr_registrations *all) {
+    struct vram_error error;
+    struct entry *entry;
+    bool going = true;
+    vr_error_save(&error);
+    uint64_t given = 0;
+    vr_mutex_lock(&all->lock);
+    while (going && (entry = oldest_unused(all))) {
+        uint64_t bytes = entry->bytes;
+        going = give_up(all, entry) == VRAM_OK;
+        given += going ? bytes : 0;
+    }
+    vr_mutex_unlock(&all->lock);
+    vr_error_restore(&error);
+    return given;
+}
+
+/* --------------------------------------------------------------- begin and end */
+
+vram_status vr_registrations_begin(struct vr_registrations *all, struct vr_device_object *device) {
+    vram_status status = vr_cond_init(&all->changed);
+    if (status == VRAM_OK) {
+        vr_mutex_init(&all->lock, VR_RANK_STAGING);
+        vr_list_init(&all->entries);
+        all->device = device;
+    }
+    return status;
+}
+
+/* Twice, since a driver that refused once may only have been asked at a bad moment. No call is inside any more. */
+void vr_registrations_end(struct vr_registrations *all, bool finished) {
+    struct vr_link *link;
+    while ((link = vr_list_first(&all->entries))) {
+        struct entry *entry = ENTRY(link);
+        struct vr_device *device = &all->device->base;
+        if (finished && vr_pinned_unregister(device, entry->addr, entry->bytes) != VRAM_OK &&
+            vr_pinned_unregister(device, entry->addr, entry->bytes) != VRAM_OK) {
+            vr_log(VRAM_LOG_ERROR, "the driver refused to unlock %llu bytes at 0x%llx",
+                   (unsigned long long)entry->bytes, (unsigned long long)entry->addr);
+        }
+        take_off(all, entry);
+        vr_mem_free(entry);
+    }
+}
+
+void vr_registrations_destroy(struct vr_registrations *all) {
+    vr_cond_destroy(&all->changed);
+    vr_mutex_destroy(&all->lock);
+}
