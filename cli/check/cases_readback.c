@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_readback.c: device data that keeps changing, frame by frame on the host.
+ * cases_readback.c: device data that keeps changing, frame by frame on the host; and host data that keeps coming,
+ * block by block on the device.
  *
  * The producer fills the source with one value a frame and goes on at once, so a frame that is torn or late
  * has a wrong byte.
@@ -118,7 +119,67 @@ static bool newest(struct check *check) {
     return true; /* the device ends it */
 }
 
+/* Blocks lie in their place for work that the consumer gets behind them, and not before. */
+static bool feed_in_mode(struct check *check, vram_feed_mode mode) {
+    vram_feed_options options = {.size = sizeof options, .mode = mode};
+    struct check_device *device;
+    vram_feed *feed;
+    vram_queue *consumer;
+    vram_addr target, seen;
+    vram_feed_block block;
+    vram_async async;
+    uint8_t *found, *expected;
+    uint64_t bytes = frame_bytes(check) / 4;
+    uint32_t rounds = check_rounds(check, 20);
+
+    CHECK_OPEN(check, &device);
+    CHECK_QUEUE(check, device, &consumer);
+    CHECK_ALLOC(check, device, bytes, &target);
+    CHECK_ALLOC(check, device, 2 * rounds * bytes, &seen);
+    CHECK_TRY(check_host_seeded(check, 2 * rounds * bytes, 0, &found));
+    CHECK_TRY(check_host_seeded(check, 2 * rounds * bytes, 0, &expected));
+    device->unledgered = true;
+    CHECK_OK(check, vram_feed_create(device->device, &options, &feed));
+    CHECK_OK(check, vram_queue_fill(consumer, target, 0, 1, bytes));
+    for (uint32_t i = 0; i < rounds; i++) {
+        memset(expected + 2 * i * bytes, (int)i, bytes);
+        memset(expected + (2 * i + 1) * bytes, (int)i + 1, bytes);
+        CHECK_OK(check, vram_feed_begin(feed, bytes, CHECK_DEADLINE_NS, &block));
+        memset(block.data, (int)i + 1, bytes);
+        CHECK_OK(check, vram_queue_copy(consumer, seen + 2 * i * bytes, target, bytes));
+        CHECK_OK(check, vram_feed_submit(feed, block.number, consumer, target, bytes, &async));
+        CHECK_OK(check, vram_queue_copy(consumer, seen + (2 * i + 1) * bytes, target, bytes));
+    }
+    CHECK_OK(check, vram_async_wait(&async, CHECK_DEADLINE_NS));
+    CHECK_OK(check, vram_queue_download(consumer, found, seen, 2 * rounds * bytes));
+    CHECK_WAIT(check, consumer);
+    CHECK_SAME(check, found, expected, 2 * rounds * bytes);
+    vram_feed_destroy(feed);
+    return true;
+}
+
+static bool feed_staged(struct check *check) {
+    return feed_in_mode(check, VRAM_FEED_STAGED);
+}
+
+static bool feed_direct(struct check *check) {
+    return feed_in_mode(check, VRAM_FEED_DIRECT);
+}
+
 /* --------------------------------------------------------- handles that are none */
+
+static bool feed_refuses(struct check *check, void *bad) {
+    vram_feed *feed = bad;
+    vram_feed_block block;
+    vram_feed_stats stats = {.size = sizeof stats};
+
+    CHECK_REFUSED(check, vram_feed_begin(feed, 1, 0, &block));
+    CHECK_REFUSED(check, vram_feed_submit(feed, 1, NULL, 4096, 1, NULL));
+    CHECK_REFUSED(check, vram_feed_give(feed, 1));
+    CHECK_REFUSED(check, vram_feed_stats_get(feed, &stats));
+    vram_feed_destroy(feed); /* allowed, and does nothing */
+    return true;
+}
 
 static bool refuses(struct check *check, void *bad) {
     vram_readback *readback = bad;
@@ -144,7 +205,11 @@ static bool refuses(struct check *check, void *bad) {
 static bool handles(struct check *check) {
     struct check_device *device;
     vram_readback *readback, *ended;
+    vram_feed *feed;
 
+    CHECK_TRY(feed_refuses(check, NULL));
+    CHECK_TRY(feed_refuses(check, (void *)(uintptr_t)4096));
+    CHECK_REFUSED(check, vram_feed_create(NULL, NULL, &feed));
     CHECK_TRY(refuses(check, NULL));
     CHECK_TRY(refuses(check, (void *)(uintptr_t)4096));
     CHECK_REFUSED(check, vram_readback_create(NULL, NULL, &readback));
@@ -153,9 +218,12 @@ static bool handles(struct check *check) {
     vram_readback_destroy(ended);
     CHECK_TRY(refuses(check, ended));
     CHECK_TRY(refuses(check, device->device));
+    CHECK_TRY(feed_refuses(check, ended));
     CHECK_OK(check, vram_readback_create(device->device, NULL, &readback));
+    CHECK_OK(check, vram_feed_create(device->device, NULL, &feed));
     check_close(device);
-    CHECK_TRY(refuses(check, readback)); /* it ended with its device */
+    CHECK_TRY(refuses(check, readback)); /* they ended with their device */
+    CHECK_TRY(feed_refuses(check, feed));
     return true;
 }
 
@@ -165,6 +233,9 @@ const struct check_case check_cases_readback[] = {
     {"readback.steady", "a producer that writes two sources in turn waits for nothing", steady},
     {"readback.newest", "the newest frame is always there, and none is written while it is read",
      newest},
-    {"readback.handles", "handles of readbacks that are none are refused", handles},
+    {"readback.feed", "blocks arrive in the order of their consumer, by way of a copy",
+     feed_staged},
+    {"readback.feed_direct", "blocks arrive in the order of their consumer, at once", feed_direct},
+    {"readback.handles", "handles of readbacks and feeds that are none are refused", handles},
     {NULL, NULL, NULL},
 };

@@ -29,9 +29,10 @@ BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/un
           "tests/unit/test_transfer_stats.c", "tests/unit/test_transfer.c",
           "tests/unit/test_ring_bounds.c", "tests/unit/test_ring.c", "tests/unit/test_visibility.c",
           "tests/unit/test_model_config.c", "tests/unit/test_stream_set.c",
-          "tests/unit/test_readback.c", "tests/unit/test_model_estimate.c")
+          "tests/unit/test_readback.c", "tests/unit/test_feed.c",
+          "tests/unit/test_model_estimate.c")
 HANDLE = re.compile(r"^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|"
-                    r"scope|batch|trace|named|labels|scheduler|weights|ring|stream_set|readback) \*\w+$")
+                    r"scope|batch|trace|named|labels|scheduler|weights|ring|stream_set|readback|feed) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 
