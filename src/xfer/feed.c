@@ -104,7 +104,7 @@ static vram_status look(struct vr_feed *feed, struct slot *slot, enum slot_state
    VRAM_ERR_BUSY: all are in the program's hands. */
 static vram_status find_free(struct vr_feed *feed, struct slot **found, vram_point *point) {
     vram_status status = VRAM_ERR_BUSY;
-    struct slot *slot;
+    struct slot *slot = NULL;
     *found = claim(feed, IDLE);
     if (*found) {
         return VRAM_OK;
@@ -199,7 +199,7 @@ vram_status vram_feed_begin(vram_feed *handle, uint64_t bytes, uint64_t timeout,
                             vram_feed_block *block) {
     static const char operation[] = "vram_feed_begin";
     struct slot *slot = NULL;
-    struct vr_feed *feed;
+    struct vr_feed *feed = NULL;
     if (!block || bytes == 0) {
         return vr_fail(VRAM_ERR_INVALID, operation, "there is no place for the block, or 0 bytes");
     }
@@ -237,8 +237,8 @@ static vram_status claim_open(struct vr_feed *feed, uint64_t number, const char 
 
 vram_status vram_feed_give(vram_feed *handle, uint64_t number) {
     static const char operation[] = "vram_feed_give";
-    struct vr_feed *feed;
-    struct slot *slot;
+    struct vr_feed *feed = NULL;
+    struct slot *slot = NULL;
     vram_status status = enter(handle, operation, &feed);
     if (status != VRAM_OK) {
         return status;
@@ -410,7 +410,7 @@ vram_status vram_feed_submit(vram_feed *handle, uint64_t number, vram_queue *con
 
 vram_status vram_feed_stats_get(vram_feed *handle, vram_feed_stats *stats) {
     static const char operation[] = "vram_feed_stats_get";
-    struct vr_feed *feed;
+    struct vr_feed *feed = NULL;
     vram_status status = enter(handle, operation, &feed);
     if (status != VRAM_OK) {
         return status;

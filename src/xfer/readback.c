@@ -136,7 +136,7 @@ static vram_status tell(struct vr_readback *readback, uint64_t number, const cha
 
 vram_status vram_readback_poll(vram_readback *handle, uint64_t number) {
     static const char operation[] = "vram_readback_poll";
-    struct vr_readback *readback;
+    struct vr_readback *readback = NULL;
     struct vram_error trouble;
     vram_point point;
     vram_status status = vr_readback_enter(handle, operation, &readback);
@@ -155,7 +155,7 @@ vram_status vram_readback_poll(vram_readback *handle, uint64_t number) {
 
 vram_status vram_readback_wait(vram_readback *handle, uint64_t number, uint64_t timeout) {
     static const char operation[] = "vram_readback_wait";
-    struct vr_readback *readback;
+    struct vr_readback *readback = NULL;
     struct vram_error trouble;
     vram_point point;
     vram_status status = vr_readback_enter(handle, operation, &readback);
@@ -173,7 +173,7 @@ vram_status vram_readback_wait(vram_readback *handle, uint64_t number, uint64_t 
 
 vram_status vram_readback_point(vram_readback *handle, uint64_t number, vram_point *point) {
     static const char operation[] = "vram_readback_point";
-    struct vr_readback *readback;
+    struct vr_readback *readback = NULL;
     vram_point found;
     if (!point) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
@@ -193,7 +193,7 @@ vram_status vram_readback_point(vram_readback *handle, uint64_t number, vram_poi
 
 vram_status vram_readback_async(vram_readback *handle, uint64_t number, vram_async *async) {
     static const char operation[] = "vram_readback_async";
-    struct vr_readback *readback;
+    struct vr_readback *readback = NULL;
     vram_point point;
     if (!async) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the handle is NULL");
@@ -238,7 +238,7 @@ static struct vr_frame *newest(struct vr_readback *readback, enum vr_frame_state
 
 vram_status vram_readback_latest(vram_readback *handle, vram_frame *frame) {
     static const char operation[] = "vram_readback_latest";
-    struct vr_readback *readback;
+    struct vr_readback *readback = NULL;
     struct vram_error trouble;
     if (!frame) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the frame is NULL");
@@ -306,7 +306,7 @@ static vram_status take_next(struct vr_readback *readback, vram_frame *frame, vr
 
 vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_frame *frame) {
     static const char operation[] = "vram_readback_next";
-    struct vr_readback *readback;
+    struct vr_readback *readback = NULL;
     struct vram_error before, trouble;
     vram_point point;
     if (!frame) {
@@ -337,7 +337,7 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
 
 vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
     static const char operation[] = "vram_readback_give";
-    struct vr_readback *readback;
+    struct vr_readback *readback = NULL;
     struct vr_frame *frame = NULL;
     vram_status status = vr_readback_enter(handle, operation, &readback);
     if (status != VRAM_OK) {
@@ -363,7 +363,7 @@ vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
 
 vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *stats) {
     static const char operation[] = "vram_readback_stats_get";
-    struct vr_readback *readback;
+    struct vr_readback *readback = NULL;
     struct vram_error trouble;
     vram_status status = vr_readback_enter(handle, operation, &readback);
     if (status != VRAM_OK) {

@@ -273,7 +273,7 @@ static vram_status enter_for_queue(vram_stream_set *handle, vram_queue **queue,
 
 vram_status vram_stream_set_get(vram_stream_set *handle, uint32_t index, vram_queue **queue) {
     static const char operation[] = "vram_stream_set_get";
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     vram_status status = enter_for_queue(handle, queue, operation, &set);
     if (status != VRAM_OK) {
         return status;
@@ -288,7 +288,7 @@ vram_status vram_stream_set_get(vram_stream_set *handle, uint32_t index, vram_qu
 
 vram_status vram_stream_set_find(vram_stream_set *handle, const char *name, vram_queue **queue) {
     static const char operation[] = "vram_stream_set_find";
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     if (!name) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the name is NULL");
     }
@@ -310,7 +310,7 @@ vram_status vram_stream_set_find(vram_stream_set *handle, const char *name, vram
 }
 
 vram_status vram_stream_set_next(vram_stream_set *handle, vram_queue **queue) {
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     vram_status status = enter_for_queue(handle, queue, "vram_stream_set_next", &set);
     if (status == VRAM_OK) {
         *queue = set->streams[vr_fetch_add(&set->turn, 1, VR_RELAXED) % set->count].queue;
@@ -320,7 +320,7 @@ vram_status vram_stream_set_next(vram_stream_set *handle, vram_queue **queue) {
 }
 
 vram_status vram_stream_set_transfer(vram_stream_set *handle, vram_queue **queue) {
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     vram_status status = enter_for_queue(handle, queue, "vram_stream_set_transfer", &set);
     if (status == VRAM_OK) {
         status = vr_stream_extra_queue(set, &set->transfer, queue);
@@ -331,7 +331,7 @@ vram_status vram_stream_set_transfer(vram_stream_set *handle, vram_queue **queue
 
 vram_status vram_stream_info_get(vram_stream_set *handle, uint32_t index, vram_stream_info *info) {
     static const char operation[] = "vram_stream_info_get";
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     vram_status status = vr_stream_set_enter(handle, operation, &set);
     if (status != VRAM_OK) {
         return status;

@@ -37,7 +37,7 @@ static vram_status name_failure(struct vr_stream_set *set, uint32_t index, vram_
 /* ---------------------------------------------------------- waiting for all */
 
 vram_status vram_stream_set_poll(vram_stream_set *handle) {
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     bool pending = false;
     vram_status status = vr_stream_set_enter(handle, "vram_stream_set_poll", &set);
     if (status != VRAM_OK) {
@@ -107,7 +107,7 @@ static vram_status wait_all(struct vr_stream_set *set, const vram_point *points,
 
 vram_status vram_stream_set_wait(vram_stream_set *handle, uint64_t timeout) {
     vram_point points[QUEUES_MAX];
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     uint32_t count;
     vram_status status = vr_stream_set_enter(handle, "vram_stream_set_wait", &set);
     if (status != VRAM_OK) {
@@ -143,7 +143,7 @@ static vram_status join(struct vr_stream_set *set, vram_point *point) {
 
 vram_status vram_stream_set_mark(vram_stream_set *handle, vram_point *point) {
     static const char operation[] = "vram_stream_set_mark";
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     if (!point) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
     }
@@ -157,7 +157,7 @@ vram_status vram_stream_set_mark(vram_stream_set *handle, vram_point *point) {
 
 vram_status vram_stream_set_sync(vram_stream_set *handle, vram_async *async) {
     static const char operation[] = "vram_stream_set_sync";
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     vram_point point;
     if (!async) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the handle is NULL");
@@ -178,7 +178,7 @@ vram_status vram_stream_set_sync(vram_stream_set *handle, vram_async *async) {
 
 vram_status vram_stream_set_order(vram_stream_set *handle, uint32_t earlier, uint32_t later) {
     static const char operation[] = "vram_stream_set_order";
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     vram_point point;
     vram_status status = vr_stream_set_enter(handle, operation, &set);
     if (status != VRAM_OK) {
@@ -215,7 +215,7 @@ static vram_status after(struct vr_stream_set *set, vram_point point) {
 }
 
 vram_status vram_stream_set_after(vram_stream_set *handle, vram_point point) {
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     vram_status status = vr_stream_set_enter(handle, "vram_stream_set_after", &set);
     if (status == VRAM_OK) {
         status = after(set, point);
@@ -225,7 +225,7 @@ vram_status vram_stream_set_after(vram_stream_set *handle, vram_point point) {
 }
 
 vram_status vram_stream_set_barrier(vram_stream_set *handle) {
-    struct vr_stream_set *set;
+    struct vr_stream_set *set = NULL;
     vram_point point;
     vram_status status = vr_stream_set_enter(handle, "vram_stream_set_barrier", &set);
     if (status != VRAM_OK) {
