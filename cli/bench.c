@@ -2,7 +2,8 @@
 /*
  * bench.c: `vram bench alloc`: what an allocation and its free cost, beside its peers in the same run. How
  * it is measured is in bench/; here the contest is set up from the flags and judged. `vram bench grow`,
- * `launch`, `readback`, `track` and `copy` are in bench/grow.c, launch.c, frames.c, tracking.c and copying.c.
+ * `launch`, `readback`, `track`, `copy` and `ring` are in bench/grow.c, launch.c, frames.c, tracking.c, copying.c
+ * and ringing.c.
  */
 #include "bench/contest.h"
 #include "bench/record.h"
@@ -22,6 +23,7 @@ enum {
     FRAME_BYTES = 64 << 20,
     COPY_LEAST_BYTES = 4096
 };
+enum { RING_BYTES = 64, RING_MOST_BYTES = 4096, RING_MOST_MESSAGES = 1000000000 };
 
 #define GROW_FROM_BYTES (UINT64_C(1) << 30)
 
@@ -339,24 +341,46 @@ static int run_copy(struct invocation *invocation) {
     return code;
 }
 
+static int run_ring(struct invocation *invocation) {
+    uint64_t bytes = RING_BYTES, messages = 0;
+    struct target target;
+    if (!flag_size(invocation, "size", &bytes) ||
+        !flag_number(invocation, "messages", 1, RING_MOST_MESSAGES, &messages)) {
+        return EXIT_MISUSE;
+    }
+    if (bytes > RING_MOST_BYTES) {
+        say_error("--size=%s: a message has %d bytes at most", flag_value(invocation, "size"),
+                  RING_MOST_BYTES);
+        return EXIT_MISUSE;
+    }
+    int code = target_open(invocation, &target);
+    if (code == EXIT_YES) {
+        code = bench_ring(invocation, &target, bytes, messages);
+        target_close(&target);
+    }
+    return code;
+}
+
 /* What can be measured, and the flags that only some of it takes. */
 static const struct {
     const char *name;
     int (*run)(struct invocation *invocation);
     const char *flags;
 } benches[] = {
-    {"alloc", run_alloc, " pattern size threads live baseline margin save "},
-    {"grow", run_grow, " from to "},
-    {"launch", run_launch, " size "},
-    {"readback", run_readback, " size "},
-    {"track", run_track, " size "},
-    {"copy", run_copy, " size threads "},
+    {"alloc", run_alloc, " pattern size threads live baseline margin save seconds "},
+    {"grow", run_grow, " from to seconds "},
+    {"launch", run_launch, " size seconds "},
+    {"readback", run_readback, " size seconds "},
+    {"track", run_track, " size seconds "},
+    {"copy", run_copy, " size threads seconds "},
+    {"ring", run_ring, " size messages "},
 };
 
 /* A flag that means nothing here is a mistake. */
 static bool flags_fit(const struct invocation *invocation, const char *name, const char *accepted) {
-    static const char *const special[] = {"pattern", "size", "threads", "live", "baseline",
-                                          "margin",  "save", "from",    "to"};
+    static const char *const special[] = {"pattern",  "size",     "threads", "live",
+                                          "baseline", "margin",   "save",    "from",
+                                          "to",       "messages", "seconds"};
     for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
         char word[24];
         snprintf(word, sizeof word, " %s ", special[i]);
@@ -377,7 +401,7 @@ static int run(struct invocation *invocation) {
         }
     }
     say_error("`vram bench` needs to know what to measure: vram bench alloc, copy, grow, "
-              "launch, readback or track");
+              "launch, readback, ring or track");
     return EXIT_MISUSE;
 }
 
@@ -392,7 +416,11 @@ static const struct flag flags[] = {
      .letter = 's',
      .value = "SIZE",
      .help = "of a block (1K; launch: 1M) or frame (readback: 64M); copy: the largest (1G, "
-             "not on a GPU 64M)"},
+             "not on a GPU 64M); ring: of a message (64)"},
+    {.name = "messages",
+     .letter = 'm',
+     .value = "N",
+     .help = "ring: each way (1000000, not on a GPU 100000)"},
     {.name = "from", .value = "SIZE", .help = "grow: what the buffer has before (1G)"},
     {.name = "to", .value = "SIZE", .help = "grow: and then (twice as much)"},
     {.name = "threads",
@@ -416,7 +444,7 @@ static const struct flag flags[] = {
 const struct verb verb_bench = {
     .name = "bench",
     .summary = "Measure what allocations and copies cost, beside others in the same run",
-    .usage = "alloc|copy|grow|launch|readback|track [OPTION]...",
+    .usage = "alloc|copy|grow|launch|readback|ring|track [OPTION]...",
     .examples = "vram bench alloc                           # pairs of 1 KiB on the best device\n"
                 "vram bench alloc -b host -s 64M            # of 64 MiB, on host memory\n"
                 "vram bench alloc -p burst -t 4             # four threads, bursts of 1000\n"
@@ -427,8 +455,9 @@ const struct verb verb_bench = {
                 "vram bench grow --from 64M --to 128M       # in place and by a copy\n"
                 "vram bench launch                          # kernels on buffers of a pool\n"
                 "vram bench readback                        # frames of 64 MiB, double-buffered\n"
+                "vram bench ring                            # messages to a kernel and back\n"
                 "vram bench track                           # what tracking of blocks costs\n",
     .flags = flags,
     .run = run,
-    .operands = "alloc copy grow launch readback track",
+    .operands = "alloc copy grow launch readback ring track",
 };

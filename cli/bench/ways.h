@@ -61,6 +61,8 @@ int bench_copy(struct invocation *invocation, const struct target *target, uint6
                uint32_t threads, double seconds);
 int bench_readback(struct invocation *invocation, const struct target *target, uint64_t bytes,
                    double seconds);
+int bench_ring(struct invocation *invocation, const struct target *target, uint64_t bytes,
+               uint64_t messages);
 int bench_track(struct invocation *invocation, const struct target *target, uint64_t bytes,
                 double seconds);
 

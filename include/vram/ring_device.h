@@ -9,7 +9,7 @@
  *   __global__ void echo(vram_ring_control *control) {
  *       vram_ring_peer peer;
  *       if (vram_ring_peer_open(control, &peer) != 0) return;
- *       while (!vram_ring_peer_stopping(&peer)) {
+ *       for (;;) {
  *           unsigned int bytes;
  *           const void *in = vram_ring_peer_take(&peer, &bytes);
  *           void *out = in ? vram_ring_peer_room(&peer) : 0;
@@ -17,6 +17,8 @@
  *               ... out from in ...
  *               vram_ring_peer_publish(&peer, bytes, 0);
  *               vram_ring_peer_done(&peer);
+ *           } else if (!in && vram_ring_peer_stopping(&peer)) {
+ *               break;
  *           }
  *       }
  *       vram_ring_peer_end(&peer, VRAM_RING_DONE);
@@ -34,10 +36,12 @@
 
 /*
  * A word that the other side writes is loaded with acquire order, one that it reads is stored with release
- * order. VRAM_RING_FLAG_SYSTEM says how far: to the host, or over the device only.
+ * order. VRAM_RING_FLAG_SYSTEM says how far: to the host, or over the device only. peek and poke are without
+ * order, for words that a later store publishes or an earlier load has shown.
  */
 #if defined(__CUDACC__) || defined(__HIPCC__)
-#define VRAM_RING_FN static __device__ __forceinline__
+#define VRAM_RING_FN  static __device__ inline
+#define VRAM_RING_FAR static __device__ __noinline__
 
 VRAM_RING_FN void vram_ring_fence_(uint32_t flags) {
     if (flags & VRAM_RING_FLAG_SYSTEM) {
@@ -53,6 +57,12 @@ VRAM_RING_FN uint64_t vram_ring_load_(const uint64_t *word, uint32_t flags) {
 }
 VRAM_RING_FN void vram_ring_store_(uint64_t *word, uint64_t value, uint32_t flags) {
     vram_ring_fence_(flags);
+    *(volatile uint64_t *)word = value;
+}
+VRAM_RING_FN uint64_t vram_ring_peek_(const uint64_t *word) {
+    return *(const volatile uint64_t *)word;
+}
+VRAM_RING_FN void vram_ring_poke_(uint64_t *word, uint64_t value) {
     *(volatile uint64_t *)word = value;
 }
 VRAM_RING_FN int32_t vram_ring_load_i32_(const int32_t *word, uint32_t flags) {
@@ -80,7 +90,8 @@ VRAM_RING_FN uint64_t vram_ring_ticks_(void) {
 }
 #else
 #include <time.h>
-#define VRAM_RING_FN static inline
+#define VRAM_RING_FN  static inline
+#define VRAM_RING_FAR static inline
 
 VRAM_RING_FN uint64_t vram_ring_load_(const uint64_t *word, uint32_t flags) {
     (void)flags;
@@ -89,6 +100,12 @@ VRAM_RING_FN uint64_t vram_ring_load_(const uint64_t *word, uint32_t flags) {
 VRAM_RING_FN void vram_ring_store_(uint64_t *word, uint64_t value, uint32_t flags) {
     (void)flags;
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+VRAM_RING_FN uint64_t vram_ring_peek_(const uint64_t *word) {
+    return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+VRAM_RING_FN void vram_ring_poke_(uint64_t *word, uint64_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
 VRAM_RING_FN int32_t vram_ring_load_i32_(const int32_t *word, uint32_t flags) {
     (void)flags;
@@ -111,7 +128,7 @@ VRAM_RING_FN uint64_t vram_ring_ticks_(void) {
 #endif
 
 /** CRC-32 as gzip has it; `crc` is 0 or what an earlier part gave. */
-VRAM_RING_FN uint32_t vram_ring_crc(uint32_t crc, const void *data, uint32_t bytes) {
+VRAM_RING_FAR uint32_t vram_ring_crc(uint32_t crc, const void *data, uint32_t bytes) {
     const unsigned char *at = (const unsigned char *)data;
     crc = ~crc;
     for (uint32_t i = 0; i < bytes; i++) {
@@ -124,7 +141,7 @@ VRAM_RING_FN uint32_t vram_ring_crc(uint32_t crc, const void *data, uint32_t byt
 }
 
 /** The number that `reserved[1]` has to be. */
-VRAM_RING_FN uint64_t vram_ring_check_of(const vram_ring_control *control) {
+VRAM_RING_FAR uint64_t vram_ring_check_of(const vram_ring_control *control) {
     const uint64_t words[9] = {control->input_queue_head_ptr,
                                control->input_queue_tail_ptr,
                                control->input_queue_buffer_ptr,
@@ -193,7 +210,7 @@ VRAM_RING_FN void vram_ring_way_open_(vram_ring_control *control, uint32_t flags
  * Opens the device's end, where an earlier launch left off. Returns 0, or VRAM_RING_ERROR_CONTROL for a block
  * that is none or damaged: the kernel must then end and touch nothing.
  */
-VRAM_RING_FN int vram_ring_peer_open(vram_ring_control *control, vram_ring_peer *peer) {
+VRAM_RING_FAR int vram_ring_peer_open(vram_ring_control *control, vram_ring_peer *peer) {
     uint32_t flags = (uint32_t)control->reserved[2];
     if (control->reserved[0] != VRAM_RING_MAGIC ||
         control->reserved[1] != vram_ring_check_of(control)) {
@@ -234,23 +251,22 @@ VRAM_RING_FN int vram_ring_peer_open(vram_ring_control *control, vram_ring_peer 
 }
 
 /** Writes down what the host may ask for. done calls it now and then, end at last. */
-VRAM_RING_FN void vram_ring_peer_report(vram_ring_peer *peer) {
-    uint32_t flags = peer->flags;
-    uint64_t depth = peer->input.theirs - peer->input.mine;
-    vram_ring_store_((uint64_t *)&peer->control->messages_processed, peer->processed, flags);
-    vram_ring_store_i32_(&peer->control->errors_encountered, peer->errors, flags);
-    if (flags & VRAM_RING_FLAG_TELEMETRY) {
-        vram_ring_store_((uint64_t *)&peer->control->last_activity_ticks, peer->at_ns, flags);
-        vram_ring_store_(&peer->telemetry->messages_processed, peer->processed, flags);
-        vram_ring_store_(&peer->telemetry->messages_dropped, peer->dropped, flags);
-        vram_ring_store_((uint64_t *)&peer->telemetry->last_processed_timestamp, peer->at_ns,
-                         flags);
-        vram_ring_store_i32_(&peer->telemetry->queue_depth, (int32_t)depth, flags);
-        vram_ring_store_(&peer->telemetry->total_latency_nanos, peer->total_ns, flags);
-        vram_ring_store_(&peer->telemetry->max_latency_nanos, peer->max_ns, flags);
-        vram_ring_store_(&peer->telemetry->min_latency_nanos, peer->min_ns, flags);
-        vram_ring_store_i32_(&peer->telemetry->error_code, peer->error, flags);
+VRAM_RING_FAR void vram_ring_peer_report(vram_ring_peer *peer) {
+    vram_ring_telemetry *telemetry = peer->telemetry;
+    vram_ring_poke_((uint64_t *)&peer->control->messages_processed, peer->processed);
+    if (peer->flags & VRAM_RING_FLAG_TELEMETRY) {
+        vram_ring_poke_((uint64_t *)&peer->control->last_activity_ticks, peer->at_ns);
+        vram_ring_poke_(&telemetry->messages_processed, peer->processed);
+        vram_ring_poke_(&telemetry->messages_dropped, peer->dropped);
+        vram_ring_poke_((uint64_t *)&telemetry->last_processed_timestamp, peer->at_ns);
+        vram_ring_poke_(&telemetry->total_latency_nanos, peer->total_ns);
+        vram_ring_poke_(&telemetry->max_latency_nanos, peer->max_ns);
+        vram_ring_poke_(&telemetry->min_latency_nanos, peer->min_ns);
+        vram_ring_store_i32_(&telemetry->queue_depth,
+                             (int32_t)(peer->input.theirs - peer->input.mine), peer->flags);
+        vram_ring_store_i32_(&telemetry->error_code, peer->error, peer->flags);
     }
+    vram_ring_store_i32_(&peer->control->errors_encountered, peer->errors, peer->flags);
 }
 
 VRAM_RING_FN void vram_ring_peer_fail_(vram_ring_peer *peer, int32_t error) {
@@ -279,11 +295,10 @@ VRAM_RING_FN const void *vram_ring_peer_take(vram_ring_peer *peer, uint32_t *byt
     vram_ring_slot *slot =
         (vram_ring_slot *)(void *)(way->slots + (way->mine & (way->capacity - 1)) * way->stride);
     uint32_t length = slot->bytes;
-    int32_t wrong = depth > way->capacity ? VRAM_RING_ERROR_COUNTER
-                    : vram_ring_load_(&slot->sequence, peer->flags) != way->mine + 1
-                        ? VRAM_RING_ERROR_SEQUENCE
-                    : length > way->message_bytes ? VRAM_RING_ERROR_LENGTH
-                                                  : VRAM_RING_ERROR_NONE;
+    int32_t wrong = depth > way->capacity                               ? VRAM_RING_ERROR_COUNTER
+                    : vram_ring_peek_(&slot->sequence) != way->mine + 1 ? VRAM_RING_ERROR_SEQUENCE
+                    : length > way->message_bytes                       ? VRAM_RING_ERROR_LENGTH
+                                                                        : VRAM_RING_ERROR_NONE;
     if (wrong) {
         if (peer->error != wrong) {
             vram_ring_peer_fail_(peer, wrong);
@@ -345,7 +360,7 @@ VRAM_RING_FN void vram_ring_fill_(vram_ring_peer *peer, uint64_t message, uint32
     slot->bytes = bytes;
     slot->kind = kind;
     slot->crc = peer->flags & VRAM_RING_FLAG_CRC ? vram_ring_crc(0, slot + 1, bytes) : 0;
-    vram_ring_store_(&slot->sequence, message + 1, peer->flags);
+    vram_ring_poke_(&slot->sequence, message + 1); /* head, which is stored behind it, shows it */
 }
 
 /** Publishes what was written where vram_ring_peer_room said; `bytes` are at most the message size. */
@@ -393,7 +408,8 @@ VRAM_RING_FN void vram_ring_peer_publish_claimed(vram_ring_peer *peer, uint64_t 
     vram_ring_store_(&peer->output.head->count, message + 1, peer->flags);
 }
 
-/** Whether the kernel is to end: the host has said so, and no input message is left. */
+/** Whether the kernel is to end: the host has said so, and no input message is left. Ask when there is nothing else
+    to do: it looks at the host's words each time. */
 VRAM_RING_FN int vram_ring_peer_stopping(vram_ring_peer *peer) {
     if (!vram_ring_load_i32_(&peer->control->should_terminate, peer->flags)) {
         return 0;

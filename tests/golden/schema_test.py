@@ -56,6 +56,9 @@ RUNS = [
     ("bench", ["track", "--backend", "host", "--seconds", "0.1"], {}, 0),
     ("bench", ["launch", "--backend", "host", "--size", "64K", "--seconds", "0.1"], {}, 0),
     ("bench", ["readback", "--backend", "host", "--size", "64K", "--seconds", "0.1"], {}, 0),
+    ("bench", ["ring", "--backend", "host", "--messages", "500"], {}, 0),
+    ("bench", ["ring", "--backend", "sim", "--messages", "200", "--size", "8"],
+     {"VRAM_SIM": "real=on"}, 0),
     ("bench", ["alloc", "--backend", "sim", "--size", "128M", "--seconds", "0.1"],
      {"VRAM_SIM": "memory=64M"}, 2),
     ("replay", ["--backend", "sim", "--generate", "queues,steps=2,max=64K", "--policy", "caching",
@@ -163,6 +166,11 @@ def check_meaning(document):
         for one in document["ways"]:
             assert (one["ns_median"] is None) == (one["reason"] is not None), "no reason"
             assert one["reason"] or one["ns_p10"] <= one["ns_median"] <= one["ns_p90"], "order"
+    if document["schema"] == "vram.bench.ring/1":
+        for one in document["strategies"]:
+            low, middle, high = (one[f"round_trip_{key}_ns"] for key in ("p10", "median", "p90"))
+            assert (middle is None) == (one["reason"] is not None), "no reason"
+            assert middle is None or low <= middle <= high, "percentiles are out of order"
     if document["schema"] == "vram.bench/1":
         peers = {peer["name"]: peer for peer in document["peers"]}
         assert (document["ns_median"] is None) == (document["reason"] is not None), "no reason"
@@ -194,7 +202,7 @@ def check_run(binary, verb, arguments, settings, code):
                                 text=True, timeout=300, check=False)
     assert result.returncode == code, f"exit code {result.returncode}: {result.stderr}"
     document = json.loads(result.stdout, object_pairs_hook=no_repeats)
-    kinds = ("copy", "grow", "launch", "readback", "track")
+    kinds = ("copy", "grow", "launch", "readback", "ring", "track")
     kind = f".{arguments[0]}" if arguments and arguments[0] in kinds else ""
     assert document["schema"].split("/")[0] == f"vram.{verb}{kind}", "another verb's schema"
     validator = schema_of(document["schema"])

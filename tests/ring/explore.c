@@ -310,9 +310,10 @@ static bool producer_step(struct state *state, unsigned index, const struct worl
         return claim_step(state, thread, world);
     case P_PAYLOAD:
         return payload_step(thread, index, world);
-    case P_SEQUENCE: /* relaxed for one producer, whose head is behind it */
+    case P_SEQUENCE: /* relaxed where the thread itself stores the head behind it */
         thread->at = world->protocol == HOST_MULTI && world->fault != NO_FENCE ? P_DRAIN : P_HEAD;
-        return store(thread, slot(SEQUENCE, thread->number), thread->number + 1u, !alone);
+        return store(thread, slot(SEQUENCE, thread->number), thread->number + 1u,
+                     world->protocol == HOST_MULTI);
     case P_DRAIN:
         thread->at = P_HEAD;
         return thread->used == 0;
