@@ -174,11 +174,34 @@ def torch_table(folder):
     return True  # its exit code has told
 
 
+def ring_table(folder):
+    """Messages to a kernel and back; every strategy must have run on a GPU."""
+    document = read(os.path.join(folder, "ring.json"))
+    if document is None:
+        return False
+    good = True
+    print()
+    for one in document["strategies"]:
+        met = one["reason"] is None and one["kernel_stays"]
+        good = good and met
+        if one["reason"]:
+            print(f"ring: {one['strategy']}: {one['reason']}{verdict(met)}")
+        else:
+            print(f"ring: {one['strategy']}: {document['messages']} messages each way, "
+                  f"{one['to_device_per_second']:.0f}/s to the kernel, {one['to_host_per_second']:.0f}/s "
+                  f"from it, {one['round_trip_median_ns'] / 1000:.2f} us there and back{verdict(met)}")
+    return good
+
+
+def transfer_table(folder):
+    return all([copy_table(folder), ring_table(folder)])
+
+
 def main():
     if len(sys.argv) != 3:
         print("usage: h200_table.py STAGE FOLDER", file=sys.stderr)
         return 2
-    tables = {"bench": bench_table, "transfer": copy_table, "replay": replay_table,
+    tables = {"bench": bench_table, "transfer": transfer_table, "replay": replay_table,
               "handout": handout_table, "torch": torch_table}
     return 0 if tables.get(sys.argv[1], lambda folder: True)(sys.argv[2]) else 1
 

@@ -10,7 +10,7 @@ install(TARGETS vram vram_static EXPORT vramTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/vram DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
-        PATTERN "*.h" PATTERN "*.hpp")
+        PATTERN "*.h" PATTERN "*.glsl" PATTERN "*.hpp")
 
 install(EXPORT vramTargets NAMESPACE vram:: DESTINATION ${vram_package_dir})
 configure_package_config_file(cmake/vramConfig.cmake.in ${PROJECT_BINARY_DIR}/vramConfig.cmake

@@ -34,6 +34,7 @@ _vram() {
     report,--color) words="auto always never" ;;
     bench,--pattern | bench,-p) words="pair burst mixed handover" ;;
     bench,--size | bench,-s) words="" ;;
+    bench,--messages | bench,-m) words="" ;;
     bench,--from) words="" ;;
     bench,--to) words="" ;;
     bench,--threads | bench,-t) words="" ;;
@@ -76,7 +77,7 @@ _vram() {
     tour,*) words="--backend --device --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --verify --pace --print --json --color --help " files=yes ;;
     report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
-    bench,*) words="--pattern --size --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy grow launch readback track" ;;
+    bench,*) words="--pattern --size --messages --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy grow launch readback ring track" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;
     estimate,*) words="--ctx-size --gpu-layers --cache-type-k --cache-type-v --batch-size --ubatch-size --parallel --flash-attn --fit --memory --overhead --weights --outputs --activation-bytes --params --backend --device --json --color --help " files=yes ;;
     completion,*) words="--json --color --help bash zsh fish" ;;

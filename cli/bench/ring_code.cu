@@ -14,7 +14,7 @@ extern "C" __global__ void vram_ring_source(vram_ring_control *control, unsigned
     ring_source(control, count, (uint32_t)bytes);
 }
 
-extern "C" __global__ void vram_ring_echo(vram_ring_control *control, unsigned long long count,
+extern "C" __global__ void vram_ring_echo(vram_ring_control *control, unsigned long long patience,
                                           unsigned long long bytes) {
-    ring_echo(control);
+    ring_echo(control, patience);
 }

@@ -85,13 +85,14 @@ VRAM_RING_FN void ring_source(vram_ring_control *control, uint64_t count, uint32
     ring_leave(&peer, peer.output.mine >= count);
 }
 
-/* Gives back what it takes. */
-VRAM_RING_FN void ring_echo(vram_ring_control *control) {
+/* Gives back what it takes; leaves after `patience` ns in which nothing came. */
+VRAM_RING_FN void ring_echo(vram_ring_control *control, uint64_t patience) {
     vram_ring_peer peer;
     uint32_t bytes;
     if (vram_ring_peer_open(control, &peer) != 0) {
         return;
     }
+    uint64_t last = vram_ring_ticks_();
     for (;;) {
         const uint64_t *in = (const uint64_t *)vram_ring_peer_take(&peer, &bytes);
         uint64_t *out = in ? (uint64_t *)vram_ring_peer_room(&peer) : 0;
@@ -101,7 +102,9 @@ VRAM_RING_FN void ring_echo(vram_ring_control *control) {
             }
             vram_ring_peer_publish(&peer, bytes, 0);
             vram_ring_peer_done(&peer);
-        } else if (!ring_stays(&peer) || (!in && vram_ring_peer_stopping(&peer))) {
+            last = vram_ring_ticks_();
+        } else if (!ring_stays(&peer) || (!in && vram_ring_peer_stopping(&peer)) ||
+                   vram_ring_ticks_() - last > patience) {
             break;
         } else {
             RING_REST();

@@ -3,10 +3,13 @@
  * cases_ring.c: messages between host and device. On devices whose kernels are C a kernel is the other end; on
  * all others the case itself plays the device, by copies from and to the ring's memory.
  */
+#include "bench/ring_code.h"
 #include "case.h"
+#include "ring_echo_spirv.h"
 
 #include <string.h>
 #include <vram/ring_device.h>
+#include <vram/ring_opencl.h>
 
 /* The status that a battery wants; VRAM_OK: VRAM_ERR_INVALID or VRAM_ERR_STALE, either. */
 static bool refuses(struct check *check, vram_status status, vram_status want,
@@ -365,6 +368,151 @@ static bool kernel(struct check *check) {
     return check->target->quick || kernel_with(check, &stock, queue, loaded, VRAM_RING_DMA_POLLING);
 }
 
+/* -------------------------------------------- a kernel in the device's own language */
+
+/* The kernels leave by themselves when nothing comes for so long: ns, or turns where there is no clock. */
+#define LONELY UINT64_C(10000000000)
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+static const char opencl_text[] = VRAM_RING_OPENCL_C
+    "__kernel void vram_ring_echo(__global ulong *control, ulong patience, ulong unused) {\n"
+    "    vram_ring_peer peer;\n"
+    "    uint bytes;\n"
+    "    if (get_global_id(0) != 0 || vram_ring_peer_open(control, &peer)) return;\n"
+    "    for (ulong idle = 0; idle < patience; idle++) {\n"
+    "        volatile __global ulong *in = vram_ring_peer_take(&peer, &bytes);\n"
+    "        volatile __global ulong *out = in ? vram_ring_peer_room(&peer) : 0;\n"
+    "        if (out) {\n"
+    "            for (uint i = 0; i < bytes / 8; i++) out[i] = in[i];\n"
+    "            vram_ring_peer_publish(&peer, bytes, 9);\n"
+    "            vram_ring_peer_done(&peer);\n"
+    "            idle = 0;\n"
+    "        } else if (!in && vram_ring_peer_stopping(&peer)) break;\n"
+    "    }\n"
+    "    vram_ring_peer_end(&peer, 1);\n"
+    "}\n";
+#pragma GCC diagnostic pop
+
+static vram_status load_code(vram_device *device, vram_kernel **loaded) {
+    vram_kernel_source source = {.size = sizeof source,
+                                 .format = VRAM_KERNEL_PTX,
+                                 .code = ring_code_ptx,
+                                 .code_bytes = sizeof ring_code_ptx - 1,
+                                 .entry = "vram_ring_echo"};
+    vram_status status = vram_kernel_create(device, &source, loaded);
+    if (status == VRAM_ERR_UNSUPPORTED) {
+        source.format = VRAM_KERNEL_OPENCL_C;
+        source.code = opencl_text;
+        source.code_bytes = sizeof opencl_text - 1;
+        status = vram_kernel_create(device, &source, loaded);
+    }
+    return status;
+}
+
+/* The kernel stays, and the ring lies in memory that both reach. */
+static bool talk(struct check *check, vram_ring *ring) {
+    uint8_t data[40], expected[40];
+    vram_ring_slot header;
+    for (uint64_t i = 0; i < messages_of(check); i++) {
+        payload_of(i, data);
+        CHECK_OK(check, vram_ring_send(ring, data, 40, 0, CHECK_DEADLINE_NS));
+        CHECK_OK(check, vram_ring_receive(ring, data, sizeof data, CHECK_DEADLINE_NS, &header));
+        payload_of(i, expected);
+        CHECK_SAME(check, data, expected, 40);
+    }
+    CHECK_OK(check, vram_ring_stop(ring));
+    CHECK_OK(check, vram_ring_join(ring, CHECK_DEADLINE_NS));
+    return true;
+}
+
+/* Where no kernel can stay: launched for each message, with copies before and behind it. */
+static bool turns(struct check *check, struct check_device *device, struct check_stock *stock) {
+    vram_ring *ring;
+    vram_kernel *loaded;
+    vram_ring_info info = {.size = sizeof info};
+    vram_ring_options options = small(VRAM_RING_SYNC);
+    vram_ring_slot header;
+    uint8_t data[40], expected[40];
+    vram_kernel_source source = {.size = sizeof source,
+                                 .format = VRAM_KERNEL_SPIRV,
+                                 .code = ring_echo_spirv,
+                                 .code_bytes = sizeof ring_echo_spirv,
+                                 .entry = "vram_ring_echo"};
+
+    vram_status status = vram_kernel_create(device->device, &source, &loaded);
+    if (status == VRAM_ERR_UNSUPPORTED) {
+        return check_skip(check, "no kernel can stay here, and the device takes no SPIR-V");
+    }
+    CHECK_OK(check, status);
+    CHECK_OK(check, vram_ring_create(stock->pool, &options, &ring));
+    CHECK_OK(check, vram_ring_info_get(ring, &info));
+    vram_launch call = {.size = sizeof call,
+                        .groups = {1, 1, 1},
+                        .group_size = {1, 1, 1},
+                        .argument_count = 1,
+                        .arguments = (const void *[]){&info.control},
+                        .argument_bytes = (size_t[]){8},
+                        .address_mask = 1};
+    for (uint64_t i = 0; i < messages_of(check); i++) {
+        payload_of(i, data);
+        CHECK_OK(check, vram_ring_send(ring, data, 40, 0, CHECK_DEADLINE_NS));
+        CHECK_OK(check, vram_ring_flush(ring, NULL, NULL));
+        CHECK_OK(check, vram_queue_launch(info.queue, loaded, &call));
+        CHECK_OK(check, vram_ring_receive(ring, data, sizeof data, CHECK_DEADLINE_NS, &header));
+        payload_of(i, expected);
+        CHECK_SAME(check, data, expected, 40);
+        CHECK_EQUAL(check, header.kind, 9);
+    }
+    CHECK_OK(check, vram_ring_join(ring, CHECK_DEADLINE_NS));
+    CHECK_WAIT(check, info.queue);
+    vram_kernel_destroy(loaded);
+    CHECK_OK(check, vram_ring_destroy(ring));
+    return true;
+}
+
+static bool code(struct check *check) {
+    struct check_device *device;
+    struct check_stock stock;
+    vram_queue *queue;
+    vram_kernel *loaded;
+    vram_ring *ring;
+    vram_ring_info info = {.size = sizeof info};
+    vram_ring_options options = small(VRAM_RING_UNIFIED);
+    uint64_t patience = LONELY, none = 0;
+
+    CHECK_NEEDS(check, VRAM_CAP_KERNELS);
+    CHECK_OPEN(check, &device);
+    CHECK_STOCK(check, device, NULL, &stock);
+    CHECK_QUEUE(check, device, &queue);
+    vram_status status = vram_ring_create(stock.pool, &options, &ring);
+    if (status == VRAM_ERR_UNSUPPORTED) {
+        return turns(check, device, &stock);
+    }
+    CHECK_OK(check, status);
+    CHECK_OK(check, vram_ring_info_get(ring, &info));
+    status = load_code(device->device, &loaded);
+    if (status == VRAM_ERR_UNSUPPORTED) {
+        return check_skip(check, "the device runs neither PTX nor OpenCL C");
+    }
+    CHECK_OK(check, status);
+    vram_launch call = {.size = sizeof call,
+                        .groups = {1, 1, 1},
+                        .group_size = {1, 1, 1},
+                        .argument_count = 3,
+                        .arguments = (const void *[]){&info.control, &patience, &none},
+                        .argument_bytes = (size_t[]){8, 8, 8},
+                        .address_mask = 1};
+    CHECK_OK(check, vram_queue_launch(queue, loaded, &call));
+    bool good = talk(check, ring);
+    (void)vram_ring_stop(ring); /* a kernel that runs is told to end, whatever happened */
+    CHECK_TRY(good);
+    CHECK_WAIT(check, queue);
+    vram_kernel_destroy(loaded);
+    CHECK_OK(check, vram_ring_destroy(ring));
+    return true;
+}
+
 /* What the device cannot have is refused with its reason, and the ring that AUTO makes works by copies. */
 static bool visibility(struct check *check) {
     struct check_device *device;
@@ -398,6 +546,7 @@ const struct check_case check_cases_ring[] = {
     {"ring.copies", "messages reach device memory and come back by copies, in order", copies},
     {"ring.full", "a full ring holds its senders back, a stopped one refuses them", full},
     {"ring.kernel", "a kernel in C is the other end of a ring, with every strategy", kernel},
+    {"ring.code", "a kernel in the device's own language answers, and stays if it can", code},
     {"ring.visibility", "what the device cannot have is refused with the reason", visibility},
     {NULL, NULL, NULL},
 };

@@ -186,7 +186,8 @@ typedef struct vram_launch {
     const size_t *argument_bytes; /* size of each value, at most 4096 together; addresses are
                                         passed as vram_addr, 8 bytes */
     uint32_t address_mask; /* bit i: argument i is a vram_addr in memory of the queue's device,
-                                     which the kernel gets as its own kind of pointer. Needed without
+                                     page-locked memory too with VRAM_CAP_TRUE_ADDRESS, which the kernel
+                                     gets as its own kind of pointer. Needed without
                                      VRAM_CAP_TRUE_ADDRESS; elsewhere it has addresses checked. */
 } vram_launch;
 

@@ -9,6 +9,8 @@
 
 /* clang-format off */
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
 static const char matmul_ptx[] =
     ".version 6.0\n"
     ".target sm_52\n"
@@ -500,6 +502,7 @@ static const char matmul_ptx[] =
     "$L__BB0_66:\n"
     " ret;\n"
     "}\n";
+#pragma GCC diagnostic pop
 
 /* clang-format on */
 

@@ -148,6 +148,15 @@ static vram_status check_launch(const struct vram_launch *launch) {
     return VRAM_OK;
 }
 
+/* An address that a kernel may be given. Page-locked memory is the host's, and no copy takes it for the device's; but
+   where addresses are the device's own a kernel reaches it there. */
+static vram_status check_address(struct vr_device_object *device, vram_addr addr) {
+    struct vr_place place;
+    bool pinned = device->base.info.caps & VRAM_CAP_TRUE_ADDRESS && vr_address_find(addr, &place) &&
+                  place.device == device->object.handle && place.kind == VRAM_MEMORY_PINNED;
+    return pinned ? VRAM_OK : vr_span_check(device, addr, 1, "vram_queue_launch");
+}
+
 /* What the driver calls the address, where it has another name for it. Memory that is the host's too
    has none: its address is good everywhere. */
 static vram_status name_address(struct vr_device_object *device, vram_addr addr,
@@ -174,7 +183,7 @@ static vram_status launch_named(struct vr_queue_object *queue, void *kernel,
         if (launch->address_mask >> i & 1) {
             vram_addr addr;
             memcpy(&addr, launch->arguments[i], sizeof addr);
-            vram_status status = vr_span_check(queue->device, addr, 1, "vram_queue_launch");
+            vram_status status = check_address(queue->device, addr);
             if (status == VRAM_OK && handles) {
                 status = name_address(queue->device, addr, &natives[i]);
                 arguments[i] = &natives[i];

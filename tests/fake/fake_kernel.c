@@ -5,6 +5,8 @@
  */
 #include "fake/fake_engine.h"
 
+#include "vram/ring_device.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -99,6 +101,29 @@ static bool scatter(struct fake_device *device, const struct fake_launch *launch
     return true;
 }
 
+/* Gives back what it takes, as cli/bench/ring_code.cu has it; (control, ns, unused). The ring lies in memory of the
+   host. The engine looks again and again, and each time all that is there is worked off. */
+static bool ring_may_end(const struct fake_launch *launch) {
+    vram_ring_peer peer;
+    uint32_t bytes;
+    if (vram_ring_peer_open((vram_ring_control *)(uintptr_t)launch->values[0], &peer) != 0) {
+        return true;
+    }
+    const void *in;
+    void *out;
+    while ((in = vram_ring_peer_take(&peer, &bytes)) && (out = vram_ring_peer_room(&peer))) {
+        memcpy(out, in, bytes);
+        vram_ring_peer_publish(&peer, bytes, 9);
+        vram_ring_peer_done(&peer);
+    }
+    bool over =
+        vram_ring_peer_stopping(&peer) || fake_now() - launch->start_ns >= launch->values[1];
+    if (over) {
+        vram_ring_peer_end(&peer, VRAM_RING_DONE);
+    }
+    return over;
+}
+
 static const struct fake_kernel {
     const char *name;
     unsigned char bytes[8]; /* of each argument; 0 behind the last */
@@ -109,6 +134,9 @@ static const struct fake_kernel {
     {"vram_check_gate", {8, 8}, gate, gate_is_open},
     {"saxpy", {8, 8, 4, 4}, saxpy, NULL},
     {"vram_scatter", {8, 8}, scatter, NULL},
+}
+
+    {"vram_ring_echo", {8, 8, 8}, gate, ring_may_end},
 };
 
 static const struct fake_kernel *kernel_named(const char *name) {
