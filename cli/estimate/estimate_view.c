@@ -138,8 +138,7 @@ static void weights_assumption(const struct estimate_job *job, char *text) {
                  model->files, model->files == 1 ? "" : "s");
     } else {
         snprintf(text, ESTIMATE_ASSUMPTION_MAX, "weights: counted from config.json%s, stored as %s",
-                 model->family_known ? ""
-                                     : " as if built like Llama, for the architecture is not known",
+                 model->family_known ? "" : " by a guess, for the architecture is not known well",
                  model->weight_type);
     }
 }

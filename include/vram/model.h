@@ -112,7 +112,8 @@ typedef struct vram_model {
     char architecture[64]; /* "llama", "gemma3", as the file has it */
     char name[128];        /* as the file has it; "" when it has none */
     char weight_type[16];  /* that most bytes of the weights are stored in: "q4_K" */
-    bool family_known;     /* false: counted as if it were built like Llama (config.json alone) */
+    bool family_known;     /* false: counted by a guess: as Llama is built, with a plain
+                                     vision tower (config.json alone) */
     bool tied;             /* input and output share one matrix */
     bool kv_known;         /* whether the layers' k_elements and v_elements are */
     uint32_t files, layer_count;

@@ -307,7 +307,12 @@ static void add_ends(const struct count *count, struct total *total, const struc
     model->input_bytes = add(total, input, rates->plain);
     model->output_bytes = add(total, output, rates->plain);
     if (count->config->has_vision) {
+        const struct vram_value *told = count->config->vision.values;
         model->other_bytes = add(total, count_vision(count), rates->plain);
+        /* One that is described in other words is not what was counted. */
+        model->family_known = model->family_known && told[VR_CONFIG_HIDDEN].known &&
+                              told[VR_CONFIG_LAYERS].known && told[VR_CONFIG_PATCH].known &&
+                              told[VR_CONFIG_IMAGE].known;
     }
 }
 

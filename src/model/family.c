@@ -9,14 +9,14 @@
 #include <string.h>
 
 static const struct vr_family table[] = {
-    {.names = "llama llama4_text granite internlm2 yi deepseek olmo smollm3 exaone seed_oss"},
+    {.names = "llama granite internlm2 yi deepseek olmo exaone seed_oss"},
     {.names = "mistral mixtral ministral phi3 phimoe", .bits = VR_FAMILY_WINDOWED},
     {.names = "qwen2 qwen2_5_vl qwen2_vl qwen2_5_vl_text", .bits = VR_FAMILY_QKV_BIAS},
     {.names = "qwen2_moe qwen2moe", .bits = VR_FAMILY_QKV_BIAS | VR_FAMILY_SHARED_GATE},
     {.names = "qwen3 qwen3_moe qwen3moe qwen3_vl_text", .bits = VR_FAMILY_HEAD_NORM},
     {.names = "qwen3_next",
      .bits = VR_FAMILY_HEAD_NORM | VR_FAMILY_GATED_QUERY | VR_FAMILY_SHARED_GATE},
-    {.names = "gemma", .bits = VR_FAMILY_TIED},
+    {.names = "gemma smollm3", .bits = VR_FAMILY_TIED},
     {.names = "gemma2", .bits = VR_FAMILY_TIED | VR_FAMILY_FOUR_NORMS, .window_every = 2},
     {.names = "gemma3 gemma3_text",
      .bits = VR_FAMILY_TIED | VR_FAMILY_FOUR_NORMS | VR_FAMILY_HEAD_NORM,

@@ -51,6 +51,21 @@ static uint64_t token_bytes(const char *type) {
     return bytes;
 }
 
+static vram_status read_text(const char *text) {
+    char path[] = "/tmp/vram-config-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    fresh(NULL);
+    vram_status status = vram_model_read(path, NULL, &model);
+    unlink(path);
+    return status;
+}
+
+#define DIMENSIONS                                                                                 \
+    "\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,\"intermediate_size\":8"
+
 /* -------------------------------------------------------------- public models */
 
 static const struct published {
@@ -188,6 +203,22 @@ static void the_vision_tower_is_apart(void **state) {
     assert_int_equal(model.other_bytes, 2 * (tower + h * 2560 + h));
 }
 
+/* Towers in other words, and families without a name, are a guess that says so. */
+static void guesses_are_told(void **state) {
+    (void)state;
+    assert_int_equal(read_text("{\"model_type\":\"llama\"," DIMENSIONS
+                               ",\"num_attention_heads\":2,\"vision_config\":{\"depth\":32}}"),
+                     VRAM_OK);
+    assert_false(model.family_known);
+    assert_int_equal(
+        read_text("{\"model_type\":\"unheard_of\"," DIMENSIONS ",\"num_attention_heads\":2}"),
+        VRAM_OK);
+    assert_false(model.family_known);
+    assert_int_equal(
+        read_text("{\"model_type\":\"llama\"," DIMENSIONS ",\"num_attention_heads\":2}"), VRAM_OK);
+    assert_true(model.family_known);
+}
+
 static void tied_embeddings_count_once(void **state) {
     (void)state;
     read_config("gemma2_9b");
@@ -226,27 +257,12 @@ static void another_type_may_be_asked_for(void **state) {
 
 /* ------------------------------------------------------------------ bad input */
 
-static vram_status read_text(const char *text) {
-    char path[] = "/tmp/vram-config-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-    close(fd);
-    fresh(NULL);
-    vram_status status = vram_model_read(path, NULL, &model);
-    unlink(path);
-    return status;
-}
-
 static void refused(const char *text, vram_status status, const char *word) {
     assert_int_equal(read_text(text), status);
     if (!strstr(vram_error_get()->text, word)) {
         fail_msg("\"%s\" is not in \"%s\"", word, vram_error_get()->text);
     }
 }
-
-#define DIMENSIONS                                                                                 \
-    "\"num_hidden_layers\":2,\"hidden_size\":64,\"vocab_size\":10,\"intermediate_size\":8"
 
 static void configs_that_describe_nothing(void **state) {
     (void)state;
@@ -449,6 +465,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_latent_is_cached_once, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(hybrid_layers_keep_a_state, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(the_vision_tower_is_apart, fresh, nothing_left),
+        cmocka_unit_test_setup_teardown(guesses_are_told, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(tied_embeddings_count_once, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(quantized_as_the_config_says, fresh, nothing_left),
         cmocka_unit_test_setup_teardown(another_type_may_be_asked_for, fresh, nothing_left),
