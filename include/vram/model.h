@@ -92,17 +92,18 @@ typedef enum vram_model_format {
     VRAM_MODEL_CONFIG = 3       /* config.json alone: weights are counted, not read */
 } vram_model_format;
 
-/** One layer: its weights, and what it keeps of the tokens it has seen. */
+/**
+ * One layer: its weights, and what it keeps of the tokens it has seen. Recurrent layers and those with
+ * linear attention keep a state of each sequence, in float32, that does not grow with its length.
+ */
 typedef struct vram_model_layer {
-    uint64_t weight_bytes; /* as they lie in the file */
-    uint64_t parameters;   /* numbers that these stand for; 0 where the file does not tell */
-    uint64_t expert_bytes; /* the part of weight_bytes that is experts a router chooses from */
-    uint32_t k_elements;   /* cached for each token: keys, or the latent of MLA */
-    uint32_t v_elements;   /* cached for each token: values; 0 with MLA, whose latent has both */
-    uint32_t window;       /* tokens that it looks back; 0: all of the context */
-    uint32_t
-        state_elements; /* kept for each sequence whatever its length, in float32: recurrent and
-                                linear attention layers */
+    uint64_t weight_bytes;   /* as they lie in the file */
+    uint64_t parameters;     /* numbers that these stand for; 0 where the file does not tell */
+    uint64_t expert_bytes;   /* the part of weight_bytes that is experts a router chooses from */
+    uint32_t k_elements;     /* cached for each token: keys, or the latent of MLA */
+    uint32_t v_elements;     /* cached for each token: values; 0 with MLA, whose latent has both */
+    uint32_t window;         /* tokens that it looks back; 0: all of the context */
+    uint32_t state_elements; /* of the state */
 } vram_model_layer;
 
 /** A model, as its files describe it. About 25 KiB: better on the heap than on a small stack. */
@@ -112,8 +113,7 @@ typedef struct vram_model {
     char architecture[64]; /* "llama", "gemma3", as the file has it */
     char name[128];        /* as the file has it; "" when it has none */
     char weight_type[16];  /* that most bytes of the weights are stored in: "q4_K" */
-    bool family_known;     /* false: counted by a guess: as Llama is built, with a plain
-                                     vision tower (config.json alone) */
+    bool family_known;     /* false, of config.json alone: counted as Llama is built, by a guess */
     bool tied;             /* input and output share one matrix */
     bool kv_known;         /* whether the layers' k_elements and v_elements are */
     uint32_t files, layer_count;
@@ -122,8 +122,7 @@ typedef struct vram_model {
     uint64_t hidden, vocabulary, heads, kv_heads, head_elements;
     uint64_t intermediate; /* width of the widest feed-forward block that a token passes */
     uint64_t experts, experts_used;
-    uint64_t parameters; /* all, from the files' shapes or counted; with types that pack several
-                                   numbers into one element fewer than there are */
+    uint64_t parameters; /* all; fewer than there are where a file packs several into one element */
     uint64_t active_parameters; /* that one token meets; equal to parameters where not known */
     uint64_t weight_bytes;      /* all: input + output + other + layers */
     uint64_t input_bytes;       /* embeddings of tokens (and of positions) */
@@ -163,14 +162,13 @@ VRAM_API vram_status vram_model_token_bytes(const vram_model *model, const char 
 
 #define VRAM_ESTIMATE_DEVICES_MAX 16
 #define VRAM_CONTEXT_MOST         UINT64_MAX /* as many tokens as the model was made for */
-#define VRAM_OVERHEAD_DEFAULT     (UINT64_C(512) << 20) /* of a GPU's runtime, where none is told */
+#define VRAM_OVERHEAD_DEFAULT                                                                      \
+    (UINT64_C(512) << 20) /* bytes of a GPU's context, kernels, workspaces */
 
 /** A device, there or not, that layers may lie on. */
 typedef struct vram_estimate_device {
-    uint64_t free_bytes; /* that may be taken */
-    vram_value
-        overhead_bytes; /* that the runtime takes besides: context, kernels, workspaces; unknown:
-                                  VRAM_OVERHEAD_DEFAULT */
+    uint64_t free_bytes;       /* that may be taken */
+    vram_value overhead_bytes; /* the runtime's; unknown: VRAM_OVERHEAD_DEFAULT */
 } vram_estimate_device;
 
 /** Where the embeddings of tokens lie. */
@@ -180,21 +178,21 @@ typedef enum vram_input_place {
     VRAM_INPUT_ON_DEVICE = 2
 } vram_input_place;
 
-/** How a model is to be run; the flags are llama.cpp's. */
+/**
+ * How a model is to be run; the flags are llama.cpp's. `layers` counts from the end of the model: with as many as
+ * there are only the output stays on the host, with one more all of it is on devices.
+ */
 typedef struct vram_estimate_options {
-    size_t size;          /* sizeof(vram_estimate_options) */
-    uint64_t context;     /* -c: tokens of all sequences together; 0: 4096, or context_most where
-                                  that is less; VRAM_CONTEXT_MOST */
-    uint64_t sequences;   /* -np: that share the context evenly; 0: 1 */
-    uint64_t micro_batch; /* -ub: tokens that pass the model at once; 0: 512 */
-    vram_value layers;  /* -ngl: of these the last ones lie on devices, and with one more than there
-                                  are the output too; unknown: all */
-    const char *k_type; /* -ctk: type of cached keys; NULL: "f16" */
-    const char *v_type; /* -ctv: type of cached values; NULL: "f16" */
-    bool no_flash_attention; /* -fa off: scores of all tokens against all lie in memory */
-    uint64_t
-        activation_bytes; /* of a number on its way through the layers; 0: 4, as ggml has them */
-    uint64_t outputs;     /* tokens whose logits are wanted at once; 0: micro_batch */
+    size_t size;        /* sizeof(vram_estimate_options) */
+    uint64_t context;   /* -c: tokens of all sequences together; 0: 4096, or context_most if less */
+    uint64_t sequences; /* -np: that share the context evenly; 0: 1 */
+    uint64_t micro_batch;      /* -ub: tokens that pass the model at once; 0: 512 */
+    vram_value layers;         /* -ngl: that lie on devices; unknown: all, and the output */
+    const char *k_type;        /* -ctk: type of cached keys; NULL: "f16" */
+    const char *v_type;        /* -ctv: type of cached values; NULL: "f16" */
+    bool no_flash_attention;   /* -fa off: scores of all tokens against all lie in memory */
+    uint64_t activation_bytes; /* of a number on its way; 0: 4, as ggml has them */
+    uint64_t outputs;          /* tokens whose logits are wanted at once; 0: micro_batch */
     vram_input_place input;
     const vram_estimate_device *devices; /* in the order in which they are filled */
     uint32_t device_count;               /* 0: everything lies on the host */
@@ -246,15 +244,14 @@ VRAM_API vram_status vram_estimate_get(const vram_model *model,
                                        const vram_estimate_options *options,
                                        vram_estimate *estimate);
 
-/** What would fit. */
+/**
+ * What would fit. A context is a multiple of 256, or the most that the model was made for (2^24 where it does not
+ * tell); layers are counted as in the options.
+ */
 typedef struct vram_fit {
-    size_t size; /* in: sizeof(vram_fit) of the caller */
-    uint64_t
-        context; /* most tokens, with the layers that were asked for; a multiple of 256, or the most
-                         that the model was made for (not told: 2^24). 0: not even 256 fit */
-    vram_value
-        layers; /* most layers on devices (-ngl) with the context that was asked for, counted as
-                          in the options: unknown: not even none */
+    size_t size;       /* in: sizeof(vram_fit) of the caller */
+    uint64_t context;  /* most tokens with the layers that were asked for; 0: not even 256 fit */
+    vram_value layers; /* most layers with the context that was asked for; unknown: not even none */
 } vram_fit;
 
 /** Solves for the context and for the layers, each with the other as asked for. A few hundred estimates. */
