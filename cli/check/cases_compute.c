@@ -59,6 +59,18 @@ static bool as_scheduler(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_scheduler_stats_get(scheduler, &stats));
     REFUSES(vram_scheduler_calibrate(scheduler, NULL));
     REFUSES(vram_weights_create(scheduler, &options, &weights));
+    vram_distance distance = {.size = sizeof distance,
+                              .queries = 1,
+                              .vectors = 1,
+                              .dim = 1,
+                              .query = &number,
+                              .corpus = &number,
+                              .distances = &number};
+    REFUSES(vram_distance_run(scheduler, &distance));
+    REFUSES(vram_distance_split(&scheduler, 1, &distance));
+    if (bad != check->context) { /* the only one that is what this call wants */
+        REFUSES(vram_distance_on(bad, 0, &distance));
+    }
     if (scheduler != NULL) {
         REFUSES(vram_scheduler_destroy(scheduler));
         REFUSES(vram_weights_destroy((vram_weights *)bad));

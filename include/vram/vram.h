@@ -25,6 +25,7 @@
 #include <vram/buffer.h>
 #include <vram/compute.h>
 #include <vram/device.h>
+#include <vram/distance.h>
 #include <vram/feed.h>
 #include <vram/foreign.h>
 #include <vram/growth.h>

@@ -134,8 +134,6 @@ static const struct fake_kernel {
     {"vram_check_gate", {8, 8}, gate, gate_is_open},
     {"saxpy", {8, 8, 4, 4}, saxpy, NULL},
     {"vram_scatter", {8, 8}, scatter, NULL},
-}
-
     {"vram_ring_echo", {8, 8, 8}, gate, ring_may_end},
 };
 

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * distance.c: what is asked for, checked; several devices, each with a part of the corpus; and their nearest
+ * merged into one list.
+ */
+#include "compute/search.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "base/size.h"
+
+#include <string.h>
+
+enum { PARTS_MAX = 16 };
+
+/* --------------------------------------------------------------------- checking */
+
+static vram_status mismatch(const char *what, uint64_t given, uint64_t rows, uint64_t columns,
+                            const char *operation) {
+    return vr_fail(VRAM_ERR_INVALID, operation,
+                   "%s %llu numbers, and a shape of %llu x %llu needs %llu", what,
+                   (unsigned long long)given, (unsigned long long)rows, (unsigned long long)columns,
+                   (unsigned long long)(rows * columns));
+}
+
+static vram_status check_sizes(const struct vram_distance *distance, const char *operation) {
+    uint64_t q, c, all;
+    if (!distance->queries || !distance->vectors || !distance->dim) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "%llu queries and %llu vectors of %llu numbers: none may be 0",
+                       (unsigned long long)distance->queries, (unsigned long long)distance->vectors,
+                       (unsigned long long)distance->dim);
+    }
+    if (!vr_mul(distance->queries, distance->dim, &q) ||
+        !vr_mul(distance->vectors, distance->dim, &c) ||
+        !vr_mul(distance->queries, distance->vectors, &all) || q > SIZE_MAX / 16 ||
+        c > SIZE_MAX / 16 || all > SIZE_MAX / 16) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation,
+                       "%llu queries and %llu vectors of %llu numbers do not fit into 64 bits",
+                       (unsigned long long)distance->queries, (unsigned long long)distance->vectors,
+                       (unsigned long long)distance->dim);
+    }
+    if (!distance->query || !distance->corpus) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the queries or the corpus are NULL");
+    }
+    if (distance->query_elements && distance->query_elements != q) {
+        return mismatch("the queries have", distance->query_elements, distance->queries,
+                        distance->dim, operation);
+    }
+    if (distance->corpus_elements && distance->corpus_elements != c) {
+        return mismatch("the corpus has", distance->corpus_elements, distance->vectors,
+                        distance->dim, operation);
+    }
+    if (distance->distances && distance->distance_elements && distance->distance_elements != all) {
+        return mismatch("there is room for", distance->distance_elements, distance->queries,
+                        distance->vectors, operation);
+    }
+    return VRAM_OK;
+}
+
+static vram_status check(const struct vram_distance *distance, const char *operation) {
+    vram_precision precision = distance->precision;
+    if (precision != VRAM_PRECISION_BYTES && precision != VRAM_PRECISION_FP32 &&
+        precision != VRAM_PRECISION_FP16 && precision != VRAM_PRECISION_INT8) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "distances are of fp32, fp16 or int8, not of %s (%d)",
+                       vram_precision_name(precision), (int)precision);
+    }
+    if ((unsigned)distance->metric > VRAM_METRIC_COSINE ||
+        (unsigned)distance->nonfinite > VRAM_NONFINITE_ZERO ||
+        (unsigned)distance->place > VRAM_PLACE_DEVICE) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "metric %d, rule %d for what is not finite, or place %d is none",
+                       (int)distance->metric, (int)distance->nonfinite, (int)distance->place);
+    }
+    vram_status status = check_sizes(distance, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (distance->k > distance->vectors) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the %llu nearest of %llu vectors are more than there are",
+                       (unsigned long long)distance->k, (unsigned long long)distance->vectors);
+    }
+    if (!distance->k == (distance->best || distance->best_at) ||
+        (distance->k && (!distance->best || !distance->best_at)) ||
+        (!distance->k && !distance->distances)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "nothing is asked for, or `k` and its two results do not come together");
+    }
+    return VRAM_OK;
+}
+
+/* ------------------------------------------------------------------------ parts */
+
+/* What one scheduler does. */
+struct part {
+    struct vr_thread thread;
+    struct vr_scheduler *scheduler; /* pinned */
+    struct vr_search search;
+    struct vr_nearest *nearest; /* of all queries; NULL: not asked for */
+    float *values;              /* behind them, unless they are the caller's results */
+    uint64_t *places;
+    vram_status status;
+    struct vram_error error;
+};
+
+static void part_run(void *argument) {
+    struct part *part = argument;
+    part->status = vr_search_run(part->scheduler, &part->search);
+    if (part->status != VRAM_OK) {
+        vr_error_save(&part->error);
+    }
+}
+
+/* A heap for each query: in the caller's results where there is one part, else in memory of its own. */
+static vram_status part_nearest(struct part *part, const struct vram_distance *distance, bool alone,
+                                const char *operation) {
+    uint64_t room = distance->k < part->search.count ? distance->k : part->search.count;
+    float *values = distance->best;
+    uint64_t *places = distance->best_at, bytes;
+    if (!distance->k) {
+        return VRAM_OK;
+    }
+    if (!vr_mul(distance->queries, distance->k, &bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "so many results do not fit into 64 bits");
+    }
+    part->nearest = vr_mem_alloc((size_t)distance->queries, sizeof *part->nearest, operation);
+    if (part->nearest && !alone) {
+        values = part->values =
+            vr_mem_alloc((size_t)(distance->queries * room), sizeof(float), operation);
+        places = part->places =
+            vr_mem_alloc((size_t)(distance->queries * room), sizeof(uint64_t), operation);
+    }
+    if (!part->nearest || !values || !places) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    for (uint64_t q = 0; q < distance->queries; q++) {
+        part->nearest[q] =
+            (struct vr_nearest){.values = values + q * room,
+                                .places = places + q * room,
+                                .room = room,
+                                .largest = distance->metric == VRAM_METRIC_INNER_PRODUCT};
+    }
+    part->search.nearest = part->nearest;
+    return VRAM_OK;
+}
+
+static void part_end(struct part *part) {
+    vr_mem_free(part->nearest);
+    vr_mem_free(part->values);
+    vr_mem_free(part->places);
+}
+
+/* Equal parts, what is left over to the last. */
+static vram_status share_out(struct part *parts, size_t count, const struct vram_distance *distance,
+                             const char *operation) {
+    uint64_t each = distance->vectors / count;
+    vram_status status = VRAM_OK;
+    for (size_t i = 0; status == VRAM_OK && i < count; i++) {
+        parts[i].search = (struct vr_search){
+            .distance = distance,
+            .precision = distance->precision ? distance->precision : VRAM_PRECISION_FP32,
+            .first = i * each,
+            .count = i + 1 < count ? each : distance->vectors - i * each,
+            .operation = operation};
+        status = part_nearest(&parts[i], distance, count == 1, operation);
+    }
+    return status;
+}
+
+/* The others on threads of their own, the last on the caller's. */
+static vram_status run_all(struct part *parts, size_t count) {
+    size_t started = 0;
+    vram_status status = VRAM_OK;
+    while (status == VRAM_OK && started + 1 < count) {
+        status =
+            vr_os_thread_start(&parts[started].thread, "vram-distance", part_run, &parts[started]);
+        started += status == VRAM_OK ? 1 : 0;
+    }
+    if (status == VRAM_OK) {
+        part_run(&parts[count - 1]);
+    }
+    for (size_t i = 0; i < started; i++) {
+        vr_os_thread_join(&parts[i].thread);
+    }
+    for (size_t i = 0; status == VRAM_OK && i < count; i++) {
+        status = parts[i].status;
+        if (status != VRAM_OK) {
+            vr_error_restore(&parts[i].error);
+        }
+    }
+    return status;
+}
+
+/* One list of the nearest from those of the parts, the best first. */
+static void merge(const struct part *parts, size_t count, const struct vram_distance *distance) {
+    for (uint64_t q = 0; distance->k && q < distance->queries; q++) {
+        struct vr_nearest whole = parts[0].nearest[q];
+        if (count > 1) {
+            whole = (struct vr_nearest){.values = distance->best + q * distance->k,
+                                        .places = distance->best_at + q * distance->k,
+                                        .room = distance->k,
+                                        .largest = whole.largest};
+            for (size_t i = 0; i < count; i++) {
+                const struct vr_nearest *part = &parts[i].nearest[q];
+                for (uint64_t j = 0; j < part->count; j++) {
+                    vr_nearest_add(&whole, part->values[j], part->places[j]);
+                }
+            }
+        }
+        vr_nearest_sort(&whole);
+    }
+}
+
+static vram_status run(struct part *parts, size_t count, const struct vram_distance *distance,
+                       const char *operation) {
+    vram_status status = share_out(parts, count, distance, operation);
+    if (status == VRAM_OK) {
+        status = run_all(parts, count);
+    }
+    if (status == VRAM_OK) {
+        merge(parts, count, distance);
+    }
+    for (size_t i = 0; i < count; i++) {
+        part_end(&parts[i]);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------ calls */
+
+static vram_status take(const vram_distance *from, struct vram_distance *taken,
+                        const char *operation) {
+    if (!from) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "what is to be computed is NULL");
+    }
+    vram_status status = vr_options_take(taken, sizeof *taken, from, operation);
+    return status == VRAM_OK ? check(taken, operation) : status;
+}
+
+static vram_status split(vram_scheduler *const *schedulers, size_t count, const vram_distance *from,
+                         const char *operation) {
+    struct part parts[PARTS_MAX];
+    struct vram_distance distance;
+    size_t entered = 0;
+    memset(parts, 0, sizeof parts);
+    vram_status status = VRAM_OK;
+    for (; status == VRAM_OK && entered < count; entered++) {
+        void *scheduler;
+        status = vr_enter(VR_KIND_SCHEDULER, schedulers[entered], operation, &scheduler);
+        if (status != VRAM_OK) {
+            break;
+        }
+        parts[entered].scheduler = scheduler;
+    }
+    if (status == VRAM_OK) {
+        status = take(from, &distance, operation);
+    }
+    if (status == VRAM_OK) { /* no more parts than vectors */
+        size_t used = distance.vectors < count ? (size_t)distance.vectors : count;
+        status = run(parts, used, &distance, operation);
+    }
+    for (size_t i = 0; i < entered; i++) {
+        vr_leave(parts[i].scheduler);
+    }
+    return status;
+}
+
+vram_status vram_distance_run(vram_scheduler *scheduler, const vram_distance *distance) {
+    return split(&scheduler, 1, distance, "vram_distance_run");
+}
+
+vram_status vram_distance_split(vram_scheduler *const *schedulers, size_t count,
+                                const vram_distance *distance) {
+    static const char operation[] = "vram_distance_split";
+    if (!schedulers || !count || count > PARTS_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%zu schedulers are not from 1 to %d", count,
+                       schedulers ? PARTS_MAX : 0);
+    }
+    return split(schedulers, count, distance, operation);
+}
+
+vram_status vram_distance_on(vram_context *context, uint32_t index, const vram_distance *from) {
+    static const char operation[] = "vram_distance_on";
+    struct vram_distance distance;
+    struct vram_error error;
+    vram_device *device = NULL;
+    vram_pool *pool;
+    vram_scheduler *scheduler;
+    vram_status status = take(from, &distance, operation);
+    if (status == VRAM_OK) {
+        status = vram_device_open(context, index, &device);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vram_pool_create(device, NULL, &pool);
+    if (status == VRAM_OK) {
+        status = vram_scheduler_create(pool, NULL, &scheduler);
+    }
+    if (status == VRAM_OK) {
+        status = split(&scheduler, 1, &distance, operation);
+    }
+    vr_error_save(&error);
+    vram_device_close(device);
+    vr_error_restore(&error);
+    return status;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * search.c: distances in tiles.
+ *
+ *   for each tile of the corpus      converted once, its squared lengths taken
+ *     for each tile of the queries   one product of the scheduler's, queries times corpus transposed
+ *       for each result              the distance; into the matrix, among the nearest, or both
+ *
+ * The products of one tile of the corpus are a batch: the tile is sent to the device once, and transfers and
+ * products overlap. Numbers of 8 bits travel as numbers of 16 bits, which hold them exactly.
+ */
+#include "compute/search.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "compute/half.h"
+
+enum { QUERY_TILE = 256, CORPUS_TILE = 2048, BATCH = 8 };
+
+#define OPERAND_BYTES (UINT64_C(16) << 20) /* that a tile of vectors may have, converted */
+
+/* Vectors as the products see them. */
+struct vectors {
+    const float *from;
+    uint64_t count;
+    const void *converted; /* `from` itself, or `room` */
+    void *room;            /* NULL: not needed yet */
+    uint64_t room_count;   /* vectors that it has room for */
+    double *lengths;       /* squared, of the converted numbers */
+};
+
+struct tiles {
+    struct vr_scheduler *scheduler;
+    const struct vr_search *search;
+    vram_precision stored; /* FP32 or FP16 */
+    uint64_t corpus_tile, query_tile;
+    struct vectors queries, corpus;
+    float *results; /* BATCH tiles */
+};
+
+/* ------------------------------------------------------------------ converting */
+
+static bool finite(float value) {
+    return value - value == 0;
+}
+
+/* One number in the precision of the search. */
+static float rounded(vram_precision precision, float value) {
+    if (precision == VRAM_PRECISION_FP16) {
+        return vr_half_float(vr_float_half(value));
+    }
+    if (precision == VRAM_PRECISION_INT8) {
+        float scaled = value * 127.0f;
+        scaled = scaled > 127 ? 127 : scaled < -128 ? -128 : scaled;
+        return (float)(int)(scaled < 0 ? scaled - 0.5f : scaled + 0.5f);
+    }
+    return value;
+}
+
+static vram_status reject(const struct vr_search *search, const char *whose, uint64_t vector,
+                          uint64_t at, float value) {
+    return vr_fail(VRAM_ERR_INVALID, search->operation,
+                   "number %llu of %s %llu is %g, which is not finite in %s",
+                   (unsigned long long)at, whose, (unsigned long long)vector, (double)value,
+                   vram_precision_name(search->precision));
+}
+
+/* Makes room for the converted vectors. */
+static vram_status reserve(const struct tiles *tiles, struct vectors *vectors) {
+    if (vectors->room_count < vectors->count) {
+        vr_mem_free(vectors->room);
+        vectors->room = vr_mem_alloc((size_t)(vectors->count * tiles->search->distance->dim),
+                                     vram_precision_bytes(tiles->stored), tiles->search->operation);
+        vectors->room_count = vectors->room ? vectors->count : 0;
+    }
+    return vectors->room ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+}
+
+/* Whether all numbers of a vector can be used as they are, and its squared length. */
+static bool measure(const float *from, uint64_t dim, double *length) {
+    double sum = 0;
+    bool all = true;
+    for (uint64_t i = 0; i < dim; i++) {
+        sum += (double)from[i] * (double)from[i];
+        all &= finite(from[i]);
+    }
+    *length = sum;
+    return all;
+}
+
+/* Single precision without exceptions is used where it lies. */
+static bool as_they_are(const struct tiles *tiles, struct vectors *vectors) {
+    uint64_t dim = tiles->search->distance->dim;
+    bool all = tiles->search->precision == VRAM_PRECISION_FP32;
+    for (uint64_t i = 0; all && i < vectors->count; i++) {
+        all = measure(vectors->from + i * dim, dim, &vectors->lengths[i]);
+    }
+    vectors->converted = vectors->from;
+    return all;
+}
+
+static void store(const struct tiles *tiles, struct vectors *vectors, uint64_t at, float value) {
+    if (tiles->stored == VRAM_PRECISION_FP16) {
+        ((uint16_t *)vectors->room)[at] = vr_float_half(value);
+    } else {
+        ((float *)vectors->room)[at] = value;
+    }
+}
+
+static vram_status convert(const struct tiles *tiles, struct vectors *vectors, const char *whose,
+                           uint64_t first) {
+    const struct vr_search *search = tiles->search;
+    uint64_t dim = search->distance->dim;
+    if (as_they_are(tiles, vectors)) {
+        return VRAM_OK;
+    }
+    vram_status status = reserve(tiles, vectors);
+    for (uint64_t i = 0; status == VRAM_OK && i < vectors->count; i++) {
+        double length = 0;
+        for (uint64_t j = 0; j < dim; j++) {
+            float given = vectors->from[i * dim + j];
+            float value = finite(given) ? rounded(search->precision, given) : given;
+            if (!finite(value)) {
+                if (search->distance->nonfinite == VRAM_NONFINITE_REJECT) {
+                    return reject(search, whose, first + i, j, given);
+                }
+                value = 0;
+            }
+            length += (double)value * (double)value;
+            store(tiles, vectors, i * dim + j, value);
+        }
+        vectors->lengths[i] = length;
+    }
+    vectors->converted = vectors->room;
+    return status;
+}
+
+/* -------------------------------------------------------------------- distances */
+
+static double root(double value) {
+    return value > 0 ? __builtin_sqrt(value) : 0;
+}
+
+/* A row of products becomes a row of distances, in place. */
+static void measure_row(const struct tiles *tiles, double query, float *row) {
+    double scale = tiles->search->precision == VRAM_PRECISION_INT8 ? 1.0 / (127.0 * 127.0) : 1.0;
+    const double *lengths = tiles->corpus.lengths;
+    uint64_t count = tiles->corpus.count;
+    switch (tiles->search->distance->metric) {
+    case VRAM_METRIC_INNER_PRODUCT:
+        for (uint64_t j = 0; scale != 1.0 && j < count; j++) {
+            row[j] = (float)(row[j] * scale);
+        }
+        break;
+    case VRAM_METRIC_COSINE:
+        for (uint64_t j = 0; j < count; j++) {
+            double both = root(query * lengths[j]);
+            row[j] = both > 0 ? (float)(1 - row[j] / both) : 1.0f;
+        }
+        break;
+    default:
+        for (uint64_t j = 0; j < count; j++) {
+            double squared = (query + lengths[j] - 2.0 * (double)row[j]) * scale;
+            squared = squared > 0 ? squared : 0;
+            row[j] = (float)(tiles->search->distance->metric == VRAM_METRIC_L2 ? root(squared)
+                                                                               : squared);
+        }
+    }
+}
+
+static void give_row(const struct tiles *tiles, uint64_t query, uint64_t first, float *row) {
+    const struct vr_search *search = tiles->search;
+    uint64_t count = tiles->corpus.count;
+    measure_row(tiles, tiles->queries.lengths[query], row);
+    if (search->distance->distances) {
+        float *to = search->distance->distances + query * search->distance->vectors + first;
+        for (uint64_t j = 0; j < count; j++) {
+            to[j] = row[j];
+        }
+    }
+    if (search->nearest) {
+        struct vr_nearest *nearest = &search->nearest[query];
+        for (uint64_t j = 0; j < count; j++) {
+            if (vr_nearest_wants(nearest, row[j])) {
+                vr_nearest_add(nearest, row[j], first + j);
+            }
+        }
+    }
+}
+
+/* ---------------------------------------------------------------------- tiles */
+
+static struct vr_product product_of(const struct tiles *tiles, uint64_t query, uint64_t queries,
+                                    float *results) {
+    const struct vram_distance *distance = tiles->search->distance;
+    uint64_t each = vram_precision_bytes(tiles->stored);
+    return (struct vr_product){
+        .m = queries,
+        .k = distance->dim,
+        .n = tiles->corpus.count,
+        .precision = tiles->stored,
+        .each = each,
+        .a = (const char *)tiles->queries.converted + query * distance->dim * each,
+        .b = tiles->corpus.converted,
+        .c = results,
+        .trans_b = true,
+        .place = distance->place ? distance->place : tiles->scheduler->place};
+}
+
+/* All queries against the tile of the corpus at hand. */
+static vram_status against(struct tiles *tiles, uint64_t first) {
+    uint64_t all = tiles->search->distance->queries, tile = tiles->query_tile;
+    uint64_t columns = tiles->corpus.count;
+    vram_status status = VRAM_OK;
+    for (uint64_t begin = 0; status == VRAM_OK && begin < all; begin += BATCH * tile) {
+        struct vr_product products[BATCH];
+        size_t count = 0;
+        for (uint64_t q = begin; count < BATCH && q < all; q += tile, count++) {
+            products[count] = product_of(tiles, q, all - q < tile ? all - q : tile,
+                                         tiles->results + count * tile * columns);
+        }
+        status = vr_products_run(tiles->scheduler, products, count, tiles->search->operation);
+        for (size_t i = 0; status == VRAM_OK && i < count; i++) {
+            for (uint64_t row = 0; row < products[i].m; row++) {
+                give_row(tiles, begin + i * tile + row, first, products[i].c + row * columns);
+            }
+        }
+    }
+    return status;
+}
+
+static vram_status prepare(struct tiles *tiles) {
+    const struct vram_distance *distance = tiles->search->distance;
+    const char *operation = tiles->search->operation;
+    uint64_t each = vram_precision_bytes(tiles->stored);
+    uint64_t fit = OPERAND_BYTES / each / distance->dim;
+    uint64_t least = fit ? fit : 1;
+    tiles->corpus_tile = least < CORPUS_TILE ? least : CORPUS_TILE;
+    tiles->corpus_tile =
+        tiles->search->count < tiles->corpus_tile ? tiles->search->count : tiles->corpus_tile;
+    tiles->query_tile = distance->queries < QUERY_TILE ? distance->queries : QUERY_TILE;
+    uint64_t rows = distance->queries < BATCH * tiles->query_tile ? distance->queries
+                                                                  : BATCH * tiles->query_tile;
+    tiles->queries.lengths = vr_mem_alloc((size_t)distance->queries, sizeof(double), operation);
+    tiles->corpus.lengths = vr_mem_alloc((size_t)tiles->corpus_tile, sizeof(double), operation);
+    tiles->results = vr_mem_alloc((size_t)(rows * tiles->corpus_tile), sizeof(float), operation);
+    return tiles->queries.lengths && tiles->corpus.lengths && tiles->results ? VRAM_OK
+                                                                             : VRAM_ERR_HOST_MEMORY;
+}
+
+vram_status vr_search_run(struct vr_scheduler *scheduler, const struct vr_search *search) {
+    struct tiles tiles = {.scheduler = scheduler,
+                          .search = search,
+                          .stored = search->precision == VRAM_PRECISION_FP32 ? VRAM_PRECISION_FP32
+                                                                             : VRAM_PRECISION_FP16};
+    vram_status status = prepare(&tiles);
+    if (status == VRAM_OK) {
+        tiles.queries.from = search->distance->query;
+        tiles.queries.count = search->distance->queries;
+        status = convert(&tiles, &tiles.queries, "query", 0);
+    }
+    uint64_t end = search->first + search->count;
+    for (uint64_t at = search->first; status == VRAM_OK && at < end; at += tiles.corpus_tile) {
+        tiles.corpus.from = search->distance->corpus + at * search->distance->dim;
+        tiles.corpus.count = end - at < tiles.corpus_tile ? end - at : tiles.corpus_tile;
+        status = convert(&tiles, &tiles.corpus, "vector", at);
+        if (status == VRAM_OK) {
+            status = against(&tiles, at);
+        }
+    }
+    vr_mem_free(tiles.queries.room);
+    vr_mem_free(tiles.queries.lengths);
+    vr_mem_free(tiles.corpus.room);
+    vr_mem_free(tiles.corpus.lengths);
+    vr_mem_free(tiles.results);
+    return status;
+}

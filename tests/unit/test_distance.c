@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_distance.c: distances against double precision, by every metric and precision, as a matrix and as the
+ * nearest, in tiles, on several devices, and what is refused. Item 27 of the acceptance list.
+ */
+#include "unit/compute_world.h"
+#include "vram/distance.h"
+
+#include <math.h>
+
+#define SIM "memory=1G,real=on"
+
+static int begin(void **state) {
+    int failed = start(state);
+    assert_ok(vram_option_set("blas_library", "none"));
+    return failed;
+}
+
+static void expect_told(const char *part) {
+    if (!strstr(vram_error_get()->text, part)) {
+        fail_msg("\"%s\" is not in \"%s\"", part, vram_error_get()->text);
+    }
+}
+
+static double rounded(vram_precision precision, double value) {
+    if (precision == VRAM_PRECISION_FP16) {
+        return vr_half_float(vr_float_half((float)value));
+    }
+    if (precision == VRAM_PRECISION_INT8) {
+        double scaled = value * 127;
+        scaled = scaled > 127 ? 127 : scaled < -128 ? -128 : scaled;
+        return (double)(long)(scaled < 0 ? scaled - 0.5 : scaled + 0.5) / 127;
+    }
+    return value;
+}
+
+/* A root by Newton's way: tests link no libm. */
+static double root(double value) {
+    double guess = value > 1 ? value : 1;
+    for (int i = 0; value > 0 && i < 60; i++) {
+        guess = (guess + value / guess) / 2;
+    }
+    return value > 0 ? guess : 0;
+}
+
+static double truth(const vram_distance *d, uint64_t query, uint64_t vector) {
+    double squared = 0, product = 0, q = 0, c = 0;
+    for (uint64_t i = 0; i < d->dim; i++) {
+        double x = rounded(d->precision, d->query[query * d->dim + i]);
+        double y = rounded(d->precision, d->corpus[vector * d->dim + i]);
+        squared += (x - y) * (x - y);
+        product += x * y;
+        q += x * x;
+        c += y * y;
+    }
+    switch (d->metric) {
+    case VRAM_METRIC_L2:
+        return root(squared);
+    case VRAM_METRIC_INNER_PRODUCT:
+        return product;
+    case VRAM_METRIC_COSINE:
+        return q > 0 && c > 0 ? 1 - product / root(q * c) : 1;
+    default:
+        return squared;
+    }
+}
+
+static vram_distance search_of(uint64_t queries, uint64_t vectors, uint64_t dim, uint64_t k) {
+    return (vram_distance){.size = sizeof(vram_distance),
+                           .queries = queries,
+                           .vectors = vectors,
+                           .dim = dim,
+                           .query = matrix_of(queries * dim, VRAM_PRECISION_FP32, 21),
+                           .corpus = matrix_of(vectors * dim, VRAM_PRECISION_FP32, 22),
+                           .query_elements = queries * dim,
+                           .corpus_elements = vectors * dim,
+                           .distances = calloc(queries * vectors, sizeof(float)),
+                           .distance_elements = queries * vectors,
+                           .k = k,
+                           .best = k ? calloc(queries * k, sizeof(float)) : NULL,
+                           .best_at = k ? calloc(queries * k, sizeof(uint64_t)) : NULL};
+}
+
+static void search_end(vram_distance *d) {
+    free((void *)(uintptr_t)d->query);
+    free((void *)(uintptr_t)d->corpus);
+    free(d->distances);
+    free(d->best);
+    free(d->best_at);
+}
+
+static void expect_close(double is, double should) {
+    double off = is > should ? is - should : should - is;
+    if (off > 2e-5 * (1 + (should < 0 ? -should : should))) {
+        fail_msg("%.9g is not %.9g", is, should);
+    }
+}
+
+/* The matrix is right (every `stride`-th result of it), and the nearest are the best of the matrix, in order. */
+static void expect_right(const vram_distance *d, uint64_t stride) {
+    bool largest = d->metric == VRAM_METRIC_INNER_PRODUCT;
+    for (uint64_t at = 0; at < d->queries * d->vectors; at += stride) {
+        expect_close(d->distances[at], truth(d, at / d->vectors, at % d->vectors));
+    }
+    for (uint64_t q = 0; q < d->queries; q++) {
+        const float *row = d->distances + q * d->vectors;
+        for (uint64_t i = 0; i < d->k; i++) {
+            float value = d->best[q * d->k + i];
+            uint64_t at = d->best_at[q * d->k + i], better = 0;
+            assert_true(at < d->vectors);
+            assert_true(row[at] == value);
+            for (uint64_t j = 0; j < d->vectors; j++) {
+                bool same = row[j] == value;
+                better += same ? j < at : largest ? row[j] > value : row[j] < value;
+            }
+            assert_int_equal(better, i);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------ right */
+
+static void acceptance_27_three_precisions_every_metric(void **state) {
+    static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
+                                                VRAM_PRECISION_INT8};
+    static const vram_place places[] = {VRAM_PLACE_CPU, VRAM_PLACE_DEVICE};
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
+    vram_distance d = search_of(5, 67, 13, 4); /* 13 is no multiple of 4 */
+    for (int metric = VRAM_METRIC_L2_SQUARED; metric <= VRAM_METRIC_COSINE; metric++) {
+        for (int i = 0; i < 3; i++) {
+            for (int place = 0; place < 2; place++) {
+                d.metric = (vram_metric)metric;
+                d.precision = precisions[i];
+                d.place = places[place];
+                assert_ok(vram_distance_run(scheduler, &d));
+                expect_right(&d, 1);
+            }
+        }
+    }
+    assert_int_equal(live_in(pool), 0);
+    search_end(&d);
+    rig_end_clean(&rig);
+}
+
+/* (1, 2, 3) and (1, 0, 0) are 13 apart: squared, and said to be. */
+static void acceptance_27_squared(void **state) {
+    float query[] = {1, 2, 3}, corpus[] = {1, 0, 0, 1, 2, 3}, distances[2], best;
+    uint64_t at;
+    vram_distance d = {.size = sizeof d,
+                       .queries = 1,
+                       .vectors = 2,
+                       .dim = 3,
+                       .query = query,
+                       .corpus = corpus,
+                       .distances = distances,
+                       .k = 1,
+                       .best = &best,
+                       .best_at = &at};
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    assert_ok(vram_distance_on(rig.context, 0, &d));
+    assert_true(distances[0] == 13.0f && distances[1] == 0.0f);
+    assert_true(best == 0.0f && at == 1);
+    d.precision = VRAM_PRECISION_FP16;
+    assert_ok(vram_distance_on(rig.context, 0, &d));
+    assert_true(distances[0] == 13.0f && distances[1] == 0.0f);
+    d.precision = VRAM_PRECISION_INT8; /* what is beyond 1 is 1: (1, 1, 1) and (1, 0, 0) */
+    assert_ok(vram_distance_on(rig.context, 0, &d));
+    expect_close(distances[0], 2);
+    assert_int_equal(vram_distance_on(rig.context, 9, &d), VRAM_ERR_NO_DEVICE);
+    assert_int_equal(vram_distance_on(rig.context, 0, NULL), VRAM_ERR_INVALID);
+    vram_context_destroy(rig.context);
+}
+
+/* Far more vectors than a group has threads, more than one tile of both, and equal ones among them. */
+static void acceptance_27_many_vectors(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
+    vram_distance d = search_of(3, 5000, 7, 10);
+    memcpy((float *)(uintptr_t)d.corpus + 4900 * 7, d.corpus, 50 * 7 * sizeof(float));
+    assert_ok(vram_distance_run(scheduler, &d));
+    expect_right(&d, 97);
+    search_end(&d);
+    d = search_of(2100, 40, 5, 3);
+    assert_ok(vram_distance_run(scheduler, &d));
+    expect_right(&d, 11);
+    /* The nearest alone, without the matrix, and all of them in order. */
+    float *all = calloc(2100 * 40, sizeof(float));
+    uint64_t *order = calloc(2100 * 40, sizeof(uint64_t));
+    vram_distance nearest = d;
+    nearest.distances = NULL;
+    nearest.k = 40, nearest.best = all, nearest.best_at = order;
+    assert_ok(vram_distance_run(scheduler, &nearest));
+    for (uint64_t q = 0; q < 2100; q++) {
+        assert_memory_equal(all + q * 40, d.best + q * 3, 3 * sizeof(float));
+        for (uint64_t i = 1; i < 40; i++) {
+            assert_true(all[q * 40 + i - 1] <= all[q * 40 + i]);
+        }
+    }
+    free(all);
+    free(order);
+    search_end(&d);
+    rig_end_clean(&rig);
+}
+
+/* Each device has a part of the corpus; the answer is that of one. */
+static void several_devices(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM ",devices=2");
+    vram_pool *pool = pool_of(&rig, 0), *other;
+    assert_ok(vram_pool_create(rig.other, NULL, &other));
+    vram_scheduler *schedulers[3] = {scheduler_of(pool, VRAM_PLACE_DEVICE),
+                                     scheduler_of(other, VRAM_PLACE_DEVICE), NULL};
+    schedulers[2] = schedulers[0];
+    vram_distance d = search_of(4, 103, 9, 6);
+    for (int metric = VRAM_METRIC_L2_SQUARED; metric <= VRAM_METRIC_INNER_PRODUCT; metric++) {
+        d.metric = (vram_metric)metric;
+        memset(d.distances, 0xff, 4 * 103 * sizeof(float));
+        assert_ok(vram_distance_split(schedulers, 3, &d));
+        expect_right(&d, 1);
+    }
+    assert_true(stats_of_scheduler(schedulers[1]).device_products > 0);
+    d.vectors = 2, d.corpus_elements = d.distance_elements = 0, d.k = 2; /* fewer than devices */
+    assert_ok(vram_distance_split(schedulers, 3, &d));
+    assert_int_equal(vram_distance_split(schedulers, 0, &d), VRAM_ERR_INVALID);
+    assert_int_equal(vram_distance_split(schedulers, 17, &d), VRAM_ERR_INVALID);
+    assert_int_equal(vram_distance_split(NULL, 1, &d), VRAM_ERR_INVALID);
+    assert_int_equal(vram_distance_split(schedulers, 1, NULL), VRAM_ERR_INVALID);
+    assert_ok(vram_scheduler_destroy(schedulers[1]));
+    assert_int_equal(vram_distance_split(schedulers, 2, &d), VRAM_ERR_STALE);
+    d.vectors = 103;
+    search_end(&d);
+    rig_end_clean(&rig);
+}
+
+/* ---------------------------------------------------------------------- refused */
+
+static void acceptance_27_bad_input(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
+    vram_distance good = search_of(2, 5, 4, 2), bad;
+    assert_ok(vram_distance_run(scheduler, &good));
+#define REFUSED(change, status, text)                                                              \
+    do {                                                                                           \
+        for (int where = VRAM_PLACE_CPU; where <= VRAM_PLACE_DEVICE; where++) {                    \
+            bad = good;                                                                            \
+            bad.place = (vram_place)where; /* the same rules on every path */                      \
+            change;                                                                                \
+            assert_int_equal(vram_distance_run(scheduler, &bad), status);                          \
+            expect_told(text);                                                                     \
+        }                                                                                          \
+    } while (0)
+    REFUSED(bad.queries = 0, VRAM_ERR_INVALID, "0 queries");
+    REFUSED(bad.vectors = 0, VRAM_ERR_INVALID, "0 vectors");
+    REFUSED(bad.dim = 0, VRAM_ERR_INVALID, "of 0 numbers");
+    REFUSED(bad.query_elements = 9, VRAM_ERR_INVALID, "9 numbers, and a shape of 2 x 4 needs 8");
+    REFUSED(bad.corpus_elements = 21, VRAM_ERR_INVALID, "21 numbers, and a shape of 5 x 4");
+    REFUSED(bad.distance_elements = 11, VRAM_ERR_INVALID, "11 numbers");
+    REFUSED(bad.query = NULL, VRAM_ERR_INVALID, "NULL");
+    REFUSED(bad.corpus = NULL, VRAM_ERR_INVALID, "NULL");
+    REFUSED(bad.k = 6, VRAM_ERR_INVALID, "the 6 nearest of 5");
+    REFUSED(bad.best = NULL, VRAM_ERR_INVALID, "come together");
+    REFUSED(bad.best_at = NULL, VRAM_ERR_INVALID, "come together");
+    REFUSED(bad.k = 0, VRAM_ERR_INVALID, "come together");
+    REFUSED((bad.k = 0, bad.best = NULL, bad.best_at = NULL, bad.distances = NULL),
+            VRAM_ERR_INVALID, "nothing is asked for");
+    REFUSED(bad.vectors = UINT64_MAX, VRAM_ERR_OVERFLOW, "64 bits");
+    REFUSED(bad.precision = VRAM_PRECISION_BF16, VRAM_ERR_INVALID, "bf16");
+    REFUSED(bad.precision = 77, VRAM_ERR_INVALID, "77");
+    REFUSED(bad.metric = 4, VRAM_ERR_INVALID, "metric 4");
+    REFUSED(bad.nonfinite = 2, VRAM_ERR_INVALID, "rule 2");
+    bad = good;
+    bad.place = 3;
+    assert_int_equal(vram_distance_run(scheduler, &bad), VRAM_ERR_INVALID);
+    bad.size = 1;
+    assert_int_equal(vram_distance_run(scheduler, &bad), VRAM_ERR_INVALID);
+    assert_int_equal(vram_distance_run(scheduler, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(live_in(pool), 0);
+    search_end(&good);
+    rig_end_clean(&rig);
+}
+
+static void what_is_not_finite(void **state) {
+    static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
+                                                VRAM_PRECISION_INT8};
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
+    vram_distance d = search_of(2, 5, 4, 2);
+    float *corpus = (float *)(uintptr_t)d.corpus, *query = (float *)(uintptr_t)d.query;
+    for (int i = 0; i < 3; i++) {
+        for (int j = 0; j < 3; j++) {
+            d.precision = precisions[i];
+            float corpus_before = corpus[13], query_before = query[2];
+            corpus[13] = odd[j];
+            d.nonfinite = VRAM_NONFINITE_REJECT;
+            assert_int_equal(vram_distance_run(scheduler, &d), VRAM_ERR_INVALID);
+            expect_told("number 1 of vector 3");
+            query[2] = odd[j];
+            assert_int_equal(vram_distance_run(scheduler, &d), VRAM_ERR_INVALID);
+            expect_told("number 2 of query 0");
+            d.nonfinite = VRAM_NONFINITE_ZERO;
+            assert_ok(vram_distance_run(scheduler, &d));
+            corpus[13] = query[2] = 0; /* what they count as */
+            expect_right(&d, 1);
+            corpus[13] = corpus_before, query[2] = query_before;
+        }
+    }
+    query[0] = 1e6f; /* finite, but not as a half */
+    d.nonfinite = VRAM_NONFINITE_REJECT;
+    d.precision = VRAM_PRECISION_FP16;
+    assert_int_equal(vram_distance_run(scheduler, &d), VRAM_ERR_INVALID);
+    expect_told("fp16");
+    search_end(&d);
+    rig_end_clean(&rig);
+}
+
+/* A vector of zeros has no direction. */
+static void zeros_and_cosine(void **state) {
+    float query[4] = {0}, corpus[8] = {1, 2, 3, 4}, distances[2];
+    vram_distance d = {.size = sizeof d,
+                       .queries = 1,
+                       .vectors = 2,
+                       .dim = 4,
+                       .query = query,
+                       .corpus = corpus,
+                       .metric = VRAM_METRIC_COSINE,
+                       .distances = distances};
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_AUTO);
+    assert_ok(vram_distance_run(scheduler, &d));
+    assert_true(distances[0] == 1.0f && distances[1] == 1.0f);
+    rig_end_clean(&rig);
+}
+
+/* ----------------------------------------------------------------------- faults */
+
+static vram_status all_ways(struct rig *rig, vram_pool *pool) {
+    static float query[3 * 8], corpus[300 * 8], distances[3 * 300], best[6];
+    static uint64_t at[6];
+    vram_scheduler *scheduler = NULL, *twice[2];
+    vram_distance d = {.size = sizeof d,
+                       .queries = 3,
+                       .vectors = 300,
+                       .dim = 8,
+                       .query = query,
+                       .corpus = corpus,
+                       .precision = VRAM_PRECISION_INT8,
+                       .place = VRAM_PLACE_DEVICE,
+                       .distances = distances,
+                       .k = 2,
+                       .best = best,
+                       .best_at = at};
+    (void)rig;
+    vram_status status = vram_scheduler_create(pool, NULL, &scheduler);
+    if (status == VRAM_OK) {
+        twice[0] = twice[1] = scheduler;
+        status = vram_distance_run(scheduler, &d);
+    }
+    if (status == VRAM_OK) {
+        status = vram_distance_split(twice, 2, &d);
+    }
+    struct vram_error error = *vram_error_get();
+    assert_ok(vram_scheduler_destroy(scheduler));
+    vr_error_restore(&error);
+    return status;
+}
+
+static void acceptance_27_error_paths_leak_nothing(void **state) {
+    (void)state;
+    fail_every_call(all_ways, SIM);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
+        TEST(acceptance_27_three_precisions_every_metric),
+        TEST(acceptance_27_squared),
+        TEST(acceptance_27_many_vectors),
+        TEST(several_devices),
+        TEST(acceptance_27_bad_input),
+        TEST(what_is_not_finite),
+        TEST(zeros_and_cosine),
+        TEST(acceptance_27_error_paths_leak_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
