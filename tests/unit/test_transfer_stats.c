@@ -227,6 +227,84 @@ static void without_memory(void **state) {
     rig_end_clean(&rig);
 }
 
+/* ------------------------------------------------------------------- transfers */
+
+static uint64_t operations_of(vram_device *device, vram_transfer_direction direction,
+                              vram_transfer_route route) {
+    return stats_of(device, direction, route).operations;
+}
+
+/* Copies of every strategy are counted where they belong, with or without a handle, and none twice. */
+static void public_copies_are_counted(void **state) {
+    enum { BYTES = 4096 };
+    static unsigned char bytes[BYTES];
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    vram_transfer_options how = {.size = sizeof how};
+    vram_addr addr;
+    vram_async async;
+    assert_ok(vram_device_alloc(rig.device, 2 * BYTES, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_transfer_upload(rig.queue, addr, bytes, BYTES, NULL, &async));
+    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(operations_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC), 1);
+    how.strategy = VRAM_TRANSFER_SYNC;
+    assert_ok(vram_transfer_download(rig.queue, bytes, addr, BYTES, &how, NULL));
+    vram_transfer_stats sync = stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_SYNC);
+    assert_int_equal(sync.operations, 1);
+    assert_int_equal(sync.bytes, BYTES);
+    assert_true(sync.waited_ns > 0 && sync.waited_ns <= sync.latency_ns);
+    how.strategy = VRAM_TRANSFER_DMA_POLLING;
+    assert_ok(vram_transfer_copy(rig.queue, addr + BYTES, addr, BYTES, &how, &async));
+    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(operations_of(rig.device, VRAM_TRANSFER_ON_DEVICE, VRAM_ROUTE_DMA_POLLING), 1);
+    assert_ok(vram_transfer_fill(rig.queue, addr, 7, 4, BYTES, NULL, NULL));
+    assert_int_equal(operations_of(rig.device, VRAM_TRANSFER_FILL, VRAM_ROUTE_ASYNC), 1);
+    vram_copy list[2] = {{.to = addr, .from_host = bytes, .bytes = 100},
+                         {.to = addr + 200, .from_host = bytes + 300, .bytes = 50}};
+    assert_ok(vram_transfer_batch(rig.queue, list, 2, NULL, &async));
+    assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
+    vram_transfer_stats batch = stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_BATCH);
+    assert_int_equal(batch.operations, 1);
+    assert_int_equal(batch.bytes, 150);
+    vram_transfer_stats all = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    assert_int_equal(all.started, 5);
+    assert_int_equal(all.operations, 5);
+    assert_int_equal(all.failures, 0);
+    assert_int_equal(vram_transfer_upload(rig.queue, addr + BYTES, bytes, 2 * BYTES, NULL, NULL),
+                     VRAM_ERR_INVALID); /* refused before anything began: not counted */
+    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 5);
+    vram_error_clear();
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_device_free(rig.device, addr));
+    vram_context_destroy(rig.context);
+}
+
+/* What the driver refuses, and what a lost device leaves behind, ends as a failure, exactly once. */
+static void failing_copies_are_counted(void **state) {
+    static unsigned char bytes[64];
+    (void)state;
+    struct rig rig = rig_make("sim", "lag=100");
+    vram_addr addr;
+    vram_async async;
+    assert_ok(vram_device_alloc(rig.device, 4096, VRAM_MEMORY_DEVICE, &addr));
+    fault(&rig, VRAM_SIM_UPLOAD, 1, false, 9999);
+    assert_true(vram_transfer_upload(rig.queue, addr, bytes, 64, NULL, &async) != VRAM_OK);
+    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).failures, 1);
+    assert_ok(vram_transfer_upload(rig.queue, addr, bytes, 64, NULL, &async));
+    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).operations, 1);
+    fault(&rig, VRAM_SIM_POLL, 1, false, VRAM_SIM_DEVICE_LOST);
+    assert_int_equal(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_DEVICE_LOST);
+    assert_int_equal(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_DEVICE_LOST);
+    vram_transfer_stats all = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    assert_int_equal(all.started, 2);
+    assert_int_equal(all.operations, 2);
+    assert_int_equal(all.failures, 2);
+    assert_int_equal(all.bytes, 0);
+    vram_error_clear();
+    vram_context_destroy(rig.context);
+}
+
 /* --------------------------------------------------------------------- reading */
 
 static void percentiles(void **state) {
@@ -319,6 +397,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(more_than_fit, start, nothing_left),
         cmocka_unit_test_setup_teardown(threads_count_together, start, nothing_left),
         cmocka_unit_test_setup_teardown(without_memory, start, nothing_left),
+        cmocka_unit_test_setup_teardown(public_copies_are_counted, start, nothing_left),
+        cmocka_unit_test_setup_teardown(failing_copies_are_counted, start, nothing_left),
         cmocka_unit_test_setup_teardown(percentiles, start, nothing_left),
         cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
         cmocka_unit_test_setup_teardown(as_json, start, nothing_left),
