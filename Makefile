@@ -12,13 +12,15 @@ all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
 	@cmake --build build -j $(JOBS)
 
-run: ## build the command, show what is there and take a short tour on the best device
+run: ## build the command, show what is there, a short tour on the best device and a race on a model of an H200
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE
 	@cmake --build build -j $(JOBS) --target vram_command
 	@build/vram info
 	@echo
 	@build/vram tour
+	@echo
+	@VRAM_SIM=profile=h200 build/vram tour --race --backend sim
 
 test: ## all tests: as users build it, and checking itself under ASan + UBSan and TSan (minutes)
 	@tools/setup.sh test

@@ -18,6 +18,7 @@ enum {
     POOL_PAIRS = 10000,          /* blocks taken from a pool and given back, in turn of ... */
     POOL_SIZES = 7,              /* ... so many sizes, each twice the one before ... */
     POOL_BYTES_LEAST = 1 << 10,  /* ... from this one on */
+    RACE_BYTES = 4 << 20,        /* of a frame of the race, at most */
     GROUP_ITEMS = 256            /* numbers that one group of the kernel works on */
 };
 
@@ -329,6 +330,34 @@ static enum stop_result launch(struct tour *tour) {
     return status == VRAM_OK ? compare(tour, count, added_at) : finish(tour, status);
 }
 
+/* --------------------------------------------------------------------- race */
+
+/* Works on the first block and on what the downloads came to, which are not needed any more. */
+static enum stop_result run_race(struct tour *tour) {
+    struct race *race = &tour->race;
+    char size[VRAM_SIZE_TEXT_MAX];
+    vram_status status;
+    race->context = tour->target->context;
+    race->device = tour->device;
+    race->queue = tour->queues[0];
+    race->source = tour->first;
+    race->host = tour->received;
+    race->bytes = tour->bytes < RACE_BYTES ? tour->bytes : RACE_BYTES;
+    race->simulated = tour->target->info.kind == VRAM_DEVICE_SIMULATED;
+    race->now = tour_now;
+    race->user = tour;
+    bool good = race_run(race, &status);
+    tour->moved_bytes = 0;
+    if (!good && status == VRAM_ERR_CORRUPT) {
+        return remark(tour, STOP_DIFFERED, "a frame does not add up to what was made");
+    }
+    if (good) {
+        remark(tour, STOP_DONE, "4 x %d frames of %s", RACE_FRAMES,
+               vram_size_format(race->bytes, size));
+    }
+    return finish(tour, status);
+}
+
 /* ---------------------------------------------------------------------- end */
 
 /* Gives back in the reverse order of taking, and asks the device what is left. */
@@ -368,27 +397,33 @@ void tour_end(struct tour *tour) {
 }
 
 const struct stop stops[] = {
-    {"open", "Open the device and make two queues. Work on one queue runs in order.", open_device},
-    {"allocate", "Take two blocks of memory straight from the driver.", allocate},
-    {"upload", "Send a pattern from host memory to the first block.", upload},
+    {"open", "Open the device and make two queues. Work on one queue runs in order.", open_device,
+     true},
+    {"allocate", "Take two blocks of memory straight from the driver.", allocate, true},
+    {"upload", "Send a pattern from host memory to the first block.", upload, false},
     {"copy",
      "Copy it to the second block, on the device. The call returns at once; a point in time marks "
      "where the copy ends.",
-     copy},
+     copy, false},
     {"download",
      "Tell the second queue to begin after that point, and read the copy back there. Device waits "
      "for device; the host only for the end.",
-     download},
-    {"fill", "Fill the first block with one repeated number, and look.", fill},
+     download, false},
+    {"fill", "Fill the first block with one repeated number, and look.", fill, false},
     {"move",
      "Map physical memory at one address, write through it, map it at another, and read there: "
      "moved, not copied.",
-     move},
+     move, false},
     {"pool",
      "Take blocks of seven sizes from a pool and give them back. After the first rounds they come "
      "from a cache of this thread's own, without the driver.",
-     use_pool},
-    {"launch", "Run a kernel that adds one to every number of the second block.", launch},
-    {"free", "Give everything back to the driver.", give_back},
+     use_pool, false},
+    {"launch", "Run a kernel that adds one to every number of the second block.", launch, false},
+    {"race",
+     "Bring frames to the host in four ways: made on the device, copied, added up. Twice in turn, "
+     "the "
+     "second time counts.",
+     run_race, true},
+    {"free", "Give everything back to the driver.", give_back, true},
 };
 const size_t stop_count = sizeof stops / sizeof stops[0];

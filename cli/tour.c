@@ -11,7 +11,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { NUMBER_COLUMNS = 4, NAME_COLUMNS = 10, TEXT_COLUMN = NUMBER_COLUMNS + NAME_COLUMNS };
+enum {
+    NUMBER_COLUMNS = 4,
+    NAME_COLUMNS = 10,
+    TEXT_COLUMN = NUMBER_COLUMNS + NAME_COLUMNS,
+    DURATION_COLUMNS = 10,
+    BAR_COLUMNS = 32
+};
 
 /* What became of a step, kept for JSON. */
 struct stage {
@@ -27,7 +33,8 @@ static bool is_simulated(const struct tour *tour) {
 }
 
 /* A simulated device's time is that of its model; the wall's would say nothing of a GPU. */
-static uint64_t now_ns(const struct tour *tour) {
+uint64_t tour_now(void *user) {
+    const struct tour *tour = user;
     vram_sim_state state = {.size = sizeof state};
     if (is_simulated(tour) && vram_sim_state_get(tour->target->context, &state) == VRAM_OK) {
         return state.clock_ns;
@@ -38,11 +45,11 @@ static uint64_t now_ns(const struct tour *tour) {
 }
 
 void tour_clock_restart(struct tour *tour) {
-    tour->started_ns = now_ns(tour);
+    tour->started_ns = tour_now(tour);
 }
 
 void tour_clock_stop(struct tour *tour) {
-    tour->stopped_ns = now_ns(tour);
+    tour->stopped_ns = tour_now(tour);
     tour->clock_stopped = true;
 }
 
@@ -63,10 +70,10 @@ static void take_stage(struct tour *tour, const struct stop *stop, struct stage 
     memcpy(stage->remark, tour->remark, sizeof stage->remark);
 }
 
-static void print_story(const struct terminal *terminal, size_t index) {
+static void print_story(const struct terminal *terminal, size_t index, const struct stop *stop) {
     terminal_cell(terminal, STYLE_ACCENT, NUMBER_COLUMNS, "%2zu", index + 1);
-    terminal_cell(terminal, STYLE_BOLD, NAME_COLUMNS, "%s", stops[index].name);
-    terminal_wrap(terminal, STYLE_PLAIN, TEXT_COLUMN, stops[index].story);
+    terminal_cell(terminal, STYLE_BOLD, NAME_COLUMNS, "%s", stop->name);
+    terminal_wrap(terminal, STYLE_PLAIN, TEXT_COLUMN, stop->story);
     fflush(stdout); /* whoever watches reads it while it happens */
 }
 
@@ -101,23 +108,62 @@ static void print_stage(const struct terminal *terminal, const struct stage *sta
     printf("\n");
 }
 
+/* The slowest has the whole bar. Without prices a simulation has no times, and there is no race to see. */
+static void print_race(const struct terminal *terminal, const struct race *race) {
+    uint64_t most = 0;
+    for (int i = 0; i < RACERS; i++) {
+        most = race->racers[i].ran && race->racers[i].ns > most ? race->racers[i].ns : most;
+    }
+    for (int i = 0; i < RACERS && most > 0; i++) {
+        const struct racer *racer = &race->racers[i];
+        char duration[DURATION_TEXT_MAX];
+        printf("%*s", TEXT_COLUMN, "");
+        terminal_cell(terminal, STYLE_BOLD, NAME_COLUMNS, "%s", racer->name);
+        if (!racer->ran) {
+            terminal_wrap(terminal, STYLE_DIM, TEXT_COLUMN + NAME_COLUMNS, racer->reason);
+            continue;
+        }
+        terminal_cell(terminal, STYLE_PLAIN, DURATION_COLUMNS, "%s",
+                      duration_format(racer->ns, duration));
+        terminal_bar(terminal, BAR_COLUMNS, racer->ns, most);
+        printf(" %.2f\n", (double)most / (double)(racer->ns > 0 ? racer->ns : 1));
+    }
+}
+
+static void choose_route(struct tour *tour, bool race_alone) {
+    assert(stop_count <= STOPS_MAX);
+    for (size_t i = 0; i < stop_count && i < STOPS_MAX; i++) {
+        if (!race_alone || stops[i].race) {
+            tour->route[tour->route_count++] = &stops[i];
+        }
+    }
+}
+
+static bool has_raced(const struct tour *tour) {
+    return tour->race.racers[RACERS - 1].name != NULL;
+}
+
 /* Takes the steps until one goes wrong. Returns how many were taken. */
 static size_t lead(struct tour *tour, struct stage stages[STOPS_MAX],
                    const struct terminal *terminal) {
-    assert(stop_count <= STOPS_MAX);
-    for (size_t i = 0; i < stop_count && i < STOPS_MAX; i++) {
+    bool raced = false;
+    for (size_t i = 0; i < tour->route_count; i++) {
         if (terminal != NULL) {
-            print_story(terminal, i);
+            print_story(terminal, i, tour->route[i]);
         }
-        take_stage(tour, &stops[i], &stages[i]);
+        take_stage(tour, tour->route[i], &stages[i]);
         if (terminal != NULL) {
             print_stage(terminal, &stages[i]);
+        }
+        if (terminal != NULL && stages[i].result == STOP_DONE && !raced && has_raced(tour)) {
+            print_race(terminal, &tour->race);
+            raced = true;
         }
         if (stages[i].result >= STOP_DIFFERED) {
             return i + 1;
         }
     }
-    return stop_count;
+    return tour->route_count;
 }
 
 /* ------------------------------------------------------------------ telling */
@@ -143,6 +189,23 @@ static void print_end(const struct terminal *terminal, const vram_memory_info *l
     printf("\n");
 }
 
+/* Empty when the tour did not come that far. */
+static void write_race(vram_json *json, const struct race *race) {
+    vram_json_array_begin(json, "race");
+    for (int i = 0; i < RACERS && race->racers[i].name != NULL; i++) {
+        const struct racer *racer = &race->racers[i];
+        vram_json_object_begin(json, NULL);
+        vram_json_text(json, "name", racer->name);
+        vram_json_text(json, "about", racer->about);
+        vram_json_text(json, "reason", racer->ran ? NULL : racer->reason);
+        vram_json_unsigned(json, "frames", RACE_FRAMES);
+        vram_json_unsigned(json, "frame_bytes", race->bytes);
+        vram_json_value(json, "duration_ns", (vram_value){racer->ns, racer->ran});
+        vram_json_object_end(json);
+    }
+    vram_json_array_end(json);
+}
+
 /* held_bytes is known only when the last step was reached: it is the one that asks. */
 static bool write_tour(const struct tour *tour, const struct stage *stages, size_t count,
                        bool passed) {
@@ -157,8 +220,8 @@ static bool write_tour(const struct tour *tour, const struct stage *stages, size
     vram_json_array_begin(&json, "steps");
     for (size_t i = 0; i < count; i++) {
         vram_json_object_begin(&json, NULL);
-        vram_json_text(&json, "name", stops[i].name);
-        vram_json_text(&json, "story", stops[i].story);
+        vram_json_text(&json, "name", tour->route[i]->name);
+        vram_json_text(&json, "story", tour->route[i]->story);
         vram_json_text(&json, "result", results[stages[i].result]);
         vram_json_text(&json, "remark", stages[i].remark[0] != 0 ? stages[i].remark : NULL);
         vram_json_unsigned(&json, "duration_ns", stages[i].duration_ns);
@@ -167,8 +230,10 @@ static bool write_tour(const struct tour *tour, const struct stage *stages, size
         vram_json_object_end(&json);
     }
     vram_json_array_end(&json);
+    write_race(&json, &tour->race);
     vram_json_bool(&json, "passed", passed);
-    vram_json_value(&json, "held_bytes", (vram_value){tour->left.held_bytes, count == stop_count});
+    vram_json_value(&json, "held_bytes",
+                    (vram_value){tour->left.held_bytes, count == tour->route_count});
     return output_json_end(&json);
 }
 
@@ -191,12 +256,13 @@ static int judge(const struct tour *tour, const struct stage *last, const char *
 static int walk(const struct invocation *invocation, const struct target *target) {
     const struct terminal *terminal = invocation->json ? NULL : &invocation->terminal;
     struct tour tour = {.target = target};
+    choose_route(&tour, flag_given(invocation, "race"));
     struct stage stages[STOPS_MAX];
     if (terminal != NULL) {
         print_title(terminal, &target->info);
     }
     size_t count = lead(&tour, stages, terminal);
-    int code = judge(&tour, &stages[count - 1], stops[count - 1].name);
+    int code = judge(&tour, &stages[count - 1], tour.route[count - 1]->name);
     if (terminal == NULL) {
         code = write_tour(&tour, stages, count, code == EXIT_YES) ? code : EXIT_MISUSE;
     } else if (stages[count - 1].result <= STOP_SKIPPED) {
@@ -216,16 +282,18 @@ static int run(struct invocation *invocation) {
     return code;
 }
 
-static const struct flag flags[] = {FLAG_BACKEND, FLAG_DEVICE, FLAG_END};
+static const struct flag flags[] = {
+    FLAG_BACKEND, FLAG_DEVICE, {.name = "race", .help = "only the race of transfers"}, FLAG_END};
 
 const struct verb verb_tour = {
     .name = "tour",
-    .summary = "Walk through allocation, copies, queues, moves and pools, with times",
+    .summary = "Walk through allocation, copies, queues, moves, pools and a race, with times",
     .usage = "[OPTION]...",
     .examples = "vram tour                       # on the best device\n"
                 "vram tour --backend host        # on plain host memory, works everywhere\n"
                 "vram tour --backend cuda -d 1   # on the second CUDA device\n"
-                "VRAM_SIM=profile=h200 vram tour --backend sim    # a model of an H200\n",
+                "VRAM_SIM=profile=h200 vram tour --backend sim    # a model of an H200\n"
+                "vram tour --race                # frames to the host in four ways, a table\n",
     .flags = flags,
     .run = run,
 };

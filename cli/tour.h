@@ -5,6 +5,7 @@
 #ifndef TOUR_H
 #define TOUR_H
 
+#include "race.h"
 #include "target.h"
 
 enum stop_result {
@@ -16,9 +17,13 @@ enum stop_result {
 
 enum { REMARK_MAX = 320, STOPS_MAX = 16 };
 
-/* The state that the steps hand on. All zero before the first one but `target`. */
+struct stop;
+
+/* The state that the steps hand on. All zero before the first one but the first three. */
 struct tour {
     const struct target *target;
+    const struct stop *route[STOPS_MAX]; /* the steps that are taken */
+    size_t route_count;
     vram_device *device;
     vram_queue *queues[2];     /* work runs in order on one, side by side on two */
     vram_addr first, second;   /* two blocks of `bytes` on the device */
@@ -28,6 +33,7 @@ struct tour {
     vram_physical *physical;   /* memory without an address, for the step that moves it */
     vram_addr range;           /* addresses without memory, twice the size of `physical` */
     vram_kernel *kernel;
+    struct race race;      /* of the step that has one; its racers have no names before */
     vram_memory_info left; /* what the device still holds at the end */
 
     /* Of the present step; set to zero before it. */
@@ -42,6 +48,7 @@ struct stop {
     const char *name;  /* "upload" */
     const char *story; /* what happens, in plain words */
     enum stop_result (*run)(struct tour *tour);
+    bool race; /* the race needs it, or is it: taken with --race, too */
 };
 
 extern const struct stop stops[];
@@ -53,6 +60,7 @@ extern const size_t stop_count; /* at most STOPS_MAX */
  */
 void tour_clock_restart(struct tour *tour);
 void tour_clock_stop(struct tour *tour);
+uint64_t tour_now(void *tour); /* ns of that clock */
 
 /* Closes and frees whatever is still there, also after a step failed. */
 void tour_end(struct tour *tour);

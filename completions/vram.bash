@@ -74,7 +74,7 @@ _vram() {
     help,--color) words="auto always never" ;;
     info,*) words="--backend --options --json --color --help " ;;
     check,*) words="--backend --device --filter --list --verbose --json --color --help " ;;
-    tour,*) words="--backend --device --json --color --help " ;;
+    tour,*) words="--backend --device --race --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --verify --pace --print --json --color --help " files=yes ;;
     report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
     bench,*) words="--pattern --size --messages --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy grow launch readback ring track" ;;

@@ -42,6 +42,7 @@ RUNS = [
     ("tour", ["--backend", "host"], {}, 0),
     ("tour", ["--backend", "sim"], {"VRAM_SIM": "profile=h200"}, 0),
     ("tour", ["--backend", "sim"], {"VRAM_SIM": "vmm=off"}, 0),
+    ("tour", ["--backend", "host", "--race"], {}, 0),
     ("tour", ["--backend", "sim"], {"VRAM_SIM": "fault=alloc:1:2:forever"}, 2),
     ("bench", ["alloc", "--backend", "host", "--seconds", "0.1"], {}, 0),
     ("bench", ["alloc", "--backend", "host", "--seconds", "0.1", "--size", "1M", "--live", "1000",
