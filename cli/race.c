@@ -150,7 +150,7 @@ static vram_status run_racer(struct race *race, int which) {
     return status;
 }
 
-bool race_run(struct race *race, vram_status *status) {
+static bool run_all(struct race *race, vram_status *status) {
     static const char *const names[RACERS] = {"blocking", "pinned", "staged", "double"};
     static const char *const abouts[RACERS] = {
         "a copy to ordinary memory, and its end", "the same to page-locked memory",
@@ -167,4 +167,18 @@ bool race_run(struct race *race, vram_status *status) {
     }
     *status = VRAM_OK;
     return true;
+}
+
+bool race_run(struct race *race, vram_status *status) {
+    *status = vram_device_open(race->context, race->index, &race->device);
+    if (*status == VRAM_OK) {
+        *status = vram_queue_create(race->device, NULL, &race->queue);
+    }
+    if (*status == VRAM_OK) {
+        *status = vram_device_alloc(race->device, race->bytes, VRAM_MEMORY_DEVICE, &race->source);
+    }
+    bool good = *status == VRAM_OK && run_all(race, status);
+    vram_device_close(race->device);
+    race->device = NULL;
+    return good;
 }

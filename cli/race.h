@@ -23,16 +23,20 @@ struct racer {
 /* Where it is run, and the clock it is held against. */
 struct race {
     vram_context *context;
-    vram_device *device;
-    vram_queue *queue;
-    vram_addr source; /* on the device, `bytes` of it, which are written over */
-    void *host;       /* as many bytes of ordinary memory */
-    uint64_t bytes;   /* a multiple of 4 */
-    bool simulated;   /* times are those of a model, */
+    uint32_t index; /* of the device, in the context */
+    void *host;     /* `bytes` of ordinary memory */
+    uint64_t bytes; /* of a frame, a multiple of 4 */
+    bool simulated; /* times are those of a model, */
     bool priced; /* in which the host's work takes time, too, if it has prices; set by race_run */
     uint64_t (*now)(void *user);
     void *user;
     struct racer racers[RACERS];
+
+    /* While it runs: a handle on the device of its own, so that all that was taken goes with it, page-locked
+       memory that the library keeps for copies included. */
+    vram_device *device;
+    vram_queue *queue;
+    vram_addr source; /* of the frames, on the device */
 };
 
 /*

@@ -332,15 +332,13 @@ static enum stop_result launch(struct tour *tour) {
 
 /* --------------------------------------------------------------------- race */
 
-/* Works on the first block and on what the downloads came to, which are not needed any more. */
+/* Works on what the downloads came to, which is not needed any more. */
 static enum stop_result run_race(struct tour *tour) {
     struct race *race = &tour->race;
     char size[VRAM_SIZE_TEXT_MAX];
     vram_status status;
     race->context = tour->target->context;
-    race->device = tour->device;
-    race->queue = tour->queues[0];
-    race->source = tour->first;
+    race->index = tour->target->index;
     race->host = tour->received;
     race->bytes = tour->bytes < RACE_BYTES ? tour->bytes : RACE_BYTES;
     race->simulated = tour->target->info.kind == VRAM_DEVICE_SIMULATED;
@@ -350,6 +348,9 @@ static enum stop_result run_race(struct tour *tour) {
     tour->moved_bytes = 0;
     if (!good && status == VRAM_ERR_CORRUPT) {
         return remark(tour, STOP_DIFFERED, "a frame does not add up to what was made");
+    }
+    if (!good && vram_status_is_exhausted(status)) {
+        return remark(tour, STOP_SKIPPED, "%s", failure_text(status));
     }
     if (good) {
         remark(tour, STOP_DONE, "4 x %d frames of %s", RACE_FRAMES,
