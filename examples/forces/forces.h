@@ -50,7 +50,7 @@ struct reference {
 /* Takes the new nodes of a graph that has grown. False: no memory, nothing changed. */
 bool reference_grow(struct reference *reference, const struct graph *graph);
 void reference_step(struct reference *reference, const struct graph *graph);
-struct forces_measure reference_measure(const struct reference *reference);
+struct forces_measure forces_measure_of(const int32_t *positions, uint32_t nodes);
 void reference_end(struct reference *reference);
 
 /* ------------------------------------------------------------------ kernel */

@@ -4,15 +4,15 @@
  *
  *   named buffers that grow   the graph becomes larger while it is laid out: places and speeds on the device
  *                             stay as they are, only the new nodes are uploaded (vram/named.h)
- *   three queues              compute has the steps, memory the copies from and to the host, analysis the
- *                             measuring of each frame; points in time order them on the device
+ *   a set of three streams    compute has the steps, memory the uploads, analysis the measuring of each frame;
+ *                             they wait for each other on the device (vram/stream.h)
  *   readback in two slots     while frame n is computed, frame n - 1 is on its way to the host and measured,
- *                             and the host works on what it has. A frame is a copy on the device, made in the
- *                             order of compute: nothing can tear it
+ *                             and the host works on what it has (vram/readback.h). A frame is a copy on the
+ *                             device, made in the order of compute: nothing can tear it
  *   a tracker                 what was live at the peak, and that nothing is left at the end (vram/stats.h)
  *
  *   compute   | step 0 . copy | step 1 . copy | step 2 . copy |
- *   memory                    | frame 0 down  | frame 1 down  | ...
+ *   readback                  | frame 0 down  | frame 1 down  | ...
  *   analysis                  | measure 0     | measure 1     | ...
  *   host      | reference 0   | reference 1, compare 0        | ...
  */
@@ -23,7 +23,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { COMPUTE, MEMORY, ANALYSIS, QUEUES, SLOTS = 2, GROUP = 64 };
+enum { SLOTS = 2, GROUP = 64 };
 
 /* The buffers on the device by name, each with the policy of vram_growth_preset that suits it. */
 enum { POSITIONS, VELOCITIES, FORCES, OFFSETS, EDGES, CELLS, FRAME, RESULT = FRAME + SLOTS };
@@ -46,17 +46,18 @@ static const struct {
 
 /* One frame on its way to the host. */
 struct slot {
-    bool busy;
-    vram_point read, measured; /* when its places, and what they come to, have arrived */
-    vram_buffer *memory;       /* that they arrive in: page-locked where the device has that */
-    void *places;              /* its first byte */
+    uint64_t number;     /* of the readback; 0: none is on its way */
+    vram_point read;     /* when its places have arrived, */
+    vram_point measured; /* and what the device measured of them */
     struct forces_measure arrived, expected;
 };
 
 struct layout {
     vram_context *context;
     vram_device *device;
-    vram_queue *queues[QUEUES];
+    vram_stream_set *streams;
+    vram_queue *compute, *memory, *analysis; /* its three */
+    vram_readback *readback;
     vram_pool *pool;
     vram_named *named;
     vram_kernel *kernel;
@@ -66,6 +67,7 @@ struct layout {
     struct reference reference;
     struct slot slots[SLOTS];
     bool careless;
+    bool last_equal; /* the last frame was the reference, place by place */
     uint64_t frames, wrong_frames;
     uint64_t ready_frames; /* had arrived when the host came for them: the readback cost no wait */
 };
@@ -97,12 +99,19 @@ static vram_status begin(struct layout *layout, const struct forces_options *opt
     vram_named_options named = {.size = sizeof named, .limit_bytes = VRAM_NAMED_LIMIT_PRESET};
     TRY(vram_context_create(&context, &layout->context));
     TRY(vram_device_open(layout->context, 0, &layout->device));
-    for (int i = 0; i < QUEUES; i++) {
-        TRY(vram_queue_create(layout->device, NULL, &layout->queues[i]));
-    }
+    TRY(vram_stream_set_create(layout->device, NULL, &layout->streams));
+    TRY(vram_stream_set_get(layout->streams, VRAM_STREAM_COMPUTE, &layout->compute));
+    TRY(vram_stream_set_get(layout->streams, VRAM_STREAM_MEMORY, &layout->memory));
+    TRY(vram_stream_set_get(layout->streams, VRAM_STREAM_ANALYSIS, &layout->analysis));
+    /* No frame may be lost; two sources in turn are left alone while they travel. */
+    vram_readback_options every = {.size = sizeof every,
+                                   .slots = SLOTS,
+                                   .mode = VRAM_READBACK_STEADY,
+                                   .policy = VRAM_READBACK_EVERY};
+    TRY(vram_readback_create(layout->device, &every, &layout->readback));
     TRY(load_kernel(layout, options));
     TRY(vram_pool_create(layout->device, &tracked, &layout->pool));
-    TRY(vram_named_create(layout->pool, layout->queues[COMPUTE], &named, &layout->named));
+    TRY(vram_named_create(layout->pool, layout->compute, &named, &layout->named));
     for (int i = 0; i < BUFFERS; i++) {
         vram_named_config config = {.size = sizeof config};
         TRY(vram_named_config_preset(plans[i].preset, &config));
@@ -110,24 +119,10 @@ static vram_status begin(struct layout *layout, const struct forces_options *opt
         config.growth.element_bytes = plans[i].element_bytes;
         TRY(vram_named_add(layout->named, plans[i].name, 0, &config, &layout->buffers[i]));
     }
-    vram_buffer_options read = {.size = sizeof read,
-                                .kind = VRAM_BUFFER_PINNED,
-                                .flags = VRAM_BUFFER_PAGEABLE,
-                                .name = "read"};
-    for (int i = 0; i < SLOTS; i++) {
-        TRY(vram_buffer_create(layout->pool, 0, layout->queues[MEMORY], &read,
-                               &layout->slots[i].memory));
-    }
     return VRAM_OK;
 }
 
 /* ----------------------------------------------------------------- growing */
-
-/* Work of `queue` from now on comes after all that `other` has been given. */
-static vram_status order(vram_queue *queue, vram_queue *other, vram_point *point) {
-    TRY(vram_queue_mark(other, point));
-    return vram_queue_after(queue, *point);
-}
 
 /* Makes every buffer as large as the graph is. What is in them stays. */
 static vram_status make_room(struct layout *layout) {
@@ -141,27 +136,23 @@ static vram_status make_room(struct layout *layout) {
         TRY(vram_named_ensure(layout->named, plans[i].name, elements, &layout->buffers[i]));
         TRY(vram_buffer_addr(layout->buffers[i], &layout->addrs[i]));
     }
-    for (int i = 0; i < SLOTS; i++) {
-        TRY(vram_buffer_resize(layout->slots[i].memory, (uint64_t)graph->nodes * 8, NULL));
-        TRY(vram_buffer_host(layout->slots[i].memory, &layout->slots[i].places));
-    }
     return VRAM_OK;
 }
 
 /* Uploads the new nodes and, as old ones have new neighbours, the whole graph. */
 static vram_status upload(struct layout *layout, uint32_t old) {
     const struct graph *graph = &layout->graph;
-    vram_queue *memory = layout->queues[MEMORY];
-    vram_point point;
+    vram_queue *memory = layout->memory;
     uint64_t from = (uint64_t)old * 8, bytes = (uint64_t)(graph->nodes - old) * 8;
-    TRY(order(memory, layout->queues[COMPUTE], &point)); /* which may have copied buffers */
+    /* Growing may have copied buffers on compute. */
+    TRY(vram_stream_set_order(layout->streams, VRAM_STREAM_COMPUTE, VRAM_STREAM_MEMORY));
     TRY(vram_queue_upload(memory, layout->addrs[POSITIONS] + from, graph->beginnings + 2 * old,
                           bytes));
     TRY(vram_queue_fill(memory, layout->addrs[VELOCITIES] + from, 0, 4, bytes));
     TRY(vram_queue_upload(memory, layout->addrs[OFFSETS], graph->offsets,
                           ((uint64_t)graph->nodes + 1) * 4));
     TRY(vram_queue_upload(memory, layout->addrs[EDGES], graph->ends, (uint64_t)graph->edges * 8));
-    TRY(order(layout->queues[COMPUTE], memory, &point));
+    TRY(vram_stream_set_order(layout->streams, VRAM_STREAM_MEMORY, VRAM_STREAM_COMPUTE));
     for (int i = POSITIONS; i <= EDGES; i++) {
         TRY(vram_buffer_use(layout->buffers[i], memory));
     }
@@ -170,7 +161,7 @@ static vram_status upload(struct layout *layout, uint32_t old) {
 
 static vram_status grow(struct layout *layout, uint32_t nodes) {
     uint32_t old = layout->graph.nodes;
-    TRY(vram_queue_wait(layout->queues[MEMORY], VRAM_TIMEOUT_DEFAULT)); /* may read the old graph */
+    TRY(vram_stream_set_wait(layout->streams, VRAM_TIMEOUT_DEFAULT)); /* may read the old graph */
     if (!graph_grow(&layout->graph, nodes) || !reference_grow(&layout->reference, &layout->graph)) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -202,7 +193,7 @@ static vram_status launch(struct layout *layout, vram_queue *queue, uint32_t sta
 }
 
 static vram_status step(struct layout *layout) {
-    vram_queue *compute = layout->queues[COMPUTE];
+    vram_queue *compute = layout->compute;
     uint64_t cell_bytes = UINT64_C(12) << 2 * layout->graph.cell_bits;
     TRY(vram_queue_fill(compute, layout->addrs[CELLS], 0, 4, cell_bytes));
     for (uint32_t stage = FORCES_COUNT; stage <= FORCES_MOVE; stage++) {
@@ -211,53 +202,51 @@ static vram_status step(struct layout *layout) {
     return VRAM_OK;
 }
 
-/* Copies the places on the device, and starts the readback and the measuring of that copy. */
+/*
+ * Copies the places on the device, and starts the readback and the measuring of that copy. The copy before in
+ * this slot may still be read: compute waits for that on the device, the host does not.
+ */
 static vram_status start_frame(struct layout *layout, int index) {
-    vram_queue *compute = layout->queues[COMPUTE], *memory = layout->queues[MEMORY];
-    vram_queue *analysis = layout->queues[ANALYSIS];
+    vram_queue *compute = layout->compute, *analysis = layout->analysis;
     struct slot *slot = &layout->slots[index];
     vram_addr frame = layout->addrs[FRAME + index], result = layout->addrs[RESULT + index];
     uint64_t bytes = (uint64_t)layout->graph.nodes * 8;
-    vram_point copied;
-    TRY(vram_queue_after(compute,
-                         slot->read)); /* the device waits for the slot, the host does not */
+    TRY(vram_queue_after(compute, slot->read));
     TRY(vram_queue_after(compute, slot->measured));
     TRY(vram_queue_copy(compute, frame, layout->addrs[POSITIONS], bytes));
-    TRY(vram_queue_mark(compute, &copied));
-    if (!layout->careless) {
-        TRY(vram_queue_after(memory, copied));
-    }
-    TRY(vram_queue_download(memory, slot->places, frame, bytes));
-    TRY(vram_queue_mark(memory, &slot->read));
-    TRY(vram_queue_after(analysis, copied));
+    TRY(vram_readback_start(layout->readback, layout->careless ? NULL : compute, frame, bytes,
+                            &slot->number));
+    TRY(vram_readback_point(layout->readback, slot->number, &slot->read));
+    TRY(vram_stream_set_order(layout->streams, VRAM_STREAM_COMPUTE, VRAM_STREAM_ANALYSIS));
     TRY(vram_queue_fill(analysis, result, 0, 4, sizeof slot->arrived));
     TRY(launch(layout, analysis, FORCES_MEASURE, frame, result));
     TRY(vram_queue_download(analysis, &slot->arrived, result, sizeof slot->arrived));
     TRY(vram_queue_mark(analysis, &slot->measured));
-    TRY(vram_buffer_use(layout->buffers[FRAME + index], memory));
     TRY(vram_buffer_use(layout->buffers[FRAME + index], analysis));
-    TRY(vram_buffer_use(layout->buffers[RESULT + index], analysis));
-    slot->busy = true;
-    return VRAM_OK;
+    TRY(vram_buffer_use(layout->buffers[FRAME + index], slot->read.queue));
+    return vram_buffer_use(layout->buffers[RESULT + index], analysis);
 }
 
 /* Takes the frame of a slot, if it has one: its places and its measures must be the reference's. */
 static vram_status take_frame(struct layout *layout, int index) {
     struct slot *slot = &layout->slots[index];
-    if (!slot->busy) {
+    vram_frame frame;
+    if (!slot->number) {
         return VRAM_OK;
     }
-    layout->ready_frames += vram_point_poll(slot->read) == VRAM_OK;
-    TRY(vram_point_wait(slot->read, VRAM_TIMEOUT_DEFAULT));
+    layout->ready_frames += vram_readback_poll(layout->readback, slot->number) == VRAM_OK;
+    TRY(vram_readback_next(layout->readback, VRAM_TIMEOUT_DEFAULT, &frame));
     TRY(vram_point_wait(slot->measured, VRAM_TIMEOUT_DEFAULT));
-    struct reference seen = {.nodes = layout->graph.nodes, .positions = slot->places};
-    struct forces_measure found = reference_measure(&seen);
-    bool right = memcmp(&found, &slot->expected, sizeof found) == 0 &&
+    struct forces_measure found =
+        forces_measure_of(frame.data, (uint32_t)(frame.bytes / (2 * sizeof(int32_t))));
+    bool right = frame.number == slot->number && frame.bytes == (uint64_t)layout->graph.nodes * 8 &&
+                 memcmp(&found, &slot->expected, sizeof found) == 0 &&
                  memcmp(&slot->arrived, &slot->expected, sizeof found) == 0;
+    layout->last_equal = memcmp(frame.data, layout->reference.positions, frame.bytes) == 0;
     layout->frames++;
     layout->wrong_frames += !right;
-    slot->busy = false;
-    return VRAM_OK;
+    slot->number = 0;
+    return vram_readback_give(layout->readback, frame.number);
 }
 
 /* As many steps as asked for at the present size, each of them a frame. */
@@ -268,14 +257,13 @@ static vram_status advance(struct layout *layout, uint32_t steps) {
         TRY(step(layout));
         TRY(start_frame(layout, index));
         reference_step(&layout->reference, &layout->graph); /* while the device works */
-        layout->slots[index].expected = reference_measure(&layout->reference);
+        layout->slots[index].expected =
+            forces_measure_of(layout->reference.positions, layout->reference.nodes);
     }
     for (uint32_t i = steps; i < steps + SLOTS; i++) {
         TRY(take_frame(layout, (int)(i % SLOTS)));
     }
-    const struct slot *last = &layout->slots[(steps - 1) % SLOTS];
-    size_t bytes = (size_t)layout->graph.nodes * 8;
-    layout->wrong_frames += memcmp(last->places, layout->reference.positions, bytes) != 0;
+    layout->wrong_frames += !layout->last_equal; /* of the frame taken last */
     return VRAM_OK;
 }
 
@@ -344,9 +332,7 @@ static vram_status find_leaks(struct layout *layout, uint64_t *blocks) {
     vram_live_query query = {.size = sizeof query, .pool = layout->pool};
     vram_live_stats stats = {.size = sizeof stats};
     TRY(vram_named_destroy(layout->named));
-    for (int i = 0; i < SLOTS; i++) {
-        TRY(vram_buffer_destroy(layout->slots[i].memory));
-    }
+    vram_readback_destroy(layout->readback);
     TRY(vram_live_stats_get(&query, &stats));
     *blocks = stats.live_blocks;
     return VRAM_OK;

@@ -131,11 +131,10 @@ void reference_step(struct reference *reference, const struct graph *graph) {
     }
 }
 
-struct forces_measure reference_measure(const struct reference *reference) {
+struct forces_measure forces_measure_of(const int32_t *positions, uint32_t nodes) {
     struct forces_measure measure = {0, 0};
-    for (uint32_t i = 0; i < reference->nodes; i++) {
-        int32_t x = reference->positions[2 * (size_t)i],
-                y = reference->positions[2 * (size_t)i + 1];
+    for (uint32_t i = 0; i < nodes; i++) {
+        int32_t x = positions[2 * (size_t)i], y = positions[2 * (size_t)i + 1];
         uint32_t mix = (uint32_t)x * 2654435761u ^ (uint32_t)y * 2246822519u;
         mix = (mix ^ mix >> 15) * (2u * i + 3266489917u);
         measure.checksum += mix ^ mix >> 13;
