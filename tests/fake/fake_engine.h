@@ -21,11 +21,13 @@ enum fake_op_kind {
 
 struct fake_kernel;
 
+enum { FAKE_VALUES = 12 }; /* that a kernel takes at most */
+
 struct fake_launch {
     const struct fake_kernel *kernel;
     unsigned groups[3], items[3];
-    uint64_t values[8]; /* arguments */
-    uint64_t start_ns;  /* when it came to the head of its stream; 0: it has not */
+    uint64_t values[FAKE_VALUES]; /* arguments */
+    uint64_t start_ns;            /* when it came to the head of its stream; 0: it has not */
 };
 
 struct fake_op {

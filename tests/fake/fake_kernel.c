@@ -4,6 +4,7 @@
  * name: nobody here can run a GPU's code.
  */
 #include "fake/fake_engine.h"
+#include "fake/fake_forces.h"
 
 #include "vram/ring_device.h"
 
@@ -124,9 +125,44 @@ static bool ring_may_end(const struct fake_launch *launch) {
     return over;
 }
 
+/*
+ * examples/forces: what a stage reads is taken out of device memory, and what it writes is put back, so that a
+ * stray address is found as it is for the others.
+ */
+static bool forces(struct fake_device *device, const struct fake_launch *launch) {
+    enum { READS = 0, WRITES = 1, POINTERS = 7 };
+    static const unsigned char uses[4][2] = {
+        {0x21, 0x20}, {0x3d, 0x04}, {0x07, 0x03}, {0x41, 0x40}}; /* bit i: argument i, by stage */
+    uint64_t count = launch->values[7], bits = launch->values[8], stage = launch->values[9];
+    uint64_t bytes[POINTERS] = {
+        count * 8, count * 8, count * 8, count * 4 + 4, 0, UINT64_C(12) << 2 * bits, 8};
+    void *pointers[POINTERS] = {NULL};
+    bool good = stage < 4;
+    for (int i = 0; i < POINTERS && good; i++) {
+        bool wanted = uses[stage][READS] >> i & 1;
+        if (i == 4 && wanted) { /* as many edges as the last offset says */
+            bytes[i] = (uint64_t)((const uint32_t *)pointers[3])[count] * 4;
+        }
+        pointers[i] = wanted ? malloc(bytes[i]) : NULL;
+        good = !wanted || (pointers[i] &&
+                           fake_access(device, launch->values[i], pointers[i], bytes[i], false));
+    }
+    if (good) {
+        fake_forces_run(pointers, launch->groups[0] * launch->items[0], (unsigned)count,
+                        (unsigned)bits, (unsigned)stage);
+    }
+    for (int i = 0; i < POINTERS; i++) {
+        if (good && uses[stage][WRITES] >> i & 1) {
+            good = fake_access(device, launch->values[i], pointers[i], bytes[i], true);
+        }
+        free(pointers[i]);
+    }
+    return good;
+}
+
 static const struct fake_kernel {
     const char *name;
-    unsigned char bytes[8]; /* of each argument; 0 behind the last */
+    unsigned char bytes[FAKE_VALUES]; /* of each argument; 0 behind the last */
     bool (*run)(struct fake_device *device, const struct fake_launch *launch);
     bool (*may_end)(const struct fake_launch *launch); /* NULL: it waits for nothing */
 } kernels[] = {
@@ -135,6 +171,7 @@ static const struct fake_kernel {
     {"saxpy", {8, 8, 4, 4}, saxpy, NULL},
     {"vram_scatter", {8, 8}, scatter, NULL},
     {"vram_ring_echo", {8, 8, 8}, gate, ring_may_end},
+    {"forces", {8, 8, 8, 8, 8, 8, 8, 4, 4, 4}, forces, NULL},
 };
 
 static const struct fake_kernel *kernel_named(const char *name) {
@@ -247,7 +284,7 @@ vr_cu_result fake_cuLaunchKernel(struct vr_cu_function *function, unsigned group
     if ((uint64_t)items_x * items_y * items_z > 1024) {
         return fake_leave(VR_CU_LAUNCH_OUT_OF_RESOURCES);
     }
-    for (unsigned i = 0; i < 8 && function->kernel->bytes[i]; i++) {
+    for (unsigned i = 0; i < FAKE_VALUES && function->kernel->bytes[i]; i++) {
         memcpy(&op.launch.values[i], parameters[i], function->kernel->bytes[i]);
     }
     return fake_submit(stream, &op, false);

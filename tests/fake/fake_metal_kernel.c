@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_metal_kernel.c: libraries, functions and pipelines, and the kernels that the tests know, in C. */
+#include "fake/fake_forces.h"
 #include "fake/fake_metal_work.h"
 
 #include <stdlib.h>
@@ -30,6 +31,14 @@ void fake_metal_run_kernel(const struct op *op) {
         for (uint64_t i = 0; i < items && i < number_of(op, 3); i++) {
             y[i] += a * x[i];
         }
+    } else if (strcmp(op->pipeline->name, "forces") == 0) {
+        void *pointers[7];
+        for (int i = 0; i < 7; i++) {
+            pointers[i] = op->arguments[i].data;
+        }
+        fake_forces_run(pointers, (unsigned)(op->groups.width * op->size.width),
+                        (unsigned)number_of(op, 7), (unsigned)number_of(op, 8),
+                        (unsigned)number_of(op, 9));
     } else if (strcmp(op->pipeline->name, "vram_check_scale") ==
                0) { /* (to, from, factor, count) */
         uint32_t *to = (uint32_t *)(void *)op->arguments[0].data;
