@@ -51,15 +51,15 @@ static void bare_close(struct copy_driver *driver) {
 
 void copy_driver_open(struct copy_driver *driver, const struct target *target, vram_device *device,
                       vram_queue *queue) {
-    if (strcmp(target->info.backend, "cuda") == 0 &&
-        copy_driver_cuda(driver, target->info.backend_index)) {
-        return;
+    if (strcmp(target->info.backend, "cuda") == 0) {
+        if (copy_driver_cuda(driver, target->info.backend_index)) {
+            return;
+        }
+        say_warning("bare copies stand in for the driver's own: %s", driver->reason);
     }
     struct bare *bare = malloc(sizeof *bare);
     static const char up[] = "the backend's bare copy, and its end";
     static const char pair[] = "the driver's allocation and free";
-    char reason[COPY_REASON_MAX];
-    memcpy(reason, driver->reason, sizeof reason); /* why it is not CUDA's own, for the table */
     *driver = (struct copy_driver){.pageable_about = {up, up},
                                    .pinned_about = {up, up},
                                    .pair_about = pair,
@@ -68,7 +68,6 @@ void copy_driver_open(struct copy_driver *driver, const struct target *target, v
                                    .to_host = bare_to_host,
                                    .pair = bare_pair,
                                    .close = bare_close};
-    memcpy(driver->reason, reason, sizeof reason);
     if (bare) {
         *bare = (struct bare){device, queue};
     }

@@ -18,8 +18,9 @@ enum { STREAM_NON_BLOCKING = 1 };
     X(device_get, "cuDeviceGet", (int *device, int ordinal))                                       \
     X(retain, "cuDevicePrimaryCtxRetain", (void **context, int device))                            \
     X(release, "cuDevicePrimaryCtxRelease_v2", (int device))                                       \
-    X(set_current, "cuCtxSetCurrent", (void *context))                                             \
-    X(stream_create, "cuStreamCreate", (void **stream, unsigned flags))                            \
+    X(push, "cuCtxPushCurrent_v2", (void *context))                                                \
+    X(pop, "cuCtxPopCurrent_v2", (void **context))                                                 \
+    X(stream_create, "cuStreamCreateWithPriority", (void **stream, unsigned flags, int priority))  \
     X(stream_destroy, "cuStreamDestroy_v2", (void *stream))                                        \
     X(stream_wait, "cuStreamSynchronize", (void *stream))                                          \
     X(upload, "cuMemcpyHtoD_v2", (uint64_t to, const void *from, size_t bytes))                    \
@@ -38,6 +39,7 @@ struct cuda_copy {
 #undef COPY_FIELD
     int device;
     void *context; /* NULL: not retained */
+    bool pushed;   /* the context is this thread's */
     void *stream;
 };
 
@@ -80,8 +82,11 @@ static void end(struct copy_driver *driver) {
     if (cuda->stream != NULL) {
         cuda->stream_destroy(cuda->stream);
     }
+    if (cuda->pushed) {
+        void *popped;
+        cuda->pop(&popped);
+    }
     if (cuda->context != NULL) {
-        cuda->set_current(NULL);
         cuda->release(cuda->device);
     }
     if (cuda->library != NULL) {
@@ -129,8 +134,9 @@ bool copy_driver_cuda(struct copy_driver *driver, uint32_t backend_index) {
     if (load(driver, cuda) && good(driver, cuda->init(0), "cuInit") &&
         good(driver, cuda->device_get(&cuda->device, (int)backend_index), "cuDeviceGet") &&
         good(driver, cuda->retain(&cuda->context, cuda->device), "cuDevicePrimaryCtxRetain") &&
-        good(driver, cuda->set_current(cuda->context), "cuCtxSetCurrent") &&
-        good(driver, cuda->stream_create(&cuda->stream, STREAM_NON_BLOCKING), "cuStreamCreate")) {
+        (cuda->pushed = good(driver, cuda->push(cuda->context), "cuCtxPushCurrent")) &&
+        good(driver, cuda->stream_create(&cuda->stream, STREAM_NON_BLOCKING, 0),
+             "cuStreamCreateWithPriority")) {
         return true;
     }
     end(driver);
