@@ -13,6 +13,8 @@
  * background, so the time of a copy that nobody asks about ends when somebody does. Plain vram_queue_upload
  * and its like are the driver's alone and not counted.
  *
+ * A trace (vram/trace.h) has each of them, with its bytes and its time.
+ *
  * Counting is always on: about a hundred nanoseconds a copy, without a lock. Numbers are read while others count:
  * each is right, and between two of them a copy may have ended.
  */

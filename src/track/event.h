@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event.h: what pools tell, one event at a time, for whoever writes it down (a trace).
+ * event.h: what pools and transfers tell, one event at a time, for whoever writes it down (a trace).
  *
  *  (1) The receiver is called on the thread that allocates or frees, with no lock of the library held and
  *      outside its caches: it may wait and write files. It must not call pools.
@@ -9,6 +9,7 @@
  *  (3) Who ends the telling knows that no call is under way when vr_events_to returns.
  *  (4) Only pools that are tracked tell, and a pool is tracked from its beginning or not at all
  *      (core/witness/witness.h). While somebody listens all new pools are.
+ *      A transfer is told by whoever sees its end, traced pools or not.
  *  (5) After a fork the child tells nobody: what the parent writes is the parent's.
  */
 #ifndef VR_EVENT_H
@@ -22,12 +23,14 @@ enum vr_event_kind {
     VR_EVENT_POOL_END = 2,   /* what it had is gone; bytes and held: what was live then */
     VR_EVENT_ALLOC = 3,
     VR_EVENT_FREE = 4,
-    VR_EVENT_RESIZE = 5, /* in place; `before` is what it was */
-    VR_EVENT_REFUSED = 6 /* no block: status says why; id and addr are 0 */
+    VR_EVENT_RESIZE = 5,  /* in place; `before` is what it was */
+    VR_EVENT_REFUSED = 6, /* no block: status says why; id and addr are 0 */
+    VR_EVENT_TRANSFER = 7 /* of no pool: a copy ended; see below */
 };
 
 struct vr_event {
-    void *source; /* the pool itself, for core's own receivers; there during the call */
+    void *source; /* the pool itself, for core's own receivers; there during the call. TRANSFER: the
+                     context, and `memory` is the direction, `stack` the route, `held` its ns */
     enum vr_event_kind kind;
     uint32_t memory;  /* vram_memory_kind */
     uint64_t time_ns; /* vr_clock_coarse */

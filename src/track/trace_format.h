@@ -93,7 +93,10 @@ enum vr_trace_record {
     VR_RECORD_SAMPLE = 0x16, /* time, pool, live, held, reserved, cached, free, largest free, limit,
                                 hits, misses */
     VR_RECORD_MARK = 0x17,   /* time, text */
-    VR_RECORD_LENGTHS = 0x40 /* from here on: bytes, that many bytes */
+    VR_RECORD_LENGTHS = 0x40, /* from here on: bytes, that many bytes */
+    VR_RECORD_TRANSFER =
+        0x40 /* bytes; time, which does not count for the next record, thread, device,
+                                 direction, route, bytes, ns, status negated */
 };
 
 #endif

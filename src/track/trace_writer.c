@@ -345,6 +345,40 @@ static void write_event(struct vr_trace_writer *writer, const struct vr_event *e
     }
 }
 
+/*
+ * A reader may pass over it, so it defines nothing, is no event that is counted, and its time is from the record
+ * before without moving it on.
+ */
+static void write_transfer(struct vr_trace_writer *writer, const struct vr_event *event) {
+    struct vr_trace_file *file = &writer->file;
+    uint64_t since = event->time_ns > writer->start_ns ? event->time_ns - writer->start_ns : 0;
+    bool fresh;
+    if (!vr_trace_file_room(file, EVENT_MAX, &fresh)) {
+        file->lost++;
+        return;
+    }
+    if (fresh) {
+        writer->last_id = writer->last_addr = 0;
+    }
+    const uint64_t numbers[] = {since > file->time_ns ? since - file->time_ns : 0,
+                                event->thread,
+                                event->device,
+                                event->memory,
+                                event->stack,
+                                event->bytes,
+                                event->held,
+                                (uint64_t)-event->status};
+    uint8_t *record = file->chunk + file->used, *at = record + 2;
+    _Static_assert(sizeof numbers / sizeof numbers[0] * NUMBER_MAX + 2 <= EVENT_MAX &&
+                       sizeof numbers / sizeof numbers[0] * NUMBER_MAX < 128,
+                   "it fits, and its length into one byte");
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        at = put_number(at, numbers[i]);
+    }
+    record[1] = (uint8_t)(at - record - 2);
+    vr_trace_file_commit(file, VR_RECORD_TRANSFER, (uint32_t)(at - record));
+}
+
 /* Keeps (4). */
 static bool is_ours(const struct vr_trace_writer *writer) {
     return writer->process == vr_os_process_generation();
@@ -358,7 +392,11 @@ void vr_trace_write_event(struct vr_trace_writer *writer, const struct vr_event 
         prepare_stack(writer, event->stack);
     }
     vr_mutex_lock(&writer->lock);
-    write_event(writer, event);
+    if (event->kind == VR_EVENT_TRANSFER) {
+        write_transfer(writer, event);
+    } else {
+        write_event(writer, event);
+    }
     vr_mutex_unlock(&writer->lock);
 }
 

@@ -24,6 +24,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
+#include "track/event.h"
 
 #include <assert.h>
 
@@ -47,6 +49,7 @@ struct cell {
 };
 
 struct vr_metrics {
+    struct vr_device_object *device; /* whose it is */
     uint64_t born_ns;
     struct cell cells[DIRECTIONS][ROUTES];
 };
@@ -66,6 +69,7 @@ static struct vr_metrics *metrics_of(struct vr_device_object *device, bool make)
     if (!metrics) {
         return NULL;
     }
+    metrics->device = device;
     metrics->born_ns = vr_clock_now();
     void *there = NULL;
     if (!vr_cas(&device->transfers, &there, metrics, VR_ACQ_REL)) {
@@ -150,6 +154,22 @@ static void note_latency(struct cell *cell, uint64_t ns) {
     add(&cell->histogram[bucket_of(ns)], 1);
 }
 
+/* For a trace, if there is one. */
+static void tell(const struct vr_metrics *metrics, const struct vr_transfer_count *count,
+                 uint64_t bytes, uint64_t ns, vram_status status) {
+    const struct vr_event event = {.source = metrics->device->context,
+                                   .kind = VR_EVENT_TRANSFER,
+                                   .memory = count->direction,
+                                   .stack = count->route,
+                                   .time_ns = vr_clock_coarse(),
+                                   .device = metrics->device->object.handle,
+                                   .bytes = bytes,
+                                   .held = ns,
+                                   .thread = vr_os_thread_number(),
+                                   .status = status};
+    vr_event_tell(&event);
+}
+
 void vr_transfer_end(struct vr_transfer_count *count, uint64_t bytes, vram_status status) {
     struct vr_metrics *metrics = count->metrics;
     if (!metrics) {
@@ -167,6 +187,9 @@ void vr_transfer_end(struct vr_transfer_count *count, uint64_t bytes, vram_statu
         add(&cell->operations, 1);
     }
     count->metrics = NULL; /* a second end counts nothing */
+    if (vr_events_wanted()) {
+        tell(metrics, count, bytes, now - count->start_ns, status);
+    }
 }
 
 void vr_transfer_stalled(struct vr_device_object *device, vram_transfer_direction direction,

@@ -305,6 +305,61 @@ static void failing_copies_are_counted(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* A number in LEB128. */
+static uint64_t leb_at(const unsigned char **at) {
+    uint64_t number = 0;
+    for (int shift = 0;; shift += 7) {
+        unsigned char byte = *(*at)++;
+        number |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) {
+            return number;
+        }
+    }
+}
+
+/* A trace has each transfer as a record of its own, which is none of its events. */
+static void traces_have_them(void **state) {
+    static unsigned char file[1 << 18], bytes[4096];
+    char path[64];
+    vram_trace *trace;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    snprintf(path, sizeof path, "transfer_stats_%llu.vrt", (unsigned long long)vr_os_process_id());
+    vram_trace_options options = {.size = sizeof options, .path = path};
+    vram_transfer_options sync = {.size = sizeof sync, .strategy = VRAM_TRANSFER_SYNC};
+    assert_ok(vram_device_alloc(rig.device, sizeof bytes, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_trace_begin(rig.context, &options, &trace));
+    assert_ok(vram_transfer_download(rig.queue, bytes, addr, 1000, &sync, NULL));
+    assert_ok(vram_trace_end(trace));
+    FILE *stream = fopen(path, "rb");
+    assert_non_null(stream);
+    size_t got = fread(file, 1, sizeof file, stream);
+    fclose(stream);
+    remove(path);
+    uint32_t header;
+    memcpy(&header, file + 12, sizeof header);
+    assert_true(got > header + 48 + 9);
+    uint64_t events;
+    memcpy(&events, file + 72, sizeof events);
+    assert_int_equal(events, 0);
+    const unsigned char *at = file + header + 48; /* the first record of the first chunk */
+    assert_int_equal(*at++, 0x40);
+    const unsigned char *end = at + 1 + *at;
+    at++;
+    (void)leb_at(&at); /* time */
+    assert_int_equal(leb_at(&at), vr_os_thread_number());
+    assert_int_equal(leb_at(&at), (uint64_t)(uintptr_t)rig.device);
+    assert_int_equal(leb_at(&at), VRAM_TRANSFER_TO_HOST);
+    assert_int_equal(leb_at(&at), VRAM_ROUTE_SYNC);
+    assert_int_equal(leb_at(&at), 1000);
+    assert_true(leb_at(&at) > 0);
+    assert_int_equal(leb_at(&at), 0); /* VRAM_OK */
+    assert_ptr_equal(at, end);
+    assert_int_equal(*at, 0); /* and nothing behind it */
+    vram_context_destroy(rig.context);
+}
+
 /* --------------------------------------------------------------------- reading */
 
 static void percentiles(void **state) {
@@ -399,6 +454,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(without_memory, start, nothing_left),
         cmocka_unit_test_setup_teardown(public_copies_are_counted, start, nothing_left),
         cmocka_unit_test_setup_teardown(failing_copies_are_counted, start, nothing_left),
+        cmocka_unit_test_setup_teardown(traces_have_them, start, nothing_left),
         cmocka_unit_test_setup_teardown(percentiles, start, nothing_left),
         cmocka_unit_test_setup_teardown(bad_input, start, nothing_left),
         cmocka_unit_test_setup_teardown(as_json, start, nothing_left),

@@ -73,8 +73,10 @@ static void take(void *user, const struct vr_event *event) {
     struct vr_recorder *recorder = user;
     struct vr_event now =
         *event; /* told in steps of a coarse clock; a trace has the time as it is */
-    struct vr_pool *pool = event->source;
-    if (recorder->context && pool->device->context != recorder->context) {
+    bool transfer = event->kind == VR_EVENT_TRANSFER;
+    struct vr_pool *pool = transfer ? NULL : event->source;
+    struct vr_context *context = transfer ? event->source : pool->device->context;
+    if (recorder->context && context != recorder->context) {
         return;
     }
     now.time_ns = vr_clock_now();
