@@ -14,7 +14,7 @@
 #            `launch` and `readback`, and what each call of the driver costs
 #   transfer `vram bench copy` beside the driver's own copies, with its goals, and examples/forces with a
 #            million nodes on cuda, every frame held against the reference; `vram bench ring` with a million
-#            messages to a kernel that stays and a million from it, every byte looked at; example 20_ring
+#            messages to a kernel that stays and a million from it, every byte looked at; example 21_ring
 #   replay   the six traces with memory really mapped: in the traces' own time with every block filled
 #            and checked (REPEATS=3 times), in their time without that, and as fast as it goes, checked
 #   models   bench/model_peak.py: the peak of inference with three models of random weights beside what
@@ -303,7 +303,7 @@ stage_transfer() {
     step copy 120 copy.json "$build/vram" bench copy --backend cuda --json --seconds 40
     step check-ring 60 check-ring.txt "$build/vram" check --backend cuda --filter ring --verbose
     step ring 90 ring.json "$build/vram" bench ring --backend cuda --json --messages 1000000
-    example 20_ring
+    example 21_ring
     step forces 120 forces.txt "$build/examples/forces" --nodes 1000000 --report --backend cuda
     finish
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring_echo.h: the kernel of 20_ring: PTX of shaders/ring_echo.cu where the device takes that, else the same lines as
+ * ring_echo.h: the kernel of 21_ring: PTX of shaders/ring_echo.cu where the device takes that, else the same lines as
  * a C function.
  */
 #ifndef RING_ECHO_H
