@@ -197,7 +197,7 @@ vram_status vram_weights_create(vram_scheduler *handle, const vram_weights_optio
                                 vram_weights **weights) {
     static const char operation[] = "vram_weights_create";
     struct vram_weights_options taken;
-    uint64_t bytes;
+    uint64_t bytes = 0;
     void *entered;
     if (!options || !weights) {
         return vr_fail(VRAM_ERR_INVALID, operation,

@@ -321,7 +321,7 @@ vram_status vr_config_weights(const struct vr_config *config, const char *weight
     const struct vr_family *family = vr_family_find(config->text.type);
     struct count count = {.config = config, .text = &config->text, .model = model};
     struct total total = {vr_sum_of(0), vr_sum_of(0), vr_sum_of(0)};
-    struct rates rates;
+    struct rates rates = {0};
     if (!model->kv_known) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
                        "layers of \"%.32s\" are not counted from config.json; name the weights",
