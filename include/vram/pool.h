@@ -181,7 +181,8 @@ VRAM_API vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue 
  *   VRAM_ERR_UNSUPPORTED  this block never changes in place: its pool has a safety mode, or it is not of
  *                         the device's memory and would grow.
  *   any exhaustion        the addresses are free, the memory is not to be had.
- *   VRAM_ERR_INVALID      no live block of this pool starts at `addr`, or it was freed meanwhile.
+ *   VRAM_ERR_INVALID      no live block of this pool starts at `addr`, or it was freed meanwhile; or it
+ *                         is a buffer's, a scope's or a batch's, which vram_free refuses too.
  */
 VRAM_API vram_status vram_resize(vram_pool *pool, vram_addr addr, uint64_t new_size,
                                  vram_queue *queue);

@@ -3,7 +3,7 @@
  * growth.c: buffers that become larger and smaller.
  *
  *  (1) One change at a time: the buffer is claimed for it (buffer_object.h (2)).
- *  (2) In place first: vram_resize leaves the block untouched when it cannot. Then by new memory and a copy,
+ *  (2) In place first: vr_pool_resize leaves the block untouched when it cannot. Then by new memory and a copy,
  *      in the order of buffer_object.h (3): whatever fails before the new memory is installed leaves the
  *      buffer as it was, and the new memory goes back.
  *  (3) A buffer that is resized on another queue than its home's is ordered behind all work that uses it
@@ -93,6 +93,7 @@ vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vra
     vram_status status = vram_alloc_with(pool_of(buffer), bytes, queue, &options, &memory->addr);
     if (status == VRAM_OK) {
         memory->kind = vr_address_find(memory->addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
+        (void)vr_pool_own(buffer->pool_handle, memory->addr, true);
     }
     return status;
 }
@@ -181,7 +182,7 @@ static vram_status change_capacity(const struct change *change, bool stay) {
         return stay ? VRAM_OK : move(change);
     }
     vr_error_save(&error);
-    status = vram_resize(pool_of(buffer), buffer->memory.addr, change->bytes, change->queue);
+    status = vr_pool_resize(pool_of(buffer), buffer->memory.addr, change->bytes, change->queue);
     if (status == VRAM_OK) {
         note_change(change, false, 0);
         return VRAM_OK;

@@ -402,6 +402,33 @@ static void what_has_moved_has_room(void **state) {
     rig_end_clean(&rig);
 }
 
+/* The block under a buffer is the buffer's alone, where it was made and where it has moved to. */
+static void the_block_is_the_buffers(void **state) {
+    vram_growth growth = preset("edges");
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=4G");
+    vram_pool *pool = pool_make(&rig, 0);
+    vram_buffer *buffer = buffer_of(pool, 4 * MIB, rig.queue);
+    vram_buffer *wall = buffer_of(pool, 4 * MIB, rig.queue);
+    assert_ok(vram_buffer_growth_set(buffer, &growth));
+    for (uint64_t copies = 0; copies < 2; copies++) {
+        vram_addr addr = info_of(buffer).addr;
+        uint64_t resizes = info_of(buffer).resizes;
+        assert_int_equal(growth_of(buffer).copies, copies);
+        assert_int_equal(vram_free(pool, addr, rig.queue), VRAM_ERR_INVALID);
+        assert_int_equal(vram_resize(pool, addr, MIB, rig.queue), VRAM_ERR_INVALID);
+        assert_int_equal(vram_resize(pool, addr, 64 * MIB, rig.queue), VRAM_ERR_INVALID);
+        assert_non_null(strstr(vram_error_get()->text, "buffer"));
+        assert_int_equal(info_of(buffer).addr, addr);
+        assert_int_equal(info_of(buffer).resizes, resizes);
+        assert_ok(vram_buffer_resize(buffer, (16 << copies) * MIB, rig.queue));
+    }
+    assert_ok(vram_buffer_destroy(buffer));
+    assert_ok(vram_buffer_destroy(wall));
+    assert_int_equal(stats_of(pool).allocated_bytes, 0);
+    rig_end_clean(&rig);
+}
+
 /* A policy that comes with the buffer counts from the beginning. */
 static void a_policy_by_option(void **state) {
     vram_growth growth = preset("edges");
@@ -669,6 +696,7 @@ int main(void) {
         TEST(acceptance_18_resize_is_safe),
         TEST(acceptance_19_a_million_elements_from_a_thousand),
         TEST(what_has_moved_has_room),
+        TEST(the_block_is_the_buffers),
         TEST(a_policy_by_option),
         TEST(other_kinds_grow_too),
         TEST(reserve_is_given_up_first),

@@ -224,6 +224,9 @@ void vr_pool_tell_up(struct vr_pool *pool);
    already; pool_info.c. */
 bool vr_pool_own(uint64_t pool, vram_addr addr, bool owned);
 
+/* vram_resize for the object that has the block: the program's own call is refused then. */
+vram_status vr_pool_resize(vram_pool *pool, vram_addr addr, uint64_t new_size, vram_queue *queue);
+
 /* How the device tier learns where blocks end, for drivers that have an object for each; pool_info.c. */
 vr_extent_fn vr_pool_extent;
 

@@ -41,6 +41,7 @@ struct resizing {
     struct vr_block *tail; /* cut off; NULL: none */
     uint64_t room;         /* kept behind the block; 0: none */
     bool told;             /* listeners are to be told of it */
+    bool owner;            /* who asks is the object that has the block */
     struct vr_event event;
 };
 
@@ -72,6 +73,9 @@ static vram_status refuse(const struct resizing *job, vram_status status, const 
 /* Whether the block's memory may be changed at all. It is the caller's. */
 static vram_status check_block(struct resizing *job) {
     const struct vr_block *block = job->block;
+    if (!job->owner && (vr_load(&block->pool, VR_ACQUIRE) & VR_POOL_OWNED)) {
+        return refuse(job, VRAM_ERR_INVALID, "is a buffer's, a scope's or a batch's");
+    }
     if (vr_load(&job->pool->guard.modes, VR_RELAXED)) {
         job->bytes = job->old_bytes; /* zones included */
         if (job->size != job->old_size) {
@@ -325,9 +329,9 @@ static vram_status resize(struct resizing *job) {
     return VRAM_OK;
 }
 
-vram_status vram_resize(vram_pool *handle, vram_addr addr, uint64_t new_size,
-                        vram_queue *queue_handle) {
-    struct resizing job = {.addr = addr, .size = new_size};
+static vram_status resize_for(vram_pool *handle, vram_addr addr, uint64_t new_size,
+                              vram_queue *queue_handle, bool owner) {
+    struct resizing job = {.addr = addr, .size = new_size, .owner = owner};
     if (!vr_block_bytes(new_size, &job.bytes)) {
         return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
                        (unsigned long long)new_size);
@@ -338,4 +342,12 @@ vram_status vram_resize(vram_pool *handle, vram_addr addr, uint64_t new_size,
         vr_pool_leave(job.pool, job.queue);
     }
     return status;
+}
+
+vram_status vr_pool_resize(vram_pool *pool, vram_addr addr, uint64_t new_size, vram_queue *queue) {
+    return resize_for(pool, addr, new_size, queue, true);
+}
+
+vram_status vram_resize(vram_pool *pool, vram_addr addr, uint64_t new_size, vram_queue *queue) {
+    return resize_for(pool, addr, new_size, queue, false);
 }
