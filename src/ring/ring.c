@@ -196,7 +196,7 @@ static void connect(struct vr_ring *ring) {
 }
 
 static void control_make(struct vr_ring *ring) {
-    struct vram_ring_control *control = &ring->control;
+    struct vram_ring_control control;
     bool offsets = !(ring->device->base.info.caps & VRAM_CAP_TRUE_ADDRESS);
     uint64_t base = offsets ? 0 : ring->info.control, flags = offsets ? VRAM_RING_FLAG_OFFSETS : 0;
     uint32_t asked = ring->info.flags;
@@ -205,7 +205,7 @@ static void control_make(struct vr_ring *ring) {
     flags |= asked & VRAM_RING_NO_TELEMETRY ? 0 : VRAM_RING_FLAG_TELEMETRY;
     flags |= asked & VRAM_RING_MULTI_INPUT ? VRAM_RING_FLAG_MULTI_INPUT : 0;
     flags |= asked & VRAM_RING_MULTI_OUTPUT ? VRAM_RING_FLAG_MULTI_OUTPUT : 0;
-    *control = (struct vram_ring_control){
+    control = (struct vram_ring_control){
         .is_active = 1,
         .input_queue_head_ptr = base + VRAM_RING_AT_INPUT_HEAD,
         .input_queue_tail_ptr = base + VRAM_RING_AT_INPUT_TAIL,
@@ -219,7 +219,8 @@ static void control_make(struct vr_ring *ring) {
         .output_queue_capacity = (int32_t)ring->output.capacity,
         .output_queue_message_size = (int32_t)ring->output.message_bytes,
         .reserved = {VRAM_RING_MAGIC, 0, flags, 0}};
-    control->reserved[1] = vram_ring_check_of(control);
+    control.reserved[1] = vram_ring_check_of(&control);
+    memcpy(ring->control, &control, sizeof control);
     ring->control_sent = vr_ring_control_word(ring);
 }
 
@@ -227,11 +228,11 @@ static void control_make(struct vr_ring *ring) {
 static vram_status write_block(struct vr_ring *ring) {
     if (!vr_ring_copies(ring)) {
         memset(ring->shared, 0, (size_t)ring->info.bytes);
-        memcpy(ring->shared, &ring->control, sizeof ring->control);
+        memcpy(ring->shared, ring->control, sizeof ring->control);
         return VRAM_OK;
     }
     vram_queue *queue = ring->info.queue;
-    memcpy(ring->peeked, &ring->control, sizeof ring->control);
+    memcpy(ring->peeked, ring->control, sizeof ring->control);
     vram_status status = vram_queue_fill(queue, ring->info.control, 0, 4, ring->info.bytes);
     if (status == VRAM_OK) {
         status = vram_queue_upload(queue, ring->info.control, ring->peeked, sizeof ring->control);

@@ -81,8 +81,7 @@ static uint64_t word_of(const unsigned char *block, uint64_t offset) {
 /* Heads are looked at before tails are, so while messages flow a tail may be ahead of its head here. */
 static vram_status check_block(struct vr_ring *ring, const unsigned char *block,
                                const char *operation) {
-    if (memcmp(block + 32, (const unsigned char *)&ring->control + 32, sizeof ring->control - 32) !=
-        0) {
+    if (memcmp(block + 32, ring->control + 32, sizeof ring->control - 32) != 0) {
         return vr_ring_damaged(ring, operation, "a constant of the control block");
     }
     uint64_t tail = word_of(block, VRAM_RING_AT_INPUT_TAIL);

@@ -66,12 +66,14 @@ struct vr_ring {
     uint64_t pool_handle;
     struct vr_device_object *device; /* pinned by handle */
     struct vram_ring_info info;
-    struct vram_ring_control control; /* as it was written; the constants hold for ever */
-    vram_buffer *block, *staging;     /* the device's block, and the host's half; NULL: none */
-    unsigned char *shared;            /* UNIFIED: the block for the host; else NULL */
-    uint64_t wait_ns;                 /* the context's option wait_timeout */
-    bool own_queue;                   /* info.queue is to be destroyed with the ring */
-    struct vr_channel input, output;  /* capacity 0: no such direction */
+    /* The control block as it was written; the constants hold for ever. Bytes, since its type wants a line
+       of its own, which no bookkeeping has. */
+    unsigned char control[sizeof(struct vram_ring_control)];
+    vram_buffer *block, *staging;    /* the device's block, and the host's half; NULL: none */
+    unsigned char *shared;           /* UNIFIED: the block for the host; else NULL */
+    uint64_t wait_ns;                /* the context's option wait_timeout */
+    bool own_queue;                  /* info.queue is to be destroyed with the ring */
+    struct vr_channel input, output; /* capacity 0: no such direction */
 
     char padding[VRAM_CACHE_LINE];
     struct vr_ring_word head, claim, tail; /* the host's half: of the input, ... */
