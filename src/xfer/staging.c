@@ -358,7 +358,7 @@ vram_status vr_staging_enter(struct vr_device_object *device, const char *operat
     struct vr_staging *staging = listed(device);
     vr_mutex_unlock(&device->lock);
     if (!staging) {
-        struct vr_staging *fresh;
+        struct vr_staging *fresh = NULL;
         vram_status status = staging_make(device, operation, &fresh);
         if (status != VRAM_OK) {
             return status;
