@@ -29,7 +29,7 @@ extern "C" {
 typedef enum vram_transfer_strategy {
     VRAM_TRANSFER_AUTO = 0,  /* ASYNC, or UNIFIED where both sides are the same memory */
     VRAM_TRANSFER_SYNC = 1,  /* done when the call returns */
-    VRAM_TRANSFER_ASYNC = 2, /* on the queue; the call returns at once */
+    VRAM_TRANSFER_ASYNC = 2, /* on the queue; the call returns at once, but for ordinary memory */
     VRAM_TRANSFER_UNIFIED =
         3, /* no copy: both sides are the same memory, which host and device reach. What the
               platform needs between the one's writes and the other's reads is done: the memory is
@@ -49,9 +49,9 @@ typedef struct vram_transfer_options {
     vram_transfer_strategy strategy;
     uint64_t poll_ns; /* DMA_POLLING: ns between looks; 0: VRAM_TRANSFER_POLL_NS. A wait that ends
                          sooner looks sooner: it never outlives its deadline */
-    uint64_t
-        timeout; /* SYNC: ns to wait; 0: VRAM_TIMEOUT_DEFAULT. On VRAM_ERR_TIMEOUT the copy goes
-                         on, and only the queue can be waited for */
+    uint64_t timeout; /* SYNC: ns to wait; 0: VRAM_TIMEOUT_DEFAULT. On VRAM_ERR_TIMEOUT a copy of
+                         ordinary memory has not begun; any other goes on, and only the queue can
+                         be waited for */
 } vram_transfer_options;
 
 /* ------------------------------------------------------------------- copies */

@@ -223,6 +223,21 @@ static vram_status submit_by_rate(struct vr_submission *submission, const struct
     return status;
 }
 
+/* A driver, or staging, may wait for the queue inside the call when it moves ordinary memory. Where the caller has
+   set a deadline the queue is waited for before, so that what is left is the copy's own time. */
+static vram_status wait_before(struct vr_submission *submission, const struct vr_route *route) {
+    uint64_t value = 0;
+    if (submission->strategy != VRAM_TRANSFER_SYNC || route->pinned ||
+        submission->timeout == VRAM_TIMEOUT_DEFAULT ||
+        (route->way != VR_WAY_UPLOAD && route->way != VR_WAY_DOWNLOAD)) {
+        return VRAM_OK;
+    }
+    vram_status status = mark(submission, &value);
+    return status == VRAM_OK ? vr_queue_wait_value(submission->queue, value, submission->timeout,
+                                                   submission->operation)
+                             : status;
+}
+
 vram_status vr_submission_add(struct vr_submission *submission, struct vr_route *route,
                               uint64_t *result) {
     bool unified =
@@ -235,6 +250,10 @@ vram_status vr_submission_add(struct vr_submission *submission, struct vr_route 
     }
     if (route->overlap) {
         return vr_fail(VRAM_ERR_INVALID, submission->operation, "the two ranges overlap");
+    }
+    vram_status status = wait_before(submission, route);
+    if (status != VRAM_OK) {
+        return status;
     }
     submission->any = true;
     *result = route->bytes;

@@ -176,6 +176,31 @@ static void staged_survives_every_failure(void **state) {
     fail_every_call(part_staged, "memory=64M");
 }
 
+/* A deadline holds for ordinary memory too, which staging and drivers wait for inside their calls. */
+static void deadlines_hold_for_ordinary_memory(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,lag=10000");
+    vram_transfer_options sync = by(VRAM_TRANSFER_SYNC);
+    vram_addr a = memory_of(rig.device, sizeof much);
+    sync.timeout = 3000000;
+    hook_set(rig.device);
+    hook.poll_answer = VRAM_ERR_NOT_READY;
+    assert_ok(vram_queue_fill(rig.queue, a, 1, 1, 64));
+    for (int i = 0; i < 2; i++) {
+        uint64_t before = vr_os_now();
+        assert_int_equal(i ? vram_transfer_download(rig.queue, much, a, sizeof much, &sync, NULL)
+                           : vram_transfer_upload(rig.queue, a, much, sizeof much, &sync, NULL),
+                         VRAM_ERR_TIMEOUT);
+        assert_true(vr_os_now() - before < SECOND);
+    }
+    assert_int_equal(calls_of(&rig, VRAM_SIM_DOWNLOAD) + calls_of(&rig, VRAM_SIM_UPLOAD), 0);
+    hook.poll_answer = VRAM_OK;
+    sync.timeout = 0;
+    assert_ok(vram_transfer_download(rig.queue, much, a, sizeof much, &sync, NULL));
+    assert_int_equal(much[63], 1);
+    rig_end_clean(&rig);
+}
+
 /* ----------------------------------------------------------------------- lost */
 
 /* The device is lost at call 1, 2, 3 ...: the call says so, or the handle does, once, and every time it is
@@ -216,13 +241,10 @@ static void lost_in_the_middle(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        HERE(plain_survives_every_failure),
-        HERE(waiting_survives_every_failure),
-        HERE(strided_survives_every_failure),
-        HERE(lists_survive_every_failure),
-        HERE(bridges_survive_every_failure),
-        HERE(staged_survives_every_failure),
-        HERE(lost_in_the_middle),
+        HERE(plain_survives_every_failure),       HERE(waiting_survives_every_failure),
+        HERE(strided_survives_every_failure),     HERE(lists_survive_every_failure),
+        HERE(bridges_survive_every_failure),      HERE(staged_survives_every_failure),
+        HERE(deadlines_hold_for_ordinary_memory), HERE(lost_in_the_middle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
