@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "device/ops.h"
 #include "xfer/flight.h"
+#include "xfer/registration.h"
 #include "xfer/staging.h"
 #include "xfer/submission.h"
 
@@ -238,6 +239,29 @@ static vram_status wait_before(struct vr_submission *submission, const struct vr
                              : status;
 }
 
+/* Memory of the program's own that is page-locked in place (vram/pinned.h) is as good as ours. Smaller copies go
+   the driver's way anyway, which knows. */
+static void look_registered(struct vr_submission *submission, struct vr_route *route) {
+    struct vr_device_object *device = submission->queue->device;
+    bool upload = route->way == VR_WAY_UPLOAD;
+    struct vr_staging *staging;
+    struct vram_error kept;
+    if (route->pinned || (!upload && route->way != VR_WAY_DOWNLOAD) ||
+        route->bytes < STAGED_LEAST || !vr_staging_is_useful(device)) {
+        return;
+    }
+    vr_error_save(&kept);
+    if (vr_staging_enter(device, submission->operation, &staging) == VRAM_OK) {
+        route->pinned = vr_registration_covers(&staging->registrations,
+                                               upload ? route->from : route->to, route->bytes);
+        vr_staging_leave(staging);
+    }
+    vr_error_restore(&kept);
+    if (route->pinned) {
+        vr_submission_count(submission, route->way, VRAM_ROUTE_REGISTERED);
+    }
+}
+
 vram_status vr_submission_add(struct vr_submission *submission, struct vr_route *route,
                               uint64_t *result) {
     bool unified =
@@ -251,6 +275,7 @@ vram_status vr_submission_add(struct vr_submission *submission, struct vr_route 
     if (route->overlap) {
         return vr_fail(VRAM_ERR_INVALID, submission->operation, "the two ranges overlap");
     }
+    look_registered(submission, route);
     vram_status status = wait_before(submission, route);
     if (status != VRAM_OK) {
         return status;

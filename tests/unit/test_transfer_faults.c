@@ -6,6 +6,8 @@
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
 #include "unit/transfer_world.h"
+#include "vram/pinned.h"
+#include "vram/transfer_stats.h"
 
 enum { N = 24, EACH = 512 };
 
@@ -201,6 +203,30 @@ static void deadlines_hold_for_ordinary_memory(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Memory that is page-locked in place is copied as it is, and counted so; before and after it is staged. */
+static void registered_memory_goes_as_it_is(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M");
+    vram_addr a = memory_of(rig.device, sizeof much);
+    vram_transfer_stats stats = {.size = sizeof stats};
+    vram_async async;
+    for (int i = 0; i < 3; i++) {
+        if (i == 1) {
+            assert_ok(vram_pinned_begin(rig.device, much, sizeof much));
+        } else if (i == 2) {
+            assert_ok(vram_pinned_end(rig.device, much, sizeof much));
+            assert_ok(vram_pinned_forget(rig.device, much, sizeof much));
+        }
+        assert_ok(vram_transfer_upload(rig.queue, a, much, sizeof much, NULL, &async));
+        expect_result(&async, sizeof much);
+        assert_ok(vram_transfer_stats_get(rig.device, VRAM_TRANSFER_TO_DEVICE,
+                                          VRAM_ROUTE_REGISTERED, &stats));
+        assert_int_equal(stats.operations, i >= 1);
+    }
+    expect_contents(rig.queue, a, much, sizeof much);
+    rig_end_clean(&rig);
+}
+
 /* ----------------------------------------------------------------------- lost */
 
 /* The device is lost at call 1, 2, 3 ...: the call says so, or the handle does, once, and every time it is
@@ -241,10 +267,15 @@ static void lost_in_the_middle(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        HERE(plain_survives_every_failure),       HERE(waiting_survives_every_failure),
-        HERE(strided_survives_every_failure),     HERE(lists_survive_every_failure),
-        HERE(bridges_survive_every_failure),      HERE(staged_survives_every_failure),
-        HERE(deadlines_hold_for_ordinary_memory), HERE(lost_in_the_middle),
+        HERE(plain_survives_every_failure),
+        HERE(waiting_survives_every_failure),
+        HERE(strided_survives_every_failure),
+        HERE(lists_survive_every_failure),
+        HERE(bridges_survive_every_failure),
+        HERE(staged_survives_every_failure),
+        HERE(deadlines_hold_for_ordinary_memory),
+        HERE(registered_memory_goes_as_it_is),
+        HERE(lost_in_the_middle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
