@@ -61,6 +61,31 @@ bool vr_copy_help(struct vr_copy_workers *workers) {
     return taken;
 }
 
+/* ----------------------------------------------------------------------- tasks */
+
+#define TASK_NAP UINT64_C(50000) /* ns between two looks at a task */
+
+/* Under the lock, which is open while it looks: one look at the oldest task. False: there is none. */
+static bool look(struct vr_copy_workers *workers) {
+    struct vr_link *link = vr_list_first(&workers->tasks);
+    if (!link) {
+        return false;
+    }
+    struct vr_copy_task *task = VR_CONTAINER(link, struct vr_copy_task, link);
+    vr_link_remove(link);
+    vr_mutex_unlock(&workers->lock);
+    bool over = task->look(task);
+    vram_error_clear();
+    vr_mutex_lock(&workers->lock);
+    if (!over) {
+        vr_list_append(&workers->tasks, &task->link);
+        if (!workers->stop && !workers->untaken) {
+            (void)vr_cond_wait(&workers->changed, &workers->lock, TASK_NAP);
+        }
+    }
+    return true;
+}
+
 /* --------------------------------------------------------------------- workers */
 
 static void run(void *argument) {
@@ -79,7 +104,7 @@ static void run(void *argument) {
             copy(workers, &piece);
             vram_error_clear();
             vr_mutex_lock(&workers->lock);
-        } else {
+        } else if (!look(workers)) {
             workers->resting++;
             (void)vr_cond_wait(&workers->changed, &workers->lock, UINT64_MAX);
             workers->resting--;
@@ -138,6 +163,25 @@ void vr_copy_add(struct vr_copy_workers *workers, struct vr_copy_job *job) {
     }
 }
 
+bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *task) {
+    bool refused = false;
+    vr_mutex_lock(&workers->lock);
+    if (!workers->resting && workers->count < workers->most && !workers->stop &&
+        !workers->refused) {
+        refused = workers->refused = !start_one(workers);
+    }
+    bool taken = workers->count > 0 && !workers->stop;
+    if (taken) {
+        vr_list_append(&workers->tasks, &task->link);
+        vr_cond_broadcast(&workers->changed);
+    }
+    vr_mutex_unlock(&workers->lock);
+    if (refused) {
+        vr_handle_unpin(workers->owner);
+    }
+    return taken;
+}
+
 uint32_t vr_copy_count(struct vr_copy_workers *workers) {
     vr_mutex_lock(&workers->lock);
     uint32_t count = workers->count;
@@ -152,6 +196,7 @@ vram_status vr_copy_begin(struct vr_copy_workers *workers, uint32_t most, vram_v
     if (status == VRAM_OK) {
         vr_mutex_init(&workers->lock, VR_RANK_COPY);
         vr_list_init(&workers->jobs);
+        vr_list_init(&workers->tasks);
         workers->most = most < VR_COPY_WORKERS_MAX ? most : VR_COPY_WORKERS_MAX;
         workers->node = node;
     }

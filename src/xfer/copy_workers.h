@@ -10,6 +10,8 @@
  *      copied; whoever copied that calls `ended`, with no lock held, and nobody touches the job afterwards.
  *  (2) Workers are never needed: who adds a job may copy all of it by vr_copy_help. They are started when a job
  *      has pieces for them, up to the number allowed; a system that starts none is no failure.
+ *      A task is looked at again and again by some worker until it is over; it never waits itself, so that one
+ *      that has to cannot keep others from being looked at. Tasks need a worker.
  *  (3) A worker has a reference to the object that the workers are part of, and drops it at its end.
  *  (4) vr_copy_end waits for them, but for the one that calls it, until the deadline: `ended` may call the log's
  *      callback, and that may do anything. Who is not done then is let go of.
@@ -36,6 +38,12 @@ struct vr_copy_job {
     uint64_t left; /* bytes that are not copied; as this */
 };
 
+/* Something that has to be looked after until it is over, as copies that arrive. */
+struct vr_copy_task {
+    struct vr_link link;                     /* in workers->tasks */
+    bool (*look)(struct vr_copy_task *task); /* true: it is over, and the task is gone */
+};
+
 struct vr_copy_worker {
     struct vr_copy_workers *workers;
     struct vr_thread thread;
@@ -49,7 +57,7 @@ struct vr_copy_workers {
     vram_value node; /* that they run on */
     struct vr_mutex lock;
     struct vr_cond changed;
-    struct vr_list jobs;
+    struct vr_list jobs, tasks;
     uint64_t untaken; /* pieces of all of them */
     uint32_t count;   /* started */
     uint32_t resting; /* of them, waiting for a job */
@@ -67,6 +75,8 @@ void vr_copy_destroy(struct vr_copy_workers *workers);
 
 /* to, from, bytes, past_cache and ended are set; bytes > 0. */
 void vr_copy_add(struct vr_copy_workers *workers, struct vr_copy_job *job);
+/* Has workers look after it; false: there is none, and none could be started. */
+bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *task);
 /* Copies one piece of some job on the calling thread; false: there is none to take. */
 bool vr_copy_help(struct vr_copy_workers *workers);
 /* How many workers there are now. */

@@ -223,9 +223,10 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
 }
 
 /* Waits for transfers to notice; false: not all have by then. */
-static bool wait_for_transfers(struct vr_staging *staging, uint64_t deadline) {
+static bool wait_for_transfers(struct vr_staging *staging, uint64_t deadline, bool finished) {
     vr_mutex_lock(&staging->lock);
     staging->stop = true;
+    staging->abandoned = !finished;
     vr_cond_broadcast(&staging->changed);
     for (uint64_t now = vr_os_now(); staging->inside && now < deadline; now = vr_os_now()) {
         (void)vr_cond_wait(&staging->changed, &staging->lock, deadline - now);
@@ -246,7 +247,7 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     vr_link_remove(&watcher->link);
     vr_mutex_unlock(&device->lock);
     uint64_t deadline = vr_os_now() + device->context->wait_ns;
-    bool done = wait_for_transfers(staging, deadline);
+    bool done = wait_for_transfers(staging, deadline, finished);
     done = vr_copy_end(&staging->workers, deadline) && done;
     vr_registrations_end(&staging->registrations, finished && done);
     if (!done) {

@@ -68,7 +68,8 @@ struct vr_staging {
     struct vr_mutex lock; /* guards the rest */
     struct vr_cond changed;
     uint32_t inside;    /* transfers */
-    bool stop;          /* the device is closing */
+    bool stop;          /* the device is closing: who waits gives up, */
+    bool abandoned;     /* and so does what is looked after, as work of the device did not end */
     uint64_t turns;     /* of slots that became BUSY */
     uint64_t transfers; /* numbers given out */
     struct vr_staging_slot slots[VR_STAGING_SLOTS_MAX];
@@ -105,6 +106,16 @@ vram_status vr_staging_upload(vram_queue *queue, vram_addr to, const void *from,
 
 /* The same from the device. When it returns VRAM_OK, `to` has been written: it waits for the queue. */
 vram_status vr_staging_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes);
+
+/*
+ * The same without waiting, where all of it fits into free slots and there may be workers: *begun, and the record
+ * is over when a worker has written `to`, or has failed to. Otherwise nothing was submitted and the caller still
+ * has the record, as after a failure. What is submitted to the queue later comes behind the read on the device;
+ * the queue's points do not tell that `to` is written, the record does.
+ */
+struct vr_async;
+vram_status vr_staging_download_begin(vram_queue *queue, void *to, vram_addr from, uint64_t bytes,
+                                      struct vr_async *record, bool *begun);
 
 /* Whether staging can be quicker than the driver: there is page-locked memory, and the host does not reach the
    device's own by itself. */

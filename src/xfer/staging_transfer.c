@@ -7,15 +7,16 @@
  * so their order among themselves is nobody's concern.
  *
  * Downloads. The caller submits chunks as long as there are slots. When the oldest has arrived it goes to the
- * workers, and its slot is free when they are done.
+ * workers, and its slot is free when they are done. One whose chunks can all be submitted at once need not keep
+ * its caller: a worker looks after it until it is over.
  */
 #include "xfer/staging.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/size.h"
-
-#include <string.h>
+#include "xfer/async_record.h"
 
 enum { CHUNKS = 8 }; /* a small transfer has so many chunks, so that copies and bus overlap, */
 #define CHUNK_LEAST (UINT64_C(512) << 10) /* of at least so many bytes */
@@ -24,7 +25,17 @@ enum { CHUNKS = 8 }; /* a small transfer has so many chunks, so that copies and 
 #define SLICE    UINT64_C(20000000) /* and where only the device has; then it is seen that it closes */
 #define PATIENCE UINT64_C(5000000) /* ns: how long a transfer without slots waits for one */
 
+/* Downloads on their way, oldest first; a ring of all slots there can be. */
+struct fetched {
+    struct vr_staging_slot *slots[VR_STAGING_SLOTS_MAX];
+    uint32_t first, count;
+};
+
 struct transfer {
+    struct vr_copy_task task; /* with a record */
+    struct vr_async *record;  /* who is told of its end; NULL: the caller waits */
+    bool *begun;              /* with a record: it is the workers' */
+    struct fetched fetched;
     struct vr_staging *staging;
     uint64_t number; /* never 0 */
     vram_queue *queue;
@@ -58,7 +69,9 @@ static void fail(struct transfer *transfer, vram_status status) {
 
 static bool has_failed(struct transfer *transfer) {
     vr_mutex_lock(&transfer->staging->lock);
-    bool failed = transfer->status != VRAM_OK, stop = transfer->staging->stop;
+    const struct vr_staging *staging = transfer->staging;
+    bool failed = transfer->status != VRAM_OK;
+    bool stop = transfer->record ? staging->abandoned : staging->stop;
     vr_mutex_unlock(&transfer->staging->lock);
     if (stop && !failed) {
         fail(transfer,
@@ -245,14 +258,8 @@ static void upload(struct transfer *transfer) {
     end_all(transfer);
 }
 
-/* Downloads on their way, oldest first; a ring of all slots there can be. */
-struct fetched {
-    struct vr_staging_slot *slots[VR_STAGING_SLOTS_MAX];
-    uint32_t first, count;
-};
-
-static void submit(struct transfer *transfer, struct fetched *fetched,
-                   struct vr_staging_slot *slot) {
+static void submit(struct transfer *transfer, struct vr_staging_slot *slot) {
+    struct fetched *fetched = &transfer->fetched;
     cut(transfer, slot);
     vram_status status = vram_queue_download(transfer->queue, (void *)(uintptr_t)slot->memory,
                                              transfer->device + slot->at, slot->bytes);
@@ -268,7 +275,8 @@ static void submit(struct transfer *transfer, struct fetched *fetched,
 }
 
 /* Gives the oldest to the workers when it has arrived, waiting for it at most so long; whether it had. */
-static bool receive(struct transfer *transfer, struct fetched *fetched, uint64_t ns) {
+static bool receive(struct transfer *transfer, uint64_t ns) {
+    struct fetched *fetched = &transfer->fetched;
     struct vr_staging_slot *slot = fetched->slots[fetched->first];
     struct vram_error error;
     vr_error_save(&error);
@@ -288,19 +296,29 @@ static bool receive(struct transfer *transfer, struct fetched *fetched, uint64_t
     return true;
 }
 
+/* After a failure: the device may still write into what is on its way. */
+static void give_up(struct transfer *transfer) {
+    struct fetched *fetched = &transfer->fetched;
+    for (; fetched->count; fetched->count--) {
+        struct vr_staging_slot *slot = fetched->slots[fetched->first];
+        fetched->first = (fetched->first + 1) % VR_STAGING_SLOTS_MAX;
+        (void)vr_slot_busy(transfer->staging, slot, transfer->queue);
+    }
+}
+
 static void download(struct transfer *transfer) {
     struct vr_staging *staging = transfer->staging;
-    struct fetched fetched = {.count = 0};
-    while ((transfer->at < transfer->bytes || fetched.count) && !has_failed(transfer)) {
-        if (fetched.count && receive(transfer, &fetched, 0)) {
+    struct fetched *fetched = &transfer->fetched;
+    while ((transfer->at < transfer->bytes || fetched->count) && !has_failed(transfer)) {
+        if (fetched->count && receive(transfer, 0)) {
             continue;
         }
         struct vr_staging_slot *slot = transfer->at < transfer->bytes ? next_slot(transfer) : NULL;
         if (slot) {
-            submit(transfer, &fetched, slot);
+            submit(transfer, slot);
         } else if (!vr_copy_help(&staging->workers)) {
-            if (fetched.count) {
-                (void)receive(transfer, &fetched, SLICE);
+            if (fetched->count) {
+                (void)receive(transfer, SLICE);
             } else {
                 rest(transfer, MOMENT);
             }
@@ -309,11 +327,7 @@ static void download(struct transfer *transfer) {
             }
         }
     }
-    for (; fetched.count; fetched.count--) { /* after a failure: the device may still write there */
-        struct vr_staging_slot *slot = fetched.slots[fetched.first];
-        fetched.first = (fetched.first + 1) % VR_STAGING_SLOTS_MAX;
-        (void)vr_slot_busy(staging, slot, transfer->queue);
-    }
+    give_up(transfer);
     end_all(transfer);
 }
 
@@ -326,38 +340,53 @@ static uint64_t chunk_of(const struct vr_staging *staging, uint64_t bytes) {
     return chunk < staging->slot_bytes ? chunk : staging->slot_bytes;
 }
 
-static vram_status run(struct vr_queue_object *queue, struct transfer *transfer) {
+static vram_status begin(struct vr_queue_object *queue, struct transfer *transfer) {
     struct vr_staging *staging;
+    vram_status status = vr_staging_enter(queue->device, transfer->operation, &staging);
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&staging->lock);
+        transfer->number = ++staging->transfers;
+        vr_mutex_unlock(&staging->lock);
+        transfer->staging = staging;
+        transfer->chunk = chunk_of(staging, transfer->bytes);
+        moved(transfer);
+    }
+    return status;
+}
+
+/* Counts it; its status. */
+static vram_status conclude(struct transfer *transfer) {
+    struct vr_staging_counts *counts = &transfer->staging->counts;
+    if (transfer->status == VRAM_OK) {
+        vr_fetch_add(transfer->fetches ? &counts->downloads : &counts->uploads, 1, VR_RELAXED);
+        vr_fetch_add(transfer->fetches ? &counts->download_bytes : &counts->upload_bytes,
+                     transfer->bytes, VR_RELAXED);
+    }
+    return transfer->status;
+}
+
+static vram_status run(struct vr_queue_object *queue, struct transfer *transfer) {
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vr_staging_enter(queue->device, transfer->operation, &staging);
+    vram_status status = begin(queue, transfer);
     if (status != VRAM_OK) {
         return status;
     }
-    struct vr_staging_counts *counts = &staging->counts;
-    vr_mutex_lock(&staging->lock);
-    transfer->number = ++staging->transfers;
-    vr_mutex_unlock(&staging->lock);
-    transfer->staging = staging;
-    transfer->chunk = chunk_of(staging, transfer->bytes);
-    moved(transfer);
     if (transfer->fetches) {
         download(transfer);
     } else {
         upload(transfer);
     }
-    status = transfer->status;
-    if (status == VRAM_OK) {
-        vr_fetch_add(transfer->fetches ? &counts->downloads : &counts->uploads, 1, VR_RELAXED);
-        vr_fetch_add(transfer->fetches ? &counts->download_bytes : &counts->upload_bytes,
-                     transfer->bytes, VR_RELAXED);
-    }
+    status = conclude(transfer);
     vr_error_restore(status == VRAM_OK ? &error : &transfer->error);
-    vr_staging_leave(staging);
+    vr_staging_leave(transfer->staging);
     return status;
 }
 
-static vram_status enter_and_run(vram_queue *handle, struct transfer *transfer) {
+typedef vram_status act_fn(struct vr_queue_object *queue, struct transfer *transfer);
+
+/* Enters the queue, checks the two sides, and acts when there is something to do. */
+static vram_status enter_and(vram_queue *handle, struct transfer *transfer, act_fn *act) {
     void *entered;
     vram_status status = vr_queue_enter(handle, transfer->operation, &entered);
     if (status != VRAM_OK) {
@@ -372,7 +401,7 @@ static vram_status enter_and_run(vram_queue *handle, struct transfer *transfer) 
     }
     if (status == VRAM_OK && transfer->bytes) {
         transfer->queue = handle;
-        status = run(queue, transfer);
+        status = act(queue, transfer);
     }
     vr_leave(queue);
     return status;
@@ -381,11 +410,123 @@ static vram_status enter_and_run(vram_queue *handle, struct transfer *transfer) 
 vram_status vr_staging_upload(vram_queue *queue, vram_addr to, const void *from, uint64_t bytes) {
     struct transfer transfer = {
         .operation = "upload", .device = to, .host = (char *)(uintptr_t)from, .bytes = bytes};
-    return enter_and_run(queue, &transfer);
+    return enter_and(queue, &transfer, run);
 }
 
 vram_status vr_staging_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes) {
     struct transfer transfer = {
         .operation = "download", .device = from, .host = to, .bytes = bytes, .fetches = true};
-    return enter_and_run(queue, &transfer);
+    return enter_and(queue, &transfer, run);
+}
+
+/* ------------------------------------------------------------- looked after */
+
+/* Tells of the end with nothing of the staging in hand: a callback may end the device right there. */
+static void end_task(struct transfer *transfer) {
+    struct vr_async *record = transfer->record;
+    vram_status status = conclude(transfer);
+    struct vram_error error = transfer->error;
+    vr_staging_leave(transfer->staging);
+    vr_mem_free(transfer);
+    if (status != VRAM_OK) {
+        vr_error_restore(&error);
+    }
+    vr_async_finish(record, status);
+}
+
+/* On a worker, as often as it takes. */
+static bool look(struct vr_copy_task *task) {
+    struct transfer *transfer = VR_CONTAINER(task, struct transfer, task);
+    while (transfer->fetched.count && !has_failed(transfer) && receive(transfer, 0)) {
+    }
+    if (has_failed(transfer)) {
+        give_up(transfer);
+    }
+    if (transfer->fetched.count || is_copying(transfer)) {
+        return false;
+    }
+    end_task(transfer);
+    return true;
+}
+
+/* All slots at once, or none. */
+static bool take_slots(struct transfer *transfer, struct vr_staging_slot **slots, uint64_t count) {
+    struct vr_staging *staging = transfer->staging;
+    uint32_t taken = 0;
+    while (taken < count &&
+           (slots[taken] = vr_slot_take(staging, transfer->number, true, &transfer->refused))) {
+        taken++;
+    }
+    for (uint32_t i = 0; taken < count && i < taken; i++) {
+        vr_slot_free(staging, slots[i]);
+    }
+    return taken == count;
+}
+
+/* Submits all chunks; false: there are not slots for them, and nothing was submitted. */
+static bool submit_all(struct transfer *transfer) {
+    struct vr_staging *staging = transfer->staging;
+    struct vr_staging_slot *slots[VR_STAGING_SLOTS_MAX];
+    uint64_t count = (transfer->bytes + transfer->chunk - 1) / transfer->chunk;
+    if (count > staging->slot_most || !staging->workers.most ||
+        !take_slots(transfer, slots, count)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (transfer->status == VRAM_OK) {
+            submit(transfer, slots[i]);
+        } else {
+            vr_slot_free(staging, slots[i]);
+        }
+    }
+    return true;
+}
+
+static vram_status begin_task(struct vr_queue_object *queue, struct transfer *transfer) {
+    vram_status status = begin(queue, transfer);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_staging *staging = transfer->staging;
+    bool submitted = submit_all(transfer);
+    status = transfer->status;
+    if (submitted && status == VRAM_OK) {
+        *transfer->begun = true;
+        transfer->task.look = look;
+        if (!vr_copy_look_after(&staging->workers, &transfer->task)) {
+            download(transfer); /* no worker after all: the caller sees it through */
+            end_task(transfer);
+        }
+        return VRAM_OK;
+    }
+    give_up(transfer);
+    if (status != VRAM_OK) {
+        vr_error_restore(&transfer->error);
+    }
+    vr_staging_leave(staging);
+    return status;
+}
+
+vram_status vr_staging_download_begin(vram_queue *queue, void *to, vram_addr from, uint64_t bytes,
+                                      struct vr_async *record, bool *begun) {
+    struct vram_error error;
+    *begun = false;
+    vr_error_save(&error);
+    struct transfer *transfer = vr_mem_alloc(1, sizeof *transfer, "download");
+    if (!transfer) {
+        vr_error_restore(&error); /* the caller may wait instead */
+        return VRAM_OK;
+    }
+    transfer->operation = "download";
+    transfer->device = from;
+    transfer->host = to;
+    transfer->bytes = bytes;
+    transfer->fetches = true;
+    transfer->record = record;
+    transfer->begun = begun;
+    vram_status status = enter_and(queue, transfer, begin_task);
+    if (!*begun) {
+        vr_mem_free(transfer);
+    }
+    return status;
 }

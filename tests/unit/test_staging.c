@@ -7,8 +7,10 @@
  * a slot that is used again too early shows in the contents.
  */
 #include "unit/child.h"
+#include "unit/gate_world.h"
 #include "unit/mem_world.h"
 #include "vram/vram.h"
+#include "xfer/async_record.h"
 #include "xfer/staging.h"
 
 #include <errno.h>
@@ -385,7 +387,7 @@ static void ended_under_way(void **state) {
 /* Work that does not end keeps the slots it uses, and the transfer that needs them gives up in time. */
 static void late_work_is_not_waited_for_for_ever(void **state) {
     (void)state;
-    options("128K", "2", "2");
+    options("128K", "2", "1"); /* the hook is no thread's but this one's */
     assert_ok(vram_option_set("wait_timeout", "50ms"));
     struct rig rig = rig_make("sim", "memory=64M,lag=100");
     uint8_t *host = calloc(1, MIB);
@@ -430,6 +432,161 @@ static void refused_marks(void **state) {
     }
     free(host);
     rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------- without its caller */
+
+/* Begins a download; whether the workers have it. What they have not got is waited for. */
+static bool begin_download(struct rig *rig, vram_queue *queue, void *to, vram_addr from,
+                           uint64_t bytes, vram_async *async, vram_status *status) {
+    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, rig->device);
+    struct vr_async *record;
+    bool begun = false;
+    *status = vr_async_begin(device, "vram_transfer_download", bytes, async, &record);
+    if (*status == VRAM_OK) {
+        *status = vr_staging_download_begin(queue, to, from, bytes, record, &begun);
+        if (!begun) {
+            if (*status == VRAM_OK) {
+                *status = vr_staging_download(queue, to, from, bytes);
+            }
+            vr_async_finish(record, *status);
+        }
+    }
+    vr_leave(device);
+    return begun;
+}
+
+/* The call returns while the device is busy, and the host has its time; what comes behind sees the order. */
+static void downloads_do_without_their_caller(void **state) {
+    enum { BYTES = 900001 };
+    struct gate gate;
+    struct told told = {0};
+    vram_status status;
+    vram_async async;
+    vram_addr device;
+    (void)state;
+    options("256K", "8", "3");
+    struct rig rig = rig_make("host", NULL);
+    uint8_t *host = malloc(BYTES), *back = calloc(1, BYTES);
+    seed(host, BYTES, 5);
+    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &device));
+    assert_ok(vr_staging_upload(rig.queue, device, host, BYTES));
+    gate_shut(rig.device, rig.queue, &gate);
+    assert_true(begin_download(&rig, rig.queue, back, device, BYTES, &async, &status));
+    assert_ok(status);
+    assert_ok(vram_queue_fill(rig.queue, device, 0, 1, BYTES)); /* behind the read */
+    assert_int_equal(vram_async_poll(&async), VRAM_ERR_NOT_READY);
+    assert_ok(vram_async_then(&async, tell, &told));
+    assert_int_equal(vram_async_wait(&async, 2000000), VRAM_ERR_TIMEOUT);
+    gate_open(&gate);
+    assert_ok(vram_async_wait(&async, 20 * SECOND));
+    assert_true(is_seeded(back, BYTES, 5));
+    while (!times(&told)) {
+        vr_os_yield();
+    }
+    assert_int_equal(told.status, VRAM_OK);
+    vram_async_end(&async);
+    /* More than there are slots for, and no workers: the caller waits. */
+    uint8_t *large = malloc(3 * MIB);
+    vram_addr more;
+    assert_ok(vram_device_alloc(rig.device, 3 * MIB, VRAM_MEMORY_DEVICE, &more));
+    assert_false(begin_download(&rig, rig.queue, large, more, 3 * MIB, &async, &status));
+    assert_ok(status);
+    assert_ok(vram_async_poll(&async));
+    free(large);
+    free(host);
+    free(back);
+    vram_context_destroy(rig.context);
+}
+
+static void downloads_without_workers_wait(void **state) {
+    vram_status status;
+    vram_async async;
+    vram_addr device;
+    char back[100];
+    (void)state;
+    options("256K", "8", "1");
+    struct rig rig = rig_make("sim", "memory=64M");
+    assert_ok(vram_device_alloc(rig.device, 100, VRAM_MEMORY_DEVICE, &device));
+    assert_false(begin_download(&rig, rig.queue, back, device, 100, &async, &status));
+    assert_ok(status);
+    assert_ok(vram_async_poll(&async));
+    rig_end_clean(&rig);
+}
+
+/* A device that closes ends what is under way first: the queue's work, then the copies of it. */
+static void closing_ends_downloads(void **state) {
+    enum { BYTES = 500000, COUNT = 3 };
+    (void)state;
+    options("64K", "30", "3");
+    struct rig rig = rig_make("host", NULL);
+    uint8_t *host = malloc(BYTES), *back = calloc(COUNT, BYTES);
+    struct told told[COUNT] = {{0}};
+    vram_status status;
+    vram_async async;
+    vram_addr device;
+    seed(host, BYTES, 7);
+    assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &device));
+    assert_ok(vr_staging_upload(rig.queue, device, host, BYTES));
+    for (int i = 0; i < COUNT; i++) {
+        (void)begin_download(&rig, rig.queue, back + i * BYTES, device, BYTES, &async, &status);
+        assert_ok(status);
+        assert_ok(vram_async_then(&async, tell, &told[i]));
+        vram_async_end(&async);
+    }
+    vram_device_close(rig.device);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(times(&told[i]), 1);
+        assert_true(told[i].status != VRAM_OK || is_seeded(back + i * BYTES, BYTES, 7));
+    }
+    free(host);
+    free(back);
+    vram_context_destroy(rig.context);
+}
+
+static vram_status download_part(struct rig *rig, vram_pool *unused) {
+    enum { BYTES = 300001 };
+    uint8_t *back = calloc(1, BYTES);
+    vram_async async = {{0}};
+    vram_addr device = 0;
+    (void)unused;
+    vram_status status = vram_device_alloc(rig->device, BYTES, VRAM_MEMORY_DEVICE, &device);
+    if (status == VRAM_OK &&
+        begin_download(rig, rig->queue, back, device, BYTES, &async, &status)) {
+        vram_status ended;
+        while ((ended = vram_async_wait(&async, 20 * SECOND)) != VRAM_OK) {
+            vram_async_state now;
+            if (vram_async_state_get(&async, &now) == VRAM_OK && now == VRAM_ASYNC_ERROR) {
+                break; /* a poll of the handle may have failed before */
+            }
+        }
+        status = status == VRAM_OK ? ended : status;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    free(back); /* nobody writes into it any more */
+    vram_async_end(&async);
+    (void)vram_queue_wait(rig->queue, SECOND);
+    (void)vram_device_free(rig->device, device);
+    vr_error_restore(&error);
+    return status;
+}
+
+/* The device is lost at its call 1, 2, 3 ...: the handle is over each time, with that or without. */
+static void downloads_of_lost_devices_end(void **state) {
+    (void)state;
+    options("64K", "8", "2");
+    for (uint64_t nth = 1, struck = 1; struck; nth++) {
+        struct rig rig = rig_make("sim", "memory=64M");
+        fault(&rig, VRAM_SIM_ANY, nth, false, VRAM_SIM_DEVICE_LOST);
+        vram_error_clear();
+        vram_status status = download_part(&rig, NULL);
+        struck = sim_state(&rig).faults;
+        assert_true(status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST);
+        vram_device_close(rig.device);
+        vram_context_destroy(rig.context);
+        assert_true(nth < 300);
+    }
 }
 
 static void misuse_is_refused(void **state) {
@@ -484,6 +641,10 @@ int main(void) {
         TEST(ended_under_way),
         TEST(late_work_is_not_waited_for_for_ever),
         TEST(refused_marks),
+        TEST(downloads_do_without_their_caller),
+        TEST(downloads_without_workers_wait),
+        TEST(closing_ends_downloads),
+        TEST(downloads_of_lost_devices_end),
         TEST(misuse_is_refused),
         TEST(a_forked_child_has_none),
     };
