@@ -124,7 +124,8 @@ vram_status vr_submission_end(struct vr_submission *submission, vram_status stat
     bool sync = submission->strategy == VRAM_TRANSFER_SYNC;
     vram_async made = {{0, 0, 0, result}};
     uint64_t value = 0;
-    bool wanted = status == VRAM_OK && submission->any && (async || sync);
+    bool looked_after = submission->made.word[VR_ASYNC_RECORD] != 0;
+    bool wanted = status == VRAM_OK && submission->any && (async || sync) && !looked_after;
     submission->result = result;
     if (wanted) {
         status = mark(submission, &value);
@@ -132,8 +133,12 @@ vram_status vr_submission_end(struct vr_submission *submission, vram_status stat
     if (wanted && status == VRAM_OK && sync) {
         status = wait_sync(submission, value);
     } else {
-        if (status == VRAM_OK && value) {
+        if (looked_after) {
+            made = submission->made;
+        } else if (status == VRAM_OK && value) {
             made = make_handle(submission, value, result);
+        }
+        if (status == VRAM_OK && (looked_after || value)) {
             vr_async_count(&made, &submission->count);
         }
         vr_transfer_end(&submission->count, result, status);
@@ -203,6 +208,33 @@ static bool is_staged(struct vr_submission *submission, const struct vr_route *r
            vr_rates_choose(&(*flight)->rates, route->way == VR_WAY_DOWNLOAD, route->bytes);
 }
 
+/* Has workers look after a download. False: there are not slots or workers for it, and the caller does it. */
+static bool hand_over(struct vr_submission *submission, const struct vr_route *route,
+                      vram_status *status) {
+    vram_queue *queue = (vram_queue *)(uintptr_t)submission->queue->object.handle;
+    struct vram_error kept;
+    struct vr_async *record = NULL;
+    vram_async made = {{0}};
+    bool begun = false;
+    vr_error_save(&kept);
+    if (vr_async_begin(submission->queue->device, submission->operation, route->bytes, &made,
+                       &record) != VRAM_OK) {
+        vr_error_restore(&kept);
+        return false;
+    }
+    *status =
+        vr_staging_download_begin(queue, route->to_host, route->from, route->bytes, record, &begun);
+    if (begun) {
+        submission->made = made;
+        return true;
+    }
+    vr_error_save(&kept);
+    vr_async_finish(record, VRAM_OK); /* nobody has its handle */
+    vram_async_end(&made);
+    vr_error_restore(&kept);
+    return *status != VRAM_OK;
+}
+
 /* Ordinary memory: the way that keeps the caller for less time; rates.h. */
 static vram_status submit_by_rate(struct vr_submission *submission, const struct vr_route *route) {
     vram_queue *queue = (vram_queue *)(uintptr_t)submission->queue->object.handle;
@@ -211,10 +243,15 @@ static vram_status submit_by_rate(struct vr_submission *submission, const struct
     bool staged = is_staged(submission, route, &flight);
     uint64_t before = flight ? vr_clock_now() : 0;
     vr_submission_count(submission, route->way, staged ? VRAM_ROUTE_STAGED : VRAM_ROUTE_ANY);
-    vram_status status = !staged ? vr_route_submit(submission->queue, route)
-                         : to_host
-                             ? vr_staging_download(queue, route->to_host, route->from, route->bytes)
-                             : vr_staging_upload(queue, route->to, route->from_host, route->bytes);
+    vram_status status = VRAM_OK;
+    if (staged && to_host && submission->handle && submission->strategy != VRAM_TRANSFER_SYNC &&
+        hand_over(submission, route, &status)) {
+        vr_leave(flight);
+        return status;
+    }
+    status = !staged   ? vr_route_submit(submission->queue, route)
+             : to_host ? vr_staging_download(queue, route->to_host, route->from, route->bytes)
+                       : vr_staging_upload(queue, route->to, route->from_host, route->bytes);
     if (flight) {
         if (status == VRAM_OK) {
             vr_rates_note(&flight->rates, to_host, staged, route->bytes, vr_clock_now() - before);
@@ -301,6 +338,7 @@ static vram_status transfer(vram_queue *handle, const vram_copy *copy,
     if (status != VRAM_OK) {
         return status;
     }
+    submission.handle = async != NULL;
     if (copy->bytes &&
         (status = vr_route_find(submission.queue, copy, operation, &route)) == VRAM_OK) {
         status = vr_submission_add(&submission, &route, &result);

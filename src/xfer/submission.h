@@ -18,6 +18,8 @@ struct vr_submission {
     uint64_t result;                /* bytes */
     bool any;                       /* something was submitted, or is to be waited for */
     struct vr_transfer_count count; /* all zero: not counted yet */
+    bool handle;     /* the caller takes one, so that a copy may end behind the queue's point */
+    vram_async made; /* of such a copy; zeros: none */
 };
 
 /* Reads the options and enters the queue; on VRAM_OK the caller owes a vr_submission_end. */
