@@ -299,12 +299,13 @@ stage_replay() {
 }
 
 stage_transfer() {
-    build_targets vram_command example_forces || finish
+    build_targets vram_command example_forces bench_slot_copy || finish
     step copy 120 copy.json "$build/vram" bench copy --backend cuda --json --seconds 40
     step check-ring 60 check-ring.txt "$build/vram" check --backend cuda --filter ring --verbose
     step ring 90 ring.json "$build/vram" bench ring --backend cuda --json --messages 1000000
     example 21_ring
     step forces 120 forces.txt "$build/examples/forces" --nodes 1000000 --report --backend cuda
+    step slot-copy 60 slot-copy.txt "$build/bench/slot_copy" 1024 32 1 2 4 8 16
     finish
 }
 
