@@ -249,6 +249,7 @@ static void a_lost_device_hangs_nobody(void **state) {
 
 /* The end of a feed, of the consumer's queue and of the device with blocks on their way. */
 static void ends_with_blocks_under_way(void **state) {
+    vram_async async = {{0}};
     vram_feed_block block;
     vram_queue *consumer;
     struct gate gate;
@@ -269,17 +270,19 @@ static void ends_with_blocks_under_way(void **state) {
         assert_int_equal(vram_feed_begin(feed, BYTES, 0, &block), VRAM_ERR_STALE);
         rig_end_clean(&rig);
     }
-    assert_ok(vram_option_set("wait_timeout", "60ms"));
+    assert_ok(vram_option_set("wait_timeout", "200ms"));
     struct rig rig = rig_make("host", NULL);
-    vram_feed *feed = feed_of(&rig, 3, VRAM_FEED_DIRECT);
+    vram_feed *feed = feed_of(&rig, 8, VRAM_FEED_DIRECT);
     vram_addr target = memory_of(&rig, BYTES);
     gate_shut(rig.device, rig.queue, &gate);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 8; i++) {
+        vram_async_end(&async);
         assert_ok(vram_feed_begin(feed, BYTES, 0, &block));
-        assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, BYTES, NULL));
+        assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, BYTES, &async));
     }
-    assert_took(vram_feed_destroy(feed), 60 * MS, 400 * MS);
+    assert_took(vram_feed_destroy(feed), 200 * MS, 1400 * MS);
     gate_open(&gate);
+    assert_ok(vram_async_wait(&async, 30 * SECOND));
     vram_context_destroy(rig.context);
 }
 

@@ -463,19 +463,22 @@ static void a_driver_that_cannot_tell_is_told_of(void **state) {
 
 /* A transfer that does not finish: the end waits one deadline and leaves the memory to the device. */
 static void an_end_with_a_transfer_under_way(void **state) {
+    vram_point point = {NULL, 0};
     struct gate gate;
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "60ms"));
+    assert_ok(vram_option_set("wait_timeout", "200ms"));
     struct rig rig = rig_make("host", NULL);
-    vram_readback *readback = readback_of(&rig, 4, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_NEWEST);
+    vram_readback *readback = readback_of(&rig, 8, VRAM_READBACK_SNAPSHOT, VRAM_READBACK_NEWEST);
     vram_addr source = memory_of(&rig, BYTES);
     gate_shut(rig.device, transfer_of(readback), &gate);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 8; i++) {
         assert_ok(vram_readback_start(readback, rig.queue, source, BYTES, NULL));
     }
-    assert_took(vram_readback_destroy(readback), 60 * MS, 400 * MS);
+    assert_ok(vram_readback_point(readback, 8, &point));
+    assert_took(vram_readback_destroy(readback), 200 * MS, 1400 * MS);
     assert_int_equal(vram_readback_poll(readback, 0), VRAM_ERR_STALE);
     gate_open(&gate);
+    assert_ok(vram_point_wait(point, 30 * SECOND));
     vram_context_destroy(rig.context);
 }
 
