@@ -18,6 +18,7 @@
  */
 #include "vram/feed.h"
 #include "xfer/frame_slot.h"
+#include "xfer/metrics.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -31,9 +32,11 @@ enum slot_state { IDLE = 0, OPEN, BUSY, FLYING, SETTLING };
 struct slot {
     struct vr_frame_slot memory;
     enum slot_state state;
-    uint64_t number;  /* of the block in it */
-    uint64_t bytes;   /* as asked for */
-    vram_point point; /* FLYING: when its upload has passed */
+    uint64_t number;                /* of the block in it */
+    uint64_t bytes;                 /* as asked for */
+    vram_point point;               /* FLYING: when its upload has passed */
+    uint64_t sent;                  /* bytes that it reads */
+    struct vr_transfer_count count; /* in the device's counters */
 };
 
 struct vr_feed {
@@ -95,6 +98,7 @@ static vram_status look(struct vr_feed *feed, struct slot *slot, enum slot_state
     bool over = status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST;
     if (over && was == FLYING) {
         memset(&slot->memory.pending[VR_SLOT_TRANSFER], 0, sizeof(struct vr_pending));
+        vr_transfer_end(&slot->count, slot->sent, status);
     }
     set_state(feed, slot, over ? IDLE : was);
     return over ? VRAM_OK : status;
@@ -169,10 +173,15 @@ static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline, const 
     enum { SLICE_NS = 1000000 };
     struct vram_error before;
     vram_point point;
+    uint64_t began = vr_clock_now();
     bool stalled = false;
     vr_error_save(&before);
     for (;;) {
         vram_status status = find_free(feed, slot, &point);
+        if (stalled && status != VRAM_ERR_NOT_READY) {
+            vr_transfer_stalled(feed->device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_FEED,
+                                vr_clock_now() - began);
+        }
         if (status == VRAM_ERR_BUSY) {
             return vr_fail(VRAM_ERR_BUSY, operation, "all %u slots are being filled", feed->count);
         }
@@ -352,7 +361,12 @@ static vram_status deliver(struct delivery *delivery) {
     bool staged = false;
     vram_status status = choose(delivery, &staged);
     if (status == VRAM_OK) {
+        vr_transfer_begin(feed->device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_FEED,
+                          &delivery->slot->count);
         status = staged ? deliver_staged(delivery) : deliver_direct(delivery);
+    }
+    if (status != VRAM_OK) {
+        vr_transfer_end(&delivery->slot->count, 0, status);
     }
     vr_mutex_lock(&feed->lock);
     if (status == VRAM_OK) {
@@ -360,6 +374,7 @@ static vram_status deliver(struct delivery *delivery) {
         feed->stats.bytes += delivery->bytes;
         feed->stats.direct += !staged && feed->mode == VRAM_FEED_STAGED;
         delivery->slot->point = delivery->uploaded;
+        delivery->slot->sent = delivery->bytes;
     }
     delivery->slot->state = status == VRAM_OK ? FLYING : OPEN;
     vr_mutex_unlock(&feed->lock);
@@ -439,7 +454,9 @@ static void feed_free(void *memory) {
             vr_leave(queue);
         }
         for (uint32_t i = 0; i < feed->count; i++) {
-            (void)vr_slot_end(&feed->slots[i].memory, device_of(feed), deadline);
+            struct slot *slot = &feed->slots[i];
+            bool over = vr_slot_end(&slot->memory, device_of(feed), deadline);
+            vr_transfer_end(&slot->count, slot->sent, over ? VRAM_OK : VRAM_ERR_TIMEOUT);
         }
     }
     vr_mutex_destroy(&feed->lock);

@@ -36,9 +36,12 @@ static void collect(struct vr_readback *readback, struct question *questions) {
     vr_mutex_unlock(&readback->lock);
 }
 
-/* The frame is over; under the lock. */
-static void arrive(struct vr_readback *readback, struct vr_frame *frame, vram_status status) {
+/* The frame is over; under the lock. *count is to be ended without it. */
+static void arrive(struct vr_readback *readback, struct vr_frame *frame, vram_status status,
+                   struct vr_transfer_count *count) {
     bool lost = status == VRAM_ERR_DEVICE_LOST;
+    *count = frame->count;
+    memset(&frame->count, 0, sizeof frame->count);
     memset(frame->memory.pending, 0, sizeof frame->memory.pending);
     frame->state = lost ? VR_FRAME_FAILED : VR_FRAME_DONE;
     readback->stats.arrived += !lost;
@@ -53,11 +56,14 @@ static vram_status ask_flying(struct vr_readback *readback, struct vr_frame *fra
                               const struct question *question) {
     vram_status status = vram_point_poll(question->point);
     if (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST) { /* keeps (4) */
+        struct vr_transfer_count count = {.metrics = NULL};
         vr_mutex_lock(&readback->lock);
+        uint64_t bytes = frame->bytes;
         if (frame->state == VR_FRAME_FLYING && frame->number == question->number) {
-            arrive(readback, frame, status);
+            arrive(readback, frame, status, &count);
         }
         vr_mutex_unlock(&readback->lock);
+        vr_transfer_end(&count, bytes, status);
         return VRAM_OK;
     }
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
@@ -153,6 +159,15 @@ vram_status vram_readback_poll(vram_readback *handle, uint64_t number) {
     return status;
 }
 
+/* Waits for a frame, which is counted as the program's time. */
+static vram_status wait_for(struct vr_readback *readback, vram_point point, uint64_t timeout) {
+    uint64_t began = vr_clock_now();
+    vram_status status = vram_point_wait(point, timeout);
+    vr_transfer_waited(readback->device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK,
+                       vr_clock_now() - began);
+    return status;
+}
+
 vram_status vram_readback_wait(vram_readback *handle, uint64_t number, uint64_t timeout) {
     static const char operation[] = "vram_readback_wait";
     struct vr_readback *readback = NULL;
@@ -164,7 +179,7 @@ vram_status vram_readback_wait(vram_readback *handle, uint64_t number, uint64_t 
     }
     status = tell(readback, number, operation, &point);
     if (status == VRAM_ERR_NOT_READY) {
-        status = vram_point_wait(point, timeout);
+        status = wait_for(readback, point, timeout);
         (void)vr_readback_refresh(readback, &trouble);
     }
     vr_leave(readback);
@@ -326,7 +341,7 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
         if (status != VRAM_ERR_BUSY) {
             break;
         }
-        status = vram_point_wait(point, vr_deadline_left(deadline));
+        status = wait_for(readback, point, vr_deadline_left(deadline));
         if (status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST) {
             break; /* the loss is told by the frame itself, once */
         }
@@ -394,7 +409,9 @@ static void readback_free(void *memory) {
             vr_leave(queue);
         }
         for (uint32_t i = 0; i < readback->count; i++) {
-            (void)vr_slot_end(&readback->frames[i].memory, vr_readback_device(readback), deadline);
+            struct vr_frame *frame = &readback->frames[i];
+            bool over = vr_slot_end(&frame->memory, vr_readback_device(readback), deadline);
+            vr_transfer_end(&frame->count, frame->bytes, over ? VRAM_OK : VRAM_ERR_TIMEOUT);
         }
     }
     vr_mutex_destroy(&readback->lock);

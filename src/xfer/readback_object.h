@@ -26,6 +26,7 @@
 
 #include "vram/readback.h"
 #include "xfer/frame_slot.h"
+#include "xfer/metrics.h"
 
 enum vr_frame_state {
     VR_FRAME_IDLE = 0,
@@ -42,11 +43,12 @@ struct vr_frame {
     uint64_t number; /* of the frame in it; 0: none */
     uint64_t bytes;
     enum vram_readback_mode mode;
-    vram_point point;        /* FLYING: when it has arrived */
-    uint32_t readers;        /* borrowers */
-    bool seen;               /* somebody has borrowed it */
-    bool delivered;          /* vram_readback_next gave it out, or its failure */
-    struct vram_error error; /* FAILED: why */
+    vram_point point;               /* FLYING: when it has arrived */
+    uint32_t readers;               /* borrowers */
+    bool seen;                      /* somebody has borrowed it */
+    bool delivered;                 /* vram_readback_next gave it out, or its failure */
+    struct vram_error error;        /* FAILED: why */
+    struct vr_transfer_count count; /* FLYING: in the device's counters */
 };
 
 struct vr_readback {

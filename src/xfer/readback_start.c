@@ -39,10 +39,11 @@ struct job {
     const char *operation;
     struct source sources[VRAM_READBACK_SPANS_MAX];
     uint32_t count;
-    uint64_t bytes;   /* of the frame */
-    vram_point point; /* when it will have arrived */
-    bool held;        /* there was no memory for a snapshot */
-    bool touched;     /* the slot's host memory is not what it was */
+    uint64_t bytes;                   /* of the frame */
+    vram_point point;                 /* when it will have arrived */
+    bool held;                        /* there was no memory for a snapshot */
+    bool touched;                     /* the slot's host memory is not what it was */
+    struct vr_transfer_count counted; /* in the device's counters */
 };
 
 /* -------------------------------------------------------------------- sources */
@@ -176,6 +177,7 @@ static void publish(struct job *job, enum vr_frame_state before, uint64_t *numbe
     frame->bytes = job->bytes;
     frame->mode = job->mode;
     frame->point = job->point;
+    frame->count = job->counted;
     frame->seen = frame->delivered = false;
     frame->state = VR_FRAME_FLYING;
     *number = frame->number;
@@ -320,6 +322,8 @@ static vram_status submit(struct job *job) {
         status = vram_queue_after(transfer, moment);
     }
     if (status == VRAM_OK) {
+        vr_transfer_begin(job->readback->device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK,
+                          &job->counted);
         status = fetch(job);
     }
     if (status == VRAM_OK && job->mode == VRAM_READBACK_HOLD) {
@@ -366,6 +370,7 @@ static vram_status start(struct job *job, uint64_t *number) {
         }
     } else {
         undo(job, before);
+        vr_transfer_end(&job->counted, 0, status);
     }
     return status;
 }

@@ -6,6 +6,7 @@
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
 #include "vram/feed.h"
+#include "vram/transfer_stats.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -64,6 +65,12 @@ static void blocks_in_a_row(struct rig *rig, vram_feed_mode mode, uint32_t slots
     assert_int_equal(stats.submitted, ROUNDS);
     assert_int_equal(stats.bytes, ROUNDS * BYTES);
     vram_feed_destroy(feed);
+    vram_transfer_stats counted = {.size = sizeof counted};
+    assert_ok(
+        vram_transfer_stats_get(rig->device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_FEED, &counted));
+    assert_int_equal(counted.operations, ROUNDS);
+    assert_int_equal(counted.bytes, ROUNDS * BYTES);
+    assert_int_equal(counted.failures, 0);
     assert_ok(vram_device_free(rig->device, target));
     assert_ok(vram_device_free(rig->device, seen));
 }

@@ -7,6 +7,7 @@
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
 #include "vram/readback.h"
+#include "vram/transfer_stats.h"
 #include "xfer/readback_object.h"
 
 #include <pthread.h>
@@ -83,7 +84,15 @@ static void frames_in_a_row(struct rig *rig, vram_readback_mode mode, uint32_t s
         }
     }
     vram_readback_stats stats = stats_of_readback(readback);
+    vram_transfer_stats counted = {.size = sizeof counted};
     assert_int_equal(stats.started, 40);
+    assert_ok(
+        vram_readback_wait(readback, 0, 10 * SECOND)); /* all of them, in the device's counters */
+    assert_ok(
+        vram_transfer_stats_get(rig->device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, &counted));
+    assert_int_equal(counted.operations, 40);
+    assert_int_equal(counted.bytes, 40 * BYTES);
+    assert_int_equal(counted.failures, 0);
     assert_int_equal(stats.dropped + stats.refused + stats.failed + stats.held, 0);
     assert_int_equal(stats.host_bytes, slots * BYTES);
     assert_int_equal(stats.pinned_bytes, slots * BYTES);
