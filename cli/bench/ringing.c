@@ -8,6 +8,7 @@
  */
 #include "bench/ring_code.h"
 #include "bench/ring_kernel.h"
+#include "bench/ring_opencl_code.h"
 #include "bench/ways.h"
 #include "survey.h"
 
@@ -76,6 +77,12 @@ static vram_status load(struct ringing *ringing, int which) {
         code.format = VRAM_KERNEL_PTX;
         code.code = ring_code_ptx;
         code.code_bytes = sizeof ring_code_ptx - 1;
+        status = vram_kernel_create(ringing->device, &code, &ringing->kernels[which]);
+    }
+    if (status == VRAM_ERR_UNSUPPORTED) {
+        code.format = VRAM_KERNEL_OPENCL_C;
+        code.code = ring_opencl_code;
+        code.code_bytes = sizeof ring_opencl_code - 1;
         status = vram_kernel_create(ringing->device, &code, &ringing->kernels[which]);
     }
     return status;

@@ -4,12 +4,12 @@
  * all others the case itself plays the device, by copies from and to the ring's memory.
  */
 #include "bench/ring_code.h"
+#include "bench/ring_opencl_code.h"
 #include "case.h"
 #include "ring_echo_spirv.h"
 
 #include <string.h>
 #include <vram/ring_device.h>
-#include <vram/ring_opencl.h>
 
 /* The status that a battery wants; VRAM_OK: VRAM_ERR_INVALID or VRAM_ERR_STALE, either. */
 static bool refuses(struct check *check, vram_status status, vram_status want,
@@ -373,27 +373,6 @@ static bool kernel(struct check *check) {
 /* The kernels leave by themselves when nothing comes for so long: ns, or turns where there is no clock. */
 #define LONELY UINT64_C(10000000000)
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Woverlength-strings"
-static const char opencl_text[] = VRAM_RING_OPENCL_C
-    "__kernel void vram_ring_echo(__global ulong *control, ulong patience, ulong unused) {\n"
-    "    vram_ring_peer peer;\n"
-    "    uint bytes;\n"
-    "    if (get_global_id(0) != 0 || vram_ring_peer_open(control, &peer)) return;\n"
-    "    for (ulong idle = 0; idle < patience; idle++) {\n"
-    "        volatile __global ulong *in = vram_ring_peer_take(&peer, &bytes);\n"
-    "        volatile __global ulong *out = in ? vram_ring_peer_room(&peer) : 0;\n"
-    "        if (out) {\n"
-    "            for (uint i = 0; i < bytes / 8; i++) out[i] = in[i];\n"
-    "            vram_ring_peer_publish(&peer, bytes, 9);\n"
-    "            vram_ring_peer_done(&peer);\n"
-    "            idle = 0;\n"
-    "        } else if (!in && vram_ring_peer_stopping(&peer)) break;\n"
-    "    }\n"
-    "    vram_ring_peer_end(&peer, 1);\n"
-    "}\n";
-#pragma GCC diagnostic pop
-
 static vram_status load_code(vram_device *device, vram_kernel **loaded) {
     vram_kernel_source source = {.size = sizeof source,
                                  .format = VRAM_KERNEL_PTX,
@@ -403,8 +382,8 @@ static vram_status load_code(vram_device *device, vram_kernel **loaded) {
     vram_status status = vram_kernel_create(device, &source, loaded);
     if (status == VRAM_ERR_UNSUPPORTED) {
         source.format = VRAM_KERNEL_OPENCL_C;
-        source.code = opencl_text;
-        source.code_bytes = sizeof opencl_text - 1;
+        source.code = ring_opencl_code;
+        source.code_bytes = sizeof ring_opencl_code - 1;
         status = vram_kernel_create(device, &source, loaded);
     }
     return status;
