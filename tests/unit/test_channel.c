@@ -59,7 +59,7 @@ static vram_status receive(struct bench *bench) {
 }
 
 /* Item 17: the layout by numbers, as a program in another language would have it. */
-static void the_layout_is_fixed(void **state) {
+static void acceptance_17_the_layout_is_fixed(void **state) {
     (void)state;
     unsigned char bytes[128] = {0};
     vram_ring_control control;
@@ -279,7 +279,7 @@ static void several_producers_and_one_consumer(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_layout_is_fixed),
+        cmocka_unit_test(acceptance_17_the_layout_is_fixed),
         cmocka_unit_test(messages_come_as_they_went),
         cmocka_unit_test(a_full_ring_takes_no_more),
         cmocka_unit_test(a_short_place_leaves_the_message),

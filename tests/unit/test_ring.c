@@ -130,7 +130,7 @@ static void there_and_back(vram_ring_strategy strategy) {
 }
 
 /* Item 16. Capacity 4 is full and wraps all the time; 256 wraps now and then. */
-static void every_strategy_carries_to_a_kernel(void **state) {
+static void acceptance_16_every_strategy_carries_to_a_kernel(void **state) {
     (void)state;
     for (int i = 0; i < STRATEGIES; i++) {
         host_to_kernel(strategies[i], 256, 0);
@@ -140,7 +140,7 @@ static void every_strategy_carries_to_a_kernel(void **state) {
     host_to_kernel(VRAM_RING_ASYNC, 8, VRAM_RING_MULTI_INPUT);
 }
 
-static void every_strategy_carries_from_a_kernel(void **state) {
+static void acceptance_16_every_strategy_carries_from_a_kernel(void **state) {
     (void)state;
     for (int i = 0; i < STRATEGIES; i++) {
         kernel_to_host(strategies[i], 256, 0);
@@ -148,7 +148,7 @@ static void every_strategy_carries_from_a_kernel(void **state) {
     }
 }
 
-static void every_strategy_carries_there_and_back(void **state) {
+static void acceptance_16_every_strategy_carries_there_and_back(void **state) {
     (void)state;
     for (int i = 0; i < STRATEGIES; i++) {
         there_and_back(strategies[i]);
@@ -360,9 +360,12 @@ int main(int argc, char **argv) {
         messages = strtoull(argv[1], NULL, 10);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_strategy_carries_to_a_kernel, start, nothing_left),
-        cmocka_unit_test_setup_teardown(every_strategy_carries_from_a_kernel, start, nothing_left),
-        cmocka_unit_test_setup_teardown(every_strategy_carries_there_and_back, start, nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_16_every_strategy_carries_to_a_kernel, start,
+                                        nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_16_every_strategy_carries_from_a_kernel, start,
+                                        nothing_left),
+        cmocka_unit_test_setup_teardown(acceptance_16_every_strategy_carries_there_and_back, start,
+                                        nothing_left),
         cmocka_unit_test_setup_teardown(a_kernel_goes_on_where_it_stopped, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_flush_makes_at_most_two_copies, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_flush_gives_a_handle, start, nothing_left),

@@ -435,6 +435,33 @@ static void a_ring_ends_with_its_pool(void **state) {
     }
 }
 
+/* The program's own queue goes first, with copies on it: the ring says so, and ends all the same. */
+static void a_queue_that_is_gone_is_told(void **state) {
+    (void)state;
+    for (int i = 0; i < STRATEGIES; i++) {
+        if (strategies[i] == VRAM_RING_UNIFIED) {
+            continue;
+        }
+        vram_ring_options options = small(strategies[i]);
+        struct rig rig = rig_make("sim", "lag=20,memory=64M");
+        char data[56];
+        vram_pool *pool;
+        vram_ring *ring;
+        options.queue = rig.queue;
+        assert_ok(vram_pool_create(rig.device, NULL, &pool));
+        assert_ok(vram_ring_create(pool, &options, &ring));
+        assert_ok(vram_ring_send(ring, "x", 1, 0, 0));
+        assert_ok(vram_ring_flush(ring, NULL, NULL));
+        vram_queue_destroy(rig.queue);
+        assert_int_equal(vram_ring_receive(ring, data, 56, 20 * SECOND, NULL), VRAM_ERR_STALE);
+        assert_ok(vram_ring_send(ring, "x", 1, 0, 0)); /* there is room */
+        assert_int_equal(vram_ring_flush(ring, NULL, NULL), VRAM_ERR_STALE);
+        assert_int_equal(vram_ring_check(ring), VRAM_ERR_STALE);
+        assert_ok(vram_ring_destroy(ring));
+        rig_end_clean(&rig);
+    }
+}
+
 static void wait_for_message(void *argument) {
     struct ring_rig *world = argument;
     char data[56];
@@ -474,6 +501,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(every_call_may_fail, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_lost_device_ends_all_waits, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_ring_ends_with_its_pool, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_queue_that_is_gone_is_told, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_wait_ends_when_its_ring_does, start, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

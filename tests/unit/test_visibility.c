@@ -12,7 +12,7 @@ static vram_visibility of_text(const char *text) {
 }
 
 /* Item 15: texts as /proc/version has them. */
-static void wsl_is_known_by_its_kernel(void **state) {
+static void acceptance_15_wsl_is_known_by_its_kernel(void **state) {
     (void)state;
     assert_int_equal(of_text("Linux version 5.15.153.1-microsoft-standard-WSL2 (root@941d701f84f1) "
                              "(gcc (GCC) 11.2.0) #1 SMP Fri Mar 29 23:14:13 UTC 2024"),
@@ -107,7 +107,7 @@ static void a_device_is_asked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wsl_is_known_by_its_kernel),
+        cmocka_unit_test(acceptance_15_wsl_is_known_by_its_kernel),
         cmocka_unit_test(platforms_differ),
         cmocka_unit_test(devices_differ),
         cmocka_unit_test_setup_teardown(a_device_is_asked, start, nothing_left),
