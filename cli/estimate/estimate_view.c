@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum { DEVICE_COLUMN = 11, LAYER_COLUMN = 22, SIZE_COLUMN = 12, LABEL_COLUMN = 9 };
+enum { TABLE_COLUMNS = DEVICE_COLUMN + LAYER_COLUMN + 6 * SIZE_COLUMN };
 
 static const char *size_of(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]) {
     return vram_size_format(bytes, text);
@@ -238,12 +239,24 @@ static void print_model(const struct terminal *terminal, const struct estimate_j
         printf(" (%.2f at once)", (double)model->active_parameters / 1e9);
     }
     printf(", %s, mostly %s\n", size_of(model->weight_bytes, bytes), model->weight_type);
+    char run[256];
+    snprintf(run, sizeof run,
+             "context %" PRIu64 ", %" PRIu64 " sequence%s, micro-batch %" PRIu64
+             ", keys %s, values %s, flash attention %s",
+             job->estimate.context, job->estimate.sequences,
+             job->estimate.sequences == 1 ? "" : "s", job->estimate.micro_batch,
+             job->options.k_type ? job->options.k_type : "f16",
+             job->options.v_type ? job->options.v_type : "f16", job->flash ? "on" : "off");
     print_label(terminal, "run");
-    printf("context %" PRIu64 ", %" PRIu64 " sequence%s, micro-batch %" PRIu64
-           ", keys %s, values %s, flash attention %s\n\n",
-           job->estimate.context, job->estimate.sequences, job->estimate.sequences == 1 ? "" : "s",
-           job->estimate.micro_batch, job->options.k_type ? job->options.k_type : "f16",
-           job->options.v_type ? job->options.v_type : "f16", job->flash ? "on" : "off");
+    terminal_wrap(terminal, STYLE_PLAIN, LABEL_COLUMN, run);
+    printf("\n");
+}
+
+/* What separates a device from its sizes: nothing, or a line break where both do not fit in one line. */
+static void print_break(const struct terminal *terminal) {
+    if (terminal->width < TABLE_COLUMNS) {
+        printf("\n  ");
+    }
 }
 
 static void print_sizes(const struct terminal *terminal, const vram_estimate_part *part,
@@ -275,14 +288,18 @@ static void print_part(const struct terminal *terminal, const char *label,
                                                      : "nothing");
     }
     terminal_cell(terminal, STYLE_ACCENT, DEVICE_COLUMN, "%s", label);
-    terminal_cell(terminal, STYLE_PLAIN, LAYER_COLUMN, "%s", what);
+    bool whole = terminal->width >= TABLE_COLUMNS;
+    terminal_cell(terminal, STYLE_PLAIN, whole ? LAYER_COLUMN : 0, "%s", what);
+    print_break(terminal);
     print_sizes(terminal, part, free_known);
 }
 
 static void print_table(const struct terminal *terminal, const struct estimate_job *job) {
     static const char *const heads[] = {"weights", "KV cache", "compute", "overhead", "total"};
     terminal_cell(terminal, STYLE_BOLD, DEVICE_COLUMN, "device");
-    terminal_cell(terminal, STYLE_BOLD, LAYER_COLUMN, "layers");
+    terminal_cell(terminal, STYLE_BOLD, terminal->width >= TABLE_COLUMNS ? LAYER_COLUMN : 0,
+                  "layers");
+    print_break(terminal);
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         terminal_cell(terminal, STYLE_BOLD, SIZE_COLUMN, "%s", heads[i]);
     }
