@@ -244,6 +244,11 @@ stage_bench() {
     step track 20 track.json "$build/vram" bench track --backend cuda --json
     step readback 40 readback.txt "$build/vram" bench readback --backend cuda
     step readback.json 40 readback.json "$build/vram" bench readback --backend cuda --json
+    step matmul 60 matmul-4096.json "$build/vram" bench matmul --backend cuda --size 4096 --json \
+        --seconds 20
+    step distance 120 distance-1M.json "$build/vram" bench distance --backend cuda --size 1000000 \
+        --json --seconds 30
+    step distance-torch 60 distance-torch.json python3 bench/torch_distance.py
     step peers-1K 120 peers-1K.json bench/peers/run.sh --size 1024
     step peers-1M 40 peers-1M.json bench/peers/run.sh --size 1048576
     step peers-64M 40 peers-64M.json bench/peers/run.sh --size 67108864

@@ -3,7 +3,7 @@
  * bench.c: `vram bench alloc`: what an allocation and its free cost, beside its peers in the same run. How
  * it is measured is in bench/; here the contest is set up from the flags and judged. `vram bench grow`,
  * `launch`, `readback`, `track`, `copy` and `ring` are in bench/grow.c, launch.c, frames.c, tracking.c, copying.c
- * and ringing.c.
+ * and ringing.c, `matmul` and `distance` in multiply.c and neighbors.c.
  */
 #include "bench/contest.h"
 #include "bench/record.h"
@@ -21,7 +21,12 @@ enum {
     LIVE_MAX = 10000000,
     LAUNCH_BYTES = 1 << 20,
     FRAME_BYTES = 64 << 20,
-    COPY_LEAST_BYTES = 4096
+    COPY_LEAST_BYTES = 4096,
+    MATMUL_SIDE = 1024,
+    MATMUL_SIDE_MAX = 32768,
+    DISTANCE_VECTORS = 100000,
+    DISTANCE_LEAST = 10,
+    DISTANCE_MOST = 100000000
 };
 enum { RING_BYTES = 64, RING_MOST_BYTES = 4096, RING_MOST_MESSAGES = 1000000000 };
 
@@ -318,6 +323,32 @@ static int run_track(struct invocation *invocation) {
     return run_sized(invocation, YARDSTICK_BYTES, bench_track);
 }
 
+/* Sizes here count rows, not bytes: the sides of the matrices, the vectors of the corpus. */
+static int run_matmul(struct invocation *invocation) {
+    uint64_t side = MATMUL_SIDE;
+    if (!flag_size(invocation, "size", &side)) {
+        return EXIT_MISUSE;
+    }
+    if (side < 1 || side > MATMUL_SIDE_MAX) {
+        say_error("--size=%s: matrices have 1 to 32768 rows here", flag_value(invocation, "size"));
+        return EXIT_MISUSE;
+    }
+    return run_sized(invocation, side, bench_matmul);
+}
+
+static int run_distance(struct invocation *invocation) {
+    uint64_t vectors = DISTANCE_VECTORS;
+    if (!flag_size(invocation, "size", &vectors)) {
+        return EXIT_MISUSE;
+    }
+    if (vectors < DISTANCE_LEAST || vectors > DISTANCE_MOST) {
+        say_error("--size=%s: a corpus has 10 to 100000000 vectors here",
+                  flag_value(invocation, "size"));
+        return EXIT_MISUSE;
+    }
+    return run_sized(invocation, vectors, bench_distance);
+}
+
 /* Sizes up to the largest, more of them than other benches have: a second for each part. */
 static int run_copy(struct invocation *invocation) {
     uint64_t largest = 0, threads = 0;
@@ -374,6 +405,8 @@ static const struct {
     {"track", run_track, " size seconds "},
     {"copy", run_copy, " size threads seconds "},
     {"ring", run_ring, " size messages "},
+    {"matmul", run_matmul, " size seconds "},
+    {"distance", run_distance, " size seconds "},
 };
 
 /* A flag that means nothing here is a mistake. */
@@ -400,8 +433,8 @@ static int run(struct invocation *invocation) {
                                                                  : EXIT_MISUSE;
         }
     }
-    say_error("`vram bench` needs to know what to measure: vram bench alloc, copy, grow, "
-              "launch, readback, ring or track");
+    say_error("`vram bench` needs to know what to measure: vram bench alloc, copy, distance, grow, "
+              "launch, matmul, readback, ring or track");
     return EXIT_MISUSE;
 }
 
@@ -416,7 +449,8 @@ static const struct flag flags[] = {
      .letter = 's',
      .value = "SIZE",
      .help = "of a block (1K; launch: 1M) or frame (readback: 64M); copy: the largest (1G, "
-             "not on a GPU 64M); ring: of a message (64)"},
+             "not on a GPU 64M); matmul: rows of a matrix (1024); distance: vectors (100000); "
+             "ring: of a message (64)"},
     {.name = "messages",
      .letter = 'm',
      .value = "N",
@@ -444,7 +478,7 @@ static const struct flag flags[] = {
 const struct verb verb_bench = {
     .name = "bench",
     .summary = "Measure what allocations and copies cost, beside others in the same run",
-    .usage = "alloc|copy|grow|launch|readback|ring|track [OPTION]...",
+    .usage = "alloc|copy|distance|grow|launch|matmul|readback|ring|track [OPTION]...",
     .examples = "vram bench alloc                           # pairs of 1 KiB on the best device\n"
                 "vram bench alloc -b host -s 64M            # of 64 MiB, on host memory\n"
                 "vram bench alloc -p burst -t 4             # four threads, bursts of 1000\n"
@@ -455,9 +489,11 @@ const struct verb verb_bench = {
                 "vram bench grow --from 64M --to 128M       # in place and by a copy\n"
                 "vram bench launch                          # kernels on buffers of a pool\n"
                 "vram bench readback                        # frames of 64 MiB, double-buffered\n"
+                "vram bench matmul --size 2048              # products, beside the libraries' own\n"
+                "vram bench distance --size 1000000         # the nearest of a million vectors\n"
                 "vram bench ring                            # messages to a kernel and back\n"
                 "vram bench track                           # what tracking of blocks costs\n",
     .flags = flags,
     .run = run,
-    .operands = "alloc copy grow launch readback ring track",
+    .operands = "alloc copy distance grow launch matmul readback ring track",
 };

@@ -63,6 +63,10 @@ int bench_readback(struct invocation *invocation, const struct target *target, u
                    double seconds);
 int bench_ring(struct invocation *invocation, const struct target *target, uint64_t bytes,
                uint64_t messages);
+int bench_matmul(struct invocation *invocation, const struct target *target, uint64_t side,
+                 double seconds);
+int bench_distance(struct invocation *invocation, const struct target *target, uint64_t vectors,
+                   double seconds);
 int bench_track(struct invocation *invocation, const struct target *target, uint64_t bytes,
                 double seconds);
 

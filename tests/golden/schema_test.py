@@ -57,6 +57,9 @@ RUNS = [
     ("bench", ["track", "--backend", "host", "--seconds", "0.1"], {}, 0),
     ("bench", ["launch", "--backend", "host", "--size", "64K", "--seconds", "0.1"], {}, 0),
     ("bench", ["readback", "--backend", "host", "--size", "64K", "--seconds", "0.1"], {}, 0),
+    ("bench", ["matmul", "--backend", "host", "--size", "64", "--seconds", "0.01"], {}, 0),
+    ("bench", ["matmul", "--backend", "sim", "--size", "8", "--seconds", "0.01"], {}, 0),
+    ("bench", ["distance", "--backend", "host", "--size", "100", "--seconds", "0.01"], {}, 0),
     ("bench", ["ring", "--backend", "host", "--messages", "500"], {}, 0),
     ("bench", ["ring", "--backend", "sim", "--messages", "200", "--size", "8"],
      {"VRAM_SIM": "real=on"}, 0),
@@ -163,7 +166,8 @@ def check_meaning(document):
         assert len(lines) > 100 and document["skipped"] == 0, "not all was tried"
     if document["schema"] == "vram.bench.readback/1":
         assert document["frames_checked"] > 0 and document["frames_wrong"] == 0, "wrong frames"
-    if document["schema"] in ("vram.bench.grow/1", "vram.bench.launch/1", "vram.bench.readback/1"):
+    if document["schema"] in ("vram.bench.grow/1", "vram.bench.launch/1", "vram.bench.readback/1",
+                              "vram.bench.matmul/1", "vram.bench.distance/1"):
         for one in document["ways"]:
             assert (one["ns_median"] is None) == (one["reason"] is not None), "no reason"
             assert one["reason"] or one["ns_p10"] <= one["ns_median"] <= one["ns_p90"], "order"
@@ -203,7 +207,7 @@ def check_run(binary, verb, arguments, settings, code):
                                 text=True, timeout=300, check=False)
     assert result.returncode == code, f"exit code {result.returncode}: {result.stderr}"
     document = json.loads(result.stdout, object_pairs_hook=no_repeats)
-    kinds = ("copy", "grow", "launch", "readback", "ring", "track")
+    kinds = ("copy", "distance", "grow", "launch", "matmul", "readback", "ring", "track")
     kind = f".{arguments[0]}" if arguments and arguments[0] in kinds else ""
     assert document["schema"].split("/")[0] == f"vram.{verb}{kind}", "another verb's schema"
     validator = schema_of(document["schema"])
