@@ -9,7 +9,8 @@
  *  (1) A lane is a queue: what is submitted to it runs in order, so memory that is freed to it is used again by
  *      its next tile without anybody waiting. Lanes run beside each other.
  *  (2) A lane's result is fetched when the lane's next turn comes, not at once: a driver may hold the caller up
- *      until a result is there, and by then the other lanes have their work.
+ *      until a result is there, and by then the other lanes have their work. Pageable memory of some size goes
+ *      through the library's page-locked memory (vram/transfer.h), where that is quicker.
  *  (3) B is sent once and stays until another B is needed. Lanes other than the one that sent it wait for its
  *      point, on the device, and the pool is told that they use it.
  *  (4) Whatever happens, vr_pipeline_end waits for all lanes that have work: host memory of the program is in
@@ -20,6 +21,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "vram/transfer.h"
 
 #include <string.h>
 
@@ -75,7 +77,7 @@ static vram_status send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr b
     count_up(pipeline, bytes);
     pipeline->used |= 1u << lane;
     if (part->stride_bytes == part->row_bytes || part->rows == 1) {
-        return vram_queue_upload(queue_of(pipeline, lane), block, from, bytes);
+        return vram_transfer_upload(queue_of(pipeline, lane), block, from, bytes, NULL, NULL);
     }
     return by_pieces(pipeline, lane, block, (char *)(uintptr_t)from, part, true);
 }
@@ -121,8 +123,8 @@ static vram_status fetch(struct vr_pipeline *pipeline, uint32_t lane) {
         vr_tally(&pipeline->scheduler->tally.downloads, 1);
         vr_tally(&pipeline->scheduler->tally.downloaded_bytes, bytes);
         if (part.stride_bytes == part.row_bytes || part.rows == 1) {
-            status =
-                vram_queue_download(queue_of(pipeline, lane), pending->to, pending->block, bytes);
+            status = vram_transfer_download(queue_of(pipeline, lane), pending->to, pending->block,
+                                            bytes, NULL, NULL);
         } else {
             status = by_pieces(pipeline, lane, pending->block, (char *)pending->to, &part, false);
         }
