@@ -244,7 +244,7 @@ bool vr_handle_retire(uint64_t handle) {
     struct slot *slot = slot_of(handle);
     uint64_t seen = slot ? vr_load(&slot->word, VR_RELAXED) : 0;
     while (WORD_ISSUED(seen) == number_generation(handle) && (seen & WORD_LIVE)) {
-        if (vr_cas_weak(&slot->word, &seen, seen & ~WORD_LIVE, VR_RELAXED)) {
+        if (vr_cas_weak(&slot->word, &seen, seen & ~WORD_LIVE, VR_RELEASE)) {
             vr_fetch_sub(&live[number_kind(handle)], 1, VR_RELAXED);
             return true;
         }
@@ -255,7 +255,7 @@ bool vr_handle_retire(uint64_t handle) {
 /* The last state of the slot if the table ever gave out this number, else 0: see (5). */
 static uint64_t word_if_issued(uint64_t number) {
     struct slot *slot = slot_of(number);
-    uint64_t word = slot ? vr_load(&slot->word, VR_RELAXED) : 0;
+    uint64_t word = slot ? vr_load(&slot->word, VR_ACQUIRE) : 0;
     uint32_t generation = number_generation(number);
     return generation != 0 && generation <= WORD_ISSUED(word) ? word : 0;
 }

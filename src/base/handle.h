@@ -17,7 +17,8 @@
  *  (2) pin adds a reference if the handle is live; every API call pins what it works on and unpins
  *      it at its end. A child pins its parent for its whole life.
  *  (3) retire makes the handle dead at once: later pins fail. It is won by one caller only, which
- *      then drops the owner's reference.
+ *      then drops the owner's reference. Who is told that a handle is dead, by vr_handle_was or an error, sees
+ *      what was done before it was retired: a result whose handle has gone is there to be read.
  *  (4) whoever drops the last reference runs the object's destructor, on its own thread, with no
  *      lock held. So unpin is called with no lock held (debug builds check it); a pin that fails
  *      touches nothing, so pin and ref may be called under any lock.
