@@ -3,8 +3,8 @@
 #
 # bare.sh SOURCE CC: a machine with a C compiler, CMake and make, and nothing else. A PATH that holds
 # just these stands for it. Library and command must build, cmake must say what it left out, and the
-# conformance suite must pass. How it is optimised is the other builds' matter: here it is not, which
-# takes a third of the time.
+# conformance suite must pass. How it is optimised is the other builds' matter: here it is not, to take
+# less time.
 set -euo pipefail
 source=$1 cc=$2
 work=$(mktemp -d)
