@@ -489,7 +489,7 @@ const struct verb verb_bench = {
                 "vram bench grow --from 64M --to 128M       # in place and by a copy\n"
                 "vram bench launch                          # kernels on buffers of a pool\n"
                 "vram bench readback                        # frames of 64 MiB, double-buffered\n"
-                "vram bench matmul --size 2048              # products, beside the libraries' own\n"
+                "vram bench matmul --size 2048              # products of matrices\n"
                 "vram bench distance --size 1000000         # the nearest of a million vectors\n"
                 "vram bench ring                            # messages to a kernel and back\n"
                 "vram bench track                           # what tracking of blocks costs\n",
