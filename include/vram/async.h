@@ -8,7 +8,9 @@
  *
  *  - It is plain data in the caller's hands: copy it, keep it, compare it to zeros. All zero is ready.
  *  - No thread runs for it. Whoever asks is who notices: callbacks run on the thread that polls or waits
- *    and finds the work done, at the latest on the one that ends its queue or device.
+ *    and finds the work done, at the latest on the one that ends its queue or device. Only what a thread of
+ *    the library finishes itself (staged downloads, products in the background) may have its callbacks run
+ *    on that thread: they wait for nothing there.
  *  - What went wrong on the device arrives here, is written to the log once, and is told every time the
  *    handle is asked, with the name of the operation that the program called.
  *  - A handle that became ready keeps nothing of the library's, unless its result came with its end.
