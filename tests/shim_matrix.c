@@ -26,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +149,26 @@ static bool use_peer(struct program *program) {
            step(program, vram_queue_copy(program->queue, program->addr, program->other_addr, 4096));
 }
 
+/* Memory of the program's own, page-locked in place for one copy. Pages that a driver may still have locked,
+   since it did not say that it let them go, are not used again. */
+static bool lock_own(struct program *program) {
+    enum { BYTES = 8192 };
+    vram_device *device = program->device;
+    void *own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own == MAP_FAILED) {
+        return false;
+    }
+    bool going = step(program, vram_pinned_begin(device, own, BYTES)) &&
+                 step(program, vram_queue_upload(program->queue, program->addr, own, BYTES)) &&
+                 step(program, vram_queue_wait(program->queue, VRAM_TIMEOUT_DEFAULT)) &&
+                 step(program, vram_pinned_end(device, own, BYTES)) &&
+                 step(program, vram_pinned_forget(device, own, BYTES));
+    if (going) {
+        (void)munmap(own, BYTES);
+    }
+    return going;
+}
+
 static bool work(struct program *program) {
     vram_queue *queue = program->queue;
     /* Where the driver says that it is not page-locked: an answer, and the program goes on. */
@@ -159,7 +180,7 @@ static bool work(struct program *program) {
     return step(program, vram_queue_upload(queue, program->addr, host, 4096)) &&
            step(program, vram_queue_fill(queue, program->addr, 1, 1, 64)) &&
            step(program, vram_queue_fill(queue, program->addr, 1, 2, 64)) &&
-           step(program, vram_queue_fill(queue, program->addr, 1, 4, 64)) &&
+           step(program, vram_queue_fill(queue, program->addr, 1, 4, 64)) && lock_own(program) &&
            (!program->mapped ||
             step(program, vram_queue_fill(queue, program->range, 1, 4, 2 * MIB))) &&
            (!program->managed ||
