@@ -198,9 +198,12 @@ static const struct vr_provider *const providers[] = {&vr_cublas_provider,
                                                       &c_host,
                                                       &c_sim};
 
-/* Whether the next provider is to be asked: this one is not there, or cannot. */
-static bool goes_on(vram_status status) {
-    return status == VRAM_ERR_UNSUPPORTED || status == VRAM_ERR_NO_DRIVER;
+/* Whether the next provider is to be asked: this one is not there, or cannot; or it is a library of somebody
+   else's that could not begin, which is no reason to compute nothing. */
+static bool goes_on(const struct vr_provider *provider, vram_status status) {
+    bool library = provider->close != close_kernel;
+    return status == VRAM_ERR_UNSUPPORTED || status == VRAM_ERR_NO_DRIVER ||
+           (library && status == VRAM_ERR_BACKEND);
 }
 
 vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic) {
@@ -218,7 +221,7 @@ vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic) {
         }
         vram_kernel_destroy(arithmetic->kernel);
         arithmetic->kernel = NULL;
-        if (!goes_on(status)) {
+        if (!goes_on(providers[i], status)) {
             return status;
         }
         (void)vr_text_copy(arithmetic->name, sizeof arithmetic->name, vram_error_get()->text);

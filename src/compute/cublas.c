@@ -7,7 +7,9 @@
  *      was current before is current again afterwards.
  *  (3) Its scratch memory is the pool's, given again whenever the stream changes; where the pool has none,
  *      cuBLAS uses its own.
- *  (4) Matrices lie column by column for cuBLAS. Ours, row by row, are their transposes: C' = B' * A'.
+ *  (4) cuBLAS finds the driver by its own name. Where the backend works with another library, contexts and streams
+ *      mean nothing to cuBLAS, and it is not used.
+ *  (5) Matrices lie column by column for cuBLAS. Ours, row by row, are their transposes: C' = B' * A'.
  */
 #include "compute/arithmetic.h"
 
@@ -32,6 +34,7 @@ enum {
     ALGORITHM_DEFAULT = -1
 };
 
+#define DRIVER        "libcuda.so.1"       /* what cuBLAS opens */
 #define SCRATCH_BYTES (UINT64_C(32) << 20) /* what NVIDIA recommends for its largest GPUs */
 
 struct cublas_api {
@@ -48,6 +51,7 @@ struct cublas_api {
 };
 
 struct driver_api {
+    int (*export_table)(const void **table, const void *id); /* never called here: see (4) */
     int (*stream_context)(void *stream, void **context);
     int (*push)(void *context);
     int (*pop)(void **context);
@@ -62,7 +66,10 @@ static const struct vr_symbol cublas_symbols[] = {
     {"cublasGemmEx", NULL, offsetof(struct cublas_api, gemm_ex), false},
 };
 
+/* The runtime within cuBLAS lives on the export table: a library that has none is not the driver, and cuBLAS
+   is not even loaded then. */
 static const struct vr_symbol driver_symbols[] = {
+    {"cuGetExportTable", NULL, offsetof(struct driver_api, export_table), false},
     {"cuStreamGetCtx", NULL, offsetof(struct driver_api, stream_context), false},
     {"cuCtxPushCurrent_v2", NULL, offsetof(struct driver_api, push), false},
     {"cuCtxPopCurrent_v2", NULL, offsetof(struct driver_api, pop), false},
@@ -135,7 +142,7 @@ static vram_status tell_stream(struct cublas *cublas, struct lane *lane, void *s
     return status;
 }
 
-/* Keeps (4): A and B change places, and so do m and n. */
+/* Keeps (5): A and B change places, and so do m and n. */
 static vram_status call(const struct cublas *cublas, const struct lane *lane,
                         const struct vr_device_gemm *gemm) {
     static const float one = 1, zero = 0;
@@ -188,7 +195,7 @@ static void close_library(struct vr_arithmetic *arithmetic) {
     if (!cublas) {
         return;
     }
-    bool alive = arithmetic->lane_count &&
+    bool alive = cublas->lane_count &&
                  vram_queue_native(arithmetic->lanes[0], &stream) == VRAM_OK &&
                  enter(cublas, stream) == VRAM_OK;
     for (uint32_t i = 0; i < cublas->lane_count; i++) {
@@ -230,16 +237,34 @@ static vram_status make_lane(const struct vr_arithmetic *arithmetic, struct cubl
     return status;
 }
 
+/* Keeps (4): a library is opened only once, whatever it is called by. */
+static vram_status same_driver(const struct cublas *cublas) {
+    struct vr_library found = {.native = NULL};
+    struct driver_api unused;
+    const char *const names[] = {DRIVER, NULL};
+    vram_status status = vr_library_open(&found, "cuda", names, driver_symbols,
+                                         sizeof driver_symbols / sizeof driver_symbols[0], &unused);
+    bool same = status == VRAM_OK && found.native == cublas->driver.native;
+    vr_library_close(&found);
+    return same || status != VRAM_OK
+               ? status
+               : vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen", "cuBLAS works with %s, the device with %s",
+                         DRIVER, cublas->driver.name);
+}
+
 static vram_status open_libraries(struct cublas *cublas, const char *path) {
     static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
                                         NULL};
     char driver[VR_OPTION_TEXT_MAX];
     const char *const chosen[] = {path, NULL};
     vr_option_text(VR_OPTION_CUDA_LIBRARY, driver);
-    const char *const of_driver[] = {*driver ? driver : "libcuda.so.1", NULL};
+    const char *const of_driver[] = {*driver ? driver : DRIVER, NULL};
     vram_status status =
         vr_library_open(&cublas->driver, "cuda", of_driver, driver_symbols,
                         sizeof driver_symbols / sizeof driver_symbols[0], &cublas->cuda);
+    if (status == VRAM_OK) {
+        status = same_driver(cublas);
+    }
     if (status == VRAM_OK) {
         status = vr_library_open(&cublas->library, "cuda", *path ? chosen : names, cublas_symbols,
                                  sizeof cublas_symbols / sizeof cublas_symbols[0], &cublas->api);

@@ -11,6 +11,7 @@
 #include "base/lock.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "base/os/os.h"
 #include "base/text.h"
 #include "device/objects.h"
 
@@ -130,6 +131,17 @@ static void close_library(struct vr_arithmetic *arithmetic) {
     arithmetic->library = NULL;
 }
 
+/* hipBLAS is linked with its runtime: streams of another one, as an option may name it, mean nothing to it. */
+static vram_status same_runtime(const struct hipblas *hipblas) {
+    void *own = vr_os_library_symbol(hipblas->library.native, "hipSetDevice");
+    void *ours = vr_os_library_symbol(hipblas->runtime.native, "hipSetDevice");
+    return !own || own == ours
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen",
+                         "hipBLAS works with a runtime of its own, the device with %s",
+                         hipblas->runtime.name);
+}
+
 static vram_status open_libraries(struct hipblas *hipblas, const char *path) {
     static const char *const names[] = {"libhipblas.so.3", "libhipblas.so.2", "libhipblas.so.1",
                                         NULL};
@@ -144,6 +156,9 @@ static vram_status open_libraries(struct hipblas *hipblas, const char *path) {
     if (status == VRAM_OK) {
         status = vr_library_open(&hipblas->library, "hip", *path ? chosen : names, hipblas_symbols,
                                  sizeof hipblas_symbols / sizeof hipblas_symbols[0], &hipblas->api);
+    }
+    if (status == VRAM_OK) {
+        status = same_runtime(hipblas);
     }
     return status;
 }
