@@ -5,8 +5,8 @@
  */
 #include "fake/fake_engine.h"
 #include "fake/fake_forces.h"
-
-#include "vram/ring_device.h"
+#include "fake/fake_matmul.h"
+#include "fake/fake_ring.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -106,17 +106,10 @@ static bool scatter(struct fake_device *device, const struct fake_launch *launch
    host. The engine looks again and again, and each time all that is there is worked off. */
 static bool ring_may_end(const struct fake_launch *launch) {
     vram_ring_peer peer;
-    uint32_t bytes;
     if (vram_ring_peer_open((vram_ring_control *)(uintptr_t)launch->values[0], &peer) != 0) {
         return true;
     }
-    const void *in;
-    void *out;
-    while ((in = vram_ring_peer_take(&peer, &bytes)) && (out = vram_ring_peer_room(&peer))) {
-        memcpy(out, in, bytes);
-        vram_ring_peer_publish(&peer, bytes, 9);
-        vram_ring_peer_done(&peer);
-    }
+    (void)fake_ring_echo(&peer);
     bool over =
         vram_ring_peer_stopping(&peer) || fake_now() - launch->start_ns >= launch->values[1];
     if (over) {
@@ -160,6 +153,50 @@ static bool forces(struct fake_device *device, const struct fake_launch *launch)
     return good;
 }
 
+/* Lines of a matrix, to or from memory of the program's in which they lie one behind the other. */
+static bool lines(struct fake_device *device, uint64_t addr, uint64_t stride, void *matrix,
+                  uint64_t count, uint64_t bytes, bool write) {
+    for (uint64_t i = 0; i < count; i++) {
+        if (!fake_access(device, addr + i * stride, (char *)matrix + i * bytes, bytes, write)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* C = A * B; (a, b, c, numbers...), as src/compute/matmul.cu has it. */
+static bool matmul(struct fake_device *device, const struct fake_launch *launch) {
+    uint64_t dense[MATMUL_NUMBERS];
+    const uint64_t *numbers = launch->values + 3;
+    uint64_t m = numbers[MATMUL_M], n = numbers[MATMUL_N], k = numbers[MATMUL_K];
+    uint64_t each = numbers[MATMUL_PRECISION] == 1 ? 4 : 2;
+    bool turned_a = numbers[MATMUL_FLAGS] & 1, turned_b = numbers[MATMUL_FLAGS] & 2;
+    uint64_t row_a = turned_a ? m : k, row_b = turned_b ? k : n; /* elements of a line */
+    uint64_t at_a = launch->values[0] + numbers[MATMUL_A_FIRST] * each;
+    uint64_t at_b = launch->values[1] + numbers[MATMUL_B_FIRST] * each;
+    uint64_t at_c = launch->values[2] + numbers[MATMUL_C_FIRST] * 4;
+    char *a = malloc(m * k * each), *b = malloc(k * n * each);
+    float *c = malloc(m * n * sizeof *c);
+    bool good =
+        launch->items[0] == 16 && launch->items[1] == 16 && a && b && c &&
+        lines(device, at_a, numbers[MATMUL_LDA] * each, a, turned_a ? k : m, row_a * each, false) &&
+        lines(device, at_b, numbers[MATMUL_LDB] * each, b, turned_b ? n : k, row_b * each, false) &&
+        lines(device, at_c, numbers[MATMUL_LDC] * 4, c, m, n * 4, false);
+    if (good) {
+        memcpy(dense, numbers, sizeof dense);
+        dense[MATMUL_LDA] = row_a;
+        dense[MATMUL_LDB] = row_b;
+        dense[MATMUL_LDC] = n;
+        dense[MATMUL_A_FIRST] = dense[MATMUL_B_FIRST] = dense[MATMUL_C_FIRST] = 0;
+        fake_matmul_run(a, b, c, dense, launch->groups[0], launch->groups[1]);
+        good = lines(device, at_c, numbers[MATMUL_LDC] * 4, c, m, n * 4, true);
+    }
+    free(a);
+    free(b);
+    free(c);
+    return good;
+}
+
 static const struct fake_kernel {
     const char *name;
     unsigned char bytes[FAKE_VALUES]; /* of each argument; 0 behind the last */
@@ -172,6 +209,7 @@ static const struct fake_kernel {
     {"vram_scatter", {8, 8}, scatter, NULL},
     {"vram_ring_echo", {8, 8, 8}, gate, ring_may_end},
     {"forces", {8, 8, 8, 8, 8, 8, 8, 4, 4, 4}, forces, NULL},
+    {"vram_matmul", {8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, matmul, NULL},
 };
 
 static const struct fake_kernel *kernel_named(const char *name) {

@@ -6,7 +6,7 @@
  *
  * Commands are run by a thread of the fake's own, those of an out-of-order queue last come first
  * served. Kernels are C functions of these names: gate, saxpy, store,
- * tally, scratch, vram_check_scale.
+ * tally, scratch, vram_check_scale, vram_matmul, vram_ring_echo.
  */
 #ifndef TEST_FAKE_OPENCL_H
 #define TEST_FAKE_OPENCL_H
@@ -97,7 +97,7 @@ struct vr_cl_memory {
     bool host;  /* CL_MEM_ALLOC_HOST_PTR */
 };
 
-enum { FAKE_ARGUMENTS = 8 };
+enum { FAKE_ARGUMENTS = 14 };
 
 struct fake_argument {
     size_t bytes;

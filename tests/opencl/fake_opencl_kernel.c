@@ -5,6 +5,9 @@
  */
 #include "opencl/fake_opencl.h"
 
+#include "fake/fake_matmul.h"
+#include "fake/fake_ring.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -87,6 +90,42 @@ static void scale(const struct fake_argument *arguments, const size_t items[3],
     }
 }
 
+/* (a, b, c, numbers...), as src/compute/matmul_opencl.h has it, which wants its own group size. */
+static void matmul(const struct fake_argument *arguments, const size_t items[3],
+                   const size_t group[3]) {
+    uint64_t numbers[MATMUL_NUMBERS];
+    for (int i = 0; i < MATMUL_NUMBERS; i++) {
+        numbers[i] = number_of(&arguments[3 + i]);
+    }
+    if (group[0] == 16 && group[1] == 16) {
+        fake_matmul_run(pointer_of(&arguments[0]), pointer_of(&arguments[1]),
+                        pointer_of(&arguments[2]), numbers, items[0] / 16, items[1] / 16);
+    }
+}
+
+/* (control, patience, unused): it stays, as cli/bench/ring_opencl_code.h has it, in a ring that is live. A turn is
+   50 us here, and after ten seconds without a message it leaves whatever its patience. */
+static void ring_echo(const struct fake_argument *arguments, const size_t items[3],
+                      const size_t group[3]) {
+    vram_ring_peer peer;
+    uint64_t patience = number_of(&arguments[1]);
+    (void)items, (void)group;
+    if (vram_ring_peer_open(pointer_of(&arguments[0]), &peer) != 0) {
+        return;
+    }
+    bool live = (peer.flags & VRAM_RING_FLAG_SYSTEM) != 0;
+    for (uint64_t idle = 0; idle < patience && idle < 200000; idle++) {
+        if (fake_ring_echo(&peer)) {
+            idle = 0;
+        } else if (!live || vram_ring_peer_stopping(&peer)) {
+            break;
+        } else {
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+        }
+    }
+    vram_ring_peer_end(&peer, live ? VRAM_RING_DONE : VRAM_RING_RELAUNCHABLE);
+}
+
 struct fake_kernel {
     const char *name;
     fake_kernel_fn *run;
@@ -94,8 +133,14 @@ struct fake_kernel {
 };
 
 static const struct fake_kernel kernels[] = {
-    {"gate", gate, "gv"},  {"saxpy", saxpy, "ggvv"},    {"store", store, "gvv"},
-    {"tally", tally, "g"}, {"scratch", scratch, "glv"}, {"vram_check_scale", scale, "ggvv"},
+    {"gate", gate, "gv"},
+    {"saxpy", saxpy, "ggvv"},
+    {"store", store, "gvv"},
+    {"tally", tally, "g"},
+    {"scratch", scratch, "glv"},
+    {"vram_check_scale", scale, "ggvv"},
+    {"vram_matmul", matmul, "gggvvvvvvvvvvv"},
+    {"vram_ring_echo", ring_echo, "gvv"},
 };
 
 /* ----------------------------------------------------------------- programs */
