@@ -15,6 +15,8 @@
  *      point, on the device, and the pool is told that they use it.
  *  (4) Whatever happens, vr_pipeline_end waits for all lanes that have work: host memory of the program is in
  *      use until then.
+ *  (5) A result that a lane's next turn could not fetch may be that of a product before the one at hand. It stays
+ *      pending, and vr_pipeline_end fetches it or fails: products that were added whole are never half there.
  */
 #include "compute/scheduler_object.h"
 
@@ -112,7 +114,16 @@ static void let_go(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block)
     vr_error_restore(&error);
 }
 
-/* Fetches what the lane has ready: keeps (2). */
+/* The lane's result is home, or not wanted any more. */
+static void settle(struct vr_pipeline *pipeline, uint32_t lane) {
+    struct vr_pending *pending = &pipeline->pending[lane];
+    if (pending->block) {
+        let_go(pipeline, lane, pending->block);
+    }
+    pending->block = 0;
+}
+
+/* Fetches what the lane has ready: keeps (2). What could not be fetched stays pending: keeps (5). */
 static vram_status fetch(struct vr_pipeline *pipeline, uint32_t lane) {
     struct vr_pending *pending = &pipeline->pending[lane];
     vram_status status = VRAM_OK;
@@ -128,8 +139,9 @@ static vram_status fetch(struct vr_pipeline *pipeline, uint32_t lane) {
         } else {
             status = by_pieces(pipeline, lane, pending->block, (char *)pending->to, &part, false);
         }
-        let_go(pipeline, lane, pending->block);
-        pending->block = 0;
+        if (status == VRAM_OK) {
+            settle(pipeline, lane);
+        }
     }
     return status;
 }
@@ -322,15 +334,12 @@ vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status) {
     struct vram_error error;
     vr_error_save(&error);
     for (uint32_t i = 0; i < pipeline->lane_count; i++) {
-        if (status != VRAM_OK && pipeline->pending[i].block) {
-            let_go(pipeline, i, pipeline->pending[i].block);
-            pipeline->pending[i].block = 0;
-        }
-        vram_status fetched = fetch(pipeline, i);
-        if (status == VRAM_OK && fetched != VRAM_OK) {
+        vram_status fetched = status == VRAM_OK ? fetch(pipeline, i) : VRAM_OK;
+        if (fetched != VRAM_OK) {
             status = fetched;
             vr_error_save(&error);
         }
+        settle(pipeline, i);
     }
     drop_b(pipeline);
     for (uint32_t i = 0; i < pipeline->lane_count; i++) {
