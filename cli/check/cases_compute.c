@@ -110,13 +110,12 @@ static bool handles(struct check *check) {
     return true;
 }
 
-static bool labels(struct check *check) {
-    vram_labels *cache;
+/* A mapping that there was no host memory for is computed again: it was not kept, and that is counted. */
+static bool found_again(struct check *check, vram_labels *cache) {
     vram_labels_info info = {.size = sizeof info};
     int32_t list[3] = {3, 1, 2}, mapping[3];
     size_t mapped = 0;
 
-    CHECK_OK(check, vram_labels_create(NULL, &cache));
     for (uint64_t round = 0; round < 2; round++) {
         memset(mapping, 0, sizeof mapping);
         CHECK_OK(check, vram_labels_get(cache, list, 3, reversed, NULL, mapping, 3, &mapped));
@@ -124,10 +123,19 @@ static bool labels(struct check *check) {
         CHECK_THAT(check, mapping[0] == 2 && mapping[1] == 1 && mapping[2] == 3);
     }
     CHECK_OK(check, vram_labels_info_get(cache, &info));
-    CHECK_EQUAL(check, info.hits, 1);
-    CHECK_EQUAL(check, info.misses, 1);
-    CHECK_OK(check, vram_labels_destroy(cache));
+    CHECK_EQUAL(check, info.hits, info.unkept == 0);
+    CHECK_EQUAL(check, info.misses, info.entries + info.unkept);
+    CHECK_EQUAL(check, info.hits + info.misses, 2);
     return true;
+}
+
+/* A cache belongs to no context, so that the runner does not end it. */
+static bool labels(struct check *check) {
+    vram_labels *cache;
+    CHECK_OK(check, vram_labels_create(NULL, &cache));
+    bool good = found_again(check, cache);
+    CHECK_OK(check, vram_labels_destroy(cache));
+    return good;
 }
 
 enum { M = 70, K = 33, N = 91 };
