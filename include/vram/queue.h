@@ -78,7 +78,10 @@ VRAM_API vram_status vram_queue_native(vram_queue *queue, void **native);
 /** VRAM_OK when all submitted work is done, VRAM_ERR_NOT_READY when not. Asks the driver. */
 VRAM_API vram_status vram_queue_poll(vram_queue *queue);
 
-/** Waits until all work submitted so far is done. VRAM_ERR_TIMEOUT after `timeout` ns. */
+/**
+ * Waits until all work submitted so far is done. VRAM_ERR_TIMEOUT after `timeout` ns. Where the driver, or a lack
+ * of host memory, does not let the queue be marked, it waits until the queue is idle instead.
+ */
 VRAM_API vram_status vram_queue_wait(vram_queue *queue, uint64_t timeout);
 
 /* ----------------------------------------------------------- points in time */

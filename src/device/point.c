@@ -212,18 +212,28 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
     }
 }
 
-vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
-                            const char *operation) {
-    uint64_t value;
-    vram_status status = vr_queue_mark(queue, &value);
-    if (status == VRAM_ERR_CAPTURE || status == VRAM_ERR_DEVICE_LOST ||
+/* A number behind all work so far, whether or not the queue can be marked: keeps (4), since the driver says when
+   the queue is idle. The refusal is nobody's error then. */
+static vram_status number_behind(struct vr_queue_object *queue, uint64_t *value) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vr_queue_mark(queue, value);
+    if (status == VRAM_OK || status == VRAM_ERR_CAPTURE || status == VRAM_ERR_DEVICE_LOST ||
         status == VRAM_ERR_SHUTDOWN) {
         return status;
     }
-    if (status != VRAM_OK) { /* keeps (4): the driver says when the queue is idle */
-        value = vr_load(&queue->issued, VR_ACQUIRE);
-    }
-    return vr_queue_wait_value(queue, value, vr_deadline_left(deadline), operation);
+    vr_error_restore(&error);
+    *value = vr_load(&queue->issued, VR_ACQUIRE);
+    return VRAM_OK;
+}
+
+vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
+                            const char *operation) {
+    uint64_t value;
+    vram_status status = number_behind(queue, &value);
+    return status == VRAM_OK
+               ? vr_queue_wait_value(queue, value, vr_deadline_left(deadline), operation)
+               : status;
 }
 
 /* The queue of a point: VRAM_OK with *queue NULL when the point has passed because its queue is
@@ -315,7 +325,7 @@ vram_status vram_queue_wait(vram_queue *handle, uint64_t timeout) {
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_queue_mark(queue, &value);
+    status = number_behind(queue, &value);
     vr_submit_end(queue); /* the queue may end under a wait for it */
     if (status == VRAM_OK) {
         status = vr_queue_wait_value(queue, value, timeout, operation);

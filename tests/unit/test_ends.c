@@ -203,6 +203,41 @@ static void a_refused_mark_is_no_point(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Memory of the program is in use until the wait says that it is not: a refused marker is no reason to say so. */
+static void a_wait_needs_no_mark(void **state) {
+    static char from[MIB], to[MIB];
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,real=on,lag=100");
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, MIB));
+    fault(&rig, VRAM_SIM_SIGNAL, 1, true, 9999);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    expect_no_record();
+    assert_ok(vram_queue_poll(rig.queue));
+    assert_ok(vram_device_free(rig.device, addr));
+    rig_end_clean(&rig);
+
+    rig = rig_make("host", NULL);
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    memset(from, 5, sizeof from);
+    for (int i = 0; i < 50; i++) {
+        assert_ok(vram_queue_upload(rig.queue, addr, from, MIB));
+    }
+    assert_ok(vram_queue_download(rig.queue, to, addr, MIB));
+    vram_error_clear();
+    vr_mem_fail_at(1, true); /* and so no command for the marker */
+    vram_status status = vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT);
+    bool struck = vr_mem_failed() > 0;
+    vr_mem_fail_at(0, false);
+    assert_ok(status);
+    assert_true(struck);
+    expect_no_record();
+    assert_memory_equal(to, from, MIB);
+    vram_device_close(rig.device);
+    vram_context_destroy(rig.context);
+}
+
 /* Once the device is known to be lost every look says so. */
 static void points_of_a_lost_device_say_so(void **state) {
     vram_point point;
@@ -424,6 +459,7 @@ int main(int count, char **words) {
         END(a_captured_queue_is_kept_aside),
         END(a_captured_adoption_goes_on),
         END(a_refused_mark_is_no_point),
+        END(a_wait_needs_no_mark),
         END(points_of_a_lost_device_say_so),
         END(a_lost_peer_is_not_copied_from),
         END(a_loss_may_be_cleaned_up_from_the_log),
