@@ -52,7 +52,7 @@ static vram_status by_pieces(struct vr_pipeline *pipeline, uint32_t lane, vram_a
     uint64_t fit = PACK_BYTES / part->row_bytes ? PACK_BYTES / part->row_bytes : 1;
     uint64_t rows = fit < part->rows ? fit : part->rows;
     char *piece = vr_mem_alloc((size_t)rows, (size_t)part->row_bytes, "vram_matmul_run");
-    vram_status status = piece ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    vram_status status = piece ? VRAM_OK : VRAM_ERR_HOST_MEMORY, waited = VRAM_OK;
     for (uint64_t row = 0; status == VRAM_OK && row < part->rows; row += rows) {
         uint64_t here = part->rows - row < rows ? part->rows - row : rows;
         vram_addr addr = block + row * part->row_bytes;
@@ -62,14 +62,16 @@ static vram_status by_pieces(struct vr_pipeline *pipeline, uint32_t lane, vram_a
         }
         status = up ? vram_queue_upload(queue, addr, piece, here * part->row_bytes)
                     : vram_queue_download(queue, piece, addr, here * part->row_bytes);
-        vram_status waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
         status = status == VRAM_OK ? waited : status;
         for (uint64_t i = 0; status == VRAM_OK && !up && i < here; i++) {
             memcpy(host + (row + i) * part->stride_bytes, piece + i * part->row_bytes,
                    part->row_bytes);
         }
     }
-    vr_mem_free(piece);
+    if (waited != VRAM_ERR_TIMEOUT) { /* work that was not seen to end may use the piece for ever */
+        vr_mem_free(piece);
+    }
     return status;
 }
 
