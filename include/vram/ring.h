@@ -168,7 +168,7 @@ VRAM_API vram_status vram_ring_drain(vram_ring *ring, uint64_t timeout);
 
 /**
  * Waits until the kernel says that it has ended, by vram_ring_peer_end. What it published before can still be
- * received. VRAM_ERR_TIMEOUT when it does not: it was never launched, still works, or died.
+ * received; for what it wrote elsewhere its queue is waited for. VRAM_ERR_TIMEOUT when it does not: it was never launched, still works, or died.
  */
 VRAM_API vram_status vram_ring_join(vram_ring *ring, uint64_t timeout);
 

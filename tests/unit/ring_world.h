@@ -186,6 +186,11 @@ static inline vram_ring_stats ring_stats(struct ring_rig *world) {
     return stats;
 }
 
+/* The ring tells what went through it. What else a kernel wrote is its queue's to tell. */
+static inline void kernel_ends(struct ring_rig *world) {
+    assert_ok(vram_queue_wait(world->rig.queue, 20 * SECOND));
+}
+
 static inline void ring_rig_end(struct ring_rig *world) {
     assert_ok(vram_queue_wait(world->rig.queue, 60 * SECOND));
     assert_ok(vram_ring_destroy(world->ring));

@@ -66,6 +66,7 @@ static void host_to_kernel(vram_ring_strategy strategy, uint32_t capacity, uint3
     vram_ring_stats stats = ring_stats(&world);
     vram_ring_telemetry telemetry;
     assert_ok(vram_ring_telemetry_get(world.ring, &telemetry));
+    kernel_ends(&world);
     assert_int_equal(seen.taken, count);
     assert_int_equal(seen.wrong, 0);
     assert_int_equal(stats.sent, count);
@@ -124,6 +125,7 @@ static void there_and_back(vram_ring_strategy strategy) {
     }
     assert_ok(vram_ring_stop(world.ring));
     assert_ok(vram_ring_join(world.ring, 20 * SECOND));
+    kernel_ends(&world);
     assert_int_equal(seen.taken, count);
     assert_int_equal(seen.wrong, 0);
     ring_rig_end(&world);
@@ -311,6 +313,7 @@ static void several_threads_send(void **state) {
         }
         assert_ok(vram_ring_stop(world.ring));
         assert_ok(vram_ring_join(world.ring, 20 * SECOND));
+        kernel_ends(&world);
         assert_int_equal(seen.taken, SENDERS * EACH);
         ring_rig_end(&world);
     }

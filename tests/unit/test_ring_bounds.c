@@ -169,6 +169,7 @@ static void a_full_ring_holds_back(void **state) {
         assert_ok(vram_ring_stop(world.ring));
         ring_launch(&world, world.rig.queue);
         assert_ok(vram_ring_join(world.ring, 20 * SECOND));
+        kernel_ends(&world);
         assert_int_equal(seen.taken, 4);
         assert_int_equal(seen.wrong, 0);
         ring_rig_end(&world);
