@@ -12,8 +12,7 @@
  */
 #include "bench/team.h"
 #include "bench/ways.h"
-#include "check/device_code.h"
-#include "check/device_code_spirv.h"
+#include "check/scale_kernel.h"
 #include "survey.h"
 
 #include <stdio.h>
@@ -65,54 +64,6 @@ static void scale(const vram_kernel_call *call) {
     for (uint64_t i = first; i < end; i++) {
         to[i] = from[i] * factor + (uint32_t)i;
     }
-}
-
-static const char opencl_text[] =
-    "__kernel void vram_check_scale(__global uint *to, __global const uint *from, ulong factor,\n"
-    "                               ulong count) {\n"
-    "    ulong i = get_global_id(0);\n"
-    "    if (i < count) {\n"
-    "        to[i] = from[i] * (uint)factor + (uint)i;\n"
-    "    }\n"
-    "}\n";
-
-static const char metal_text[] =
-    "#include <metal_stdlib>\n"
-    "kernel void vram_check_scale(device uint *to [[buffer(0)]],\n"
-    "                             device const uint *from [[buffer(1)]],\n"
-    "                             constant ulong &factor [[buffer(2)]],\n"
-    "                             constant ulong &count [[buffer(3)]],\n"
-    "                             uint i [[thread_position_in_grid]]) {\n"
-    "    if (i < count) {\n"
-    "        to[i] = from[i] * uint(factor) + i;\n"
-    "    }\n"
-    "}\n";
-
-/* The first language that the device takes. */
-static vram_status load(struct frames *frames) {
-    const struct {
-        vram_kernel_format format;
-        const void *code;
-        size_t bytes;
-    } languages[] = {
-        {VRAM_KERNEL_C, (const void *)(uintptr_t)scale, 0},
-        {VRAM_KERNEL_PTX, check_ptx, sizeof check_ptx - 1},
-        {VRAM_KERNEL_SPIRV, device_code_spirv, sizeof device_code_spirv},
-        {VRAM_KERNEL_OPENCL_C, opencl_text, sizeof opencl_text - 1},
-        {VRAM_KERNEL_METAL, metal_text, sizeof metal_text - 1},
-    };
-    vram_status status = VRAM_ERR_UNSUPPORTED;
-    for (size_t i = 0; i < sizeof languages / sizeof languages[0]; i++) {
-        vram_kernel_source source = {.size = sizeof source,
-                                     .format = languages[i].format,
-                                     .code = languages[i].code,
-                                     .code_bytes = languages[i].bytes,
-                                     .entry = "vram_check_scale"};
-        if (status == VRAM_ERR_UNSUPPORTED) {
-            status = vram_kernel_create(frames->device, &source, &frames->kernel);
-        }
-    }
-    return status;
 }
 
 /* The next frame: all words are its number, and then scaled in place over and over. */
@@ -458,7 +409,7 @@ static vram_status open(const struct target *target, struct frames *frames) {
                                                &frames->pinned) != VRAM_OK) {
         frames->pinned = 0; /* that way is shown as not measured */
     }
-    return status == VRAM_OK ? load(frames) : status;
+    return status == VRAM_OK ? scale_kernel_create(frames->device, scale, &frames->kernel) : status;
 }
 
 static void close_all(struct frames *frames) {

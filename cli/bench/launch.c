@@ -6,8 +6,7 @@
  * few words, so that what is measured is all that lies around it.
  */
 #include "bench/ways.h"
-#include "check/device_code.h"
-#include "check/device_code_spirv.h"
+#include "check/scale_kernel.h"
 #include "survey.h"
 
 #include <stdio.h>
@@ -33,41 +32,6 @@ static void scale(const vram_kernel_call *call) {
     for (uint32_t i = 0; i < COUNT; i++) {
         to[i] = from[i] * factor + i;
     }
-}
-
-static const char opencl_text[] =
-    "__kernel void vram_check_scale(__global uint *to, __global const uint *from, ulong factor,\n"
-    "                               ulong count) {\n"
-    "    ulong i = get_global_id(0);\n"
-    "    if (i < count) {\n"
-    "        to[i] = from[i] * (uint)factor + (uint)i;\n"
-    "    }\n"
-    "}\n";
-
-/* The first language that the device takes. */
-static vram_status load(struct launching *launching) {
-    const struct {
-        vram_kernel_format format;
-        const void *code;
-        size_t bytes;
-    } languages[] = {
-        {VRAM_KERNEL_C, (const void *)(uintptr_t)scale, 0},
-        {VRAM_KERNEL_PTX, check_ptx, sizeof check_ptx - 1},
-        {VRAM_KERNEL_SPIRV, device_code_spirv, sizeof device_code_spirv},
-        {VRAM_KERNEL_OPENCL_C, opencl_text, sizeof opencl_text - 1},
-    };
-    vram_status status = VRAM_ERR_UNSUPPORTED;
-    for (size_t i = 0; i < sizeof languages / sizeof languages[0]; i++) {
-        vram_kernel_source source = {.size = sizeof source,
-                                     .format = languages[i].format,
-                                     .code = languages[i].code,
-                                     .code_bytes = languages[i].bytes,
-                                     .entry = "vram_check_scale"};
-        if (status == VRAM_ERR_UNSUPPORTED) {
-            status = vram_kernel_create(launching->device, &source, &launching->kernel);
-        }
-    }
-    return status;
 }
 
 static vram_status run_kernel(const struct launching *launching, const vram_addr buffers[2]) {
@@ -193,7 +157,8 @@ static vram_status open(const struct target *target, struct launching *launching
     if (status == VRAM_OK) {
         status = vram_pool_create(launching->device, NULL, &launching->pool);
     }
-    return status == VRAM_OK ? load(launching) : status;
+    return status == VRAM_OK ? scale_kernel_create(launching->device, scale, &launching->kernel)
+                             : status;
 }
 
 static void close(struct launching *launching) {

@@ -4,59 +4,15 @@
  * that a device of some backend runs; the case takes the first that this one accepts.
  */
 #include "case.h"
-#include "device_code.h"
-#include "device_code_spirv.h"
+#include "scale_kernel.h"
 
 #include <string.h>
 
 enum { COUNT = 1000, GROUP = 64 };
 
-static const char opencl_text[] =
-    "__kernel void vram_check_scale(__global uint *to, __global const uint *from, ulong factor,\n"
-    "                               ulong count) {\n"
-    "    ulong i = get_global_id(0);\n"
-    "    if (i < count) {\n"
-    "        to[i] = from[i] * (uint)factor + (uint)i;\n"
-    "    }\n"
-    "}\n";
-
-static const char metal_text[] =
-    "#include <metal_stdlib>\n"
-    "kernel void vram_check_scale(device uint *to [[buffer(0)]],\n"
-    "                             device const uint *from [[buffer(1)]],\n"
-    "                             constant ulong &factor [[buffer(2)]],\n"
-    "                             constant ulong &count [[buffer(3)]],\n"
-    "                             uint i [[thread_position_in_grid]]) {\n"
-    "    if (i < count) {\n"
-    "        to[i] = from[i] * uint(factor) + i;\n"
-    "    }\n"
-    "}\n";
-
-/* The kernel of device_code.* by its format; text without its end. */
-static const struct {
-    vram_kernel_format format;
-    const void *code;
-    size_t bytes;
-} languages[] = {
-    {VRAM_KERNEL_PTX, check_ptx, sizeof check_ptx - 1},
-    {VRAM_KERNEL_SPIRV, device_code_spirv, sizeof device_code_spirv},
-    {VRAM_KERNEL_OPENCL_C, opencl_text, sizeof opencl_text - 1},
-    {VRAM_KERNEL_METAL, metal_text, sizeof metal_text - 1},
-};
-
 static bool load(struct check *check, struct check_device *device, vram_kernel **kernel) {
-    vram_status status = VRAM_ERR_UNSUPPORTED;
     CHECK_NEEDS(check, VRAM_CAP_KERNELS);
-    for (size_t i = 0; i < sizeof languages / sizeof languages[0]; i++) {
-        vram_kernel_source source = {.size = sizeof source,
-                                     .format = languages[i].format,
-                                     .code = languages[i].code,
-                                     .code_bytes = languages[i].bytes,
-                                     .entry = "vram_check_scale"};
-        status = status == VRAM_ERR_UNSUPPORTED
-                     ? vram_kernel_create(device->device, &source, kernel)
-                     : status;
-    }
+    vram_status status = scale_kernel_create(device->device, NULL, kernel);
     if (status == VRAM_ERR_UNSUPPORTED) {
         return check_skip(check, "no code of the suite is in the device's language");
     }
@@ -112,14 +68,14 @@ static bool broken(struct check *check) {
     CHECK_OPEN(check, &device);
     CHECK_TRY(load(check, device, &kernel));
     vram_kernel_destroy(kernel);
-    for (size_t i = 0; i < sizeof languages / sizeof languages[0]; i++) {
+    for (int i = 0; i < SCALE_LANGUAGES; i++) {
         vram_kernel_source half = {.size = sizeof half,
-                                   .format = languages[i].format,
-                                   .code = languages[i].code,
-                                   .code_bytes = languages[i].bytes / 2,
+                                   .format = scale_languages[i].format,
+                                   .code = scale_languages[i].code,
+                                   .code_bytes = scale_languages[i].bytes / 2,
                                    .entry = "vram_check_scale"};
         vram_kernel_source nobody = half;
-        nobody.code_bytes = languages[i].bytes;
+        nobody.code_bytes = scale_languages[i].bytes;
         nobody.entry = "vram_check_nobody";
         CHECK_THAT(check, vram_kernel_create(device->device, &half, &refused) != VRAM_OK);
         CHECK_THAT(check, vram_kernel_create(device->device, &nobody, &refused) != VRAM_OK);
