@@ -50,6 +50,7 @@ struct frames {
     uint64_t checked, wrong;
     double kernel_ns, copy_ns, host_ns; /* each alone */
     double submit_ns;                   /* of the host's thread, to have a frame made */
+    uint64_t waited_ns, submitted_ns, worked_ns, looped; /* double-buffered, in all; its frames */
 };
 
 /* ---------------------------------------------------------------------- kernel */
@@ -207,14 +208,21 @@ static bool round_double(void *user, struct way *way, uint64_t *ns) {
     }
     for (int i = 0; i < ROUND_FRAMES && status == VRAM_OK; i++) {
         vram_frame frame;
+        uint64_t start = ways_now();
         status = vram_readback_next(frames->readback, VRAM_TIMEOUT_DEFAULT, &frame);
+        uint64_t arrived = ways_now();
         if (status == VRAM_OK) {
             status = advance(frames);
         }
+        uint64_t submitted = ways_now();
         if (status == VRAM_OK) {
             take_in(frames, frame.data, (uint32_t)frame.number);
             status = vram_readback_give(frames->readback, frame.number);
         }
+        frames->waited_ns += arrived - start;
+        frames->submitted_ns += submitted - arrived;
+        frames->worked_ns += ways_now() - submitted;
+        frames->looped++;
     }
     *ns = (ways_now() - before) / ROUND_FRAMES;
     return status == VRAM_OK || way_fail(way, status);
@@ -246,11 +254,16 @@ static vram_status part_host(struct frames *frames) {
     return VRAM_OK;
 }
 
-/* What one part takes alone: the median of a few, after one for warming up. */
-static vram_status alone(struct frames *frames, part_fn *part, double *ns) {
+/* What one part takes alone: the median of a few, after one for warming up. What it needs to be as it is in the
+   loop, `before_it`, is not counted: NULL, nothing. */
+static vram_status alone(struct frames *frames, part_fn *before_it, part_fn *part, double *ns) {
     double times[TRIES];
     vram_status status = part(frames);
     for (int i = 0; i < TRIES && status == VRAM_OK; i++) {
+        status = before_it ? before_it(frames) : VRAM_OK;
+        if (status != VRAM_OK) {
+            break;
+        }
         uint64_t before = ways_now();
         status = part(frames);
         double took = (double)(ways_now() - before);
@@ -266,10 +279,15 @@ static vram_status alone(struct frames *frames, part_fn *part, double *ns) {
     return status;
 }
 
+/* A frame that has just arrived is in none of the processors' caches. */
+static vram_status alone_host(struct frames *frames) {
+    return alone(frames, part_copy, part_host, &frames->host_ns);
+}
+
 static vram_status measure_parts(struct frames *frames) {
-    vram_status status = alone(frames, part_kernel, &frames->kernel_ns);
-    status = status == VRAM_OK ? alone(frames, part_copy, &frames->copy_ns) : status;
-    return status == VRAM_OK ? alone(frames, part_host, &frames->host_ns) : status;
+    vram_status status = alone(frames, NULL, part_kernel, &frames->kernel_ns);
+    status = status == VRAM_OK ? alone(frames, NULL, part_copy, &frames->copy_ns) : status;
+    return status == VRAM_OK ? alone_host(frames) : status;
 }
 
 static double longest(const struct frames *frames) {
@@ -301,14 +319,14 @@ static vram_status balance(struct frames *frames) {
     for (int i = 0; i < STEPS && status == VRAM_OK && !fits(frames->kernel_ns, goal); i++) {
         double wanted = frames->repeats * goal / frames->kernel_ns + 0.5;
         frames->repeats = wanted < 1 ? 1 : wanted < REPEATS_MAX ? (uint32_t)wanted : REPEATS_MAX;
-        status = alone(frames, part_kernel, &frames->kernel_ns);
+        status = alone(frames, NULL, part_kernel, &frames->kernel_ns);
     }
     double rest = frames->submit_ns < goal / 2 ? goal - frames->submit_ns : goal / 2;
     for (int i = 0; i < STEPS && status == VRAM_OK && !fits(frames->host_ns, rest); i++) {
         double share = (double)frames->words / frames->threads;
         double wanted = (share + (double)frames->extra) * rest / frames->host_ns - share;
         frames->extra = wanted > 0 ? (uint64_t)wanted : 0;
-        status = alone(frames, part_host, &frames->host_ns);
+        status = alone_host(frames);
     }
     return status == VRAM_OK ? measure_parts(frames) : status;
 }
@@ -329,6 +347,10 @@ static double overlap_share(const struct frames *frames) {
         return -1;
     }
     return share < 0 ? 0 : share > 1 ? 1 : share;
+}
+
+static double loop_us(const struct frames *frames, uint64_t ns) {
+    return frames->looped ? (double)ns / (double)frames->looped / 1e3 : 0;
 }
 
 static void measure(struct frames *frames, struct terminal *terminal, double seconds) {
@@ -360,7 +382,13 @@ static void print(const struct terminal *terminal, const struct target *target,
             printf(" and %.2f times as fast as the pinned one's",
                    ways_ratio(&ways[PINNED], &ways[DOUBLE]));
         }
-        printf(";\n%.0f %% of what can overlap did. ", 100 * overlap_share(frames));
+        printf(";\n%.0f %% of what can overlap did.\n", 100 * overlap_share(frames));
+    }
+    if (frames->looped > 0) {
+        printf("Of a double-buffered frame's time %.0f us went into waiting for it, %.0f us into\n"
+               "submitting the next and %.0f us into the host's work.\n",
+               loop_us(frames, frames->waited_ns), loop_us(frames, frames->submitted_ns),
+               loop_us(frames, frames->worked_ns));
     }
     printf("%llu frames checked, %llu wrong.\n", (unsigned long long)frames->checked,
            (unsigned long long)frames->wrong);
@@ -386,6 +414,9 @@ static bool write_json(const struct target *target, const struct frames *frames)
     } else {
         vram_json_null(&json, "overlap_share");
     }
+    vram_json_number(&json, "loop_waited_ns", 1e3 * loop_us(frames, frames->waited_ns));
+    vram_json_number(&json, "loop_submitted_ns", 1e3 * loop_us(frames, frames->submitted_ns));
+    vram_json_number(&json, "loop_worked_ns", 1e3 * loop_us(frames, frames->worked_ns));
     vram_json_unsigned(&json, "frames_checked", frames->checked);
     vram_json_unsigned(&json, "frames_wrong", frames->wrong);
     return output_json_end(&json);
