@@ -227,10 +227,13 @@ int main(int count, char **arguments) {
         price_range(1024 * GIB);
         price_physical(granule);
         price_physical(64 * MIB);
+        price_physical(256 * MIB);
         price_physical(GIB);
         price_mapping(1, granule, "map, 1 handle", "unmap, 1 handle");
         price_mapping(HANDLES, granule, "map, 64 handles", "unmap, 64 handles");
         price_mapping(1, 64 * MIB, "map, 1 large handle", "unmap, 1 large handle");
+        price_mapping(1, 256 * MIB, "map, 1 large handle", "unmap, 1 large handle");
+        price_mapping(1, GIB, "map, 1 large handle", "unmap, 1 large handle");
     }
     price_queues();
     price_points();
