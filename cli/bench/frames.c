@@ -5,7 +5,8 @@
  * A frame is a kernel that writes it, a copy back, and work of the host on it. One after the other, with
  * pageable and with page-locked memory, as programs begin; and with a vram_readback, where the three run beside
  * each other. The three are balanced first: the longest of them as they are is the measure, and the kernel is
- * launched as often, and the host goes over the frame as often, as takes that long.
+ * launched as often, and the host computes as many steps on what it has read, as takes that long. It reads a frame
+ * once: work that goes over a frame again and again competes with the copy for memory rather than running beside it.
  *
  * Every frame is summed up by the host and compared with what the kernel must have written. The words of two
  * frames differ by the same odd number, so that a mixture of two has another sum, whichever words are whose.
@@ -44,7 +45,7 @@ struct frames {
     uint32_t group;   /* items of a group that the device takes */
     uint32_t repeats; /* launches for a frame */
     uint32_t threads; /* of the host's work */
-    uint64_t extra;   /* words that each of them reads besides, to take as long as the others */
+    uint64_t extra;   /* steps that each of them computes besides, to take as long as the others */
     uint32_t made;    /* frames so far: the number of the last */
     bool primed;      /* the readback is full */
     uint64_t checked, wrong;
@@ -104,7 +105,7 @@ struct summing {
     const struct frames *frames;
     const uint32_t *words;
     uint32_t sums[THREADS_MOST];
-    uint32_t others[THREADS_MOST]; /* of what was read to take time */
+    uint32_t others[THREADS_MOST]; /* of what was computed to take time */
 };
 
 static uint32_t sum_of(const uint32_t *words, uint64_t count) {
@@ -121,6 +122,14 @@ static uint32_t sum_of(const uint32_t *words, uint64_t count) {
     return sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
 }
 
+/* Work that needs no memory: each step waits for the one before. */
+static uint32_t compute(uint32_t from, uint64_t steps) {
+    for (uint64_t i = 0; i < steps; i++) {
+        from = from * 1664525u + 1013904223u;
+    }
+    return from;
+}
+
 static bool sum_part(void *user, uint32_t index) {
     struct summing *summing = user;
     const struct frames *frames = summing->frames;
@@ -128,11 +137,7 @@ static bool sum_part(void *user, uint32_t index) {
     uint64_t first = index * share;
     uint64_t count = index + 1 == frames->threads ? frames->words - first : share;
     summing->sums[index] = sum_of(summing->words + first, count);
-    for (uint64_t left = frames->extra; left > 0;) {
-        uint64_t part = left < count ? left : count;
-        summing->others[index] += sum_of(summing->words + first, part);
-        left -= part;
-    }
+    summing->others[index] = compute(summing->sums[index], frames->extra);
     return true;
 }
 
@@ -310,6 +315,16 @@ static bool fits(double ns, double goal) {
     return ns > 0.93 * goal && ns < 1.07 * goal;
 }
 
+/* Of the host's computing, in nanoseconds. */
+static double price_of_step(void) {
+    enum { SAMPLE = 1000000 };
+    uint64_t before = ways_now();
+    volatile uint32_t kept = compute((uint32_t)before, SAMPLE); /* so that it is computed */
+    (void)kept;
+    uint64_t ns = ways_now() - before;
+    return ns > 0 ? (double)ns / SAMPLE : 1e-3;
+}
+
 /* Makes kernel and host take as long as the longest part, in a few steps: more of either takes longer, but not in
    proportion. What it takes to submit a frame's launches is the host's time as well. */
 static vram_status balance(struct frames *frames) {
@@ -322,9 +337,9 @@ static vram_status balance(struct frames *frames) {
         status = alone(frames, NULL, part_kernel, &frames->kernel_ns);
     }
     double rest = frames->submit_ns < goal / 2 ? goal - frames->submit_ns : goal / 2;
+    double step_ns = price_of_step();
     for (int i = 0; i < STEPS && status == VRAM_OK && !fits(frames->host_ns, rest); i++) {
-        double share = (double)frames->words / frames->threads;
-        double wanted = (share + (double)frames->extra) * rest / frames->host_ns - share;
+        double wanted = (double)frames->extra + (rest - frames->host_ns) / step_ns;
         frames->extra = wanted > 0 ? (uint64_t)wanted : 0;
         status = alone_host(frames);
     }
