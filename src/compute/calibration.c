@@ -111,7 +111,7 @@ static vram_status calibrate(struct vr_scheduler *scheduler, const char *operati
     if (scheduler->info.kind == VRAM_DEVICE_CPU) {
         trial.device_side = CPU_SIDE;
     }
-    trial.host = vr_mem_alloc(1, (size_t)COPY_BYTES, operation);
+    trial.host = vr_scratch_alloc(1, COPY_BYTES, operation);
     if (!trial.host) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -123,7 +123,7 @@ static vram_status calibrate(struct vr_scheduler *scheduler, const char *operati
         (void)vram_free(scheduler->pool, addr, scheduler->lanes[0]);
         vr_error_restore(&error);
     }
-    vr_mem_free(trial.host);
+    vr_scratch_free(scheduler, trial.host, NULL, status);
     return status;
 }
 

@@ -14,7 +14,8 @@
  *  (3) B is sent once and stays until another B is needed. Lanes other than the one that sent it wait for its
  *      point, on the device, and the pool is told that they use it.
  *  (4) Whatever happens, vr_pipeline_end waits for all lanes that have work: host memory of the program is in
- *      use until then.
+ *      use until then. A wait that took too long is the answer, whatever else went wrong: it is then in use for
+ *      longer than the call.
  *  (5) A result that a lane's next turn could not fetch may be that of a product before the one at hand. It stays
  *      pending, and vr_pipeline_end fetches it or fails: products that were added whole are never half there.
  */
@@ -51,7 +52,7 @@ static vram_status by_pieces(struct vr_pipeline *pipeline, uint32_t lane, vram_a
     vram_queue *queue = queue_of(pipeline, lane);
     uint64_t fit = PACK_BYTES / part->row_bytes ? PACK_BYTES / part->row_bytes : 1;
     uint64_t rows = fit < part->rows ? fit : part->rows;
-    char *piece = vr_mem_alloc((size_t)rows, (size_t)part->row_bytes, "vram_matmul_run");
+    char *piece = vr_scratch_alloc(rows, part->row_bytes, "vram_matmul_run");
     vram_status status = piece ? VRAM_OK : VRAM_ERR_HOST_MEMORY, waited = VRAM_OK;
     for (uint64_t row = 0; status == VRAM_OK && row < part->rows; row += rows) {
         uint64_t here = part->rows - row < rows ? part->rows - row : rows;
@@ -69,9 +70,7 @@ static vram_status by_pieces(struct vr_pipeline *pipeline, uint32_t lane, vram_a
                    part->row_bytes);
         }
     }
-    if (waited != VRAM_ERR_TIMEOUT) { /* work that was not seen to end may use the piece for ever */
-        vr_mem_free(piece);
-    }
+    vr_scratch_free(pipeline->scheduler, piece, queue, waited);
     return status;
 }
 
@@ -204,6 +203,27 @@ static vram_status await_b(struct vr_pipeline *pipeline, uint32_t lane) {
     return vram_queue_after(queue_of(pipeline, lane), pipeline->b_point);
 }
 
+/* Keeps (3), whatever became of the lane's product: when the pool cannot be told that the lane uses B, the lane is
+   waited for. If that fails as well B stays where it is, for ever. */
+static vram_status tell_use(struct vr_pipeline *pipeline, uint32_t lane, vram_status status) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status told = vram_use(pipeline->b_block, queue_of(pipeline, lane));
+    if (told == VRAM_OK) {
+        return status;
+    }
+    vram_status waited = vram_queue_wait(queue_of(pipeline, lane), VRAM_TIMEOUT_DEFAULT);
+    if (waited == VRAM_ERR_TIMEOUT || waited == VRAM_ERR_CAPTURE || waited == VRAM_ERR_SHUTDOWN) {
+        pipeline->b_block = 0;
+        pipeline->b_of = NULL;
+    }
+    if (status != VRAM_OK || waited == VRAM_OK) {
+        vr_error_restore(&error);
+        return status;
+    }
+    return waited;
+}
+
 /* ----------------------------------------------------------------------- tiles */
 
 struct tile {
@@ -262,6 +282,7 @@ static vram_status add_tile(struct vr_pipeline *pipeline, const struct vr_produc
                             uint32_t lane, const struct tile *tile) {
     vram_addr a = 0, c = 0;
     vram_status status = fetch(pipeline, lane);
+    bool submitted = false;
     if (status == VRAM_OK) {
         status = bring_a(pipeline, product, lane, tile, &a);
     }
@@ -274,11 +295,12 @@ static vram_status add_tile(struct vr_pipeline *pipeline, const struct vr_produc
     if (status == VRAM_OK) {
         struct vr_device_gemm gemm = describe(pipeline, product, tile, a, c);
         pipeline->used |= 1u << lane;
+        submitted = true; /* a library that fails may have begun */
         status = pipeline->arithmetic->provider->submit(pipeline->arithmetic, lane,
                                                         queue_of(pipeline, lane), &gemm);
     }
-    if (status == VRAM_OK && pipeline->b_block && lane != pipeline->b_lane) {
-        status = vram_use(pipeline->b_block, queue_of(pipeline, lane));
+    if (submitted && pipeline->b_block && lane != pipeline->b_lane) {
+        status = tell_use(pipeline, lane, status);
     }
     let_go(pipeline, lane, a);
     if (status != VRAM_OK) {
@@ -347,8 +369,9 @@ vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status) {
     for (uint32_t i = 0; i < pipeline->lane_count; i++) {
         if (pipeline->used >> i & 1) {
             vram_status waited = vram_queue_wait(queue_of(pipeline, i), VRAM_TIMEOUT_DEFAULT);
-            if (status == VRAM_OK && waited != VRAM_OK) {
-                status = waited;
+            if (waited != VRAM_OK && (status == VRAM_OK || waited == VRAM_ERR_TIMEOUT)) {
+                status =
+                    waited; /* keeps (4): memory of the program is in use for longer than this call */
                 vr_error_save(&error);
             }
         }

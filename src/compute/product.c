@@ -20,60 +20,76 @@ static void note(struct vr_scheduler *scheduler, vram_place place, vram_reason r
 
 /* -------------------------------------------------------------------- the CPU */
 
-/* Brings an operand from the device; *host is the caller's to free. */
-static vram_status fetch(struct vr_scheduler *scheduler, vram_queue *queue, vram_addr addr,
-                         uint64_t bytes, void **host) {
-    *host = vr_mem_alloc(1, (size_t)bytes, "vram_matmul_run");
+/* Operands in host memory for a product whose own lie on the device. */
+struct fetched {
+    void *a, *b, *c;
+    vram_status waited; /* what the last wait for the queue answered */
+};
+
+/* Brings an operand from the device. */
+static vram_status fetch(vram_queue *queue, vram_addr addr, uint64_t bytes, void **host,
+                         vram_status *waited) {
+    *host = vr_scratch_alloc(1, bytes, "vram_matmul_run");
     if (!*host) {
         return VRAM_ERR_HOST_MEMORY;
     }
     vram_status status = vram_queue_download(queue, *host, addr, bytes);
-    vram_status waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
-    (void)scheduler;
-    return status == VRAM_OK ? waited : status;
+    *waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    return status == VRAM_OK ? *waited : status;
+}
+
+static vram_status fetch_all(const struct vr_product *product, vram_queue *queue,
+                             struct fetched *fetched) {
+    vram_status status = VRAM_OK;
+    if (!product->a) {
+        status = fetch(queue, product->a_addr, product->m * product->k * product->each, &fetched->a,
+                       &fetched->waited);
+    }
+    if (status == VRAM_OK && !product->b) {
+        status = fetch(queue, product->b_addr, product->k * product->n * product->each, &fetched->b,
+                       &fetched->waited);
+    }
+    if (status == VRAM_OK && !product->c) {
+        fetched->c = vr_scratch_alloc(product->m * product->n, sizeof(float), "vram_matmul_run");
+        status = fetched->c ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+    }
+    return status;
+}
+
+static void compute(struct vr_scheduler *scheduler, const struct vr_product *product,
+                    const struct fetched *fetched) {
+    struct vr_gemm gemm = {.m = product->m,
+                           .n = product->n,
+                           .k = product->k,
+                           .a = product->a ? product->a : fetched->a,
+                           .b = product->b ? product->b : fetched->b,
+                           .c = product->c ? product->c : fetched->c,
+                           .lda = product->trans_a ? product->m : product->k,
+                           .ldb = product->trans_b ? product->k : product->n,
+                           .ldc = product->n,
+                           .trans_a = product->trans_a,
+                           .trans_b = product->trans_b,
+                           .precision = product->precision};
+    vr_gemm_cpu(&gemm, &scheduler->blas, scheduler->cpu_threads);
 }
 
 /* Operands that lie on the device come to the host for it, and the result goes back. */
 static vram_status on_cpu(struct vr_scheduler *scheduler, const struct vr_product *product) {
     vram_queue *queue = product->queue ? product->queue : scheduler->lanes[0];
-    void *a = NULL, *b = NULL, *c = NULL;
-    uint64_t c_bytes = product->m * product->n * sizeof(float);
-    vram_status status = VRAM_OK;
-    if (!product->a) {
-        status =
-            fetch(scheduler, queue, product->a_addr, product->m * product->k * product->each, &a);
-    }
-    if (status == VRAM_OK && !product->b) {
-        status =
-            fetch(scheduler, queue, product->b_addr, product->k * product->n * product->each, &b);
-    }
-    if (status == VRAM_OK && !product->c) {
-        c = vr_mem_alloc(1, (size_t)c_bytes, "vram_matmul_run");
-        status = c ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
-    }
+    struct fetched fetched = {.waited = VRAM_OK};
+    vram_status status = fetch_all(product, queue, &fetched);
     if (status == VRAM_OK) {
-        struct vr_gemm gemm = {.m = product->m,
-                               .n = product->n,
-                               .k = product->k,
-                               .a = product->a ? product->a : a,
-                               .b = product->b ? product->b : b,
-                               .c = product->c ? product->c : c,
-                               .lda = product->trans_a ? product->m : product->k,
-                               .ldb = product->trans_b ? product->k : product->n,
-                               .ldc = product->n,
-                               .trans_a = product->trans_a,
-                               .trans_b = product->trans_b,
-                               .precision = product->precision};
-        vr_gemm_cpu(&gemm, &scheduler->blas, scheduler->cpu_threads);
+        compute(scheduler, product, &fetched);
     }
-    if (status == VRAM_OK && c) {
-        status = vram_queue_upload(queue, product->c_addr, c, c_bytes);
-        vram_status waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
-        status = status == VRAM_OK ? waited : status;
+    if (status == VRAM_OK && fetched.c) {
+        uint64_t bytes = product->m * product->n * sizeof(float);
+        status = vram_queue_upload(queue, product->c_addr, fetched.c, bytes);
+        fetched.waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        status = status == VRAM_OK ? fetched.waited : status;
     }
-    vr_mem_free(a);
-    vr_mem_free(b);
-    vr_mem_free(c);
+    vr_scratch_free(scheduler, fetched.a, queue, fetched.waited);
+    vr_scratch_free(scheduler, fetched.b, queue, fetched.waited);
+    vr_scratch_free(scheduler, fetched.c, queue, fetched.waited);
     return status;
 }
 
@@ -330,7 +346,7 @@ vram_status vram_matmul_warm_up(vram_scheduler *handle, uint64_t m, uint64_t k, 
                          .c_addr = none};
     status = vr_product_take(scheduler, &shape, operation, &product);
     if (status == VRAM_OK) {
-        float *zeros = vr_mem_alloc((size_t)(m * k + k * n + m * n), sizeof(float), operation);
+        float *zeros = vr_scratch_alloc(m * k + k * n + m * n, sizeof(float), operation);
         status = zeros ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
         if (zeros) {
             product.a = zeros;
@@ -340,7 +356,7 @@ vram_status vram_matmul_warm_up(vram_scheduler *handle, uint64_t m, uint64_t k, 
             product.resident = false;
             status = vr_products_run(scheduler, &product, 1, operation);
         }
-        vr_mem_free(zeros);
+        vr_scratch_free(scheduler, zeros, NULL, status);
     }
     vr_leave(scheduler);
     return status;

@@ -37,6 +37,7 @@ static void let_go(struct vr_scheduler *scheduler) {
     for (uint32_t i = 0; i < scheduler->lane_count; i++) {
         vram_queue_destroy(scheduler->lanes[i]);
     }
+    vr_scratch_end(scheduler);
     vr_error_restore(&error);
 }
 

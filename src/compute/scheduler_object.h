@@ -9,6 +9,7 @@
  *   pipeline.c     tiles over several queues: memory, transfers, arithmetic
  *   weights.c      matrices that stay
  *   background.c   products that nobody waits for
+ *   scratch.c      host memory that copies go through
  *
  *  (1) A scheduler is a child of its pool, pins nothing, and ends with it. Pool, device and queues are known
  *      by handle: a call on one that has ended is VRAM_ERR_STALE, and that is the product's answer.
@@ -24,6 +25,7 @@
 #include "vram/compute.h"
 
 struct vr_background;
+struct vr_scratch;
 
 /* What is counted, in the words of vram_scheduler_stats. */
 struct vr_scheduler_tally {
@@ -53,6 +55,7 @@ struct vr_scheduler {
     struct vr_mutex lock;             /* guards the rest */
     struct vram_calibration rates;    /* size 0: not measured */
     struct vr_background *background; /* NULL: nothing was started yet */
+    struct vr_scratch *kept;          /* memory that work may still use; scratch.c */
     bool ended;
 };
 
@@ -139,6 +142,17 @@ vram_status vr_pipeline_add(struct vr_pipeline *pipeline, const struct vr_produc
                             const struct vram_matmul_plan *plan);
 /* Brings all results home and lets go of all memory, whatever `status` is; the first failure. */
 vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status);
+
+/* ---------------------------------------------------------------- scratch.c */
+
+/* Host memory for copies, zeroed; NULL with VRAM_ERR_HOST_MEMORY recorded. */
+void *vr_scratch_alloc(uint64_t count, uint64_t bytes, const char *operation);
+/* Frees it, unless `waited`, which is what the wait for the queue behind its copies answered, says that they may go
+   on: then it is kept. NULL for the queue: any of the scheduler's own. NULL for the memory is allowed. */
+void vr_scratch_free(struct vr_scheduler *scheduler, void *memory, vram_queue *queue,
+                     vram_status waited);
+/* The scheduler's queues have ended: frees what was kept. */
+void vr_scratch_end(struct vr_scheduler *scheduler);
 
 /* ------------------------------------------------------------- background.c */
 
