@@ -317,26 +317,50 @@ static void read_body(struct cursor *cursor, struct recorded *event) {
     }
 }
 
-static void skip(struct cursor *cursor) {
-    uint64_t bytes = number(cursor);
-    if (bytes > (uint64_t)(cursor->end - cursor->at)) {
-        cursor->cut_short = true;
-    } else {
-        cursor->at += bytes;
+/* Its time is no event's: the next one goes on from the event before. Bytes behind its numbers are of versions
+   to come. */
+static void read_transfer(struct cursor *body, struct recorded *event) {
+    event->time_ns = sum(body, body->recording->time_ns, number(body));
+    uint64_t *const fields[] = {&event->thread, &event->device, &event->direction,
+                                &event->route,  &event->bytes,  &event->took_ns};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        *fields[i] = number(body);
+    }
+    uint64_t status = number(body);
+    event->status = status <= 10000 ? -(int)status : -10000;
+    if (body->cut_short) {
+        wrong(body, "a transfer is shorter than its numbers");
     }
 }
 
-/* Reads one record; *is_event when it was one. False: the chunk has no more, or the problem is set. */
+/* A record that says how long it is; what is not known is passed over. */
+static void read_long(struct cursor *cursor, struct recorded *event) {
+    uint64_t bytes = number(cursor);
+    if (bytes > (uint64_t)(cursor->end - cursor->at)) {
+        cursor->cut_short = true;
+    }
+    if (cursor->cut_short || cursor->wrong != NULL) {
+        return;
+    }
+    struct cursor body = {cursor->recording, cursor->at, cursor->at + bytes, NULL, false};
+    if (event->kind == RECORDED_TRANSFER) {
+        read_transfer(&body, event);
+    }
+    cursor->wrong = body.wrong;
+    cursor->at += bytes;
+}
+
+/* Reads one record; *is_event when it was one, or a transfer. False: the chunk has no more, or the problem is set. */
 static bool read_record(struct recording *recording, struct recorded *event, bool *is_event) {
     struct cursor cursor = {recording, recording->at, recording->end, NULL, false};
     uint64_t last_id = recording->last_id, last_addr = recording->last_addr;
     uint64_t offset = offset_of(recording, cursor.at), time_ns = recording->time_ns;
     uint8_t kind = *cursor.at++;
-    *is_event = kind >= RECORDED_ALLOC && kind < LENGTHS;
+    *is_event = kind >= RECORDED_ALLOC && kind <= RECORDED_TRANSFER;
     *event = (struct recorded){
         .kind = (enum recorded_kind)kind, .offset = offset, .tag = "", .name = "", .pool_name = ""};
     if (kind >= LENGTHS) {
-        skip(&cursor);
+        read_long(&cursor, event);
     } else if (*is_event) {
         time_ns = event->time_ns = sum(&cursor, time_ns, number(&cursor));
         read_body(&cursor, event);
@@ -398,7 +422,7 @@ bool recording_next(struct recording *recording, struct recorded *event, bool *t
                 break;
             }
             if (is_event) {
-                recording->event_count++;
+                recording->event_count += event->kind != RECORDED_TRANSFER;
                 *there = true;
                 return true;
             }

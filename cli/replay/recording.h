@@ -20,7 +20,8 @@ enum recorded_kind {
     RECORDED_POOL_BEGIN = 0x14,
     RECORDED_POOL_END = 0x15,
     RECORDED_SAMPLE = 0x16,
-    RECORDED_MARK = 0x17
+    RECORDED_MARK = 0x17,
+    RECORDED_TRANSFER = 0x40 /* none of the events that a file counts */
 };
 
 /* A look at a pool, in bytes. */
@@ -40,7 +41,10 @@ struct recorded {
     uint64_t bytes;      /* asked for */
     uint64_t held;       /* after rounding */
     uint64_t before;     /* RESIZE: bytes as they were */
-    int status;          /* REFUSE: why, as vram_status */
+    int status;          /* REFUSE and TRANSFER: why, as vram_status */
+    uint64_t took_ns;    /* TRANSFER: from its call until its end was seen, which is `time_ns`, */
+    uint64_t direction;  /* where to, */
+    uint64_t route;      /* and how: numbers of vram/transfer_stats.h, or any other */
     uint32_t stack;      /* number for recording_frames; 0: none */
     uint32_t tag_number; /* of `tag`; 0: none */
     const char *tag, *name,
@@ -77,7 +81,8 @@ struct recording {
 /* Reads the header. False with the problem and its offset set; recording_close is due either way. */
 bool recording_open(struct recording *recording, struct trace_source *source);
 
-/* The next event; *there is false behind the last. False with the problem set. */
+/* The next event or transfer; *there is false behind the last. Time never falls from event to event, but a
+   transfer may be told a little later than it ended. False with the problem set. */
 bool recording_next(struct recording *recording, struct recorded *event, bool *there);
 
 /* The text of frame `index` of a stack, the innermost first; NULL behind the outermost. */

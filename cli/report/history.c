@@ -404,10 +404,45 @@ static void add_mark(struct history *history, const struct recorded *event) {
     history->mark_count++;
 }
 
+/* It moves nothing on: no event, and of no part of the time. */
+static void add_transfer(struct history *history, const struct recorded *event) {
+    size_t direction = event->direction < VRAM_TRANSFER_ANY ? event->direction : VRAM_TRANSFER_ANY;
+    size_t route = event->route < VRAM_ROUTE_ANY ? event->route : VRAM_ROUTE_ANY;
+    vram_transfer_stats *sum = &history->transfers[direction][route];
+    size_t bucket = power_of(event->took_ns);
+    sum->size = sizeof *sum;
+    sum->min_latency_ns = sum->operations == 0 || event->took_ns < sum->min_latency_ns
+                              ? event->took_ns
+                              : sum->min_latency_ns;
+    sum->max_latency_ns =
+        event->took_ns > sum->max_latency_ns ? event->took_ns : sum->max_latency_ns;
+    sum->operations++;
+    sum->failures += event->status != VRAM_OK;
+    sum->bytes = more(sum->bytes, event->status == VRAM_OK ? event->bytes : 0);
+    sum->latency_ns = more(sum->latency_ns, event->took_ns);
+    sum->bytes_per_second =
+        sum->latency_ns > 0 ? (double)sum->bytes * 1e9 / (double)sum->latency_ns : 0;
+    sum->histogram[bucket < VRAM_TRANSFER_BUCKETS ? bucket : VRAM_TRANSFER_BUCKETS - 1]++;
+    history->transfer_count++;
+    history->duration_ns =
+        event->time_ns > history->duration_ns ? event->time_ns : history->duration_ns;
+}
+
+const vram_transfer_stats *history_transfers(const struct history *history, size_t direction,
+                                             size_t route) {
+    const vram_transfer_stats *sum = &history->transfers[direction][route];
+    return sum->operations > 0 ? sum : NULL;
+}
+
 bool history_add(struct history *history, const struct recorded *event) {
     bool good = true;
+    if (event->kind == RECORDED_TRANSFER) {
+        add_transfer(history, event);
+        return true;
+    }
     history->events++;
-    history->duration_ns = event->time_ns;
+    history->duration_ns =
+        event->time_ns > history->duration_ns ? event->time_ns : history->duration_ns;
     switch (event->kind) {
     case RECORDED_ALLOC:
         good = add_alloc(history, event);
@@ -430,6 +465,8 @@ bool history_add(struct history *history, const struct recorded *event) {
         break;
     case RECORDED_MARK:
         add_mark(history, event);
+        break;
+    case RECORDED_TRANSFER:
         break;
     }
     note_slice(history, event);

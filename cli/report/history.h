@@ -12,6 +12,8 @@
 #include "replay/recording.h"
 #include "replay/trace_ops.h"
 
+#include <vram/transfer_stats.h>
+
 enum {
     HISTORY_BLOCKS_MAX = 1 << 22, /* live at once */
     HISTORY_GROUPS_MAX = 1 << 16, /* pairs of tag and stack; what is more shares the last */
@@ -19,7 +21,9 @@ enum {
     HISTORY_SLICES = 64,          /* of the timeline, at most */
     HISTORY_SIZES = 64,           /* by power of two */
     HISTORY_MARKS_MAX = 32,       /* kept; the rest is counted */
-    HISTORY_STATUSES_MAX = 16
+    HISTORY_STATUSES_MAX = 16,
+    HISTORY_DIRECTIONS = VRAM_TRANSFER_ANY + 1, /* the last: of no direction that is known */
+    HISTORY_ROUTES = VRAM_ROUTE_ANY + 1         /* the same */
 };
 
 /* Blocks with one tag and one stack. */
@@ -108,6 +112,8 @@ struct history {
     size_t slice_count;
     struct history_mark marks[HISTORY_MARKS_MAX];
     uint64_t mark_count;
+    uint64_t transfer_count;
+    vram_transfer_stats transfers[HISTORY_DIRECTIONS][HISTORY_ROUTES]; /* only what a trace tells */
     char problem[TRACE_PROBLEM_MAX];
 };
 
@@ -127,6 +133,11 @@ bool history_take(struct history *history, const struct trace *trace);
 
 /* Whether all pools' hits and misses are known, and their rate. */
 bool history_hit_rate(const struct history *history, uint64_t *hits, uint64_t *misses);
+
+/* Transfers of one direction and one route, with bytes_per_second set: the bytes over their own times added up,
+   as if there had been one at a time. NULL: there were none. Numbers from 0 to those above. */
+const vram_transfer_stats *history_transfers(const struct history *history, size_t direction,
+                                             size_t route);
 
 void history_free(struct history *history);
 

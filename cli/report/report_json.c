@@ -183,6 +183,41 @@ static void write_marks(const struct history *history, vram_json *json) {
     vram_json_array_end(json);
 }
 
+static void write_transfer(vram_json *json, size_t direction, size_t route,
+                           const vram_transfer_stats *sum) {
+    vram_json_object_begin(json, NULL);
+    vram_json_text(json, "direction",
+                   direction < VRAM_TRANSFER_ANY
+                       ? vram_transfer_direction_name((vram_transfer_direction)direction)
+                       : NULL);
+    vram_json_text(json, "route",
+                   route < VRAM_ROUTE_ANY ? vram_transfer_route_name((vram_transfer_route)route)
+                                          : NULL);
+    vram_json_unsigned(json, "operations", sum->operations);
+    vram_json_unsigned(json, "failures", sum->failures);
+    vram_json_unsigned(json, "bytes", sum->bytes);
+    vram_json_unsigned(json, "latency_ns", sum->latency_ns);
+    vram_json_unsigned(json, "min_latency_ns", sum->min_latency_ns);
+    vram_json_unsigned(json, "p50_latency_ns", vram_transfer_stats_percentile(sum, 50));
+    vram_json_unsigned(json, "p99_latency_ns", vram_transfer_stats_percentile(sum, 99));
+    vram_json_unsigned(json, "max_latency_ns", sum->max_latency_ns);
+    vram_json_number(json, "bytes_per_second", sum->bytes_per_second);
+    vram_json_object_end(json);
+}
+
+static void write_transfers(const struct history *history, vram_json *json) {
+    vram_json_unsigned(json, "transfer_count", history->transfer_count);
+    vram_json_array_begin(json, "transfers");
+    for (size_t i = 0; i < HISTORY_DIRECTIONS * HISTORY_ROUTES; i++) {
+        size_t direction = i / HISTORY_ROUTES, route = i % HISTORY_ROUTES;
+        const vram_transfer_stats *sum = history_transfers(history, direction, route);
+        if (sum != NULL) {
+            write_transfer(json, direction, route, sum);
+        }
+    }
+    vram_json_array_end(json);
+}
+
 static void write_leaks(const struct report_view *view, vram_json *json) {
     const struct history *history = view->history;
     size_t count;
@@ -235,6 +270,7 @@ bool report_write(const struct report_view *view) {
     write_sizes(view->history, &json);
     write_timeline(view->history, &json);
     write_marks(view->history, &json);
+    write_transfers(view->history, &json);
     write_leaks(view, &json);
     write_advice(view->history, &json);
     return output_json_end(&json);

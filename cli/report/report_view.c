@@ -329,6 +329,55 @@ static void print_pools(const struct report_view *view) {
     }
 }
 
+static const char *direction_word(size_t direction) {
+    return direction < VRAM_TRANSFER_ANY
+               ? vram_transfer_direction_name((vram_transfer_direction)direction)
+               : "unknown";
+}
+
+static const char *route_word(size_t route) {
+    return route < VRAM_ROUTE_ANY ? vram_transfer_route_name((vram_transfer_route)route)
+                                  : "unknown";
+}
+
+static void print_transfer(const struct report_view *view, const char *direction, const char *route,
+                           const vram_transfer_stats *sum) {
+    char half[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX], longest[DURATION_TEXT_MAX];
+    printf("  ");
+    terminal_cell(view->terminal, STYLE_PLAIN, 11, "%s", direction);
+    terminal_cell(view->terminal, STYLE_PLAIN, 12, "%s", route);
+    printf("%9" PRIu64, sum->operations);
+    print_size(view->terminal, STYLE_ACCENT, sum->bytes);
+    printf("%8.2f%9s%9s%9s", sum->bytes_per_second / 1e9,
+           duration_format(vram_transfer_stats_percentile(sum, 50), half),
+           duration_format(vram_transfer_stats_percentile(sum, 99), most),
+           duration_format(sum->max_latency_ns, longest));
+    if (sum->failures > 0) {
+        terminal_print(view->terminal, STYLE_BAD, "  %" PRIu64 " failed", sum->failures);
+    }
+    printf("\n");
+}
+
+static void print_transfers(const struct report_view *view) {
+    if (view->history->transfer_count == 0) {
+        return;
+    }
+    title(view->terminal, "Transfers");
+    printf("  ");
+    terminal_cell(view->terminal, STYLE_DIM, 11, "direction");
+    terminal_cell(view->terminal, STYLE_DIM, 12, "route");
+    terminal_print(view->terminal, STYLE_DIM, "%9s%*s%8s%9s%9s%9s", "copies", SIZE_COLUMNS, "bytes",
+                   "GB/s", "half in", "99 % in", "longest");
+    printf("\n");
+    for (size_t i = 0; i < HISTORY_DIRECTIONS * HISTORY_ROUTES; i++) {
+        size_t direction = i / HISTORY_ROUTES, route = i % HISTORY_ROUTES;
+        const vram_transfer_stats *sum = history_transfers(view->history, direction, route);
+        if (sum != NULL) {
+            print_transfer(view, direction_word(direction), route_word(route), sum);
+        }
+    }
+}
+
 /* The program's own marks of a part of the time. */
 static void print_marks(const struct report_view *view, uint64_t from_ns, uint64_t to_ns) {
     const struct history *history = view->history;
@@ -412,6 +461,7 @@ void report_print(const struct report_view *view) {
         print_stacks(view, ORDER_PEAK, view->history->peak_bytes);
     }
     print_pools(view);
+    print_transfers(view);
     print_timeline(view);
     print_advice(view);
 }

@@ -17,7 +17,8 @@ const char *const fuzz_words[] = {"\x89VRT\r\n\x1a\n",
                                   "f()",
                                   "\x03\x03\x01\x02",
                                   "\x17\x05\x01",
-                                  "\x40\x02zz",
+                                  "\x41\x02zz",
+                                  "\x40\x08\x01\x02\x03\x04\x05\x06\x07\x08",
                                   "\xff\xff\xff\xff",
                                   NULL};
 
@@ -36,9 +37,10 @@ static void read_all(const uint8_t *data, size_t bytes) {
         good = recording_next(&recording, &event, &there);
         if (good && there) {
             FUZZ_EXPECT(event.time_ns >= last);
+            bool transfer = event.kind == RECORDED_TRANSFER;
             FUZZ_EXPECT(event.offset < bytes || source.inflater != NULL);
             FUZZ_EXPECT(event.tag != NULL && event.name != NULL && event.pool_name != NULL);
-            last = event.time_ns;
+            last = transfer ? last : event.time_ns;
             if (!history_add(&history, &event)) {
                 FUZZ_EXPECT(history.problem[0] != 0);
                 break;

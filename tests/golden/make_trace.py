@@ -15,6 +15,7 @@ import zlib
 HEADER, CHUNK = 512, 4096
 TEXT, FRAME, STACK, THREAD, QUEUE, POOL = range(1, 7)
 ALLOC, FREE, RESIZE, REFUSE, POOL_BEGIN, POOL_END, SAMPLE, MARK = range(0x10, 0x18)
+TRANSFER = 0x40
 MIB = 1 << 20
 
 
@@ -71,6 +72,11 @@ class Writer:
         self.event(ALLOC, at, *place, self.difference("last_id", own),
                    self.difference("last_addr", addr), size, (held or size) - size, tag, label, stack)
 
+    def transfer(self, at_ms, direction, route, size, took_us, status=0):
+        after = int(at_ms * 1e6) - self.now
+        body = b"".join(number(p) for p in (after, 1, 0x102, direction, route, size, took_us * 1000, status))
+        self.records += bytes([TRANSFER]) + number(len(body)) + body
+
     def free(self, at, own, size, pool=0):
         self.event(FREE, at, *self.place(pool), self.difference("last_id", own), size)
 
@@ -101,6 +107,7 @@ def story(w):
         w.event(POOL_BEGIN, 0, w.pool(pool))
     for i in range(8):
         w.alloc(1 + i, 1 + i, 48 * MIB, "model/weights", layer, f"layer {i}")
+        w.transfer(1 + i, 0, 4, 48 * MIB, 900 + i)
     w.event(MARK, 10, w.text("model loaded"))
     w.sample(10, 384 * MIB, 512 * MIB, 0, 128 * MIB, 128 * MIB, 1024 * MIB, 2, 6)
     for i in range(6):
@@ -108,10 +115,12 @@ def story(w):
         w.alloc(at, 100 + i, 96 * MIB, "kv cache", step)
         w.alloc(at + 1, 200 + i, 300, "", step, "", 1, 512)
         w.free(at + 5, 200 + i, 300, 1)
+        w.transfer(at + 5.5, 1, 7, 4 * MIB, 80)
         if i < 5:
             w.free(at + 6, 100 + i, 96 * MIB)
     place = w.place(0)
     w.event(RESIZE, 80, *place, w.difference("last_id", 105), 96 * MIB, 160 * MIB, 0)
+    w.transfer(84, 1, 1, 64 * MIB, 2000, 60)
     w.event(REFUSE, 85, *w.place(0), 2048 * MIB, 22, w.text("kv cache"))
     w.sample(90, 544 * MIB, 980 * MIB, 128 * MIB, 300 * MIB, 64 * MIB, 1024 * MIB, 12, 10)
     for i in range(8):

@@ -139,6 +139,56 @@ static void many_pools(void **state) {
     history_free(&history);
 }
 
+/* Transfers are summed by direction and route, those of later versions apart, and move nothing on. */
+static void transfers_are_added_up(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    assert_null(history_transfers(&history, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED));
+    add(&history, RECORDED_ALLOC, 10, 1, 100);
+    struct recorded copy = {.kind = RECORDED_TRANSFER,
+                            .time_ns = 500,
+                            .direction = VRAM_TRANSFER_TO_HOST,
+                            .route = VRAM_ROUTE_STAGED,
+                            .bytes = 4096,
+                            .took_ns = 1000,
+                            .tag = "",
+                            .name = "",
+                            .pool_name = ""};
+    assert_true(history_add(&history, &copy));
+    copy.took_ns = 3000;
+    copy.bytes = 8192;
+    assert_true(history_add(&history, &copy));
+    copy.status = VRAM_ERR_DEVICE_LOST;
+    copy.took_ns = UINT64_MAX;
+    assert_true(history_add(&history, &copy));
+    copy.direction = 77;
+    copy.route = UINT64_MAX;
+    assert_true(history_add(&history, &copy));
+    add(&history, RECORDED_FREE, 11, 1, 100);
+    history_finish(&history);
+    assert_int_equal(history.events, 2);
+    assert_int_equal(history.transfer_count, 4);
+    assert_int_equal(history.duration_ns, 500);
+    const vram_transfer_stats *sum =
+        history_transfers(&history, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_STAGED);
+    assert_non_null(sum);
+    assert_int_equal(sum->operations, 3);
+    assert_int_equal(sum->failures, 1);
+    assert_int_equal(sum->bytes, 12288);
+    assert_int_equal(sum->latency_ns, UINT64_MAX); /* not around */
+    assert_int_equal(sum->min_latency_ns, 1000);
+    assert_int_equal(sum->max_latency_ns, UINT64_MAX);
+    assert_int_equal(vram_transfer_stats_percentile(sum, 33), 1023);
+    assert_int_equal(vram_transfer_stats_percentile(sum, 100), UINT64_MAX);
+    const vram_transfer_stats *other =
+        history_transfers(&history, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    assert_non_null(other);
+    assert_int_equal(other->operations, 1);
+    assert_int_equal(other->bytes, 0);
+    history_free(&history);
+}
+
 /* ---------------------------------------------------------------------- advice */
 
 static const struct advice *find(const struct history *history, const char *name) {
@@ -272,6 +322,7 @@ int main(void) {
         cmocka_unit_test(agrees_with_a_slower_book),
         cmocka_unit_test(strange_events),
         cmocka_unit_test(many_pools),
+        cmocka_unit_test(transfers_are_added_up),
         cmocka_unit_test(nothing_to_be_said),
         cmocka_unit_test(leaks_and_old_blocks),
         cmocka_unit_test(pressure_idle_and_fragmentation),

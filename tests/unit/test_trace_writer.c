@@ -7,6 +7,8 @@
 #include "track/crc32.h"
 #include "unit/trace_world.h"
 
+#include <vram/transfer_stats.h>
+
 static uint64_t clock_ns;
 
 static uint64_t clock_now(void *user) {
@@ -66,6 +68,16 @@ static void write_small(uint64_t ring_bytes) {
                                                     .misses = 4},
                           3000);
     vr_trace_write_mark(writer, "step 1", 3100);
+    const struct vr_event transfer = {.kind = VR_EVENT_TRANSFER,
+                                      .memory = VRAM_TRANSFER_TO_HOST,
+                                      .stack = VRAM_ROUTE_READBACK,
+                                      .time_ns = 3300,
+                                      .device = 0x102,
+                                      .bytes = 70000,
+                                      .held = 12345,
+                                      .thread = 9,
+                                      .status = VRAM_ERR_TIMEOUT};
+    vr_trace_write_event(writer, &transfer);
     struct vr_event freed = event_of(VR_EVENT_FREE, 2, 1000);
     freed.time_ns = 2900; /* another thread was faster: it is written as 3100 */
     vr_trace_write_event(writer, &freed);
@@ -83,9 +95,9 @@ static unsigned seen;
 
 static void each_is_as_written(const struct recording *recording, const struct recorded *event) {
     static const enum recorded_kind kinds[] = {
-        RECORDED_POOL_BEGIN, RECORDED_ALLOC, RECORDED_ALLOC, RECORDED_RESIZE,  RECORDED_REFUSE,
-        RECORDED_SAMPLE,     RECORDED_MARK,  RECORDED_FREE,  RECORDED_POOL_END};
-    static const uint64_t times[] = {0, 1000, 1000, 1500, 1600, 2000, 2100, 2100, 3000};
+        RECORDED_POOL_BEGIN, RECORDED_ALLOC, RECORDED_ALLOC,    RECORDED_RESIZE, RECORDED_REFUSE,
+        RECORDED_SAMPLE,     RECORDED_MARK,  RECORDED_TRANSFER, RECORDED_FREE,   RECORDED_POOL_END};
+    static const uint64_t times[] = {0, 1000, 1000, 1500, 1600, 2000, 2100, 2300, 2100, 3000};
     assert_int_equal(event->kind, kinds[seen]);
     assert_int_equal(event->time_ns, times[seen]);
     switch (seen++) {
@@ -131,6 +143,15 @@ static void each_is_as_written(const struct recording *recording, const struct r
         assert_string_equal(event->name, "step 1");
         break;
     case 7:
+        assert_int_equal(event->direction, VRAM_TRANSFER_TO_HOST);
+        assert_int_equal(event->route, VRAM_ROUTE_READBACK);
+        assert_int_equal(event->device, 0x102);
+        assert_int_equal(event->thread, 9);
+        assert_int_equal(event->bytes, 70000);
+        assert_int_equal(event->took_ns, 12345);
+        assert_int_equal(event->status, VRAM_ERR_TIMEOUT);
+        break;
+    case 8:
         assert_int_equal(event->id, 2);
         assert_int_equal(event->bytes, 1000);
         break;
@@ -148,7 +169,8 @@ static void what_is_written_is_read(void **state) {
         seen = 0;
         struct found found = read_memory(data, bytes, each_is_as_written);
         assert_string_equal(found.problem, "");
-        assert_int_equal(seen, 9);
+        assert_int_equal(seen, 10);
+        assert_int_equal(found.events, 9);
         assert_int_equal(found.end, RECORDING_ENDED);
         free(data);
     }
@@ -207,9 +229,10 @@ static void every_truncation(void **state) {
             memcpy(less + 1, data, cut);
             struct found found = read_memory(less + 1, cut, NULL);
             if (found.good) {
-                is_a_prefix(&found, found.events);
+                size_t read = (size_t)(found.events + found.transfers);
+                is_a_prefix(&found, read);
                 assert_true(found.end == RECORDING_CUT);
-                before = found.events > before ? found.events : before;
+                before = read > before ? read : before;
             } else {
                 assert_true(cut < VR_TRACE_HEADER_USED);
                 assert_true(found.problem_at <= cut);
@@ -266,7 +289,9 @@ static void put(uint8_t *to, uint64_t value, unsigned bytes) {
 }
 
 /* A file with one sealed chunk of these records. */
-static struct found read_records(const void *records, size_t bytes) {
+static struct found read_records(const void *records, size_t bytes,
+                                 void (*each)(const struct recording *recording,
+                                              const struct recorded *event)) {
     uint8_t file[4096];
     assert_true(bytes < 3000);
     memset(file, 0, sizeof file);
@@ -280,12 +305,12 @@ static struct found read_records(const void *records, size_t bytes) {
     memcpy(chunk + 48, records, bytes);
     uint64_t crc = vr_crc32(0, chunk + 16, 32 + bytes);
     put(chunk + 8, crc << 32 | VR_TRACE_CHUNK_MARK | bytes, 8);
-    return read_memory(file, 512 + 48 + bytes, NULL);
+    return read_memory(file, 512 + 48 + bytes, each);
 }
 
 #define REFUSED(text, at, why)                                                                     \
     do {                                                                                           \
-        struct found found_ = read_records(text, sizeof text - 1);                                 \
+        struct found found_ = read_records(text, sizeof text - 1, NULL);                           \
         assert_string_equal(found_.problem, why);                                                  \
         assert_int_equal(found_.problem_at, 560 + (at));                                           \
     } while (0)
@@ -312,17 +337,53 @@ static void records_that_cannot_be(void **state) {
             "a sum does not fit in 64 bits");
     REFUSED("\x10\x00\x00\x00\x00\x02\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01\x00\x00\x00",
             0, "a sum does not fit in 64 bits");
-    REFUSED("\x40\x05\x00", 0, "a record goes past its chunk");
+    REFUSED("\x41\x05\x00", 0, "a record goes past its chunk");
+    REFUSED("\x40\x09\x00", 0, "a record goes past its chunk");
+    REFUSED("\x40\x00", 0, "a transfer is shorter than its numbers");
+    REFUSED("\x17\x05\x00\x40\x07\x00\x01\x02\x03\x04\x05\x06", 3,
+            "a transfer is shorter than its numbers");
+    REFUSED("\x40\x08\x00\x01\x02\x03\x04\x05\x06\x80", 0,
+            "a transfer is shorter than its numbers");
+    REFUSED("\x17\x01\x00\x40\x11\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\0\0\0\0\0\0", 3,
+            "a sum does not fit in 64 bits");
 }
 
 static void records_of_the_future_are_passed_over(void **state) {
     (void)state;
-    static const char text[] = "\x40\x03\x01\x02\x03\x17\x05\x00\x7f\x00\x17\x00\x00";
-    struct found found = read_records(text, sizeof text - 1);
+    static const char text[] = "\x41\x03\x01\x02\x03\x17\x05\x00\x7f\x00\x17\x00\x00";
+    struct found found = read_records(text, sizeof text - 1, NULL);
     assert_string_equal(found.problem, "");
     assert_int_equal(found.events, 2);
     static const char same[] = "\x01\x01\x01x\x01\x01\x01x\x17\x00\x01";
-    assert_true(read_records(same, sizeof same - 1).good);
+    assert_true(read_records(same, sizeof same - 1, NULL).good);
+}
+
+static void check_transfer(const struct recording *recording, const struct recorded *event) {
+    (void)recording;
+    if (event->kind == RECORDED_TRANSFER) {
+        assert_int_equal(event->time_ns, 5 + 7);
+        assert_int_equal(event->thread, 1);
+        assert_int_equal(event->device, 2);
+        assert_int_equal(event->direction, 3);
+        assert_int_equal(event->route, 4);
+        assert_int_equal(event->bytes, 128);
+        assert_int_equal(event->took_ns, 6);
+        assert_int_equal(event->status, -9);
+    } else {
+        assert_int_equal(event->kind, RECORDED_MARK);
+        assert_true(event->time_ns == 5 || event->time_ns == 6);
+    }
+}
+
+/* It is none of the events, its time is not part of the next one's, and what lies behind its numbers is left. */
+static void a_transfer_is_read_between_events(void **state) {
+    static const char text[] =
+        "\x17\x05\x00\x40\x0b\x07\x01\x02\x03\x04\x80\x01\x06\x09zz\x17\x01\x00";
+    (void)state;
+    struct found found = read_records(text, sizeof text - 1, check_transfer);
+    assert_string_equal(found.problem, "");
+    assert_int_equal(found.events, 2);
+    assert_int_equal(found.transfers, 1);
 }
 
 static void crc_is_that_of_gzip(void **state) {
@@ -342,6 +403,7 @@ int main(void) {
         cmocka_unit_test(every_damaged_byte),
         cmocka_unit_test(records_that_cannot_be),
         cmocka_unit_test(records_of_the_future_are_passed_over),
+        cmocka_unit_test(a_transfer_is_read_between_events),
     };
     return cmocka_run_group_tests(tests, trace_world_begin, trace_world_end);
 }

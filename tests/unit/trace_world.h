@@ -78,7 +78,7 @@ static inline uint8_t *file_bytes(const char *path, size_t *bytes) {
 /* What a reader makes of a file. */
 struct found {
     bool good;
-    uint64_t events, allocs, frees, first_sequence, first_bytes, last_id;
+    uint64_t events, transfers, allocs, frees, first_sequence, first_bytes, last_id;
     uint64_t hash; /* of all events */
     enum recording_end end;
     uint64_t lost, problem_at;
@@ -102,6 +102,7 @@ static inline uint64_t mix_event(uint64_t hash, const struct recording *recordin
                                 event->pool,        event->queue,        event->device,
                                 event->id,          event->addr,         event->bytes,
                                 event->held,        event->before,       (uint64_t)event->status,
+                                event->took_ns,     event->direction,    event->route,
                                 event->sample.live, event->sample.misses};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         hash = mix(hash, numbers[i]);
@@ -127,7 +128,8 @@ static inline struct found read_memory(const uint8_t *data, size_t bytes,
     while (found.good && there) {
         found.good = recording_next(&recording, &event, &there);
         if (found.good && there) {
-            found.events++;
+            found.events += event.kind != RECORDED_TRANSFER;
+            found.transfers += event.kind == RECORDED_TRANSFER;
             found.allocs += event.kind == RECORDED_ALLOC;
             found.frees += event.kind == RECORDED_FREE;
             found.last_id = event.id;
