@@ -95,6 +95,33 @@ step() {
     fi
 }
 
+# beside NAME SECONDS FILE COMMAND...: the same in the background, for what is checked and not timed; together()
+# waits for all of them and says what became of each.
+others=()
+beside() {
+    local name=$1 limit=$2 file=$3
+    shift 3
+    echo "== $name, beside the next: $*" | tee -a "$log"
+    timeout -k 5 "$limit" "$@" >"$work/$file" 2>&1 </dev/null &
+    others+=("$! $name $file $SECONDS")
+}
+
+together() {
+    local each process name file start
+    for each in "${others[@]}"; do
+        read -r process name file start <<<"$each"
+        if wait "$process"; then
+            row "$name" "$(tail -n 1 "$work/$file" | cut -c 1-46)" $((SECONDS - start))
+        else
+            row "$name" "FAILED: exit code $?" $((SECONDS - start))
+            failed=1
+            tail -n 12 "$work/$file"
+        fi
+        cat "$work/$file" >>"$log"
+    done
+    others=()
+}
+
 # configure and build TARGET...
 build_targets() {
     local generator=()
@@ -197,8 +224,8 @@ stage_check() {
     step info.json 60 info.json "$build/vram" info --json
     step check-cuda 120 check-cuda.txt "$build/vram" check --backend cuda --verbose
     step check-cuda.json 120 check-cuda.json "$build/vram" check --backend cuda --json
-    step check-opencl 150 check-opencl.txt "$build/vram" check --backend opencl --verbose
-    step check-opencl-buffer 150 check-opencl-buffer.txt env VRAM_OPENCL_MEMORY=buffer \
+    beside check-opencl 200 check-opencl.txt "$build/vram" check --backend opencl --verbose
+    beside check-opencl-buffer 200 check-opencl-buffer.txt env VRAM_OPENCL_MEMORY=buffer \
         "$build/vram" check --backend opencl --verbose
     check_vulkan
     step check-host 60 check-host.txt "$build/vram" check --backend host
@@ -209,6 +236,7 @@ stage_check() {
     layout
     step threads-cuda 90 threads.json "$build/tests/threads" --count 1000 --backend cuda --json
     memcheck
+    together
     finish
 }
 
