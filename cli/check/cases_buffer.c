@@ -303,6 +303,33 @@ static bool working_set(struct check *check) {
     return true;
 }
 
+/* The object of the driver's that memory lies behind, where there is one and the backend adopts such. */
+static bool wrap_object(struct check *check, const struct check_device *device, vram_pool *pool,
+                        vram_queue *queue, vram_addr addr, uint64_t bytes) {
+    vram_native_info native = {.size = sizeof native};
+    vram_buffer *buffer;
+    CHECK_OK(check, vram_native(addr, &native));
+    if (native.handle == NULL && strcmp(device->info.backend, "opencl") == 0) {
+        return true; /* it would adopt a cl_mem, and has none to show */
+    }
+    vram_wrap object = {.size = sizeof object,
+                        .kind = VRAM_WRAP_HANDLE,
+                        .pointer = native.handle != NULL ? native.handle : &native,
+                        .offset = native.handle != NULL ? native.offset : 0,
+                        .bytes = bytes};
+    vram_status status = vram_buffer_wrap(pool, &object, queue, NULL, &buffer);
+    if (native.handle == NULL || status != VRAM_OK) {
+        CHECK_STATUS(check, status, VRAM_ERR_UNSUPPORTED);
+        return true;
+    }
+    CHECK_TRY(write_seed(check, buffer, 8, queue));
+    CHECK_TRY(verify_seed(check, buffer, 8, queue));
+    CHECK_OK(check, vram_buffer_destroy(buffer));
+    object.bytes = native.bytes + 1;
+    CHECK_STATUS(check, vram_buffer_wrap(pool, &object, queue, NULL, &buffer), VRAM_ERR_INVALID);
+    return true;
+}
+
 /* Memory of the program's own, and what a backend cannot adopt. */
 static bool wrap(struct check *check) {
     struct check_device *device;
@@ -329,11 +356,8 @@ static bool wrap(struct check *check) {
     CHECK_TRY(write_seed(check, buffer, 7, queue));
     CHECK_TRY(verify_seed(check, buffer, 7, queue));
     CHECK_OK(check, vram_buffer_destroy(buffer));
+    CHECK_TRY(wrap_object(check, device, stock.pool, queue, addr, bytes));
     CHECK_OK(check, vram_device_free(device->device, addr)); /* still the program's */
-    vram_wrap object = {
-        .size = sizeof object, .kind = VRAM_WRAP_HANDLE, .pointer = own, .bytes = bytes};
-    CHECK_STATUS(check, vram_buffer_wrap(stock.pool, &object, queue, NULL, &buffer),
-                 VRAM_ERR_UNSUPPORTED);
     return true;
 }
 

@@ -301,8 +301,10 @@ typedef struct vram_wrap {
     size_t size; /* sizeof(vram_wrap) */
     vram_wrap_kind kind;
     void *pointer;    /* HOST: the first byte; HANDLE: the object */
-    uint64_t address; /* ADDRESS: the first byte */
+    uint64_t address; /* ADDRESS: the first byte; HANDLE, of Vulkan: that of the VkBuffer as
+                         vkGetBufferDeviceAddress has it, for kernels; 0: none is to use it */
     uint64_t bytes;   /* of it that the buffer is, at least 1 */
+    uint64_t offset;  /* HANDLE: where in the object they begin */
 } vram_wrap;
 
 /**
@@ -312,8 +314,19 @@ typedef struct vram_wrap {
  *
  * An address is taken by the program's word, on devices with VRAM_CAP_TRUE_ADDRESS; from then on it is as good
  * in copies, fills and launches as memory of the library's own, which may be wrapped too. Two foreign pieces
- * that share a page of 4 KiB cannot be wrapped both at once (VRAM_ERR_INVALID). VRAM_ERR_UNSUPPORTED, with the
- * reason in the error record, for what the backend cannot adopt.
+ * that share a page of 4 KiB cannot be wrapped both at once (VRAM_ERR_INVALID).
+ *
+ * An object gets an address of the library's own making, as good as any other: vram_native tells the object and
+ * the place in it again. VRAM_ERR_INVALID when `bytes` at `offset` do not lie in it.
+ *
+ *   cl_mem    of the device's own context, or of the one that was adopted (vram/opencl.h); asked of the driver, as
+ *             its size is. It is retained until the buffer is destroyed. Kernels take it from offset 0 on.
+ *   VkBuffer  of an adopted device (vram/vulkan.h), bound to memory, made for copies in both directions, and for
+ *             all families of its queues. No driver can be asked about it, nor keeps it: all work that uses it is
+ *             done before it is destroyed. Its size is checked against the memory that it needs.
+ *
+ * VRAM_ERR_UNSUPPORTED, with the reason in the error record, for what the backend cannot adopt: objects of other
+ * backends, and of a VkDevice that the library made.
  */
 VRAM_API vram_status vram_buffer_wrap(vram_pool *pool, const vram_wrap *wrap, vram_queue *queue,
                                       const vram_buffer_options *options, vram_buffer **buffer);

@@ -54,7 +54,7 @@ struct vr_device {
     void *impl;                   /* the backend's own */
     vr_atomic_bool lost;          /* set by src/device, read by [lost] functions */
 
-    const struct vr_device_ops *ops; /* these eight are set by open */
+    const struct vr_device_ops *ops; /* these nine are set by open */
     const struct vr_queue_ops *queue_ops;
     const struct vr_pinned_ops *pinned;   /* NULL without VRAM_CAP_PINNED */
     const struct vr_vmm_ops *vmm;         /* NULL without VRAM_CAP_VMM */
@@ -62,6 +62,7 @@ struct vr_device {
     const struct vr_peer_ops *peer;       /* NULL without VRAM_CAP_PEERS */
     const struct vr_kernel_ops *kernel;   /* NULL without VRAM_CAP_KERNELS */
     const struct vr_handle_ops *handles;  /* NULL without VRAM_CAP_HANDLES */
+    const struct vr_object_ops *objects;  /* NULL where the program's objects are not taken up */
 };
 
 /* A queue, owned or adopted. */
@@ -297,6 +298,22 @@ typedef vram_status vr_memory_native_fn(struct vr_device *device, vram_addr addr
 
 struct vr_handle_ops {
     vr_memory_native_fn *native;
+};
+
+/* ------------------------------------------- objects that the program made */
+
+/* Takes up [offset, offset + bytes) of wrap->pointer, an object of the driver's that the program made and goes
+   on owning: copies, fills and launches find it at *addr, in a window of its own. Where the driver counts
+   references it takes one. VRAM_ERR_INVALID for an object that this device cannot use, or that is smaller. */
+typedef vram_status vr_object_adopt_fn(struct vr_device *device, const struct vram_wrap *wrap,
+                                       vram_addr *addr);
+/* Lets go of it; work that was submitted may still be using it. [lost] */
+typedef void vr_object_give_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
+
+struct vr_object_ops {
+    vr_object_adopt_fn *adopt;
+    vr_object_give_fn *give;
+    vr_memory_native_fn *native; /* `bytes` is 0 */
 };
 
 /* ------------------------------------------------------------------ kernels */

@@ -2,7 +2,7 @@
 /*
  * address.c: the process-wide address map.
  *
- *  (1) base, bytes, device, kind, is_range, pool and extent change only while sequence is odd.
+ *  (1) base, bytes, device, kind, is_range, object, pool and extent change only while sequence is odd.
  *  (2) A record is in the radix only while its sequence is even, but for the moments of publish
  *      (inserted last) and withdraw (odd first).
  *  (3) A reader trusts what it copied when the sequence was the same even number before and after,
@@ -35,6 +35,7 @@ struct vr_record *vr_record_take(const char *operation) {
     }
     vr_store(&record->pool, 0, VR_RELEASE);
     vr_store(&record->extent, NULL, VR_RELEASE);
+    vr_store(&record->object, false, VR_RELEASE);
     vr_store(&record->sleeps, false, VR_RELEASE);
     record->link = (struct vr_link){NULL, NULL};
     record->freeing = record->stuck = record->passed_on = false;
@@ -118,6 +119,7 @@ static bool find_in(struct vr_radix *map, vram_addr addr, struct vr_place *place
     place->device = vr_load(&record->device, VR_ACQUIRE);
     place->kind = (vram_memory_kind)vr_load(&record->kind, VR_ACQUIRE);
     place->is_range = vr_load(&record->is_range, VR_ACQUIRE);
+    place->object = vr_load(&record->object, VR_ACQUIRE);
     place->pool = vr_load(&record->pool, VR_ACQUIRE);
     place->extent = vr_load(&record->extent, VR_ACQUIRE);
     uint64_t after = vr_load(&record->sequence, VR_ACQUIRE); /* (3) */

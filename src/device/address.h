@@ -38,6 +38,7 @@ struct vr_record {
     vr_atomic_bool is_range;        /* reserved addresses; memory by mapping */
     vr_atomic_u64 pool;             /* handle of the pool whose memory it is; 0: none */
     _Atomic(vr_extent_fn *) extent; /* with a pool: how its blocks are found */
+    vr_atomic_bool object;          /* an object that the program made, taken up */
     vr_atomic_bool sleeps;          /* parts of it may be asleep: to look takes a lock */
     bool passed_on;                 /* in the map of memory that was in the other one before */
 
@@ -57,6 +58,7 @@ struct vr_place {
     uint64_t device;
     vram_memory_kind kind;
     bool is_range;
+    bool object;
     uint64_t pool;
     vr_extent_fn *extent;
 };

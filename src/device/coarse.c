@@ -339,10 +339,12 @@ void vr_records_end(struct vr_device_object *device) {
 /* ------------------------------------------------------------------- looking up */
 
 /* Says what the driver calls the address, and of which size that is. */
-static vram_status name_native(struct vr_device_object *device, vram_addr addr,
-                               struct vram_native_info *info) {
-    struct vr_native native;
-    vram_status status = vr_memory_native(&device->base, addr, vr_address_extent(addr), &native);
+static vram_status name_native(struct vr_device_object *device, const struct vr_place *place,
+                               vram_addr addr, struct vram_native_info *info) {
+    struct vr_native native = {.handle = NULL};
+    vram_status status =
+        place->object ? vr_object_native(&device->base, addr, 0, &native)
+                      : vr_memory_native(&device->base, addr, vr_address_extent(addr), &native);
     if (status == VRAM_OK) {
         info->base = addr - native.offset;
         info->bytes = native.bytes;
@@ -374,8 +376,9 @@ vram_status vram_native(vram_addr addr, vram_native_info *info) {
                        (unsigned long long)addr);
     }
     uint32_t caps = device->base.info.caps;
-    bool on_host = place.kind != VRAM_MEMORY_DEVICE ||
-                   ((caps & VRAM_CAP_HOST_ACCESS) && vr_place_covers(device, &place, addr, 1));
+    bool on_host =
+        place.kind != VRAM_MEMORY_DEVICE || ((caps & VRAM_CAP_HOST_ACCESS) && !place.object &&
+                                             vr_place_covers(device, &place, addr, 1));
     struct vram_native_info full = {
         .size = sizeof full,
         .device = (vram_device *)(uintptr_t)place.device,
@@ -388,8 +391,8 @@ vram_status vram_native(vram_addr addr, vram_native_info *info) {
     full.device_address.known =
         (caps & VRAM_CAP_TRUE_ADDRESS) != 0 && place.kind != VRAM_MEMORY_HOST;
     full.device_address.value = full.device_address.known ? addr : 0;
-    if (device->base.handles && place.kind == VRAM_MEMORY_DEVICE) {
-        status = name_native(device, addr, &full);
+    if (place.object || (device->base.handles && place.kind == VRAM_MEMORY_DEVICE)) {
+        status = name_native(device, &place, addr, &full);
     }
     if (status == VRAM_OK) {
         status = vr_info_give(info, &full, sizeof full, sizeof full, operation);

@@ -309,6 +309,24 @@ vram_status vr_memory_native(struct vr_device *device, vram_addr addr, uint64_t 
     return CALL(device, "native", device->handles->native(device, addr, bytes, native));
 }
 
+/* ------------------------------------------------------------------ objects */
+
+vram_status vr_object_adopt(struct vr_device *device, const struct vram_wrap *wrap,
+                            vram_addr *addr) {
+    return CALL(device, "adopt", device->objects->adopt(device, wrap, addr));
+}
+
+void vr_object_give(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    if (begin_always(device, "give")) {
+        device->objects->give(device, addr, bytes);
+    }
+}
+
+vram_status vr_object_native(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                             struct vr_native *native) {
+    return CALL(device, "native", device->objects->native(device, addr, bytes, native));
+}
+
 /* ------------------------------------------------------------------ kernels */
 
 vram_status vr_kernel_load(struct vr_device *device, const struct vram_kernel_source *source,

@@ -57,6 +57,10 @@ vr_peer_copy_fn vr_peer_copy;
 
 vr_memory_native_fn vr_memory_native;
 
+vr_object_adopt_fn vr_object_adopt;
+vr_object_give_fn vr_object_give;
+vr_memory_native_fn vr_object_native;
+
 vr_kernel_load_fn vr_kernel_load;
 vr_kernel_unload_fn vr_kernel_unload;
 vr_queue_launch_fn vr_queue_launch;

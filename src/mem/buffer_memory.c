@@ -214,9 +214,8 @@ static void reap(const struct vr_buffer *buffer) {
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                            vram_queue *queue) {
     struct vram_error error;
-    if (memory->wrapped && memory->foreign) {
-        vr_record_withdraw(memory->foreign);
-        vr_record_give(memory->foreign);
+    if (memory->wrapped) {
+        vr_wrap_end(memory);
     }
     if (memory->wrapped || !memory->addr || memory->base ||
         vr_handle_was(VR_KIND_POOL, pool_of(buffer))) {

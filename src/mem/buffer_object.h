@@ -33,6 +33,8 @@ struct vr_buffer_memory {
     bool pageable;  /* PINNED, but not page-locked by the driver's own word */
     bool wrapped;   /* the program's own: never given back */
     struct vr_record *foreign; /* wrapped: its record in the address map; NULL: none was needed */
+    struct vr_device_object
+        *keeper; /* of a wrapped object; a reference is held. NULL: it is none */
 };
 
 /* What the host was given to look at, between map and unmap. */
@@ -136,6 +138,8 @@ vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vra
    A queue that has ended meanwhile does no harm. */
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                            vram_queue *queue);
+/* Takes wrapped memory out of the map, and lets go of a wrapped object; wrap.c. */
+void vr_wrap_end(const struct vr_buffer_memory *memory);
 /* Has later work of `queue` wait for all work that uses the claimed buffer: that of its home, and (4). */
 vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const char *operation);
 /* Waits on the host until all work that uses the claimed or shared buffer is done, up to the option

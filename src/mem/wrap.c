@@ -5,12 +5,15 @@
  * An address of the device gets a record in the address map, so that copies, fills and launches take it like
  * memory of the library's own. The record is the pool's by name, which keeps vram_device_free and vram_free
  * from giving it to a driver; nobody but the buffer takes it out again. Memory that is in the map already
- * needs none. Host pointers are in no map: copies take them as they are.
+ * needs none. Host pointers are in no map: copies take them as they are. An object of the driver's is taken up by
+ * its backend, which finds an address for it; the record then keeps the device, since the backend lets go of the
+ * object with the buffer, however late that is.
  */
 #include "mem/buffer_object.h"
 
 #include "base/error.h"
 #include "base/size.h"
+#include "device/ops.h"
 
 static const char operation[] = "vram_buffer_wrap";
 
@@ -20,7 +23,31 @@ static vram_status lacks(struct vr_pool *pool, const char *why) {
                    info->backend_index, why);
 }
 
-/* A record for an address that is in no map. */
+/* Puts what lies at memory->addr in the map. */
+static vram_status publish(struct vr_pool *pool, const struct vram_wrap *wrap,
+                           struct vr_buffer_memory *memory) {
+    struct vr_record *record = vr_record_take(operation);
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_store(&record->pool, pool->object.handle, VR_RELEASE);
+    vr_store(&record->object, wrap->kind == VRAM_WRAP_HANDLE, VR_RELEASE);
+    vram_status status =
+        vr_record_publish(record, memory->addr, wrap->bytes, pool->device->object.handle,
+                          VRAM_MEMORY_DEVICE, false, operation);
+    if (status != VRAM_OK) {
+        vr_record_give(record);
+        return status == VRAM_ERR_CORRUPT
+                   ? vr_fail(VRAM_ERR_INVALID, operation,
+                             "a part of 0x%llx + %llu bytes is other live memory",
+                             (unsigned long long)memory->addr, (unsigned long long)wrap->bytes)
+                   : status;
+    }
+    memory->foreign = record;
+    return VRAM_OK;
+}
+
+/* An address that is in no map. */
 static vram_status adopt_address(struct vr_pool *pool, const struct vram_wrap *wrap,
                                  struct vr_buffer_memory *memory) {
     uint32_t caps = pool->device->base.info.caps;
@@ -28,24 +55,44 @@ static vram_status adopt_address(struct vr_pool *pool, const struct vram_wrap *w
         return lacks(pool, "has addresses of the library's own making: a foreign one means nothing "
                            "to it");
     }
-    struct vr_record *record = vr_record_take(operation);
-    if (!record) {
-        return VRAM_ERR_HOST_MEMORY;
+    return publish(pool, wrap, memory);
+}
+
+static vram_status adopt_object(struct vr_pool *pool, const struct vram_wrap *wrap,
+                                struct vr_buffer_memory *memory) {
+    struct vr_device_object *device = pool->device;
+    struct vram_error error;
+    if (!device->base.objects) {
+        return lacks(pool, "cannot adopt an object of the driver's: either its driver has none, or "
+                           "it is none that the program could have made one for");
     }
-    vr_store(&record->pool, pool->object.handle, VR_RELEASE);
-    vram_status status =
-        vr_record_publish(record, wrap->address, wrap->bytes, pool->device->object.handle,
-                          VRAM_MEMORY_DEVICE, false, operation);
+    vram_status status = vr_object_adopt(&device->base, wrap, &memory->addr);
     if (status != VRAM_OK) {
-        vr_record_give(record);
-        return status == VRAM_ERR_CORRUPT
-                   ? vr_fail(VRAM_ERR_INVALID, operation,
-                             "a part of 0x%llx + %llu bytes is other live memory",
-                             (unsigned long long)wrap->address, (unsigned long long)wrap->bytes)
-                   : status;
+        return status;
     }
-    memory->foreign = record;
+    status = publish(pool, wrap, memory);
+    if (status != VRAM_OK) {
+        vr_error_save(&error);
+        vr_object_give(&device->base, memory->addr, wrap->bytes);
+        vr_error_restore(&error);
+        return status;
+    }
+    vr_handle_ref(device->object.handle);
+    memory->keeper = device;
     return VRAM_OK;
+}
+
+void vr_wrap_end(const struct vr_buffer_memory *memory) {
+    struct vr_record *record = memory->foreign;
+    if (record) {
+        uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
+        vr_record_withdraw(record);
+        vr_record_give(record);
+        if (memory->keeper) {
+            vr_object_give(&memory->keeper->base, memory->addr, bytes);
+            vr_handle_unpin(memory->keeper->object.handle);
+        }
+    }
 }
 
 static vram_status adopt(struct vr_pool *pool, const struct vram_wrap *wrap,
@@ -68,8 +115,7 @@ static vram_status adopt(struct vr_pool *pool, const struct vram_wrap *wrap,
     case VRAM_WRAP_HANDLE:
         break;
     }
-    return lacks(pool, "cannot adopt an object of the driver's: its backend finds memory by the "
-                       "objects it made itself");
+    return adopt_object(pool, wrap, memory);
 }
 
 static vram_status check(const struct vram_wrap *wrap, const struct vram_buffer_options *options) {
@@ -82,7 +128,10 @@ static vram_status check(const struct vram_wrap *wrap, const struct vram_buffer_
     if (!first || !wrap->bytes) {
         return vr_fail(VRAM_ERR_INVALID, operation, "there is no memory to wrap");
     }
-    if (!vr_add(first, wrap->bytes, &end)) {
+    if (wrap->kind != VRAM_WRAP_HANDLE && wrap->offset) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "an offset is into an object of the driver's");
+    }
+    if (wrap->kind != VRAM_WRAP_HANDLE && !vr_add(first, wrap->bytes, &end)) {
         return vr_fail(VRAM_ERR_OVERFLOW, operation, "0x%llx + %llu bytes pass the end of memory",
                        (unsigned long long)first, (unsigned long long)wrap->bytes);
     }

@@ -110,6 +110,35 @@ static vr_cl_int release_memory(struct vr_cl_memory *memory) {
     return VR_CL_SUCCESS;
 }
 
+static vr_cl_int retain_memory(struct vr_cl_memory *memory) {
+    fake_lock();
+    bool good = fake_is(memory, 'm');
+    if (good) {
+        fake_keep(&memory->head);
+    }
+    fake_unlock();
+    return good ? VR_CL_SUCCESS : VR_CL_INVALID_MEM_OBJECT;
+}
+
+static vr_cl_int get_memory_info(struct vr_cl_memory *memory, vr_cl_uint what, size_t bytes,
+                                 void *value, size_t *needed) {
+    const vr_cl_uint type = VR_CL_MEM_OBJECT_BUFFER;
+    (void)needed;
+    fake_lock();
+    bool good = fake_is(memory, 'm');
+    if (good && what == VR_CL_MEM_TYPE) {
+        memcpy(value, &type, bytes);
+    } else if (good && what == VR_CL_MEM_SIZE) {
+        memcpy(value, &memory->bytes, bytes);
+    } else if (good && what == VR_CL_MEM_REFERENCES) {
+        memcpy(value, &memory->head.references, bytes);
+    } else if (good) {
+        memcpy(value, &memory->context, bytes);
+    }
+    fake_unlock();
+    return good ? VR_CL_SUCCESS : VR_CL_INVALID_MEM_OBJECT;
+}
+
 /* ----------------------------------------------------------------- pointers */
 
 /* In front of what is given out, so that its size is known when it comes back. */
@@ -252,7 +281,9 @@ void *fake_usm_call(const char *name) {
 void fake_fill_memory_calls(struct vr_opencl_api *api) {
     api->clCreateBuffer = create_buffer;
     api->clCreateSubBuffer = create_sub_buffer;
+    api->clRetainMemObject = retain_memory;
     api->clReleaseMemObject = release_memory;
+    api->clGetMemObjectInfo = get_memory_info;
     api->clSVMAlloc = svm_alloc;
     api->clSVMFree = block_free;
 }

@@ -502,6 +502,8 @@ static void bad_wraps_are_refused(void **state) {
     REFUSED(INVALID);
     wrap = good, wrap.size = 2;
     REFUSED(INVALID);
+    wrap = good, wrap.offset = 1;
+    REFUSED(INVALID);
     wrap = good, wrap.kind = VRAM_WRAP_HANDLE;
     REFUSED(UNSUPPORTED);
     assert_non_null(strstr(vram_error_get()->text, "cannot adopt"));

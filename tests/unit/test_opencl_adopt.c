@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_opencl_adopt.c: a program's own context and queue, used by libvram through the public API, and memory
- * of libvram used in the program's own commands. Over the tests' driver; with --installed over whatever
+ * test_opencl_adopt.c: a program's own context, queue and buffers, used by libvram through the public API, and
+ * memory of libvram used in the program's own commands. Over the tests' driver; with --installed over whatever
  * OpenCL the machine has.
  */
-#include "backend/opencl/opencl_api.h"
+#include "opencl/opencl_entries.h"
 #include "vram/vram.h"
 
 #include "base/memory.h"
@@ -199,14 +199,303 @@ static void an_open_device_keeps_the_context(void **state) {
     vram_context_destroy(context);
 }
 
+/* --------------------------------------------------- buffers of the program's */
+
+enum { OBJECT = 100000, OFFSET = 9001, PART = 50000 };
+
+/* All that wrapping takes. */
+struct rig {
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue;
+    vram_pool *pool;
+    struct vr_cl_memory *object; /* the program's, of OBJECT bytes, each 0x11 */
+};
+
+static struct vr_cl_memory *object_new(struct vr_cl_context *context, size_t bytes) {
+    vr_cl_int code = -1;
+    struct vr_cl_memory *object =
+        program.api.clCreateBuffer(context, VR_CL_MEM_READ_WRITE, bytes, NULL, &code);
+    assert_int_equal(code, 0);
+    return object;
+}
+
+static struct rig rig_make(void) {
+    static unsigned char bytes[OBJECT];
+    struct vram_opencl_adoption adoption = adoption_of();
+    struct rig rig;
+    assert_ok(create(&adoption, &rig.context));
+    assert_ok(vram_device_open(rig.context, 0, &rig.device));
+    assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
+    assert_ok(vram_pool_create(rig.device, NULL, &rig.pool));
+    rig.object = object_new(program.context, OBJECT);
+    memset(bytes, 0x11, sizeof bytes);
+    assert_int_equal(program.api.clEnqueueWriteBuffer(program.queue, rig.object, 1, 0, OBJECT,
+                                                      bytes, 0, NULL, NULL),
+                     0);
+    return rig;
+}
+
+static vr_cl_uint references_of(const struct rig *rig) {
+    vr_cl_uint count = 0;
+    assert_int_equal(program.api.clGetMemObjectInfo(rig->object, VR_CL_MEM_REFERENCES, sizeof count,
+                                                    &count, NULL),
+                     0);
+    return count;
+}
+
+static void rig_end(struct rig *rig) {
+    vram_context_destroy(rig->context);
+    assert_int_equal(references_of(rig), 1); /* whatever was wrapped is let go of, and not more */
+    assert_int_equal(program.api.clReleaseMemObject(rig->object), 0);
+}
+
+static vram_wrap wrap_of(struct vr_cl_memory *object, uint64_t offset, uint64_t bytes) {
+    return (vram_wrap){.size = sizeof(vram_wrap),
+                       .kind = VRAM_WRAP_HANDLE,
+                       .pointer = object,
+                       .offset = offset,
+                       .bytes = bytes};
+}
+
+static vram_buffer *wrapped(const struct rig *rig, uint64_t offset, uint64_t bytes) {
+    vram_wrap wrap = wrap_of(rig->object, offset, bytes);
+    vram_buffer *buffer;
+    assert_ok(vram_buffer_wrap(rig->pool, &wrap, rig->queue, NULL, &buffer));
+    return buffer;
+}
+
+/* The program looks at its own buffer: `value` in the part, what was there before around it. */
+static void expect_part(const struct rig *rig, unsigned char value) {
+    static unsigned char found[OBJECT];
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(program.api.clEnqueueReadBuffer(program.queue, rig->object, 1, 0, OBJECT,
+                                                     found, 0, NULL, NULL),
+                     0);
+    for (int i = 0; i < OBJECT; i++) {
+        assert_int_equal(found[i], i >= OFFSET && i < OFFSET + PART ? value : 0x11);
+    }
+}
+
+/* In both ways that memory can be had, with the tests' driver; as the environment says, with another. */
+static void in_both_ways(void (*test)(void)) {
+    static const char *const ways[] = {"buffer", "svm"};
+    for (int i = 0; i < (installed ? 1 : 2); i++) {
+        if (!installed) {
+            assert_ok(vram_option_set("opencl_memory", ways[i]));
+        }
+        test();
+    }
+}
+
+static void copies_to_and_from(void) {
+    static unsigned char bytes[PART], found[PART];
+    struct rig rig = rig_make();
+    vram_buffer *buffer = wrapped(&rig, OFFSET, PART);
+    vram_buffer_info info = {.size = sizeof info};
+    vram_native_info native = {.size = sizeof native};
+    vram_span span = {buffer, 0, PART};
+    vram_addr block;
+    assert_int_equal(references_of(&rig), 2);
+    assert_ok(vram_buffer_info_get(buffer, &info));
+    assert_true(info.wrapped && !info.host && info.location == VRAM_MEMORY_DEVICE);
+    assert_ok(vram_native(info.addr + 1, &native));
+    assert_ptr_equal(native.handle, rig.object);
+    assert_int_equal(native.offset, OFFSET + 1);
+    assert_false(native.device_address.known);
+    memset(bytes, 0x22, sizeof bytes);
+    assert_ok(vram_span_upload(span, bytes, NULL));
+    expect_part(&rig, 0x22);
+    assert_ok(vram_queue_fill(rig.queue, info.addr, 0x33, 1, PART));
+    expect_part(&rig, 0x33);
+    assert_ok(vram_span_download(span, found, NULL));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    memset(bytes, 0x33, sizeof bytes);
+    assert_memory_equal(found, bytes, PART);
+    /* Memory of the pool's own, both ways. */
+    assert_ok(vram_alloc(rig.pool, PART, rig.queue, &block));
+    assert_ok(vram_queue_fill(rig.queue, block, 0x44, 1, PART));
+    assert_ok(vram_queue_copy(rig.queue, info.addr, block, PART));
+    expect_part(&rig, 0x44);
+    assert_ok(vram_queue_fill(rig.queue, block, 0, 1, PART));
+    assert_ok(vram_queue_copy(rig.queue, block, info.addr, PART));
+    assert_ok(vram_queue_download(rig.queue, found, block, PART));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    memset(bytes, 0x44, sizeof bytes);
+    assert_memory_equal(found, bytes, PART);
+    /* Nothing in front of it or behind it, and nobody but the buffer ends it. */
+    assert_int_equal(vram_queue_fill(rig.queue, info.addr - 1, 9, 1, 2), VRAM_ERR_INVALID);
+    assert_int_equal(vram_queue_fill(rig.queue, info.addr, 9, 1, PART + 1), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(rig.pool, info.addr, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_device_free(rig.device, info.addr), VRAM_ERR_INVALID);
+    assert_ok(vram_free(rig.pool, block, rig.queue));
+    assert_ok(vram_buffer_destroy(buffer));
+    assert_int_equal(vram_queue_fill(rig.queue, info.addr, 9, 1, 1), VRAM_ERR_INVALID);
+    assert_int_equal(references_of(&rig), 1);
+    expect_part(&rig, 0x44);
+    rig_end(&rig);
+}
+
+static void objects_are_copied_to_and_from(void **state) {
+    (void)state;
+    in_both_ways(copies_to_and_from);
+}
+
+static void maps(void) {
+    struct rig rig = rig_make();
+    vram_buffer *buffer = wrapped(&rig, OFFSET, PART);
+    void *pointer;
+    assert_ok(vram_buffer_map(buffer, 0, PART, VRAM_MAP_READ | VRAM_MAP_WRITE, NULL, &pointer));
+    assert_int_equal(((unsigned char *)pointer)[PART - 1], 0x11);
+    memset(pointer, 0x55, PART);
+    assert_ok(vram_buffer_unmap(buffer));
+    expect_part(&rig, 0x55);
+    /* The pool goes first: it lets go of the object, too. */
+    assert_ok(vram_pool_destroy(rig.pool));
+    assert_int_equal(vram_buffer_destroy(buffer), VRAM_ERR_STALE);
+    assert_int_equal(references_of(&rig), 1);
+    rig_end(&rig);
+}
+
+static void objects_are_mapped(void **state) {
+    (void)state;
+    in_both_ways(maps);
+}
+
+/* A kernel gets the object itself, and so only from its first byte on. */
+static void launches(void) {
+    static const char code[] =
+        "__kernel void store(__global ulong *cells, ulong index, ulong value) "
+        "{ cells[index] = value; }";
+    struct rig rig = rig_make();
+    vram_buffer *whole = wrapped(&rig, 0, OBJECT), *part = wrapped(&rig, 8, 800);
+    uint64_t index = 3, value = 77, found = 0;
+    vram_kernel *kernel;
+    vram_addr addr;
+    const void *arguments[] = {&addr, &index, &value};
+    const size_t bytes[] = {8, 8, 8};
+    vram_launch launch = {.size = sizeof launch,
+                          .groups = {1, 1, 1},
+                          .group_size = {1, 1, 1},
+                          .argument_count = 3,
+                          .arguments = arguments,
+                          .argument_bytes = bytes,
+                          .address_mask = 1};
+    const vram_kernel_source source = {.size = sizeof source,
+                                       .format = VRAM_KERNEL_OPENCL_C,
+                                       .code = code,
+                                       .code_bytes = sizeof code - 1,
+                                       .entry = "store"};
+    assert_ok(vram_kernel_create(rig.device, &source, &kernel));
+    assert_ok(vram_buffer_addr(whole, &addr));
+    assert_ok(vram_queue_launch(rig.queue, kernel, &launch));
+    assert_ok(vram_queue_download(rig.queue, &found, addr + 8 * index, 8));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_int_equal(found, value);
+    assert_ok(vram_buffer_addr(part, &addr));
+    assert_int_equal(vram_queue_launch(rig.queue, kernel, &launch), VRAM_ERR_INVALID);
+    vram_kernel_destroy(kernel);
+    rig_end(&rig); /* with both buffers */
+}
+
+static void kernels_get_the_object(void **state) {
+    (void)state;
+    in_both_ways(launches);
+}
+
+/* A program that lets go of its buffer too early loses nothing. */
+static void a_wrapped_object_is_kept(void **state) {
+    (void)state;
+    struct rig rig = rig_make();
+    vram_buffer *buffer = wrapped(&rig, OFFSET, PART);
+    vram_addr addr;
+    assert_int_equal(program.api.clReleaseMemObject(rig.object), 0);
+    assert_int_equal(references_of(&rig), 1);
+    assert_ok(vram_buffer_addr(buffer, &addr));
+    assert_ok(vram_queue_fill(rig.queue, addr, 0x66, 1, PART));
+    expect_part(&rig, 0x66);
+    assert_int_equal(program.api.clRetainMemObject(rig.object), 0);
+    assert_ok(vram_buffer_destroy(buffer));
+    rig_end(&rig);
+}
+
+static void objects_that_will_not_do(void **state) {
+    vram_buffer *none = NULL;
+    vr_cl_int code;
+    (void)state;
+    struct rig rig = rig_make();
+    struct vr_cl_context *elsewhere =
+        program.api.clCreateContext(NULL, 1, &program.device, NULL, NULL, &code);
+    struct vr_cl_memory *foreign = object_new(elsewhere, OBJECT);
+    const vram_wrap cases[] = {
+        wrap_of(rig.object, 0, OBJECT + 1), wrap_of(rig.object, 1, OBJECT),
+        wrap_of(rig.object, UINT64_MAX, 2), wrap_of(rig.object, 0, UINT64_MAX),
+        wrap_of(foreign, 0, 100),           wrap_of(NULL, 0, 100),
+        wrap_of(rig.object, 0, 0),
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(vram_buffer_wrap(rig.pool, &cases[i], rig.queue, NULL, &none),
+                         VRAM_ERR_INVALID);
+    }
+    assert_int_equal(vram_buffer_wrap(rig.pool, &cases[4], rig.queue, NULL, &none),
+                     VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "another context"));
+    assert_null(none);
+    program.api.clReleaseMemObject(foreign);
+    program.api.clReleaseContext(elsewhere);
+    rig_end(&rig);
+}
+
+/* Whichever call fails, of the driver's and of host memory: nothing is kept, and the next one works. */
+static void wrapping_fails_at_every_call(void **state) {
+    const struct opencl_control *(*get)(void) = NULL;
+    vram_buffer *buffer = NULL;
+    (void)state;
+    if (installed) {
+        skip();
+    }
+    void *found = dlsym(dlopen(FAKE_OPENCL_PATH, RTLD_NOW | RTLD_LOCAL), "opencl_control");
+    memcpy(&get, &found, sizeof get);
+    struct rig rig = rig_make();
+    vram_wrap wrap = wrap_of(rig.object, OFFSET, PART);
+    vram_status status = VRAM_ERR_BACKEND;
+    uint64_t nth = 0;
+    while (status != VRAM_OK) {
+        get()->refuse("any", ++nth, VR_CL_OUT_OF_RESOURCES, false);
+        status = vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer);
+        get()->refuse(NULL, 0, 0, false);
+        assert_true(status == VRAM_OK || vram_error_get()->status == status);
+        assert_int_equal(references_of(&rig), status == VRAM_OK ? 2 : 1);
+    }
+    assert_int_equal(nth, 5); /* three questions and a reference */
+    assert_ok(vram_buffer_destroy(buffer));
+    for (status = VRAM_ERR_BACKEND, nth = 0; status != VRAM_OK;) {
+        uint64_t before = vram_host_bytes();
+        vr_mem_fail_at(++nth, false);
+        status = vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer);
+        vr_mem_fail_at(0, false);
+        assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
+        assert_true(status == VRAM_OK || vram_host_bytes() == before);
+        assert_int_equal(references_of(&rig), status == VRAM_OK ? 2 : 1);
+    }
+    assert_true(nth > 1);
+    get()->refuse("clReleaseMemObject", 1, VR_CL_OUT_OF_RESOURCES, false);
+    assert_ok(vram_buffer_destroy(buffer)); /* nobody can be told */
+    get()->refuse(NULL, 0, 0, false);
+    assert_int_equal(references_of(&rig), 2);
+    assert_int_equal(program.api.clReleaseMemObject(rig.object), 0);
+    rig_end(&rig);
+}
+
 int main(int argc, char **argv) {
     installed = argc > 1 && strcmp(argv[1], "--installed") == 0;
 #define TEST(function) cmocka_unit_test_setup_teardown(function, program_start, program_end)
     const struct CMUnitTest tests[] = {
-        TEST(bad_adoptions_are_refused),
-        TEST(the_context_is_the_programs),
-        TEST(memory_is_the_programs_to_use),
-        TEST(an_open_device_keeps_the_context),
+        TEST(bad_adoptions_are_refused),      TEST(the_context_is_the_programs),
+        TEST(memory_is_the_programs_to_use),  TEST(an_open_device_keeps_the_context),
+        TEST(objects_are_copied_to_and_from), TEST(objects_are_mapped),
+        TEST(kernels_get_the_object),         TEST(a_wrapped_object_is_kept),
+        TEST(objects_that_will_not_do),       TEST(wrapping_fails_at_every_call),
     };
     return cmocka_run_group_tests_name("opencl_adopt", tests, NULL, NULL);
 }

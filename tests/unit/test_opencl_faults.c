@@ -145,6 +145,25 @@ static void scene_launch(struct scene *scene) {
     (void)STEP(device, device->kernel->launch(&scene->queue, scene->kernel, &launch));
 }
 
+/* A part of the object behind the memory, as if the program had made it. */
+static void scene_wrap(struct scene *scene) {
+    struct vr_device *device = &scene->device;
+    struct vr_native native;
+    vram_addr addr;
+    if (device->handles &&
+        STEP(device, device->handles->native(device, scene->memory, 0, &native))) {
+        const vram_wrap wrap = {.size = sizeof wrap,
+                                .kind = VRAM_WRAP_HANDLE,
+                                .pointer = native.handle,
+                                .offset = 256,
+                                .bytes = 64};
+        if (STEP(device, device->objects->adopt(device, &wrap, &addr))) {
+            (void)STEP(device, device->queue_ops->fill(&scene->queue, addr, 7, 1, 8));
+            device->objects->give(device, addr, wrap.bytes);
+        }
+    }
+}
+
 static void scene_work(struct scene *scene) {
     struct vr_device *device = &scene->device;
     struct vr_queue *queue = &scene->queue;
@@ -163,6 +182,7 @@ static void scene_work(struct scene *scene) {
         (void)STEP(device, ops->copy(queue, scene->managed + 64, scene->managed, 8));
         (void)STEP(device, device->managed->prefetch(queue, scene->managed, 4096, true));
     }
+    scene_wrap(scene);
     scene_launch(scene);
     fake->hold(true); /* so that there is something to wait for */
     if (!vr_load(&device->lost, VR_ACQUIRE) && STEP(device, ops->signal(queue, point))) {

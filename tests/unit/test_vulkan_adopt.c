@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_vulkan_adopt.c: a program's own instance, device and queue, used by libvram through the public
+ * test_vulkan_adopt.c: a program's own instance, device, queue and buffers, used by libvram through the public
  * API. The program submits to the same VkQueue from another thread meanwhile; the lock that it gave is
  * what keeps the two apart, and the test sees that it is held.
  */
@@ -253,12 +253,227 @@ static void the_program_submits_meanwhile(void **state) {
     vram_context_destroy(context);
 }
 
+/* --------------------------------------------------- buffers of the program's */
+
+enum { OBJECT = 100000, OFFSET = 9001, PART = 50000 };
+
+/* All that wrapping takes. */
+struct rig {
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue;
+    vram_pool *pool;
+    struct vr_vk_buffer *object; /* the program's, bound to memory that the host sees */
+    struct vr_vk_memory *memory;
+    unsigned char *seen; /* its contents */
+    uint64_t address;    /* for kernels */
+    int64_t live;        /* of the driver's objects, before */
+};
+
+#define MUST(call) assert_int_equal(call, VRAM_OK)
+
+static void object_new(struct rig *rig) {
+    const struct vr_vk_buffer_info info = {.head = {VR_VK_TYPE_BUFFER, NULL},
+                                           .bytes = OBJECT,
+                                           .usage = VR_VK_USAGE_TRANSFER_FROM |
+                                                    VR_VK_USAGE_TRANSFER_TO | VR_VK_USAGE_STORAGE |
+                                                    VR_VK_USAGE_ADDRESS};
+    struct vr_vk_allocate_flags flags = {.head = {VR_VK_TYPE_ALLOCATE_FLAGS, NULL},
+                                         .flags = VR_VK_ALLOCATE_ADDRESS};
+    struct vr_vk_memory_properties_2 types = {.head = {VR_VK_TYPE_MEMORY_PROPERTIES, NULL}};
+    struct vr_vk_requirements needs;
+    uint32_t type = 0, wanted = VR_VK_MEMORY_HOST_VISIBLE | VR_VK_MEMORY_HOST_COHERENT;
+    assert_int_equal(program.api.vkCreateBuffer(program.device, &info, NULL, &rig->object), 0);
+    program.api.vkGetBufferMemoryRequirements(program.device, rig->object, &needs);
+    program.api.vkGetPhysicalDeviceMemoryProperties2(program.physical, &types);
+    while (!(needs.types >> type & 1) || (types.properties.types[type].flags & wanted) != wanted) {
+        assert_true(++type < types.properties.type_count);
+    }
+    const struct vr_vk_allocate_info allocation = {
+        .head = {VR_VK_TYPE_ALLOCATE, &flags}, .bytes = needs.bytes, .type = type};
+    assert_int_equal(program.api.vkAllocateMemory(program.device, &allocation, NULL, &rig->memory),
+                     0);
+    assert_int_equal(program.api.vkBindBufferMemory(program.device, rig->object, rig->memory, 0),
+                     0);
+    void *pointer;
+    assert_int_equal(
+        program.api.vkMapMemory(program.device, rig->memory, 0, VR_VK_WHOLE, 0, &pointer), 0);
+    rig->seen = pointer;
+    memset(rig->seen, 0x11, OBJECT);
+    const struct vr_vk_address_info place = {.head = {VR_VK_TYPE_ADDRESS, NULL},
+                                             .buffer = rig->object};
+    rig->address = program.api.vkGetBufferDeviceAddress(program.device, &place);
+}
+
+static struct rig rig_make(void) {
+    struct vram_vulkan_adoption adoption = adoption_of();
+    struct rig rig = {.live = shim->live()};
+    MUST(create(&adoption, &rig.context));
+    MUST(vram_device_open(rig.context, 0, &rig.device));
+    MUST(vram_queue_create(rig.device, NULL, &rig.queue));
+    MUST(vram_pool_create(rig.device, NULL, &rig.pool));
+    object_new(&rig);
+    return rig;
+}
+
+/* What the program made is there until the program ends it. */
+static void rig_end(struct rig *rig) {
+    vram_context_destroy(rig->context);
+    assert_int_equal(shim->live(), rig->live + 2);
+    program.api.vkDestroyBuffer(program.device, rig->object, NULL);
+    program.api.vkFreeMemory(program.device, rig->memory, NULL);
+    assert_int_equal(shim->live(), rig->live);
+}
+
+static vram_wrap wrap_of(const struct rig *rig, uint64_t offset, uint64_t bytes) {
+    return (vram_wrap){.size = sizeof(vram_wrap),
+                       .kind = VRAM_WRAP_HANDLE,
+                       .pointer = rig->object,
+                       .address = rig->address,
+                       .offset = offset,
+                       .bytes = bytes};
+}
+
+static void expect_part(const struct rig *rig, unsigned char value) {
+    MUST(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    for (int i = 0; i < OBJECT; i++) {
+        assert_int_equal(rig->seen[i], i >= OFFSET && i < OFFSET + PART ? value : 0x11);
+    }
+}
+
+static void objects_are_wrapped(void **state) {
+    static unsigned char bytes[PART], found[PART];
+    (void)state;
+    struct rig rig = rig_make();
+    vram_wrap wrap = wrap_of(&rig, OFFSET, PART);
+    vram_native_info native = {.size = sizeof native};
+    vram_buffer *buffer;
+    vram_addr addr, block;
+    void *pointer;
+    MUST(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
+    MUST(vram_buffer_addr(buffer, &addr));
+    MUST(vram_native(addr + 1, &native));
+    assert_ptr_equal(native.handle, rig.object);
+    assert_int_equal(native.offset, OFFSET + 1);
+    assert_true(native.device_address.known);
+    assert_int_equal(native.device_address.value, rig.address + OFFSET + 1);
+    memset(bytes, 0x22, sizeof bytes);
+    MUST(vram_span_upload((vram_span){buffer, 0, PART}, bytes, NULL));
+    expect_part(&rig, 0x22);
+    MUST(vram_queue_fill(rig.queue, addr, 0x33, 1, PART));
+    expect_part(&rig, 0x33);
+    MUST(vram_alloc(rig.pool, PART, rig.queue, &block));
+    MUST(vram_queue_copy(rig.queue, block, addr, PART));
+    MUST(vram_queue_download(rig.queue, found, block, PART));
+    MUST(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    memset(bytes, 0x33, sizeof bytes);
+    assert_memory_equal(found, bytes, PART);
+    MUST(vram_queue_fill(rig.queue, block, 0x44, 1, PART));
+    MUST(vram_queue_copy(rig.queue, addr, block, PART));
+    expect_part(&rig, 0x44);
+    MUST(vram_free(rig.pool, block, rig.queue));
+    MUST(vram_buffer_map(buffer, 0, PART, VRAM_MAP_READ | VRAM_MAP_WRITE, NULL, &pointer));
+    assert_int_equal(((unsigned char *)pointer)[PART - 1], 0x44);
+    memset(pointer, 0x55, PART);
+    MUST(vram_buffer_unmap(buffer));
+    expect_part(&rig, 0x55);
+    assert_int_equal(vram_queue_fill(rig.queue, addr - 1, 9, 1, 2), VRAM_ERR_INVALID);
+    assert_int_equal(vram_queue_fill(rig.queue, addr, 9, 1, PART + 1), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_INVALID);
+    MUST(vram_buffer_destroy(buffer));
+    assert_int_equal(vram_queue_fill(rig.queue, addr, 9, 1, 1), VRAM_ERR_INVALID);
+    MUST(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
+    rig_end(&rig); /* a wrapped one goes with its pool */
+}
+
+/* Kernels need the address that the program alone knows: y = 2 x + y, with both in its buffer. */
+static void kernels_take_wrapped_addresses(void **state) {
+    (void)state;
+    struct rig rig = rig_make();
+    enum { COUNT = 64 };
+    vram_wrap wrap = wrap_of(&rig, 1024, 8 * COUNT);
+    vram_buffer *buffer;
+    vram_kernel *kernel;
+    vram_addr x, y;
+    float a = 2, *numbers = (float *)(void *)(rig.seen + 1024);
+    uint32_t count = COUNT;
+    const void *arguments[] = {&y, &x, &a, &count};
+    const size_t bytes[] = {8, 8, 4, 4};
+    const vram_launch launch = {.size = sizeof launch,
+                                .groups = {1, 1, 1},
+                                .group_size = {64, 1, 1},
+                                .argument_count = 4,
+                                .arguments = arguments,
+                                .argument_bytes = bytes,
+                                .address_mask = 3};
+    for (int i = 0; i < 2 * COUNT; i++) {
+        numbers[i] = (float)i;
+    }
+    MUST(vram_kernel_create(rig.device, &saxpy_source, &kernel));
+    MUST(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
+    MUST(vram_buffer_addr(buffer, &x));
+    y = x + 4 * COUNT;
+    MUST(vram_queue_launch(rig.queue, kernel, &launch));
+    MUST(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(numbers[COUNT + i] == (float)(2 * i + COUNT + i));
+    }
+    MUST(vram_buffer_destroy(buffer));
+    wrap.address = 0;
+    MUST(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));
+    MUST(vram_buffer_addr(buffer, &x));
+    y = x;
+    assert_int_equal(vram_queue_launch(rig.queue, kernel, &launch), VRAM_ERR_INVALID);
+    assert_non_null(strstr(vram_error_get()->text, "vram_wrap.address"));
+    vram_kernel_destroy(kernel);
+    rig_end(&rig);
+}
+
+static void objects_that_will_not_do(void **state) {
+    vram_buffer *none = NULL;
+    (void)state;
+    struct rig rig = rig_make();
+    const vram_wrap cases[] = {
+        wrap_of(&rig, 0, 2 * OBJECT), wrap_of(&rig, 2 * OBJECT, 1), wrap_of(&rig, UINT64_MAX, 2),
+        wrap_of(&rig, 0, UINT64_MAX), wrap_of(&rig, 0, 0),
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(vram_buffer_wrap(rig.pool, &cases[i], rig.queue, NULL, &none),
+                         VRAM_ERR_INVALID);
+    }
+    vram_status status = VRAM_ERR_HOST_MEMORY;
+    vram_wrap wrap = wrap_of(&rig, OFFSET, PART);
+    uint64_t nth = 0;
+    while (status != VRAM_OK) {
+        vr_mem_fail_at(++nth, false);
+        status = vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &none);
+        vr_mem_fail_at(0, false);
+        assert_true(status == VRAM_OK || status == VRAM_ERR_HOST_MEMORY);
+    }
+    assert_true(nth > 1);
+    MUST(vram_buffer_destroy(none));
+    /* A device of the library's own has none of the program's buffers. */
+    const vram_context_options options = {.size = sizeof options, .backends = "vulkan"};
+    vram_context *context;
+    vram_device *device;
+    vram_pool *pool;
+    MUST(vram_context_create(&options, &context));
+    MUST(vram_device_open(context, 0, &device));
+    MUST(vram_pool_create(device, NULL, &pool));
+    assert_int_equal(vram_buffer_wrap(pool, &wrap, NULL, NULL, &none), VRAM_ERR_UNSUPPORTED);
+    vram_context_destroy(context);
+    rig_end(&rig);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_adoptions_are_refused),
         cmocka_unit_test(adopted_devices_work),
         cmocka_unit_test(polls_see_the_program_s_own_work),
         cmocka_unit_test(the_program_submits_meanwhile),
+        cmocka_unit_test(objects_are_wrapped),
+        cmocka_unit_test(kernels_take_wrapped_addresses),
+        cmocka_unit_test(objects_that_will_not_do),
     };
     return cmocka_run_group_tests_name("vulkan_adopt", tests, program_start, program_end);
 }

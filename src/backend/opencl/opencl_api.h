@@ -152,6 +152,11 @@ enum {
     VR_CL_MAP_WRITE = 1 << 1,
     VR_CL_MIGRATE_HOST = 1 << 0,
     VR_CL_BUFFER_CREATE_TYPE_REGION = 0x1220,
+    VR_CL_MEM_TYPE = 0x1100,
+    VR_CL_MEM_SIZE = 0x1102,
+    VR_CL_MEM_REFERENCES = 0x1105,
+    VR_CL_MEM_CONTEXT = 0x1106,
+    VR_CL_MEM_OBJECT_BUFFER = 0x10F0,
     VR_CL_CONTEXT_DEVICES = 0x1081,
     VR_CL_QUEUE_CONTEXT = 0x1090,
     VR_CL_QUEUE_DEVICE = 0x1091,
@@ -230,7 +235,11 @@ enum {
     MAKE(clCreateSubBuffer, VR_CL_REQUIRED, struct vr_cl_memory,                                   \
          (struct vr_cl_memory *memory, vr_cl_bits flags, vr_cl_uint type, const void *region,      \
           vr_cl_int *code), (memory, flags, type, region, code))                                   \
+    CALL(clRetainMemObject, VR_CL_REQUIRED, (struct vr_cl_memory *memory), (memory))               \
     CALL(clReleaseMemObject, VR_CL_REQUIRED, (struct vr_cl_memory *memory), (memory))              \
+    CALL(clGetMemObjectInfo, VR_CL_REQUIRED,                                                       \
+         (struct vr_cl_memory *memory, vr_cl_uint what, size_t bytes, void *value,                 \
+          size_t *needed), (memory, what, bytes, value, needed))                                   \
     CALL(clEnqueueReadBuffer, VR_CL_REQUIRED,                                                      \
          (struct vr_cl_queue *queue, struct vr_cl_memory *memory, vr_cl_uint wait, size_t offset,  \
           size_t bytes, void *to, vr_cl_uint count, struct vr_cl_event *const *events,             \

@@ -6,6 +6,7 @@
  *   opencl_error.c    driver codes become statuses and one line for people
  *   opencl_device.c   a device's context, opening and closing
  *   opencl_memory.c   device, pinned and managed memory: buffers behind windows of addresses, or pointers
+ *   opencl_object.c   buffers that the program made, used where they are
  *   opencl_view.c     the sub-buffers that stand for a pool's blocks
  *   opencl_queue.c    command queues: copies, fills, prefetches
  *   opencl_line.c     how far a queue has come: markers, waits, polls
@@ -121,9 +122,17 @@ struct vr_opencl_memory {
 extern const struct vr_pinned_ops vr_opencl_pinned_ops;
 extern const struct vr_managed_ops vr_opencl_managed_ops;
 extern const struct vr_handle_ops vr_opencl_handle_ops;
+extern const struct vr_object_ops vr_opencl_object_ops;
 vr_memory_alloc_fn vr_opencl_alloc;
 vr_memory_free_fn vr_opencl_free;
 vr_managed_prefetch_fn vr_opencl_prefetch;
+
+/* A record for memory of `bytes`, in no map; NULL with the error set: out of memory. */
+struct vr_opencl_memory *vr_opencl_record_take(struct vr_opencl_device *device, uint64_t bytes,
+                                               const char *operation);
+void vr_opencl_record_give(struct vr_opencl_memory *record);
+/* What the driver calls the memory at `addr`. */
+vr_memory_native_fn vr_opencl_native;
 
 /* The buffer whose window `addr` lies in; NULL: it is a pointer. */
 struct vr_opencl_memory *vr_opencl_buffer_at(vram_addr addr, uint64_t *offset);

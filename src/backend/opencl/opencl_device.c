@@ -112,5 +112,6 @@ vram_status vr_opencl_device_open(struct vr_device *device) {
     device->managed = caps & VRAM_CAP_MANAGED ? &vr_opencl_managed_ops : NULL;
     device->kernel = caps & VRAM_CAP_KERNELS ? &vr_opencl_kernel_ops : NULL;
     device->handles = caps & VRAM_CAP_HANDLES ? &vr_opencl_handle_ops : NULL;
+    device->objects = &vr_opencl_object_ops;
     return VRAM_OK;
 }

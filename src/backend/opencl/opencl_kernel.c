@@ -208,7 +208,12 @@ static vram_status set_address(const struct vr_opencl_device *device, const stru
         return refuse(index, "is a pointer: say so in address_mask");
     }
     memcpy(&value, launch->arguments[index], sizeof value);
-    return set_pointer(device, kernel, index, value);
+    struct vr_native native = {.device_address = {value, true}};
+    const struct vr_opencl_memory *made = vr_opencl_buffer_at(value, &native.offset);
+    if (made && vr_load(&made->device, VR_ACQUIRE) == device) {
+        native.handle = vr_load(&made->buffer, VR_RELAXED);
+    }
+    return set_native(device, kernel, index, &native);
 }
 
 static vram_status set_argument(const struct vr_opencl_device *device, const struct kernel *kernel,

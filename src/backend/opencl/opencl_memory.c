@@ -40,8 +40,8 @@ void vr_opencl_target_give(struct vr_opencl_target *target) {
     vr_stable_give(&targets, target);
 }
 
-static struct vr_opencl_memory *record_take(struct vr_opencl_device *device, uint64_t bytes,
-                                            const char *operation) {
+struct vr_opencl_memory *vr_opencl_record_take(struct vr_opencl_device *device, uint64_t bytes,
+                                               const char *operation) {
     struct vr_opencl_memory *record = vr_stable_take(&records, operation);
     if (record) {
         vr_store(&record->device, device, VR_RELEASE);
@@ -55,7 +55,7 @@ static struct vr_opencl_memory *record_take(struct vr_opencl_device *device, uin
     return record;
 }
 
-static void record_give(struct vr_opencl_memory *record) {
+void vr_opencl_record_give(struct vr_opencl_memory *record) {
     vr_stable_give(&records, record);
 }
 
@@ -124,7 +124,7 @@ static vram_status touch(struct vr_opencl_device *device, struct vr_cl_memory *b
 
 static vram_status buffer_alloc(struct vr_opencl_device *device, uint64_t bytes, uint64_t granule,
                                 vram_addr *addr) {
-    struct vr_opencl_memory *record = record_take(device, bytes, "clCreateBuffer");
+    struct vr_opencl_memory *record = vr_opencl_record_take(device, bytes, "clCreateBuffer");
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -141,7 +141,7 @@ static vram_status buffer_alloc(struct vr_opencl_device *device, uint64_t bytes,
         }
     }
     if (status != VRAM_OK) {
-        record_give(record);
+        vr_opencl_record_give(record);
     }
     return status;
 }
@@ -310,7 +310,7 @@ static vram_status source_take(struct vr_opencl_device *device, const struct sou
 
 static vram_status pointer_alloc(struct vr_opencl_device *device, const struct source *source,
                                  uint64_t bytes, uint64_t align, vram_addr *addr) {
-    struct vr_opencl_memory *record = record_take(device, bytes, source->operation);
+    struct vr_opencl_memory *record = vr_opencl_record_take(device, bytes, source->operation);
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -328,7 +328,7 @@ static vram_status pointer_alloc(struct vr_opencl_device *device, const struct s
             source_drop(device, source, record);
         }
     }
-    record_give(record);
+    vr_opencl_record_give(record);
     return status;
 }
 
@@ -352,7 +352,7 @@ static vram_status pointer_free(struct vr_device *device, const struct source *s
         vr_error_restore(&error);
         return status;
     }
-    record_give(record);
+    vr_opencl_record_give(record);
     return VRAM_OK;
 }
 
@@ -395,7 +395,7 @@ static vram_status buffer_free(struct vr_device *device, vram_addr addr, uint64_
         }
     }
     vr_window_close(addr, bytes);
-    record_give(record);
+    vr_opencl_record_give(record);
     return VRAM_OK;
 }
 
@@ -411,8 +411,8 @@ vram_status vr_opencl_free(struct vr_device *device, vram_addr addr, uint64_t by
 }
 
 /* Between two looks, so that what was read belongs together: the record may be another buffer's meanwhile. */
-static vram_status native(struct vr_device *device, vram_addr addr, uint64_t bytes,
-                          struct vr_native *found) {
+vram_status vr_opencl_native(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                             struct vr_native *found) {
     uint64_t offset = 0, again = 0;
     struct vr_opencl_memory *record = vr_opencl_buffer_at(addr, &offset);
     bool ours = record && vr_load(&record->device, VR_ACQUIRE) == device->impl;
@@ -434,7 +434,7 @@ static vram_status native(struct vr_device *device, vram_addr addr, uint64_t byt
     return VRAM_OK;
 }
 
-const struct vr_handle_ops vr_opencl_handle_ops = {.native = native};
+const struct vr_handle_ops vr_opencl_handle_ops = {.native = vr_opencl_native};
 
 /* ---------------------------------------------------------- pinned, managed */
 

@@ -80,15 +80,12 @@ static const char *pointer_copy_name(const struct vr_queue *queue) {
                                                         : "clEnqueueSVMMemcpy";
 }
 
-/* Memory of the program's provider need not be ours, and buffers are found by their windows only. */
+/* Memory of the program's provider need not be ours, and buffers are found by their windows only. Where memory is
+   pointers, those that the program made are buffers all the same. */
 static bool is_buffer(const struct vr_queue *queue, vram_addr addr,
                       struct vr_opencl_memory **memory, uint64_t *offset) {
-    const struct vr_opencl_device *opencl = opencl_of(queue);
-    if (opencl->unit->way != VR_OPENCL_BUFFERS) {
-        return false;
-    }
     *memory = vr_opencl_buffer_at(addr, offset);
-    return *memory && vr_load(&(*memory)->device, VR_ACQUIRE) == opencl;
+    return *memory && vr_load(&(*memory)->device, VR_ACQUIRE) == opencl_of(queue);
 }
 
 static vram_status write_buffer(struct vr_queue *queue, const struct vr_opencl_memory *memory,

@@ -218,6 +218,10 @@ vram_status vr_vulkan_block_make(struct vr_vulkan_device *device, uint64_t bytes
                                  enum vr_vulkan_use use, struct vr_vulkan_block **block);
 /* Ends it; without driver calls when the device is lost. */
 void vr_vulkan_block_end(struct vr_vulkan_device *device, struct vr_vulkan_block *block, bool lost);
+/* An empty block; NULL with the error set: out of memory. vr_vulkan_block_end ends it. */
+struct vr_vulkan_block *vr_vulkan_block_take(uint64_t bytes);
+/* Lets look-ups see what is in the window that is about to be opened. */
+void vr_vulkan_block_show(struct vr_vulkan_device *device, struct vr_vulkan_block *block);
 /* What is at `addr`, without a lock. VRAM_ERR_INVALID for memory that is not ours. */
 vram_status vr_vulkan_find(const struct vr_vulkan_device *device, vram_addr addr,
                            const char *operation, struct vr_vulkan_place *place);
@@ -230,6 +234,8 @@ vr_memory_alloc_fn vr_vulkan_memory_alloc;
 vr_memory_free_fn vr_vulkan_memory_free;
 extern const struct vr_pinned_ops vr_vulkan_pinned_ops;
 extern const struct vr_handle_ops vr_vulkan_handle_ops;
+extern const struct vr_object_ops vr_vulkan_object_ops;
+vr_memory_native_fn vr_vulkan_native;
 
 /* ------------------------------------------------------------------ staging */
 

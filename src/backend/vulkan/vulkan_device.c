@@ -236,6 +236,7 @@ vram_status vr_vulkan_device_open(struct vr_device *device) {
     device->queue_ops = &vr_vulkan_queue_ops;
     device->pinned = &vr_vulkan_pinned_ops;
     device->handles = &vr_vulkan_handle_ops;
+    device->objects = backend->adopted.device ? &vr_vulkan_object_ops : NULL;
     device->kernel = vulkan->addresses ? &vr_vulkan_kernel_ops : NULL;
     return VRAM_OK;
 }

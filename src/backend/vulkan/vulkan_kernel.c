@@ -290,6 +290,12 @@ static vram_status pack(const struct kernel *kernel, const struct vram_launch *l
         size_t bytes = launch->argument_bytes[i];
         if (launch->address_mask >> i & 1) {
             const struct vr_native *native = value;
+            if (!native->device_address.known) {
+                return vr_error_set(VRAM_ERR_INVALID, "vulkan", "vkCmdPushConstants", 0,
+                                    "argument %u is a VkBuffer that was wrapped without its device "
+                                    "address (vram_wrap.address), which a kernel needs",
+                                    i);
+            }
             value = &native->device_address.value;
             bytes = sizeof native->device_address.value;
         }

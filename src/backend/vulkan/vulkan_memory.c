@@ -228,13 +228,20 @@ static vram_status bind(struct vr_vulkan_device *device, struct vr_vulkan_block 
     return status;
 }
 
+struct vr_vulkan_block *vr_vulkan_block_take(uint64_t bytes) {
+    struct vr_vulkan_block *block = vr_stable_take(&block_memory, "vulkan_alloc");
+    if (block) {
+        block->own = (struct vr_vulkan_owned){.bytes = bytes};
+    }
+    return block;
+}
+
 vram_status vr_vulkan_block_make(struct vr_vulkan_device *device, uint64_t bytes,
                                  enum vr_vulkan_use use, struct vr_vulkan_block **made) {
-    struct vr_vulkan_block *block = vr_stable_take(&block_memory, "vulkan_alloc");
+    struct vr_vulkan_block *block = vr_vulkan_block_take(bytes);
     if (!block) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    block->own = (struct vr_vulkan_owned){.bytes = bytes};
     vram_status status = make_buffer(device, block);
     if (status == VRAM_OK) {
         status = bind(device, block, use);
@@ -267,8 +274,7 @@ void vr_vulkan_block_end(struct vr_vulkan_device *device, struct vr_vulkan_block
     vr_stable_give(&block_memory, block);
 }
 
-/* Lets look-ups see what is in the window that is about to be opened. */
-static void show(struct vr_vulkan_device *device, struct vr_vulkan_block *block) {
+void vr_vulkan_block_show(struct vr_vulkan_device *device, struct vr_vulkan_block *block) {
     vr_store(&block->device, device, VR_RELEASE);
     vr_store(&block->buffer, block->own.buffer, VR_RELEASE);
     vr_store(&block->bytes, block->own.bytes, VR_RELEASE);
@@ -325,7 +331,7 @@ vram_status vr_vulkan_memory_alloc(struct vr_device *device, uint64_t bytes, vra
     if (status != VRAM_OK) {
         return status;
     }
-    show(vulkan, block);
+    vr_vulkan_block_show(vulkan, block);
     status = vr_window_open(bytes, VR_VULKAN_GRANULE, block, "vulkan_alloc", addr);
     if (status != VRAM_OK) {
         vram_error error;
@@ -352,8 +358,8 @@ vram_status vr_vulkan_memory_free(struct vr_device *device, vram_addr addr, uint
 
 /* The buffer is the same for every block of a segment, and nothing has to be made: `bytes` does not
    matter. */
-static vram_status native(struct vr_device *device, vram_addr addr, uint64_t bytes,
-                          struct vr_native *native) {
+vram_status vr_vulkan_native(struct vr_device *device, vram_addr addr, uint64_t bytes,
+                             struct vr_native *native) {
     struct vr_vulkan_place place;
     (void)bytes;
     vram_status status = vr_vulkan_find(device->impl, addr, "vram_native", &place);
@@ -366,7 +372,7 @@ static vram_status native(struct vr_device *device, vram_addr addr, uint64_t byt
     return status;
 }
 
-const struct vr_handle_ops vr_vulkan_handle_ops = {.native = native};
+const struct vr_handle_ops vr_vulkan_handle_ops = {.native = vr_vulkan_native};
 
 /* ------------------------------------------------------------ pinned memory */
 

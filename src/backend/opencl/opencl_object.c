@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * opencl_object.c: buffers that the program made, used where they are.
+ *
+ *      window   [ 0 ... offset )[ offset ... offset + bytes )   ->  record  ->  the program's cl_mem
+ *                                ^ what is given out
+ *
+ *  (1) The window begins where the object does, so that an address's place in the window is its place in the
+ *      object, as it is for buffers of ours. What lies in front of the part that was asked for has addresses, but
+ *      the address map (src/device) does not know them.
+ *  (2) The object is retained while it has a window: a program that lets go of it too early loses nothing.
+ *  (3) The driver is asked what the object is, as far as it can tell; what is no object at all it cannot.
+ */
+#include "backend/opencl/opencl_backend.h"
+
+#include "base/error.h"
+#include "base/os/os.h"
+#include "base/size.h"
+#include "base/window.h"
+
+static vram_status refuse(const char *why) {
+    return vr_error_set(VRAM_ERR_INVALID, "opencl", "clGetMemObjectInfo", 0, "the cl_mem %s", why);
+}
+
+static bool ask(const struct vr_opencl_device *opencl, struct vr_cl_memory *object, vr_cl_uint what,
+                void *value, size_t bytes, vram_status *status) {
+    *status = VR_OPENCL(opencl, clGetMemObjectInfo, object, what, bytes, value, NULL);
+    return *status == VRAM_OK;
+}
+
+/* Keeps (3). `end` is where the part ends that is asked for. */
+static vram_status examine(const struct vr_opencl_device *opencl, struct vr_cl_memory *object,
+                           uint64_t end, uint64_t *bytes) {
+    struct vr_cl_context *context = NULL;
+    vr_cl_uint type = 0;
+    size_t size = 0;
+    vram_status status;
+    if (!ask(opencl, object, VR_CL_MEM_TYPE, &type, sizeof type, &status) ||
+        !ask(opencl, object, VR_CL_MEM_CONTEXT, &context, sizeof context, &status) ||
+        !ask(opencl, object, VR_CL_MEM_SIZE, &size, sizeof size, &status)) {
+        return status;
+    }
+    if (type != VR_CL_MEM_OBJECT_BUFFER) {
+        return refuse("is an image or a pipe, not a buffer");
+    }
+    if (context != opencl->context) {
+        return refuse("belongs to another context: make it in that of a queue of this device "
+                      "(CL_QUEUE_CONTEXT of vram_queue_native), or give libvram the context "
+                      "(vram/opencl.h)");
+    }
+    if (end > size) {
+        return vr_error_set(VRAM_ERR_INVALID, "opencl", "clGetMemObjectInfo", 0,
+                            "the cl_mem has %llu bytes, and not the %llu that the part asked for "
+                            "ends at",
+                            (unsigned long long)size, (unsigned long long)end);
+    }
+    *bytes = size;
+    return VRAM_OK;
+}
+
+static vram_status retain(struct vr_opencl_device *opencl, struct vr_cl_memory *object) {
+    vr_mutex_lock(&opencl->memory); /* opencl_memory.c (3), here and below */
+    vram_status status = VR_OPENCL(opencl, clRetainMemObject, object);
+    vr_mutex_unlock(&opencl->memory);
+    return status;
+}
+
+static void release(struct vr_opencl_device *opencl, struct vr_cl_memory *object) {
+    vr_mutex_lock(&opencl->memory);
+    vr_cl_int code = opencl->api->clReleaseMemObject(object);
+    vr_mutex_unlock(&opencl->memory);
+    vr_opencl_shrug("clReleaseMemObject", code);
+}
+
+/* The whole pages of a window whose last byte is in front of `end`. */
+static uint64_t window_bytes(uint64_t end) {
+    uint64_t page = vr_os_page_bytes();
+    return (end + page - 1) / page * page;
+}
+
+static vram_status open_window(struct vr_opencl_device *opencl, struct vr_cl_memory *object,
+                               uint64_t end, uint64_t size, vram_addr *base) {
+    struct vr_opencl_memory *record = vr_opencl_record_take(opencl, size, "clRetainMemObject");
+    if (!record) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    vr_store(&record->buffer, object, VR_RELEASE);
+    vram_status status =
+        vr_window_open(window_bytes(end), vr_os_page_bytes(), record, "clRetainMemObject", base);
+    if (status != VRAM_OK) {
+        vr_opencl_record_give(record);
+    }
+    return status;
+}
+
+static vram_status adopt(struct vr_device *device, const struct vram_wrap *wrap, vram_addr *addr) {
+    struct vr_opencl_device *opencl = device->impl;
+    struct vr_cl_memory *object = wrap->pointer;
+    uint64_t end = 0, size;
+    vram_addr base;
+    if (!vr_add(wrap->offset, wrap->bytes, &end)) {
+        return refuse("has no such part: its end does not fit into 64 bits");
+    }
+    vram_status status = examine(opencl, object, end, &size);
+    if (status == VRAM_OK) {
+        status = retain(opencl, object);
+    }
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = open_window(opencl, object, end, size, &base);
+    if (status != VRAM_OK) {
+        release(opencl, object);
+        return status;
+    }
+    *addr = base + wrap->offset;
+    return VRAM_OK;
+}
+
+/* Commands that use the object keep it themselves until they are done. */
+static void give(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    uint64_t offset = 0;
+    struct vr_opencl_memory *record = vr_opencl_buffer_at(addr, &offset);
+    if (!record) {
+        return;
+    }
+    struct vr_cl_memory *object = vr_load(&record->buffer, VR_RELAXED);
+    vr_window_close(addr - offset, window_bytes(offset + bytes));
+    vr_opencl_record_give(record);
+    if (!vr_load(&device->lost, VR_ACQUIRE)) {
+        release(device->impl, object);
+    }
+}
+
+const struct vr_object_ops vr_opencl_object_ops = {
+    .adopt = adopt, .give = give, .native = vr_opencl_native};
