@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cases_compute.c: work on memory: products of matrices on every device against double precision, mappings of
- * labels, and handles of such things that are none.
+ * cases_compute.c: work on memory: products of matrices and the nearest of many vectors on every device against
+ * double precision, mappings of labels, and handles of such things that are none.
  */
 #include "case.h"
 
@@ -204,9 +204,130 @@ static bool matmul(struct check *check) {
     return true;
 }
 
+enum { QUERIES = 9, VECTORS = 2600, DIM = 19, NEAREST_MAX = 128 };
+
+/* The squared distance, the inner product or 1 - cosine of a query and a vector of whole numbers, made by `each`. */
+static double apart(const vram_distance *distance, uint64_t query, uint64_t vector, double each) {
+    double product = 0, q = 0, c = 0;
+    for (uint64_t i = 0; i < DIM; i++) {
+        double x = (double)distance->query[query * DIM + i] * each;
+        double y = (double)distance->corpus[vector * DIM + i] * each;
+        x = (double)(int64_t)(x < 0 ? x - 0.5 : x + 0.5);
+        y = (double)(int64_t)(y < 0 ? y - 0.5 : y + 0.5);
+        product += x * y;
+        q += x * x;
+        c += y * y;
+    }
+    switch (distance->metric) {
+    case VRAM_METRIC_INNER_PRODUCT:
+        return product;
+    case VRAM_METRIC_COSINE: /* squared, with its sign: the order is the same, and no root is needed */
+        return q * c > 0 ? -product * (product < 0 ? -product : product) / (q * c) : 0;
+    default:
+        return q + c - 2 * product;
+    }
+}
+
+/* What the value of a result should be, in the numbers of `apart`. */
+static double undone(const vram_distance *distance, double value, double each) {
+    switch (distance->metric) {
+    case VRAM_METRIC_L2:
+        return value * value * each * each;
+    case VRAM_METRIC_COSINE:
+        return (1 - value) * (value < 1 ? value - 1 : 1 - value);
+    default:
+        return value * each * each;
+    }
+}
+
+static bool near_to(double a, double b) {
+    double off = a > b ? a - b : b - a, size = b < 0 ? -b : b;
+    return off <= 1e-5 * (1 + size);
+}
+
+/* Each result is the best of those that are left: of equal ones the first, but where rounding decides. */
+static bool in_order(struct check *check, const vram_distance *distance, double each) {
+    static bool taken[VECTORS];
+    static double values[VECTORS];
+    bool rounds = distance->metric == VRAM_METRIC_COSINE;
+    double sign = distance->metric == VRAM_METRIC_INNER_PRODUCT ? -1 : 1;
+    for (uint64_t q = 0; q < QUERIES; q++) {
+        memset(taken, 0, sizeof taken);
+        for (uint64_t j = 0; j < VECTORS; j++) {
+            values[j] = apart(distance, q, j, each);
+        }
+        for (uint64_t i = 0; i < distance->k; i++) {
+            uint64_t at = distance->best_at[q * distance->k + i], best = VECTORS;
+            for (uint64_t j = 0; j < VECTORS; j++) {
+                if (!taken[j] && (best == VECTORS || sign * values[j] < sign * values[best])) {
+                    best = j;
+                }
+            }
+            CHECK_THAT(check, at < VECTORS && !taken[at]);
+            CHECK_THAT(check, rounds ? near_to(values[at], values[best]) : at == best);
+            double value = (double)distance->best[q * distance->k + i];
+            CHECK_THAT(check, near_to(undone(distance, value, each), values[at]));
+            taken[at] = true;
+        }
+    }
+    return true;
+}
+
+/* In one tile, and in small ones over all queues of the scheduler. */
+static bool nearest_by(struct check *check, vram_pool *pool, uint64_t device_bytes) {
+    static float query[QUERIES * DIM], corpus[VECTORS * DIM], best[QUERIES * NEAREST_MAX];
+    static uint64_t best_at[QUERIES * NEAREST_MAX];
+    static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
+                                                VRAM_PRECISION_INT8};
+    vram_scheduler *scheduler;
+    vram_scheduler_options options = {.size = sizeof options,
+                                      .flags = VRAM_SCHEDULER_ANY_DEVICE,
+                                      .threshold = 1,
+                                      .device_bytes = device_bytes};
+    vram_distance distance = {.size = sizeof distance,
+                              .queries = QUERIES,
+                              .vectors = VECTORS,
+                              .dim = DIM,
+                              .query = query,
+                              .corpus = corpus,
+                              .best = best,
+                              .best_at = best_at};
+    CHECK_OK(check, vram_scheduler_create(pool, &options, &scheduler));
+    for (int way = 0; way < 6; way++) {
+        distance.metric = (vram_metric)(way % 4);
+        distance.precision = precisions[way % 3];
+        distance.k = way == 3 ? NEAREST_MAX : 5;
+        double each = distance.precision == VRAM_PRECISION_INT8 ? 127 : 1;
+        for (uint64_t i = 0; i < QUERIES * DIM; i++) {
+            query[i] = (float)((double)whole(i) / each);
+        }
+        for (uint64_t i = 0; i < VECTORS * DIM; i++) {
+            corpus[i] = (float)((double)whole(i * 31 + 7) / each);
+        }
+        memset(best_at, 0xff, sizeof best_at);
+        CHECK_OK(check, vram_distance_run(scheduler, &distance));
+        CHECK_TRY(in_order(check, &distance, each));
+    }
+    CHECK_OK(check, vram_scheduler_destroy(scheduler));
+    return true;
+}
+
+static bool nearest(struct check *check) {
+    struct check_device *device;
+    struct check_stock stock;
+
+    CHECK_OPEN(check, &device);
+    device->unledgered = true;
+    CHECK_STOCK(check, device, NULL, &stock);
+    CHECK_TRY(nearest_by(check, stock.pool, 0));
+    CHECK_TRY(nearest_by(check, stock.pool, UINT64_C(2) << 20));
+    return true;
+}
+
 const struct check_case check_cases_compute[] = {
     {"compute.handles", "calls of compute.h and its kin refuse handles that are none", handles},
     {"compute.matmul", "products of every layout, alone and in a batch, in tiles", matmul},
+    {"compute.nearest", "the nearest of many vectors, by every metric and precision", nearest},
     {"compute.labels", "a mapping of labels is computed once and found again", labels},
     {NULL, NULL, NULL},
 };

@@ -115,6 +115,23 @@ static void let_go(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block)
     vr_error_restore(&error);
 }
 
+vram_status vr_pipeline_alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes,
+                              vram_addr *block) {
+    return alloc(pipeline, lane, bytes, block);
+}
+
+void vr_pipeline_free(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block) {
+    if (block) {
+        let_go(pipeline, lane, block);
+    }
+}
+
+vram_status vr_pipeline_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
+                             const void *from, uint64_t bytes) {
+    struct part part = {1, bytes, bytes};
+    return send(pipeline, lane, block, from, &part);
+}
+
 /* The lane's result is home, or not wanted any more. */
 static void settle(struct vr_pipeline *pipeline, uint32_t lane) {
     struct vr_pending *pending = &pipeline->pending[lane];

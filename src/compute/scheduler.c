@@ -3,7 +3,7 @@
  * scheduler.c: schedulers from their creation to their end, and what is known of them. The rules are in
  * scheduler_object.h.
  */
-#include "compute/scheduler_object.h"
+#include "compute/shortlist.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -22,6 +22,7 @@ static void scheduler_free(void *memory) {
                          &scheduler->child);
     vr_background_free(scheduler);
     vr_mem_free(vr_load(&scheduler->arithmetic, VR_RELAXED));
+    vr_mem_free(vr_load(&scheduler->shortlist, VR_RELAXED));
     vr_mutex_destroy(&scheduler->lock);
     vr_mem_free(scheduler);
 }
@@ -31,6 +32,7 @@ static void let_go(struct vr_scheduler *scheduler) {
     struct vr_arithmetic *arithmetic = vr_load(&scheduler->arithmetic, VR_ACQUIRE);
     struct vram_error error;
     vr_error_save(&error);
+    vr_shortlist_close(vr_load(&scheduler->shortlist, VR_ACQUIRE));
     if (arithmetic) {
         vr_arithmetic_close(arithmetic);
     }

@@ -10,11 +10,13 @@
  *   weights.c      matrices that stay
  *   background.c   products that nobody waits for
  *   scratch.c      host memory that copies go through
+ *   shortlist.c    searches on the device from end to end
  *
  *  (1) A scheduler is a child of its pool, pins nothing, and ends with it. Pool, device and queues are known
  *      by handle: a call on one that has ended is VRAM_ERR_STALE, and that is the product's answer.
  *  (2) Weights are a child of the pool too, and know their scheduler by handle.
- *  (3) `arithmetic` is opened by whoever needs it first and set once: a thread that comes second closes its own.
+ *  (3) `arithmetic` and `shortlist` are opened by whoever needs them first and set once: a thread that comes
+ *      second closes its own.
  *  (4) No lock is held while a driver is called or a product computed.
  */
 #ifndef VR_SCHEDULER_OBJECT_H
@@ -52,6 +54,7 @@ struct vr_scheduler {
     char cpu_name[32]; /* of our own kernel */
     struct vr_scheduler_tally tally;
     vr_atomic_ptr arithmetic;         /* struct vr_arithmetic; NULL: not needed yet; (3) */
+    vr_atomic_ptr shortlist;          /* struct vr_shortlist_kernels; NULL: the same; (3) */
     struct vr_mutex lock;             /* guards the rest */
     struct vram_calibration rates;    /* size 0: not measured */
     struct vr_background *background; /* NULL: nothing was started yet */
@@ -142,6 +145,14 @@ vram_status vr_pipeline_add(struct vr_pipeline *pipeline, const struct vr_produc
                             const struct vram_matmul_plan *plan);
 /* Brings all results home and lets go of all memory, whatever `status` is; the first failure. */
 vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status);
+
+/* For those who have other work for the lanes: memory in the order of a lane, and a copy of host memory that the
+   lane then has; 0 is no block. */
+vram_status vr_pipeline_alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes,
+                              vram_addr *block);
+void vr_pipeline_free(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block);
+vram_status vr_pipeline_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
+                             const void *from, uint64_t bytes);
 
 /* ---------------------------------------------------------------- scratch.c */
 

@@ -7,13 +7,15 @@
  *       for each result              the distance; into the matrix, among the nearest, or both
  *
  * The products of one tile of the corpus are a batch: the tile is sent to the device once, and transfers and
- * products overlap. Numbers of 8 bits travel as numbers of 16 bits, which hold them exactly.
+ * products overlap. Numbers of 8 bits travel as numbers of 16 bits, which hold them exactly. Where the nearest alone
+ * are asked for, all of it may happen on the device instead: shortlist.c is asked first.
  */
 #include "compute/search.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "compute/half.h"
+#include "compute/shortlist.h"
 
 enum { QUERY_TILE = 256, CORPUS_TILE = 2048, BATCH = 8 };
 
@@ -44,8 +46,7 @@ static bool finite(float value) {
     return value - value == 0;
 }
 
-/* One number in the precision of the search. */
-static float rounded(vram_precision precision, float value) {
+float vr_search_round(vram_precision precision, float value) {
     if (precision == VRAM_PRECISION_FP16) {
         return vr_half_float(vr_float_half(value));
     }
@@ -119,7 +120,7 @@ static vram_status convert(const struct tiles *tiles, struct vectors *vectors, c
         double length = 0;
         for (uint64_t j = 0; j < dim; j++) {
             float given = vectors->from[i * dim + j];
-            float value = finite(given) ? rounded(search->precision, given) : given;
+            float value = finite(given) ? vr_search_round(search->precision, given) : given;
             if (!finite(value)) {
                 if (search->distance->nonfinite == VRAM_NONFINITE_REJECT) {
                     return reject(search, whose, first + i, j, given);
@@ -141,12 +142,10 @@ static double root(double value) {
     return value > 0 ? __builtin_sqrt(value) : 0;
 }
 
-/* A row of products becomes a row of distances, in place. */
-static void measure_row(const struct tiles *tiles, double query, float *row) {
-    double scale = tiles->search->precision == VRAM_PRECISION_INT8 ? 1.0 / (127.0 * 127.0) : 1.0;
-    const double *lengths = tiles->corpus.lengths;
-    uint64_t count = tiles->corpus.count;
-    switch (tiles->search->distance->metric) {
+void vr_search_measure(vram_metric metric, vram_precision precision, double query,
+                       const double *lengths, float *row, uint64_t count) {
+    double scale = precision == VRAM_PRECISION_INT8 ? 1.0 / (127.0 * 127.0) : 1.0;
+    switch (metric) {
     case VRAM_METRIC_INNER_PRODUCT:
         for (uint64_t j = 0; scale != 1.0 && j < count; j++) {
             row[j] = (float)(row[j] * scale);
@@ -162,8 +161,7 @@ static void measure_row(const struct tiles *tiles, double query, float *row) {
         for (uint64_t j = 0; j < count; j++) {
             double squared = (query + lengths[j] - 2.0 * (double)row[j]) * scale;
             squared = squared > 0 ? squared : 0;
-            row[j] = (float)(tiles->search->distance->metric == VRAM_METRIC_L2 ? root(squared)
-                                                                               : squared);
+            row[j] = (float)(metric == VRAM_METRIC_L2 ? root(squared) : squared);
         }
     }
 }
@@ -171,7 +169,8 @@ static void measure_row(const struct tiles *tiles, double query, float *row) {
 static void give_row(const struct tiles *tiles, uint64_t query, uint64_t first, float *row) {
     const struct vr_search *search = tiles->search;
     uint64_t count = tiles->corpus.count;
-    measure_row(tiles, tiles->queries.lengths[query], row);
+    vr_search_measure(search->distance->metric, search->precision, tiles->queries.lengths[query],
+                      tiles->corpus.lengths, row, count);
     if (search->distance->distances) {
         float *to = search->distance->distances + query * search->distance->vectors + first;
         for (uint64_t j = 0; j < count; j++) {
@@ -248,7 +247,7 @@ static vram_status prepare(struct tiles *tiles) {
                                                                              : VRAM_ERR_HOST_MEMORY;
 }
 
-vram_status vr_search_run(struct vr_scheduler *scheduler, const struct vr_search *search) {
+static vram_status by_tiles(struct vr_scheduler *scheduler, const struct vr_search *search) {
     struct tiles tiles = {.scheduler = scheduler,
                           .search = search,
                           .stored = search->precision == VRAM_PRECISION_FP32 ? VRAM_PRECISION_FP32
@@ -274,4 +273,37 @@ vram_status vr_search_run(struct vr_scheduler *scheduler, const struct vr_search
     vr_mem_free(tiles.corpus.lengths);
     vr_mem_free(tiles.results);
     return status;
+}
+
+/* ----------------------------------------------------------------------- calls */
+
+static vram_status inspect(const struct vr_search *search, const float *from, uint64_t first,
+                           uint64_t count, const char *whose) {
+    uint64_t dim = search->distance->dim;
+    for (uint64_t i = first * dim; i < (first + count) * dim; i++) {
+        if (!finite(from[i]) || !finite(vr_search_round(search->precision, from[i]))) {
+            return reject(search, whose, i / dim, i % dim, from[i]);
+        }
+    }
+    return VRAM_OK;
+}
+
+vram_status vr_search_inspect(const struct vr_search *search) {
+    const struct vram_distance *distance = search->distance;
+    vram_status status = inspect(search, distance->query, 0, distance->queries, "query");
+    return status == VRAM_OK
+               ? inspect(search, distance->corpus, search->first, search->count, "vector")
+               : status;
+}
+
+vram_status vr_search_run(struct vr_scheduler *scheduler, const struct vr_search *search) {
+    bool done = false;
+    vram_status status = vr_shortlist_run(scheduler, search, &done);
+    if (status != VRAM_OK || done) {
+        return status;
+    }
+    for (uint64_t q = 0; search->nearest && q < search->distance->queries; q++) {
+        search->nearest[q].count = 0;
+    }
+    return by_tiles(scheduler, search);
 }

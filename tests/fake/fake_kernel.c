@@ -7,6 +7,7 @@
 #include "fake/fake_forces.h"
 #include "fake/fake_matmul.h"
 #include "fake/fake_ring.h"
+#include "fake/fake_shortlist.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,63 @@ static bool matmul(struct fake_device *device, const struct fake_launch *launch)
     return good;
 }
 
+/* Four pieces of device memory, taken out, given to a kernel, and those that it writes put back. */
+struct pieces {
+    void *at[4];
+    uint64_t bytes[4];
+};
+
+static bool pieces_take(struct fake_device *device, const struct fake_launch *launch,
+                        struct pieces *pieces) {
+    bool good = true;
+    for (int i = 0; i < 4 && good; i++) {
+        pieces->at[i] = malloc(pieces->bytes[i]);
+        good = pieces->at[i] &&
+               fake_access(device, launch->values[i], pieces->at[i], pieces->bytes[i], false);
+    }
+    return good;
+}
+
+static bool pieces_give(struct fake_device *device, const struct fake_launch *launch,
+                        struct pieces *pieces, bool good, unsigned written) {
+    for (int i = 0; i < 4; i++) {
+        if (good && written >> i & 1) {
+            good = fake_access(device, launch->values[i], pieces->at[i], pieces->bytes[i], true);
+        }
+        free(pieces->at[i]);
+    }
+    return good;
+}
+
+/* (from, to, lengths, found, numbers...), as src/compute/shortlist.cu has it. */
+static bool vectors(struct fake_device *device, const struct fake_launch *launch) {
+    const uint64_t *numbers = launch->values + 4;
+    uint64_t rows = numbers[VECTORS_ROWS], each = numbers[VECTORS_PRECISION] == 1 ? 4 : 2;
+    struct pieces pieces = {.bytes = {rows * numbers[VECTORS_DIM] * 4,
+                                      rows * numbers[VECTORS_STRIDE] * each, rows * 4, 8}};
+    bool good = launch->items[0] == 256 && pieces_take(device, launch, &pieces);
+    if (good) {
+        fake_vectors_run(pieces.at[0], pieces.at[1], pieces.at[2], pieces.at[3], numbers,
+                         launch->groups[0]);
+    }
+    return pieces_give(device, launch, &pieces, good, each == 4 ? 13 : 14);
+}
+
+/* (products, queries, corpus, best, numbers...), as src/compute/shortlist.cu has it. */
+static bool shortlist(struct fake_device *device, const struct fake_launch *launch) {
+    const uint64_t *numbers = launch->values + 4;
+    uint64_t rows = launch->groups[0];
+    struct pieces pieces = {.bytes = {rows * numbers[SHORTLIST_STRIDE] * 4, rows * 4,
+                                      numbers[SHORTLIST_COLUMNS] * 4,
+                                      rows * numbers[SHORTLIST_K] * 8}};
+    bool good = launch->items[0] == 256 && numbers[SHORTLIST_STRIDE] % 4 == 0 &&
+                pieces_take(device, launch, &pieces);
+    if (good) {
+        fake_shortlist_run(pieces.at[0], pieces.at[1], pieces.at[2], pieces.at[3], numbers, rows);
+    }
+    return pieces_give(device, launch, &pieces, good, 8);
+}
+
 static const struct fake_kernel {
     const char *name;
     unsigned char bytes[FAKE_VALUES]; /* of each argument; 0 behind the last */
@@ -210,6 +268,8 @@ static const struct fake_kernel {
     {"vram_ring_echo", {8, 8, 8}, gate, ring_may_end},
     {"forces", {8, 8, 8, 8, 8, 8, 8, 4, 4, 4}, forces, NULL},
     {"vram_matmul", {8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, matmul, NULL},
+    {"vram_vectors", {8, 8, 8, 8, 4, 4, 4, 4, 4}, vectors, NULL},
+    {"vram_shortlist", {8, 8, 8, 8, 4, 4, 4, 4, 4, 4}, shortlist, NULL},
 };
 
 static const struct fake_kernel *kernel_named(const char *name) {

@@ -7,6 +7,7 @@
 
 #include "fake/fake_matmul.h"
 #include "fake/fake_ring.h"
+#include "fake/fake_shortlist.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,34 @@ static void matmul(const struct fake_argument *arguments, const size_t items[3],
     }
 }
 
+/* (from, to, lengths, found, numbers...), as src/compute/shortlist_opencl.h has it. */
+static void vectors(const struct fake_argument *arguments, const size_t items[3],
+                    const size_t group[3]) {
+    uint64_t numbers[VECTORS_NUMBERS];
+    for (int i = 0; i < VECTORS_NUMBERS; i++) {
+        numbers[i] = number_of(&arguments[4 + i]);
+    }
+    if (group[0] == 256) {
+        fake_vectors_run(pointer_of(&arguments[0]), pointer_of(&arguments[1]),
+                         pointer_of(&arguments[2]), pointer_of(&arguments[3]), numbers,
+                         items[0] / 256);
+    }
+}
+
+/* (products, queries, corpus, best, numbers...), the same. */
+static void shortlist(const struct fake_argument *arguments, const size_t items[3],
+                      const size_t group[3]) {
+    uint64_t numbers[SHORTLIST_NUMBERS];
+    for (int i = 0; i < SHORTLIST_NUMBERS; i++) {
+        numbers[i] = number_of(&arguments[4 + i]);
+    }
+    if (group[0] == 256) {
+        fake_shortlist_run(pointer_of(&arguments[0]), pointer_of(&arguments[1]),
+                           pointer_of(&arguments[2]), pointer_of(&arguments[3]), numbers,
+                           items[0] / 256);
+    }
+}
+
 /* (control, patience, unused): it stays, as cli/bench/ring_opencl_code.h has it, in a ring that is live. A turn is
    50 us here, and after ten seconds without a message it leaves whatever its patience. */
 static void ring_echo(const struct fake_argument *arguments, const size_t items[3],
@@ -140,6 +169,8 @@ static const struct fake_kernel kernels[] = {
     {"scratch", scratch, "glv"},
     {"vram_check_scale", scale, "ggvv"},
     {"vram_matmul", matmul, "gggvvvvvvvvvvv"},
+    {"vram_vectors", vectors, "ggggvvvvv"},
+    {"vram_shortlist", shortlist, "ggggvvvvvv"},
     {"vram_ring_echo", ring_echo, "gvv"},
 };
 

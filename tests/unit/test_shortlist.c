@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_shortlist.c: the nearest found on the device, against those that the CPU finds, and that nothing else comes
+ * back. On the simulated device; `test_shortlist BACKEND` does what can be done on the first device of another.
+ * Vectors are of whole numbers, so that both ways have the same distances to the last bit but for cosine.
+ */
+#include "compute/shortlist.h"
+#include "unit/compute_world.h"
+#include "vram/distance.h"
+
+#include <math.h>
+
+static const char *backend = "sim";
+
+static struct rig rig_of(const char *sim) {
+    return rig_make(backend, strcmp(backend, "sim") == 0 ? sim : NULL);
+}
+
+static void rig_end(struct rig *rig) {
+    if (strcmp(backend, "sim") == 0) {
+        rig_end_clean(rig);
+    } else {
+        vram_context_destroy(rig->context);
+    }
+}
+
+#define SIM "memory=1G,real=on"
+
+static float whole(uint64_t seed, uint64_t at) {
+    return (float)(int)(made_up(seed, at) * 9);
+}
+
+/* Numbers of 8 bits are a 127th of what they count as. */
+static vram_distance search_of(uint64_t queries, uint64_t vectors, uint64_t dim, uint64_t k,
+                               vram_precision precision) {
+    float *query = malloc(queries * dim * sizeof(float));
+    float *corpus = malloc(vectors * dim * sizeof(float));
+    assert_true(query && corpus);
+    for (uint64_t i = 0; i < queries * dim; i++) {
+        query[i] = whole(31, i) / (precision == VRAM_PRECISION_INT8 ? 127 : 1);
+    }
+    for (uint64_t i = 0; i < vectors * dim; i++) {
+        corpus[i] = whole(32, i) / (precision == VRAM_PRECISION_INT8 ? 127 : 1);
+    }
+    return (vram_distance){.size = sizeof(vram_distance),
+                           .queries = queries,
+                           .vectors = vectors,
+                           .dim = dim,
+                           .query = query,
+                           .corpus = corpus,
+                           .precision = precision,
+                           .place = VRAM_PLACE_DEVICE,
+                           .k = k,
+                           .best = calloc(queries * k, sizeof(float)),
+                           .best_at = calloc(queries * k, sizeof(uint64_t))};
+}
+
+static void search_end(vram_distance *d) {
+    free((void *)(uintptr_t)d->query);
+    free((void *)(uintptr_t)d->corpus);
+    free(d->best);
+    free(d->best_at);
+}
+
+static void expect_near(double is, double should) {
+    double off = is > should ? is - should : should - is;
+    if (!(off <= 2e-6 * (1 + (should < 0 ? -should : should)))) {
+        fail_msg("%.9g is not %.9g", is, should);
+    }
+}
+
+/* Runs it, and compares with the CPU's answer; what came back from the device. */
+static uint64_t expect_same(vram_scheduler *scheduler, vram_distance *d) {
+    vram_distance cpu = *d;
+    cpu.place = VRAM_PLACE_CPU;
+    cpu.best = calloc(d->queries * d->k, sizeof(float));
+    cpu.best_at = calloc(d->queries * d->k, sizeof(uint64_t));
+    memset(d->best_at, 0xff, d->queries * d->k * sizeof(uint64_t));
+    assert_ok(vram_distance_run(scheduler, &cpu));
+    uint64_t before = stats_of_scheduler(scheduler).downloaded_bytes;
+    assert_ok(vram_distance_run(scheduler, d));
+    for (uint64_t i = 0; i < d->queries * d->k; i++) {
+        expect_near((double)d->best[i], (double)cpu.best[i]);
+        if (d->metric != VRAM_METRIC_COSINE) { /* where rounding decides between equal ones */
+            assert_int_equal(d->best_at[i], cpu.best_at[i]);
+        }
+    }
+    free(cpu.best);
+    free(cpu.best_at);
+    return stats_of_scheduler(scheduler).downloaded_bytes - before;
+}
+
+static vram_scheduler *scheduler_in(vram_pool *pool, uint64_t device_bytes, uint32_t queues) {
+    vram_scheduler_options options = {
+        .size = sizeof options, .device_bytes = device_bytes, .queues = queues};
+    vram_scheduler *scheduler;
+    assert_ok(vram_scheduler_create(pool, &options, &scheduler));
+    return scheduler;
+}
+
+/* -------------------------------------------------------------------------- right */
+
+static void every_metric_and_precision(void **state) {
+    static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
+                                                VRAM_PRECISION_INT8};
+    static const uint64_t room[] = {0, UINT64_C(300) << 10}; /* one tile; many, on every queue */
+    (void)state;
+    struct rig rig = rig_of(SIM);
+    vram_pool *pool = pool_of(&rig, 0);
+    for (int r = 0; r < 2; r++) {
+        vram_scheduler *scheduler = scheduler_in(pool, room[r], 3);
+        for (int i = 0; i < 3; i++) {
+            vram_distance d = search_of(5, 1300, 13, 7, precisions[i]);
+            for (int metric = VRAM_METRIC_L2_SQUARED; metric <= VRAM_METRIC_COSINE; metric++) {
+                d.metric = (vram_metric)metric;
+                /* A list of each queue's and two words: nothing else comes back. */
+                uint64_t lists = r ? 3 : 1;
+                assert_int_equal(expect_same(scheduler, &d), lists * (5 * 7 * 8 + 8));
+            }
+            search_end(&d);
+        }
+        vram_scheduler_stats stats = stats_of_scheduler(scheduler);
+        assert_true(r ? stats.tiles > 100 : stats.tiles == 12);
+        assert_int_equal(stats.last_place, VRAM_PLACE_DEVICE);
+        assert_ok(vram_scheduler_destroy(scheduler));
+    }
+    assert_int_equal(live_in(pool), 0);
+    rig_end(&rig);
+}
+
+/* Whatever the order in which they come: equal, ever better, ever worse; and lists of every length. */
+static void any_order_and_any_length(void **state) {
+    static const uint64_t lengths[] = {1, 2, 31, 127, 128};
+    (void)state;
+    struct rig rig = rig_of(SIM);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_in(pool, 0, 2);
+    for (int i = 0; i < 5; i++) {
+        vram_distance d = search_of(3, 4500, 2, lengths[i], VRAM_PRECISION_FP32);
+        float *corpus = (float *)(uintptr_t)d.corpus, *query = (float *)(uintptr_t)d.query;
+        memset(query, 0, 3 * 2 * sizeof(float));
+        for (int order = 0; order < 3; order++) {
+            for (uint64_t j = 0; j < 4500; j++) {
+                corpus[2 * j] = order == 0 ? 3 : order == 1 ? (float)(4500 - j) : (float)j;
+                corpus[2 * j + 1] = 0;
+            }
+            (void)expect_same(scheduler, &d);
+            for (uint64_t j = 0; j < 3 * d.k; j++) {
+                assert_int_equal(d.best_at[j], order == 1 ? 4499 - j % d.k : j % d.k);
+            }
+        }
+        search_end(&d);
+    }
+    /* All of a small corpus, one vector, and more than a list has places for: which the host then sorts. */
+    vram_distance d = search_of(3, 128, 5, 128, VRAM_PRECISION_FP16);
+    (void)expect_same(scheduler, &d);
+    search_end(&d);
+    d = search_of(3, 1, 5, 1, VRAM_PRECISION_INT8);
+    (void)expect_same(scheduler, &d);
+    search_end(&d);
+    d = search_of(3, 200, 5, 129, VRAM_PRECISION_FP32);
+    assert_int_equal(expect_same(scheduler, &d), 3 * 200 * sizeof(float));
+    search_end(&d);
+    rig_end(&rig);
+}
+
+/* More queries than a block and a pass take. */
+static void many_queries(void **state) {
+    (void)state;
+    struct rig rig = rig_of(SIM);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_in(pool, UINT64_C(200) << 10, 3);
+    vram_distance d = search_of(1500, 90, 9, 3, VRAM_PRECISION_FP16);
+    uint64_t lists = 1500 * 3 * 8;
+    uint64_t back = expect_same(scheduler, &d);
+    assert_true(back >= lists && back < 4 * lists);
+    search_end(&d);
+    rig_end(&rig);
+}
+
+/* Several devices, and a scheduler that is named twice: numbers are those of the whole corpus. */
+static void parts_of_a_corpus(void **state) {
+    (void)state;
+    struct rig rig = rig_of(SIM);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *twice[2] = {scheduler_in(pool, 0, 3), scheduler_in(pool, 0, 1)};
+    vram_distance d = search_of(4, 401, 6, 9, VRAM_PRECISION_FP32);
+    (void)expect_same(twice[0], &d);
+    uint64_t at[4 * 9];
+    memcpy(at, d.best_at, sizeof at);
+    memset(d.best_at, 0xff, sizeof at);
+    assert_ok(vram_distance_split(twice, 2, &d));
+    assert_memory_equal(at, d.best_at, sizeof at);
+    search_end(&d);
+    rig_end(&rig);
+}
+
+/* ------------------------------------------------------------------ odd numbers */
+
+static void what_is_not_finite(void **state) {
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
+                                                VRAM_PRECISION_INT8};
+    (void)state;
+    struct rig rig = rig_of(SIM);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_in(pool, 0, 2);
+    for (int i = 0; i < 3; i++) {
+        vram_distance d = search_of(2, 300, 5, 4, precisions[i]);
+        float *corpus = (float *)(uintptr_t)d.corpus, *query = (float *)(uintptr_t)d.query;
+        for (int j = 0; j < 3; j++) {
+            char said[2][VRAM_ERROR_TEXT_MAX];
+            corpus[291 * 5 + 4] = odd[j];
+            query[7] = j == 2 ? odd[j] : 0;
+            d.nonfinite = VRAM_NONFINITE_REJECT;
+            for (int place = VRAM_PLACE_CPU; place <= VRAM_PLACE_DEVICE; place++) {
+                d.place = (vram_place)place; /* the same words on every path */
+                assert_int_equal(vram_distance_run(scheduler, &d), VRAM_ERR_INVALID);
+                strcpy(said[place - VRAM_PLACE_CPU], vram_error_get()->text);
+            }
+            assert_string_equal(said[0], said[1]);
+            d.nonfinite = VRAM_NONFINITE_ZERO;
+            vram_error_clear();
+            assert_int_equal(expect_same(scheduler, &d), 2 * 4 * 8 + 8);
+        }
+        search_end(&d);
+    }
+    vram_distance d = search_of(2, 300, 5, 4, VRAM_PRECISION_FP16);
+    ((float *)(uintptr_t)d.corpus)[1] = 65520; /* infinite as a half; below it is not */
+    assert_int_equal(vram_distance_run(scheduler, &d), VRAM_ERR_INVALID);
+    ((float *)(uintptr_t)d.corpus)[1] = 65519;
+    vram_error_clear();
+    (void)expect_same(scheduler, &d);
+    assert_int_equal(live_in(pool), 0);
+    search_end(&d);
+    rig_end(&rig);
+}
+
+/* Squares that single precision does not hold: the host's way finds them all the same. */
+static void very_long_and_very_short(void **state) {
+    static const float sizes[] = {1e19f, 1e-18f};
+    (void)state;
+    struct rig rig = rig_of(SIM);
+    vram_scheduler *scheduler = scheduler_in(pool_of(&rig, 0), 0, 2);
+    for (int i = 0; i < 2; i++) {
+        vram_distance d = search_of(2, 300, 2, 4, VRAM_PRECISION_FP32);
+        d.metric = VRAM_METRIC_COSINE;
+        for (int j = 0; j < 600; j++) {
+            ((float *)(uintptr_t)d.corpus)[j] *= sizes[i];
+        }
+        uint64_t back = expect_same(scheduler, &d);
+        assert_true(strcmp(backend, "sim") == 0 || strcmp(backend, "host") == 0 ||
+                    back > 2 * 300 * sizeof(float));
+        search_end(&d);
+    }
+    rig_end(&rig);
+}
+
+/* Halves between two of theirs go to the nearest, those in the middle to the even one: as on the CPU. */
+static void halves_are_rounded_alike(void **state) {
+    (void)state;
+    struct rig rig = rig_of(SIM);
+    vram_scheduler *scheduler = scheduler_in(pool_of(&rig, 0), 0, 2);
+    vram_distance d = search_of(2, 2000, 1, 128, VRAM_PRECISION_FP16);
+    d.metric = VRAM_METRIC_INNER_PRODUCT;
+    ((float *)(uintptr_t)d.query)[0] = ((float *)(uintptr_t)d.query)[1] = 1;
+    for (uint32_t j = 0; j < 2000; j++) { /* every kind of rest below a half's last bit */
+        uint32_t exponent = 127 - 26 + j % 40 < 127 + 15 ? 127 - 26 + j % 40 : 127;
+        uint32_t bits = exponent << 23 | (j / 40 % 2) << 13 | (j / 80 % 4) << 12 | (j & 1);
+        ((float *)(uintptr_t)d.corpus)[j] = vr_bits_float(bits);
+    }
+    (void)expect_same(scheduler, &d);
+    ((float *)(uintptr_t)d.query)[0] = -1; /* the smallest first */
+    (void)expect_same(scheduler, &d);
+    search_end(&d);
+    rig_end(&rig);
+}
+
+/* ------------------------------------------------------------------------- memory */
+
+/* A pool that is too small for the tiles that were planned: they become smaller, and at last it is the CPU's turn. */
+static void memory_runs_out(void **state) {
+    static const uint64_t limits[] = {UINT64_C(24) << 20, UINT64_C(4) << 20, UINT64_C(1) << 12};
+    (void)state;
+    uint64_t shrinks = 0, fallbacks = 0;
+    for (int i = 0; i < 3; i++) {
+        struct rig rig = rig_of(SIM);
+        vram_limits limit = {.size = sizeof limit, .hard_bytes = limits[i]};
+        vram_pool_options options = {.size = sizeof options, .limits = &limit};
+        vram_pool *pool;
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        vram_scheduler *scheduler = scheduler_in(pool, 0, 3);
+        vram_distance d = search_of(400, 3000, 8, 5, VRAM_PRECISION_FP32);
+        d.place = VRAM_PLACE_AUTO;
+        (void)expect_same(scheduler, &d);
+        shrinks += stats_of_scheduler(scheduler).shrinks;
+        fallbacks += stats_of_scheduler(scheduler).cpu_fallbacks;
+        search_end(&d);
+        assert_int_equal(live_in(pool), 0);
+        rig_end(&rig);
+    }
+    assert_true(shrinks > 0);
+    assert_true(fallbacks > 0);
+}
+
+/* The second search of a shape finds all memory in the pool. */
+static void a_second_search_takes_no_memory(void **state) {
+    (void)state;
+    struct rig rig = rig_of(SIM);
+    vram_scheduler *scheduler = scheduler_in(pool_of(&rig, 0), UINT64_C(2) << 20, 3);
+    vram_distance d = search_of(20, 3000, 8, 5, VRAM_PRECISION_FP16);
+    assert_ok(vram_distance_run(scheduler, &d));
+    uint64_t before = stats_of_scheduler(scheduler).pool_driver_allocs;
+    assert_ok(vram_distance_run(scheduler, &d));
+    assert_int_equal(stats_of_scheduler(scheduler).pool_driver_allocs, before);
+    search_end(&d);
+    rig_end(&rig);
+}
+
+/* ------------------------------------------------------------------------- faults */
+
+static vram_status search_twice(struct rig *rig, vram_pool *pool) {
+    static float query[3 * 8], corpus[200 * 8], best[6];
+    static uint64_t at[6];
+    vram_scheduler *scheduler = NULL;
+    vram_scheduler_options options = {.size = sizeof options, .queues = 2, .device_bytes = 65536};
+    vram_distance d = {.size = sizeof d,
+                       .queries = 3,
+                       .vectors = 200,
+                       .dim = 8,
+                       .query = query,
+                       .corpus = corpus,
+                       .place = VRAM_PLACE_DEVICE,
+                       .k = 2,
+                       .best = best,
+                       .best_at = at};
+    (void)rig;
+    vram_status status = vram_scheduler_create(pool, &options, &scheduler);
+    for (int i = 0; status == VRAM_OK && i < 2; i++) {
+        d.precision = i ? VRAM_PRECISION_INT8 : VRAM_PRECISION_FP32;
+        memset(at, 0xff, sizeof at);
+        status = vram_distance_run(scheduler, &d);
+        for (int j = 0; status == VRAM_OK && j < 6; j++) {
+            assert_int_equal(at[j], j % 2); /* all are equal */
+        }
+    }
+    struct vram_error error = *vram_error_get();
+    assert_ok(vram_scheduler_destroy(scheduler));
+    vr_error_restore(&error);
+    return status;
+}
+
+static void every_call_may_fail(void **state) {
+    (void)state;
+    fail_every_call(search_twice, SIM);
+}
+
+/* -------------------------------------------------------------------------- threads */
+
+struct searcher {
+    struct vr_thread thread;
+    vram_scheduler *scheduler;
+    vram_distance distance;
+    vram_status status;
+};
+
+static void search_on(void *argument) {
+    struct searcher *searcher = argument;
+    searcher->status = VRAM_OK;
+    for (int i = 0; searcher->status == VRAM_OK && i < 3; i++) {
+        searcher->status = vram_distance_run(searcher->scheduler, &searcher->distance);
+    }
+}
+
+static void by_several_threads(void **state) {
+    (void)state;
+    struct rig rig = rig_of(SIM);
+    vram_scheduler *scheduler = scheduler_in(pool_of(&rig, 0), UINT64_C(1) << 20, 2);
+    struct searcher searchers[3];
+    for (int i = 0; i < 3; i++) {
+        searchers[i].scheduler = scheduler;
+        searchers[i].distance = search_of(6, 800, 5, 4, VRAM_PRECISION_FP32);
+        assert_ok(vr_os_thread_start(&searchers[i].thread, "searcher", search_on, &searchers[i]));
+    }
+    for (int i = 0; i < 3; i++) {
+        vr_os_thread_join(&searchers[i].thread);
+        assert_ok(searchers[i].status);
+        assert_memory_equal(searchers[i].distance.best_at, searchers[0].distance.best_at,
+                            6 * 4 * sizeof(uint64_t));
+    }
+    (void)expect_same(scheduler, &searchers[0].distance);
+    for (int i = 0; i < 3; i++) {
+        search_end(&searchers[i].distance);
+    }
+    rig_end(&rig);
+}
+
+/* A rank orders as its value does, and gives it back. */
+static void ranks(void **state) {
+    static const float values[] = {-INFINITY, -2, -1e-40f, 0, 1e-40f, 1, 1.5f, INFINITY};
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        for (int largest = 0; largest < 2; largest++) {
+            uint32_t rank = vr_shortlist_rank(values[i], largest);
+            assert_true(vr_shortlist_value(rank, largest) == values[i]);
+            assert_true(i == 0 || (vr_shortlist_rank(values[i - 1], largest) < rank) == !largest);
+        }
+    }
+    assert_int_equal(vr_shortlist_rank(-0.0f, false), vr_shortlist_rank(0.0f, false));
+}
+
+static int begin(void **state) {
+    int failed = start(state);
+    assert_ok(vram_option_set("blas_library", "none"));
+    return failed;
+}
+
+int main(int argc, char **argv) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, nothing_left)
+    const struct CMUnitTest everywhere[] = {
+        TEST(every_metric_and_precision),
+        TEST(any_order_and_any_length),
+        TEST(many_queries),
+        TEST(parts_of_a_corpus),
+        TEST(what_is_not_finite),
+        TEST(very_long_and_very_short),
+        TEST(halves_are_rounded_alike),
+        TEST(by_several_threads),
+    };
+    const struct CMUnitTest simulated[] = {
+        TEST(ranks),
+        TEST(memory_runs_out),
+        TEST(a_second_search_takes_no_memory),
+        TEST(every_call_may_fail),
+    };
+    backend = argc > 1 ? argv[1] : backend;
+    int failed = cmocka_run_group_tests(everywhere, NULL, NULL);
+    return argc > 1 ? failed : failed + cmocka_run_group_tests(simulated, NULL, NULL);
+}
