@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * neighbors.c: `vram bench distance`: the ten nearest of many vectors for a hundred queries, in three precisions,
- * where the scheduler's rule has it and on the CPU, beside the bare product of the same matrices.
+ * neighbors.c: `vram bench distance`: the ten nearest of many vectors, for a hundred queries or for ten thousand on
+ * a GPU, in three precisions, where the scheduler's rule has it and on the CPU, beside the bare product of the
+ * same matrices. The last two take long for many queries: they do a part, and say what the whole would take.
  */
 #include "bench/ways.h"
 #include "survey.h"
@@ -10,7 +11,10 @@
 #include <stdlib.h>
 
 enum { FP32, FP16, INT8, ON_CPU, PRODUCT, WAYS };
-enum { DIM = 128, NEAREST = 10, QUERIES = 100, QUERIES_GPU = 10000 };
+enum { DIM = 128, NEAREST = 10, QUERIES = 100, QUERIES_GPU = 10000, PIECE = 4096 };
+
+#define PART_CPU     UINT64_C(100000000) /* distances that the CPU's way computes in a round */
+#define PART_PRODUCT UINT64_C(400000000) /* results that the bare product brings home in one */
 
 struct searching {
     vram_device *device;
@@ -19,6 +23,9 @@ struct searching {
     vram_distance distance;
     float *query, *corpus, *best, *products;
     uint64_t *best_at;
+    uint64_t cpu_queries, product_vectors; /* the parts */
+    char about_cpu[96], about_product[96];
+    vram_calibration rates; /* of this machine; size 0: not to be had */
 };
 
 static bool round_of(struct searching *searching, struct way *way, vram_precision precision,
@@ -44,18 +51,30 @@ static bool round_int8(void *user, struct way *way, uint64_t *ns) {
     return round_of(user, way, VRAM_PRECISION_INT8, VRAM_PLACE_AUTO, ns);
 }
 
-static bool round_on_cpu(void *user, struct way *way, uint64_t *ns) {
-    return round_of(user, way, VRAM_PRECISION_FP32, VRAM_PLACE_CPU, ns);
+/* What the whole takes, by its part. */
+static void whole(uint64_t *ns, uint64_t part, uint64_t all) {
+    *ns = (uint64_t)((double)*ns * ((double)all / (double)part));
 }
 
-/* Queries times corpus in pieces that fit, and nothing done with it: what no search can go below. */
+static bool round_on_cpu(void *user, struct way *way, uint64_t *ns) {
+    struct searching *searching = user;
+    struct searching part = *searching;
+    part.distance.queries = searching->cpu_queries;
+    bool good = round_of(&part, way, VRAM_PRECISION_FP32, VRAM_PLACE_CPU, ns);
+    if (good) {
+        whole(ns, searching->cpu_queries, searching->distance.queries);
+    }
+    return good;
+}
+
+/* Queries times corpus in pieces that fit, brought home, and nothing done with it. */
 static bool round_product(void *user, struct way *way, uint64_t *ns) {
     struct searching *searching = user;
     const vram_distance *distance = &searching->distance;
     vram_status status = VRAM_OK;
-    uint64_t before = ways_now(), piece = 4096;
-    for (uint64_t at = 0; status == VRAM_OK && at < distance->vectors; at += piece) {
-        uint64_t here = distance->vectors - at < piece ? distance->vectors - at : piece;
+    uint64_t before = ways_now(), all = searching->product_vectors;
+    for (uint64_t at = 0; status == VRAM_OK && at < all; at += PIECE) {
+        uint64_t here = all - at < PIECE ? all - at : PIECE;
         vram_matmul product = {.size = sizeof product,
                                .m = distance->queries,
                                .k = DIM,
@@ -67,6 +86,7 @@ static bool round_product(void *user, struct way *way, uint64_t *ns) {
         status = vram_matmul_run(searching->scheduler, &product);
     }
     *ns = ways_now() - before;
+    whole(ns, all, distance->vectors);
     return status == VRAM_OK || way_fail(way, status);
 }
 
@@ -75,8 +95,39 @@ static struct way ways[WAYS] = {
     [FP16] = {.name = "fp16", .about = "half precision"},
     [INT8] = {.name = "int8", .about = "8 bits"},
     [ON_CPU] = {.name = "cpu", .about = "single precision, on the CPU"},
-    [PRODUCT] = {.name = "product", .about = "the bare product of queries and corpus"},
+    [PRODUCT] = {.name = "product",
+                 .about = "the bare product of queries and corpus, brought home"},
 };
+
+/* The parts that the slow ways do, and what is said of them. */
+static void share_out(struct searching *searching) {
+    uint64_t queries = searching->distance.queries, vectors = searching->distance.vectors;
+    uint64_t fit = PART_CPU / vectors, columns = PART_PRODUCT / queries;
+    searching->cpu_queries = fit < 1 ? 1 : fit < queries ? fit : queries;
+    searching->product_vectors = columns < 1 ? 1 : columns < vectors ? columns : vectors;
+    if (searching->cpu_queries < queries) {
+        (void)snprintf(searching->about_cpu, sizeof searching->about_cpu,
+                       "%s; %llu of the queries, and by these all", ways[ON_CPU].about,
+                       (unsigned long long)searching->cpu_queries);
+        ways[ON_CPU].about = searching->about_cpu;
+    }
+    if (searching->product_vectors < vectors) {
+        (void)snprintf(searching->about_product, sizeof searching->about_product,
+                       "%s; %llu vectors, and by these all", ways[PRODUCT].about,
+                       (unsigned long long)searching->product_vectors);
+        ways[PRODUCT].about = searching->about_product;
+    }
+}
+
+/* How fast this machine multiplies and copies, where that can be measured; behind all else, because the rule goes by
+   it from then on. */
+static void calibrate(struct searching *searching) {
+    vram_calibration rates = {.size = sizeof rates};
+    if (vram_scheduler_calibrate(searching->scheduler, &rates) == VRAM_OK) {
+        searching->rates = rates;
+    }
+    vram_error_clear();
+}
 
 static void measure(struct searching *searching, double seconds) {
     static way_fn *const rounds[WAYS] = {round_fp32, round_fp16, round_int8, round_on_cpu,
@@ -84,6 +135,7 @@ static void measure(struct searching *searching, double seconds) {
     for (int i = 0; i < WAYS; i++) {
         way_measure(&ways[i], rounds[i], searching, seconds / WAYS);
     }
+    calibrate(searching);
 }
 
 /* Multiplications and additions a second, and bytes of vectors read a second. */
@@ -111,8 +163,16 @@ static void print(const struct terminal *terminal, const struct target *target,
     terminal_print(terminal, STYLE_PLAIN, "%s", target->info.name);
     printf("\n\n");
     ways_print(terminal, ways, WAYS);
-    printf("\nfp32: %.1f GFLOP/s, %.2f GB/s of the corpus.\n", flops(searching, &ways[FP32]) / 1e9,
-           bytes_rate(searching, &ways[FP32]) / 1e9);
+    printf("\n");
+    for (int i = FP32; i <= INT8; i++) {
+        printf("%s: %.1f GFLOP/s, %.2f GB/s of the corpus.\n", ways[i].name,
+               flops(searching, &ways[i]) / 1e9, bytes_rate(searching, &ways[i]) / 1e9);
+    }
+    if (searching->rates.size) {
+        printf("This machine: %.1f GFLOP/s of products in single precision, %.2f GB/s to the "
+               "device.\n",
+               2 * searching->rates.device_rate / 1e9, searching->rates.upload_rate / 1e9);
+    }
 }
 
 static bool write(const struct target *target, const struct searching *searching) {
@@ -127,8 +187,26 @@ static bool write(const struct target *target, const struct searching *searching
     ways_write(&json, ways, WAYS);
     vram_json_number(&json, "fp32_flops", flops(searching, &ways[FP32]));
     vram_json_number(&json, "fp32_bytes_per_second", bytes_rate(searching, &ways[FP32]));
+    vram_json_number(&json, "fp16_flops", flops(searching, &ways[FP16]));
+    vram_json_number(&json, "int8_flops", flops(searching, &ways[INT8]));
+    if (searching->rates.size) {
+        vram_json_number(&json, "machine_product_flops", 2 * searching->rates.device_rate);
+        vram_json_number(&json, "machine_upload_bytes_per_second", searching->rates.upload_rate);
+    } else {
+        vram_json_null(&json, "machine_product_flops");
+        vram_json_null(&json, "machine_upload_bytes_per_second");
+    }
+    vram_json_unsigned(&json, "cpu_queries", searching->cpu_queries);
+    vram_json_unsigned(&json, "product_vectors", searching->product_vectors);
     ways_write_ratio(&json, "ratio_product", &ways[FP32], &ways[PRODUCT]);
     return output_json_end(&json);
+}
+
+/* From -1 to 1, no two vectors alike. */
+static float made_up(uint64_t at) {
+    at = (at ^ at >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    at = (at ^ at >> 27) * UINT64_C(0x94D049BB133111EB);
+    return (float)(int32_t)(at >> 32) / 2147483648.0f;
 }
 
 static bool fill(struct searching *searching, uint64_t queries, uint64_t vectors) {
@@ -136,16 +214,16 @@ static bool fill(struct searching *searching, uint64_t queries, uint64_t vectors
     searching->corpus = malloc(vectors * DIM * sizeof(float));
     searching->best = malloc(queries * NEAREST * sizeof(float));
     searching->best_at = malloc(queries * NEAREST * sizeof(uint64_t));
-    searching->products = malloc(queries * 4096 * sizeof(float));
+    searching->products = malloc(queries * PIECE * sizeof(float));
     if (!searching->query || !searching->corpus || !searching->best || !searching->best_at ||
         !searching->products) {
         return false;
     }
     for (uint64_t i = 0; i < queries * DIM; i++) {
-        searching->query[i] = (float)(i * 40503u % 2000) / 1000 - 1;
+        searching->query[i] = made_up(i);
     }
     for (uint64_t i = 0; i < vectors * DIM; i++) {
-        searching->corpus[i] = (float)(i * 2654435761u % 2000) / 1000 - 1;
+        searching->corpus[i] = made_up(i + (UINT64_C(1) << 48));
     }
     searching->distance = (vram_distance){.size = sizeof(vram_distance),
                                           .queries = queries,
@@ -192,6 +270,7 @@ int bench_distance(struct invocation *invocation, const struct target *target, u
         close(&searching);
         return code;
     }
+    share_out(&searching);
     measure(&searching, seconds);
     int code = EXIT_YES;
     if (invocation->json) {

@@ -19,6 +19,10 @@
  *
  * Both forms of L2 are |q|^2 + |c|^2 - 2 q * c, so vectors that are much closer to each other than they are long
  * have a distance of few good digits.
+ *
+ * Up to VRAM_NEAREST_DEVICE nearest without the matrix are found on the device itself, by kernels for CUDA, OpenCL
+ * and Vulkan: vectors go there once, as they are, and nothing but the nearest comes back. Distances are then of
+ * single precision all the way. Otherwise products come back in tiles, and the host turns them into distances.
  */
 #ifndef VRAM_DISTANCE_H
 #define VRAM_DISTANCE_H
@@ -28,6 +32,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** The most nearest of a query that a device finds; more are found by the host. */
+#define VRAM_NEAREST_DEVICE 128
 
 typedef enum vram_metric {
     VRAM_METRIC_L2_SQUARED = 0,

@@ -17,9 +17,9 @@
 #include "compute/search.h"
 
 enum {
-    VR_SHORTLIST_MAX = 128,      /* places of a list; more are found on the host */
-    VR_SHORTLIST_LENGTH = 8,     /* bytes that the length of a vector has room in */
-    VR_SHORTLIST_FOUND_WORDS = 2 /* of 32 bits that tell what was odd about vectors */
+    VR_SHORTLIST_MAX = VRAM_NEAREST_DEVICE, /* places of a list; more are found on the host */
+    VR_SHORTLIST_LENGTH = 8,                /* bytes that the length of a vector has room in */
+    VR_SHORTLIST_FOUND_WORDS = 2            /* of 32 bits that tell what was odd about vectors */
 };
 
 #define VR_SHORTLIST_NONE UINT64_MAX /* a place that nothing has */
