@@ -12,7 +12,7 @@ all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
 	@cmake --build build -j $(JOBS)
 
-run: ## build the command, show what is there, a short tour on the best device and a race on a model of an H200
+run: ## build the command, show what is there, a short tour on the best device, and a race and a picture on a model of an H200
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE
 	@cmake --build build -j $(JOBS) --target vram_command
@@ -21,6 +21,9 @@ run: ## build the command, show what is there, a short tour on the best device a
 	@build/vram tour
 	@echo
 	@VRAM_SIM=profile=h200 build/vram tour --race --backend sim
+	@printf '\n%s\n\n' "Last, the picture: GPT-2 in training, recorded on an H200 (traces/), served by three allocators."
+	@gzip -dc traces/gpt2_train_varlen.csv.gz | VRAM_SIM=profile=h200 build/vram replay - --backend sim \
+	    --policy vram --policy caching --policy naive --picture
 
 test: ## all tests: as users build it, and checking itself under ASan + UBSan and TSan (minutes)
 	@tools/setup.sh test

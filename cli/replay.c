@@ -4,6 +4,7 @@
  * several policies side by side.
  */
 #include "replay/generator.h"
+#include "replay/picture.h"
 #include "replay/replay_report.h"
 #include "replay/trace_reader.h"
 
@@ -24,6 +25,7 @@ struct job {
     const struct policy *policies[POLICIES_MAX];
     size_t policy_count;
     uint64_t repeats;
+    bool pictured; /* --picture or --svg */
     char sim[SIM_TEXT_MAX];
     struct replay_report report;
     uint64_t done_ops, all_ops; /* of the progress bar */
@@ -163,8 +165,13 @@ static void show_progress(void *user, size_t op_count) {
 }
 
 /* All passes of one trace with one policy, on one device. A pass that fails is the last. */
-static int play(struct job *job, const struct trace *trace, const struct policy *policy) {
+static int play(struct job *job, size_t trace_index, size_t policy_index) {
+    const struct trace *trace = &job->traces[trace_index];
+    const struct policy *policy = job->policies[policy_index];
     struct session *session;
+    if (job->report.curves != NULL) {
+        job->options.curve = &job->report.curves[trace_index * job->policy_count + policy_index];
+    }
     snprintf(job->doing, sizeof job->doing, "%s, %s", trace->name, policy->name);
     vram_status status = session_open(&job->options, trace, policy, &session);
     if (status != VRAM_OK) {
@@ -185,7 +192,10 @@ static int play(struct job *job, const struct trace *trace, const struct policy 
 static int play_all(struct job *job) {
     size_t most = job->trace_count * job->policy_count * job->repeats;
     job->report.passes = calloc(most, sizeof *job->report.passes);
-    if (job->report.passes == NULL) {
+    if (job->pictured) {
+        job->report.curves = calloc(most / job->repeats, sizeof *job->report.curves);
+    }
+    if (job->report.passes == NULL || (job->pictured && job->report.curves == NULL)) {
         return say_failure("cannot keep the results", VRAM_ERR_HOST_MEMORY);
     }
     for (size_t i = 0; i < job->trace_count; i++) {
@@ -194,7 +204,7 @@ static int play_all(struct job *job) {
     int code = EXIT_YES;
     for (size_t i = 0; i < job->trace_count; i++) {
         for (size_t k = 0; k < job->policy_count && code == EXIT_YES; k++) {
-            code = play(job, &job->traces[i], job->policies[k]);
+            code = play(job, i, k);
         }
     }
     terminal_progress_end(&job->invocation->terminal);
@@ -230,9 +240,17 @@ static int replay(struct job *job) {
     if (code != EXIT_YES) {
         return code;
     }
-    if (!job->invocation->json) {
+    if (job->invocation->json) {
+        if (!replay_report_write(&job->report)) {
+            return EXIT_MISUSE;
+        }
+    } else if (flag_given(job->invocation, "picture")) {
+        picture_print(&job->report, &job->invocation->terminal);
+    } else {
         replay_report_print(&job->report, &job->invocation->terminal);
-    } else if (!replay_report_write(&job->report)) {
+    }
+    const char *svg = flag_value(job->invocation, "svg");
+    if (svg != NULL && !picture_write(&job->report, svg)) {
         return EXIT_MISUSE;
     }
     return judge(job);
@@ -255,6 +273,7 @@ static void forget(struct job *job) {
         trace_free(&job->traces[i]);
     }
     free(job->report.passes);
+    free(job->report.curves);
     free(job);
 }
 
@@ -268,6 +287,7 @@ static int run(struct invocation *invocation) {
     job->shown_parts = UINT64_MAX;
     job->options.verify = job->report.verify = flag_given(invocation, "verify");
     job->options.pace = flag_given(invocation, "pace");
+    job->pictured = flag_given(invocation, "picture") || flag_given(invocation, "svg");
     int code = prepare(job);
     job->report.repeats = (uint32_t)job->repeats;
     if (code == EXIT_YES && flag_given(invocation, "print")) {
@@ -313,6 +333,9 @@ static const struct flag flags[] = {
      .letter = 'v',
      .help = "fill and check every block; needs as much real memory as the trace asks for"},
     {.name = "pace", .help = "keep to the times of the trace instead of running at full speed"},
+    {.name = "picture",
+     .help = "draw what each policy held over time, side by side, in the place of the table"},
+    {.name = "svg", .value = "FILE", .help = "write that picture to a file, as SVG"},
     {.name = "print", .help = "write the trace as CSV and play nothing"},
     FLAG_END,
 };
@@ -324,6 +347,7 @@ const struct verb verb_replay = {
     .examples = "vram replay traces/gpt2_train_varlen.csv.gz --backend sim\n"
                 "vram replay t.csv -b sim -p vram -p caching    # side by side\n"
                 "vram replay t.csv -b sim --memory 24G          # would it fit in 24 GiB\n"
+                "vram replay t.csv -b sim -p vram -p caching --picture\n"
                 "zcat t.csv.gz | vram replay - --backend host --verify\n"
                 "vram replay --generate queues,seed=7 -b sim    # a made-up trace\n"
                 "vram replay --generate steady --print > t.csv  # the same as a file\n",

@@ -29,6 +29,7 @@ _vram() {
     replay,--generate | replay,-g) words="steady varied queues ahead threads" ;;
     replay,--memory | replay,-m) words="" ;;
     replay,--repeat | replay,-r) words="" ;;
+    replay,--svg) words="" ;;
     replay,--color) words="auto always never" ;;
     report,--top | report,-n) words="" ;;
     report,--color) words="auto always never" ;;
@@ -75,7 +76,7 @@ _vram() {
     info,*) words="--backend --options --json --color --help " ;;
     check,*) words="--backend --device --filter --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --race --json --color --help " ;;
-    replay,*) words="--backend --device --policy --generate --memory --repeat --verify --pace --print --json --color --help " files=yes ;;
+    replay,*) words="--backend --device --policy --generate --memory --repeat --verify --pace --picture --svg --print --json --color --help " files=yes ;;
     report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;
     bench,*) words="--pattern --size --messages --from --to --threads --live --backend --device --seconds --baseline --margin --save --json --color --help alloc copy distance grow launch matmul readback ring track" ;;
     stress,*) words="--backend --device --seconds --threads --limit --seed --json --color --help soak pressure" ;;

@@ -19,7 +19,8 @@ struct session {
     void *state; /* the policy's */
     struct checker checker;
     bool simulated, verify, pace;
-    bool fine; /* the clock runs around each call of the policy, not around the pass */
+    bool fine;           /* the clock runs around each call of the policy, not around the pass */
+    struct curve *curve; /* NULL: none is asked for */
     struct replay_block *blocks; /* trace->block_slots of them */
     uint64_t serial;             /* allocations so far */
     uint32_t repeat;
@@ -35,6 +36,7 @@ struct play {
     char text[VRAM_ERROR_TEXT_MAX]; /* what its thread's record says of it */
     uint64_t spent_ns, started_ns;  /* of the stopwatch */
     uint64_t began_ns;              /* when the trace's time was 0 */
+    uint64_t live_bytes;            /* as asked for; counted for the curve */
 };
 
 /* ----------------------------------------------------------------------- time */
@@ -184,6 +186,32 @@ static vram_status play_op(struct play *play, const struct trace_op *op) {
     return VRAM_ERR_CORRUPT;
 }
 
+/* A trace without times is drawn over its operations. */
+static uint32_t part_of(const struct trace *trace, size_t index) {
+    double whole = (double)trace_ns(trace), at = (double)trace->ops[index].t_us * 1000;
+    if (whole == 0) {
+        whole = (double)trace->op_count, at = (double)index;
+    }
+    double part = at / whole * CURVE_POINTS;
+    return part < CURVE_POINTS ? (uint32_t)part : CURVE_POINTS - 1;
+}
+
+static vram_status note_curve(struct play *play, const struct trace_op *op) {
+    struct session *session = play->session;
+    struct policy_counts counts;
+    if (op->kind == TRACE_ALLOC) {
+        play->live_bytes += op->bytes;
+    } else if (op->kind == TRACE_FREE) {
+        play->live_bytes -= session->blocks[op->block].bytes;
+    }
+    vram_status status = session->policy->counts(session->state, &counts);
+    if (status == VRAM_OK) {
+        curve_note(session->curve, part_of(session->trace, play->next), counts.reserved_bytes,
+                   play->live_bytes);
+    }
+    return status;
+}
+
 /* The record belongs to the thread that failed. */
 static void keep_text(struct play *play, vram_status status) {
     const vram_error *error = vram_error_get();
@@ -203,6 +231,9 @@ static bool play_turn(void *user, uint32_t *thread) {
             return true;
         }
         play->status = play_op(play, op);
+        if (play->status == VRAM_OK && play->session->curve != NULL) {
+            play->status = note_curve(play, op);
+        }
         play->next += play->status == VRAM_OK;
         if (play->status != VRAM_OK) {
             keep_text(play, play->status);
@@ -293,8 +324,13 @@ void session_play(struct session *session, session_progress_fn *progress, void *
     struct policy_counts before = {.peak_reserved_bytes = 0};
     struct play play = {.session = session, .progress = progress, .user = user};
     uint64_t mismatched = session->checker.mismatched_bytes;
-    *pass = (struct pass){
-        .trace = session->trace, .policy = session->policy, .repeat = ++session->repeat};
+    *pass = (struct pass){.trace = session->trace,
+                          .policy = session->policy,
+                          .repeat = ++session->repeat,
+                          .curve = session->curve};
+    if (session->curve != NULL) {
+        *session->curve = (struct curve){.count = 0};
+    }
     vram_status status = session->policy->counts(session->state, &before);
     play.began_ns = now_ns(session);
     if (status == VRAM_OK) {
@@ -302,6 +338,9 @@ void session_play(struct session *session, session_progress_fn *progress, void *
         if (status != VRAM_OK) {
             note_failure(&play, status, play.status != VRAM_OK, pass);
         }
+    }
+    if (session->curve != NULL && status == VRAM_OK) {
+        curve_finish(session->curve);
     }
     pass->op_count = play.next;
     pass->spent_ns = play.spent_ns;
@@ -371,13 +410,15 @@ vram_status session_open(const struct session_options *options, const struct tra
     session->policy = policy;
     session->verify = options->verify;
     session->pace = options->pace;
+    session->curve = options->curve;
     session->blocks = calloc((size_t)trace->block_slots + 1, sizeof *session->blocks);
     vram_status status = session->blocks != NULL ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
         status = open_place(&session->place, options, trace->queue_count);
     }
     session->simulated = session->place.info.kind == VRAM_DEVICE_SIMULATED;
-    session->fine = session->verify || session->pace || session->simulated || has_uses(trace);
+    session->fine = session->verify || session->pace || session->simulated ||
+                    session->curve != NULL || has_uses(trace);
     if (status == VRAM_OK && session->verify) {
         status = checker_begin(&session->checker, &session->place);
     }

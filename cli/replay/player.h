@@ -13,6 +13,7 @@
 #define REPLAY_PLAYER_H
 
 #include "checker.h"
+#include "curve.h"
 
 struct session_options {
     const char *backend; /* one */
@@ -20,6 +21,7 @@ struct session_options {
     const char *sim;     /* simulated devices, as in VRAM_SIM; NULL: as the options say */
     bool verify;         /* fill and check every block */
     bool pace;           /* wait for the times of the trace; simulated devices always do */
+    struct curve *curve; /* drawn by each pass anew; borrowed; NULL: none is */
 };
 
 enum pass_result {
@@ -42,6 +44,7 @@ struct pass {
     uint64_t spent_ns;            /* inside the policy */
     uint64_t mismatched_bytes;    /* with verify */
     bool device_checked;          /* by the device itself, not by reading everything back */
+    const struct curve *curve;    /* of the session; NULL: none was asked for */
 };
 
 struct session;

@@ -58,8 +58,9 @@ enum policy_call {
 };
 extern const char *const policy_call_names[POLICY_CALL_COUNT];
 
-/* What a policy has done since it began; all of these only rise. */
+/* What a policy has done since it began; all but the first only rise. */
 struct policy_counts {
+    uint64_t reserved_bytes;      /* held from the driver now */
     uint64_t peak_reserved_bytes; /* most it ever held from the driver */
     uint64_t moved_handles;       /* physical handles taken from one place to another */
     uint64_t move_ns;             /* what that took, by the device's clock */

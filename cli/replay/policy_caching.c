@@ -329,6 +329,7 @@ static vram_status release(void *state, struct replay_block *block, uint32_t que
 
 static vram_status counts(void *state, struct policy_counts *to) {
     *to = ((struct caching *)state)->counts;
+    to->reserved_bytes = ((struct caching *)state)->reserved_bytes;
     return VRAM_OK;
 }
 

@@ -65,6 +65,7 @@ static vram_status release(void *state, struct replay_block *block, uint32_t que
 
 static vram_status counts(void *state, struct policy_counts *to) {
     *to = ((struct naive *)state)->counts;
+    to->reserved_bytes = ((struct naive *)state)->reserved_bytes;
     return VRAM_OK;
 }
 

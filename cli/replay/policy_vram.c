@@ -50,7 +50,8 @@ static vram_status counts(void *state, struct policy_counts *to) {
     vram_pool_stats stats = {.size = sizeof stats};
     vram_status status = vram_pool_stats_get(((struct pooled *)state)->pool, &stats);
     if (status == VRAM_OK) {
-        *to = (struct policy_counts){.peak_reserved_bytes = stats.peak_reserved_bytes,
+        *to = (struct policy_counts){.reserved_bytes = stats.reserved_bytes,
+                                     .peak_reserved_bytes = stats.peak_reserved_bytes,
                                      .moved_handles = stats.moved_handles,
                                      .move_ns = stats.move_ns,
                                      .calls = {[POLICY_CALL_ALLOC] = stats.driver_allocs,

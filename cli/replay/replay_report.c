@@ -24,7 +24,7 @@ double pass_ns_per_op(const struct pass *pass) {
     return pass->op_count > 0 ? (double)pass->spent_ns / (double)pass->op_count : 0;
 }
 
-static uint64_t all_calls(const struct pass *pass) {
+uint64_t pass_calls(const struct pass *pass) {
     uint64_t sum = 0;
     for (int i = 0; i < POLICY_CALL_COUNT; i++) {
         sum += pass->counts.calls[i];
@@ -40,7 +40,7 @@ static bool is_simulated(const struct replay_report *report) {
 
 enum { BAR_COLUMNS = 12, POLICY_COLUMNS = 13, SIZE_COLUMNS = 11, NUMBER_COLUMNS = 8 };
 
-static void print_head(const struct replay_report *report, const struct terminal *terminal) {
+void replay_report_head(const struct replay_report *report, const struct terminal *terminal) {
     const vram_device_info *info = &report->target->info;
     char label[64];
     snprintf(label, sizeof label, "%s:%" PRIu32, info->backend, info->backend_index);
@@ -51,7 +51,7 @@ static void print_head(const struct replay_report *report, const struct terminal
     printf("\n");
 }
 
-static void print_trace(const struct terminal *terminal, const struct trace *trace) {
+void replay_report_trace(const struct trace *trace, const struct terminal *terminal) {
     char size[VRAM_SIZE_TEXT_MAX], duration[DURATION_TEXT_MAX];
     printf("\n");
     terminal_print(terminal, STYLE_BOLD, "%s", trace->name);
@@ -59,6 +59,9 @@ static void print_trace(const struct terminal *terminal, const struct trace *tra
                    trace->alloc_count, duration_format(trace_ns(trace), duration),
                    vram_size_format(trace->peak_bytes, size));
     printf("\n");
+}
+
+static void print_titles(const struct terminal *terminal) {
     terminal_cell(terminal, STYLE_DIM, POLICY_COLUMNS, "  policy");
     terminal_cell(terminal, STYLE_DIM, BAR_COLUMNS + 1, "held at peak");
     static const char *const titles[] = {"", "ratio", "moved", "moving", "calls", "per op"};
@@ -69,9 +72,13 @@ static void print_trace(const struct terminal *terminal, const struct trace *tra
     printf("\n");
 }
 
-/* Tight is good, twice what was asked for is not: the colours that peers' figures suggest. */
-static enum style ratio_style(double ratio) {
-    return ratio <= 1.02 ? STYLE_GOOD : ratio <= 1.25 ? STYLE_WARN : STYLE_BAD;
+/* The colours that peers' figures suggest. */
+enum style pass_ratio_style(const struct pass *pass) {
+    double ratio = pass_ratio(pass);
+    return ratio == 0      ? STYLE_DIM
+           : ratio <= 1.02 ? STYLE_GOOD
+           : ratio <= 1.25 ? STYLE_WARN
+                           : STYLE_BAD;
 }
 
 /* Columns of a bar for `part` of `whole`. */
@@ -103,16 +110,24 @@ static void print_figures(const struct terminal *terminal, const struct pass *pa
     char size[VRAM_SIZE_TEXT_MAX], duration[DURATION_TEXT_MAX];
     printf("%*s", SIZE_COLUMNS, vram_size_format(pass->counts.peak_reserved_bytes, size));
     if (pass_ratio(pass) > 0) {
-        terminal_print(terminal, ratio_style(pass_ratio(pass)), "%*.3f", NUMBER_COLUMNS,
-                       pass_ratio(pass));
+        terminal_print(terminal, pass_ratio_style(pass), "%*.3f", NUMBER_COLUMNS, pass_ratio(pass));
     } else {
         terminal_print(terminal, STYLE_DIM, "%*s", NUMBER_COLUMNS, "-");
     }
-    bool priceless = pass->spent_ns == 0 && all_calls(pass) > 0; /* simulated, without prices */
+    bool priceless = pass->spent_ns == 0 && pass_calls(pass) > 0; /* simulated, without prices */
     printf("%*" PRIu64 "%*.2f %%%*" PRIu64 "%*s", NUMBER_COLUMNS, pass->counts.moved_handles,
-           NUMBER_COLUMNS - 2, pass_move_share(pass) * 100, NUMBER_COLUMNS, all_calls(pass),
+           NUMBER_COLUMNS - 2, pass_move_share(pass) * 100, NUMBER_COLUMNS, pass_calls(pass),
            NUMBER_COLUMNS,
            priceless ? "-" : duration_format((uint64_t)(pass_ns_per_op(pass) + 0.5), duration));
+}
+
+void pass_print_problem(const struct terminal *terminal, const struct pass *pass) {
+    char text[PASS_REASON_MAX + 64];
+    if (pass->result != PASS_DONE) {
+        snprintf(text, sizeof text, "%s: %s: %s", pass->policy->name,
+                 pass->result == PASS_EXHAUSTED ? "does not fit" : "failed", pass->reason);
+        terminal_wrap(terminal, STYLE_BAD, 0, text);
+    }
 }
 
 static void print_pass(const struct replay_report *report, const struct terminal *terminal,
@@ -149,7 +164,7 @@ static uint64_t largest_peak(const struct replay_report *report, const struct tr
     return largest;
 }
 
-static void print_verdict(const struct replay_report *report, const struct terminal *terminal) {
+void replay_report_verdict(const struct replay_report *report, const struct terminal *terminal) {
     uint64_t wrong = 0;
     bool on_device = false;
     for (size_t i = 0; i < report->pass_count; i++) {
@@ -165,17 +180,18 @@ static void print_verdict(const struct replay_report *report, const struct termi
 
 void replay_report_print(const struct replay_report *report, const struct terminal *terminal) {
     const struct trace *last = NULL;
-    print_head(report, terminal);
+    replay_report_head(report, terminal);
     for (size_t i = 0; i < report->pass_count; i++) {
         const struct pass *pass = &report->passes[i];
         if (pass->trace != last) {
-            print_trace(terminal, pass->trace);
+            replay_report_trace(pass->trace, terminal);
+            print_titles(terminal);
             last = pass->trace;
         }
         print_pass(report, terminal, pass, largest_peak(report, pass->trace));
     }
     if (report->verify) {
-        print_verdict(report, terminal);
+        replay_report_verdict(report, terminal);
     }
 }
 
@@ -195,8 +211,30 @@ static void write_calls(vram_json *json, const struct pass *pass) {
     for (int i = 0; i < POLICY_CALL_COUNT; i++) {
         vram_json_unsigned(json, policy_call_names[i], pass->counts.calls[i]);
     }
-    vram_json_unsigned(json, "total", all_calls(pass));
+    vram_json_unsigned(json, "total", pass_calls(pass));
     vram_json_object_end(json);
+}
+
+static void write_points(vram_json *json, const char *key, const uint64_t *values, uint32_t count) {
+    vram_json_array_begin(json, key);
+    for (uint32_t i = 0; i < count; i++) {
+        vram_json_unsigned(json, NULL, values[i]);
+    }
+    vram_json_array_end(json);
+}
+
+/* A curve is of the last pass of its trace and policy. */
+static void write_curve(const struct replay_report *report, vram_json *json,
+                        const struct pass *pass) {
+    bool last = pass->curve != NULL;
+    for (const struct pass *later = pass + 1; later < report->passes + report->pass_count;
+         later++) {
+        last = last && later->curve != pass->curve;
+    }
+    if (last) {
+        write_points(json, "held_bytes", pass->curve->held, pass->curve->count);
+        write_points(json, "asked_bytes", pass->curve->asked, pass->curve->count);
+    }
 }
 
 static void write_pass(const struct replay_report *report, vram_json *json,
@@ -227,6 +265,7 @@ static void write_pass(const struct replay_report *report, vram_json *json,
         vram_json_text(json, "checked_on", pass->device_checked ? "device" : "host");
         vram_json_unsigned(json, "mismatched_bytes", pass->mismatched_bytes);
     }
+    write_curve(report, json, pass);
     vram_json_object_end(json);
 }
 

@@ -17,16 +17,32 @@ struct replay_report {
     bool verify;
     struct pass *passes;
     size_t pass_count;
+    struct curve *curves; /* one for each trace and policy; NULL: no picture is wanted */
 };
 
 /* One table for each trace, a row for each pass. */
 void replay_report_print(const struct replay_report *report, const struct terminal *terminal);
+
+/*
+ * Parts of it: the title, the line about a trace, what --verify found, and why a pass was not done, if it was
+ * not.
+ */
+void replay_report_head(const struct replay_report *report, const struct terminal *terminal);
+void replay_report_trace(const struct trace *trace, const struct terminal *terminal);
+void replay_report_verdict(const struct replay_report *report, const struct terminal *terminal);
+void pass_print_problem(const struct terminal *terminal, const struct pass *pass);
 
 /* One document of the schema vram.replay/1. False: it is not whole. */
 bool replay_report_write(const struct replay_report *report);
 
 /* Peak held over peak asked for; 0 when nothing was asked for or the pass was not done. */
 double pass_ratio(const struct pass *pass);
+
+/* The colour of that: tight is good, twice what was asked for is not. */
+enum style pass_ratio_style(const struct pass *pass);
+
+/* Driver calls of all kinds. */
+uint64_t pass_calls(const struct pass *pass);
 
 /* Time spent on moving memory over the time of the program; 0 when that is 0. */
 double pass_move_share(const struct pass *pass);

@@ -68,6 +68,8 @@ RUNS = [
     ("replay", ["--backend", "sim", "--generate", "queues,steps=2,max=64K", "--policy", "caching",
                 "--policy", "naive", "--verify", "--repeat", "2"], {"VRAM_SIM": "profile=h200"}, 0),
     ("replay", ["--backend", "host", "--generate", "threads,steps=2,max=64K"], {}, 0),
+    ("replay", ["--backend", "sim", "--generate", "varied,steps=3", "--policy", "vram",
+                "--policy", "naive", "--repeat", "2", "--picture"], {}, 0),
     ("replay", ["--backend", "sim", "--generate", "steady,steps=1", "--policy", "caching",
                 "--memory", "64M"], {}, 1),
     ("replay", ["--backend", "sim", "--generate", "steady,steps=1", "--policy", "naive"],
@@ -149,6 +151,10 @@ def check_meaning(document):
             assert calls.pop("total") == sum(calls.values()), "the calls do not add up"
             assert (one["result"] == "done") == (one["reason"] is None), "no reason"
             assert one["ratio"] is None or one["ratio"] >= 1, "less held than asked for"
+            if "held_bytes" in one:
+                assert len(one["held_bytes"]) == len(one["asked_bytes"]) == 240, "parts are missing"
+                assert max(one["held_bytes"]) == one["peak_reserved_bytes"], "the peak is not drawn"
+                assert max(one["asked_bytes"]) == one["peak_requested_bytes"], "nor is this one"
     if document["schema"] == "vram.report/1":
         for key in ("peak", "live"):
             known = sum(group[f"{key}_bytes"] for group in document["groups"])
