@@ -32,24 +32,20 @@
 
 /* ---------------------------------------------------------------------- transfers */
 
-static vram_queue *queue_of(const struct vr_pipeline *pipeline, uint32_t lane) {
-    return pipeline->only ? pipeline->only : pipeline->scheduler->lanes[lane];
-}
-
 static void count_up(struct vr_pipeline *pipeline, uint64_t bytes) {
     vr_tally(&pipeline->scheduler->tally.uploads, 1);
     vr_tally(&pipeline->scheduler->tally.uploaded_bytes, bytes);
 }
 
-/* A part of a matrix in host memory. */
-struct part {
-    uint64_t rows, row_bytes, stride_bytes;
-};
+static void count_down(struct vr_pipeline *pipeline, uint64_t bytes) {
+    vr_tally(&pipeline->scheduler->tally.downloads, 1);
+    vr_tally(&pipeline->scheduler->tally.downloaded_bytes, bytes);
+}
 
 /* Rows that do not lie one behind the other are gathered in host memory, some at a time, or scattered. */
 static vram_status by_pieces(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
-                             char *host, const struct part *part, bool up) {
-    vram_queue *queue = queue_of(pipeline, lane);
+                             char *host, const struct vr_part *part, bool up) {
+    vram_queue *queue = vr_pipeline_queue(pipeline, lane);
     uint64_t fit = PACK_BYTES / part->row_bytes ? PACK_BYTES / part->row_bytes : 1;
     uint64_t rows = fit < part->rows ? fit : part->rows;
     char *piece = vr_scratch_alloc(rows, part->row_bytes, "vram_matmul_run");
@@ -75,12 +71,18 @@ static vram_status by_pieces(struct vr_pipeline *pipeline, uint32_t lane, vram_a
 }
 
 static vram_status send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
-                        const void *from, const struct part *part) {
+                        const void *from, const struct vr_part *part) {
     uint64_t bytes = part->rows * part->row_bytes;
+    bool taken;
     count_up(pipeline, bytes);
     pipeline->used |= 1u << lane;
+    vram_status status = vr_parcel_send(pipeline, lane, block, from, part, &taken);
+    if (taken) {
+        return status;
+    }
     if (part->stride_bytes == part->row_bytes || part->rows == 1) {
-        return vram_transfer_upload(queue_of(pipeline, lane), block, from, bytes, NULL, NULL);
+        return vram_transfer_upload(vr_pipeline_queue(pipeline, lane), block, from, bytes, NULL,
+                                    NULL);
     }
     return by_pieces(pipeline, lane, block, (char *)(uintptr_t)from, part, true);
 }
@@ -90,7 +92,7 @@ static vram_status alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t b
     static const struct vram_alloc_options held = {.size = sizeof held,
                                                    .flags = VRAM_ALLOC_CACHED_ONLY};
     struct vr_scheduler *scheduler = pipeline->scheduler;
-    vram_queue *queue = queue_of(pipeline, lane);
+    vram_queue *queue = vr_pipeline_queue(pipeline, lane);
     struct vram_error error;
     *block = 0;
     vr_error_save(&error);
@@ -111,7 +113,7 @@ static vram_status alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t b
 static void let_go(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block) {
     struct vram_error error;
     vr_error_save(&error);
-    (void)vram_free(pipeline->scheduler->pool, block, queue_of(pipeline, lane));
+    (void)vram_free(pipeline->scheduler->pool, block, vr_pipeline_queue(pipeline, lane));
     vr_error_restore(&error);
 }
 
@@ -141,19 +143,36 @@ static void settle(struct vr_pipeline *pipeline, uint32_t lane) {
     pending->block = 0;
 }
 
+static struct vr_part part_of(const struct vr_pending *pending) {
+    return (struct vr_part){pending->rows, pending->columns * sizeof(float),
+                            pending->stride * sizeof(float)};
+}
+
+/* A small result is fetched at once, since that keeps nobody. */
+static vram_status fetch_small(struct vr_pipeline *pipeline, uint32_t lane) {
+    struct vr_pending *pending = &pipeline->pending[lane];
+    struct vr_part part = part_of(pending);
+    bool taken;
+    vram_status status =
+        vr_parcel_fetch(pipeline, lane, pending->block, pending->to, &part, &taken);
+    if (taken) {
+        count_down(pipeline, part.rows * part.row_bytes);
+        settle(pipeline, lane);
+    }
+    return status;
+}
+
 /* Fetches what the lane has ready: keeps (2). What could not be fetched stays pending: keeps (5). */
 static vram_status fetch(struct vr_pipeline *pipeline, uint32_t lane) {
     struct vr_pending *pending = &pipeline->pending[lane];
     vram_status status = VRAM_OK;
     if (pending->block) {
-        struct part part = {pending->rows, pending->columns * sizeof(float),
-                            pending->stride * sizeof(float)};
+        struct vr_part part = part_of(pending);
         uint64_t bytes = part.rows * part.row_bytes;
-        vr_tally(&pipeline->scheduler->tally.downloads, 1);
-        vr_tally(&pipeline->scheduler->tally.downloaded_bytes, bytes);
+        count_down(pipeline, bytes);
         if (part.stride_bytes == part.row_bytes || part.rows == 1) {
-            status = vram_transfer_download(queue_of(pipeline, lane), pending->to, pending->block,
-                                            bytes, NULL, NULL);
+            status = vram_transfer_download(vr_pipeline_queue(pipeline, lane), pending->to,
+                                            pending->block, bytes, NULL, NULL);
         } else {
             status = by_pieces(pipeline, lane, pending->block, (char *)pending->to, &part, false);
         }
@@ -185,8 +204,8 @@ static vram_status bring_b(struct vr_pipeline *pipeline, const struct vr_product
     }
     drop_b(pipeline);
     uint64_t stride = (p->trans_b ? p->k : p->n) * p->each;
-    struct part part = {p->trans_b ? columns : p->k, (p->trans_b ? p->k : columns) * p->each,
-                        stride};
+    struct vr_part part = {p->trans_b ? columns : p->k, (p->trans_b ? p->k : columns) * p->each,
+                           stride};
     const char *from = (const char *)p->b + first * (p->trans_b ? stride : p->each);
     vram_status status = alloc(pipeline, lane, part.rows * part.row_bytes, &pipeline->b_block);
     if (status != VRAM_OK) {
@@ -197,8 +216,8 @@ static vram_status bring_b(struct vr_pipeline *pipeline, const struct vr_product
     pipeline->b_seen = 1u << lane;
     pipeline->b_point = (vram_point){0};
     status = send(pipeline, lane, pipeline->b_block, from, &part);
-    if (status == VRAM_OK && pipeline->lane_count > 1) {
-        status = vram_queue_mark(queue_of(pipeline, lane), &pipeline->b_point);
+    if (status == VRAM_OK && pipeline->lane_count > 1 && !pipeline->alone) {
+        status = vram_queue_mark(vr_pipeline_queue(pipeline, lane), &pipeline->b_point);
     }
     if (status == VRAM_OK) {
         pipeline->b_of = p->b;
@@ -217,7 +236,7 @@ static vram_status await_b(struct vr_pipeline *pipeline, uint32_t lane) {
         return VRAM_OK;
     }
     pipeline->b_seen |= 1u << lane;
-    return vram_queue_after(queue_of(pipeline, lane), pipeline->b_point);
+    return vram_queue_after(vr_pipeline_queue(pipeline, lane), pipeline->b_point);
 }
 
 /* Keeps (3), whatever became of the lane's product: when the pool cannot be told that the lane uses B, the lane is
@@ -225,12 +244,12 @@ static vram_status await_b(struct vr_pipeline *pipeline, uint32_t lane) {
 static vram_status tell_use(struct vr_pipeline *pipeline, uint32_t lane, vram_status status) {
     struct vram_error error;
     vr_error_save(&error);
-    vram_status told = vram_use(pipeline->b_block, queue_of(pipeline, lane));
+    vram_status told = vram_use(pipeline->b_block, vr_pipeline_queue(pipeline, lane));
     if (told == VRAM_OK) {
         return status;
     }
-    vram_status waited = vram_queue_wait(queue_of(pipeline, lane), VRAM_TIMEOUT_DEFAULT);
-    if (waited == VRAM_ERR_TIMEOUT || waited == VRAM_ERR_CAPTURE || waited == VRAM_ERR_SHUTDOWN) {
+    vram_status waited = vram_queue_wait(vr_pipeline_queue(pipeline, lane), VRAM_TIMEOUT_DEFAULT);
+    if (vr_work_goes_on(waited)) {
         pipeline->b_block = 0;
         pipeline->b_of = NULL;
     }
@@ -255,8 +274,8 @@ static vram_status bring_a(struct vr_pipeline *pipeline, const struct vr_product
         return VRAM_OK;
     }
     uint64_t stride = (product->trans_a ? product->m : product->k) * product->each;
-    struct part part = {product->trans_a ? product->k : tile->rows,
-                        (product->trans_a ? tile->rows : product->k) * product->each, stride};
+    struct vr_part part = {product->trans_a ? product->k : tile->rows,
+                           (product->trans_a ? tile->rows : product->k) * product->each, stride};
     const char *from =
         (const char *)product->a + tile->row * (product->trans_a ? product->each : stride);
     vram_status status = alloc(pipeline, lane, part.rows * part.row_bytes, block);
@@ -314,7 +333,7 @@ static vram_status add_tile(struct vr_pipeline *pipeline, const struct vr_produc
         pipeline->used |= 1u << lane;
         submitted = true; /* a library that fails may have begun */
         status = pipeline->arithmetic->provider->submit(pipeline->arithmetic, lane,
-                                                        queue_of(pipeline, lane), &gemm);
+                                                        vr_pipeline_queue(pipeline, lane), &gemm);
     }
     if (submitted && pipeline->b_block && lane != pipeline->b_lane) {
         status = tell_use(pipeline, lane, status);
@@ -329,8 +348,30 @@ static vram_status add_tile(struct vr_pipeline *pipeline, const struct vr_produc
         pipeline->pending[lane] =
             (struct vr_pending){c, product->c + tile->row * product->n + tile->column, tile->rows,
                                 tile->columns, product->n};
+        status = fetch_small(pipeline, lane);
     }
-    return VRAM_OK;
+    return status;
+}
+
+/* Waits for all lanes with work, and brings small results home; the first failure, but keeps (4). */
+static vram_status wait_for_all(struct vr_pipeline *pipeline) {
+    struct vram_error error;
+    vram_status status = VRAM_OK;
+    vr_error_save(&error);
+    for (uint32_t i = 0; i < pipeline->lane_count; i++) {
+        vram_status waited =
+            pipeline->used >> i & 1
+                ? vram_queue_wait(vr_pipeline_queue(pipeline, i), VRAM_TIMEOUT_DEFAULT)
+                : VRAM_OK;
+        if (waited != VRAM_OK && (status == VRAM_OK || waited == VRAM_ERR_TIMEOUT)) {
+            status = waited;
+            vr_error_save(&error);
+        }
+    }
+    vr_parcels_deliver(pipeline, status);
+    pipeline->lost = pipeline->lost ? pipeline->lost : status;
+    vr_error_restore(&error);
+    return status;
 }
 
 vram_status vr_pipeline_add(struct vr_pipeline *pipeline, const struct vr_product *product,
@@ -352,6 +393,9 @@ vram_status vr_pipeline_add(struct vr_pipeline *pipeline, const struct vr_produc
             uint32_t lane = pipeline->next;
             pipeline->next = (lane + 1) % pipeline->lane_count;
             status = add_tile(pipeline, product, lane, &tile);
+            if (status == VRAM_OK && vr_parcels_are_many(pipeline)) {
+                status = wait_for_all(pipeline);
+            }
         }
     }
     return status;
@@ -374,6 +418,7 @@ void vr_pipeline_begin(struct vr_pipeline *pipeline, struct vr_scheduler *schedu
 vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status) {
     struct vram_error error;
     vr_error_save(&error);
+    status = status == VRAM_OK ? pipeline->lost : status; /* keeps (5) */
     for (uint32_t i = 0; i < pipeline->lane_count; i++) {
         vram_status fetched = status == VRAM_OK ? fetch(pipeline, i) : VRAM_OK;
         if (fetched != VRAM_OK) {
@@ -383,16 +428,12 @@ vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status) {
         settle(pipeline, i);
     }
     drop_b(pipeline);
-    for (uint32_t i = 0; i < pipeline->lane_count; i++) {
-        if (pipeline->used >> i & 1) {
-            vram_status waited = vram_queue_wait(queue_of(pipeline, i), VRAM_TIMEOUT_DEFAULT);
-            if (waited != VRAM_OK && (status == VRAM_OK || waited == VRAM_ERR_TIMEOUT)) {
-                status =
-                    waited; /* keeps (4): memory of the program is in use for longer than this call */
-                vr_error_save(&error);
-            }
-        }
+    vram_status waited = wait_for_all(pipeline);
+    if (waited != VRAM_OK && (status == VRAM_OK || waited == VRAM_ERR_TIMEOUT)) {
+        status = waited; /* keeps (4) */
+        vr_error_save(&error);
     }
+    vr_parcels_end(pipeline);
     vr_error_restore(&error);
     return status;
 }

@@ -155,6 +155,7 @@ static vram_status submit(struct vr_scheduler *scheduler, struct vr_arithmetic *
     vram_status status = VRAM_OK;
     size_t i = 0;
     vr_pipeline_begin(&pipeline, scheduler, arithmetic, row->products[0].queue);
+    pipeline.alone = row->count == 1 && row->plans[0].tiles == 1;
     for (; status == VRAM_OK && i < row->count; i++) {
         status = vr_pipeline_add(&pipeline, &row->products[i], &row->plans[i]);
     }

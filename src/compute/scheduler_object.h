@@ -9,6 +9,7 @@
  *   pipeline.c     tiles over several queues: memory, transfers, arithmetic
  *   weights.c      matrices that stay
  *   background.c   products that nobody waits for
+ *   parcel.c       small operands and results through page-locked memory
  *   scratch.c      host memory that copies go through
  *   shortlist.c    searches on the device from end to end
  *
@@ -119,6 +120,13 @@ struct vr_pending {
     uint64_t rows, columns, stride; /* of it in host memory; stride in elements */
 };
 
+/* A part of a matrix in host memory. */
+struct vr_part {
+    uint64_t rows, row_bytes, stride_bytes;
+};
+
+struct vr_parcel;
+
 struct vr_pipeline {
     struct vr_scheduler *scheduler;
     struct vr_arithmetic *arithmetic;
@@ -136,6 +144,14 @@ struct vr_pipeline {
     vram_precision b_precision;
     vram_point b_point; /* behind its upload */
     uint32_t b_seen;    /* bit i: lane i has waited for it */
+    bool alone;         /* there is one tile: no other lane will want B */
+    /* Small operands and results under way; parcel.c. */
+    bool pinned_asked;
+    vram_pool *pinned;   /* NULL: none */
+    void *pinned_object; /* its object, pinned: parcels are there for as long as the pipeline */
+    vram_status lost;    /* not VRAM_OK: why small results of products before did not come home */
+    struct vr_parcel *parcels;
+    uint64_t parcel_bytes;
 };
 
 void vr_pipeline_begin(struct vr_pipeline *pipeline, struct vr_scheduler *scheduler,
@@ -154,6 +170,23 @@ void vr_pipeline_free(struct vr_pipeline *pipeline, uint32_t lane, vram_addr blo
 vram_status vr_pipeline_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
                              const void *from, uint64_t bytes);
 
+static inline vram_queue *vr_pipeline_queue(const struct vr_pipeline *pipeline, uint32_t lane) {
+    return pipeline->only ? pipeline->only : pipeline->scheduler->lanes[lane];
+}
+
+/* Sends a small operand, or has a small result arrive, without waiting. Not *taken: it is not small, or there is no
+   page-locked memory; nothing was done. parcel.c */
+vram_status vr_parcel_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
+                           const void *from, const struct vr_part *part, bool *taken);
+vram_status vr_parcel_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block, void *to,
+                            const struct vr_part *part, bool *taken);
+/* So much is under way that the lanes should be waited for. */
+bool vr_parcels_are_many(const struct vr_pipeline *pipeline);
+/* All lanes were waited for, which answered `waited`: brings results home where that is VRAM_OK. */
+void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited);
+/* The pipeline ends. */
+void vr_parcels_end(struct vr_pipeline *pipeline);
+
 /* ---------------------------------------------------------------- scratch.c */
 
 /* Host memory for copies, zeroed; NULL with VRAM_ERR_HOST_MEMORY recorded. */
@@ -162,6 +195,8 @@ void *vr_scratch_alloc(uint64_t count, uint64_t bytes, const char *operation);
    on: then it is kept. NULL for the queue: any of the scheduler's own. NULL for the memory is allowed. */
 void vr_scratch_free(struct vr_scheduler *scheduler, void *memory, vram_queue *queue,
                      vram_status waited);
+/* Whether a wait for a queue that was answered so leaves work that may go on using memory. */
+bool vr_work_goes_on(vram_status waited);
 /* The scheduler's queues have ended: frees what was kept. */
 void vr_scratch_end(struct vr_scheduler *scheduler);
 

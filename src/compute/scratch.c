@@ -34,7 +34,7 @@ void *vr_scratch_alloc(uint64_t count, uint64_t bytes, const char *operation) {
 }
 
 /* What a wait tells of the work before it. A driver that fails to answer is taken at its word, as everywhere. */
-static bool may_go_on(vram_status waited) {
+bool vr_work_goes_on(vram_status waited) {
     return waited == VRAM_ERR_TIMEOUT || waited == VRAM_ERR_CAPTURE || waited == VRAM_ERR_SHUTDOWN;
 }
 
@@ -44,7 +44,7 @@ void vr_scratch_free(struct vr_scheduler *scheduler, void *memory, vram_queue *q
         return;
     }
     struct vr_scratch *scratch = (struct vr_scratch *)(void *)((char *)memory - HEAD);
-    if (!may_go_on(waited)) {
+    if (!vr_work_goes_on(waited)) {
         vr_mem_free(scratch);
         return;
     }
