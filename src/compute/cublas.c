@@ -4,11 +4,13 @@
  *
  *  (1) A handle of cuBLAS belongs to a lane and takes one call at a time: its lock is held around the call.
  *  (2) cuBLAS works in the context that is current. It is found from the stream, pushed for the call, and what
- *      was current before is current again afterwards.
- *  (3) Its scratch memory is the pool's, given again whenever the stream changes; where the pool has none,
- *      cuBLAS uses its own.
+ *      was current before is current again afterwards. At the end it is known from the beginning: the streams may
+ *      be gone then, when all ends with its device.
+ *  (3) A lane's scratch memory is the pool's, given again whenever the stream comes back to the lane's own, and used
+ *      on no other: products of two streams run at once. There, and where the pool has none, cuBLAS uses its own.
  *  (4) cuBLAS finds the driver by its own name. Where the backend works with another library, contexts and streams
- *      mean nothing to cuBLAS, and it is not used.
+ *      mean nothing to cuBLAS, and it is not used. A library that the option cublas_library names is believed to
+ *      know the driver; one that is found here is only loaded beside a driver that can be NVIDIA's.
  *  (5) Matrices lie column by column for cuBLAS. Ours, row by row, are their transposes: C' = B' * A'.
  */
 #include "compute/arithmetic.h"
@@ -66,10 +68,9 @@ static const struct vr_symbol cublas_symbols[] = {
     {"cublasGemmEx", NULL, offsetof(struct cublas_api, gemm_ex), false},
 };
 
-/* The runtime within cuBLAS lives on the export table: a library that has none is not the driver, and cuBLAS
-   is not even loaded then. */
+/* The runtime within cuBLAS lives on the export table: a library that has none is not NVIDIA's. */
 static const struct vr_symbol driver_symbols[] = {
-    {"cuGetExportTable", NULL, offsetof(struct driver_api, export_table), false},
+    {"cuGetExportTable", NULL, offsetof(struct driver_api, export_table), true},
     {"cuStreamGetCtx", NULL, offsetof(struct driver_api, stream_context), false},
     {"cuCtxPushCurrent_v2", NULL, offsetof(struct driver_api, push), false},
     {"cuCtxPopCurrent_v2", NULL, offsetof(struct driver_api, pop), false},
@@ -78,6 +79,7 @@ static const struct vr_symbol driver_symbols[] = {
 struct lane {
     struct vr_mutex lock; /* (1) */
     void *handle;         /* NULL: none */
+    void *own;            /* the lane's stream */
     void *stream;         /* that it was told last */
     vram_addr scratch;    /* 0: cuBLAS has its own */
 };
@@ -86,6 +88,7 @@ struct cublas {
     struct vr_library library, driver;
     struct cublas_api api;
     struct driver_api cuda;
+    void *context; /* NULL: not known yet; (2) */
     uint32_t lane_count;
     struct lane lanes[VR_LANES_MAX];
 };
@@ -108,12 +111,11 @@ static vram_status answer(int code, const char *call) {
     }
 }
 
-/* Makes the context of a stream current; the caller owes a leave. */
-static vram_status enter(const struct cublas *cublas, void *stream) {
-    void *context = NULL;
-    int code = cublas->cuda.stream_context(stream, &context);
+/* Makes the context of a stream current, and *context; the caller owes a leave. */
+static vram_status enter(const struct cublas *cublas, void *stream, void **context) {
+    int code = cublas->cuda.stream_context(stream, context);
     if (code == 0) {
-        code = cublas->cuda.push(context);
+        code = cublas->cuda.push(*context);
     }
     return code == 0 ? VRAM_OK
                      : vr_error_set(VRAM_ERR_BACKEND, "cuda", "cuCtxPushCurrent", code,
@@ -133,7 +135,7 @@ static vram_status tell_stream(struct cublas *cublas, struct lane *lane, void *s
         return VRAM_OK;
     }
     vram_status status = answer(cublas->api.set_stream(lane->handle, stream), "cublasSetStream");
-    if (status == VRAM_OK && lane->scratch && cublas->api.set_workspace) {
+    if (status == VRAM_OK && lane->scratch && stream == lane->own) {
         status = answer(cublas->api.set_workspace(lane->handle, (void *)(uintptr_t)lane->scratch,
                                                   SCRATCH_BYTES),
                         "cublasSetWorkspace");
@@ -168,13 +170,13 @@ static vram_status submit(struct vr_arithmetic *arithmetic, uint32_t number, vra
                           const struct vr_device_gemm *gemm) {
     struct cublas *cublas = arithmetic->library;
     struct lane *lane = &cublas->lanes[number % cublas->lane_count];
-    void *stream, *entered;
+    void *stream, *entered, *context;
     vram_status status = vr_submit_enter(queue, "vram_matmul_run", &entered);
     if (status != VRAM_OK) {
         return status;
     }
     status = vram_queue_native(queue, &stream);
-    if (status == VRAM_OK && (status = enter(cublas, stream)) == VRAM_OK) {
+    if (status == VRAM_OK && (status = enter(cublas, stream, &context)) == VRAM_OK) {
         vr_mutex_lock(&lane->lock);
         status = tell_stream(cublas, lane, stream);
         if (status == VRAM_OK) {
@@ -191,13 +193,10 @@ static vram_status submit(struct vr_arithmetic *arithmetic, uint32_t number, vra
 
 static void close_library(struct vr_arithmetic *arithmetic) {
     struct cublas *cublas = arithmetic->library;
-    void *stream;
     if (!cublas) {
         return;
     }
-    bool alive = cublas->lane_count &&
-                 vram_queue_native(arithmetic->lanes[0], &stream) == VRAM_OK &&
-                 enter(cublas, stream) == VRAM_OK;
+    bool alive = cublas->context && cublas->cuda.push(cublas->context) == 0;
     for (uint32_t i = 0; i < cublas->lane_count; i++) {
         struct lane *lane = &cublas->lanes[i];
         if (lane->handle && alive) {
@@ -220,9 +219,10 @@ static vram_status make_lane(const struct vr_arithmetic *arithmetic, struct cubl
                              uint32_t number) {
     struct lane *lane = &cublas->lanes[number];
     struct vram_error error;
-    void *stream;
-    vram_status status = vram_queue_native(arithmetic->lanes[number], &stream);
-    if (status == VRAM_OK && (status = enter(cublas, stream)) == VRAM_OK) {
+    void *context = NULL;
+    vram_status status = vram_queue_native(arithmetic->lanes[number], &lane->own);
+    if (status == VRAM_OK && (status = enter(cublas, lane->own, &context)) == VRAM_OK) {
+        cublas->context = context;
         status = answer(cublas->api.create(&lane->handle), "cublasCreate");
         leave(cublas);
     }
@@ -262,6 +262,10 @@ static vram_status open_libraries(struct cublas *cublas, const char *path) {
     vram_status status =
         vr_library_open(&cublas->driver, "cuda", of_driver, driver_symbols,
                         sizeof driver_symbols / sizeof driver_symbols[0], &cublas->cuda);
+    if (status == VRAM_OK && !*path && !cublas->cuda.export_table) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen",
+                       "%s is not the driver that cuBLAS works with", cublas->driver.name);
+    }
     if (status == VRAM_OK) {
         status = same_driver(cublas);
     }

@@ -253,7 +253,15 @@ vram_status vr_decide(struct vr_scheduler *scheduler, const struct vr_product *p
     }
     *plan = (struct vram_matmul_plan){
         .size = sizeof *plan, .place = VRAM_PLACE_DEVICE, .reason = reason};
+    struct vram_error error;
+    vr_error_save(&error);
     vram_status status = look_there(scheduler, product, plan, &can);
+    if (vram_status_is_exhausted(status) && !asked &&
+        !(scheduler->flags & VRAM_SCHEDULER_NO_FALLBACK)) {
+        vr_error_restore(&error); /* no memory to begin with: the next product asks again */
+        on_cpu(plan, product, VRAM_REASON_MEMORY);
+        return VRAM_OK;
+    }
     if (status != VRAM_OK || can) {
         return status;
     }

@@ -98,8 +98,9 @@ void fake_streams_reset(void) {
 }
 
 struct vr_cu_stream *fake_stream_of(struct vr_cu_stream *handle) {
-    struct vr_cu_context *context = fake_current_context();
-    int device = context->device->ordinal;
+    struct vr_cu_context *context =
+        fake_current_context(); /* NULL: the handle is not of these two */
+    int device = context ? context->device->ordinal : 0;
     if ((uintptr_t)handle <= VR_CU_STREAM_LEGACY) {
         if (!legacy[device]) {
             legacy[device] = fake_stream_new(context, true, true);

@@ -184,8 +184,10 @@ vr_cu_result fake_cuStreamQuery(struct vr_cu_stream *handle) {
     return fake_leave(code ? code : fake_busy(stream) ? VR_CU_NOT_READY : VR_CU_SUCCESS);
 }
 
+/* A stream of its own has its context; only the legacy one is that of the context at hand. */
 vr_cu_result fake_cuStreamGetCtx(struct vr_cu_stream *handle, struct vr_cu_context **context) {
-    FAKE_ENTER(cuStreamGetCtx, FAKE_NEEDS_CONTEXT);
+    bool any = (uintptr_t)handle > VR_CU_STREAM_PER_THREAD && !fake_thread.depth;
+    FAKE_ENTER(cuStreamGetCtx, any ? FAKE_NEEDS_INIT : FAKE_NEEDS_CONTEXT);
     struct vr_cu_stream *stream = fake_stream_of(handle);
     if (!stream) {
         return fake_leave(VR_CU_INVALID_HANDLE);
