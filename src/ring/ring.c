@@ -275,6 +275,7 @@ static void ring_free(void *object) {
     } else if (ring->info.queue) {
         (void)vram_point_wait(ring->last_point, VRAM_TIMEOUT_DEFAULT);
     }
+    vr_ring_loads_end(ring);
     (void)vram_buffer_destroy(ring->staging);
     (void)vram_buffer_destroy(ring->block);
     vr_error_restore(&error);

@@ -110,8 +110,9 @@ static vram_status too_late(struct vr_ring *ring, const char *operation) {
 }
 
 /* Puts all of them into the ring, or as many as the time allows. */
-static vram_status send_all(struct vr_ring *ring, const vram_ring_message *messages, uint64_t count,
-                            uint64_t timeout, const char *operation, uint64_t *sent) {
+static vram_status send_some(struct vr_ring *ring, const vram_ring_message *messages,
+                             uint64_t count, uint64_t timeout, const char *operation,
+                             uint64_t *sent, uint64_t *full_ns) {
     struct patience patience = {.deadline = deadline_of(ring, timeout)};
     vram_status status = VRAM_OK;
     while (status == VRAM_OK && *sent < count) {
@@ -129,6 +130,7 @@ static vram_status send_all(struct vr_ring *ring, const vram_ring_message *messa
         if (*sent < count) {
             if (patience.turns == 0) {
                 vr_fetch_add(&ring->full_waits, 1, VR_RELAXED);
+                *full_ns = *full_ns ? *full_ns : vr_clock_now();
             }
             patience.turns = now ? 1 : patience.turns;
             if (timeout == 0 && patience.turns > 1) {
@@ -140,6 +142,18 @@ static vram_status send_all(struct vr_ring *ring, const vram_ring_message *messa
         }
     }
     return status == VRAM_ERR_TIMEOUT ? too_late(ring, operation) : status;
+}
+
+/* The same. One that found no room has stalled since. */
+static vram_status send_all(struct vr_ring *ring, const vram_ring_message *messages, uint64_t count,
+                            uint64_t timeout, const char *operation, uint64_t *sent) {
+    uint64_t full_ns = 0;
+    vram_status status = send_some(ring, messages, count, timeout, operation, sent, &full_ns);
+    if (full_ns) {
+        vr_transfer_stalled(ring->device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_RING,
+                            vr_clock_now() - full_ns);
+    }
+    return status;
 }
 
 static vram_status send_alone(struct vr_ring *ring, const vram_ring_message *messages,
@@ -300,7 +314,7 @@ static vram_status flow(vram_ring *handle, bool out, const char *operation, uint
     } else if (out) {
         status = vr_ring_push(ring, operation, deadline, &count);
         if (status == VRAM_OK && ring->info.strategy == VRAM_RING_SYNC) {
-            status = vram_point_wait(vr_ring_last_point(ring), vr_deadline_left(deadline));
+            status = vr_ring_settle(ring, true, deadline);
         }
     } else if (ring->info.strategy == VRAM_RING_SYNC) {
         status = vr_ring_pull(ring, operation, deadline, &count);

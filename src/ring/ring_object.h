@@ -25,6 +25,8 @@
  *  (4) A step that failed half-way is made again: what it copied once it may copy twice.
  *  (5) Words are copied as words of 8 bytes, never as parts of something larger: the device may be at them.
  *  (6) What the device writes is checked against the host's own numbers before it is used. `corrupt` stays.
+ *  (7) Copies of slots are counted as transfers, one for a step that has any, from before they are submitted until
+ *      their point is seen to have passed; words are not.
  */
 #ifndef VR_RING_OBJECT_H
 #define VR_RING_OBJECT_H
@@ -34,6 +36,7 @@
 #include "ring/channel.h"
 #include "vram/buffer.h"
 #include "vram/ring.h"
+#include "xfer/metrics.h"
 
 enum {
     VR_RING_STEPS = 32, /* steps whose words may still be on their way */
@@ -51,6 +54,12 @@ struct vr_ring_word {
 struct vr_ring_step {
     uint64_t input_head, output_tail, control;
     uint64_t unused;
+};
+
+/* Slots on their way, counted: (7). All zero: none. */
+struct vr_ring_load {
+    struct vr_transfer_count count;
+    uint64_t bytes;
 };
 
 /* What is fetched, in page-locked memory. */
@@ -95,6 +104,9 @@ struct vr_ring {
     uint64_t control_sent;            /* the control word that it was told */
     uint64_t step;                    /* of vr_ring_step, rising */
     struct vram_point step_points[VR_RING_STEPS];
+    struct vr_ring_load loads[VR_RING_STEPS]; /* that each step sent, */
+    uint64_t loads_ended;                     /* steps whose load is over; at most `step` */
+    struct vr_ring_load fetched;              /* and that `slots_point` is of */
     struct vram_point news_point, slots_point, last_point;
     bool news_pending, slots_pending;
     bool broken;                /* words of a failed step may be under way */
@@ -144,9 +156,13 @@ vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t d
                          uint64_t *arrived);
 /* The last point that a step has made. */
 struct vram_point vr_ring_last_point(struct vr_ring *ring);
+/* Waits for it, and counts the time as one that the program waited for copies of this direction. */
+vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline);
 /* Copies `bytes`, a multiple of 8, at `offset` of the block to the host, word by word, and waits. */
 vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t offset, void *to,
                          uint64_t bytes);
+/* Nobody pumps any more: what is still counted as under way is over. */
+void vr_ring_loads_end(struct vr_ring *ring);
 vram_status vr_ring_thread_start(struct vr_ring *ring);
 void vr_ring_thread_stop(struct vr_ring *ring);
 /* What the thread failed with last, recorded for the caller; VRAM_OK: nothing. */

@@ -48,13 +48,37 @@ static vram_status point_passed(struct vram_point point, bool *passed) {
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
+/* Ends the counts of steps that are seen to be over, oldest first: (7). A point whose queue fails has its say in the
+   step itself. */
+static void end_loads(struct vr_ring *ring) {
+    for (; ring->loads_ended < ring->step; ring->loads_ended++) {
+        uint64_t at = ring->loads_ended % VR_RING_STEPS;
+        struct vr_ring_load *load = &ring->loads[at];
+        if (load->count.metrics && vram_point_poll(ring->step_points[at]) != VRAM_OK) {
+            return;
+        }
+        vr_transfer_end(&load->count, load->bytes, VRAM_OK);
+    }
+}
+
+void vr_ring_loads_end(struct vr_ring *ring) {
+    bool lost = vr_load(&ring->device->base.lost, VR_ACQUIRE);
+    vram_status status = lost ? VRAM_ERR_DEVICE_LOST : VRAM_OK;
+    for (uint64_t i = 0; i < VR_RING_STEPS; i++) {
+        vr_transfer_end(&ring->loads[i].count, ring->loads[i].bytes, status);
+    }
+    vr_transfer_end(&ring->fetched.count, ring->fetched.bytes, status);
+}
+
 static vram_status take_in(struct vr_ring *ring, const char *operation, uint64_t *arrived) {
     bool passed = false;
     vram_status status = VRAM_OK;
+    end_loads(ring);
     if (ring->slots_pending) {
         status = point_passed(ring->slots_point, &passed);
         if (passed) {
             ring->slots_pending = false;
+            vr_transfer_end(&ring->fetched.count, ring->fetched.bytes, VRAM_OK);
             *arrived = ring->asked - vr_load(&ring->arrived.word, VR_RELAXED);
             vr_store(&ring->arrived.word, ring->asked, VR_RELEASE);
         }
@@ -107,6 +131,14 @@ static vram_status copy_word(struct vr_ring *ring, copy_fn *copy, uint64_t offse
     return copy(ring, offset, (unsigned char *)word, sizeof *word);
 }
 
+static void begin_load(struct vr_ring *ring, const struct vr_channel *channel, uint64_t count,
+                       struct vr_ring_load *load) {
+    bool out = channel == &ring->input;
+    vr_transfer_begin(ring->device, out ? VRAM_TRANSFER_TO_DEVICE : VRAM_TRANSFER_TO_HOST,
+                      VRAM_ROUTE_RING, &load->count);
+    load->bytes = count * channel->stride;
+}
+
 /* What one step submits, noted in the ring only when all of it was. */
 struct plan {
     uint64_t head, consumed, control, output_head;
@@ -133,6 +165,8 @@ static vram_status submit_up(struct vr_ring *ring, const struct plan *plan,
     vram_status status = VRAM_OK;
     *words = (struct vr_ring_step){plan->head, plan->consumed, plan->control, 0};
     if (plan->sends) {
+        begin_load(ring, &ring->input, plan->head - moved,
+                   &ring->loads[ring->step % VR_RING_STEPS]);
         status = copy_slots(ring, &ring->input, upload, moved, plan->head - moved);
         if (status == VRAM_OK) { /* behind its slots: (2) */
             status = copy_word(ring, upload, VRAM_RING_AT_INPUT_HEAD, &words->input_head);
@@ -150,6 +184,7 @@ static vram_status submit_up(struct vr_ring *ring, const struct plan *plan,
 static vram_status submit_down(struct vr_ring *ring, const struct plan *plan) {
     vram_status status = VRAM_OK;
     if (plan->brings) {
+        begin_load(ring, &ring->output, plan->output_head - ring->asked, &ring->fetched);
         status =
             copy_slots(ring, &ring->output, download, ring->asked, plan->output_head - ring->asked);
     }
@@ -206,6 +241,7 @@ static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
         !(plan.sends || plan.tells || plan.orders || plan.brings || plan.asks)) {
         return status;
     }
+    end_loads(ring);     /* those of the step whose place this one takes among them */
     ring->broken = true; /* until all of it is submitted: (4) */
     status = submit_up(ring, &plan, &ring->steps[ring->step % VR_RING_STEPS]);
     if (status == VRAM_OK) {
@@ -217,6 +253,11 @@ static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
     if (status == VRAM_OK) {
         ring->broken = false;
         note(ring, &plan, point, moved);
+    } else {
+        vr_transfer_end(&ring->loads[ring->step % VR_RING_STEPS].count, 0, status);
+        if (plan.brings) {
+            vr_transfer_end(&ring->fetched.count, 0, status);
+        }
     }
     return status;
 }
@@ -254,12 +295,21 @@ struct vram_point vr_ring_last_point(struct vr_ring *ring) {
     return point;
 }
 
+vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline) {
+    uint64_t begun = vr_clock_now();
+    vram_status status = vram_point_wait(vr_ring_last_point(ring), vr_deadline_left(deadline));
+    vr_transfer_waited(ring->device, out ? VRAM_TRANSFER_TO_DEVICE : VRAM_TRANSFER_TO_HOST,
+                       VRAM_ROUTE_RING, vr_clock_now() - begun);
+    return status;
+}
+
 /* Waits for the last step, or a little when there is none. */
-static vram_status pause_pump(struct vr_ring *ring, const char *operation, uint64_t deadline) {
+static vram_status pause_pump(struct vr_ring *ring, const char *operation, bool out,
+                              uint64_t deadline) {
     if (vr_deadline_passed(deadline)) {
         return vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time");
     }
-    vram_status status = vram_point_wait(vr_ring_last_point(ring), vr_deadline_left(deadline));
+    vram_status status = vr_ring_settle(ring, out, deadline);
     return status == VRAM_ERR_TIMEOUT
                ? vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time")
                : status;
@@ -278,7 +328,7 @@ vram_status vr_ring_push(struct vr_ring *ring, const char *operation, uint64_t d
         if (vr_load(&ring->moved, VR_ACQUIRE) - target <= INT64_MAX) {
             return VRAM_OK;
         }
-        status = pause_pump(ring, operation, deadline);
+        status = pause_pump(ring, operation, true, deadline);
         if (status != VRAM_OK) {
             return status;
         }
@@ -299,7 +349,7 @@ vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t d
             vr_load(&ring->arrived.word, VR_ACQUIRE) == vr_load(&ring->output_seen, VR_ACQUIRE)) {
             return VRAM_OK;
         }
-        status = pause_pump(ring, operation, deadline);
+        status = pause_pump(ring, operation, false, deadline);
         if (status != VRAM_OK) {
             return status;
         }

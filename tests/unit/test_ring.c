@@ -6,6 +6,9 @@
  */
 #include "unit/ring_world.h"
 
+#include "vram/sim.h"
+#include "vram/transfer_stats.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -223,6 +226,89 @@ static void a_flush_makes_at_most_two_copies(void **state) {
     ring_rig_end(&world);
 }
 
+static vram_transfer_stats counted(struct ring_rig *world, vram_transfer_direction direction) {
+    vram_transfer_stats stats = {.size = sizeof stats};
+    assert_ok(vram_transfer_stats_get(world->rig.device, direction, VRAM_ROUTE_RING, &stats));
+    return stats;
+}
+
+/* Copies of slots are transfers like others: one for each step that has any, in both directions. */
+static void copies_are_counted_as_transfers(void **state) {
+    (void)state;
+    vram_ring_options options = options_of(VRAM_RING_SYNC, 16, 0);
+    struct ring_rig world = ring_rig_make("sim", &options, echo_kernel);
+    uint64_t number = 0, moved, arrived;
+    for (uint64_t round = 1; round <= 100; round++) { /* more than there are steps at a time */
+        for (int i = 0; i < 11; i++) {
+            send_note(&world, number + (uint64_t)i, 0);
+        }
+        assert_ok(vram_ring_flush(world.ring, &moved, NULL));
+        ring_launch(&world, NULL);
+        assert_ok(vram_ring_fetch(world.ring, &arrived, NULL));
+        assert_int_equal(arrived, 11);
+        for (int i = 0; i < 11; i++) {
+            expect_note(&world, number++, 0);
+        }
+        vram_transfer_stats up = counted(&world, VRAM_TRANSFER_TO_DEVICE);
+        vram_transfer_stats down = counted(&world, VRAM_TRANSFER_TO_HOST);
+        assert_int_equal(up.operations, round);
+        assert_int_equal(up.started, round);
+        assert_int_equal(up.bytes, number * VRAM_RING_STRIDE(56));
+        assert_int_equal(down.operations, round);
+        assert_int_equal(down.bytes, number * VRAM_RING_STRIDE(56));
+        assert_int_equal(up.failures + down.failures, 0);
+        assert_true(up.latency_ns > 0 && down.latency_ns > 0);
+    }
+    assert_true(counted(&world, VRAM_TRANSFER_TO_DEVICE).waited_ns > 0);
+    ring_rig_end(&world);
+}
+
+/* A send that finds the ring full is a stall, whatever the strategy. */
+static void a_full_ring_is_a_stall(void **state) {
+    (void)state;
+    for (int unified = 0; unified < 2; unified++) {
+        vram_ring_options options = options_of(unified ? VRAM_RING_UNIFIED : VRAM_RING_SYNC, 4, 0);
+        struct ring_rig world = ring_rig_make(unified ? "host" : "sim", &options, echo_kernel);
+        struct note note = note_of(4);
+        for (uint64_t i = 0; i < 4; i++) {
+            send_note(&world, i, 0);
+        }
+        assert_int_equal(counted(&world, VRAM_TRANSFER_TO_DEVICE).stalls, 0);
+        assert_int_equal(vram_ring_send(world.ring, &note, note_bytes(4), 4, 2000000),
+                         VRAM_ERR_TIMEOUT);
+        assert_int_equal(counted(&world, VRAM_TRANSFER_TO_DEVICE).stalls, 1);
+        assert_true(counted(&world, VRAM_TRANSFER_TO_DEVICE).stall_ns >= 2000000);
+        vram_error_clear();
+        ring_rig_end(&world);
+    }
+}
+
+/* What the driver refuses ends as a failure; what is made again is another transfer. */
+static void a_refused_copy_is_a_failure(void **state) {
+    (void)state;
+    vram_ring_options options = options_of(VRAM_RING_SYNC, 16, VRAM_RING_INPUT);
+    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
+    vram_sim_fault fault = {
+        .size = sizeof fault, .call = VRAM_SIM_UPLOAD, .nth = 1, .code = VRAM_SIM_OUT_OF_MEMORY};
+    send_note(&world, 0, 0);
+    assert_ok(vram_sim_fault_set(world.rig.context, &fault));
+    assert_int_equal(vram_ring_flush(world.ring, NULL, NULL), VRAM_ERR_DEVICE_MEMORY);
+    vram_error_clear();
+    vram_transfer_stats up = counted(&world, VRAM_TRANSFER_TO_DEVICE);
+    assert_int_equal(up.failures, 1);
+    assert_int_equal(up.operations, 1);
+    assert_int_equal(up.bytes, 0);
+    assert_ok(vram_ring_flush(world.ring, NULL, NULL));
+    ring_launch(&world, NULL);
+    assert_ok(vram_ring_drain(world.ring, SECOND));
+    up = counted(&world, VRAM_TRANSFER_TO_DEVICE);
+    assert_int_equal(up.failures, 1);
+    assert_int_equal(up.operations, 2);
+    assert_int_equal(up.started, 2);
+    assert_int_equal(up.bytes, VRAM_RING_STRIDE(56));
+    ring_rig_end(&world);
+}
+
 static void a_flush_gives_a_handle(void **state) {
     (void)state;
     vram_ring_options options = options_of(VRAM_RING_ASYNC, 16, VRAM_RING_INPUT);
@@ -371,6 +457,9 @@ int main(int argc, char **argv) {
                                         nothing_left),
         cmocka_unit_test_setup_teardown(a_kernel_goes_on_where_it_stopped, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_flush_makes_at_most_two_copies, start, nothing_left),
+        cmocka_unit_test_setup_teardown(copies_are_counted_as_transfers, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_full_ring_is_a_stall, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_refused_copy_is_a_failure, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_flush_gives_a_handle, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_unified_flush_copies_nothing, start, nothing_left),
         cmocka_unit_test_setup_teardown(several_threads_send, start, nothing_left),
