@@ -5,9 +5,13 @@
 #include "base/size.h"
 
 enum {
-    STAGED_FIRST = 2, /* copies of a class that are staged before the driver's way is tried */
-    AGAIN = 64,       /* one in so many tries the way that is not taken */
-    WEIGHT = 4        /* a sample counts a quarter of what is known */
+    STAGED_FIRST = 4, /* copies of a class that are staged before the driver's way is tried, */
+    PLAIN_FIRST = 2,  /* so many times */
+    AGAIN = 64,       /* one in so many tries the way that is not taken, */
+    AGAIN_EARLY =
+        8,      /* and one in so many of the first AGAIN tries staging: slots may be there now */
+    WINDOW = 8, /* samples whose best is kept together: (3) */
+    MARGIN = 16 /* the other way has to be quicker by this part: (4) */
 };
 
 #define TRY_BYTES (UINT64_C(16) * VR_MIB) /* the largest copy that may be a trial */
@@ -20,32 +24,57 @@ static unsigned class_of(uint64_t bytes) {
     return found;
 }
 
+/* Keeps (3). */
+static uint64_t cell_ns(const struct vr_rate *cell) {
+    uint64_t best = vr_load(&cell->best, VR_RELAXED), before = vr_load(&cell->before, VR_RELAXED);
+    return best && (!before || best < before) ? best : before;
+}
+
 /* What is known of a way, of this class or the nearest smaller one; 0: nothing. */
-static uint64_t known_ns(struct vr_rates *rates, bool to_host, bool staged, unsigned class) {
+static uint64_t known_ns(const struct vr_rates *rates, bool to_host, bool staged, unsigned class) {
     uint64_t ns = 0;
     for (unsigned i = class + 1; i-- > 0 && !ns;) {
-        ns = vr_load(&rates->cells[to_host][staged][i].ns, VR_RELAXED);
+        ns = cell_ns(&rates->cells[to_host][staged][i]);
     }
     return ns;
+}
+
+/* Whether the driver's way is the quicker one. Keeps (4). */
+static bool is_plain(struct vr_rates *rates, bool to_host, unsigned class) {
+    uint64_t staged = known_ns(rates, to_host, true, class);
+    uint64_t plain = known_ns(rates, to_host, false, class);
+    bool was = vr_load(&rates->plain[to_host][class], VR_RELAXED), now = was;
+    if (!staged || !plain) {
+        return false;
+    }
+    if (was ? staged < plain - plain / MARGIN : plain < staged - staged / MARGIN) {
+        now = !was;
+        vr_store(&rates->plain[to_host][class], now, VR_RELAXED);
+    }
+    return now;
+}
+
+static uint64_t samples_of(const struct vr_rates *rates, bool to_host, bool staged,
+                           unsigned class) {
+    return vr_load(&rates->cells[to_host][staged][class].samples, VR_RELAXED);
 }
 
 /* Keeps (1) and (2). */
 bool vr_rates_choose(struct vr_rates *rates, bool to_host, uint64_t bytes) {
     unsigned class = class_of(bytes);
-    uint64_t staged = known_ns(rates, to_host, true, class);
-    uint64_t plain = known_ns(rates, to_host, false, class);
-    bool better = !staged || !plain || staged < plain;
     if (bytes > TRY_BYTES) {
-        return better;
+        return !is_plain(rates, to_host, class);
     }
     uint64_t turn = vr_fetch_add(&rates->asked[to_host][class], 1, VR_RELAXED);
-    if (vr_load(&rates->cells[to_host][true][class].samples, VR_RELAXED) < STAGED_FIRST) {
+    if (samples_of(rates, to_host, true, class) < STAGED_FIRST) {
         return true;
     }
-    if (!vr_load(&rates->cells[to_host][false][class].samples, VR_RELAXED)) {
+    if (samples_of(rates, to_host, false, class) < PLAIN_FIRST) {
         return false;
     }
-    return better != (turn % AGAIN == AGAIN - 1);
+    bool plain = is_plain(rates, to_host, class);
+    uint64_t again = plain && turn < AGAIN ? AGAIN_EARLY : AGAIN;
+    return plain == (turn % again == again - 1);
 }
 
 void vr_rates_note(struct vr_rates *rates, bool to_host, bool staged, uint64_t bytes, uint64_t ns) {
@@ -54,8 +83,12 @@ void vr_rates_note(struct vr_rates *rates, bool to_host, bool staged, uint64_t b
     uint64_t sample = per_mib < 1      ? 1
                       : per_mib > 1e15 ? UINT64_C(1000000000000000)
                                        : (uint64_t)per_mib;
-    uint64_t before = vr_load(&cell->ns, VR_RELAXED);
-    vr_store(&cell->ns, before ? before - before / WEIGHT + sample / WEIGHT + 1 : sample,
-             VR_RELAXED);
-    vr_fetch_add(&cell->samples, 1, VR_RELAXED);
+    uint64_t best = vr_load(&cell->best, VR_RELAXED);
+    if (vr_fetch_add(&cell->samples, 1, VR_RELAXED) % WINDOW == 0) { /* a new window */
+        vr_store(&cell->before, best, VR_RELAXED);
+        best = 0;
+    }
+    if (!best || sample < best) {
+        vr_store(&cell->best, sample, VR_RELAXED);
+    }
 }

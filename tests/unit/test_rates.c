@@ -39,9 +39,9 @@ static unsigned staged_of(bool to_host, uint64_t bytes, unsigned copies, uint64_
 static void the_quicker_way_is_taken(void **state) {
     (void)state;
     assert_true(staged_of(false, 4 * VR_MIB, 1000, 30000, 100000) >= 980);
-    assert_true(staged_of(true, 4 * VR_MIB, 1000, 100000, 30000) <= 20);
+    assert_true(staged_of(true, 4 * VR_MIB, 1000, 100000, 30000) <= 30);
     assert_true(staged_of(false, 512 * VR_KIB, 1000, 100000, 30000) <=
-                20); /* each class by itself */
+                30); /* each class by itself */
 }
 
 /* Both ways are tried, and tried again: a machine changes. */
@@ -50,6 +50,41 @@ static void what_changes_is_noticed(void **state) {
     assert_true(staged_of(false, VR_MIB, 500, 30000, 100000) >= 480);
     assert_true(staged_of(false, VR_MIB, 2000, 100000, 30000) <= 1000);
     assert_true(staged_of(false, VR_MIB, 500, 100000, 30000) <= 20);
+}
+
+/* What a machine with a fast bus was seen to do: the first staged copies make slots of page-locked memory, which
+   takes twenty times as long as a copy, and must not be held against the others. */
+static void slots_in_the_making_are_no_rate(void **state) {
+    unsigned staged = 0;
+    (void)state;
+    for (unsigned i = 0; i < 100; i++) {
+        staged += copy(false, 16 * VR_MIB, i < 8 ? 900000 : 45000, 150000);
+    }
+    assert_true(staged >= 80);
+}
+
+/* One copy that was disturbed, however long, changes nothing. */
+static void a_disturbance_is_forgiven(void **state) {
+    (void)state;
+    (void)staged_of(false, 4 * VR_MIB, 100, 45000, 150000);
+    for (unsigned i = 0; i < 20; i++) {
+        vr_rates_note(&rates, false, true, 4 * VR_MIB, UINT64_C(1000000000));
+        assert_true(staged_of(false, 4 * VR_MIB, 10, 45000, 150000) >= 9);
+    }
+}
+
+/* Ways that are alike do not alternate, whichever was taken first. */
+static void what_is_alike_stays(void **state) {
+    (void)state;
+    (void)staged_of(false, 4 * VR_MIB, 100, 100000, 100000);
+    unsigned changes = 0;
+    bool last = true;
+    for (unsigned i = 0; i < 640; i++) {
+        bool staged = copy(false, 4 * VR_MIB, 98000 + i * 7919 % 4000, 98000 + i * 104729 % 4000);
+        changes += staged != last;
+        last = staged;
+    }
+    assert_true(changes <= 2 * 640 / 64 + 2); /* the trials alone */
 }
 
 /* A large copy is no trial. */
@@ -77,6 +112,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_quicker_way_is_taken, start),
         cmocka_unit_test_setup(what_changes_is_noticed, start),
+        cmocka_unit_test_setup(slots_in_the_making_are_no_rate, start),
+        cmocka_unit_test_setup(a_disturbance_is_forgiven, start),
+        cmocka_unit_test_setup(what_is_alike_stays, start),
         cmocka_unit_test_setup(large_copies_follow_small_ones, start),
         cmocka_unit_test_setup(any_number_is_taken, start),
     };
