@@ -11,7 +11,7 @@
 
 enum { COPY_REASON_MAX = 256 };
 
-/* One copy, begun and waited for. False: `reason` says why. */
+/* One copy, begun and waited for, or what the driver takes for that. False: `reason` says why. */
 struct copy_driver {
     const char *pageable_about[2]; /* what is called, to the device and back: for people */
     const char *pinned_about[2];
@@ -22,6 +22,8 @@ struct copy_driver {
                       bool pinned);
     bool (*to_host)(struct copy_driver *driver, void *to, vram_addr from, uint64_t bytes,
                     bool pinned);
+    /* Waits until all copies so far have arrived: some that have returned are still on the bus. NULL: none are. */
+    bool (*settle)(struct copy_driver *driver);
     /* Page-locks and gives back so many bytes. */
     bool (*pair)(struct copy_driver *driver, uint64_t bytes);
     void (*close)(struct copy_driver *driver);

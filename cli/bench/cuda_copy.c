@@ -70,6 +70,13 @@ static bool to_host(struct copy_driver *driver, void *to, vram_addr from, uint64
            good(driver, cuda->stream_wait(cuda->stream), "cuStreamSynchronize");
 }
 
+/* cuMemcpyHtoD returns when ordinary memory has been read, and at small sizes that is before it has arrived. It goes
+   through the default stream, for which a stream that does not block with it does not wait. */
+static bool settle(struct copy_driver *driver) {
+    const struct cuda_copy *cuda = driver->state;
+    return good(driver, cuda->stream_wait(NULL), "cuStreamSynchronize");
+}
+
 static bool pair(struct copy_driver *driver, uint64_t bytes) {
     const struct cuda_copy *cuda = driver->state;
     void *pointer;
@@ -122,15 +129,17 @@ bool copy_driver_cuda(struct copy_driver *driver, uint32_t backend_index) {
     if (cuda == NULL) {
         return false;
     }
-    *driver = (struct copy_driver){.pageable_about = {"cuMemcpyHtoD", "cuMemcpyDtoH"},
-                                   .pinned_about = {"cuMemcpyHtoDAsync and cuStreamSynchronize",
-                                                    "cuMemcpyDtoHAsync and cuStreamSynchronize"},
-                                   .pair_about = "cuMemHostAlloc and cuMemFreeHost",
-                                   .state = cuda,
-                                   .to_device = to_device,
-                                   .to_host = to_host,
-                                   .pair = pair,
-                                   .close = end};
+    *driver = (struct copy_driver){
+        .pageable_about = {"cuMemcpyHtoD, until it returns", "cuMemcpyDtoH"},
+        .pinned_about = {"cuMemcpyHtoDAsync and cuStreamSynchronize",
+                         "cuMemcpyDtoHAsync and cuStreamSynchronize"},
+        .pair_about = "cuMemHostAlloc and cuMemFreeHost, which may keep small pieces",
+        .state = cuda,
+        .to_device = to_device,
+        .to_host = to_host,
+        .settle = settle,
+        .pair = pair,
+        .close = end};
     if (load(driver, cuda) && good(driver, cuda->init(0), "cuInit") &&
         good(driver, cuda->device_get(&cuda->device, (int)backend_index), "cuDeviceGet") &&
         good(driver, cuda->retain(&cuda->context, cuda->device), "cuDevicePrimaryCtxRetain") &&
