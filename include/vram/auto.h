@@ -24,8 +24,15 @@
 #define VRAM_AUTO_H
 
 #include <vram/batch.h>
+#include <vram/compute.h>
+#include <vram/feed.h>
+#include <vram/labels.h>
 #include <vram/named.h>
+#include <vram/pinned.h>
+#include <vram/readback.h>
+#include <vram/ring.h>
 #include <vram/scope.h>
+#include <vram/stream.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -38,11 +45,37 @@ typedef struct vram_auto_block {
     vram_queue *queue; /* in whose time it is freed; NULL: no work uses it */
 } vram_auto_block;
 
+/** A frame of a readback that was borrowed, and has to be given back. */
+typedef struct vram_auto_frame {
+    vram_readback *readback; /* that it is of */
+    vram_frame frame;        /* its number 0: none */
+} vram_auto_frame;
+
+/** A block of a feed that is being filled: given back, unless its number is 0, as after a submit. */
+typedef struct vram_auto_feed_block {
+    vram_feed *feed;       /* that it is of */
+    vram_feed_block block; /* its number 0: none */
+} vram_auto_feed_block;
+
+/** Memory of the program's own that vram_pinned_begin has locked, with what ending that takes. */
+typedef struct vram_auto_pinned {
+    vram_device *device; /* that it is locked for */
+    void *memory;        /* NULL: nothing is */
+    uint64_t bytes;      /* as in vram_pinned_begin */
+} vram_auto_pinned;
+
 #if defined(__GNUC__)
 
 /**
  * VRAM_AUTO(vram_pool) *pool = NULL; for vram_context, vram_device, vram_queue, vram_kernel, vram_pool,
- * vram_buffer, vram_scope, vram_batch and vram_named, and VRAM_AUTO(vram_auto_block) block = {pool, 0, queue};
+ * vram_buffer, vram_scope, vram_batch, vram_named, vram_stream_set, vram_readback, vram_feed, vram_ring,
+ * vram_scheduler, vram_weights and vram_labels; and for structs that begin as nothing:
+ *
+ *   VRAM_AUTO(vram_auto_block) block = {pool, 0, queue};
+ *   VRAM_AUTO(vram_async) copy = {{0}};                              given up; the work goes on
+ *   VRAM_AUTO(vram_auto_frame) frame = {readback, {0}};              vram_readback_latest(..., &frame.frame)
+ *   VRAM_AUTO(vram_auto_feed_block) block = {feed, {0}};             vram_feed_begin(..., &block.block)
+ *   VRAM_AUTO(vram_auto_pinned) pinned = {device, NULL, bytes};      memory is set once it is locked
  */
 #define VRAM_AUTO(type) __attribute__((cleanup(type##_auto_end))) type
 
@@ -77,7 +110,18 @@ VRAM_API void vram_buffer_auto_end(vram_buffer **buffer);
 VRAM_API void vram_scope_auto_end(vram_scope **scope);
 VRAM_API void vram_batch_auto_end(vram_batch **batch);
 VRAM_API void vram_named_auto_end(vram_named **named);
+VRAM_API void vram_stream_set_auto_end(vram_stream_set **set);
+VRAM_API void vram_readback_auto_end(vram_readback **readback);
+VRAM_API void vram_feed_auto_end(vram_feed **feed);
+VRAM_API void vram_ring_auto_end(vram_ring **ring);
+VRAM_API void vram_scheduler_auto_end(vram_scheduler **scheduler);
+VRAM_API void vram_weights_auto_end(vram_weights **weights);
+VRAM_API void vram_labels_auto_end(vram_labels **labels);
+VRAM_API void vram_async_auto_end(vram_async *async);
 VRAM_API void vram_auto_block_auto_end(vram_auto_block *block);
+VRAM_API void vram_auto_frame_auto_end(vram_auto_frame *frame);
+VRAM_API void vram_auto_feed_block_auto_end(vram_auto_feed_block *block);
+VRAM_API void vram_auto_pinned_auto_end(vram_auto_pinned *pinned);
 
 #ifdef __cplusplus
 }

@@ -91,6 +91,108 @@ static void faults_all_the_way(void **state) {
     assert_true(failed > 0);
 }
 
+/* What moves data and computes: each ends on every way out, in front of what it stands on. */
+enum { MOVING_STEPS = 8 };
+
+static vram_status moving(struct rig *rig, vram_pool *pool, int step) {
+    static uint8_t own[1 << 16];
+    VRAM_AUTO(vram_stream_set) *set = NULL;
+    VRAM_TRY(vram_stream_set_create(rig->device, NULL, &set));
+    VRAM_TRY(give_up(0, step));
+    VRAM_AUTO(vram_auto_block) source = {pool, 0, rig->queue};
+    VRAM_TRY(vram_alloc(pool, 4096, rig->queue, &source.addr));
+    VRAM_AUTO(vram_readback) *readback = NULL;
+    VRAM_TRY(vram_readback_create(rig->device, NULL, &readback));
+    VRAM_TRY(vram_readback_start(readback, rig->queue, source.addr, 4096, NULL));
+    VRAM_TRY(vram_readback_wait(readback, 0, VRAM_TIMEOUT_DEFAULT));
+    VRAM_AUTO(vram_auto_frame) frame = {readback, {0}};
+    VRAM_TRY(vram_readback_latest(readback, &frame.frame));
+    VRAM_TRY(give_up(1, step));
+    VRAM_AUTO(vram_feed) *feed = NULL;
+    VRAM_TRY(vram_feed_create(rig->device, NULL, &feed));
+    VRAM_AUTO(vram_auto_feed_block) block = {feed, {0}};
+    VRAM_TRY(vram_feed_begin(feed, 4096, 0, &block.block));
+    VRAM_TRY(give_up(2, step));
+    VRAM_AUTO(vram_async) copy = {{0}};
+    VRAM_TRY(vram_transfer_upload(rig->queue, source.addr, own, 4096, NULL, &copy));
+    VRAM_TRY(give_up(3, step));
+    VRAM_AUTO(vram_ring) *ring = NULL;
+    VRAM_TRY(vram_ring_create(pool, NULL, &ring));
+    VRAM_TRY(give_up(4, step));
+    VRAM_AUTO(vram_scheduler) *scheduler = NULL;
+    VRAM_TRY(vram_scheduler_create(pool, NULL, &scheduler));
+    VRAM_AUTO(vram_weights) *weights = NULL;
+    const vram_weights_options shape = {.size = sizeof shape, .k = 8, .n = 8, .b = own};
+    VRAM_TRY(vram_weights_create(scheduler, &shape, &weights));
+    VRAM_TRY(give_up(5, step));
+    VRAM_AUTO(vram_labels) *labels = NULL;
+    VRAM_TRY(vram_labels_create(NULL, &labels));
+    VRAM_TRY(give_up(6, step));
+    VRAM_AUTO(vram_auto_pinned) pinned = {rig->device, NULL, sizeof own};
+    VRAM_TRY(vram_pinned_begin(rig->device, own, sizeof own));
+    pinned.memory = own;
+    VRAM_TRY(give_up(7, step));
+    return VRAM_OK;
+}
+
+/* All handles but those of the library's own: work that was given up goes on, and devices keep lists of it. */
+static uint64_t held_by_programs(void) {
+    return vr_handle_live(0) - vr_handle_live(VR_KIND_ASYNC) - vr_handle_live(VR_KIND_FLIGHT) -
+           vr_handle_live(VR_KIND_STAGING);
+}
+
+static void every_way_out_of_moving(void **state) {
+    (void)state;
+    for (int step = 0; step <= MOVING_STEPS; step++) {
+        struct rig rig = rig_make("host", NULL);
+        vram_pool *pool = pool_of(&rig, 0);
+        uint64_t before = held_by_programs();
+        vram_status status = moving(&rig, pool, step);
+        assert_int_equal(status, step < MOVING_STEPS ? VRAM_ERR_TIMEOUT : VRAM_OK);
+        assert_true(step == MOVING_STEPS || strstr(vram_error_get()->text, "gave up") != NULL);
+        assert_int_equal(held_by_programs(), before);
+        assert_int_equal(live_in(pool), 0);
+        assert_ok(vram_pool_destroy(pool));
+        vram_context_destroy(rig.context);
+    }
+}
+
+/* What is borrowed is given back, and what was locked is not used any more. */
+static void borrowed_things_go_back(void **state) {
+    static uint8_t own[8192];
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_readback *readback;
+    vram_feed *feed;
+    vram_feed_block block;
+    vram_addr addr;
+    assert_ok(vram_alloc(pool, 4096, rig.queue, &addr));
+    assert_ok(vram_readback_create(rig.device, NULL, &readback));
+    assert_ok(vram_feed_create(rig.device, NULL, &feed));
+    assert_ok(vram_readback_start(readback, rig.queue, addr, 4096, NULL));
+    assert_ok(vram_readback_wait(readback, 0, VRAM_TIMEOUT_DEFAULT));
+    uint64_t number;
+    {
+        VRAM_AUTO(vram_auto_frame) frame = {readback, {0}};
+        assert_ok(vram_readback_latest(readback, &frame.frame));
+        number = frame.frame.number;
+        VRAM_AUTO(vram_auto_feed_block) first = {feed, {0}};
+        VRAM_AUTO(vram_auto_feed_block) second = {feed, {0}};
+        assert_ok(vram_feed_begin(feed, 100, 0, &first.block));
+        assert_ok(vram_feed_begin(feed, 100, 0, &second.block));
+        assert_int_equal(vram_feed_begin(feed, 100, 0, &block), VRAM_ERR_BUSY);
+        VRAM_AUTO(vram_auto_pinned) pinned = {rig.device, own, sizeof own};
+        assert_ok(vram_pinned_begin(rig.device, own, sizeof own));
+        assert_int_equal(vram_pinned_forget(rig.device, own, sizeof own), VRAM_ERR_BUSY);
+    }
+    assert_int_equal(vram_readback_give(readback, number), VRAM_ERR_INVALID);
+    assert_ok(vram_feed_begin(feed, 100, 0, &block));
+    assert_ok(vram_pinned_forget(rig.device, own, sizeof own));
+    assert_ok(vram_free(pool, addr, rig.queue));
+    vram_context_destroy(rig.context);
+}
+
 /* What has ended otherwise is passed over, and NULL is nothing. */
 static void ended_before(void **state) {
     (void)state;
@@ -115,6 +217,19 @@ static void ended_before(void **state) {
         VRAM_AUTO(vram_pool) *nothing = NULL;
         VRAM_AUTO(vram_batch) *batch = NULL;
         VRAM_AUTO(vram_named) *named = NULL;
+        VRAM_AUTO(vram_stream_set) *set = NULL;
+        VRAM_AUTO(vram_readback) *readback = NULL;
+        VRAM_AUTO(vram_feed) *feed = NULL;
+        VRAM_AUTO(vram_ring) *ring = NULL;
+        VRAM_AUTO(vram_scheduler) *scheduler = NULL;
+        VRAM_AUTO(vram_weights) *weights = NULL;
+        VRAM_AUTO(vram_labels) *labels = NULL;
+        VRAM_AUTO(vram_async) async = {{0}};
+        VRAM_AUTO(vram_auto_frame) frame = {readback, {0}};
+        VRAM_AUTO(vram_auto_feed_block) block = {feed, {0}};
+        VRAM_AUTO(vram_auto_pinned) pinned = {NULL, NULL, 0};
+        assert_true(!set && !readback && !feed && !ring && !scheduler && !weights && !labels);
+        assert_true(!async.word[0] && !frame.frame.number && !block.block.number && !pinned.memory);
         assert_true(!context && !device && !queue && !kernel && !nothing && !batch && !named);
     }
     expect_no_record();
@@ -128,6 +243,17 @@ static void ended_before(void **state) {
     vram_batch_auto_end(NULL);
     vram_named_auto_end(NULL);
     vram_auto_block_auto_end(NULL);
+    vram_stream_set_auto_end(NULL);
+    vram_readback_auto_end(NULL);
+    vram_feed_auto_end(NULL);
+    vram_ring_auto_end(NULL);
+    vram_scheduler_auto_end(NULL);
+    vram_weights_auto_end(NULL);
+    vram_labels_auto_end(NULL);
+    vram_async_auto_end(NULL);
+    vram_auto_frame_auto_end(NULL);
+    vram_auto_feed_block_auto_end(NULL);
+    vram_auto_pinned_auto_end(NULL);
     expect_no_record();
     rig_end_clean(&rig);
 }
@@ -154,6 +280,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(faults_all_the_way, start, nothing_left),
         cmocka_unit_test_setup_teardown(ended_before, start, nothing_left),
         cmocka_unit_test_setup_teardown(adopted_queues, start, nothing_left),
+        cmocka_unit_test_setup_teardown(every_way_out_of_moving, start, nothing_left),
+        cmocka_unit_test_setup_teardown(borrowed_things_go_back, start, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * auto_ring.c: what the cleanup attribute calls for rings.
+ */
+#include "base/quiet.h"
+#include "vram/auto.h"
+
+VR_QUIET_HANDLE(vram_ring, (void)vram_ring_destroy(*object))
