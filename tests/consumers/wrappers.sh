@@ -52,9 +52,17 @@ if [ -n "$cxx" ]; then
     echo '#include <vram/vram.hpp>
 #include <vram/vram.hpp>' | "$cxx" -x c++ -std=c++17 "${include[@]}" "${strict[@]}" -fsyntax-only - \
         2>"$work/log" || fail "vram.hpp does not compile alone"
+    for part in "$source"/include/vram/hpp/*.hpp; do
+        echo "#include <vram/hpp/$(basename "$part")>" | "$cxx" -x c++ -std=c++17 "${include[@]}" \
+            "${strict[@]}" -fsyntax-only - 2>"$work/log" || fail "$part does not compile alone"
+    done
+    echo '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+        "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 4, "vocab_size": 256, "max_position_embeddings": 2048,
+        "torch_dtype": "float16"}' >"$work/config.json"
     "$cxx" -std=c++17 "${include[@]}" "${strict[@]}" "$here/raii.cpp" -o "$work/raii" "${link[@]}" \
         2>"$work/log" || fail "raii.cpp does not compile"
-    said=$("$work/raii") || fail "raii: exit code $?: $said"
+    said=$("$work/raii" "$work/config.json") || fail "raii: exit code $?: $said"
     [ "$said" = "raii: good" ] || fail "raii said: $said"
     echo "ok: vram.hpp"
 fi
