@@ -93,8 +93,8 @@ VRAM_API vram_status vram_named_get_or_create(vram_named *named, const char *nam
                                               vram_buffer **buffer);
 
 /**
- * Sees to it that `elements` fit, and has at least that many in use; contents stay. As it may have to move,
- * its old and its new memory must both fit into the limit. After a failure it is what it was. `buffer`
+ * Sees to it that `elements` fit, and has at least that many in use; contents stay. Where it cannot
+ * grow in place its old and its new memory must both fit into the limit. After a failure it is what it was. `buffer`
  * may be NULL. VRAM_ERR_INVALID: there is none of that name; VRAM_ERR_BUSY while another call keeps the
  * buffer busy for longer than the option wait_timeout; else as vram_buffer_resize.
  */

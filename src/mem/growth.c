@@ -26,6 +26,7 @@ struct call {
     struct vr_queue_object *queue; /* entered; NULL: none was given */
     const char *operation;
     vram_buffer_event event; /* size 0: the buffer has not changed its kind of memory */
+    bool rooted;             /* the buffer grows where it is, or not at all */
 };
 
 /* One change of a claimed buffer. */
@@ -155,6 +156,10 @@ static vram_status move(const struct change *change) {
     return vr_buffer_give(buffer, &old, change->queue);
 }
 
+static vram_status move_if_allowed(const struct change *change) {
+    return change->call->rooted ? VRAM_ERR_UNSUPPORTED : move(change);
+}
+
 /* Keeps (3). */
 static vram_status follow(const struct change *change) {
     struct vr_buffer *buffer = change->buffer;
@@ -179,7 +184,7 @@ static vram_status change_capacity(const struct change *change, bool stay) {
     }
     if (buffer->memory
             .base) { /* the block is others' too, and starts perhaps where the buffer does */
-        return stay ? VRAM_OK : move(change);
+        return stay ? VRAM_OK : move_if_allowed(change);
     }
     vr_error_save(&error);
     status = vr_pool_resize(pool_of(buffer), buffer->memory.addr, change->bytes, change->queue);
@@ -189,7 +194,7 @@ static vram_status change_capacity(const struct change *change, bool stay) {
     }
     if (stay || may_move(buffer, status)) {
         vr_error_restore(&error); /* that was no error yet */
-        status = stay ? VRAM_OK : move(change);
+        status = stay ? VRAM_OK : move_if_allowed(change);
     }
     return status;
 }
@@ -293,6 +298,17 @@ vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *
     struct call call;
     vram_status status = begin(handle, queue, "vram_buffer_resize", &call);
     if (status == VRAM_OK) {
+        status = resize(&call, bytes, queue);
+        end(&call);
+    }
+    return status;
+}
+
+vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+    struct call call;
+    vram_status status = begin(handle, queue, "vram_buffer_resize", &call);
+    if (status == VRAM_OK) {
+        call.rooted = true;
         status = resize(&call, bytes, queue);
         end(&call);
     }

@@ -501,12 +501,14 @@ static void end_growing(struct vr_named *named, struct vr_named_entry *entry, ui
 }
 
 /* A call that moves the buffer otherwise, or maps it, is waited for. */
-static vram_status resize_patiently(struct vr_named *named, vram_buffer *buffer, uint64_t bytes) {
+typedef vram_status resize_fn(vram_buffer *buffer, uint64_t bytes, vram_queue *queue);
+static vram_status resize_patiently(struct vr_named *named, vram_buffer *buffer, uint64_t bytes,
+                                    resize_fn *resize) {
     uint64_t deadline = vr_deadline_in(named->wait_ns);
     struct vram_error error;
     vr_error_save(&error);
     for (;;) {
-        vram_status status = vram_buffer_resize(buffer, bytes, named->queue);
+        vram_status status = resize(buffer, bytes, named->queue);
         if (status != VRAM_ERR_BUSY || vr_deadline_passed(deadline)) {
             return status;
         }
@@ -515,7 +517,28 @@ static vram_status resize_patiently(struct vr_named *named, vram_buffer *buffer,
     }
 }
 
-/* While old and new memory coexist both count: the limit is asked for all of the new. */
+/* In place only what is new counts. Where that cannot be, old and new memory coexist, and the limit is asked for
+   the rest of the new, too. */
+static vram_status grow_capacity(struct vr_named *named, vram_buffer *buffer, uint64_t bytes,
+                                 uint64_t before, uint64_t after, const char *operation,
+                                 uint64_t *reserved) {
+    vram_status status = reserve(named, after - before, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    *reserved = after - before;
+    status = resize_patiently(named, buffer, bytes, vr_buffer_extend);
+    if (status != VRAM_ERR_UNSUPPORTED) {
+        return status;
+    }
+    status = reserve(named, before, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    *reserved = after;
+    return resize_patiently(named, buffer, bytes, vram_buffer_resize);
+}
+
 static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t elements,
                         const char *operation, uint64_t *reserved) {
     struct vram_growth_info info = {.size = sizeof info};
@@ -532,10 +555,10 @@ static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t el
         status = vram_growth_next(&info.growth, before.capacity_bytes, bytes, &capacity);
     }
     if (status == VRAM_OK && capacity > before.capacity_bytes) {
-        status = reserve(named, capacity, operation);
-        *reserved = status == VRAM_OK ? capacity : 0;
+        return grow_capacity(named, buffer, bytes, before.capacity_bytes, capacity, operation,
+                             reserved);
     }
-    return status == VRAM_OK ? resize_patiently(named, buffer, bytes) : status;
+    return status == VRAM_OK ? resize_patiently(named, buffer, bytes, vram_buffer_resize) : status;
 }
 
 vram_status vram_named_ensure(vram_named *handle, const char *name, uint64_t elements,

@@ -256,7 +256,7 @@ static void acceptance_18_resize_keeps_contents(void **state) {
 static void acceptance_18_the_limit_holds_while_old_and_new_coexist(void **state) {
     vram_buffer *a, *b, *c = NULL;
     (void)state;
-    struct rig rig = rig_make("sim", "memory=1G");
+    struct rig rig = rig_make("sim", "memory=1G,vmm=off");
     vram_pool *pool = pool_of(&rig, 0);
     vram_named *named = named_of(&rig, pool, 10 * MIB);
     assert_ok(vram_named_add(named, "a", 4 * MIB, NULL, &a));
@@ -283,6 +283,29 @@ static void acceptance_18_the_limit_holds_while_old_and_new_coexist(void **state
     assert_ok(vram_named_remove(named, "a"));
     assert_ok(vram_named_add(named, "a", 4 * MIB, NULL, &a));
     assert_int_equal(all_of(named).total_bytes, 10 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* Where it grows in place there is one memory, and only what is new counts. */
+static void growth_in_place_counts_what_is_new(void **state) {
+    vram_buffer *a, *b;
+    vram_addr before, after;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_named *named = named_of(&rig, pool, 10 * MIB);
+    assert_ok(vram_named_add(named, "b", 2 * MIB, NULL, &b));
+    assert_ok(vram_named_add(named, "a", 4 * MIB, NULL, &a)); /* nothing lies behind it */
+    assert_ok(vram_buffer_addr(a, &before));
+    assert_ok(vram_named_ensure(named, "a", 8 * MIB, &a)); /* 6 held and 4 more */
+    assert_ok(vram_buffer_addr(a, &after));
+    assert_int_equal(before, after);
+    assert_int_equal(all_of(named).total_bytes, 10 * MIB);
+    assert_int_equal(all_of(named).peak_bytes, 10 * MIB);
+    assert_int_equal(vram_named_ensure(named, "a", 8 * MIB + 1, &a), VRAM_ERR_LIMIT);
+    assert_int_equal(info_of(named, "a").capacity_bytes, 8 * MIB);
+    assert_int_equal(all_of(named).refusals, 1);
+    assert_ok(vram_named_ensure(named, "b", 2 * MIB, &b));
     rig_end_clean(&rig);
 }
 
@@ -601,6 +624,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(acceptance_18_resize_keeps_contents, start, nothing_left),
         cmocka_unit_test_setup_teardown(acceptance_18_the_limit_holds_while_old_and_new_coexist,
                                         start, nothing_left),
+        cmocka_unit_test_setup_teardown(growth_in_place_counts_what_is_new, start, nothing_left),
         cmocka_unit_test_setup_teardown(limits_of_one, start, nothing_left),
         cmocka_unit_test_setup_teardown(cleanup_of_the_unused, start, nothing_left),
         cmocka_unit_test_setup_teardown(many_threads, start, nothing_left),
