@@ -80,7 +80,9 @@ VRAM_API vram_status vram_queue_poll(vram_queue *queue);
 
 /**
  * Waits until all work submitted so far is done. VRAM_ERR_TIMEOUT after `timeout` ns. Where the driver, or a lack
- * of host memory, does not let the queue be marked, it waits until the queue is idle instead.
+ * of host memory, does not let the queue be marked, it waits until the queue is idle instead. A driver that does not
+ * say how far the queue is when it is asked is asked again, and believed when it refuses for the 16th time: then
+ * work may still be under way.
  */
 VRAM_API vram_status vram_queue_wait(vram_queue *queue, uint64_t timeout);
 

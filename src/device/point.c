@@ -43,7 +43,11 @@
 #include "base/os/os.h"
 #include "device/ops.h"
 
-enum { REPEATS = 4 }; /* how often a driver is asked to write the newest number again */
+enum {
+    REPEATS = 4, /* how often a driver is asked to write the newest number again */
+    REFUSALS =
+        16 /* in a row: a driver that does not say how far a queue is, so often, never will */
+};
 
 /* Keeps (3): what was seen once stays seen, however the word moves. */
 bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value) {
@@ -185,6 +189,39 @@ void vr_queue_look(struct vr_queue_object *queue, uint64_t value) {
     vr_error_restore(&error);
 }
 
+/* How a wait goes on: the refusals since the driver last answered, and the last of them. */
+struct patience {
+    unsigned refusals;
+    vram_status status;
+    struct vram_error before, refusal; /* the error record without it, and with it */
+};
+
+/* One look: VRAM_OK, VRAM_ERR_NOT_READY, or what ends the wait. Work may be under way when a driver does not answer,
+   for want of memory say: it is asked again. */
+static vram_status look(struct vr_queue_object *queue, uint64_t value, struct patience *patience) {
+    vram_status status = ask(queue, value);
+    if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
+        patience->refusals = 0;
+        return status;
+    }
+    patience->status = status;
+    if (status == VRAM_ERR_DEVICE_LOST || status == VRAM_ERR_SHUTDOWN ||
+        ++patience->refusals == REFUSALS) {
+        return status;
+    }
+    vr_error_save(&patience->refusal);
+    vr_error_restore(&patience->before);
+    return VRAM_ERR_NOT_READY;
+}
+
+static vram_status too_late(const struct patience *patience, const char *operation) {
+    if (patience->refusals) {
+        vr_error_restore(&patience->refusal);
+        return patience->status;
+    }
+    return vr_fail(VRAM_ERR_TIMEOUT, operation, "the point had not passed when the deadline did");
+}
+
 vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
                                 const char *operation) {
     if (vr_queue_passed(queue, value)) {
@@ -192,9 +229,11 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
     }
     uint64_t deadline =
         vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? queue->device->context->wait_ns : timeout);
+    struct patience patience = {.refusals = 0};
+    vr_error_save(&patience.before);
     for (unsigned round = 0;; round++) {
         /* The driver is asked now and then only: it may have no engine of its own, or be lost. */
-        vram_status status = round % 16 == 0 ? ask(queue, value) : VRAM_ERR_NOT_READY;
+        vram_status status = round % 16 == 0 ? look(queue, value, &patience) : VRAM_ERR_NOT_READY;
         if (status != VRAM_ERR_NOT_READY) {
             return status;
         }
@@ -205,8 +244,7 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
             return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the process is exiting");
         }
         if (vr_deadline_passed(deadline)) {
-            return vr_fail(VRAM_ERR_TIMEOUT, operation,
-                           "the point had not passed when the deadline did");
+            return too_late(&patience, operation);
         }
         rest(round);
     }

@@ -238,6 +238,36 @@ static void a_wait_needs_no_mark(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* Nor is a driver that did not answer when it was asked. One that never answers is believed in the end. */
+static void a_wait_asks_again(void **state) {
+    vram_addr addr;
+    vram_point point;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G,real=on,lag=100");
+    assert_ok(vram_device_alloc(rig.device, MIB, VRAM_MEMORY_DEVICE, &addr));
+    for (int signals = 0; signals < 2; signals++) {
+        assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, MIB));
+        assert_int_equal(vram_queue_poll(rig.queue), VRAM_ERR_NOT_READY);
+        fault(&rig, signals ? VRAM_SIM_POLL : VRAM_SIM_ANY, signals ? 1 : 2, false, 9999);
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        expect_no_record();
+        assert_ok(vram_queue_poll(rig.queue));
+    }
+    assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, MIB));
+    assert_ok(vram_queue_mark(rig.queue, &point));
+    fault(&rig, VRAM_SIM_POLL, 1, true, 9999);
+    assert_int_equal(vram_point_wait(point, 0), VRAM_ERR_BACKEND);
+    assert_int_equal(vram_error_get()->native_code, 9999);
+    uint64_t before = vr_os_now();
+    assert_int_equal(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_BACKEND);
+    assert_true(vr_os_now() - before < UINT64_C(5000000000));
+    assert_int_equal(vram_error_get()->native_code, 9999);
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_device_free(rig.device, addr));
+    rig_end_clean(&rig);
+}
+
 /* Once the device is known to be lost every look says so. */
 static void points_of_a_lost_device_say_so(void **state) {
     vram_point point;
@@ -460,6 +490,7 @@ int main(int count, char **words) {
         END(a_captured_adoption_goes_on),
         END(a_refused_mark_is_no_point),
         END(a_wait_needs_no_mark),
+        END(a_wait_asks_again),
         END(points_of_a_lost_device_say_so),
         END(a_lost_peer_is_not_copied_from),
         END(a_loss_may_be_cleaned_up_from_the_log),
