@@ -104,6 +104,7 @@ VRAM_API vram_status vram_ring_create(vram_pool *pool, const vram_ring_options *
 /**
  * Ends it: its thread, if it has one, its queue and its memory. The kernel has ended, or was never launched: stop
  * and join come first. Messages that are still in it are gone. NULL is allowed, a second call is VRAM_ERR_STALE.
+ * VRAM_ERR_BUSY on the ring's own thread, in a log callback that it called: it cannot wait for itself.
  */
 VRAM_API vram_status vram_ring_destroy(vram_ring *ring);
 

@@ -401,6 +401,13 @@ vram_status vram_ring_destroy(vram_ring *handle) {
         vr_handle_retire(ring->object.handle);
         return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
     }
+    if (vr_ring_thread_is_own(ring)) {
+        vr_leave(ring);
+        return vr_fail(
+            VRAM_ERR_BUSY, operation,
+            "this is the ring's own thread, inside a callback of the program's: a ring is "
+            "destroyed on another thread, after the callback has returned");
+    }
     bool ended = ring_end(ring);
     vr_leave(ring);
     return ended ? VRAM_OK

@@ -116,9 +116,11 @@ struct vr_ring {
 
     /* DMA_POLLING's thread. */
     struct vr_thread thread;
-    struct vr_mutex lock; /* guards the two below */
+    vr_atomic_u64 thread_number; /* vr_os_thread_number of it; 0: there is none */
+    struct vr_mutex lock;        /* guards the rest */
     struct vr_cond wake;
     bool thread_ends;
+    bool thread_keeps; /* nobody could wait for the thread's end: it has a reference to the ring */
     vram_status thread_status; /* the last step's failure; VRAM_OK: none */
     struct vram_error thread_error;
 };
@@ -165,6 +167,8 @@ vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t o
 void vr_ring_loads_end(struct vr_ring *ring);
 vram_status vr_ring_thread_start(struct vr_ring *ring);
 void vr_ring_thread_stop(struct vr_ring *ring);
+/* Whether the caller is the thread of the ring, in a callback. */
+bool vr_ring_thread_is_own(struct vr_ring *ring);
 /* What the thread failed with last, recorded for the caller; VRAM_OK: nothing. */
 int32_t vr_ring_terminated(struct vr_ring *ring); /* ring_flow.c */
 vram_status vr_ring_thread_status(struct vr_ring *ring);

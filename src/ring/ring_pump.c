@@ -85,7 +85,8 @@ static vram_status take_in(struct vr_ring *ring, const char *operation, uint64_t
     }
     if (status == VRAM_OK && ring->news_pending) {
         status = point_passed(ring->news_point, &passed);
-        if (passed) {
+        if (passed &&
+            !vr_load(&ring->ending, VR_ACQUIRE)) { /* its memory may be gone with its pool */
             ring->news_pending = false;
             status = read_news(ring, operation);
         }
@@ -237,7 +238,7 @@ static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
     if (status == VRAM_OK && ready) {
         status = point_passed(ring->step_points[ring->step % VR_RING_STEPS], &ready);
     }
-    if (status != VRAM_OK || !ready ||
+    if (status != VRAM_OK || !ready || vr_load(&ring->ending, VR_ACQUIRE) ||
         !(plan.sends || plan.tells || plan.orders || plan.brings || plan.asks)) {
         return status;
     }
@@ -403,6 +404,7 @@ vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t o
 static void thread_run(void *argument) {
     struct vr_ring *ring = argument;
     uint64_t moved, arrived;
+    vr_store(&ring->thread_number, vr_os_thread_number(), VR_RELEASE);
     vr_mutex_lock(&ring->lock);
     while (!ring->thread_ends && ring->thread_status != VRAM_ERR_DEVICE_LOST &&
            !vr_load(&ring->corrupt, VR_ACQUIRE)) {
@@ -420,18 +422,35 @@ static void thread_run(void *argument) {
                                (uint64_t)ring->info.poll_interval_us * 1000);
         }
     }
+    bool kept = ring->thread_keeps;
+    uint64_t handle = ring->object.handle;
     vr_mutex_unlock(&ring->lock);
+    if (kept) {
+        vr_handle_unpin(handle);
+    }
 }
 
 vram_status vr_ring_thread_start(struct vr_ring *ring) {
     return vr_os_thread_start(&ring->thread, "vram ring", thread_run, ring);
 }
 
+bool vr_ring_thread_is_own(struct vr_ring *ring) {
+    return vr_load(&ring->thread_number, VR_ACQUIRE) == vr_os_thread_number();
+}
+
+/* A thread does not wait for itself. It is in a step then, whose driver call has called the program: it leaves the
+   ring alone from there on, and the ring goes when it has ended. */
 void vr_ring_thread_stop(struct vr_ring *ring) {
+    bool own = ring->thread.running && vr_ring_thread_is_own(ring);
     vr_mutex_lock(&ring->lock);
     ring->thread_ends = true;
+    ring->thread_keeps |= own;
     vr_cond_broadcast(&ring->wake);
     vr_mutex_unlock(&ring->lock);
+    if (own) {
+        vr_handle_ref(ring->object.handle);
+        vr_os_thread_detach(&ring->thread);
+    }
     vr_os_thread_join(&ring->thread);
 }
 

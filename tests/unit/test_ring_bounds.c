@@ -4,6 +4,7 @@
  */
 #include "unit/ring_world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define MILLISECOND UINT64_C(1000000)
@@ -487,6 +488,83 @@ static void a_wait_ends_when_its_ring_does(void **state) {
     }
 }
 
+/* -------------------------------------------------------- from its own thread */
+
+/* What a log callback does that is told of the loss on the thread of a ring. */
+static struct {
+    struct rig *rig;
+    vram_ring *ring;
+    vram_pool *pool;
+    enum { END_RING, END_POOL, END_DEVICE, END_CONTEXT } what;
+    vr_atomic_u32 done; /* 1: it is being done, 2: it was */
+    vram_status status;
+    char text[256]; /* of the error record */
+} doomed;
+
+static void end_on_loss(void *user, vram_log_level level, const char *text) {
+    uint32_t not_yet = 0;
+    (void)user, (void)level;
+    if (!strstr(text, "was lost") || !vr_cas(&doomed.done, &not_yet, 1, VR_ACQ_REL)) {
+        return;
+    }
+    switch (doomed.what) {
+    case END_RING:
+        doomed.status = vram_ring_destroy(doomed.ring);
+        snprintf(doomed.text, sizeof doomed.text, "%s", vram_error_get()->text);
+        break;
+    case END_POOL:
+        doomed.status = vram_pool_destroy(doomed.pool);
+        break;
+    case END_DEVICE:
+        vram_device_close(doomed.rig->device);
+        break;
+    case END_CONTEXT:
+        vram_context_destroy(doomed.rig->context);
+        break;
+    }
+    vr_store(&doomed.done, 2, VR_RELEASE);
+}
+
+static void a_ring_is_not_ended_by_its_own_thread(void **state) {
+    const vram_ring_options options = {.size = sizeof options,
+                                       .strategy = VRAM_RING_DMA_POLLING,
+                                       .flags = VRAM_RING_INPUT | VRAM_RING_OUTPUT,
+                                       .poll_interval_us = 50};
+    (void)state;
+    for (int what = END_RING; what <= END_CONTEXT; what++) {
+        struct rig rig = rig_make("sim", "memory=1G,real=on");
+        memset(&doomed, 0, sizeof doomed);
+        doomed.rig = &rig;
+        doomed.what = what;
+        assert_ok(vram_pool_create(rig.device, NULL, &doomed.pool));
+        assert_ok(vram_ring_create(doomed.pool, &options, &doomed.ring));
+        vram_log_set(end_on_loss, NULL, VRAM_LOG_ERROR);
+        fault(&rig, VRAM_SIM_ANY, 1, false, VRAM_SIM_DEVICE_LOST);
+        uint64_t end = vr_os_now() + 20 * SECOND;
+        while (vr_load(&doomed.done, VR_ACQUIRE) != 2 && vr_os_now() < end) {
+            vr_os_sleep(MILLISECOND / 10);
+        }
+        assert_int_equal(vr_load(&doomed.done, VR_ACQUIRE), 2);
+        if (what == END_RING) { /* refused: another thread may do it */
+            assert_int_equal(doomed.status, VRAM_ERR_BUSY);
+            assert_non_null(strstr(doomed.text, "own thread"));
+            assert_ok(vram_ring_destroy(doomed.ring));
+        } else {
+            assert_int_equal(vram_ring_stop(doomed.ring), VRAM_ERR_STALE);
+        }
+        while (vr_handle_live(VR_KIND_RING) && vr_os_now() < end) {
+            vr_os_sleep(MILLISECOND /
+                        10); /* its thread ends behind the callback, and the ring with it */
+        }
+        assert_int_equal(vr_handle_live(VR_KIND_RING), 0);
+        vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+        vram_context_destroy(rig.context);
+        while (vram_host_bytes() > bytes_before && vr_os_now() < end) {
+            vr_os_sleep(MILLISECOND / 10);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(options_are_checked, start, nothing_left),
@@ -504,6 +582,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_ring_ends_with_its_pool, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_queue_that_is_gone_is_told, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_wait_ends_when_its_ring_does, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_ring_is_not_ended_by_its_own_thread, start, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
