@@ -41,10 +41,24 @@ vram_status vr_error_set(vram_status status, const char *backend, const char *op
     return status;
 }
 
+/* Without what lies behind the end of the text: both are called where nothing fails as a rule, and there
+   is no text then. */
+static inline void copy_record(vram_error *to, const vram_error *from) {
+    to->status = from->status;
+    to->backend = from->backend;
+    to->operation = from->operation;
+    to->native_code = from->native_code;
+    if (from->text[0]) {
+        memcpy(to->text, from->text, strlen(from->text) + 1);
+    } else {
+        to->text[0] = '\0';
+    }
+}
+
 void vr_error_save(vram_error *copy) {
-    *copy = record;
+    copy_record(copy, &record);
 }
 
 void vr_error_restore(const vram_error *copy) {
-    record = *copy;
+    copy_record(&record, copy);
 }

@@ -17,22 +17,13 @@ static uint32_t hash_of(const struct vr_site_key *key) {
     return (uint32_t)(mixed >> 32);
 }
 
-static bool is_same(const struct vr_site_key *one, const struct vr_site_key *other) {
-    return one->tag == other->tag && one->queue == other->queue && one->stack == other->stack;
-}
-
-bool vr_site_is(const struct vr_sites *sites, uint32_t place, const struct vr_site_key *key) {
-    return place && place <= sites->room && sites->all[place].used &&
-           is_same(&sites->all[place].key, key);
-}
-
 uint32_t vr_site_find(const struct vr_sites *sites, const struct vr_site_key *key) {
     if (!sites->room) {
         return 0;
     }
     for (uint32_t at = hash_of(key);; at++) {
         uint32_t place = sites->slots[at & sites->mask];
-        if (!place || is_same(&sites->all[place].key, key)) {
+        if (!place || vr_site_same(&sites->all[place].key, key)) {
             return place;
         }
     }

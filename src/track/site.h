@@ -23,8 +23,16 @@ uint32_t vr_site_find(const struct vr_sites *sites, const struct vr_site_key *ke
 /* A place for a key that has none; 0: there is no room. Inside. */
 uint32_t vr_site_add(struct vr_sites *sites, const struct vr_site_key *key, uint64_t epoch);
 
+static inline bool vr_site_same(const struct vr_site_key *one, const struct vr_site_key *other) {
+    return one->tag == other->tag && one->queue == other->queue && one->stack == other->stack;
+}
+
 /* Whether a place is that key's. */
-bool vr_site_is(const struct vr_sites *sites, uint32_t place, const struct vr_site_key *key);
+static inline bool vr_site_is(const struct vr_sites *sites, uint32_t place,
+                              const struct vr_site_key *key) {
+    return place && place <= sites->room && sites->all[place].used &&
+           vr_site_same(&sites->all[place].key, key);
+}
 
 /* How many places the next table should have: as many, if half of them may be used for others by now, keeps
    track.h (5). Inside. */

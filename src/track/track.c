@@ -10,7 +10,7 @@
 
 vr_atomic_u64 vr_track_ids = 1;
 
-static uint64_t moment_now(uint32_t memory) {
+static inline uint64_t moment_now(uint32_t memory) {
     return (vr_clock_coarse() >> VR_TRACK_STEP_BITS)
                << (VR_TRACK_KIND_BITS + VR_TRACK_THREAD_BITS) |
            (uint64_t)memory << VR_TRACK_THREAD_BITS |
@@ -20,7 +20,8 @@ static uint64_t moment_now(uint32_t memory) {
 /* --------------------------------------------------------------------- sums */
 
 /* Totals of a block that comes, and of one that goes. */
-static void add_totals(struct vr_track *track, uint64_t requested, uint64_t held, uint64_t moment) {
+static inline void add_totals(struct vr_track *track, uint64_t requested, uint64_t held,
+                              uint64_t moment) {
     struct vr_track_totals *totals = &track->totals;
     totals->count++;
     totals->bytes += requested;
@@ -37,7 +38,7 @@ static void add_totals(struct vr_track *track, uint64_t requested, uint64_t held
     }
 }
 
-static void subtract_totals(struct vr_track *track, uint64_t requested, uint64_t held) {
+static inline void subtract_totals(struct vr_track *track, uint64_t requested, uint64_t held) {
     track->totals.count--;
     track->totals.bytes -= requested;
     track->totals.held -= held;
@@ -45,8 +46,8 @@ static void subtract_totals(struct vr_track *track, uint64_t requested, uint64_t
 }
 
 /* The same of its site; a lost record has none. Before the totals, which may raise the peak. */
-static void add_site(struct vr_track *track, const struct vr_track_record *record,
-                     uint64_t requested) {
+static inline void add_site(struct vr_track *track, const struct vr_track_record *record,
+                            uint64_t requested) {
     if (record) {
         struct vr_site *site = &track->sites.all[record->site];
         vr_track_keep_peak(track, site);
@@ -55,7 +56,7 @@ static void add_site(struct vr_track *track, const struct vr_track_record *recor
     }
 }
 
-static void subtract_site(struct vr_track *track, const struct vr_track_record *record) {
+static inline void subtract_site(struct vr_track *track, const struct vr_track_record *record) {
     if (record) {
         struct vr_site *site = &track->sites.all[record->site];
         vr_track_keep_peak(track, site);
@@ -64,7 +65,7 @@ static void subtract_site(struct vr_track *track, const struct vr_track_record *
     }
 }
 
-static void write_size(struct vr_track_record *record, uint64_t requested, uint64_t held) {
+static inline void write_size(struct vr_track_record *record, uint64_t requested, uint64_t held) {
     assert(held % VR_TRACK_UNIT == 0 && held / VR_TRACK_UNIT <= UINT32_MAX);
     record->requested = requested;
     record->units = (uint32_t)(held / VR_TRACK_UNIT);
@@ -73,8 +74,8 @@ static void write_size(struct vr_track_record *record, uint64_t requested, uint6
 /* -------------------------------------------------------------------- lives */
 
 /* A record becomes that of a live block. Inside. */
-static void begin(struct vr_track *track, struct vr_track_record *record, uint64_t addr,
-                  uint64_t requested, uint64_t held, uint64_t moment) {
+static inline void begin(struct vr_track *track, struct vr_track_record *record, uint64_t addr,
+                         uint64_t requested, uint64_t held, uint64_t moment) {
     if (record) {
         record->addr = addr;
         record->moment = moment;

@@ -9,9 +9,9 @@
  *      | sites    |-> who asks: tag, queue and stack, and what all blocks of one such
  *      +----------+   site sum up to, now and at the peak
  *
- *  (1) `turn` guards records, sites' sums and totals. It is held for some tens of instructions, never
+ *  (1) `turn` (turn.h) guards records, sites' sums and totals. It is held for some tens of instructions, never
  *      across a call, so a thread may take it inside its caches (core/cache/thread.h). A signal handler that
- *      interrupts its holder finds its own thread's number there and goes away: its record is lost.
+ *      interrupts its holder does not get it and goes away: its record is lost.
  *  (2) Room is made outside, by vr_track_prepare, under `room`: memory is never asked for inside (1).
  *  (3) A record that gets no memory is lost and counted; the allocation it is about goes on.
  *  (4) What was live at the peak is known without a copy: each new peak raises `epoch`, and a site keeps

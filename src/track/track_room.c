@@ -174,6 +174,7 @@ void vr_track_drop(struct vr_track *track, uint32_t number) {
 struct vr_track *vr_track_make(const struct vr_track_config *config, const char *operation) {
     struct vr_track *track = vr_mem_alloc(1, sizeof *track, operation);
     if (track) {
+        vr_turns_start();
         track->config = *config;
         track->config.name = track->name;
         track->epoch = 1;

@@ -6,8 +6,8 @@
 #ifndef VR_TRACK_TABLE_H
 #define VR_TRACK_TABLE_H
 
-#include "base/os/os.h"
 #include "track/site.h"
+#include "track/turn.h"
 
 enum {
     VR_TRACK_ID_BATCH = 1024,
@@ -43,7 +43,7 @@ struct vr_track_chunk {
 };
 
 struct vr_track {
-    vr_atomic_u64 turn; /* number of the thread inside; 0: none; see (1) */
+    struct vr_turn turn; /* see (1) */
     struct vr_track_config config;
     char name[VR_TRACK_NAME];
     struct vr_track_chunk **chunks;
@@ -68,25 +68,11 @@ extern vr_atomic_u64 vr_track_ids;
 
 /* False: a signal handler has interrupted the holder. */
 static inline bool vr_track_enter(struct vr_track *track) {
-    uint64_t self = vr_os_thread_number(), found = 0;
-    for (unsigned round = 0; !vr_cas_weak(&track->turn, &found, self, VR_ACQUIRE); round++) {
-        if (found == self) {
-            return false;
-        }
-        found = 0;
-        if (round < 64) {
-            vr_os_pause();
-        } else if (round < 128) {
-            vr_os_yield();
-        } else {
-            vr_os_sleep(50000);
-        }
-    }
-    return true;
+    return vr_turn_take(&track->turn);
 }
 
 static inline void vr_track_leave(struct vr_track *track) {
-    vr_store(&track->turn, 0, VR_RELEASE);
+    vr_turn_give(&track->turn);
 }
 
 /* ------------------------------------------------------------------ records */

@@ -44,12 +44,23 @@ int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes) {
 
 /* ----------------------------------------------------------- os.h: threads */
 
+#if defined(__SANITIZE_THREAD__)
+#define BARRIER_IS_UNDERSTOOD false
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BARRIER_IS_UNDERSTOOD false
+#endif
+#endif
+#ifndef BARRIER_IS_UNDERSTOOD
+#define BARRIER_IS_UNDERSTOOD true
+#endif
+
 static long membarrier(int command) {
     return syscall(SYS_membarrier, command, 0, 0);
 }
 
 bool vr_os_barrier_start(void) {
-    return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+    return BARRIER_IS_UNDERSTOOD && membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
 bool vr_os_barrier(void) {

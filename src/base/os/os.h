@@ -131,7 +131,8 @@ void vr_os_pause(void); /* the CPU's hint in a spin loop */
 bool vr_os_thread_end_start(void (*end)(void *value));
 void vr_os_thread_end_set(void *value);
 
-/* Makes vr_os_barrier work for this process; false where the system has no such thing. */
+/* Makes vr_os_barrier work for this process; false where the system has no such thing, and under
+   ThreadSanitizer, which would not know it. */
 bool vr_os_barrier_start(void);
 /* Every other thread of the process passes a full memory barrier before this returns: the far side
    of an ordering whose near side is plain stores and loads. False: the system refuses it meanwhile. */

@@ -31,13 +31,19 @@ struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t poo
     if (!thread->caches) {
         return NULL;
     }
+    struct vr_cache *witnessed = thread->witnessed;
+    if (witnessed && witnessed->pool_handle == pool && witnessed->queue_handle == queue) {
+        return witnessed;
+    }
     for (uint32_t at = table_hash(pool, queue);; at++) {
         struct vr_cache *cache = thread->caches[at & thread->cache_mask];
         if (!cache) {
             return NULL;
         }
         if (cache->pool_handle == pool && cache->queue_handle == queue) {
-            if (!cache->witnessed) {
+            if (cache->witnessed) {
+                thread->witnessed = cache;
+            } else {
                 thread->recent = cache;
             }
             return cache;
@@ -132,7 +138,7 @@ void vr_cache_drop(struct vr_cache *cache) {
             break;
         }
     }
-    thread->recent = NULL;
+    thread->recent = thread->witnessed = NULL;
     if (--thread->cache_count == 0) {
         vr_mem_free(thread->caches);
         thread->caches = NULL;

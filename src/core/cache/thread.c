@@ -23,17 +23,6 @@
 
 #include <string.h>
 
-#if defined(__SANITIZE_THREAD__)
-#define BARRIER_IS_UNDERSTOOD false
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define BARRIER_IS_UNDERSTOOD false
-#endif
-#endif
-#ifndef BARRIER_IS_UNDERSTOOD
-#define BARRIER_IS_UNDERSTOOD true
-#endif
-
 _Thread_local struct vr_thread_state *vr_thread_current __attribute__((tls_model("initial-exec")));
 vr_atomic_bool vr_thread_biased;
 
@@ -81,7 +70,7 @@ static void list_enter(void) {
 static void start(void) {
     vr_list_init(&list);
     process = vr_os_process_generation();
-    vr_store(&vr_thread_biased, BARRIER_IS_UNDERSTOOD && vr_os_barrier_start(), VR_RELAXED);
+    vr_store(&vr_thread_biased, vr_os_barrier_start(), VR_RELAXED);
     /* Without it the caches stay until their pools end; nothing is lost, only kept longer. */
     (void)vr_os_thread_end_start(thread_ended);
     forks_are_noticed = vr_os_at_fork(NULL, NULL, forget_others) == VRAM_OK;

@@ -168,7 +168,7 @@ ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uin
 
 /* A block of a pool that tells was claimed and counted. Who listens may take his time, so he is told outside,
    before anybody can have the block again; the cache may be gone after that. The thread is inside. */
-ASIDE vram_status free_witnessed(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_thread_state *thread = cache->thread;
     struct vr_pool *pool = cache->pool;
     uint64_t handle = cache->pool_handle, queue = cache->queue_handle;
@@ -195,6 +195,15 @@ ASIDE vram_status free_witnessed(struct vr_cache *cache, struct vr_block *block,
     }
     vr_handle_unpin(handle);
     return VRAM_OK;
+}
+
+/* The same when nobody listens, as far as this thread can see. */
+static vram_status free_witnessed(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    if (__builtin_expect(vr_events_wanted(), 0)) {
+        return free_told(cache, block, bytes);
+    }
+    vr_witness_forget(cache->pool, block, NULL);
+    return keep_aside(cache, block, bytes);
 }
 
 /* Another queue than the last time, or a block that the thread does not remember. The thread is inside. */
@@ -325,7 +334,9 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
                          struct vr_block **more, uint32_t extra) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
     vr_witness_alloc(pool, request, block);
-    vr_witness_tell(pool, request, block);
+    if (pool->track && vr_events_wanted()) {
+        vr_witness_tell(pool, request, block);
+    }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
     if (!cache) { /* without a cache the block is counted by the pool itself */
         vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
@@ -380,7 +391,7 @@ static bool hit_with(struct vr_pool *pool, const struct vr_request *request, boo
         *addr = hand_out(cache, block, request->size, request->bytes, request->tag);
     }
     vr_thread_leave(thread);
-    if (block && pool->track) {
+    if (block && pool->track && vr_events_wanted()) {
         vr_witness_tell(pool, request, block);
     }
     return block != NULL;

@@ -101,16 +101,6 @@ static uint32_t memory_of(const struct vr_block *block) {
                : VRAM_MEMORY_DEVICE;
 }
 
-bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                      const struct vr_tag *tag) {
-    struct vr_site_key key = {.tag = vr_tag_name(tag), .queue = cache->queue_handle};
-    uint32_t record =
-        vr_track_quick(cache->pool->track, &key, &cache->site[tag != NULL],
-                       vr_load(&block->addr, VR_RELAXED), size, vr_load(&block->bytes, VR_RELAXED));
-    vr_store(&block->record, record, VR_RELAXED);
-    return record != 0;
-}
-
 void vr_witness_ask(struct vr_pool *pool, struct vr_request *request) {
     if (request->asked) {
         return;
@@ -135,9 +125,6 @@ void vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
 void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request,
                      struct vr_block *block) {
     struct vr_track_view view = {0};
-    if (!pool->track || !vr_events_wanted()) {
-        return;
-    }
     struct vr_event event = event_of(pool, VR_EVENT_ALLOC);
     (void)vr_track_look(pool->track, request->record, &view);
     event.id = view.id;
@@ -185,16 +172,12 @@ static void fill(struct vr_event *event, const struct vr_track_view *view,
 
 bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
                      struct vr_event *event) {
-    uint32_t record = vr_load(&block->record, VR_RELAXED);
-    uint64_t requested = vr_load(&block->requested, VR_RELAXED);
-    uint64_t held = vr_load(&block->bytes, VR_RELAXED);
-    vr_store(&block->record, 0, VR_RELAXED);
+    struct vr_track_view view = {0};
     if (!vr_events_wanted()) {
-        vr_track_remove(pool->track, record, requested, held, NULL);
+        vr_witness_forget(pool, block, NULL);
         return false;
     }
-    struct vr_track_view view = {0};
-    vr_track_remove(pool->track, record, requested, held, &view);
+    vr_witness_forget(pool, block, &view);
     *event = event_of(pool, VR_EVENT_FREE);
     fill(event, &view, block, queue);
     return true;

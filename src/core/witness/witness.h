@@ -15,6 +15,7 @@
 #ifndef VR_WITNESS_H
 #define VR_WITNESS_H
 
+#include "core/limit/tag.h"
 #include "core/pool/pool_object.h"
 #include "track/event.h"
 #include "track/track.h"
@@ -31,8 +32,15 @@ static inline bool vr_witness_is_brief(const struct vr_pool *pool) {
 
 /* Notes a hit, of a tag unless that is NULL. Inside enter, the block is the caller's. False: it could not be,
    try the slow way. */
-bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                      const struct vr_tag *tag);
+static inline bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                                    const struct vr_tag *tag) {
+    struct vr_site_key key = {.tag = vr_tag_name(tag), .queue = cache->queue_handle};
+    uint32_t record =
+        vr_track_quick(cache->pool->track, &key, &cache->site[tag != NULL],
+                       vr_load(&block->addr, VR_RELAXED), size, vr_load(&block->bytes, VR_RELAXED));
+    vr_store(&block->record, record, VR_RELAXED);
+    return record != 0;
+}
 
 /* Whether a hit of the request can be noted by that. */
 static inline bool vr_witness_is_plain(const struct vr_pool *pool,
@@ -45,14 +53,21 @@ void vr_witness_ask(struct vr_pool *pool, struct vr_request *request);
 /* The block is the request's: its record becomes the block's. Inside or outside. */
 void vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
                       struct vr_block *block);
-/* Tells listeners of it. Outside, before the program has the address. */
+/* Tells listeners of it; there are some, and the pool has a track. Outside, before the program has the address. */
 void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request,
                      struct vr_block *block);
 /* There was no block for the request. Outside. */
 void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, vram_status status);
 
-/* A claimed block loses its record; the pool has a track. True: listeners are to be told of *event before
-   anybody can have the block again. Inside or outside. */
+/* A claimed block loses its record; the pool has a track. Inside or outside. */
+static inline void vr_witness_forget(struct vr_pool *pool, struct vr_block *block,
+                                     struct vr_track_view *view) {
+    uint32_t record = vr_load(&block->record, VR_RELAXED);
+    vr_store(&block->record, 0, VR_RELAXED);
+    vr_track_remove(pool->track, record, vr_load(&block->requested, VR_RELAXED),
+                    vr_load(&block->bytes, VR_RELAXED), view);
+}
+/* The same. True: listeners are to be told of *event before anybody can have the block again. */
 bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
                      struct vr_event *event);
 

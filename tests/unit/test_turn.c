@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_turn.c: turns (track/turn.h): one thread at a time, whichever way it came, and no signal handler on top
+ * of the thread that it interrupted.
+ */
+#include "track/turn.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { THREADS = 4, TURNS = 20000 };
+
+static struct vr_turn turn;
+static uint64_t count, copy; /* guarded by the turn, and the same outside of it */
+
+static int begin(void **state) {
+    (void)state;
+    turn = (struct vr_turn){0};
+    count = copy = 0;
+    vr_turns_start();
+    return 0;
+}
+
+/* What goes wrong is found at the end: a thread of its own is no place to fail. */
+static void have_turn(void) {
+    if (vr_turn_take(&turn)) {
+        count++;
+        copy = copy == count - 1 ? count : UINT64_MAX / 2;
+        vr_turn_give(&turn);
+    }
+}
+
+static void have_turns(uint32_t turns) {
+    for (uint32_t i = 0; i < turns; i++) {
+        have_turn();
+    }
+}
+
+static void *have_one(void *unused) {
+    have_turn();
+    return unused;
+}
+
+static void let_another_have_one(void) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, have_one, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* Who comes often enough in a row is alone until somebody else comes, and again after twice as many turns. */
+static void an_owner_is_alone_until_another_comes(void **state) {
+    (void)state;
+    have_turns(VR_TURN_ROW);
+    assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 0);
+    have_turns(1);
+    assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 1);
+    assert_int_equal(vr_load(&turn.owner, VR_RELAXED), vr_os_thread_number());
+    have_turns(1000);
+    assert_int_equal(vr_load(&turn.holder, VR_RELAXED), 0);
+    for (uint32_t needed = 2 * VR_TURN_ROW; needed <= 8 * VR_TURN_ROW; needed *= 2) {
+        let_another_have_one();
+        assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 0);
+        have_turns(needed);
+        assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 0);
+        have_turns(1);
+        assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 1);
+    }
+    assert_int_equal(count, copy);
+}
+
+static void *be_regular(void *unused) {
+    have_turns(VR_TURN_ROW + 1);
+    return unused;
+}
+
+/* An owner that has ended is in nobody's way, and has no successor. */
+static void an_owner_may_end(void **state) {
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, be_regular, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 1);
+    have_turns(10 * VR_TURN_ROW);
+    assert_int_equal(vr_load(&turn.alone, VR_RELAXED), 0);
+    assert_int_not_equal(vr_load(&turn.owner, VR_RELAXED), vr_os_thread_number());
+    assert_int_equal(count, 11 * VR_TURN_ROW + 1);
+}
+
+/* Number 0 is the regular one; the others come in between, so that it is alone and not alone all the time. */
+static void *storm(void *number) {
+    bool regular = *(const int *)number == 0;
+    for (uint32_t i = 0; i < TURNS; i++) {
+        have_turn();
+        for (uint32_t pause = 0; !regular && pause < 100; pause++) {
+            vr_os_pause();
+        }
+    }
+    return NULL;
+}
+
+static void storm_once(void) {
+    pthread_t threads[THREADS];
+    int numbers[THREADS];
+    have_turns(VR_TURN_ROW + 1);
+    for (int i = 0; i < THREADS; i++) {
+        numbers[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, storm, &numbers[i]), 0);
+        have_turns(2 * VR_TURN_ROW); /* the owner's own, among theirs */
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(count, copy);
+    assert_int_equal(count, THREADS * TURNS + 2 * THREADS * VR_TURN_ROW + VR_TURN_ROW + 1);
+}
+
+/* With a barrier of the system's where it has one, and without. */
+static void one_thread_at_a_time(void **state) {
+    bool biased = vr_load(&vr_turn_biased, VR_RELAXED);
+    storm_once();
+    begin(state);
+    vr_store(&vr_turn_biased, false, VR_RELAXED);
+    storm_once();
+    vr_store(&vr_turn_biased, biased, VR_RELAXED);
+}
+
+static volatile sig_atomic_t refused;
+
+static void interrupt(int number) {
+    (void)number;
+    if (vr_turn_take(&turn)) {
+        vr_turn_give(&turn);
+    } else {
+        refused = refused + 1;
+    }
+}
+
+/* By the way of all and by the owner's; outside the handler gets its turn. */
+static void a_handler_keeps_out_of_its_own_threads_turn(void **state) {
+    (void)state;
+    struct sigaction action = {.sa_handler = interrupt}, before;
+    refused = 0;
+    assert_int_equal(sigaction(SIGUSR1, &action, &before), 0);
+    for (int way = 0; way < 2; way++) {
+        assert_int_equal(vr_load(&turn.alone, VR_RELAXED), (uint32_t)way);
+        assert_int_equal(raise(SIGUSR1), 0);
+        assert_int_equal(refused, way);
+        assert_true(vr_turn_take(&turn));
+        assert_int_equal(raise(SIGUSR1), 0);
+        vr_turn_give(&turn);
+        assert_int_equal(refused, way + 1);
+        have_turns(VR_TURN_ROW);
+    }
+    assert_int_equal(sigaction(SIGUSR1, &before, NULL), 0);
+}
+
+#define HERE(test) cmocka_unit_test_setup(test, begin)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(an_owner_is_alone_until_another_comes),
+        HERE(an_owner_may_end),
+        HERE(one_thread_at_a_time),
+        HERE(a_handler_keeps_out_of_its_own_threads_turn),
+    };
+    return cmocka_run_group_tests_name("turn", tests, NULL, NULL);
+}
