@@ -131,6 +131,28 @@ static void threads_agree(void **state) {
     assert_int_equal(vr_load(&fallen, VR_RELAXED), 0);
 }
 
+/* A clock that is cheap by not being read each time neither runs ahead nor stays behind, and it moves. */
+static void a_recent_time_is_recent(void **state) {
+    (void)state;
+    uint64_t first = vr_os_now_recent(), last = first, late = 0;
+    for (int i = 0; i < 20000; i++) {
+        uint64_t before = vr_os_now(), recent = vr_os_now_recent(), after = vr_os_now();
+        assert_true(recent <= after);
+        assert_true(recent >= last);
+        late += recent + UINT64_C(1000000) < before;
+        last = recent;
+    }
+    assert_int_equal(late, 0);
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = vr_os_now();
+        vr_os_sleep(UINT64_C(2000000));
+        assert_true(vr_os_now_recent() >= before + UINT64_C(1000000));
+    }
+    assert_true(vr_os_now_recent() > first);
+    uint64_t coarse = vr_clock_coarse();
+    assert_true(coarse <= vr_os_now() && coarse + UINT64_C(100000000) > first);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_systems_time_passes),
@@ -139,6 +161,7 @@ int main(void) {
         cmocka_unit_test_teardown(time_never_falls, restore),
         cmocka_unit_test_teardown(deadlines_pass_and_saturate, restore),
         cmocka_unit_test(threads_agree),
+        cmocka_unit_test(a_recent_time_is_recent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,6 +147,10 @@ uint64_t vr_os_now_coarse(void) {
     return vr_os_now();
 }
 
+uint64_t vr_os_now_recent(void) {
+    return vr_os_now();
+}
+
 void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high) {
     *high = (uintptr_t)pthread_get_stackaddr_np(pthread_self());
     *low = *high - pthread_get_stacksize_np(pthread_self());

@@ -134,8 +134,61 @@ int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns) {
     return pthread_cond_timedwait(cond, mutex, &until);
 }
 
+/* The processor's own counter, and how many steps of it are half a millisecond at most. */
+#if defined(__x86_64__)
+static uint64_t read_counter(uint64_t *half) {
+    *half = UINT64_C(1) << 19; /* it counts a thousand million times a second, or more */
+    return __builtin_ia32_rdtsc();
+}
+#elif defined(__aarch64__)
+static uint64_t read_counter(uint64_t *half) {
+    uint64_t counter, frequency;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(counter));
+    __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(frequency));
+    *half = frequency / 2048;
+    return counter;
+}
+#else
+static uint64_t read_counter(uint64_t *half) {
+    *half = 0; /* none: never the same */
+    return 0;
+}
+#endif
+
+/* A counter that was set back, by another processor or another machine, makes a large difference. */
+uint64_t vr_os_now_recent(void) {
+    static _Thread_local struct {
+        uint64_t counter, now;
+    } last __attribute__((tls_model("initial-exec")));
+    uint64_t half, counter = read_counter(&half);
+    if (__builtin_expect(counter - last.counter >= half, 0)) {
+        last.now = vr_os_now();
+        last.counter = counter;
+    }
+    return last.now;
+}
+
+/* Linux has a clock that the timer's interrupt moves, and reading it is reading memory. Others that run its
+   programs take the fine one for it, which shows in its resolution. */
+static bool coarse_is_coarse(void) {
+    static vr_atomic_u32 known; /* 1: it is not, 2: it is */
+    uint32_t answer = vr_load(&known, VR_RELAXED);
+    if (__builtin_expect(!answer, 0)) {
+        struct timespec step = {0};
+        answer =
+            clock_getres(CLOCK_MONOTONIC_COARSE, &step) == 0 && !step.tv_sec && step.tv_nsec < 1000
+                ? 1
+                : 2;
+        vr_store(&known, answer, VR_RELAXED);
+    }
+    return answer == 2;
+}
+
 uint64_t vr_os_now_coarse(void) {
     struct timespec now;
+    if (!coarse_is_coarse()) {
+        return vr_os_now_recent();
+    }
     if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) != 0) {
         return 0;
     }

@@ -142,6 +142,7 @@ bool vr_os_barrier(void);
 
 uint64_t vr_os_now(void);        /* monotonic ns; 0 when the clock fails */
 uint64_t vr_os_now_coarse(void); /* the same, as of the last tick where that is cheaper */
+uint64_t vr_os_now_recent(void); /* the same, as of less than a millisecond ago on this thread */
 uint64_t vr_os_date(void);       /* ns since 1970; 0 when the clock fails */
 void vr_os_sleep(uint64_t ns);
 
