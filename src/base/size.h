@@ -26,6 +26,14 @@ static inline bool vr_mul(uint64_t a, uint64_t b, uint64_t *out) {
     return true;
 }
 
+static inline uint64_t vr_smaller(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static inline uint64_t vr_larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
 static inline bool vr_is_power_of_two(uint64_t value) {
     return value != 0 && (value & (value - 1)) == 0;
 }

@@ -136,6 +136,37 @@ static void test_graded(void **state) {
     driver_commit(&fixture->driver, fixture->space, answer.plan, false);
 }
 
+/* The largest handle of those that are made for a block when `first` bytes are out already; where they lie
+   says the plan. */
+static uint64_t largest_made(struct fixture *fixture, uint64_t first, uint64_t bytes) {
+    struct vr_want want = {.bytes = bytes, .queue = 1};
+    struct vr_answer answer;
+    uint64_t largest = 0;
+    fixture_restart(fixture);
+    fixture_get(fixture, first);
+    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
+    uint64_t start = answer.plan->addr, end = start + bytes;
+    for (uint32_t i = 0; i < answer.plan->count; i++) {
+        const struct vr_step *step = &answer.plan->steps[i];
+        if (step->kind == VR_STEP_CREATE) {
+            largest = step->bytes > largest ? step->bytes : largest;
+        }
+        if (step->kind == VR_STEP_MAP && (step->addr < start + 8 * VR_MIB || step->addr >= end)) {
+            assert_true(step->bytes <= 4 * VR_MIB);
+        }
+    }
+    driver_commit(&fixture->driver, fixture->space, answer.plan, false);
+    return largest;
+}
+
+/* What a block is made of that is half of all memory is coarse inside from the start; others are not. */
+static void test_vast(void **state) {
+    struct fixture *fixture = *state;
+    assert_int_equal(largest_made(fixture, 64 * VR_MIB, 512 * VR_MIB), 8 * VR_MIB);
+    assert_int_equal(largest_made(fixture, 1024 * VR_MIB, 512 * VR_MIB), 4 * VR_MIB);
+    assert_int_equal(largest_made(fixture, 4 * VR_MIB, 128 * VR_MIB), 4 * VR_MIB);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bare_end, begin, fixture_end),
@@ -143,6 +174,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_giants, begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_elastic_slack, begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_graded, begin, fixture_end),
+        cmocka_unit_test_setup_teardown(test_vast, begin, fixture_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

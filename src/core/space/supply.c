@@ -28,9 +28,11 @@ enum {
     GROW_LEAST = 2,   /* at least so many granules; the largest is the configuration's */
     RUN_LEAST = 4,    /* or so many where a run of blocks is to lie, */
     RUN_WINDOW = 8,   /* if the window has so many at least */
-    MELT_PART = 2,  /* one made of released ones is this part of the way to an end of the window, */
+    END_PART = 2,   /* one made of released ones is this part of the way to an end of the window, */
     MELT_LEAST = 2, /* at least so many granules, */
-    MELT_MOST = 16, /* at most so many */
+    MELT_MOST = 16, /* at most so many; and so is */
+    VAST_PART = 2,  /* one made by growth where the window is this part of all that is needed, */
+    VAST_MOST = 4,  /* with at most so many */
     IDLE_MOST = 64, /* idle holes looked at for a piece */
     SEGMENT_PART = 16, /* an ordinary segment is this part of what is held */
     FAR_PERCENT = 8,   /* growth this far past the peak is worth the reserve, */
@@ -38,6 +40,7 @@ enum {
 };
 
 #define ISLAND_BYTES (256 * VR_MIB) /* larger holes are no islands: see worth */
+#define VAST_BYTES   (256 * VR_MIB) /* and no window is vast that has fewer */
 #define REACH_BYTES  (32 * VR_MIB)  /* how much longer a window may become: see reach */
 
 #define LOOSE    1.25 /* with an empty purse the slack grows by this part of itself, */
@@ -85,23 +88,24 @@ static uint64_t slack_bytes(const struct vr_space *space, uint64_t need) {
 static struct supply supply_begin(struct vr_space *space, const struct vr_want *want,
                                   struct vr_plan *plan, uint64_t window_bytes) {
     uint64_t need = space->stats.out_bytes + want->bytes;
-    need -= want->idle_bytes < need ? want->idle_bytes : need;
-    need = need > space->stats.peak_need_bytes ? need : space->stats.peak_need_bytes;
-    struct supply supply = {
-        .space = space, .plan = plan, .window_bytes = window_bytes, .need_bytes = need};
+    need -= vr_smaller(want->idle_bytes, need);
+    need = vr_larger(need, space->stats.peak_need_bytes);
+    struct supply supply = {.space = space,
+                            .plan = plan,
+                            .window_bytes = window_bytes,
+                            .need_bytes = need,
+                            .purse_ns = space->purse_ns,
+                            .reserve_ns = space->reserve_ns,
+                            .gathers = want->flags & VR_WANT_GATHER};
     uint64_t slack = slack_bytes(space, need);
     supply.aim_bytes = slack < UINT64_MAX - need ? need + slack : UINT64_MAX;
-    supply.far_bytes = need + need / 100 * FAR_PERCENT;
-    supply.far_bytes = supply.far_bytes > supply.aim_bytes ? supply.far_bytes : supply.aim_bytes;
+    supply.far_bytes = vr_larger(need + need / 100 * FAR_PERCENT, supply.aim_bytes);
     supply.limit_bytes = space->config.limit_bytes ? space->config.limit_bytes : UINT64_MAX;
-    supply.purse_ns = space->purse_ns;
-    supply.reserve_ns = space->reserve_ns;
     supply.queue = space->config.alias ? want->queue : 0;
-    supply.gathers = want->flags & VR_WANT_GATHER;
     if (want->flags & VR_WANT_NO_GROWTH) {
         uint64_t most = held(&supply);
-        most += want->grow_bytes < UINT64_MAX - most ? want->grow_bytes : UINT64_MAX - most;
-        supply.limit_bytes = most < supply.limit_bytes ? most : supply.limit_bytes;
+        most += vr_smaller(want->grow_bytes, UINT64_MAX - most);
+        supply.limit_bytes = vr_smaller(most, supply.limit_bytes);
     }
     return supply;
 }
@@ -277,8 +281,8 @@ static struct vr_piece *spare_piece(struct vr_space *space, uint64_t most) {
     return link ? VR_CONTAINER(link, struct vr_piece, spare) : NULL;
 }
 
-/* Puts one more free piece into the plan: a spare, the longest idle one, both of at most `idle_most` bytes, or one of at most `most` that
-   stays mapped where it is. *taken is NULL when there is none. */
+/* Puts one more free piece into the plan: a spare, the longest idle one, both of at most `idle_most` bytes,
+   or one of at most `most` that stays mapped where it is. *taken is NULL when there is none. */
 static vram_status take_one(struct supply *supply, uint64_t idle_most, uint64_t most,
                             struct vr_piece **taken) {
     struct vr_space *space = supply->space;
@@ -305,7 +309,7 @@ static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns
         if (status != VRAM_OK || !piece) {
             return status;
         }
-        *need -= piece->bytes < *need ? piece->bytes : *need;
+        *need -= vr_smaller(piece->bytes, *need);
         *(purse_ns ? purse_ns : &supply->purse_ns) -= move_price(supply->space);
     }
     return VRAM_OK;
@@ -327,7 +331,7 @@ static vram_status gather(struct supply *supply, uint64_t bytes) {
     uint64_t past_far = room_below(bytes, room_below(supply->far_bytes, held(supply)));
     past_far = past_aim > supply->need_bytes / GIANT_PART ? past_aim : past_far;
     uint64_t past_limit = room_below(bytes, room_below(supply->limit_bytes, held(supply)));
-    uint64_t left = past_aim > past_limit ? past_aim : past_limit, all = left;
+    uint64_t left = vr_larger(past_aim, past_limit), all = left;
     vram_status status = take(supply, &left, &supply->purse_ns);
     uint64_t got = all - left;
     if (status == VRAM_OK && past_far > got) {
@@ -347,34 +351,40 @@ static vram_status gather(struct supply *supply, uint64_t bytes) {
 
 /* ----------------------------------------------------------------- filling */
 
+/* A part of the way from `at` to the nearer end of the window. */
+static uint64_t graded_bytes(const struct supply *supply, uint64_t at) {
+    uint64_t start = supply->plan->addr, end = start + supply->window_bytes;
+    return vr_smaller(room_below(at, start), room_below(end, at)) / END_PART;
+}
+
 /*
  * How large a handle is made at `at`, where `room` bytes are to be filled. One that stands for others is
  * coarse, since those are moved again and again; but near the ends of the window it is fine: when the
  * block is gone, others are put there, and what they leave of the handles they touch is stuck. Blocks of
  * a run come and go together, and leave less.
+ * Half of all memory in one block is coarse from the start: where a device is far behind its host
+ * nothing can be melted, and what was made first is moved each time.
  */
 static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t room, bool melted) {
     const struct vr_space *space = supply->space;
     uint64_t granule = space->config.granule, most = space->config.largest_handle;
     uint64_t bytes = space->stats.peak_need_bytes / GROW_PART, least = GROW_LEAST * granule;
     if (melted) {
-        uint64_t start = supply->plan->addr, end = start + supply->window_bytes;
-        uint64_t below = room_below(at, start), above = room_below(end, at);
-        bytes = (below < above ? below : above) / MELT_PART;
+        bytes = graded_bytes(supply, at);
         least = MELT_LEAST * granule;
-        most = most > MELT_MOST * granule ? MELT_MOST * granule : most;
+        most = vr_smaller(most, MELT_MOST * granule);
+    } else if (supply->window_bytes >= VAST_BYTES &&
+               supply->window_bytes >= supply->need_bytes / VAST_PART) {
+        bytes = vr_larger(bytes, vr_smaller(graded_bytes(supply, at), VAST_MOST * granule));
     }
     if (supply->plan->run_end && supply->window_bytes >= RUN_WINDOW * granule) {
         least = RUN_LEAST * granule;
     }
-    if (!melted && supply->plan->behind && supply->window_bytes / BEHIND_PART > least) {
-        least = supply->window_bytes / BEHIND_PART;
+    if (!melted && supply->plan->behind) {
+        least = vr_larger(least, supply->window_bytes / BEHIND_PART);
     }
-    bytes = bytes > least ? bytes : least;
-    bytes = bytes > most ? most : bytes;
-    bytes = bytes > room ? room : bytes;
-    bytes = bytes > granule ? bytes : granule;
-    return UINT64_C(1) << vr_high_bit(bytes);
+    bytes = vr_smaller(vr_smaller(vr_larger(bytes, least), most), room);
+    return UINT64_C(1) << vr_high_bit(vr_larger(bytes, granule));
 }
 
 static vram_status create(struct supply *supply, struct vr_block *target, uint64_t to,
@@ -461,7 +471,7 @@ static vram_status fill(struct supply *supply, struct vr_block *target) {
         bool growth = supply->melted == 0;
         uint64_t bytes = handle_bytes(supply, at, end - at, !growth);
         if (!growth) {
-            bytes = bytes < supply->melted ? bytes : supply->melted;
+            bytes = vr_smaller(bytes, supply->melted);
             supply->melted -= bytes;
         }
         status = create(supply, target, at, bytes, growth);
@@ -539,13 +549,12 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
 static uint64_t segment_bytes(const struct supply *supply, uint64_t bytes) {
     const struct vr_space *space = supply->space;
     uint64_t ordinary = space->stats.reserved_bytes / SEGMENT_PART + 2 * VR_MIB;
-    uint64_t most = space->config.largest_handle;
     bytes = vr_granule_up(space, bytes);
-    ordinary = vr_granule_up(space, ordinary < most ? ordinary : most);
+    ordinary = vr_granule_up(space, vr_smaller(ordinary, space->config.largest_handle));
     if (space->config.direct || ordinary > room_below(supply->limit_bytes, held(supply))) {
-        ordinary = 0;
+        return bytes;
     }
-    return ordinary > bytes ? ordinary : bytes;
+    return vr_larger(ordinary, bytes);
 }
 
 vram_status vr_plan_segment(struct vr_space *space, const struct vr_want *want,
@@ -572,16 +581,14 @@ vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_
     if (!plan) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    struct supply supply = {.space = space, .plan = plan};
+    struct supply supply = {.space = space, .plan = plan, .reserve_ns = space->reserve_ns};
     uint64_t need = room_below(held(&supply), keep_bytes);
-    supply.purse_ns = space->purse_ns;
-    supply.reserve_ns = space->reserve_ns;
     vram_status status = take(&supply, &need, NULL);
     supply.purse_ns = space->purse_ns; /* giving back is nobody's moving time */
-    if (status == VRAM_OK && plan->item_count == 0) {
-        vr_plan_cancel(space, plan);
-        *out = NULL;
-        return VRAM_OK;
+    if (status != VRAM_OK || plan->item_count) {
+        return supply_end(&supply, status, out);
     }
-    return supply_end(&supply, status, out);
+    vr_plan_cancel(space, plan);
+    *out = NULL;
+    return VRAM_OK;
 }
