@@ -130,7 +130,7 @@ void vr_pipeline_free(struct vr_pipeline *pipeline, uint32_t lane, vram_addr blo
 
 vram_status vr_pipeline_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
                              const void *from, uint64_t bytes) {
-    struct part part = {1, bytes, bytes};
+    struct vr_part part = {1, bytes, bytes};
     return send(pipeline, lane, block, from, &part);
 }
 

@@ -96,7 +96,7 @@ static vram_status open_window(struct vr_opencl_device *opencl, struct vr_cl_mem
 static vram_status adopt(struct vr_device *device, const struct vram_wrap *wrap, vram_addr *addr) {
     struct vr_opencl_device *opencl = device->impl;
     struct vr_cl_memory *object = wrap->pointer;
-    uint64_t end = 0, size;
+    uint64_t end = 0, size = 0;
     vram_addr base;
     if (!vr_add(wrap->offset, wrap->bytes, &end)) {
         return refuse("has no such part: its end does not fit into 64 bits");
