@@ -204,7 +204,7 @@ static bool matmul(struct check *check) {
     return true;
 }
 
-enum { QUERIES = 9, VECTORS = 2600, DIM = 19, NEAREST_MAX = 128 };
+enum { QUERIES = 3, VECTORS = 2600, DIM = 5, NEAREST_MAX = 20 };
 
 /* The squared distance, the inner product or 1 - cosine of a query and a vector of whole numbers, made by `each`. */
 static double apart(const vram_distance *distance, uint64_t query, uint64_t vector, double each) {
@@ -273,17 +273,12 @@ static bool in_order(struct check *check, const vram_distance *distance, double 
     return true;
 }
 
-/* In one tile, and in small ones over all queues of the scheduler. */
-static bool nearest_by(struct check *check, vram_pool *pool, uint64_t device_bytes) {
+/* Every metric, every precision; in tiles over two queues, each tile more than a group looks at together. */
+static bool search(struct check *check, vram_scheduler *scheduler) {
     static float query[QUERIES * DIM], corpus[VECTORS * DIM], best[QUERIES * NEAREST_MAX];
     static uint64_t best_at[QUERIES * NEAREST_MAX];
     static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
                                                 VRAM_PRECISION_INT8};
-    vram_scheduler *scheduler;
-    vram_scheduler_options options = {.size = sizeof options,
-                                      .flags = VRAM_SCHEDULER_ANY_DEVICE,
-                                      .threshold = 1,
-                                      .device_bytes = device_bytes};
     vram_distance distance = {.size = sizeof distance,
                               .queries = QUERIES,
                               .vectors = VECTORS,
@@ -292,11 +287,10 @@ static bool nearest_by(struct check *check, vram_pool *pool, uint64_t device_byt
                               .corpus = corpus,
                               .best = best,
                               .best_at = best_at};
-    CHECK_OK(check, vram_scheduler_create(pool, &options, &scheduler));
-    for (int way = 0; way < 6; way++) {
-        distance.metric = (vram_metric)(way % 4);
+    for (int way = 0; way < 4; way++) {
+        distance.metric = (vram_metric)way;
         distance.precision = precisions[way % 3];
-        distance.k = way == 3 ? NEAREST_MAX : 5;
+        distance.k = way == 0 ? NEAREST_MAX : 3;
         double each = distance.precision == VRAM_PRECISION_INT8 ? 127 : 1;
         for (uint64_t i = 0; i < QUERIES * DIM; i++) {
             query[i] = (float)((double)whole(i) / each);
@@ -308,19 +302,25 @@ static bool nearest_by(struct check *check, vram_pool *pool, uint64_t device_byt
         CHECK_OK(check, vram_distance_run(scheduler, &distance));
         CHECK_TRY(in_order(check, &distance, each));
     }
-    CHECK_OK(check, vram_scheduler_destroy(scheduler));
     return true;
 }
 
 static bool nearest(struct check *check) {
     struct check_device *device;
     struct check_stock stock;
+    vram_scheduler *scheduler;
+    vram_scheduler_options options = {.size = sizeof options,
+                                      .flags = VRAM_SCHEDULER_ANY_DEVICE,
+                                      .threshold = 1,
+                                      .queues = 2,
+                                      .device_bytes = 850000};
 
     CHECK_OPEN(check, &device);
     device->unledgered = true;
     CHECK_STOCK(check, device, NULL, &stock);
-    CHECK_TRY(nearest_by(check, stock.pool, 0));
-    CHECK_TRY(nearest_by(check, stock.pool, UINT64_C(2) << 20));
+    CHECK_OK(check, vram_scheduler_create(stock.pool, &options, &scheduler));
+    CHECK_TRY(search(check, scheduler));
+    CHECK_OK(check, vram_scheduler_destroy(scheduler));
     return true;
 }
 
