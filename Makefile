@@ -12,7 +12,7 @@ all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
 	@cmake --build build -j $(JOBS)
 
-run: ## build the command, show what is there, a short tour on the best device, and a race and a picture on a model of an H200
+run: ## build the command, show what is there, a tour on the best device, a race and a picture on a simulated H200
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE
 	@cmake --build build -j $(JOBS) --target vram_command
