@@ -119,8 +119,10 @@ VRAM_API vram_status vram_scheduler_create(vram_pool *pool, const vram_scheduler
 VRAM_API vram_status vram_scheduler_destroy(vram_scheduler *scheduler);
 
 /**
- * Measures the rates of this machine (some 100 ms), once for a scheduler: later calls tell what is known. From
- * then on the rule goes by them. VRAM_ERR_UNSUPPORTED for a simulated device, whose time is not the host's,
+ * Measures the rates of this machine (some 100 ms) and keeps them in a file, so that the next scheduler with the
+ * same device, processor, libraries and version of libvram, in this program or another of the user's, finds them
+ * there. The option calibration_cache names the folder, or off; without it that is vram in $XDG_CACHE_HOME or
+ * ~/.cache. Once for a scheduler: later calls tell what is known. From then on the rule goes by them. VRAM_ERR_UNSUPPORTED for a simulated device, whose time is not the host's,
  * and where nothing computes on the device. calibration may be NULL.
  */
 VRAM_API vram_status vram_scheduler_calibrate(vram_scheduler *scheduler,

@@ -41,6 +41,9 @@
       "path of hipBLAS; none: no products on AMD GPUs; empty: libhipblas.so.3, .2 or .1")          \
     X(CLBLAST_LIBRARY, "clblast_library", TEXT, "", 0, 0, false, "",                               \
       "path of CLBlast; none: our own kernel; empty: libclblast.so.1 on GPUs, or our own")         \
+    X(CALIBRATION_CACHE, "calibration_cache", TEXT, "", 0, 0, false, "",                           \
+      "folder that measured rates are kept in; off: nowhere; empty: vram in the user's cache "     \
+      "folder")                                                                                    \
     X(DEVICE_LIMIT, "device_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
       "most bytes to take from any one device; 0: no limit")                                       \
     X(PRESET, "preset", TEXT, "", 0, 0, false, "default, inference, training, constrained",        \

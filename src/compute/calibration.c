@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calibration.c: how fast this machine's CPU, device and the way between them are, measured once.
+ * calibration.c: how fast this machine's CPU, device and the way between them are, measured once for all programs of
+ * its user: calibration_cache.c keeps it.
  *
  * Each number is the best of a few runs: what disturbs a measurement makes it slower, never faster.
  */
-#include "compute/scheduler_object.h"
+#include "compute/calibration_cache.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -105,9 +106,6 @@ static vram_status calibrate(struct vr_scheduler *scheduler, const char *operati
                              struct vram_calibration *rates) {
     struct trial trial = {.scheduler = scheduler, .operation = operation, .device_side = 1024};
     vram_addr addr;
-    if (scheduler->info.kind == VRAM_DEVICE_SIMULATED) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "a simulated device has a time of its own");
-    }
     if (scheduler->info.kind == VRAM_DEVICE_CPU) {
         trial.device_side = CPU_SIDE;
     }
@@ -127,6 +125,32 @@ static vram_status calibrate(struct vr_scheduler *scheduler, const char *operati
     return status;
 }
 
+/* What was measured before, or now. */
+static vram_status find_rates(struct vr_scheduler *scheduler, const char *operation,
+                              struct vram_calibration *rates) {
+    struct vr_arithmetic *arithmetic;
+    struct vr_calibration_place place;
+    if (scheduler->info.kind == VRAM_DEVICE_SIMULATED) {
+        return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "a simulated device has a time of its own");
+    }
+    vram_status status = vr_scheduler_arithmetic(scheduler, &arithmetic);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    bool kept = arithmetic->provider && vr_calibration_place(scheduler, arithmetic, &place);
+    if (kept && vr_calibration_read(&place, rates)) {
+        return VRAM_OK;
+    }
+    status = calibrate(scheduler, operation, rates);
+    if (status == VRAM_OK) {
+        vr_calibration_round(rates);
+        if (kept) {
+            vr_calibration_keep(&place, rates);
+        }
+    }
+    return status;
+}
+
 vram_status vram_scheduler_calibrate(vram_scheduler *handle, vram_calibration *calibration) {
     static const char operation[] = "vram_scheduler_calibrate";
     void *entered;
@@ -139,7 +163,7 @@ vram_status vram_scheduler_calibrate(vram_scheduler *handle, vram_calibration *c
     struct vram_calibration rates = scheduler->rates;
     vr_mutex_unlock(&scheduler->lock);
     if (!rates.size) {
-        status = calibrate(scheduler, operation, &rates);
+        status = find_rates(scheduler, operation, &rates);
     }
     if (status == VRAM_OK && calibration) {
         status = vr_info_give(calibration, &rates, sizeof rates, sizeof rates, operation);

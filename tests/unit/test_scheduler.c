@@ -27,6 +27,7 @@ static void expect_told(const char *part) {
 static int begin(void **state) {
     int failed = start(state);
     assert_ok(vram_option_set("blas_library", "none"));
+    assert_ok(vram_option_set("calibration_cache", "off"));
     return failed;
 }
 

@@ -5,17 +5,21 @@
  * A file that is mapped must not shrink under the mapping: a touch of what is gone ends the process. So a
  * file is locked before it is emptied, and whoever finds it locked leaves it alone.
  */
+#include "base/atomic.h"
 #include "base/error.h"
 #include "base/os/platform.h"
 #include "base/size.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { PATH_ROOM = 1024 };
 
 static vram_status refuse(int fd, vram_status status, int error, const char *call) {
     vr_os_file_close(fd);
@@ -115,11 +119,8 @@ static int open_text(const char *path, int flags, int *error) {
     return fd;
 }
 
-vram_status vr_os_text_append(const char *path, const char *text, size_t bytes) {
-    int error, fd = open_text(path, O_WRONLY | O_CREAT | O_APPEND, &error);
-    if (error) {
-        return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
-    }
+static int write_text(int fd, const char *text, size_t bytes) {
+    int error = 0;
     while (!error && bytes > 0) {
         ssize_t wrote = write(fd, text, bytes);
         if (wrote > 0) {
@@ -129,8 +130,59 @@ vram_status vr_os_text_append(const char *path, const char *text, size_t bytes) 
             error = wrote == 0 ? ENOSPC : errno != EINTR ? errno : 0;
         }
     }
+    return error;
+}
+
+vram_status vr_os_text_append(const char *path, const char *text, size_t bytes) {
+    int error, fd = open_text(path, O_WRONLY | O_CREAT | O_APPEND, &error);
+    if (error) {
+        return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
+    }
+    error = write_text(fd, text, bytes);
     (void)close(fd);
     return error ? vr_os_error_as(VRAM_ERR_IO, error, "write", bytes) : VRAM_OK;
+}
+
+/* Makes the folders of a path; what cannot be made shows when the file is opened. */
+static void make_folders(char *path) {
+    for (char *at = path + 1; *at; at++) {
+        if (*at == '/') {
+            *at = 0;
+            (void)mkdir(path, 0700);
+            *at = '/';
+        }
+    }
+}
+
+/* One step of a replacement that may fail by the tests' plan. */
+static int step(int result) {
+    int error = vr_os_fault();
+    return error ? error : result != 0 ? errno : 0;
+}
+
+vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes) {
+    static vr_atomic_u64 turns;
+    char beside[PATH_ROOM];
+    int length = snprintf(beside, sizeof beside, "%s.%llu.%llu", path,
+                          (unsigned long long)vr_os_process_id(),
+                          (unsigned long long)vr_fetch_add(&turns, 1, VR_RELAXED));
+    if (length < 1 || (size_t)length >= sizeof beside) {
+        return vr_os_error_as(VRAM_ERR_LIMIT, ENAMETOOLONG, "open", 0);
+    }
+    make_folders(beside);
+    int error, fd = open_text(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, &error);
+    if (error) {
+        return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
+    }
+    error = write_text(fd, text, bytes);
+    error = error ? error : step(fsync(fd));
+    (void)close(fd);
+    error = error ? error : step(rename(beside, path));
+    if (error) {
+        (void)unlink(beside);
+        return vr_os_error_as(VRAM_ERR_IO, error, "rename", bytes);
+    }
+    return VRAM_OK;
 }
 
 vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes) {

@@ -96,6 +96,10 @@ vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes);
 vram_status vr_os_text_append(const char *path, const char *text, size_t bytes);
 vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes);
 
+/* Puts the text in the place of the file, whole or not at all: it is written beside it and renamed. Folders on the
+   way that are missing are made, for this user alone. VRAM_ERR_IO, VRAM_ERR_LIMIT for a path that is too long. */
+vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes);
+
 /* ------------------------------------------------------------------ threads */
 
 /* Stays where it is from start to join: the new thread reads it. */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* calibration_cache.h: measured rates in a file of the user's; see calibration_cache.c. */
+#ifndef VR_CALIBRATION_CACHE_H
+#define VR_CALIBRATION_CACHE_H
+
+#include "compute/scheduler_object.h"
+
+/* Where the rates of a scheduler are kept, and all that they depend on. */
+struct vr_calibration_place {
+    char path[768];
+    char key[2048]; /* lines */
+};
+
+/* False: there is no folder for it, or none is wanted. */
+bool vr_calibration_place(const struct vr_scheduler *scheduler,
+                          const struct vr_arithmetic *arithmetic,
+                          struct vr_calibration_place *place);
+
+/* False: nothing is there that can be believed. No error is recorded. */
+bool vr_calibration_read(const struct vr_calibration_place *place, struct vram_calibration *rates);
+void vr_calibration_keep(const struct vr_calibration_place *place,
+                         const struct vram_calibration *rates);
+
+/* To the numbers that a file has, so that all programs go by the same. */
+void vr_calibration_round(struct vram_calibration *rates);
+
+/* The rates in a file's text, if all of it is as it should be. */
+bool vr_calibration_parse(const char *key, const char *text, size_t bytes,
+                          struct vram_calibration *rates);
+
+#endif

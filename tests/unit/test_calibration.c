@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_calibration.c: rates that were measured once are found again, in the folder that is said; and what lies there
+ * instead of them is measured anew: cut off, changed, somebody else's, or no file at all.
+ */
+#include "compute/calibration_cache.h"
+#include "unit/compute_world.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static int begin(void **state) {
+    const char *temporary = getenv("TMPDIR");
+    int failed = start(state);
+    (void)snprintf(folder, sizeof folder, "%.40s/vram_cache_XXXXXX",
+                   temporary && *temporary ? temporary : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    assert_ok(vram_option_set("blas_library", "none"));
+    assert_ok(vram_option_set("calibration_cache", folder));
+    return failed;
+}
+
+/* How many entries there are; the last one's path. */
+static int entries(const char *in, char path[512]) {
+    DIR *listed = opendir(in);
+    int count = 0;
+    for (struct dirent *entry; listed && (entry = readdir(listed));) {
+        if (entry->d_name[0] != '.') {
+            (void)snprintf(path, 512, "%.200s/%.255s", in, entry->d_name);
+            count++;
+        }
+    }
+    if (listed) {
+        closedir(listed);
+    }
+    return count;
+}
+
+static int end(void **state) {
+    char path[512];
+    (void)chmod(folder, 0700);
+    while (entries(folder, path)) {
+        if (unlink(path) != 0 && rmdir(path) != 0) {
+            return -1;
+        }
+    }
+    return rmdir(folder) != 0 || nothing_left(state);
+}
+
+/* Of a new scheduler on the host. */
+static vram_calibration calibrated(void) {
+    vram_calibration rates = {.size = sizeof rates};
+    struct rig rig = rig_make("host", NULL);
+    vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_AUTO);
+    vram_error_clear();
+    assert_ok(vram_scheduler_calibrate(scheduler, &rates));
+    expect_no_record();
+    assert_true(stats_of_scheduler(scheduler).calibrated);
+    vram_context_destroy(rig.context);
+    assert_true(rates.cpu_rate >= 1 && rates.device_rate >= 1 && rates.upload_rate >= 1);
+    assert_true(rates.download_rate >= 1 && rates.device_seconds > 0);
+    return rates;
+}
+
+static bool equal(const vram_calibration *a, const vram_calibration *b) {
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+static size_t read_all(const char *path, char text[4096]) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t bytes = fread(text, 1, 4096, file);
+    fclose(file);
+    return bytes;
+}
+
+static void write_all(const char *path, const char *text, size_t bytes) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void measured_once(void **state) {
+    char path[512], text[4096];
+    (void)state;
+    vram_calibration first = calibrated(), second = calibrated();
+    assert_true(equal(&first, &second)); /* two measurements are never the same */
+    assert_int_equal(entries(folder, path), 1);
+    size_t bytes = read_all(path, text);
+    assert_memory_equal(text, "vram calibration 1\nversion ", 27);
+    assert_true(bytes < 2000);
+
+    /* What rates depend on is in the key: another setting has a file of its own. */
+    struct rig rig = rig_make("host", NULL);
+    vram_scheduler_options options = {.size = sizeof options, .cpu_threads = 1};
+    vram_scheduler *scheduler;
+    assert_ok(vram_scheduler_create(pool_of(&rig, 0), &options, &scheduler));
+    assert_ok(vram_scheduler_calibrate(scheduler, NULL));
+    vram_context_destroy(rig.context);
+    assert_int_equal(entries(folder, path), 2);
+}
+
+static void nowhere(void **state) {
+    char path[512];
+    (void)state;
+    assert_ok(vram_option_set("calibration_cache", "off"));
+    vram_calibration first = calibrated(), second = calibrated();
+    assert_false(equal(&first, &second));
+    assert_int_equal(entries(folder, path), 0);
+    assert_ok(vram_option_set("calibration_cache", "/proc/nowhere/at/all"));
+    (void)calibrated(); /* cannot be kept: nobody's error */
+}
+
+/* The folders of the environment, made when they are missing. */
+static void in_the_users_cache(void **state) {
+    char path[512], place[128], made[160];
+    (void)state;
+    assert_ok(vram_option_set("calibration_cache", NULL));
+    (void)snprintf(place, sizeof place, "%s/x", folder);
+    assert_int_equal(setenv("XDG_CACHE_HOME", place, 1), 0);
+    vram_calibration first = calibrated(), second = calibrated();
+    assert_true(equal(&first, &second));
+    (void)snprintf(made, sizeof made, "%s/vram", place);
+    assert_int_equal(entries(made, path), 1);
+    assert_int_equal(unlink(path) | rmdir(made) | rmdir(place), 0);
+
+    assert_int_equal(setenv("XDG_CACHE_HOME", "relative", 1), 0); /* is to be ignored */
+    assert_int_equal(setenv("HOME", folder, 1), 0);
+    (void)calibrated();
+    (void)snprintf(made, sizeof made, "%s/.cache/vram", folder);
+    assert_int_equal(entries(made, path), 1);
+    assert_int_equal(unlink(path) | rmdir(made), 0);
+    (void)snprintf(made, sizeof made, "%s/.cache", folder);
+    assert_int_equal(rmdir(made), 0);
+    assert_int_equal(unsetenv("XDG_CACHE_HOME") | unsetenv("HOME"), 0);
+    (void)calibrated(); /* nowhere to keep it */
+    assert_int_equal(entries(folder, path), 0);
+}
+
+/* What a file has is what all programs go by, to the last bit. */
+static void numbers_come_back(void **state) {
+    struct vr_calibration_place place = {.key = "some key\n"};
+    (void)state;
+    (void)snprintf(place.path, sizeof place.path, "%s/calibration-x", folder);
+    for (uint64_t i = 0; i < 40; i++) {
+        double some = made_up(7, i) + 1.5;
+        vram_calibration rates = {sizeof rates, some * 3e10, some * 7e12,
+                                  some * 5e9,   some * 4e9,  some * 1e-5},
+                         found;
+        vr_calibration_round(&rates);
+        vr_calibration_keep(&place, &rates);
+        assert_true(vr_calibration_read(&place, &found));
+        assert_true(equal(&rates, &found));
+    }
+}
+
+/* Every byte of a file changed, added or gone: it does not count. */
+static void every_change_is_seen(void **state) {
+    char path[512], text[4096], changed[4096 + 1];
+    struct vram_calibration rates = {.size = 7}, untouched = rates;
+    (void)state;
+    vram_calibration first = calibrated();
+    assert_int_equal(entries(folder, path), 1);
+    size_t bytes = read_all(path, text);
+    const char *numbers = strstr(text, "\ncpu_rate ");
+    assert_non_null(numbers);
+    static const char heading[] = "vram calibration 1\n";
+    char key[4096];
+    size_t head = sizeof heading - 1, length = (size_t)(numbers + 1 - text) - head;
+    memcpy(key, text + head, length);
+    key[length] = 0;
+    for (size_t at = 0; at < bytes; at++) {
+        for (int bit = 0; bit < 8; bit++) {
+            memcpy(changed, text, bytes);
+            changed[at] = (char)(changed[at] ^ 1 << bit);
+            assert_false(vr_calibration_parse(key, changed, bytes, &rates));
+        }
+        assert_false(vr_calibration_parse(key, text, at, &rates));
+        memcpy(changed, text, at);
+        changed[at] = '0';
+        memcpy(changed + at + 1, text + at, bytes - at);
+        assert_false(vr_calibration_parse(key, changed, bytes + 1, &rates));
+    }
+    assert_false(vr_calibration_parse("another key\n", text, bytes, &rates));
+    assert_memory_equal(&rates, &untouched, sizeof rates);
+    assert_true(vr_calibration_parse(key, text, bytes, &rates));
+    assert_true(equal(&rates, &first));
+}
+
+/* Whatever lies in the file's place, it is measured and, where that can be, replaced. */
+static void hostile_files(void **state) {
+    char path[512], text[4096];
+    static char much[100000];
+    (void)state;
+    vram_calibration first = calibrated();
+    assert_int_equal(entries(folder, path), 1);
+    size_t bytes = read_all(path, text);
+    for (int kind = 0; kind < 6; kind++) {
+        assert_int_equal(unlink(path), 0);
+        if (kind == 0) {
+            write_all(path, text, bytes / 2);
+        } else if (kind == 1) {
+            write_all(path, much, sizeof much);
+        } else if (kind == 2) {
+            assert_int_equal(mkfifo(path, 0600), 0); /* nobody waits for it */
+        } else if (kind == 3) {
+            assert_int_equal(symlink("/dev/zero", path), 0);
+        } else if (kind == 4) {
+            write_all(path, "", 0);
+        } else {
+            write_all(path, text, bytes);
+            assert_int_equal(chmod(path, 0), 0);
+        }
+        vram_calibration again = calibrated(), after = calibrated();
+        assert_true(kind == 5 || !equal(&again, &first)); /* root reads what it may not */
+        assert_true(equal(&again, &after));
+    }
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0); /* stays, and does no harm */
+    (void)calibrated();
+    (void)calibrated();
+    assert_int_equal(entries(folder, path), 1);
+}
+
+/* The n-th call of the system fails: the file is there whole, or not, and nothing beside it. */
+static void every_call_may_fail(void **state) {
+    struct vr_calibration_place place = {.key = "some key\n"};
+    vram_calibration rates = {.size = sizeof rates,
+                              .cpu_rate = 1e9,
+                              .device_rate = 2e9,
+                              .upload_rate = 3e9,
+                              .download_rate = 4e9,
+                              .device_seconds = 5e-6};
+    vram_calibration found;
+    char path[512];
+    bool struck = true;
+    (void)state;
+    (void)snprintf(place.path, sizeof place.path, "%s/calibration-x", folder);
+    for (uint64_t nth = 1; struck; nth++) {
+        assert_true(nth < 50);
+        (void)unlink(place.path);
+        vr_os_fail_at(nth, false, 28); /* no space */
+        vr_calibration_keep(&place, &rates);
+        bool read = vr_calibration_read(&place, &found);
+        struck = vr_os_failed() > 0;
+        vr_os_fail_at(0, false, 0);
+        expect_no_record();
+        assert_true(!read || found.cpu_rate == 1e9);
+        assert_true(struck || read);
+        int count = entries(folder, path);
+        assert_true(count == 0 || (count == 1 && strcmp(path, place.path) == 0));
+    }
+    memset(place.path, 'x', sizeof place.path - 1); /* longer than paths are */
+    place.path[0] = '/';
+    vr_calibration_keep(&place, &rates);
+    assert_false(vr_calibration_read(&place, &found));
+    expect_no_record();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+        TEST(measured_once),        TEST(nowhere),
+        TEST(in_the_users_cache),   TEST(numbers_come_back),
+        TEST(every_change_is_seen), TEST(hostile_files),
+        TEST(every_call_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
