@@ -10,7 +10,8 @@
  *      pinned: it may end meanwhile, but not its memory.
  *  (2) It is in use until all lanes were waited for. Then its result is brought to where it belongs, and its memory
  *      goes back. If the wait took too long it stays for ever, or until the device ends.
- *  (3) When much is under way the lanes are waited for in between: PARCELS_MOST.
+ *  (3) When much is under way the lanes are waited for in between: PARCELS_MOST. Whoever does not wait then has no
+ *      more of them.
  *  (4) Without page-locked memory, or none to be had at present, nothing is taken, and the caller has other ways.
  */
 #include "compute/scheduler_object.h"
@@ -64,7 +65,8 @@ static struct vr_parcel *take(struct vr_pipeline *pipeline, uint32_t lane, const
     struct vram_error error;
     struct vr_place place;
     vram_addr memory;
-    if (bytes > PARCEL_MOST || !pinned_pool(pipeline) ||
+    if (bytes > PARCEL_MOST || pipeline->parcel_bytes > 2 * PARCELS_MOST ||
+        !pinned_pool(pipeline) ||
         vr_address_find((vram_addr)(uintptr_t)host, &place)) { /* page-locked where it lies */
         return NULL;
     }
