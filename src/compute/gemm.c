@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm.c: a product on the CPU: by a BLAS where there is one, else by our own kernel on a few threads.
+ * gemm.c: a product on the CPU: by a BLAS where there is one, else by our own kernel on a few threads. One row is ours
+ * anyway: general products of libraries pack all of B for it, which takes longer than the product.
  *
  * Threads are made for a product that is worth it and end with it: the library keeps none. Each has rows, or
  * columns, of C for itself, so nothing is shared but what is read.
@@ -140,7 +141,8 @@ static void by_threads(const struct vr_gemm *gemm, uint32_t threads) {
 
 void vr_gemm_cpu(const struct vr_gemm *gemm, const struct vr_blas *blas, uint32_t threads) {
     vr_sgemm_fn *sgemm = blas->sgemm;
-    if (sgemm && fits(gemm)) {
+    bool one_row = gemm->m == 1 && gemm->precision == VRAM_PRECISION_FP32;
+    if (sgemm && fits(gemm) && !one_row) {
         if (gemm->precision == VRAM_PRECISION_FP32) {
             call(sgemm, gemm);
             return;

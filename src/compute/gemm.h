@@ -42,6 +42,8 @@ struct vr_gemm_kernel {
     const char *name; /* "avx512" */
     uint32_t rows, columns;
     void (*run)(uint64_t k, const float *a, const float *b, float *c, uint64_t ldc, bool add);
+    /* One row: c[j] = a * row j of b, for n rows of k numbers, ldb from one to the next; nothing is packed. */
+    void (*dots)(uint64_t k, const float *a, const float *b, uint64_t ldb, uint64_t n, float *c);
 };
 enum { VR_GEMM_TILE_MAX = 16 * 32 }; /* most of rows * columns */
 

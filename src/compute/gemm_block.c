@@ -11,7 +11,7 @@
  *         for each strip of A: one tile of C in registers (gemm_kernel.c)
  *
  * Packing turns every layout and precision into the same strips of single precision, filled up with zeros, so
- * the innermost loops know neither edges nor types. Products of one or two rows read B once and in order,
+ * the innermost loops know neither edges nor types. Products of a few rows read B in order,
  * which packing would only double.
  */
 #include "compute/gemm.h"
@@ -20,7 +20,7 @@
 #include "base/memory.h"
 #include "compute/half.h"
 
-enum { DEPTH = 256, WIDE = 512, TALL = 192, FEW = 2 };
+enum { DEPTH = 256, WIDE = 512, TALL = 192, FEW = 2, FEW_TURNED = 4 };
 
 float vr_element(const void *matrix, vram_precision precision, uint64_t at) {
     switch (precision) {
@@ -190,14 +190,28 @@ static void row_of_sums(const struct vr_gemm *gemm, uint64_t i, const struct ope
     }
 }
 
+/* A few rows, with B as it lies. False: these operands need packing. */
+static bool by_rows(const struct vr_gemm *gemm, const struct vr_gemm_kernel *kernel) {
+    struct operand a = operand_a(gemm);
+    if (gemm->m > (gemm->trans_b ? FEW_TURNED : FEW) || gemm->precision != VRAM_PRECISION_FP32 ||
+        (gemm->trans_b && a.step_stride != 1)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < gemm->m; i++) {
+        if (gemm->trans_b) {
+            kernel->dots(gemm->k, (const float *)a.matrix + i * a.line_stride, gemm->b, gemm->ldb,
+                         gemm->n, gemm->c + i * gemm->ldc);
+        } else {
+            row_of_sums(gemm, i, &a);
+        }
+    }
+    return true;
+}
+
 void vr_gemm_block(const struct vr_gemm *gemm) {
     const struct vr_gemm_kernel *kernel = vr_gemm_kernel();
     struct vram_error error;
-    if (gemm->m <= FEW && gemm->precision == VRAM_PRECISION_FP32 && !gemm->trans_b) {
-        struct operand a = operand_a(gemm);
-        for (uint64_t i = 0; i < gemm->m; i++) {
-            row_of_sums(gemm, i, &a);
-        }
+    if (by_rows(gemm, kernel)) {
         return;
     }
     /* As much as is needed: strips are filled up to whole tiles. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gemm_kernel.c: the innermost loops of a product: a tile of C stays in registers while a column of A and a row
- * of B go by.
+ * of B go by; or, for one row, four sums.
  *
  * One body in plain C with vectors of the compiler's, compiled for several processors; which one runs is found
  * out at run time. The tile's size is what fits the registers: rows * vectors sums, and the row of B.
@@ -32,13 +32,52 @@
         }                                                                                          \
     }
 
-#if defined(__x86_64__)
-BODY(sse, , 4, 2, 4)
-BODY(avx2, __attribute__((target("avx2,fma"))), 6, 2, 8)
-BODY(avx512, __attribute__((target("avx512f"))), 12, 2, 16)
+/* A row times the rows of a transposed B, four of them at a time: B is read once and in order. */
+#define DOTS(name, attributes, WIDTH)                                                              \
+    attributes static void name##_dots(uint64_t k, const float *a, const float *b, uint64_t ldb,   \
+                                       uint64_t n, float *c) {                                     \
+        for (uint64_t j = 0; j < n; j += 4) {                                                      \
+            uint64_t here = n - j < 4 ? n - j : 4, p = 0;                                          \
+            const float *rows[4];                                                                  \
+            name##_vector sums[4][2] = {{{0}}};                                                    \
+            for (uint64_t r = 0; r < 4; r++) { /* past the end: the last one again */              \
+                rows[r] = b + (j + (r < here ? r : here - 1)) * ldb;                               \
+            }                                                                                      \
+            for (; p + 2 * WIDTH <= k; p += 2 * WIDTH) {                                           \
+                const name##_vector *x = (const name##_vector *)(a + p);                           \
+                _Pragma("GCC unroll 4") for (int r = 0; r < 4; r++) {                              \
+                    const name##_vector *y = (const name##_vector *)(rows[r] + p);                 \
+                    sums[r][0] += x[0] * y[0];                                                     \
+                    sums[r][1] += x[1] * y[1];                                                     \
+                }                                                                                  \
+            }                                                                                      \
+            for (uint64_t r = 0; r < here; r++) {                                                  \
+                name##_vector both = sums[r][0] + sums[r][1];                                      \
+                float sum = 0;                                                                     \
+                for (int v = 0; v < WIDTH; v++) {                                                  \
+                    sum += both[v];                                                                \
+                }                                                                                  \
+                for (uint64_t rest = p; rest < k; rest++) {                                        \
+                    sum += a[rest] * rows[r][rest];                                                \
+                }                                                                                  \
+                c[j + r] = sum;                                                                    \
+            }                                                                                      \
+        }                                                                                          \
+    }
 
-static const struct vr_gemm_kernel kernels[] = {
-    {"avx512", 12, 32, avx512}, {"avx2", 6, 16, avx2}, {"sse", 4, 8, sse}};
+#if defined(__x86_64__)
+#define AVX2   __attribute__((target("avx2,fma")))
+#define AVX512 __attribute__((target("avx512f")))
+BODY(sse, , 4, 2, 4)
+DOTS(sse, , 4)
+BODY(avx2, AVX2, 6, 2, 8)
+DOTS(avx2, AVX2, 8)
+BODY(avx512, AVX512, 12, 2, 16)
+DOTS(avx512, AVX512, 16)
+
+static const struct vr_gemm_kernel kernels[] = {{"avx512", 12, 32, avx512, avx512_dots},
+                                                {"avx2", 6, 16, avx2, avx2_dots},
+                                                {"sse", 4, 8, sse, sse_dots}};
 
 const struct vr_gemm_kernel *vr_gemm_kernel(void) {
     if (__builtin_cpu_supports("avx512f")) {
@@ -50,8 +89,9 @@ const struct vr_gemm_kernel *vr_gemm_kernel(void) {
 #else
 /* 32 registers of four numbers, as aarch64 has them. */
 BODY(portable, , 8, 2, 4)
+DOTS(portable, , 4)
 
-static const struct vr_gemm_kernel only = {"portable", 8, 8, portable};
+static const struct vr_gemm_kernel only = {"portable", 8, 8, portable, portable_dots};
 
 const struct vr_gemm_kernel *vr_gemm_kernel(void) {
     return &only;

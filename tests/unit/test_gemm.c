@@ -75,6 +75,8 @@ static void every_edge_of_the_blocks(void **state) {
     }
     try_all(by_ourselves, 200, 260, 70); /* more than one block of A, and of depth */
     try_all(by_ourselves, 5, 20, 600);   /* more than one panel of B */
+    try_all(by_ourselves, 1, 165, 43);   /* one row, and a few, as B lies */
+    try_all(by_ourselves, 4, 131, 6);
     try_all(without_memory, 9, 40, 11);
 }
 
@@ -98,6 +100,63 @@ static void the_machines_blas(void **state) {
     vr_blas_open(&blas);
     assert_null(blas.sgemm);
     assert_non_null(strstr(blas.name, "/nowhere/libblas.so"));
+    assert_ok(vram_option_set("blas_library", NULL));
+    expect_no_record();
+}
+
+/* ------------------------------------------------------ a BLAS of our own */
+
+static unsigned sgemm_calls;
+
+/* cblas_sgemm, as its reference has it. */
+static void plain_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                        const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                        int ldc) {
+    bool turned_a = trans_a == 112, turned_b = trans_b == 112;
+    sgemm_calls++;
+    assert_int_equal(order, 101);
+    assert_true((turned_a || trans_a == 111) && (turned_b || trans_b == 111));
+    assert_true(lda >= (turned_a ? m : k) && ldb >= (turned_b ? k : n) && ldc >= n);
+    assert_true(alpha == 1 && beta == 0);
+    for (int i = 0; i < m; i++) {
+        for (int j = 0; j < n; j++) {
+            double sum = 0;
+            for (int p = 0; p < k; p++) {
+                sum += (double)a[turned_a ? p * lda + i : i * lda + p] *
+                       b[turned_b ? j * ldb + p : p * ldb + j];
+            }
+            c[i * ldc + j] = (float)sum;
+        }
+    }
+}
+
+static void by_plain_blas(const struct vr_gemm *gemm) {
+    static const struct vr_blas plain = {plain_sgemm, "plain"};
+    vr_gemm_cpu(gemm, &plain, 2);
+}
+
+static void a_blas_without_memory(const struct vr_gemm *gemm) {
+    vr_mem_fail_at(1, false);
+    by_plain_blas(gemm);
+    vr_mem_fail_at(0, false);
+}
+
+/* Every layout and type reaches it as its interface says; one row of single precision is ours. */
+static void what_a_blas_is_given(void **state) {
+    struct vr_blas blas;
+    (void)state;
+    sgemm_calls = 0;
+    try_all(by_plain_blas, 7, 33, 21);
+    assert_int_equal(sgemm_calls, 12);
+    try_all(by_plain_blas, 1, 33, 21);
+    assert_int_equal(sgemm_calls, 12 + 8);
+    try_all(a_blas_without_memory, 7, 33, 21); /* other types cannot be converted then */
+    assert_int_equal(sgemm_calls, 20 + 4);
+    /* A library without the symbol is none. */
+    assert_ok(vram_option_set("blas_library", "libm.so.6"));
+    vr_blas_open(&blas);
+    assert_null(blas.sgemm);
+    assert_non_null(strstr(blas.name, "cblas_sgemm"));
     assert_ok(vram_option_set("blas_library", NULL));
     expect_no_record();
 }
@@ -127,6 +186,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(every_edge_of_the_blocks, start, nothing_left),
         cmocka_unit_test_setup_teardown(threads_share_a_product, start, nothing_left),
         cmocka_unit_test_setup_teardown(the_machines_blas, start, nothing_left),
+        cmocka_unit_test_setup_teardown(what_a_blas_is_given, start, nothing_left),
         cmocka_unit_test_setup_teardown(numbers_of_16_bits, start, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
