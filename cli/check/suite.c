@@ -29,6 +29,7 @@
     X(transfer)                                                                                    \
     X(fill)                                                                                        \
     X(pinned)                                                                                      \
+    X(staging)                                                                                     \
     X(managed)                                                                                     \
     X(async)                                                                                       \
     X(strategy)                                                                                    \
