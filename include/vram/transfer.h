@@ -10,11 +10,12 @@
  *    range past the end, freed, or of nobody is VRAM_ERR_INVALID, and nothing has happened.
  *  - Page-locked memory of the library may be given as an address or as a host pointer, which are the same.
  *  - Host memory must stay as it is until the handle is ready. No device reaches ordinary (pageable) memory: from
- *    256 KiB on it goes the driver's way or through the library's own page-locked memory, filled by several
- *    threads (staging, vram/pinned.h), whichever was measured to take less time for copies of that size. An upload
- *    of it waits until it was read. A download of it waits until it was written, except through staging, when all
- *    of it fits into the slots that are free, there are workers and a handle is asked for: then the call returns
- *    at once, a worker writes it, and the handle alone tells when, not the queue. Page-locked memory never waits.
+ *    256 KiB on (downloads on CUDA and HIP: from the first byte on) it goes the driver's way or through the library's
+ *    own page-locked memory, filled by several threads (staging, vram/pinned.h), whichever was measured to take less
+ *    time for copies of that size. An upload of it waits until it was read. A download of it waits until it was
+ *    written, except through staging, when all of it fits into the slots that are free, there are workers and a handle
+ *    is asked for: then the call returns at once, a worker writes it, and the handle alone tells when, not the queue;
+ *    up to 4 MiB of an idle queue are written before the call returns. Page-locked memory never waits.
  *  - `async` may be NULL for who waits for the queue instead. 0 bytes do nothing and are ready at once.
  */
 #ifndef VRAM_TRANSFER_H

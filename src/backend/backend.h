@@ -53,6 +53,7 @@ struct vr_device {
     struct vram_device_info info; /* caps in it must agree with the groups below */
     void *impl;                   /* the backend's own */
     vr_atomic_bool lost;          /* set by src/device, read by [lost] functions */
+    bool pageable_waits; /* set by open: downloads to pageable memory return when they are done */
 
     const struct vr_device_ops *ops; /* these nine are set by open */
     const struct vr_queue_ops *queue_ops;

@@ -25,7 +25,7 @@ static bool take(struct vr_copy_workers *workers, struct piece *piece) {
     }
     struct vr_copy_job *job = VR_CONTAINER(link, struct vr_copy_job, link);
     uint64_t rest = job->bytes - job->next;
-    *piece = (struct piece){job, job->next, rest < VR_COPY_PIECE ? rest : VR_COPY_PIECE};
+    *piece = (struct piece){job, job->next, rest < job->piece ? rest : job->piece};
     job->next += piece->bytes;
     workers->untaken--;
     if (job->next == job->bytes) {
@@ -151,7 +151,7 @@ void vr_copy_add(struct vr_copy_workers *workers, struct vr_copy_job *job) {
     job->left = job->bytes;
     vr_mutex_lock(&workers->lock);
     vr_list_append(&workers->jobs, &job->link);
-    workers->untaken += (job->bytes + VR_COPY_PIECE - 1) / VR_COPY_PIECE;
+    workers->untaken += (job->bytes + job->piece - 1) / job->piece;
     bool started = start_some(workers);
     if (workers->resting && workers->untaken > 1) {
         vr_cond_broadcast(&workers->changed);

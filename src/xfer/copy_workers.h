@@ -25,12 +25,15 @@
 
 enum { VR_COPY_WORKERS_MAX = 63 };
 #define VR_COPY_PIECE (UINT64_C(512) << 10) /* bytes; tens of microseconds, many times a lock's */
+#define VR_COPY_PIECE_LEAST                                                                        \
+    (UINT64_C(64) << 10) /* of jobs that would be a piece or two otherwise */
 
 struct vr_copy_job {
     struct vr_link link; /* in workers->jobs */
     char *to;
     const char *from;
     uint64_t bytes;
+    uint64_t piece;  /* bytes of one, at most */
     bool past_cache; /* nobody reads the target soon */
     void (*ended)(struct vr_copy_job *job);
     void *user;    /* of who added it */
@@ -73,7 +76,7 @@ bool vr_copy_end(struct vr_copy_workers *workers, uint64_t deadline);
 /* After vr_copy_end, when the last worker has ended, or before any began. */
 void vr_copy_destroy(struct vr_copy_workers *workers);
 
-/* to, from, bytes, past_cache and ended are set; bytes > 0. */
+/* to, from, bytes, piece, past_cache and ended are set; bytes and piece > 0. */
 void vr_copy_add(struct vr_copy_workers *workers, struct vr_copy_job *job);
 /* Has workers look after it; false: there is none, and none could be started. */
 bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *task);

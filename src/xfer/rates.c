@@ -18,7 +18,7 @@ enum {
 
 static unsigned class_of(uint64_t bytes) {
     unsigned found = 0;
-    for (uint64_t limit = VR_MIB; bytes >= limit && found < VR_RATE_CLASSES - 1; limit *= 4) {
+    for (uint64_t limit = 16 * VR_KIB; bytes >= limit && found < VR_RATE_CLASSES - 1; limit *= 4) {
         found++;
     }
     return found;

@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { VR_RATE_CLASSES = 8 }; /* below 1 MiB, 4 MiB, 16 MiB ... and all above */
+enum { VR_RATE_CLASSES = 10 }; /* below 16 KiB, 64 KiB, 256 KiB ... and all above 1 GiB */
 
 /* Of one way and class; ns for a MiB, 0: none yet. */
 struct vr_rate {

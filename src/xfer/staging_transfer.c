@@ -19,7 +19,9 @@
 #include "xfer/async_record.h"
 
 enum { CHUNKS = 8 }; /* a small transfer has so many chunks, so that copies and bus overlap, */
-#define CHUNK_LEAST (UINT64_C(512) << 10) /* of at least so many bytes */
+#define CHUNK_LEAST (UINT64_C(256) << 10) /* of at least so many bytes, */
+enum { PIECES = 4 };                      /* each in so many pieces or more */
+#define ALONE (UINT64_C(128) << 10)       /* bytes that are copied before anybody else is awake */
 
 #define MOMENT   UINT64_C(1000000) /* ns: between two looks where others have to move, */
 #define SLICE    UINT64_C(20000000) /* and where only the device has; then it is seen that it closes */
@@ -42,7 +44,7 @@ struct transfer {
     const char *operation;
     vram_addr device;
     char *host;
-    uint64_t bytes, chunk;
+    uint64_t bytes, chunk, piece;
     uint64_t at;    /* what comes before has a slot, or had one */
     bool refused;   /* no slot could be made */
     bool fetches;   /* a download */
@@ -88,6 +90,7 @@ static void begin_copying(struct transfer *transfer, struct vr_staging_slot *slo
     slot->job.to = transfer->fetches ? host : memory;
     slot->job.from = transfer->fetches ? memory : host;
     slot->job.bytes = slot->bytes;
+    slot->job.piece = transfer->piece;
     slot->job.past_cache = transfer->fetches;
     slot->job.user = transfer;
     vr_mutex_lock(&staging->lock);
@@ -333,10 +336,18 @@ static void download(struct transfer *transfer) {
 
 /* ---------------------------------------------------------------------- the door */
 
+/* Small chunks have small pieces: a thread alone would take longer for one of 512 KiB than the bus for all. */
+static uint64_t piece_of(uint64_t chunk) {
+    uint64_t piece = chunk / PIECES / VR_COPY_PIECE_LEAST * VR_COPY_PIECE_LEAST;
+    piece = piece > VR_COPY_PIECE_LEAST ? piece : VR_COPY_PIECE_LEAST;
+    return piece < VR_COPY_PIECE ? piece : VR_COPY_PIECE;
+}
+
 static uint64_t chunk_of(const struct vr_staging *staging, uint64_t bytes) {
     uint64_t chunk = bytes / CHUNKS;
     chunk = chunk > CHUNK_LEAST ? chunk : CHUNK_LEAST;
-    chunk = (chunk + VR_COPY_PIECE - 1) / VR_COPY_PIECE * VR_COPY_PIECE;
+    uint64_t piece = piece_of(chunk);
+    chunk = (chunk + piece - 1) / piece * piece;
     return chunk < staging->slot_bytes ? chunk : staging->slot_bytes;
 }
 
@@ -349,6 +360,7 @@ static vram_status begin(struct vr_queue_object *queue, struct transfer *transfe
         vr_mutex_unlock(&staging->lock);
         transfer->staging = staging;
         transfer->chunk = chunk_of(staging, transfer->bytes);
+        transfer->piece = transfer->bytes > ALONE ? piece_of(transfer->chunk) : VR_COPY_PIECE;
         moved(transfer);
     }
     return status;

@@ -20,7 +20,8 @@ static const char *const names[] = {"auto", "sync", "async", "unified", "dma_pol
 
 enum { STRATEGIES = sizeof names / sizeof names[0] };
 
-#define STAGED_LEAST (UINT64_C(256) * VR_KIB) /* smaller copies go the driver's way */
+#define STAGED_LEAST (UINT64_C(256) * VR_KIB) /* smaller copies go the driver's way; see least_of */
+#define BRIEF_MOST   (UINT64_C(4) * VR_MIB)   /* a download that is made in the call where it can */
 
 const char *vram_transfer_strategy_name(vram_transfer_strategy strategy) {
     return (unsigned)strategy < STRATEGIES ? names[strategy] : "unknown";
@@ -190,13 +191,31 @@ vram_status vr_submission_unified(struct vr_submission *submission, const struct
     return VRAM_OK;
 }
 
+/* Where the driver keeps the caller of a download until it is done, page-locked memory and a copy from there are
+   quicker from the first byte on, and leave the caller alone while the queue is busy. Uploads it takes at once. */
+static uint64_t least_of(const struct vr_device_object *device, const struct vr_route *route) {
+    return route->way == VR_WAY_DOWNLOAD && device->base.pageable_waits ? 1 : STAGED_LEAST;
+}
+
+/* Whether a download is over so soon that its caller best makes it: nothing is in front of it. */
+static bool is_brief(struct vr_submission *submission, const struct vr_route *route) {
+    struct vram_error kept;
+    if (route->bytes > BRIEF_MOST) {
+        return false;
+    }
+    vr_error_save(&kept);
+    bool idle = vr_queue_poll(&submission->queue->base) == VRAM_OK;
+    vr_error_restore(&kept);
+    return idle;
+}
+
 /* Whether a route goes through page-locked memory of the library's own. `flight` is pinned then. */
 static bool is_staged(struct vr_submission *submission, const struct vr_route *route,
                       struct vr_flight **flight) {
     struct vr_device_object *device = submission->queue->device;
     struct vram_error kept;
     *flight = NULL;
-    if (route->pinned || route->managed || route->bytes < STAGED_LEAST ||
+    if (route->pinned || route->managed || route->bytes < least_of(device, route) ||
         (route->way != VR_WAY_UPLOAD && route->way != VR_WAY_DOWNLOAD) ||
         !vr_staging_is_useful(device)) {
         return false;
@@ -245,13 +264,16 @@ static vram_status submit_by_rate(struct vr_submission *submission, const struct
     vr_submission_count(submission, route->way, staged ? VRAM_ROUTE_STAGED : VRAM_ROUTE_ANY);
     vram_status status = VRAM_OK;
     if (staged && to_host && submission->handle && submission->strategy != VRAM_TRANSFER_SYNC &&
-        hand_over(submission, route, &status)) {
+        !is_brief(submission, route) && hand_over(submission, route, &status)) {
         vr_leave(flight);
         return status;
     }
     status = !staged   ? vr_route_submit(submission->queue, route)
              : to_host ? vr_staging_download(queue, route->to_host, route->from, route->bytes)
                        : vr_staging_upload(queue, route->to, route->from_host, route->bytes);
+    if (staged && to_host && status == VRAM_OK) {
+        submission->any = false; /* it is there: nothing is left to be waited for */
+    }
     if (flight) {
         if (status == VRAM_OK) {
             vr_rates_note(&flight->rates, to_host, staged, route->bytes, vr_clock_now() - before);
@@ -276,15 +298,15 @@ static vram_status wait_before(struct vr_submission *submission, const struct vr
                              : status;
 }
 
-/* Memory of the program's own that is page-locked in place (vram/pinned.h) is as good as ours. Smaller copies go
-   the driver's way anyway, which knows. */
+/* Memory of the program's own that is page-locked in place (vram/pinned.h) is as good as ours. What is too small to
+   be staged goes the driver's way anyway, which knows. */
 static void look_registered(struct vr_submission *submission, struct vr_route *route) {
     struct vr_device_object *device = submission->queue->device;
     bool upload = route->way == VR_WAY_UPLOAD;
     struct vr_staging *staging;
     struct vram_error kept;
     if (route->pinned || (!upload && route->way != VR_WAY_DOWNLOAD) ||
-        route->bytes < STAGED_LEAST || !vr_staging_is_useful(device)) {
+        route->bytes < least_of(device, route) || !vr_staging_is_useful(device)) {
         return;
     }
     vr_error_save(&kept);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_cuda_copy.c: transfers on CUDA, over the fake driver: small downloads of ordinary memory, which the driver would
+ * keep their caller for.
+ */
+#include "unit/cuda_world.h"
+#include "vram/vram.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (1024 * KIB)
+
+#define assert_ok(call) assert_int_equal(call, VRAM_OK)
+
+struct stage {
+    vram_context *context;
+    vram_device *device;
+    vram_queue *queue;
+    vram_addr addr;
+    unsigned char sent[MIB], back[MIB];
+};
+
+static void stage_open(struct stage *stage) {
+    vram_context_options options = {.size = sizeof options, .backends = "cuda"};
+    assert_ok(vram_context_create(&options, &stage->context));
+    assert_ok(vram_device_open(stage->context, 0, &stage->device));
+    assert_ok(vram_queue_create(stage->device, NULL, &stage->queue));
+    assert_ok(vram_device_alloc(stage->device, MIB, VRAM_MEMORY_DEVICE, &stage->addr));
+    for (size_t i = 0; i < sizeof stage->sent; i++) {
+        stage->sent[i] = (unsigned char)(i * 31 + i / 256);
+    }
+    assert_ok(vram_queue_upload(stage->queue, stage->addr, stage->sent, MIB));
+    assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+}
+
+static void stage_end(struct stage *stage) {
+    const char *text = "";
+    vram_context_destroy(stage->context);
+    assert_int_equal(live_total(), 0);
+    assert_int_equal(fake->violations(&text), 0);
+}
+
+static void stage_close(struct stage *stage) {
+    stage_end(stage);
+    assert_clean();
+}
+
+/* Calls that put the thread back as it was; refused, it is not. */
+static bool puts_back(const char *call) {
+    return strcmp(call, "cuThreadExchangeStreamCaptureMode") == 0 ||
+           strcmp(call, "cuCtxPopCurrent") == 0;
+}
+
+static int begin(void **state) {
+    static struct stage stage;
+    if (!fake) {
+        fake = fake_open(FAKE_CUDA_PATH);
+    }
+    fake->reset();
+    assert_ok(vram_option_set("cuda_library", FAKE_CUDA_PATH));
+    assert_ok(vram_option_set("staging_slot", "256K"));
+    assert_ok(vram_option_set("staging_slots", "4"));
+    assert_ok(vram_option_set("staging_threads", "2"));
+    memset(&stage, 0, sizeof stage);
+    *state = &stage;
+    return 0;
+}
+
+static int end(void **state) {
+    static const char *const names[] = {"cuda_library", "staging_slot", "staging_slots",
+                                        "staging_threads", "wait_timeout"};
+    (void)state;
+    fake->hold(false);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_ok(vram_option_set(names[i], NULL));
+    }
+    return vr_mem_live_blocks() == 0 ? 0 : -1;
+}
+
+static uint64_t staged(struct stage *stage) {
+    vram_pinned_info info = {.size = sizeof info};
+    assert_ok(vram_pinned_info_get(stage->device, &info));
+    return info.downloads;
+}
+
+/* Nothing is in front of it: the call makes it, and its handle is ready without a marker. */
+static void idle_queues_are_read_in_the_call(void **state) {
+    static const uint64_t sizes[] = {1, 4 * KIB, 100000, 300000};
+    struct stage *stage = *state;
+    stage_open(stage);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        vram_async async;
+        memset(stage->back, 0, sizeof stage->back);
+        assert_ok(vram_transfer_download(stage->queue, stage->back, stage->addr + 3, sizes[i], NULL,
+                                         &async));
+        assert_ok(vram_async_poll(&async));
+        assert_int_equal(staged(stage), i + 1);
+        assert_memory_equal(stage->back, stage->sent + 3, sizes[i]);
+        assert_int_equal(stage->back[sizes[i]], 0);
+        vram_async_end(&async);
+    }
+    stage_close(stage);
+}
+
+/* Work is in front of it: the caller goes on, however small the copy is, and a worker sees to it. */
+static void busy_queues_leave_the_caller_alone(void **state) {
+    struct stage *stage = *state;
+    stage_open(stage);
+    fake->hold(true);
+    assert_ok(vram_queue_fill(stage->queue, stage->addr, 0x55, 1, 64 * KIB));
+    vram_async async;
+    assert_ok(
+        vram_transfer_download(stage->queue, stage->back, stage->addr, 4 * KIB, NULL, &async));
+    assert_int_equal(vram_async_poll(&async), VRAM_ERR_NOT_READY);
+    assert_int_equal(vram_async_wait(&async, 2000000), VRAM_ERR_TIMEOUT);
+    fake->hold(false);
+    assert_ok(vram_async_wait(&async, FOR_EVER));
+    for (size_t i = 0; i < 4 * KIB; i++) {
+        assert_int_equal(stage->back[i], 0x55);
+    }
+    vram_async_end(&async);
+    vram_error_clear();
+    stage_close(stage);
+}
+
+/* Every call of the driver may fail: the copy is right, or its failure is told, and nothing is left. */
+static void every_call_may_fail(void **state) {
+    struct stage *stage = *state;
+    uint64_t struck = 1, failures = 0;
+    for (uint64_t nth = 1; struck; nth++) {
+        fake->reset();
+        stage_open(stage);
+        fake->refuse("any", nth, VR_CU_INVALID_VALUE, false);
+        vram_async async = {{0}};
+        vram_status status =
+            vram_transfer_download(stage->queue, stage->back, stage->addr, 4 * KIB, NULL, &async);
+        status = status == VRAM_OK ? vram_async_wait(&async, FOR_EVER) : status;
+        struck = fake->struck();
+        bool spoilt = struck && puts_back(fake->last_call());
+        fake->refuse(NULL, 0, VR_CU_SUCCESS, false);
+        if (status == VRAM_OK) {
+            assert_memory_equal(stage->back, stage->sent, 4 * KIB);
+        } else {
+            assert_true(struck);
+            failures++;
+        }
+        vram_async_end(&async);
+        vram_error_clear();
+        stage_end(stage);
+        if (!spoilt) {
+            assert_clean();
+        }
+        while (fake->depth()) {
+            fake->pop();
+        }
+    }
+    assert_true(failures > 0);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, begin, end)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(idle_queues_are_read_in_the_call),
+        TEST(busy_queues_leave_the_caller_alone),
+        TEST(every_call_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
