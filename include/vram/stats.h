@@ -9,7 +9,8 @@
  * word. A pool that is not tracked pays nothing, and has nothing to tell here.
  *
  * The option `track_stacks` has call stacks taken, of every allocation (1) or of every n-th of a thread. What
- * addresses of code are called is looked up when a stack is printed.
+ * addresses of code are called is looked up when a stack is printed: static functions by the symbol table of their
+ * file, on Linux, unless it was stripped.
  *
  * No allocation fails for want of memory for its record: the record is lost, and counted. Totals and peaks
  * are exact all the same.

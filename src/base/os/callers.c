@@ -140,6 +140,15 @@ __attribute__((noinline)) uint32_t vr_os_callers(uint64_t *frames, uint32_t room
     return believed == 1 ? by_frames(frames, room) : by_unwinder(frames, room);
 }
 
+/* One number for a module: where it is loaded, and from which file. */
+static uint64_t module_of(const Dl_info *info) {
+    uint64_t mixed = (uintptr_t)info->dli_fbase;
+    for (const char *at = info->dli_fname; at && *at; at++) {
+        mixed = (mixed ^ (unsigned char)*at) * UINT64_C(0x100000001B3);
+    }
+    return mixed;
+}
+
 void vr_os_code_at(uint64_t pc, struct vr_code *symbol) {
     static const char here;
     Dl_info info, own;
@@ -153,4 +162,8 @@ void vr_os_code_at(uint64_t pc, struct vr_code *symbol) {
     symbol->function = info.dli_sname;
     symbol->function_offset = info.dli_saddr ? pc - (uintptr_t)info.dli_saddr : 0;
     symbol->ours = dladdr(&here, &own) && own.dli_fbase == info.dli_fbase;
+    if (!symbol->function && vr_os_function_at(pc - 1, module_of(&info), &symbol->found)) {
+        symbol->function = symbol->found.name;
+        symbol->function_offset = symbol->found.offset + 1;
+    }
 }

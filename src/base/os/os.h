@@ -185,14 +185,23 @@ void vr_os_library_close(void *library);
    how many. May wait for the loader of shared libraries: not inside caches, no lock held. */
 uint32_t vr_os_callers(uint64_t *frames, uint32_t room);
 
-/* What lies at such an address, as far as it is known; borrowed until the module is unloaded. */
+/* A function, by the symbol table of its file. */
+struct vr_function {
+    char name[120];  /* cut off where it is longer */
+    uint64_t offset; /* from its start */
+};
+
+/* What lies at such an address, as far as it is known; borrowed until the module is unloaded or, for a name
+   that is in `found`, with the struct, which is not copied then. */
 struct vr_code {
     const char *module;       /* file name; NULL: not known */
     uint64_t module_offset;   /* from where it is loaded */
     const char *function;     /* NULL: not known */
     uint64_t function_offset; /* from its start */
     bool ours;                /* in the module that holds this library */
+    struct vr_function found; /* what the loader did not know */
 };
+/* May read the file that the code is from: for reports, with no lock held. */
 void vr_os_code_at(uint64_t pc, struct vr_code *symbol);
 
 /* -------------------------------------------------------------------- tests */

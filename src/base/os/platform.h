@@ -27,6 +27,10 @@ int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes);
 /* The calling thread's stack; both 0 when that cannot be known. */
 void vr_os_stack_bounds(uintptr_t *low, uintptr_t *high);
 
+/* The function that `pc` lies in, by the file that is mapped there; false: not known. `module` tells modules apart
+   that were loaded at the same place one after the other. */
+bool vr_os_function_at(uint64_t pc, uint64_t module, struct vr_function *function);
+
 /* Names the calling thread. */
 void vr_os_thread_name(const char *name);
 
@@ -51,6 +55,10 @@ vram_status vr_os_error_as(vram_status status, int error, const char *call, uint
 
 /* Whether a file may end there: one that grows past the process's limit brings SIGXFSZ. */
 bool vr_os_within_file_limit(uint64_t end);
+
+/* symtab.c, on Linux: the function at `place`, an offset in the file; 0 for any inode. For tests of the reading. */
+bool vr_os_function_in(const char *path, uint64_t inode, uint64_t place,
+                       struct vr_function *function);
 
 /* meminfo.c: vr_os_memory with `root` in front of every path, for tests of the reading. */
 void vr_os_memory_under(const char *root, vram_value *total, vram_value *available);

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_symtab.c: names of functions that no module exports, and files that lie about them. */
+#include "base/os/platform.h"
+
+#include <elf.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---------------------------------------------------------------- this program */
+
+static uint64_t frames[32];
+static volatile uint32_t depth;
+
+__attribute__((noinline)) static void well_hidden(void) {
+    depth = vr_os_callers(frames, 32);
+}
+
+__attribute__((noinline)) static void hidden_too(void) {
+    well_hidden();
+    depth = depth + 0; /* so that the call above is one */
+}
+
+static const char *name_of(uint64_t frame, struct vr_code *code) {
+    vr_os_code_at(frame, code);
+    return code->function ? code->function : "";
+}
+
+/* Twice: the second time they are remembered. */
+static void static_functions_have_names(void **state) {
+    (void)state;
+    hidden_too();
+    for (int round = 0; round < 2; round++) {
+        struct vr_code first, second;
+        uint32_t at = 0;
+        while (at < depth && strcmp(name_of(frames[at], &first), "well_hidden") != 0) {
+            at++;
+        }
+        assert_true(at + 1 < depth);
+        assert_in_range(first.function_offset, 1, 4096);
+        assert_string_equal(name_of(frames[at + 1], &second), "hidden_too");
+        assert_true(first.ours && second.ours && first.module && first.module_offset);
+    }
+}
+
+/* What the loader knows is asked of the loader, and what nobody knows has no name. */
+static void other_names_are_as_before(void **state) {
+    struct vr_code code;
+    (void)state;
+    assert_string_equal(name_of((uintptr_t)&strtoull + 1, &code), "strtoull");
+    assert_false(code.ours);
+    assert_string_equal(name_of((uintptr_t)&code, &code), "");
+    assert_string_equal(name_of(0, &code), "");
+    assert_string_equal(name_of(UINT64_MAX, &code), "");
+}
+
+/* ----------------------------------------------------------------- made-up files */
+
+/* A module with one function in its second segment, at 0x5010. */
+struct module {
+    Elf64_Ehdr header;
+    Elf64_Phdr segments[2];
+    Elf64_Shdr sections[3];
+    Elf64_Sym symbols[4];
+    char names[32];
+    char code[64];
+};
+
+enum { PLACE = (int)offsetof(struct module, code) + 0x20 };
+
+static struct module module_make(void) {
+    struct module module = {.header = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64},
+                                       .e_phoff = offsetof(struct module, segments),
+                                       .e_shoff = offsetof(struct module, sections),
+                                       .e_phentsize = sizeof(Elf64_Phdr),
+                                       .e_phnum = 2,
+                                       .e_shentsize = sizeof(Elf64_Shdr),
+                                       .e_shnum = 3},
+                            .segments = {{.p_type = PT_LOAD, .p_filesz = 16},
+                                         {.p_type = PT_LOAD,
+                                          .p_offset = offsetof(struct module, code),
+                                          .p_vaddr = 0x5000,
+                                          .p_filesz = 64}},
+                            .sections = {{.sh_type = SHT_NULL},
+                                         {.sh_type = SHT_SYMTAB,
+                                          .sh_offset = offsetof(struct module, symbols),
+                                          .sh_size = sizeof module.symbols,
+                                          .sh_link = 2},
+                                         {.sh_type = SHT_STRTAB,
+                                          .sh_offset = offsetof(struct module, names),
+                                          .sh_size = sizeof module.names}},
+                            .symbols = {{0},
+                                        {.st_name = 1,
+                                         .st_info = ELF64_ST_INFO(STB_LOCAL, STT_OBJECT),
+                                         .st_shndx = 1,
+                                         .st_value = 0x5000,
+                                         .st_size = 64},
+                                        {.st_name = 6,
+                                         .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC),
+                                         .st_shndx = 1,
+                                         .st_value = 0x5010,
+                                         .st_size = 0x18},
+                                        {.st_name = 12,
+                                         .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC),
+                                         .st_shndx = 1,
+                                         .st_value = 0x5028,
+                                         .st_size = 8}},
+                            .names = "\0data\0there\0behind"};
+    return module;
+}
+
+static bool look(const void *bytes, size_t count, uint64_t place, struct vr_function *function) {
+    int fd = memfd_create("module", 0);
+    char path[64];
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, bytes, count, 0), count);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    memset(function, 'x', sizeof *function);
+    bool found = vr_os_function_in(path, 0, place, function);
+    assert_int_equal(close(fd), 0);
+    return found;
+}
+
+static void a_file_names_its_functions(void **state) {
+    struct module module = module_make();
+    struct vr_function function;
+    (void)state;
+    assert_true(look(&module, sizeof module, PLACE, &function));
+    assert_string_equal(function.name, "there");
+    assert_int_equal(function.offset, 0x10);
+    assert_true(look(&module, sizeof module, PLACE + 8, &function));
+    assert_string_equal(function.name, "behind");
+    assert_false(look(&module, sizeof module, PLACE + 16, &function)); /* no function */
+    assert_false(look(&module, sizeof module, 20, &function));         /* in no segment */
+    assert_false(vr_os_function_in("/", 0, PLACE, &function));         /* a folder */
+    assert_false(vr_os_function_in("/nowhere/at/all", 0, PLACE, &function));
+    assert_false(look("not a module", 12, PLACE, &function));
+    assert_false(look("", 0, PLACE, &function));
+    /* A name without an end ends with its table. */
+    memset(module.names + 6, 'y', sizeof module.names - 6);
+    assert_true(look(&module, sizeof module, PLACE, &function));
+    assert_int_equal(strlen(function.name), sizeof module.names - 6);
+    module.symbols[2].st_name = sizeof module.names;
+    assert_false(look(&module, sizeof module, PLACE, &function));
+}
+
+/* Another file by that name is another file. */
+static void a_file_is_known_by_its_inode(void **state) {
+    struct module module = module_make();
+    struct vr_function function;
+    struct stat is;
+    char path[] = "/tmp/vram-symtab-XXXXXX";
+    (void)state;
+    int fd = mkstemp(path);
+    assert_int_equal(pwrite(fd, &module, sizeof module, 0), sizeof module);
+    assert_int_equal(fstat(fd, &is), 0);
+    assert_true(vr_os_function_in(path, is.st_ino, PLACE, &function));
+    assert_false(vr_os_function_in(path, is.st_ino + 1, PLACE, &function));
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Whatever the file says: an answer in bounded time, with a name that ends. */
+static void hostile_files_do_no_harm(void **state) {
+    static const unsigned char values[] = {0, 1, 0x7F, 0x80, 0xFF};
+    const struct module good = module_make();
+    struct vr_function function;
+    (void)state;
+    for (size_t bytes = 0; bytes < sizeof good; bytes += 7) {
+        if (look(&good, bytes, PLACE, &function)) {
+            assert_string_equal(function.name, "there");
+        }
+    }
+    for (size_t at = 0; at < offsetof(struct module, code); at++) {
+        for (size_t i = 0; i < sizeof values; i++) {
+            struct module bad = good;
+            ((unsigned char *)&bad)[at] = values[i];
+            if (look(&bad, sizeof bad, PLACE, &function)) {
+                assert_non_null(memchr(function.name, '\0', sizeof function.name));
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(static_functions_have_names),
+        cmocka_unit_test(other_names_are_as_before),
+        cmocka_unit_test(a_file_names_its_functions),
+        cmocka_unit_test(a_file_is_known_by_its_inode),
+        cmocka_unit_test(hostile_files_do_no_harm),
+    };
+    return cmocka_run_group_tests_name("symtab", tests, NULL, NULL);
+}
