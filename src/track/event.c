@@ -4,6 +4,7 @@
  */
 #include "track/event.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/os/os.h"
@@ -18,7 +19,7 @@ static struct {
     vr_atomic_u32 inside; /* calls under way */
 } receiver;
 
-void vr_event_tell(const struct vr_event *event) {
+void vr_event_tell(struct vr_event *event) {
     struct vram_error error;
     if (!vr_events_wanted()) {
         return;
@@ -26,6 +27,7 @@ void vr_event_tell(const struct vr_event *event) {
     vr_fetch_add(&receiver.inside, 1, VR_SEQ_CST);
     if (vr_load(&vr_events_wanted_flag, VR_SEQ_CST) &&
         receiver.process == vr_os_process_generation()) {
+        event->time_ns = vr_clock_now();
         vr_error_save(&error);
         receiver.take(receiver.user, event);
         vr_error_restore(&error);

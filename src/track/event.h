@@ -33,7 +33,7 @@ struct vr_event {
                      context, and `memory` is the direction, `stack` the route, `held` its ns */
     enum vr_event_kind kind;
     uint32_t memory;  /* vram_memory_kind */
-    uint64_t time_ns; /* vr_clock_coarse */
+    uint64_t time_ns; /* vr_clock_now, when it is told */
     uint64_t id;      /* of the block, unique in the process; 0: none, its record was lost */
     uint64_t pool;    /* handles, never used twice */
     uint64_t device;
@@ -65,7 +65,7 @@ static inline bool vr_events_wanted(void) {
     return vr_load(&vr_events_wanted_flag, VR_RELAXED);
 }
 
-/* Tells whoever listens; keeps (1) and (3). */
-void vr_event_tell(const struct vr_event *event);
+/* Tells whoever listens, with the time; keeps (1) and (3). */
+void vr_event_tell(struct vr_event *event);
 
 #endif

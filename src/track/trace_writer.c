@@ -20,12 +20,13 @@
 
 enum {
     NUMBER_MAX = 10, /* bytes of a number of 64 bits */
-    EVENT_MAX = 1 + 12 * NUMBER_MAX,
-    SPOKEN_MAX = 6 /* entries that one event speaks of, without the frames of a stack */
+    EVENT_MAX = 1 + 12 * NUMBER_MAX
 };
 
-_Static_assert(EVENT_MAX +
-                       (SPOKEN_MAX + VR_TRACE_FRAMES_MAX) * (VR_TRACE_TEXT_MAX + 4 * NUMBER_MAX) +
+/* What one event speaks of, without the frames of a stack. */
+enum { THREAD, POOL, QUEUE, TAG, NAME, STACK, SPOKEN };
+
+_Static_assert(EVENT_MAX + (SPOKEN + VR_TRACE_FRAMES_MAX) * (VR_TRACE_TEXT_MAX + 4 * NUMBER_MAX) +
                        VR_TRACE_FRAMES_MAX * NUMBER_MAX <
                    VR_TRACE_ROOM_MAX,
                "an event and all it speaks of fit in a fresh chunk");
@@ -47,9 +48,9 @@ struct vr_trace_writer {
         [8]; /* numbers of threads, queues and pools that were asked for last, by kind; 0: none */
 };
 
-/* Numbers of what one event speaks of; 0: none. */
+/* Numbers of it in the table; 0: none. */
 struct spoken {
-    uint32_t thread, pool, queue, tag, name, stack;
+    uint32_t of[SPOKEN];
 };
 
 /* ------------------------------------------------------------------- numbers */
@@ -225,13 +226,11 @@ static uint32_t stack_cost(struct vr_trace_writer *writer, uint32_t stack) {
 /* Where the event's record goes, behind its first byte and with its time written; NULL: it is lost. */
 static uint8_t *begin(struct vr_trace_writer *writer, const struct spoken *spoken, uint64_t time_ns,
                       uint8_t **record) {
-    const uint32_t numbers[] = {spoken->thread, spoken->pool, spoken->queue,
-                                spoken->tag,    spoken->name, 0};
     struct vr_trace_file *file = &writer->file;
-    uint32_t bytes = EVENT_MAX + stack_cost(writer, spoken->stack);
+    uint32_t bytes = EVENT_MAX + stack_cost(writer, spoken->of[STACK]);
     bool fresh;
-    for (const uint32_t *number = numbers; number < numbers + 5; number++) {
-        bytes += cost(writer, *number);
+    for (uint32_t i = 0; i < STACK; i++) {
+        bytes += cost(writer, spoken->of[i]);
     }
     if (!vr_trace_file_room(file, bytes, &fresh)) {
         file->lost++;
@@ -240,10 +239,12 @@ static uint8_t *begin(struct vr_trace_writer *writer, const struct spoken *spoke
     if (fresh) {
         writer->last_id = writer->last_addr = 0;
     }
-    for (const uint32_t *number = numbers; number < numbers + 5; number++) {
-        define(writer, *number);
+    if (fresh || bytes > EVENT_MAX) {
+        for (uint32_t i = 0; i < STACK; i++) {
+            define(writer, spoken->of[i]);
+        }
+        define_stack(writer, spoken->of[STACK]);
     }
-    define_stack(writer, spoken->stack);
     uint64_t since = time_ns > writer->start_ns ? time_ns - writer->start_ns : 0;
     uint64_t passed = since > file->time_ns ? since - file->time_ns : 0;
     file->time_ns += passed;
@@ -281,15 +282,16 @@ static void live_less(uint64_t *sum, uint64_t by) {
 static uint8_t *put_block_event(struct vr_trace_writer *writer, const struct spoken *spoken,
                                 const struct vr_event *event, uint8_t *at) {
     struct vr_trace_file *file = &writer->file;
-    at = put_number(put_number(at, spoken->thread), spoken->pool);
-    at = put_number(at, spoken->queue);
+    at = put_number(put_number(at, spoken->of[THREAD]), spoken->of[POOL]);
+    at = put_number(at, spoken->of[QUEUE]);
     switch (event->kind) {
     case VR_EVENT_ALLOC:
         at = put_addr(writer, put_id(writer, at, event->id), event->addr);
         at = put_number(put_number(at, event->bytes), above(event->held, event->bytes));
         file->live_blocks++;
         file->live_bytes += event->bytes;
-        return put_number(put_number(put_number(at, spoken->tag), spoken->name), spoken->stack);
+        return put_number(put_number(put_number(at, spoken->of[TAG]), spoken->of[NAME]),
+                          spoken->of[STACK]);
     case VR_EVENT_FREE:
         live_less(&file->live_blocks, 1);
         live_less(&file->live_bytes, event->bytes);
@@ -301,7 +303,7 @@ static uint8_t *put_block_event(struct vr_trace_writer *writer, const struct spo
         return put_number(put_number(at, event->bytes), above(event->held, event->bytes));
     default: /* refused */
         at = put_number(put_number(at, event->bytes), (uint64_t)-event->status);
-        return put_number(at, spoken->tag);
+        return put_number(at, spoken->of[TAG]);
     }
 }
 
@@ -326,21 +328,23 @@ static void write_event(struct vr_trace_writer *writer, const struct vr_event *e
     bool of_pool = event->kind == VR_EVENT_POOL_BEGIN || event->kind == VR_EVENT_POOL_END;
     struct spoken spoken = {0};
     uint8_t *record;
-    spoken.pool = pool_number(writer, event->pool, event->device, of_pool ? event->name : NULL);
+    spoken.of[POOL] = pool_number(writer, event->pool, event->device, of_pool ? event->name : NULL);
     if (!of_pool) {
-        spoken.thread = plain_number(writer, VR_RECORD_THREAD, event->thread);
-        spoken.queue = plain_number(writer, VR_RECORD_QUEUE, event->queue);
+        spoken.of[THREAD] = plain_number(writer, VR_RECORD_THREAD, event->thread);
+        spoken.of[QUEUE] = plain_number(writer, VR_RECORD_QUEUE, event->queue);
     }
     if (event->kind == VR_EVENT_ALLOC || event->kind == VR_EVENT_REFUSED) {
-        spoken.tag = text_number(writer, VR_RECORD_TEXT, event->tag);
+        spoken.of[TAG] = text_number(writer, VR_RECORD_TEXT, event->tag);
     }
     if (event->kind == VR_EVENT_ALLOC) {
-        spoken.name = text_number(writer, VR_RECORD_TEXT, event->name);
-        spoken.stack = event->stack && writer->stacks.frames ? find_stack(writer, event->stack) : 0;
+        spoken.of[NAME] = text_number(writer, VR_RECORD_TEXT, event->name);
+        spoken.of[STACK] =
+            event->stack && writer->stacks.frames ? find_stack(writer, event->stack) : 0;
     }
     uint8_t *at = begin(writer, &spoken, event->time_ns, &record);
     if (at) {
-        at = of_pool ? put_number(at, spoken.pool) : put_block_event(writer, &spoken, event, at);
+        at =
+            of_pool ? put_number(at, spoken.of[POOL]) : put_block_event(writer, &spoken, event, at);
         end(writer, record_of(event->kind), record, at);
     }
 }
@@ -411,10 +415,10 @@ void vr_trace_write_sample(struct vr_trace_writer *writer, const struct vr_trace
         return;
     }
     vr_mutex_lock(&writer->lock);
-    struct spoken spoken = {.pool = pool_number(writer, sample->pool, 0, NULL)};
+    struct spoken spoken = {.of[POOL] = pool_number(writer, sample->pool, 0, NULL)};
     uint8_t *at = begin(writer, &spoken, time_ns, &record);
     if (at) {
-        at = put_number(at, spoken.pool);
+        at = put_number(at, spoken.of[POOL]);
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
             at = put_number(at, numbers[i]);
         }
@@ -429,10 +433,10 @@ void vr_trace_write_mark(struct vr_trace_writer *writer, const char *text, uint6
         return;
     }
     vr_mutex_lock(&writer->lock);
-    struct spoken spoken = {.name = text_number(writer, VR_RECORD_TEXT, text)};
+    struct spoken spoken = {.of[NAME] = text_number(writer, VR_RECORD_TEXT, text)};
     uint8_t *at = begin(writer, &spoken, time_ns, &record);
     if (at) {
-        end(writer, VR_RECORD_MARK, record, put_number(at, spoken.name));
+        end(writer, VR_RECORD_MARK, record, put_number(at, spoken.of[NAME]));
     }
     vr_mutex_unlock(&writer->lock);
 }

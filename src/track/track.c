@@ -102,7 +102,7 @@ uint64_t vr_track_commit(struct vr_track *track, uint32_t number, uint64_t addr,
 }
 
 uint32_t vr_track_quick(struct vr_track *track, const struct vr_site_key *key, uint32_t *site,
-                        uint64_t addr, uint64_t requested, uint64_t held) {
+                        uint64_t addr, uint64_t requested, uint64_t held, uint64_t *id) {
     uint64_t moment = moment_now(0);
     uint32_t number = 0;
     if (!vr_track_enter(track)) {
@@ -113,21 +113,35 @@ uint32_t vr_track_quick(struct vr_track *track, const struct vr_site_key *key, u
     }
     if (*site && track->free) {
         number = vr_track_take(track, *site);
-        begin(track, vr_track_at(track, number), addr, requested, held, moment);
+        struct vr_track_record *record = vr_track_at(track, number);
+        begin(track, record, addr, requested, held, moment);
+        *id = record->id;
     }
     vr_track_leave(track);
     return number;
 }
 
+/* What is known of the record, if there is one. Inside. */
+static void tell(const struct vr_track *track, uint32_t number,
+                 const struct vr_track_record *record, struct vr_track_brief *brief) {
+    *brief = (struct vr_track_brief){0};
+    if (record) {
+        struct vr_label **label = vr_track_label_of(track, number);
+        brief->id = record->id;
+        brief->stack = track->sites.all[record->site].key.stack;
+        brief->elements = label && *label ? (*label)->elements : 0;
+    }
+}
+
 void vr_track_remove(struct vr_track *track, uint32_t number, uint64_t requested, uint64_t held,
-                     struct vr_track_view *view) {
+                     struct vr_track_brief *brief) {
     if (!vr_track_enter(track)) {
         vr_fetch_add(&track->lost, 1, VR_RELAXED);
         return;
     }
     struct vr_track_record *record = vr_track_used(track, number);
-    if (record && view) {
-        vr_track_describe(track, number, view);
+    if (brief) {
+        tell(track, number, record, brief);
     }
     subtract_site(track, record);
     subtract_totals(track, requested, held);
@@ -140,15 +154,13 @@ void vr_track_remove(struct vr_track *track, uint32_t number, uint64_t requested
 
 /* The block is one allocation before and after: its sums change, its id and age do not. */
 void vr_track_resize(struct vr_track *track, uint32_t number, struct vr_track_size before,
-                     struct vr_track_size after, struct vr_track_view *view) {
+                     struct vr_track_size after, struct vr_track_brief *brief) {
     uint64_t moment = moment_now(0);
     if (!vr_track_enter(track)) {
         return;
     }
     struct vr_track_record *record = vr_track_used(track, number);
-    if (record) {
-        vr_track_describe(track, number, view);
-    }
+    tell(track, number, record, brief);
     subtract_site(track, record);
     subtract_totals(track, before.requested, before.held);
     if (record) {

@@ -107,16 +107,21 @@ uint64_t vr_track_commit(struct vr_track *track, uint32_t number, uint64_t addr,
 /* Both at once for memory of the device, if there is room and the site is known: else 0, and nothing has happened. *site is a guess,
    and becomes a better one. */
 uint32_t vr_track_quick(struct vr_track *track, const struct vr_site_key *key, uint32_t *site,
-                        uint64_t addr, uint64_t requested, uint64_t held);
-/* The block of that size is gone; what its record said in *view unless NULL. */
+                        uint64_t addr, uint64_t requested, uint64_t held, uint64_t *id);
+/* What listeners want to know of a record; all 0 where there is none. */
+struct vr_track_brief {
+    uint64_t id, elements;
+    uint32_t stack;
+};
+/* The block of that size is gone; of its record in *brief unless NULL. */
 void vr_track_remove(struct vr_track *track, uint32_t number, uint64_t requested, uint64_t held,
-                     struct vr_track_view *view);
-/* The block has the second size in the place of the first; *view is what its record said before. */
+                     struct vr_track_brief *brief);
+/* The block has the second size in the place of the first. */
 struct vr_track_size {
     uint64_t requested, held;
 };
 void vr_track_resize(struct vr_track *track, uint32_t number, struct vr_track_size before,
-                     struct vr_track_size after, struct vr_track_view *view);
+                     struct vr_track_size after, struct vr_track_brief *brief);
 /* The live records from number *at on, up to `room` of them, and where to go on; 0 behind the last. */
 uint32_t vr_track_list(struct vr_track *track, uint32_t *at, struct vr_track_view *views,
                        uint32_t room);

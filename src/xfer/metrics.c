@@ -157,16 +157,15 @@ static void note_latency(struct cell *cell, uint64_t ns) {
 /* For a trace, if there is one. */
 static void tell(const struct vr_metrics *metrics, const struct vr_transfer_count *count,
                  uint64_t bytes, uint64_t ns, vram_status status) {
-    const struct vr_event event = {.source = metrics->device->context,
-                                   .kind = VR_EVENT_TRANSFER,
-                                   .memory = count->direction,
-                                   .stack = count->route,
-                                   .time_ns = vr_clock_coarse(),
-                                   .device = metrics->device->object.handle,
-                                   .bytes = bytes,
-                                   .held = ns,
-                                   .thread = vr_os_thread_number(),
-                                   .status = status};
+    struct vr_event event = {.source = metrics->device->context,
+                             .kind = VR_EVENT_TRANSFER,
+                             .memory = count->direction,
+                             .stack = count->route,
+                             .device = metrics->device->object.handle,
+                             .bytes = bytes,
+                             .held = ns,
+                             .thread = vr_os_thread_number(),
+                             .status = status};
     vr_event_tell(&event);
 }
 

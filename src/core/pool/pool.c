@@ -93,11 +93,15 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
    hits pay for it. What cannot be noted here is left to the slow way. The thread is inside. */
 ASIDE vram_status alloc_witnessed(struct vr_cache *cache, uint64_t size, uint64_t bytes,
                                   vram_addr *addr) {
-    uint64_t pool = cache->pool_handle, queue = cache->queue_handle;
+    uint64_t pool = cache->pool_handle, queue = cache->queue_handle, id;
     struct vr_block *block = vr_witness_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
-    bool noted = block && vr_witness_quick(cache, block, size, NULL);
+    bool noted = block && vr_witness_quick(cache, block, size, NULL, &id);
     if (noted) {
         *addr = hand_out(cache, block, size, bytes, NULL);
+        if (__builtin_expect(vr_events_wanted(), 0)) {
+            vr_witness_tell_hit(cache, block, size, id); /* leaves */
+            return VRAM_OK;
+        }
     } else if (block) {
         vr_cache_untake(cache, block, bytes);
     }
@@ -333,9 +337,9 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
                          const struct vr_request *request, struct vr_block *block,
                          struct vr_block **more, uint32_t extra) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
-    vr_witness_alloc(pool, request, block);
+    uint64_t id = vr_witness_alloc(pool, request, block);
     if (pool->track && vr_events_wanted()) {
-        vr_witness_tell(pool, request, block);
+        vr_witness_tell(pool, request, block, id);
     }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
     if (!cache) { /* without a cache the block is counted by the pool itself */
@@ -362,12 +366,12 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
 
 /* Notes the hit of a request. False: not without memory for it, which comes first. Inside enter. */
 static bool note_hit(struct vr_pool *pool, struct vr_cache *cache, const struct vr_request *request,
-                     struct vr_block *block) {
+                     struct vr_block *block, uint64_t *id) {
     if (pool->track && !request->asked) {
         return vr_witness_is_plain(pool, request) &&
-               vr_witness_quick(cache, block, request->size, request->tag);
+               vr_witness_quick(cache, block, request->size, request->tag, id);
     }
-    vr_witness_alloc(pool, request, block);
+    *id = vr_witness_alloc(pool, request, block);
     return true;
 }
 
@@ -376,13 +380,14 @@ static bool note_hit(struct vr_pool *pool, struct vr_cache *cache, const struct 
 static bool hit_with(struct vr_pool *pool, const struct vr_request *request, bool *unnoted,
                      vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
+    uint64_t id;
     *unnoted = false;
     if (request->align || !thread || !vr_thread_enter(thread)) {
         return false;
     }
     struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
     struct vr_block *block = cache ? vr_cache_take(cache, request->bytes) : NULL;
-    if (block && !note_hit(pool, cache, request, block)) {
+    if (block && !note_hit(pool, cache, request, block, &id)) {
         vr_cache_untake(cache, block, request->bytes);
         *unnoted = true;
         block = NULL;
@@ -392,7 +397,7 @@ static bool hit_with(struct vr_pool *pool, const struct vr_request *request, boo
     }
     vr_thread_leave(thread);
     if (block && pool->track && vr_events_wanted()) {
-        vr_witness_tell(pool, request, block);
+        vr_witness_tell(pool, request, block, id);
     }
     return block != NULL;
 }

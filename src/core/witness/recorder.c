@@ -71,21 +71,18 @@ static void look_when_due(struct vr_recorder *recorder, struct vr_pool *pool, ui
 
 static void take(void *user, const struct vr_event *event) {
     struct vr_recorder *recorder = user;
-    struct vr_event now =
-        *event; /* told in steps of a coarse clock; a trace has the time as it is */
     bool transfer = event->kind == VR_EVENT_TRANSFER;
     struct vr_pool *pool = transfer ? NULL : event->source;
     struct vr_context *context = transfer ? event->source : pool->device->context;
     if (recorder->context && context != recorder->context) {
         return;
     }
-    now.time_ns = vr_clock_now();
     if (event->kind == VR_EVENT_POOL_END) {
-        look(recorder, pool, now.time_ns);
+        look(recorder, pool, event->time_ns);
     }
-    vr_trace_write_event(recorder->writer, &now);
+    vr_trace_write_event(recorder->writer, event);
     if (event->kind == VR_EVENT_ALLOC || event->kind == VR_EVENT_FREE) {
-        look_when_due(recorder, pool, now.time_ns);
+        look_when_due(recorder, pool, event->time_ns);
     }
 }
 

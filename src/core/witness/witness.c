@@ -4,11 +4,11 @@
  */
 #include "core/witness/leaks.h"
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/option.h"
 #include "base/os/os.h"
+#include "base/text.h"
 #include "core/limit/limit.h"
 #include "track/stack.h"
 
@@ -19,7 +19,6 @@ static struct vr_event event_of(struct vr_pool *pool, enum vr_event_kind kind) {
     return (struct vr_event){
         .source = pool,
         .kind = kind,
-        .time_ns = vr_clock_coarse(),
         .pool = pool->object.handle,
         .device = pool->device->object.handle,
         .thread = vr_os_thread_number(),
@@ -113,31 +112,69 @@ void vr_witness_ask(struct vr_pool *pool, struct vr_request *request) {
     request->record = vr_track_prepare(pool->track, &key, &label);
 }
 
-void vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
-                      struct vr_block *block) {
-    if (pool->track) {
-        vr_store(&block->record, request->record, VR_RELAXED);
-        vr_track_commit(pool->track, request->record, address_of(block), request->size,
-                        vr_load(&block->bytes, VR_RELAXED), memory_of(block));
+uint64_t vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
+                          struct vr_block *block) {
+    if (!pool->track) {
+        return 0;
     }
+    vr_store(&block->record, request->record, VR_RELAXED);
+    return vr_track_commit(pool->track, request->record, address_of(block), request->size,
+                           vr_load(&block->bytes, VR_RELAXED), memory_of(block));
 }
 
-void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request,
-                     struct vr_block *block) {
-    struct vr_track_view view = {0};
-    struct vr_event event = event_of(pool, VR_EVENT_ALLOC);
-    (void)vr_track_look(pool->track, request->record, &view);
-    event.id = view.id;
-    event.addr = address_of(block);
-    event.bytes = request->size;
-    event.held = vr_load(&block->bytes, VR_RELAXED);
-    event.memory = memory_of(block);
-    event.queue = request->queue;
-    event.elements = request->elements;
-    event.tag = vr_tag_name(request->tag);
-    event.name = view.name[0] ? view.name : NULL;
-    event.stack = request->stack;
+/* What is told of a block that comes, goes or changes its size. Every field is said: that is cheaper than to
+   clear them first. */
+static inline void fill(struct vr_event *event, enum vr_event_kind kind, struct vr_pool *pool,
+                        const struct vr_block *block, uint64_t queue,
+                        const struct vr_track_brief *brief, const struct vr_tag *tag,
+                        uint64_t bytes) {
+    *event = (struct vr_event){
+        .source = pool,
+        .kind = kind,
+        .memory = memory_of(block),
+        .time_ns = 0,
+        .id = brief->id,
+        .pool = pool->object.handle,
+        .device = pool->device->object.handle,
+        .queue = queue,
+        .addr = address_of(block),
+        .bytes = bytes,
+        .held = vr_load(&block->bytes, VR_RELAXED),
+        .before = 0,
+        .elements = brief->elements,
+        .thread = vr_os_thread_number(),
+        .tag = vr_tag_name(tag),
+        .name = NULL,
+        .stack = brief->stack,
+        .status = VRAM_OK,
+    };
+}
+
+void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request, struct vr_block *block,
+                     uint64_t id) {
+    struct vr_track_brief brief = {
+        .id = id, .elements = request->elements, .stack = request->stack};
+    struct vr_event event;
+    char name[VR_TRACK_NAME];
+    fill(&event, VR_EVENT_ALLOC, pool, block, request->queue, &brief, request->tag, request->size);
+    if (request->name) {
+        (void)vr_text_copy(name, sizeof name, request->name);
+        event.name = name[0] ? name : NULL;
+    }
     vr_event_tell(&event);
+}
+
+void vr_witness_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                         uint64_t id) {
+    struct vr_request request = {.size = size, .queue = cache->queue_handle};
+    struct vr_pool *pool = cache->pool;
+    uint64_t handle = cache->pool_handle;
+    bool lives = vr_handle_try_ref(handle);
+    vr_thread_leave(cache->thread);
+    if (lives) {
+        vr_witness_tell(pool, &request, block, id);
+        vr_handle_unpin(handle);
+    }
 }
 
 void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, vram_status status) {
@@ -156,30 +193,16 @@ void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, v
     }
 }
 
-/* What the record said becomes part of the event. */
-static void fill(struct vr_event *event, const struct vr_track_view *view,
-                 const struct vr_block *block, uint64_t queue) {
-    event->id = view->id;
-    event->addr = address_of(block);
-    event->bytes = vr_load(&block->requested, VR_RELAXED);
-    event->held = vr_load(&block->bytes, VR_RELAXED);
-    event->memory = memory_of(block);
-    event->queue = queue;
-    event->elements = view->elements;
-    event->tag = vr_tag_name(vr_load(&block->tag, VR_RELAXED));
-    event->stack = view->site.stack;
-}
-
 bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
                      struct vr_event *event) {
-    struct vr_track_view view = {0};
+    struct vr_track_brief brief = {0};
     if (!vr_events_wanted()) {
         vr_witness_forget(pool, block, NULL);
         return false;
     }
-    vr_witness_forget(pool, block, &view);
-    *event = event_of(pool, VR_EVENT_FREE);
-    fill(event, &view, block, queue);
+    vr_witness_forget(pool, block, &brief);
+    fill(event, VR_EVENT_FREE, pool, block, queue, &brief, vr_load(&block->tag, VR_RELAXED),
+         vr_load(&block->requested, VR_RELAXED));
     return true;
 }
 
@@ -187,14 +210,14 @@ bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_t
                        uint64_t queue, struct vr_event *event) {
     struct vr_track_size after = {vr_load(&block->requested, VR_RELAXED),
                                   vr_load(&block->bytes, VR_RELAXED)};
-    struct vr_track_view view = {0};
+    struct vr_track_brief brief = {0};
     if (!pool->track) {
         return false;
     }
-    vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), before, after, &view);
+    vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), before, after, &brief);
     if (vr_events_wanted()) {
-        *event = event_of(pool, VR_EVENT_RESIZE);
-        fill(event, &view, block, queue);
+        fill(event, VR_EVENT_RESIZE, pool, block, queue, &brief, vr_load(&block->tag, VR_RELAXED),
+             after.requested);
         event->before = before.requested;
         return true;
     }

@@ -25,19 +25,19 @@ void vr_witness_begin(struct vr_pool *pool);
 /* Its end, once: what is live then is lost to the program. No lock held. */
 void vr_witness_end(struct vr_pool *pool);
 
-/* Whether a hit can be noted inside the cache: nobody listens and no stack is wanted. */
+/* Whether a hit can be noted inside the cache: no stack is wanted. */
 static inline bool vr_witness_is_brief(const struct vr_pool *pool) {
-    return !vr_events_wanted() && !pool->stack_every;
+    return !pool->stack_every;
 }
 
-/* Notes a hit, of a tag unless that is NULL. Inside enter, the block is the caller's. False: it could not be,
-   try the slow way. */
+/* Notes a hit, of a tag unless that is NULL, and has its id. Inside enter, the block is the caller's. False: it
+   could not be, try the slow way. */
 static inline bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                                    const struct vr_tag *tag) {
+                                    const struct vr_tag *tag, uint64_t *id) {
     struct vr_site_key key = {.tag = vr_tag_name(tag), .queue = cache->queue_handle};
-    uint32_t record =
-        vr_track_quick(cache->pool->track, &key, &cache->site[tag != NULL],
-                       vr_load(&block->addr, VR_RELAXED), size, vr_load(&block->bytes, VR_RELAXED));
+    uint32_t record = vr_track_quick(cache->pool->track, &key, &cache->site[tag != NULL],
+                                     vr_load(&block->addr, VR_RELAXED), size,
+                                     vr_load(&block->bytes, VR_RELAXED), id);
     vr_store(&block->record, record, VR_RELAXED);
     return record != 0;
 }
@@ -50,22 +50,26 @@ static inline bool vr_witness_is_plain(const struct vr_pool *pool,
 
 /* Prepares a record for the request, once; the pool has a track. Outside. */
 void vr_witness_ask(struct vr_pool *pool, struct vr_request *request);
-/* The block is the request's: its record becomes the block's. Inside or outside. */
-void vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
-                      struct vr_block *block);
+/* The block is the request's: its record becomes the block's; its id. Inside or outside. */
+uint64_t vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
+                          struct vr_block *block);
 /* Tells listeners of it; there are some, and the pool has a track. Outside, before the program has the address. */
-void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request,
-                     struct vr_block *block);
+void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request, struct vr_block *block,
+                     uint64_t id);
+/* The same of a hit that was noted quickly, for a thread inside, which leaves first. A pool that is at its end
+   already tells nobody. */
+void vr_witness_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                         uint64_t id);
 /* There was no block for the request. Outside. */
 void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, vram_status status);
 
 /* A claimed block loses its record; the pool has a track. Inside or outside. */
 static inline void vr_witness_forget(struct vr_pool *pool, struct vr_block *block,
-                                     struct vr_track_view *view) {
+                                     struct vr_track_brief *brief) {
     uint32_t record = vr_load(&block->record, VR_RELAXED);
     vr_store(&block->record, 0, VR_RELAXED);
     vr_track_remove(pool->track, record, vr_load(&block->requested, VR_RELAXED),
-                    vr_load(&block->bytes, VR_RELAXED), view);
+                    vr_load(&block->bytes, VR_RELAXED), brief);
 }
 /* The same. True: listeners are to be told of *event before anybody can have the block again. */
 bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
