@@ -38,7 +38,8 @@ struct open_plan {
 };
 
 struct counts {
-    uint64_t found, plans, commits, aborts, refused, frees, trims, sweeps, host_failures, lost_most;
+    uint64_t found, plans, commits, aborts, refused, frees, trims, sweeps, tidied, host_failures,
+        lost_most;
     uint64_t grown, shrunk;
 };
 
@@ -348,6 +349,10 @@ static void grow_one(struct session *session) {
         want.bytes = (1 + below(session, 8)) * WORLD_GRANULE;
     }
     want.flags = below(session, 2) ? VR_WANT_GATHER : (uint32_t)below(session, 16);
+    if (want.flags & VR_WANT_GATHER && below(session, 4) == 0) {
+        want.flags |= VR_WANT_NO_GROWTH;
+        want.grow_bytes = below(session, 2) ? UINT64_MAX : 4 * WORLD_GRANULE;
+    }
     bool fail = below(session, 16) == 0;
     if (fail) {
         vr_mem_fail_at(1 + below(session, 4), false);
@@ -371,12 +376,16 @@ static void grow_one(struct session *session) {
     }
 }
 
-static void sweep(struct session *session) {
+static void sweep(struct session *session, bool tidies) {
     struct open_plan *slot = free_slot(session);
     struct vr_plan *plan = NULL;
-    if (slot && vr_space_sweep(session->space, &plan) == VRAM_OK && plan) {
+    vram_status status = !slot    ? VRAM_OK
+                         : tidies ? vr_space_tidy(session->space, &plan)
+                                  : vr_space_sweep(session->space, &plan);
+    if (status == VRAM_OK && plan) {
         open_begin(session, slot, plan, &(struct vr_want){.bytes = 0});
-        session->counts.sweeps++;
+        session->counts.sweeps += !tidies;
+        session->counts.tidied += tidies;
     }
 }
 
@@ -410,7 +419,7 @@ static void operate(struct session *session) {
     } else if (kind < 4) {
         trim(session);
     } else if (kind < 20) {
-        sweep(session);
+        sweep(session, below(session, 2));
     } else if (kind < 100) {
         pass_time(session);
     } else if (kind < 140) {
@@ -461,7 +470,7 @@ static void wind_up(struct session *session) {
     }
     memcpy(session->world.passed, session->world.issued, sizeof session->world.passed);
     judge(session);
-    sweep(session);
+    sweep(session, false);
     finish_plans(session);
     vram_status status = vr_space_trim(session->space, 0, &plan);
     if (status == VRAM_OK && plan) {
@@ -521,16 +530,16 @@ static void report(const struct session *session, const char *mode, uint64_t ops
         json ? "{\"mode\": \"%s\", \"seed\": %" PRIu64 ", \"ops\": %" PRIu64 ", \"found\": %" PRIu64
                ", \"plans\": %" PRIu64 ", \"commits\": %" PRIu64 ", \"aborts\": %" PRIu64
                ", \"refused\": %" PRIu64 ", \"host_failures\": %" PRIu64 ", \"trims\": %" PRIu64
-               ", \"sweeps\": %" PRIu64 ", \"grown\": %" PRIu64 ", \"shrunk\": %" PRIu64
-               ", \"lost\": %" PRIu64 ", \"violations\": %" PRIu64 "}\n"
+               ", \"sweeps\": %" PRIu64 ", \"tidied\": %" PRIu64 ", \"grown\": %" PRIu64
+               ", \"shrunk\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"violations\": %" PRIu64 "}\n"
              : "model %s, seed %" PRIu64 ": %" PRIu64 " operations; %" PRIu64 " found, %" PRIu64
                " planned (%" PRIu64 " committed, %" PRIu64 " aborted), %" PRIu64
                " refused, host memory failed %" PRIu64 ", %" PRIu64 " trims, %" PRIu64
-               " sweeps, %" PRIu64 " grown, %" PRIu64 " shrunk, %" PRIu64 " handles lost: %" PRIu64
-               " violations\n";
+               " sweeps, %" PRIu64 " tidied, %" PRIu64 " grown, %" PRIu64 " shrunk, %" PRIu64
+               " handles lost: %" PRIu64 " violations\n";
     printf(form, mode, seed, ops, counts->found, counts->plans, counts->commits, counts->aborts,
-           counts->refused, counts->host_failures, counts->trims, counts->sweeps, counts->grown,
-           counts->shrunk, counts->lost_most, session->world.violations);
+           counts->refused, counts->host_failures, counts->trims, counts->sweeps, counts->tidied,
+           counts->grown, counts->shrunk, counts->lost_most, session->world.violations);
 }
 
 int main(int count, char **words) {

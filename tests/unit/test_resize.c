@@ -161,23 +161,97 @@ static void sizes_cross_the_border_of_spaces(void **state) {
     }
 }
 
-/* Free memory from elsewhere comes before more from the driver, also where the pool may take more. */
-static void free_handles_come_first(void **state) {
+/* ------------------------------------------------------- where memory comes from */
+
+static uint64_t clock_of(const struct rig *rig) {
+    vram_sim_state state = {.size = sizeof state};
+    assert_ok(vram_sim_state_get(rig->context, &state));
+    return state.clock_ns;
+}
+
+/* A block of 16 MiB behind `bytes` that are free: of an ordinary block, or of one that had grown by them. */
+static vram_addr block_beside(struct rig *rig, vram_pool *pool, uint64_t bytes, bool grown) {
     vram_addr addr, between, far;
-    (void)state;
-    struct rig rig = rig_make("sim", "memory=4G");
-    vram_pool *pool = pool_make(&rig, 0);
-    assert_ok(vram_alloc(pool, 64 * MIB, NULL, &far));
+    assert_ok(vram_alloc(pool, grown ? 8 * MIB : bytes, NULL, &far));
+    if (grown) {
+        assert_ok(vram_resize(pool, far, 8 * MIB + bytes, NULL));
+    }
     assert_ok(vram_alloc(pool, 2 * MIB, NULL, &between));
-    assert_ok(vram_alloc(pool, 16 * MIB, NULL, &addr));
+    assert_ok(vram_alloc(pool, 16 * MIB, rig->queue, &addr));
     assert_ok(vram_free(pool, far, NULL));
+    return addr;
+}
+
+/* One handle stands for all that a block grows by; another block that grows has it in the time of one
+   mapping, and the place that it left is unmapped later. */
+static void large_handles_go_from_block_to_block(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=4G,profile=h200");
+    vram_pool *pool = pool_make(&rig, 0);
+    vram_addr addr = block_beside(&rig, pool, 1024 * MIB, true);
     vram_pool_stats before = stats_of(pool);
-    assert_ok(vram_resize(pool, addr, 72 * MIB, NULL));
+    uint64_t start = clock_of(&rig);
+    assert_ok(vram_resize(pool, addr, 1040 * MIB, rig.queue));
+    uint64_t ns = clock_of(&rig) - start;
     vram_pool_stats after = stats_of(pool);
     assert_int_equal(after.reserved_bytes, before.reserved_bytes);
-    assert_true(after.moved_bytes >= 48 * MIB);
-    assert_ok(vram_resize(pool, addr, 200 * MIB, NULL)); /* and then the driver's */
-    assert_in_range(stats_of(pool).reserved_bytes, 200 * MIB, 212 * MIB);
+    assert_int_equal(after.driver_maps, before.driver_maps + 1);
+    assert_int_equal(after.driver_creates, before.driver_creates);
+    assert_int_equal(after.driver_unmaps, before.driver_unmaps);
+    assert_true(ns < 70000); /* one mapping; a copy of the block alone takes half a millisecond */
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_ok(vram_pool_trim(pool, 0)); /* the place where it was mapped before goes first */
+    assert_in_range(stats_of(pool).reserved_bytes, 2 * MIB, 8 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* Many small handles would take longer than a copy: the block grows by new memory, and what the pool holds
+   too much for that goes back when there is time for it. */
+static void small_handles_stay_and_go_back_later(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=4G,profile=h200");
+    vram_pool *pool = pool_make(&rig, 0);
+    addr = block_beside(&rig, pool, 256 * MIB, false);
+    vram_pool_stats before = stats_of(pool);
+    assert_ok(vram_resize(pool, addr, 272 * MIB, rig.queue));
+    vram_pool_stats after = stats_of(pool);
+    assert_int_equal(after.reserved_bytes, before.reserved_bytes + 256 * MIB);
+    assert_int_equal(after.driver_creates, before.driver_creates + 1);
+    for (uint64_t i = 1; i <= 40; i++) {
+        for (int k = 0; k < 100; k++) { /* time passes */
+            assert_ok(vram_queue_fill(rig.queue, addr, 0, 4, 256 * MIB));
+        }
+        assert_ok(vram_queue_wait(rig.queue, SECOND));
+        assert_ok(vram_resize(pool, addr, (272 + 2 * i) * MIB, rig.queue));
+    }
+    assert_in_range(stats_of(pool).reserved_bytes, 354 * MIB, 364 * MIB);
+    rig_end_clean(&rig);
+}
+
+/* Where the pool may not hold more all that is free comes, whatever it takes; and where the driver turns out to
+   have no handle of that size smaller ones will do. */
+static void a_limit_makes_all_handles_worth_it(void **state) {
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=4G,profile=h200");
+    vram_limits limits = {.size = sizeof limits, .hard_bytes = 90 * MIB};
+    vram_pool_options options = {.size = sizeof options, .limits = &limits};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    addr = block_beside(&rig, pool, 64 * MIB, false);
+    vram_pool_stats before = stats_of(pool);
+    assert_ok(vram_resize(pool, addr, 72 * MIB, rig.queue));
+    assert_true(stats_of(pool).reserved_bytes <= 90 * MIB);
+    assert_true(stats_of(pool).moved_bytes >= before.moved_bytes + 44 * MIB);
+
+    pool = pool_make(&rig, 0);
+    assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &addr));
+    fault(&rig, VRAM_SIM_CREATE, 1, false, VRAM_SIM_OUT_OF_MEMORY);
+    before = stats_of(pool);
+    assert_ok(vram_resize(pool, addr, 144 * MIB, rig.queue));
+    assert_int_equal(stats_of(pool).driver_creates, before.driver_creates + 1 + 8);
     rig_end_clean(&rig);
 }
 
@@ -791,7 +865,9 @@ int main(void) {
         TEST(growing_and_shrinking_in_place),
         TEST(rounding_has_room),
         TEST(sizes_cross_the_border_of_spaces),
-        TEST(free_handles_come_first),
+        TEST(large_handles_go_from_block_to_block),
+        TEST(small_handles_stay_and_go_back_later),
+        TEST(a_limit_makes_all_handles_worth_it),
         TEST(blocks_with_room_grow_side_by_side),
         TEST(rooms_are_a_wish),
         TEST(a_failure_leaves_the_room),

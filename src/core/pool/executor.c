@@ -313,18 +313,25 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
     return status;
 }
 
-void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space) {
+/* A plan that makes no block, and whose failure is nobody's: it comes again. */
+static void clean(struct vr_pool *pool, struct vr_space *space,
+                  vram_status (*make)(struct vr_space *, struct vr_plan **)) {
     struct vr_plan *plan = NULL;
     struct vr_block *none = NULL;
-    struct vram_error error;
     uint64_t grown;
-    vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
-    vram_status status = vr_space_sweep(space, &plan);
+    vram_status status = make(space, &plan);
     vr_mutex_unlock(&pool->lock);
     if (status == VRAM_OK && plan) {
         (void)vr_pool_execute(pool, space, plan, &none, &grown);
     }
+}
+
+void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space) {
+    struct vram_error error;
+    vr_error_save(&error);
+    clean(pool, space, vr_space_sweep);
+    clean(pool, space, vr_space_tidy);
     vr_error_restore(&error);
 }
 

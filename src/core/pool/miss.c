@@ -117,8 +117,8 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
                                     : vr_fail(status, "vram_alloc", "the queue was destroyed");
 }
 
-vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                         uint64_t *grown, struct vr_block **block) {
+static vram_status plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                        uint64_t *grown, struct vr_block **block) {
     struct vr_space *space = vr_request_space(pool, request);
     struct vr_answer answer;
     if (request->behind && !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
@@ -151,6 +151,18 @@ vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request,
     }
     pool->landing--;
     vr_mutex_unlock(&pool->lock);
+    return status;
+}
+
+/* Behind a block memory is asked for in one large piece. Where the driver has no such, all that is free comes
+   first, and the rest in smaller ones. */
+vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                         uint64_t *grown, struct vr_block **block) {
+    vram_status status = plan(pool, request, flags, grown, block);
+    if (status == VRAM_ERR_DEVICE_MEMORY && request->behind && !(flags & VR_WANT_NO_GROWTH)) {
+        *grown = UINT64_MAX;
+        status = plan(pool, request, flags | VR_WANT_NO_GROWTH, grown, block);
+    }
     return status;
 }
 

@@ -51,6 +51,28 @@ struct vr_plan_item *vr_plan_add(struct vr_plan *plan, struct vr_piece *piece) {
     return item;
 }
 
+vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr_piece *piece,
+                         struct vr_block *hole) {
+    if (vr_span_stock(space, 2) != VRAM_OK) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    struct vr_plan_item *item = vr_plan_add(plan, piece);
+    if (!item) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    if (!hole) {
+        vr_link_remove(&piece->spare);
+        space->stats.spares--;
+        space->stats.spare_bytes -= piece->bytes;
+    } else {
+        item->alias = hole->stamp.queue != 0;
+        item->source = vr_hole_cut(space, hole, piece->addr, piece->bytes);
+        item->source->span.was = VR_SPAN_HOLE;
+        item->source->span.kind = VR_SPAN_CLAIM;
+    }
+    return VRAM_OK;
+}
+
 static void push(struct vr_plan *plan, enum vr_step_kind kind, struct vr_plan_item *item,
                  uint64_t addr) {
     plan->steps[plan->count++] = (struct vr_step){.kind = kind,
@@ -354,7 +376,7 @@ static struct vr_block *end_segment(struct vr_space *space, struct vr_plan *plan
 
 /* Giving memory back is nobody's moving time. */
 static bool is_moving(const struct vr_plan *plan) {
-    return plan->bytes || plan->sweep;
+    return plan->bytes || plan->sweep || plan->tidies;
 }
 
 /* What was charged in advance is corrected by what it really took. */

@@ -51,6 +51,19 @@ vram_status vr_plan_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_
 /* Plans to unmap ghosts; see vr_space_sweep. */
 vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **plan);
 
+/* Plans to give back what was free when a block grew past the aim all the same; see vr_space_tidy. */
+vram_status vr_plan_tidy(struct vr_space *space, struct vr_plan **plan);
+
+/* ------------------------------------ memory behind a block; extension.c */
+
+#define VR_EXTENSION_MOST (1024 * VR_MIB) /* the largest handle that is made there */
+
+/* Puts free pieces into the plan, the largest first, for *bytes to be filled, which is what is still lacking
+   afterwards; with `weighs` only those that are worth it. Memory that only work of `queue` (0: none) may
+   still use counts as free. *left: what was free and was not taken. */
+vram_status vr_extension_gather(struct vr_space *space, struct vr_plan *plan, uint64_t queue,
+                                bool weighs, uint64_t *bytes, uint64_t *left);
+
 /* ---------------------------------------------------------- rooms; room.c */
 
 /* Plans a block with want->room behind it; VRAM_ERR_FRAGMENTED: there is no such place. */
@@ -69,6 +82,9 @@ bool vr_room_end_all(struct vr_space *space);
 struct vr_plan *vr_plan_new(struct vr_space *space);
 /* Adds an item, zeroed but for its piece; NULL with the error set. */
 struct vr_plan_item *vr_plan_add(struct vr_plan *plan, struct vr_piece *piece);
+/* Puts a free piece into the plan: one of the hole, or with no hole a spare. */
+vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr_piece *piece,
+                         struct vr_block *hole);
 /* Writes the steps of the items. The plan is open from here on. */
 vram_status vr_plan_write(struct vr_space *space, struct vr_plan *plan);
 /* Undoes what planning has done so far: nothing was executed. */

@@ -357,6 +357,10 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan) {
     return vr_plan_sweep(space, plan);
 }
 
+vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan) {
+    return vr_plan_tidy(space, plan);
+}
+
 void vr_space_limit_set(struct vr_space *space, uint64_t bytes) {
     space->config.limit_bytes = bytes ? bytes : 1; /* 0 would be no limit */
 }

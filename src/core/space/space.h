@@ -103,6 +103,7 @@ struct vr_plan {
     struct vr_step *steps;
     uint32_t count;
     bool sweep;               /* only unmaps ghosts */
+    bool tidies;              /* only gives back what was owed */
     bool behind;              /* its block goes behind another */
     struct vr_block *room;    /* the space's own: kept behind the window; NULL: none */
     uint32_t moved_handles;   /* taken from elsewhere (UNMAP and MAP), or spares mapped */
@@ -129,7 +130,9 @@ enum vr_want_flag {
                                    budget says */
     VR_WANT_AFTER = 1 << 2,     /* memory that another queue still uses will do: see answer.after */
     VR_WANT_PROBE = 1 << 3,     /* FOUND where the policy would have it so, otherwise no plan */
-    VR_WANT_GATHER = 1 << 4 /* free memory that fits comes first, whatever the time budget says */
+    VR_WANT_GATHER =
+        1 << 4 /* free memory that fits comes first, whatever the time budget says, if it is
+                               worth moving; with VR_WANT_NO_GROWTH all of it */
 };
 
 struct vr_want {
@@ -207,6 +210,10 @@ vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr
 /* Plans to unmap the ghosts that no work can reach any more: *plan is NULL when there are none. Commit
    returns NULL for it. */
 vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
+
+/* Plans to give back some of what was free, in pieces too small to move, when a block grew by new memory:
+   *plan is NULL when nothing is owed or there is no time for it. Commit returns NULL for it. */
+vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan);
 
 /* From now on the space may hold that much; what it holds already stays. Plans that are open are not
    looked at again. */

@@ -82,7 +82,7 @@ static bool check_void(struct tally *tally, const struct vr_block *span) {
 
 static bool check_ghost(struct tally *tally, const struct vr_block *span) {
     const struct vr_piece *piece = span->span.segment;
-    CHECK(piece && piece->ghosts && piece->bytes == vr_span_bytes(span) && span->stamp.queue,
+    CHECK(piece && piece->ghosts && piece->bytes == vr_span_bytes(span),
           "the ghost at %llx is nobody's", hex(vr_span_addr(span)));
     CHECK(vr_link_linked(&span->span.age), "the ghost at %llx is in no list",
           hex(vr_span_addr(span)));

@@ -23,7 +23,7 @@
 #include <assert.h>
 
 enum {
-    BEHIND_PART = 8,  /* a handle made behind a block is this part of what it grows by at least, */
+    BEHIND_PART = 8,  /* one made behind a block when memory is short is this part of the growth, */
     GROW_PART = 4096, /* one made by other growth is this part of the peak, */
     GROW_LEAST = 2,   /* at least so many granules; the largest is the configuration's */
     RUN_LEAST = 4,    /* or so many where a run of blocks is to lie, */
@@ -59,7 +59,8 @@ struct supply {
     struct vr_link *seen; /* the last pending hole that has nothing to take; NULL: none yet */
     int64_t purse_ns, reserve_ns;
     bool gathers;      /* what is free and fits comes first, */
-    bool gathering;    /* and is being taken */
+    bool weighs;       /* if it is worth it: extension.c */
+    uint64_t passed;   /* free, and not worth it */
     uint64_t released; /* by this plan */
     uint64_t melted;   /* of it, not yet created anew */
 };
@@ -102,6 +103,7 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     supply.far_bytes = vr_larger(need + need / 100 * FAR_PERCENT, supply.aim_bytes);
     supply.limit_bytes = space->config.limit_bytes ? space->config.limit_bytes : UINT64_MAX;
     supply.queue = space->config.alias ? want->queue : 0;
+    supply.weighs = supply.gathers && !(want->flags & VR_WANT_NO_GROWTH);
     if (want->flags & VR_WANT_NO_GROWTH) {
         uint64_t most = held(&supply);
         most += vr_smaller(want->grow_bytes, UINT64_MAX - most);
@@ -205,9 +207,9 @@ static int worth(const struct vr_block *hole) {
                : 2 - is_bare(hole->span.before) - is_bare(hole->span.after);
 }
 
-/* A piece of at most `most` bytes of the hole that is worth least, among those idle for longest, and that
+/* A piece of the hole that is worth least, among those idle for longest, and that
    hole. Holes that hold no whole piece leave the list: they come back when they change. */
-static struct vr_piece *idle_piece(struct vr_space *space, uint64_t most, struct vr_block **hole) {
+static struct vr_piece *idle_piece(struct vr_space *space, struct vr_block **hole) {
     struct vr_piece *best = NULL;
     struct vr_link *link = vr_list_first(&space->idle), *next;
     for (int left = IDLE_MOST; link && left > 0 && (!best || worth(*hole) > 0); link = next) {
@@ -217,8 +219,9 @@ static struct vr_piece *idle_piece(struct vr_space *space, uint64_t most, struct
         if (best && worth(here) >= worth(*hole)) {
             continue;
         }
-        struct vr_piece *piece = space->config.mode == VR_SPACE_VMM ? inner_piece(space, here, most)
-                                                                    : empty_segment(here);
+        struct vr_piece *piece = space->config.mode == VR_SPACE_VMM
+                                     ? inner_piece(space, here, UINT64_MAX)
+                                     : empty_segment(here);
         if (piece) {
             best = piece;
             *hole = here;
@@ -249,53 +252,26 @@ static struct vr_piece *pending_piece(struct supply *supply, uint64_t most,
     return NULL;
 }
 
-/* Puts a piece into the plan: one of the hole, or with no hole a spare. */
-static vram_status add(struct supply *supply, struct vr_piece *piece, struct vr_block *hole) {
-    struct vr_space *space = supply->space;
-    if (vr_span_stock(space, 2) != VRAM_OK) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
-    struct vr_plan_item *item = vr_plan_add(supply->plan, piece);
-    if (!item) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
-    if (!hole) {
-        vr_link_remove(&piece->spare);
-        space->stats.spares--;
-        space->stats.spare_bytes -= piece->bytes;
-    } else {
-        item->alias = hole->stamp.queue != 0;
-        item->source = vr_hole_cut(space, hole, piece->addr, piece->bytes);
-        item->source->span.was = VR_SPAN_HOLE;
-        item->source->span.kind = VR_SPAN_CLAIM;
-    }
-    return VRAM_OK;
-}
-
-/* The longest unused spare of at most `most` bytes, or NULL. */
-static struct vr_piece *spare_piece(struct vr_space *space, uint64_t most) {
+/* The longest unused spare, or NULL. */
+static struct vr_piece *spare_piece(const struct vr_space *space) {
     struct vr_link *link = vr_list_first(&space->spares);
-    while (link && VR_CONTAINER(link, struct vr_piece, spare)->bytes > most) {
-        link = vr_list_next(&space->spares, link);
-    }
     return link ? VR_CONTAINER(link, struct vr_piece, spare) : NULL;
 }
 
-/* Puts one more free piece into the plan: a spare, the longest idle one, both of at most `idle_most` bytes,
-   or one of at most `most` that stays mapped where it is. *taken is NULL when there is none. */
-static vram_status take_one(struct supply *supply, uint64_t idle_most, uint64_t most,
-                            struct vr_piece **taken) {
+/* Puts one more free piece into the plan: a spare, the longest idle one, or one of at most `most` bytes that
+   stays mapped where it is. *taken is NULL when there is none. */
+static vram_status take_one(struct supply *supply, uint64_t most, struct vr_piece **taken) {
     struct vr_space *space = supply->space;
     struct vr_block *hole = NULL;
-    struct vr_piece *piece = spare_piece(space, idle_most);
-    piece = piece ? piece : idle_piece(space, idle_most, &hole);
+    struct vr_piece *piece = spare_piece(space);
+    piece = piece ? piece : idle_piece(space, &hole);
     *taken = piece ? piece : pending_piece(supply, most, &hole);
-    return *taken ? add(supply, *taken, hole) : VRAM_OK;
+    return *taken ? vr_plan_take(space, supply->plan, *taken, hole) : VRAM_OK;
 }
 
 static int64_t move_price(const struct vr_space *space) {
-    return (int64_t)(space->prices[VR_STEP_UNMAP] + space->prices[VR_STEP_MAP] +
-                     space->prices[VR_STEP_ACCESS]);
+    const uint64_t *prices = space->prices;
+    return (int64_t)(prices[VR_STEP_UNMAP] + prices[VR_STEP_MAP] + prices[VR_STEP_ACCESS]);
 }
 
 /* Takes pieces until *need bytes are together, none is left, or the purse is empty (NULL: it never is);
@@ -304,8 +280,7 @@ static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns
     supply->seen = NULL; /* what was too large for less may do now */
     while (*need && (!purse_ns || *purse_ns > 0)) {
         struct vr_piece *piece;
-        uint64_t most = supply->gathering ? *need : UINT64_MAX;
-        vram_status status = take_one(supply, most, *need, &piece);
+        vram_status status = take_one(supply, *need, &piece);
         if (status != VRAM_OK || !piece) {
             return status;
         }
@@ -320,15 +295,18 @@ static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns
    limit. Growing costs memory for ever, moving costs time once. */
 static vram_status gather(struct supply *supply, uint64_t bytes) {
     if (supply->gathers) {
-        supply->gathering = true;
-        vram_status taken = take(supply, &bytes, NULL);
-        supply->gathering = false;
+        uint32_t items = supply->plan->item_count;
+        vram_status taken = vr_extension_gather(supply->space, supply->plan, supply->queue,
+                                                supply->weighs, &bytes, &supply->passed);
         if (taken != VRAM_OK) {
             return taken;
         }
+        supply->purse_ns -= move_price(supply->space) * (supply->plan->item_count - items);
     }
-    uint64_t past_aim = room_below(bytes, room_below(supply->aim_bytes, held(supply)));
-    uint64_t past_far = room_below(bytes, room_below(supply->far_bytes, held(supply)));
+    bool ahead = supply->weighs && !supply->space->owed_bytes; /* see extension.c (4) */
+    uint64_t aim = ahead ? UINT64_MAX : supply->aim_bytes, far = ahead ? aim : supply->far_bytes;
+    uint64_t past_aim = room_below(bytes, room_below(aim, held(supply)));
+    uint64_t past_far = room_below(bytes, room_below(far, held(supply)));
     past_far = past_aim > supply->need_bytes / GIANT_PART ? past_aim : past_far;
     uint64_t past_limit = room_below(bytes, room_below(supply->limit_bytes, held(supply)));
     uint64_t left = vr_larger(past_aim, past_limit), all = left;
@@ -381,7 +359,8 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
         least = RUN_LEAST * granule;
     }
     if (!melted && supply->plan->behind) {
-        least = vr_larger(least, supply->window_bytes / BEHIND_PART);
+        least = vr_larger(least, supply->window_bytes / (supply->weighs ? 1 : BEHIND_PART));
+        most = supply->weighs ? vr_larger(most, VR_EXTENSION_MOST) : most;
     }
     bytes = vr_smaller(vr_smaller(vr_larger(bytes, least), most), room);
     return UINT64_C(1) << vr_high_bit(vr_larger(bytes, granule));
@@ -433,7 +412,7 @@ static vram_status reach(struct supply *supply, struct vr_block *target, uint64_
     vr_hole_cut(space, behind, supply->plan->to, more);
     vr_span_absorb(space, target);
     supply->plan->to += more;
-    vram_status status = add(supply, piece, hole);
+    vram_status status = vr_plan_take(space, supply->plan, piece, hole);
     if (status == VRAM_OK) {
         struct vr_plan_item *item = &supply->plan->items[supply->plan->item_count - 1];
         item->target = target;
@@ -540,6 +519,8 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
             status = fill(&supply, span);
         }
     }
+    uint64_t more = supply.weighs ? room_below(held(&supply), supply.aim_bytes) : 0;
+    space->owed_bytes = vr_larger(space->owed_bytes, vr_smaller(more, supply.passed));
     return supply_end(&supply, status, out);
 }
 

@@ -17,7 +17,7 @@ static vram_status sweep(struct vr_space *space, struct vr_plan *plan) {
     for (; link && unpassed > 0 && plan->item_count < SWEEP_MOST; link = next) {
         struct vr_block *ghost = VR_CONTAINER(link, struct vr_block, span.age);
         next = vr_list_next(&space->ghosts, link);
-        if (!space->config.passed(space->config.user, ghost->stamp)) {
+        if (ghost->stamp.queue && !space->config.passed(space->config.user, ghost->stamp)) {
             unpassed--;
             continue;
         }
