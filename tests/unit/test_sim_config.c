@@ -247,7 +247,7 @@ static void prices(void **state) {
         assert_int_equal(vr_sim_work_ns(none, (vram_sim_call)call, VR_GIB), 0);
     }
     assert_int_equal(vr_sim_call_ns(h200, VRAM_SIM_CREATE, 2 * VR_MIB), 15000);
-    assert_in_range(vr_sim_call_ns(h200, VRAM_SIM_CREATE, VR_GIB), 2700000, 2900000);
+    assert_in_range(vr_sim_call_ns(h200, VRAM_SIM_CREATE, VR_GIB), 60000, 66000);
     assert_in_range(vr_sim_call_ns(h200, VRAM_SIM_RELEASE, VR_GIB), 460000, 480000);
     assert_int_equal(vr_sim_call_ns(h200, VRAM_SIM_MAP, VR_GIB), 1000);
     assert_int_equal(vr_sim_call_ns(h200, VRAM_SIM_ACCESS, 2 * VR_MIB), 60000);
