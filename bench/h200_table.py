@@ -73,7 +73,8 @@ def grow_table(folder):
             met = met and max(ways["held"], ways["fresh"] or 1e9) < RESIZE_GOAL_NS
         good = good and met
         print(f"\ngrow {name}: us: {text}; held memory {one['ratio_driver'] or 0:.0f} times as fast as "
-              f"the driver, goal {GROW_TIMES}{verdict(met)}")
+              f"the driver, large free handles {one.get('ratio_cached') or 0:.0f} times, "
+              f"goal {GROW_TIMES}{verdict(met)}")
     for name, one in documents(folder, "launch-*.json"):
         text = ", ".join(f"{way['name']} {(way['ns_median'] or 0) / 1e3:.2f}" for way in one["ways"])
         print(f"launch {name}: us: {text}")
