@@ -36,6 +36,7 @@ typedef struct vram_context_options {
     const char *sim;      /* simulated devices as in VRAM_SIM; NULL: the option `sim` */
     const struct vram_vulkan_adoption *vulkan; /* the program's own VkDevice; vram/vulkan.h */
     const struct vram_opencl_adoption *opencl; /* the program's own cl_context; vram/opencl.h */
+    const struct vram_metal_adoption *metal;   /* the program's own MTLDevice; vram/metal.h */
 } vram_context_options;
 
 /**

@@ -44,7 +44,7 @@ VRAM_API void vram_queue_destroy(vram_queue *queue);
 
 /**
  * Uses a native queue that the program made (a CUstream or cudaStream_t; NULL is CUDA's legacy
- * default stream). It stays the program's own. VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT.
+ * default stream; a cl_command_queue, a VkQueue of an adopted device, an id<MTLCommandQueue>). It stays the program's own. VRAM_ERR_UNSUPPORTED without VRAM_CAP_ADOPT.
  */
 VRAM_API vram_status vram_queue_adopt(vram_device *device, void *native, vram_queue **queue);
 

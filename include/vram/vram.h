@@ -32,6 +32,7 @@
 #include <vram/json.h>
 #include <vram/labels.h>
 #include <vram/limits.h>
+#include <vram/metal.h>
 #include <vram/model.h>
 #include <vram/named.h>
 #include <vram/oom.h>

@@ -255,10 +255,18 @@ void fake_metal_release(vr_mtl_id receiver, vr_mtl_selector message) {
 }
 
 bool fake_metal_responds(vr_mtl_id receiver, vr_mtl_selector message, vr_mtl_selector asked) {
-    (void)receiver;
     (void)message;
-    bool address = (const char *const *)asked == &selectors[VR_METAL_gpu_address];
-    return !address || fake_metal_tells_addresses();
+    const struct fake_object *object = receiver;
+    switch ((const char *const *)asked - selectors) {
+    case VR_METAL_gpu_address:
+        return fake_metal_tells_addresses();
+    case VR_METAL_queue_create:
+        return object->kind == FAKE_DEVICE;
+    case VR_METAL_command_buffer:
+        return object->kind == FAKE_QUEUE;
+    default:
+        return true;
+    }
 }
 
 /* --------------------------------------------------------- autorelease pools */

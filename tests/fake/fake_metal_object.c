@@ -102,6 +102,12 @@ vr_mtl_id fake_metal_device_name(vr_mtl_id receiver, vr_mtl_selector message) {
     return fake_metal_is(device, FAKE_DEVICE) ? fake_metal_string(device->name) : NULL;
 }
 
+uint64_t fake_metal_registry_id(vr_mtl_id receiver, vr_mtl_selector message) {
+    (void)message;
+    const struct fake_device *device = receiver;
+    return fake_metal_is(device, FAKE_DEVICE) ? 100 + (uint64_t)(device - devices) : 0;
+}
+
 uint64_t fake_metal_working_set(vr_mtl_id receiver, vr_mtl_selector message) {
     (void)message;
     struct fake_device *device = receiver;

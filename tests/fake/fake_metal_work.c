@@ -193,6 +193,11 @@ vr_mtl_id fake_metal_queue_create(vr_mtl_id receiver, vr_mtl_selector message,
     return queue;
 }
 
+vr_mtl_id fake_metal_queue_device(vr_mtl_id receiver, vr_mtl_selector message) {
+    (void)message;
+    return fake_metal_is(receiver, FAKE_QUEUE) ? ((struct queue *)receiver)->device : NULL;
+}
+
 vr_mtl_id fake_metal_event_create(vr_mtl_id receiver, vr_mtl_selector message) {
     (void)message;
     return fake_metal_is(receiver, FAKE_DEVICE)

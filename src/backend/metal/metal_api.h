@@ -60,6 +60,7 @@ struct vr_mtl_size_and_align {
     X(working_set, "recommendedMaxWorkingSetSize", uint64_t, (VR_MTL_TO))                          \
     X(allocated_size, "currentAllocatedSize", unsigned long, (VR_MTL_TO))                          \
     X(max_buffer, "maxBufferLength", unsigned long, (VR_MTL_TO))                                   \
+    X(registry_id, "registryID", uint64_t, (VR_MTL_TO))                                            \
     X(queue_create, "newCommandQueueWithMaxCommandBufferCount:", vr_mtl_id,                        \
       (VR_MTL_TO, unsigned long))                                                                  \
     X(event_create, "newSharedEvent", vr_mtl_id, (VR_MTL_TO))                                      \
@@ -82,6 +83,7 @@ struct vr_mtl_size_and_align {
     X(contents, "contents", void *, (VR_MTL_TO))                                                   \
     X(gpu_address, "gpuAddress", uint64_t, (VR_MTL_TO))                                            \
     /* MTLCommandQueue, MTLCommandBuffer */                                                        \
+    X(queue_device, "device", vr_mtl_id, (VR_MTL_TO))                                              \
     X(command_buffer, "commandBuffer", vr_mtl_id, (VR_MTL_TO))                                     \
     X(blit_encoder, "blitCommandEncoder", vr_mtl_id, (VR_MTL_TO))                                  \
     X(compute_encoder, "computeCommandEncoder", vr_mtl_id, (VR_MTL_TO))                            \

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/text.h"
+#include "vram/metal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -123,8 +124,32 @@ static vram_status find_devices(struct vr_metal *metal) {
     return VRAM_OK;
 }
 
+static vram_status refuse_adoption(const char *why) {
+    return vr_error_set(VRAM_ERR_INVALID, "metal", "vram_context_create", 0,
+                        "vram_context_options.metal: %s", why);
+}
+
+/* The program's device is the only one. It may be none of those that Metal lists, but an object of its own for
+   the same GPU, so that nothing but what it answers to is asked. */
+static vram_status adopt(struct vr_metal *metal, const struct vram_metal_adoption *from) {
+    const struct vr_metal_api *api = &metal->api;
+    struct vram_metal_adoption adoption = {0};
+    if (from->size < sizeof from->size || from->size > (1u << 16)) {
+        return refuse_adoption("set size to sizeof(vram_metal_adoption)");
+    }
+    memcpy(&adoption, from, from->size < sizeof adoption ? from->size : sizeof adoption);
+    if (!adoption.device) {
+        return refuse_adoption("device is NULL");
+    }
+    if (!VR_SEND(api, responds, adoption.device, api->selectors[VR_METAL_queue_create])) {
+        return refuse_adoption("device is no MTLDevice");
+    }
+    metal->adopted = VR_TELL(api, retain, adoption.device);
+    metal->device_count = 1;
+    return VRAM_OK;
+}
+
 static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {
-    (void)options;
     struct vr_metal *metal = vr_mem_alloc(1, sizeof *metal, "metal_start");
     if (!metal) {
         return VRAM_ERR_HOST_MEMORY;
@@ -132,7 +157,7 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
     vram_status status = load(metal);
     if (status == VRAM_OK) {
         void *pool = metal->api.objc_autoreleasePoolPush();
-        status = find_devices(metal);
+        status = options && options->metal ? adopt(metal, options->metal) : find_devices(metal);
         metal->api.objc_autoreleasePoolPop(pool);
     }
     if (status != VRAM_OK) {
@@ -146,9 +171,18 @@ static vram_status start(struct vr_backend *backend, const struct vram_context_o
 
 static void stop(struct vr_backend *backend) {
     struct vr_metal *metal = backend->impl;
-    VR_TELL(&metal->api, release, metal->devices);
+    VR_TELL(&metal->api, release, metal->adopted ? metal->adopted : metal->devices);
     vr_mem_free(metal);
     backend->impl = NULL;
+}
+
+vr_mtl_id vr_metal_device_at(const struct vr_metal *metal, uint32_t index) {
+    vr_mtl_id device =
+        metal->adopted ? metal->adopted : VR_SEND(&metal->api, object_at, metal->devices, index);
+    if (!device) {
+        vr_metal_nothing(VRAM_ERR_NO_DEVICE, "objectAtIndex:");
+    }
+    return device;
 }
 
 static uint32_t count(struct vr_backend *backend) {
@@ -183,16 +217,16 @@ static vram_status describe(struct vr_backend *backend, uint32_t index,
     const struct vr_metal_api *api = &metal->api;
     vram_status status = VRAM_OK;
     void *pool = api->objc_autoreleasePoolPush();
-    vr_mtl_id device = VR_SEND(api, object_at, metal->devices, index);
+    vr_mtl_id device = vr_metal_device_at(metal, index);
     vr_mtl_id name = device ? VR_TELL(api, device_name, device) : NULL;
     const char *text = name ? VR_TELL(api, utf8, name) : NULL;
     if (!device) {
-        status = vr_metal_nothing(VRAM_ERR_NO_DEVICE, "objectAtIndex:");
+        status = VRAM_ERR_NO_DEVICE;
     } else {
         vr_text_format(info->name, sizeof info->name, "%s", text ? text : "Metal device");
         info->kind = VRAM_DEVICE_GPU;
         info->caps_known = ALL_CAPS;
-        info->caps = VRAM_CAP_PINNED | VRAM_CAP_KERNELS | VRAM_CAP_HANDLES;
+        info->caps = VRAM_CAP_PINNED | VRAM_CAP_KERNELS | VRAM_CAP_HANDLES | VRAM_CAP_ADOPT;
         info->alloc_granule = (vram_value){VR_METAL_GRANULE, true};
         describe_memory(api, device, info);
     }

@@ -33,7 +33,8 @@
 struct vr_metal {
     struct vr_library library;
     struct vr_metal_api api;
-    vr_mtl_id devices; /* an array, retained */
+    vr_mtl_id devices; /* an array, retained; NULL: there is the next */
+    vr_mtl_id adopted; /* the program's device, retained; NULL: none */
     uint32_t device_count;
 };
 
@@ -90,6 +91,11 @@ vram_status vr_metal_nothing(vram_status status, const char *operation);
 /* ... and perhaps said why. */
 vram_status vr_metal_refused(const struct vr_metal_api *api, vr_mtl_id error, vram_status status,
                              const char *operation);
+
+/* ------------------------------------------------------------------ devices */
+
+/* The device of that number, borrowed; recorded when there is none. */
+vr_mtl_id vr_metal_device_at(const struct vr_metal *metal, uint32_t index);
 
 /* ------------------------------------------------------------------- memory */
 

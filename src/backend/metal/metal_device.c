@@ -307,11 +307,11 @@ static bool tells_addresses(struct vr_metal_device *metal) {
 
 static vram_status open_device(struct vr_metal_device *metal, const struct vr_metal *backend,
                                uint32_t index) {
-    vr_mtl_id found = VR_SEND(metal->api, object_at, backend->devices, index);
-    metal->device = found ? VR_TELL(metal->api, retain, found) : NULL;
-    if (!metal->device) {
-        return vr_metal_nothing(VRAM_ERR_NO_DEVICE, "objectAtIndex:");
+    vr_mtl_id found = vr_metal_device_at(backend, index);
+    if (!found) {
+        return VRAM_ERR_NO_DEVICE;
     }
+    metal->device = VR_TELL(metal->api, retain, found);
     vram_status status = vr_metal_tools_make(metal);
     if (status != VRAM_OK) {
         VR_TELL(metal->api, release, metal->device);

@@ -12,6 +12,8 @@
  *      nothing more is taken.
  *  (5) An entry keeps the queue's record. On a device that is lost Metal may never call back; then record and
  *      entry stay, rather than be written to later.
+ *  (6) The program commits to an adopted queue behind our back, and nothing tells how far that is: whether the
+ *      queue is idle only a command buffer of ours at its end can tell.
  *
  * Concurrency: `submission` orders commits and is held while a command buffer is made, which waits for
  * nobody; `lock` guards the entries and is held across no call of Metal's.
@@ -27,6 +29,8 @@
 
 /* Command buffers that may be under way at once; when that many are, Metal itself waits. */
 enum { BUFFERS_MAX = 8192 };
+
+#define MOMENT_NS UINT64_C(200000) /* for an empty command buffer on a queue that seems idle */
 
 /* What a queue counts with. Type-stable: a wait may look at it after the queue has gone. */
 struct word {
@@ -215,9 +219,40 @@ vr_mtl_id vr_metal_compute(const struct vr_metal_work *work) {
 
 /* --------------------------------------------------------------------- life */
 
-static vram_status make_objects(struct vr_metal_queue *impl) {
+static vram_status refuse_queue(const char *why) {
+    return vr_error_set(VRAM_ERR_INVALID, "metal", "vram_queue_adopt", 0, "%s", why);
+}
+
+/* The program's queue, retained. One of another GPU could not use this device's memory; of one GPU there may be
+   several device objects. */
+static vram_status retain_queue(struct vr_metal_queue *impl, vr_mtl_id native) {
     const struct vr_metal_api *api = impl->device->api;
-    impl->queue = VR_SEND(api, queue_create, impl->device->device, (unsigned long)BUFFERS_MAX);
+    if (!native) {
+        return refuse_queue("Metal has no default queue: NULL cannot be adopted");
+    }
+    if (!VR_SEND(api, responds, native, api->selectors[VR_METAL_command_buffer])) {
+        return refuse_queue("the object is no MTLCommandQueue");
+    }
+    vr_mtl_id device = VR_TELL(api, queue_device, native);
+    uint64_t id = device ? VR_TELL(api, registry_id, device) : 0;
+    if (!id || id != VR_TELL(api, registry_id, impl->device->device)) {
+        return refuse_queue("the queue was made by another device than this one; "
+                            "vram_context_options.metal takes that up");
+    }
+    impl->queue = VR_TELL(api, retain, native);
+    return VRAM_OK;
+}
+
+static vram_status make_objects(struct vr_metal_queue *impl, const struct vr_queue *queue) {
+    const struct vr_metal_api *api = impl->device->api;
+    if (queue->adopted) {
+        vram_status status = retain_queue(impl, queue->native);
+        if (status != VRAM_OK) {
+            return status;
+        }
+    } else {
+        impl->queue = VR_SEND(api, queue_create, impl->device->device, (unsigned long)BUFFERS_MAX);
+    }
     if (!impl->queue) {
         return vr_metal_nothing(VRAM_ERR_LIMIT, "newCommandQueueWithMaxCommandBufferCount:");
     }
@@ -229,9 +264,8 @@ static vram_status make_objects(struct vr_metal_queue *impl) {
     return VRAM_OK;
 }
 
-/* Metal knows no priorities of queues: options have no effect. */
-static vram_status queue_create(struct vr_queue *queue, const struct vram_queue_options *options) {
-    (void)options;
+/* Makes the native queue, or takes up the program's. */
+static vram_status queue_make(struct vr_queue *queue) {
     struct vr_metal_device *metal = queue->device->impl;
     struct vr_metal_queue *impl = vr_mem_alloc(1, sizeof *impl, "metal_queue_create");
     if (!impl) {
@@ -250,7 +284,7 @@ static vram_status queue_create(struct vr_queue *queue, const struct vram_queue_
         goto fail_word;
     }
     void *pool = metal->api->objc_autoreleasePoolPush();
-    status = make_objects(impl);
+    status = make_objects(impl, queue);
     metal->api->objc_autoreleasePoolPop(pool);
     if (status != VRAM_OK) {
         goto fail_cond;
@@ -272,7 +306,18 @@ fail:
     return status;
 }
 
-/* Waits for what is under way, unless the device is lost: keeps (5). */
+/* Metal knows no priorities of queues: options have no effect. */
+static vram_status queue_create(struct vr_queue *queue, const struct vram_queue_options *options) {
+    (void)options;
+    return queue_make(queue);
+}
+
+static vram_status queue_adopt(struct vr_queue *queue) {
+    return queue_make(queue);
+}
+
+/* Waits for what is under way, unless the device is lost: keeps (5). Of an adopted queue that is what we gave
+   it. */
 static void queue_destroy(struct vr_queue *queue) {
     struct vr_metal_queue *impl = queue->impl;
     const struct vr_metal_api *api = impl->device->api;
@@ -322,9 +367,13 @@ static vram_status queue_after(struct vr_queue *queue, struct vr_queue *other, u
     return status;
 }
 
-static vram_status queue_poll(struct vr_queue *queue) {
-    struct vr_metal_queue *impl = queue->impl;
+/* Whether what it was given has ended, after at most `ns`. */
+static vram_status look(struct vr_metal_queue *impl, uint64_t ns) {
     vr_mutex_lock(&impl->lock);
+    bool waits = ns != 0;
+    while (waits && !vr_list_empty(&impl->entries)) {
+        waits = vr_cond_wait(&impl->done, &impl->lock, ns);
+    }
     int64_t code = impl->failed;
     bool idle = vr_list_empty(&impl->entries);
     vr_mutex_unlock(&impl->lock);
@@ -334,8 +383,25 @@ static vram_status queue_poll(struct vr_queue *queue) {
     return idle ? VRAM_OK : VRAM_ERR_NOT_READY;
 }
 
+/* Keeps (6). */
+static vram_status queue_poll(struct vr_queue *queue) {
+    struct vr_metal_queue *impl = queue->impl;
+    struct vr_metal_work work;
+    vram_status status = look(impl, 0);
+    if (status != VRAM_OK || !queue->adopted) {
+        return status;
+    }
+    status = vr_metal_begin(queue, "commandBuffer", &work);
+    if (status == VRAM_OK) {
+        vr_metal_commit(&work);
+        status = look(impl, MOMENT_NS);
+    }
+    return status;
+}
+
 const struct vr_queue_ops vr_metal_queue_ops = {
     .create = queue_create,
+    .adopt = queue_adopt,
     .destroy = queue_destroy,
     .upload = vr_metal_upload,
     .download = vr_metal_download,
