@@ -11,10 +11,11 @@
 #include <stdlib.h>
 
 enum { FP32, FP16, INT8, ON_CPU, PRODUCT, WAYS };
-enum { DIM = 128, NEAREST = 10, QUERIES = 100, QUERIES_GPU = 10000, PIECE = 4096 };
+enum { DIM = 128, NEAREST = 10, QUERIES = 100, QUERIES_GPU = 10000, PIECE = 4096, COPIES = 6 };
 
-#define PART_CPU     UINT64_C(100000000) /* distances that the CPU's way computes in a round */
-#define PART_PRODUCT UINT64_C(400000000) /* results that the bare product brings home in one */
+#define PART_CPU     UINT64_C(100000000)  /* distances that the CPU's way computes in a round */
+#define COPY_BYTES   (UINT64_C(64) << 20) /* of the corpus, to see how fast copies are */
+#define PART_PRODUCT UINT64_C(400000000)  /* results that the bare product brings home in one */
 
 struct searching {
     vram_device *device;
@@ -25,7 +26,8 @@ struct searching {
     uint64_t *best_at;
     uint64_t cpu_queries, product_vectors; /* the parts */
     char about_cpu[96], about_product[96];
-    vram_calibration rates; /* of this machine; size 0: not to be had */
+    double product_rate; /* multiplications a second on the device; 0: not to be had */
+    double copy_rate;    /* bytes a second of the corpus to the device; the same */
 };
 
 static bool round_of(struct searching *searching, struct way *way, vram_precision precision,
@@ -119,12 +121,39 @@ static void share_out(struct searching *searching) {
     }
 }
 
+/* How fast the corpus goes to the device, with nothing else done: the best of a few copies of a part of it. */
+static vram_status copy_rate(struct searching *searching) {
+    uint64_t all = searching->distance.vectors * DIM * sizeof(float);
+    uint64_t bytes = all < COPY_BYTES ? all : COPY_BYTES;
+    vram_queue *queue;
+    vram_addr addr;
+    vram_status status = vram_queue_create(searching->device, NULL, &queue);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vram_alloc(searching->pool, bytes, queue, &addr);
+    for (int i = 0; status == VRAM_OK && i < COPIES; i++) {
+        uint64_t before = ways_now();
+        status = vram_transfer_upload(queue, addr, searching->corpus, bytes, NULL, NULL);
+        if (status == VRAM_OK) {
+            status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        }
+        double rate = (double)bytes / (double)(ways_now() - before + 1) * 1e9;
+        searching->copy_rate = rate > searching->copy_rate ? rate : searching->copy_rate;
+    }
+    vram_queue_destroy(queue); /* the block goes with the pool */
+    return status;
+}
+
 /* How fast this machine multiplies and copies, where that can be measured; behind all else, because the rule goes by
    it from then on. */
 static void calibrate(struct searching *searching) {
     vram_calibration rates = {.size = sizeof rates};
     if (vram_scheduler_calibrate(searching->scheduler, &rates) == VRAM_OK) {
-        searching->rates = rates;
+        searching->product_rate = rates.device_rate;
+        if (copy_rate(searching) != VRAM_OK) {
+            searching->copy_rate = 0;
+        }
     }
     vram_error_clear();
 }
@@ -168,10 +197,19 @@ static void print(const struct terminal *terminal, const struct target *target,
         printf("%s: %.1f GFLOP/s, %.2f GB/s of the corpus.\n", ways[i].name,
                flops(searching, &ways[i]) / 1e9, bytes_rate(searching, &ways[i]) / 1e9);
     }
-    if (searching->rates.size) {
-        printf("This machine: %.1f GFLOP/s of products in single precision, %.2f GB/s to the "
-               "device.\n",
-               2 * searching->rates.device_rate / 1e9, searching->rates.upload_rate / 1e9);
+    if (searching->product_rate > 0) {
+        printf("This machine: %.1f GFLOP/s of products in single precision, %.2f GB/s of ordinary "
+               "memory "
+               "to the device.\n",
+               2 * searching->product_rate / 1e9, searching->copy_rate / 1e9);
+    }
+}
+
+static void write_rate(vram_json *json, const char *key, double rate) {
+    if (rate > 0) {
+        vram_json_number(json, key, rate);
+    } else {
+        vram_json_null(json, key);
     }
 }
 
@@ -189,13 +227,8 @@ static bool write(const struct target *target, const struct searching *searching
     vram_json_number(&json, "fp32_bytes_per_second", bytes_rate(searching, &ways[FP32]));
     vram_json_number(&json, "fp16_flops", flops(searching, &ways[FP16]));
     vram_json_number(&json, "int8_flops", flops(searching, &ways[INT8]));
-    if (searching->rates.size) {
-        vram_json_number(&json, "machine_product_flops", 2 * searching->rates.device_rate);
-        vram_json_number(&json, "machine_upload_bytes_per_second", searching->rates.upload_rate);
-    } else {
-        vram_json_null(&json, "machine_product_flops");
-        vram_json_null(&json, "machine_upload_bytes_per_second");
-    }
+    write_rate(&json, "machine_product_flops", 2 * searching->product_rate);
+    write_rate(&json, "machine_upload_bytes_per_second", searching->copy_rate);
     vram_json_unsigned(&json, "cpu_queries", searching->cpu_queries);
     vram_json_unsigned(&json, "product_vectors", searching->product_vectors);
     ways_write_ratio(&json, "ratio_product", &ways[FP32], &ways[PRODUCT]);
