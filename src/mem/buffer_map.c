@@ -14,9 +14,10 @@
 #include "vram/oom.h"
 
 static vram_status take_staging(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping) {
-    return vr_pool_alloc_other(
-        (vram_pool *)(uintptr_t)buffer->pool_handle, mapping->bytes, mapping->queue, buffer->tag,
-        VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST, VR_REQUEST_WISHED, &mapping->staging);
+    struct vram_alloc_options options = vr_buffer_wishes(buffer, mapping->bytes);
+    return vr_pool_alloc_other((vram_pool *)(uintptr_t)buffer->pool_handle, mapping->bytes,
+                               mapping->queue, &options, VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST,
+                               VR_REQUEST_WISHED, &mapping->staging);
 }
 
 static void give_staging(struct vr_buffer *buffer, const struct vr_buffer_mapping *mapping) {

@@ -27,20 +27,24 @@ static void found_at(uint64_t pool, vram_addr addr, struct vr_buffer_memory *mem
     (void)vr_pool_own(pool, addr, true);
 }
 
+struct vram_alloc_options vr_buffer_wishes(const struct vr_buffer *buffer, uint64_t bytes) {
+    bool named = buffer->pool->track && *buffer->name; /* where the tracker shows it */
+    return (struct vram_alloc_options){
+        .size = sizeof(struct vram_alloc_options),
+        .tag = buffer->tag,
+        .name = named ? buffer->name : NULL,
+        .elements = named ? bytes / vram_precision_bytes(buffer->precision) : 0};
+}
+
 /* From the pool; whose ladder may have had to take other memory than the device's. Who may fall back does not
    wait for other threads first. */
 vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                  struct vr_buffer_memory *memory) {
     bool hasty = buffer->kind == VRAM_BUFFER_FALLBACK;
-    bool named = buffer->pool->track && *buffer->name; /* where the tracker shows it */
-    struct vram_alloc_options options = {
-        .size = sizeof options,
-        .flags = hasty ? VRAM_ALLOC_NO_WAIT : 0,
-        .tag = buffer->tag,
-        .name = named ? buffer->name : NULL,
-        .elements = named ? bytes / vram_precision_bytes(buffer->precision) : 0};
+    struct vram_alloc_options options = vr_buffer_wishes(buffer, bytes);
+    options.flags = hasty ? VRAM_ALLOC_NO_WAIT : 0;
     vram_addr addr;
-    vram_status status = buffer->tag || hasty || named
+    vram_status status = options.tag || options.flags || options.name
                              ? vram_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
                              : vram_alloc(pool_of(buffer), bytes, queue, &addr);
     if (status == VRAM_OK) {
@@ -51,9 +55,10 @@ vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_
 
 static vram_status take_other(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                               uint32_t other, uint32_t flags, struct vr_buffer_memory *memory) {
+    struct vram_alloc_options options = vr_buffer_wishes(buffer, bytes);
     vram_addr addr;
     vram_status status =
-        vr_pool_alloc_other(pool_of(buffer), bytes, queue, buffer->tag, other, flags, &addr);
+        vr_pool_alloc_other(pool_of(buffer), bytes, queue, &options, other, flags, &addr);
     if (status == VRAM_OK) {
         found_at(buffer->pool_handle, addr, memory);
     }

@@ -123,6 +123,8 @@ vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr
 
 /* ------------------------------------------------------- memory; buffer_memory.c */
 
+/* What the pool is told of `bytes` that it is asked for: for whom, and what the tracker calls them. */
+struct vram_alloc_options vr_buffer_wishes(const struct vr_buffer *buffer, uint64_t bytes);
 /* `bytes` of memory from the buffer's pool, ready for `queue`, as a buffer of its kind begins. */
 vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                            struct vr_buffer_memory *memory);

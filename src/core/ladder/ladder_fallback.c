@@ -256,10 +256,15 @@ vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *re
 }
 
 vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
-                                const char *tag, uint32_t other, uint32_t flags, vram_addr *addr) {
+                                const struct vram_alloc_options *options, uint32_t other,
+                                uint32_t flags, vram_addr *addr) {
     static const char operation[] = "vram_alloc";
-    struct vr_request request = {
-        .size = size, .queue = (uintptr_t)queue, .flags = flags, .other = other};
+    struct vr_request request = {.size = size,
+                                 .queue = (uintptr_t)queue,
+                                 .flags = flags,
+                                 .other = other,
+                                 .name = options->name,
+                                 .elements = options->elements};
     struct vr_pool *pool;
     if (!vr_block_bytes(size, &request.bytes)) {
         return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
@@ -269,8 +274,8 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
     if (status != VRAM_OK) {
         return status;
     }
-    if (tag) {
-        status = vr_tag_get(vr_ledger_of(pool->device), tag, operation, &request.tag);
+    if (options->tag) {
+        status = vr_tag_get(vr_ledger_of(pool->device), options->tag, operation, &request.tag);
     }
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, operation,

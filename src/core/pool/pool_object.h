@@ -435,10 +435,11 @@ struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_objec
 
 /* Memory of other kinds than the pool's own, as a block of the pool that vram_free and the pool's end give
    back in queue order: of the first of `other` (vram_fallback) that can be had. `flags`: VR_REQUEST_WISHED,
-   _MOVED, or 0 for a fallback. VRAM_ERR_UNSUPPORTED: the device
+   _MOVED, or 0 for a fallback; of `options` tag, name and elements count. VRAM_ERR_UNSUPPORTED: the device
    has none of them; ladder_fallback.c. */
 vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
-                                const char *tag, uint32_t other, uint32_t flags, vram_addr *addr);
+                                const struct vram_alloc_options *options, uint32_t other,
+                                uint32_t flags, vram_addr *addr);
 /* Reads the wishes of a request; pool_info.c. */
 vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options *options,
                             struct vr_request *request);
