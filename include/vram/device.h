@@ -250,7 +250,8 @@ typedef struct vram_native_info {
                                   `handle` stands for */
     uint64_t bytes;            /* its size */
     uint64_t offset;           /* addr - base: where in `handle` it lies */
-    void *handle;              /* cl_mem, VkBuffer, MTLBuffer; NULL without VRAM_CAP_HANDLES */
+    void *handle;              /* cl_mem, VkBuffer, MTLBuffer; NULL without VRAM_CAP_HANDLES, but
+                                  for a cl_mem that was wrapped */
     vram_value device_address; /* what a kernel would use for addr */
     void *host_pointer;        /* for the host to dereference; NULL when it may not, and where
                                   nothing is mapped */
