@@ -41,7 +41,7 @@ struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t poo
             return NULL;
         }
         if (cache->pool_handle == pool && cache->queue_handle == queue) {
-            if (cache->witnessed) {
+            if (vr_cache_is_witnessed(cache)) {
                 thread->witnessed = cache;
             } else {
                 thread->recent = cache;
@@ -89,7 +89,7 @@ static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr
     thread->caches = table;
     thread->cache_mask = mask;
     thread->cache_count++;
-    thread->recent = added->witnessed ? NULL : added;
+    thread->recent = vr_cache_is_witnessed(added) ? NULL : added;
     return old;
 }
 

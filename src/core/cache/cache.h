@@ -23,6 +23,11 @@
 
 struct vr_pool;
 
+/* 0: a build without the tracker, to hold the other one against (bench/track_off.sh). */
+#ifndef VR_TRACKER
+#define VR_TRACKER 1
+#endif
+
 enum {
     VR_UNIT = 512,       /* sizes are rounded up to this */
     VR_SMALL_UNITS = 64, /* largest small size in units: 32 KiB */
@@ -82,6 +87,10 @@ struct vr_cache {
         site[2]; /* where its blocks are counted, untagged and tagged; guesses of the track's */
     char apart_behind[128];
 };
+
+static inline bool vr_cache_is_witnessed(const struct vr_cache *cache) {
+    return VR_TRACKER && cache->witnessed;
+}
 
 /* Rounds a request to what its block holds; false when that overflows. 0 counts as 1. */
 static inline bool vr_block_bytes(uint64_t size, uint64_t *bytes) {

@@ -282,7 +282,7 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
                          "%llu bytes and their red zones are too much", (unsigned long long)size);
     }
     if (status == VRAM_OK) {
-        if (pool->track) {
+        if (vr_pool_is_tracked(pool)) {
             vr_witness_ask(pool, &request);
         }
         status = vr_pool_alloc_request(pool, &request, addr);

@@ -117,7 +117,7 @@ ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, u
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
     uint64_t bytes = 0;
     (void)vr_block_bytes(size, &bytes); /* which was seen to do */
-    if (cache && cache->witnessed) {
+    if (cache && vr_cache_is_witnessed(cache)) {
         return alloc_witnessed(cache, size, bytes, addr);
     }
     struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
@@ -221,7 +221,8 @@ ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vr
     }
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     count_free(cache, block, bytes);
-    return cache->witnessed ? free_witnessed(cache, block, bytes) : keep_aside(cache, block, bytes);
+    return vr_cache_is_witnessed(cache) ? free_witnessed(cache, block, bytes)
+                                        : keep_aside(cache, block, bytes);
 }
 
 vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
@@ -338,7 +339,7 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
                          struct vr_block **more, uint32_t extra) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
     uint64_t id = vr_witness_alloc(pool, request, block);
-    if (pool->track && vr_events_wanted()) {
+    if (vr_pool_is_tracked(pool) && vr_events_wanted()) {
         vr_witness_tell(pool, request, block, id);
     }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
@@ -367,7 +368,7 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
 /* Notes the hit of a request. False: not without memory for it, which comes first. Inside enter. */
 static bool note_hit(struct vr_pool *pool, struct vr_cache *cache, const struct vr_request *request,
                      struct vr_block *block, uint64_t *id) {
-    if (pool->track && !request->asked) {
+    if (vr_pool_is_tracked(pool) && !request->asked) {
         return vr_witness_is_plain(pool, request) &&
                vr_witness_quick(cache, block, request->size, request->tag, id);
     }
@@ -396,7 +397,7 @@ static bool hit_with(struct vr_pool *pool, const struct vr_request *request, boo
         *addr = hand_out(cache, block, request->size, request->bytes, request->tag);
     }
     vr_thread_leave(thread);
-    if (block && pool->track && vr_events_wanted()) {
+    if (block && vr_pool_is_tracked(pool) && vr_events_wanted()) {
         vr_witness_tell(pool, request, block, id);
     }
     return block != NULL;
@@ -406,7 +407,7 @@ static bool hit_with(struct vr_pool *pool, const struct vr_request *request, boo
 static bool hit_with_record(struct vr_pool *pool, struct vr_request *request, vram_addr *addr) {
     bool unnoted;
     bool hit = hit_with(pool, request, &unnoted, addr);
-    if (!hit && pool->track) {
+    if (!hit && vr_pool_is_tracked(pool)) {
         vr_witness_ask(pool, request);
         hit = unnoted && hit_with(pool, request, &unnoted, addr);
     }
@@ -461,7 +462,7 @@ vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *reque
                                   vram_addr *addr) {
     vram_status status =
         request->tag ? alloc_tagged(pool, request, addr) : alloc_entered(pool, request, addr);
-    if (status != VRAM_OK && pool->track) {
+    if (status != VRAM_OK && vr_pool_is_tracked(pool)) {
         vr_witness_refuse(pool, request, status);
     }
     return status;
@@ -486,7 +487,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
         return status;
     }
     request.queue_object = queue;
-    request.wishes |= pool->track != NULL; /* the quick way may have left a hit to this one */
+    request.wishes |= vr_pool_is_tracked(pool); /* the quick way may have left a hit to this one */
     status = options ? vr_request_read(pool, options, &request) : VRAM_OK;
     if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, operation,
@@ -511,7 +512,8 @@ static vram_status take_back(struct vr_pool *pool, struct vr_queue_object *queue
                              struct vr_block *block, bool quarantine) {
     vram_status status = VRAM_OK;
     struct vr_event event;
-    if (pool->track && vr_witness_free(pool, block, queue ? queue->object.handle : 0, &event)) {
+    if (vr_pool_is_tracked(pool) &&
+        vr_witness_free(pool, block, queue ? queue->object.handle : 0, &event)) {
         vr_event_tell(&event);
     }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);

@@ -209,6 +209,11 @@ static inline enum vr_pool_part vr_part_of(uint64_t bytes) {
     return bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE;
 }
 
+/* Whether it tells of its blocks; witness.h. */
+static inline bool vr_pool_is_tracked(const struct vr_pool *pool) {
+    return VR_TRACKER && pool->track;
+}
+
 /* Bytes of large blocks that all caches of the pool may hold together: a budget; cache.c. */
 bool vr_pool_large_take(struct vr_pool *pool, uint64_t bytes);
 void vr_pool_large_give(struct vr_pool *pool, uint64_t bytes);

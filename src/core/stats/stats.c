@@ -31,7 +31,7 @@ static void tell_up(struct vr_pool *pool, int64_t high, int64_t now) {
 /* A pool whose blocks are tracked has its own exact numbers, which are ahead of this. */
 void vr_pool_tell_bytes(struct vr_pool *pool, int64_t high, int64_t change) {
     int64_t before;
-    if (pool->track) {
+    if (vr_pool_is_tracked(pool)) {
         before = (int64_t)vr_load(&pool->requested_now, VR_RELAXED) - change;
     } else {
         before = (int64_t)vr_fetch_add(&pool->requested_now, (uint64_t)change, VR_RELAXED);

@@ -41,7 +41,7 @@ static bool is_wanted(struct vr_pool *pool) {
 /* A pool without memory for its track is a pool all the same: keeps (3). */
 void vr_witness_begin(struct vr_pool *pool) {
     struct vram_error error;
-    if (!is_wanted(pool)) {
+    if (!VR_TRACKER || !is_wanted(pool)) {
         return;
     }
     vr_error_save(&error);
@@ -114,7 +114,7 @@ void vr_witness_ask(struct vr_pool *pool, struct vr_request *request) {
 
 uint64_t vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
                           struct vr_block *block) {
-    if (!pool->track) {
+    if (!vr_pool_is_tracked(pool)) {
         return 0;
     }
     vr_store(&block->record, request->record, VR_RELAXED);
@@ -211,7 +211,7 @@ bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_t
     struct vr_track_size after = {vr_load(&block->requested, VR_RELAXED),
                                   vr_load(&block->bytes, VR_RELAXED)};
     struct vr_track_brief brief = {0};
-    if (!pool->track) {
+    if (!vr_pool_is_tracked(pool)) {
         return false;
     }
     vr_track_resize(pool->track, vr_load(&block->record, VR_RELAXED), before, after, &brief);
