@@ -5,15 +5,11 @@
  */
 #include "base/clock.h"
 #include "core/witness/witness.h"
-#include "track/stack.h"
-#include "unit/device_world.h"
+#include "unit/track_world.h"
 #include "vram/buffer.h"
-#include "vram/stats.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-
-#define KIB UINT64_C(1024)
 
 static uint64_t fake_now;
 
@@ -31,26 +27,7 @@ static int begin(void **state) {
 
 static int clean(void **state) {
     vr_clock_set(NULL);
-    vr_mem_fail_at(0, false);
-    vr_stacks_reset();
-    return nothing_left(state);
-}
-
-static vram_pool *pool_make(vram_device *device, const char *name) {
-    vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};
-    vram_pool_options options = {.size = sizeof options, .limits = &limits, .name = name};
-    vram_pool *pool;
-    assert_ok(vram_pool_create(device, &options, &pool));
-    return pool;
-}
-
-static vram_addr take(vram_pool *pool, uint64_t size, const char *tag, const char *name,
-                      vram_queue *queue) {
-    vram_alloc_options options = {
-        .size = sizeof options, .tag = tag, .name = name, .elements = size / 4};
-    vram_addr addr;
-    assert_ok(vram_alloc_with(pool, size, queue, &options, &addr));
-    return addr;
+    return track_clean(state);
 }
 
 /* What a visit has seen. */
