@@ -7,7 +7,8 @@
  * copy the block. So free memory is weighed by the piece, and the largest come first:
  *
  *  (1) A piece is worth moving when that takes no longer than a copy of as many bytes on a fast device, or about as long as
- *      new memory for them. A block that grows is then never slower than one that is copied.
+ *      new memory for them. A block that grows by hundreds of MiB is then quicker than one that is copied; a small one may
+ *      take longer than its copy, and keeps its address.
  *  (2) Where all that is free must be had, since the driver may have no more, nothing is weighed.
  *  (3) Where a handle can be mapped twice, the old place is not unmapped now but becomes a ghost, which is swept before
  *      the next plan: nobody waits for it.
