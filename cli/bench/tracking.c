@@ -3,8 +3,9 @@
  * tracking.c: `vram bench track`: what it costs to know every live block.
  *
  * Pairs of an allocation and its free, in a pool that is tracked and in one that is not, without a tag and with
- * one, and with a call stack each; then the memory that records take while many blocks are live. A round is a
- * thousand pairs, so its microseconds are nanoseconds of one pair.
+ * one, with a call stack each, and with a trace that is being written, a ring of the last megabyte in the folder for
+ * files that nobody keeps; then the memory that records take while many blocks are live. A round is a thousand
+ * pairs, so its microseconds are nanoseconds of one pair.
  */
 #include "bench/ways.h"
 #include "survey.h"
@@ -12,16 +13,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
-    WAYS = 5,
+    WAYS = 6,
     PAIRS = 1000,
     LIVE = 100000,
     RATE = 10000 /* allocations a second, for the share */
 };
-enum { OFF, ON, OFF_TAG, ON_TAG, STACKS };
+enum { OFF, ON, OFF_TAG, ON_TAG, STACKS, TRACED };
 
 struct tracking {
+    vram_context *context;
     vram_device *device;
     vram_queue *queue;
     vram_pool *pool;
@@ -37,6 +40,7 @@ static struct way ways[WAYS] = {
     [OFF_TAG] = {.name = "off_tag", .about = "not tracked, with a tag"},
     [ON_TAG] = {.name = "on_tag", .about = "tracked, with a tag"},
     [STACKS] = {.name = "stacks", .about = "tracked, with a call stack each"},
+    [TRACED] = {.name = "traced", .about = "tracked, and written to a trace"},
 };
 
 static bool round_pairs(void *user, struct way *way, uint64_t *ns) {
@@ -81,19 +85,54 @@ static bool is_as_asked(struct tracking *tracking, bool on, struct way *way) {
     return true;
 }
 
+/* False: a pool could not be made. */
+static bool measure_way(struct tracking *tracking, uint32_t i, double seconds) {
+    bool on = i != OFF && i != OFF_TAG;
+    tracking->tag = i == OFF_TAG || i == ON_TAG ? "model/layer" : NULL;
+    vram_status status = make_pool(tracking, on, i == STACKS);
+    if (status != VRAM_OK) {
+        say_failure("cannot make a pool", status);
+        return false;
+    }
+    if (is_as_asked(tracking, on, &ways[i])) {
+        way_measure(&ways[i], round_pairs, tracking, seconds);
+    }
+    vram_pool_destroy(tracking->pool);
+    return true;
+}
+
+/* The same while a trace is written, to a file that goes again. */
+static bool measure_traced(struct tracking *tracking, double seconds) {
+    const char *folder = getenv("TMPDIR");
+    char path[256];
+    vram_trace *trace;
+    vram_trace_options options = {.size = sizeof options, .path = path, .ring_bytes = 1 << 20};
+    snprintf(path, sizeof path, "%.200s/vram-bench-XXXXXX", folder && *folder ? folder : "/tmp");
+    int file = mkstemp(path);
+    if (file < 0) {
+        snprintf(ways[TRACED].reason, sizeof ways[TRACED].reason, "no file can be made at %.200s",
+                 path);
+        return true;
+    }
+    close(file);
+    vram_status status = vram_trace_begin(tracking->context, &options, &trace);
+    bool good = true;
+    if (status == VRAM_OK) {
+        good = measure_way(tracking, TRACED, seconds);
+        vram_trace_end(trace);
+    } else {
+        way_fail(&ways[TRACED], status);
+    }
+    remove(path);
+    return good;
+}
+
 static bool measure(struct tracking *tracking, struct terminal *terminal, double seconds) {
     for (uint32_t i = 0; i < WAYS; i++) {
-        bool on = i == ON || i == ON_TAG || i == STACKS;
-        tracking->tag = i == OFF_TAG || i == ON_TAG ? "model/layer" : NULL;
-        vram_status status = make_pool(tracking, on, i == STACKS);
-        if (status != VRAM_OK) {
-            say_failure("cannot make a pool", status);
+        if (!(i == TRACED ? measure_traced(tracking, seconds / WAYS)
+                          : measure_way(tracking, i, seconds / WAYS))) {
             return false;
         }
-        if (is_as_asked(tracking, on, &ways[i])) {
-            way_measure(&ways[i], round_pairs, tracking, seconds / WAYS);
-        }
-        vram_pool_destroy(tracking->pool);
         terminal_progress(terminal, i + 1, WAYS, "ways");
     }
     terminal_progress_end(terminal);
@@ -160,6 +199,9 @@ static void print(const struct terminal *terminal, const struct target *target,
     if (both(STACKS, ON)) {
         printf("A call stack adds %.0f ns.\n", extra(STACKS, ON));
     }
+    if (both(TRACED, ON)) {
+        printf("A trace adds %.0f ns.\n", extra(TRACED, ON));
+    }
     if (tracking->live) {
         printf("%llu live blocks have records of %.1f bytes each.\n",
                (unsigned long long)tracking->live, weight(tracking));
@@ -175,7 +217,7 @@ static void write_extra(vram_json *json, const char *key, uint32_t with, uint32_
     }
 }
 
-static bool write(const struct target *target, const struct tracking *tracking) {
+static bool write_json(const struct target *target, const struct tracking *tracking) {
     vram_json json;
     output_json_begin(&json, "vram.bench.track/1");
     vram_json_text(&json, "bench", "track");
@@ -186,6 +228,7 @@ static bool write(const struct target *target, const struct tracking *tracking) 
     write_extra(&json, "pair_extra_ns", ON, OFF, 1);
     write_extra(&json, "tagged_pair_extra_ns", ON_TAG, OFF_TAG, 1);
     write_extra(&json, "stack_extra_ns", STACKS, ON, 1);
+    write_extra(&json, "trace_extra_ns", TRACED, ON, 1);
     vram_json_unsigned(&json, "allocations_per_second", RATE);
     write_extra(&json, "cpu_share", ON_TAG, OFF_TAG, RATE / 1e9);
     vram_json_unsigned(&json, "live_blocks", tracking->live);
@@ -201,7 +244,7 @@ static bool write(const struct target *target, const struct tracking *tracking) 
 
 int bench_track(struct invocation *invocation, const struct target *target, uint64_t bytes,
                 double seconds) {
-    struct tracking tracking = {.bytes = bytes};
+    struct tracking tracking = {.context = target->context, .bytes = bytes};
     vram_status status = vram_device_open(target->context, target->index, &tracking.device);
     if (status == VRAM_OK) {
         status = vram_queue_create(tracking.device, NULL, &tracking.queue);
@@ -217,7 +260,7 @@ int bench_track(struct invocation *invocation, const struct target *target, uint
     vram_queue_destroy(tracking.queue);
     vram_device_close(tracking.device);
     if (good && invocation->json) {
-        good = write(target, &tracking);
+        good = write_json(target, &tracking);
     } else if (good) {
         print(&invocation->terminal, target, &tracking);
     }
