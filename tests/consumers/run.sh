@@ -39,7 +39,8 @@ mv "$work/first" "$work/moved"
 prefix=$work/moved
 libdir=$(dirname "$(find "$prefix" -name libvram.so)")
 
-for file in bin/vram include/vram/vram.h include/vram/vram.hpp share/man/man1/vram.1 share/doc/*/README.md \
+for file in bin/vram include/vram/vram.h include/vram/vram.hpp include/vram/hpp/owner.hpp \
+    share/man/man1/vram.1 share/doc/*/README.md \
     share/bash-completion/completions/vram share/fish/vendor_completions.d/vram.fish \
     share/zsh/site-functions/_vram; do
     # shellcheck disable=SC2086 # a pattern
