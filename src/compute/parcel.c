@@ -6,9 +6,13 @@
  * is small. So a small operand is copied into a parcel, which the device reads in its own time, and a small
  * result arrives in one: nothing waits before the end of the pipeline.
  *
- *  (1) A parcel is a block of the device's page-locked pool, its head in front of what it carries. The pool is
- *      pinned: it may end meanwhile, but not its memory.
- *  (2) It is in use until all lanes were waited for. Then its result is brought to where it belongs, and its memory
+ *     sack, a block of the device's page-locked pool
+ *     | head | B ......... | A ....... | parcel, C ......... |        |
+ *
+ *  (1) Parcels lie in sacks in the order in which they are made: the same product finds each operand's place where it
+ *      was the last time, and perhaps still in the processor's cache. The pool is pinned: it may end meanwhile, but
+ *      not its memory.
+ *  (2) A sack is in use until all lanes were waited for. Then results are brought to where they belong, and its memory
  *      goes back. If the wait took too long it stays for ever, or until the device ends.
  *  (3) When much is under way the lanes are waited for in between: PARCELS_MOST. Whoever does not wait then has no
  *      more of them.
@@ -16,27 +20,36 @@
  */
 #include "compute/scheduler_object.h"
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/os/os.h"
 #include "device/address.h"
 #include "xfer/flight.h"
 #include "xfer/staging.h"
 
 #include <string.h>
 
-enum { HEAD = 64 }; /* bytes */
+enum { HEAD = 64 }; /* bytes: of a sack, of a parcel, and of what all of them are a multiple */
 
-#define PARCEL_MOST  (UINT64_C(512) << 10) /* bytes: larger ones are worth several threads */
+#define SACK_BYTES   (UINT64_C(1) << 20)
+#define PARCEL_MOST  (UINT64_C(512) << 10) /* larger ones are worth several threads */
 #define PARCELS_MOST (UINT64_C(16) << 20)
 
+struct vr_sack {
+    struct vr_sack *next;
+    uint64_t used; /* bytes */
+    uint32_t lane; /* whose queue it was allocated for */
+};
+
+/* The head of a result. */
 struct vr_parcel {
     struct vr_parcel *next;
-    uint64_t bytes; /* with the head */
-    uint32_t lane;
-    char *to; /* where the result belongs; NULL: it carries an operand */
+    char *to; /* where it belongs */
     struct vr_part part;
 };
 
-_Static_assert(sizeof(struct vr_parcel) <= HEAD, "the head of a parcel has room");
+_Static_assert(sizeof(struct vr_parcel) <= HEAD && sizeof(struct vr_sack) <= HEAD,
+               "heads have room");
 
 /* The device's page-locked pool; NULL: none, keeps (4). */
 static vram_pool *pinned_pool(struct vr_pipeline *pipeline) {
@@ -59,30 +72,71 @@ static vram_pool *pinned_pool(struct vr_pipeline *pipeline) {
     return pipeline->pinned;
 }
 
-static struct vr_parcel *take(struct vr_pipeline *pipeline, uint32_t lane, const void *host,
-                              const struct vr_part *part) {
-    uint64_t bytes = part->rows * part->row_bytes + HEAD;
-    struct vram_error error;
+/* Whether it goes this way: small, and not page-locked where it lies. */
+static bool is_small(const void *host, const struct vr_part *part) {
     struct vr_place place;
+    return part->rows * part->row_bytes <= PARCEL_MOST &&
+           !vr_address_find((vram_addr)(uintptr_t)host, &place);
+}
+
+/* Room in the sack at hand, or in a new one; NULL: keeps (3) and (4). */
+static void *take(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes) {
+    struct vr_sack *sack = pipeline->sacks;
+    uint64_t room = (bytes + HEAD - 1) / HEAD * HEAD;
+    struct vram_error error;
     vram_addr memory;
-    if (bytes > PARCEL_MOST || pipeline->parcel_bytes > 2 * PARCELS_MOST ||
-        !pinned_pool(pipeline) ||
-        vr_address_find((vram_addr)(uintptr_t)host, &place)) { /* page-locked where it lies */
-        return NULL;
+    if (!sack || SACK_BYTES - sack->used < room) {
+        if (pipeline->sack_bytes > 2 * PARCELS_MOST || !pinned_pool(pipeline)) {
+            return NULL;
+        }
+        vr_error_save(&error);
+        if (vram_alloc(pipeline->pinned, SACK_BYTES, vr_pipeline_queue(pipeline, lane), &memory) !=
+            VRAM_OK) {
+            vr_error_restore(&error);
+            return NULL;
+        }
+        sack = (struct vr_sack *)(uintptr_t)memory;
+        *sack = (struct vr_sack){pipeline->sacks, HEAD, lane};
+        pipeline->sacks = sack;
+        pipeline->sack_bytes += SACK_BYTES;
     }
-    vr_error_save(&error);
-    if (vram_alloc(pipeline->pinned, bytes, vr_pipeline_queue(pipeline, lane), &memory) !=
-        VRAM_OK) {
-        vr_error_restore(&error);
-        return NULL;
-    }
-    struct vr_parcel *parcel = (struct vr_parcel *)(uintptr_t)memory;
-    *parcel =
-        (struct vr_parcel){.next = pipeline->parcels, .bytes = bytes, .lane = lane, .part = *part};
-    pipeline->parcels = parcel;
-    pipeline->parcel_bytes += bytes;
     pipeline->used |= 1u << lane;
-    return parcel;
+    sack->used += room;
+    return (char *)sack + sack->used - room;
+}
+
+/* ------------------------------------------------------------------- copies */
+
+/*
+ * An operand is copied by ordinary stores or past the cache. Which is quicker depends on what the bus leaves in the cache,
+ * by a factor of two to five either way, so it is measured: of every EPOCH copies the first TRIALS are made
+ * both ways, in runs, since each way finds the target as the one before left it. The quickest counts.
+ */
+enum { EPOCH = 1024, TRIALS = 32, RUN = 4, WAYS = 2 };
+
+#define MEASURED_LEAST (UINT64_C(64) << 10) /* bytes */
+
+static void pack_measured(struct vr_scheduler *scheduler, void *to, const void *from,
+                          uint64_t bytes) {
+    vr_atomic_u64 *costs = scheduler->copy_costs; /* ns a MiB; 0: not known */
+    uint64_t turn = vr_fetch_add(&scheduler->copy_turns, 1, VR_RELAXED) % EPOCH;
+    uint64_t plain = vr_load(&costs[0], VR_RELAXED), past = vr_load(&costs[1], VR_RELAXED);
+    int way = turn < TRIALS ? (int)(turn / RUN % WAYS) : past && past < plain ? 1 : 0;
+    if (turn == 0) {
+        vr_store(&costs[0], 0, VR_RELAXED);
+        vr_store(&costs[1], 0, VR_RELAXED);
+    }
+    uint64_t before = vr_clock_now();
+    if (way) {
+        vr_os_copy_past_cache(to, from, bytes);
+    } else {
+        memcpy(to, from, bytes);
+    }
+    uint64_t cost = ((vr_clock_now() - before) << 20) / bytes + 1;
+    uint64_t known = vr_load(&costs[way], VR_RELAXED);
+    if (!known || cost < known) {
+        vr_store(&costs[way], cost, VR_RELAXED);
+    }
 }
 
 /* Rows that lie one behind the other in `packed`, to or from where they lie apart. */
@@ -100,52 +154,59 @@ static void move_rows(char *packed, char *apart, const struct vr_part *part, boo
 
 vram_status vr_parcel_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
                            const void *from, const struct vr_part *part, bool *taken) {
-    struct vr_parcel *parcel = take(pipeline, lane, from, part);
-    *taken = parcel != NULL;
-    if (!parcel) {
+    uint64_t bytes = part->rows * part->row_bytes;
+    char *packed = is_small(from, part) ? take(pipeline, lane, bytes) : NULL;
+    *taken = packed != NULL;
+    if (!packed) {
         return VRAM_OK;
     }
-    char *packed = (char *)parcel + HEAD;
-    move_rows(packed, (char *)(uintptr_t)from, part, true);
-    return vram_queue_upload(vr_pipeline_queue(pipeline, lane), block, packed,
-                             part->rows * part->row_bytes);
+    if (bytes >= MEASURED_LEAST && part->stride_bytes == part->row_bytes) {
+        pack_measured(pipeline->scheduler, packed, from, bytes);
+    } else {
+        move_rows(packed, (char *)(uintptr_t)from, part, true);
+    }
+    return vram_queue_upload(vr_pipeline_queue(pipeline, lane), block, packed, bytes);
 }
 
 vram_status vr_parcel_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block, void *to,
                             const struct vr_part *part, bool *taken) {
-    struct vr_parcel *parcel = take(pipeline, lane, to, part);
+    uint64_t bytes = part->rows * part->row_bytes;
+    struct vr_parcel *parcel = is_small(to, part) ? take(pipeline, lane, HEAD + bytes) : NULL;
     *taken = parcel != NULL;
     if (!parcel) {
         return VRAM_OK;
     }
     vram_status status =
-        vram_queue_download(vr_pipeline_queue(pipeline, lane), (char *)parcel + HEAD, block,
-                            part->rows * part->row_bytes);
-    parcel->to = status == VRAM_OK ? to : NULL;
+        vram_queue_download(vr_pipeline_queue(pipeline, lane), (char *)parcel + HEAD, block, bytes);
+    if (status == VRAM_OK) {
+        *parcel = (struct vr_parcel){pipeline->parcels, to, *part};
+        pipeline->parcels = parcel;
+    }
     return status;
 }
 
 bool vr_parcels_are_many(const struct vr_pipeline *pipeline) {
-    return pipeline->parcel_bytes > PARCELS_MOST;
+    return pipeline->sack_bytes > PARCELS_MOST;
 }
 
 /* Keeps (2). */
 void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited) {
-    struct vr_parcel *parcel = pipeline->parcels, *next;
+    struct vr_parcel *parcel = waited == VRAM_OK ? pipeline->parcels : NULL;
+    struct vr_sack *sack = vr_work_goes_on(waited) ? NULL : pipeline->sacks, *next;
     struct vram_error error;
-    bool in_use = vr_work_goes_on(waited);
-    pipeline->parcels = NULL;
-    pipeline->parcel_bytes = 0;
+    for (; parcel; parcel = parcel->next) {
+        move_rows((char *)parcel + HEAD, parcel->to, &parcel->part, false);
+    }
     vr_error_save(&error);
-    for (; parcel && !in_use; parcel = next) {
-        next = parcel->next;
-        if (waited == VRAM_OK && parcel->to) {
-            move_rows((char *)parcel + HEAD, parcel->to, &parcel->part, false);
-        }
-        (void)vram_free(pipeline->pinned, (vram_addr)(uintptr_t)parcel,
-                        vr_pipeline_queue(pipeline, parcel->lane));
+    for (; sack; sack = next) {
+        next = sack->next;
+        (void)vram_free(pipeline->pinned, (vram_addr)(uintptr_t)sack,
+                        vr_pipeline_queue(pipeline, sack->lane));
     }
     vr_error_restore(&error);
+    pipeline->parcels = NULL;
+    pipeline->sacks = NULL;
+    pipeline->sack_bytes = 0;
 }
 
 void vr_parcels_end(struct vr_pipeline *pipeline) {

@@ -54,12 +54,13 @@ struct vr_scheduler {
     struct vr_blas blas;
     char cpu_name[32]; /* of our own kernel */
     struct vr_scheduler_tally tally;
-    vr_atomic_ptr arithmetic;         /* struct vr_arithmetic; NULL: not needed yet; (3) */
-    vr_atomic_ptr shortlist;          /* struct vr_shortlist_kernels; NULL: the same; (3) */
-    struct vr_mutex lock;             /* guards the rest */
-    struct vram_calibration rates;    /* size 0: not measured */
-    struct vr_background *background; /* NULL: nothing was started yet */
-    struct vr_scratch *kept;          /* memory that work may still use; scratch.c */
+    vr_atomic_u64 copy_costs[2], copy_turns; /* of ordinary copies and past the cache; parcel.c */
+    vr_atomic_ptr arithmetic;                /* struct vr_arithmetic; NULL: not needed yet; (3) */
+    vr_atomic_ptr shortlist;                 /* struct vr_shortlist_kernels; NULL: the same; (3) */
+    struct vr_mutex lock;                    /* guards the rest */
+    struct vram_calibration rates;           /* size 0: not measured */
+    struct vr_background *background;        /* NULL: nothing was started yet */
+    struct vr_scratch *kept;                 /* memory that work may still use; scratch.c */
     bool ended;
 };
 
@@ -126,6 +127,7 @@ struct vr_part {
 };
 
 struct vr_parcel;
+struct vr_sack;
 
 struct vr_pipeline {
     struct vr_scheduler *scheduler;
@@ -150,8 +152,9 @@ struct vr_pipeline {
     vram_pool *pinned;   /* NULL: none */
     void *pinned_object; /* its object, pinned: parcels are there for as long as the pipeline */
     vram_status lost;    /* not VRAM_OK: why small results of products before did not come home */
-    struct vr_parcel *parcels;
-    uint64_t parcel_bytes;
+    struct vr_parcel *parcels; /* results under way */
+    struct vr_sack *sacks;     /* what all of them lie in */
+    uint64_t sack_bytes;
 };
 
 void vr_pipeline_begin(struct vr_pipeline *pipeline, struct vr_scheduler *scheduler,
