@@ -405,6 +405,33 @@ static bool talk(struct check *check, vram_ring *ring) {
     return true;
 }
 
+/* A kernel that finds the control block damaged takes nothing, tells the host, and is not waited for. */
+static bool damaged(struct check *check, vram_ring *ring, const vram_ring_info *info,
+                    vram_kernel *loaded, const vram_launch *call) {
+    vram_ring_stats stats = {.size = sizeof stats};
+    uint32_t capacity = UINT32_C(1) << 30;
+    uint8_t data[40];
+
+    payload_of(0, data);
+    CHECK_OK(check, vram_ring_send(ring, data, 40, 0, CHECK_DEADLINE_NS));
+    CHECK_OK(check, vram_ring_flush(ring, NULL, NULL));
+    CHECK_OK(check,
+             vram_queue_upload(info->queue,
+                               info->control + offsetof(vram_ring_control, input_queue_capacity),
+                               &capacity, sizeof capacity));
+    CHECK_WAIT(check, info->queue);
+    CHECK_OK(check, vram_ring_stats_get(ring, &stats));
+    uint64_t taken = stats.taken;
+    CHECK_OK(check, vram_queue_launch(info->queue, loaded, call));
+    CHECK_WAIT(check, info->queue);
+    CHECK_OK(check, vram_ring_fetch(ring, NULL, NULL));
+    CHECK_OK(check, vram_ring_stats_get(ring, &stats));
+    CHECK_THAT(check, stats.kernel_errors > 0 && stats.has_terminated == VRAM_RING_DONE);
+    CHECK_EQUAL(check, stats.taken, taken);
+    CHECK_STATUS(check, vram_ring_check(ring), VRAM_ERR_CORRUPT);
+    return true;
+}
+
 /* Where no kernel can stay: launched for each message, with copies before and behind it. */
 static bool turns(struct check *check, struct check_device *device, struct check_stock *stock) {
     vram_ring *ring;
@@ -445,6 +472,7 @@ static bool turns(struct check *check, struct check_device *device, struct check
     }
     CHECK_OK(check, vram_ring_join(ring, CHECK_DEADLINE_NS));
     CHECK_WAIT(check, info.queue);
+    CHECK_TRY(damaged(check, ring, &info, loaded, &call));
     vram_kernel_destroy(loaded);
     CHECK_OK(check, vram_ring_destroy(ring));
     return true;

@@ -59,11 +59,39 @@ uint vram_ring_crc(VramRing ring, uint at, uint bytes) {
     return ~crc;
 }
 
-/* Opens the device's end where an earlier launch left off; false: that is no ring. */
+/* One round of the check of the constants, in words of 32 bits: vram_ring_check_of of vram/ring_device.h. */
+uvec2 vram_ring_check_next(uvec2 sum, uint low, uint high) {
+    uint carry, product;
+    sum ^= uvec2(low, high);
+    umulExtended(sum.x, 0x1b3u, carry, product);
+    sum = uvec2(product, sum.y * 0x1b3u + carry + (sum.x << 8));
+    return sum ^ uvec2(sum.x >> 29 | sum.y << 3, sum.y >> 29);
+}
+
+uvec2 vram_ring_check_of(VramRing ring) {
+    uvec2 sum = uvec2(0x84222325u, 0xcbf29ce4u);
+    for (uint i = 8; i < 24; i += 2) { /* capacity and message size are one word, the capacity high */
+        bool pair = i == 14 || i == 22;
+        sum = vram_ring_check_next(sum, ring.word[pair ? i + 1 : i], ring.word[pair ? i : i + 1]);
+    }
+    return vram_ring_check_next(sum, ring.word[28], ring.word[29]);
+}
+
+/* Tells the host that nothing can be done with the ring, as vram_ring_error says why. */
+bool vram_ring_peer_refuse(VramRing ring, uint error) {
+    ring.word[46] = error;
+    memoryBarrierBuffer();
+    ring.word[3] = ring.word[3] + 1;
+    ring.word[2] = 1; /* VRAM_RING_DONE */
+    return false;
+}
+
+/* Opens the device's end where an earlier launch left off; false: that is no ring, or a damaged one. */
 bool vram_ring_peer_open(VramRing ring, out VramRingPeer peer) {
     peer.ring = ring;
-    if (ring.word[24] != 0x52565244u || ring.word[25] != 0x31474e49u) {
-        return false;
+    if (ring.word[24] != 0x52565244u || ring.word[25] != 0x31474e49u ||
+        vram_ring_check_of(ring) != uvec2(ring.word[26], ring.word[27])) {
+        return vram_ring_peer_refuse(ring, 1);
     }
     peer.in_capacity = ring.word[14];
     peer.in_bytes = ring.word[15];
@@ -77,8 +105,11 @@ bool vram_ring_peer_open(VramRing ring, out VramRingPeer peer) {
     peer.processed = ring.word[4];
     peer.errors = ring.word[3];
     peer.error = 0;
+    if (peer.waiting > peer.in_capacity || peer.room > peer.out_capacity) {
+        return vram_ring_peer_refuse(ring, 2);
+    }
     ring.word[2] = 0;
-    return peer.waiting <= peer.in_capacity && peer.room <= peer.out_capacity;
+    return true;
 }
 
 uint vram_ring_slot(VramRingPeer peer, bool outwards, uint n) {
