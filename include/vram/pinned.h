@@ -9,7 +9,7 @@
  *               memory that the program asks the library for.
  *   staging     what vram/transfer.h does with large pieces of pageable memory: they go through a few page-locked
  *               slots of the library's own, several threads copying while the bus is at work. Nothing to do for
- *               the program; its options are staging_slot, staging_slots and staging_threads.
+ *               the program; its options are staging_slot, staging_slots, staging_threads and staging_idle.
  *   in place    memory of the program's own is page-locked where it lies. That takes about 50 ms for a GiB, so it
  *               is worth it for memory that is copied again and again. What is page-locked once is remembered
  *               when it is not used any more, up to limits, so that the next time costs nothing.

@@ -129,6 +129,8 @@
     X(STAGING_THREADS, "staging_threads", INTEGER, "0", 0, 64, false, "",                          \
       "threads that copy for one device, the caller's among them; 0: half the processors, up to "  \
       "8")                                                                                         \
+    X(STAGING_IDLE, "staging_idle", DURATION, "10s", 0, UINT64_C(3600000000000), false, "",        \
+      "time after which slots that no copy has used are given back; 0ns: never")                   \
     X(PINNED_LIMIT, "pinned_limit", SIZE, "0", 0, UINT64_MAX, true, "",                            \
       "most bytes of the program's own memory that a device has page-locked in place; 0: no "      \
       "limit")                                                                                     \

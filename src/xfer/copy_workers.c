@@ -88,6 +88,22 @@ static bool look(struct vr_copy_workers *workers) {
 
 /* --------------------------------------------------------------------- workers */
 
+/* Under the lock, which is open while something is given back. */
+static void rest(struct vr_copy_workers *workers) {
+    uint64_t ns = workers->keeps && workers->idle_ns ? workers->idle_ns : UINT64_MAX;
+    workers->resting++;
+    bool woken = vr_cond_wait(&workers->changed, &workers->lock, ns);
+    workers->resting--;
+    if (!woken && workers->keeps && !workers->untaken && !workers->stop) {
+        workers->keeps = false; /* before: what is kept meanwhile counts */
+        vr_mutex_unlock(&workers->lock);
+        bool done = workers->idle(workers);
+        vram_error_clear();
+        vr_mutex_lock(&workers->lock);
+        workers->keeps = workers->keeps || !done;
+    }
+}
+
 static void run(void *argument) {
     struct vr_copy_worker *worker = argument;
     struct vr_copy_workers *workers = worker->workers;
@@ -105,9 +121,7 @@ static void run(void *argument) {
             vram_error_clear();
             vr_mutex_lock(&workers->lock);
         } else if (!look(workers)) {
-            workers->resting++;
-            (void)vr_cond_wait(&workers->changed, &workers->lock, UINT64_MAX);
-            workers->resting--;
+            rest(workers);
         }
     }
     worker->done = true;
@@ -180,6 +194,15 @@ bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *ta
         vr_handle_unpin(workers->owner);
     }
     return taken;
+}
+
+void vr_copy_keep(struct vr_copy_workers *workers) {
+    vr_mutex_lock(&workers->lock);
+    if (!workers->keeps) {
+        workers->keeps = true;
+        vr_cond_broadcast(&workers->changed);
+    }
+    vr_mutex_unlock(&workers->lock);
 }
 
 uint32_t vr_copy_count(struct vr_copy_workers *workers) {

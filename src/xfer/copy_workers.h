@@ -13,6 +13,8 @@
  *      A task is looked at again and again by some worker until it is over; it never waits itself, so that one
  *      that has to cannot keep others from being looked at. Tasks need a worker.
  *  (3) A worker has a reference to the object that the workers are part of, and drops it at its end.
+ *      A worker that has rested for `idle_ns` calls `idle`, with no lock held, and rests for good when there was
+ *      nothing left to do; vr_copy_keep has it look again.
  *  (4) vr_copy_end waits for them, but for the one that calls it, until the deadline: `ended` may call the log's
  *      callback, and that may do anything. Who is not done then is let go of.
  */
@@ -55,15 +57,18 @@ struct vr_copy_worker {
 };
 
 struct vr_copy_workers {
-    uint64_t owner;  /* handle of the object they are part of: (3) */
-    uint32_t most;   /* workers */
-    vram_value node; /* that they run on */
+    uint64_t owner;                                /* handle of the object they are part of: (3) */
+    uint32_t most;                                 /* workers */
+    vram_value node;                               /* that they run on */
+    uint64_t idle_ns;                              /* 0: never, */
+    bool (*idle)(struct vr_copy_workers *workers); /* false: there is something kept still */
     struct vr_mutex lock;
     struct vr_cond changed;
     struct vr_list jobs, tasks;
     uint64_t untaken; /* pieces of all of them */
     uint32_t count;   /* started */
     uint32_t resting; /* of them, waiting for a job */
+    bool keeps;       /* what `idle` is for may be there */
     bool stop;
     bool refused; /* the system starts no more */
     struct vr_copy_worker worker[VR_COPY_WORKERS_MAX];
@@ -82,6 +87,8 @@ void vr_copy_add(struct vr_copy_workers *workers, struct vr_copy_job *job);
 bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *task);
 /* Copies one piece of some job on the calling thread; false: there is none to take. */
 bool vr_copy_help(struct vr_copy_workers *workers);
+/* Something is kept from now on that `idle` gives back. */
+void vr_copy_keep(struct vr_copy_workers *workers);
 /* How many workers there are now. */
 uint32_t vr_copy_count(struct vr_copy_workers *workers);
 

@@ -99,6 +99,7 @@ static struct vr_staging_slot *make(struct vr_staging *staging, struct vr_stagin
     vram_status status = vram_device_alloc(device_of(staging), staging->slot_bytes,
                                            VRAM_MEMORY_PINNED, &slot->memory);
     if (status == VRAM_OK) {
+        vr_copy_keep(&staging->workers);
         return slot;
     }
     vr_log(VRAM_LOG_WARN, "no page-locked memory for copies, the driver does them: %s",
@@ -183,7 +184,7 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
     return status;
 }
 
-uint64_t vr_staging_trim(struct vr_staging *staging) {
+static uint64_t trim_slots(struct vr_staging *staging) {
     struct vram_error error;
     uint64_t bytes = 0;
     vr_error_save(&error);
@@ -201,7 +202,24 @@ uint64_t vr_staging_trim(struct vr_staging *staging) {
         put(staging, slot, given ? VR_SLOT_NONE : VR_SLOT_FREE);
     }
     vr_error_restore(&error);
-    return bytes + vr_registration_trim(&staging->registrations);
+    return bytes;
+}
+
+uint64_t vr_staging_trim(struct vr_staging *staging) {
+    return trim_slots(staging) + vr_registration_trim(&staging->registrations);
+}
+
+/* On a worker that has rested for the option's time. Copies too small for workers may have come meanwhile. */
+static bool idle(struct vr_copy_workers *workers) {
+    struct vr_staging *staging = VR_CONTAINER(workers, struct vr_staging, workers);
+    vr_mutex_lock(&staging->lock);
+    bool used = staging->inside || vr_os_now() - staging->used_ns < workers->idle_ns;
+    bool stop = staging->stop;
+    vr_mutex_unlock(&staging->lock);
+    if (!used && !stop) {
+        (void)trim_slots(staging);
+    }
+    return stop || !vr_slot_any(staging, 0);
 }
 
 /* -------------------------------------------------------------------- its life */
@@ -316,6 +334,8 @@ static vram_status staging_make(struct vr_device_object *device, const char *ope
         staging_free(staging);
         return status;
     }
+    staging->workers.idle_ns = vr_option_number(VR_OPTION_STAGING_IDLE);
+    staging->workers.idle = idle;
     staging->workers.owner = staging->watcher.handle = staging->object.handle;
     *out = staging;
     return VRAM_OK;

@@ -9,7 +9,8 @@
  *                slot 2             |copy|==bus==|        ...
  *
  * A device's slots are made when they are needed, up to the option `staging_slots`, and given back by
- * vr_staging_trim, by a cleanup of the device, and with the device. A transfer is cut into chunks, each of which
+ * vr_staging_trim, by a cleanup of the device, by a worker when no copy has used them for the option `staging_idle`,
+ * and with the device. A transfer is cut into chunks, each of which
  * goes through one slot; a chunk's pieces are copied by the caller and the workers of copy_workers.h, and
  * chunks follow each other without a barrier.
  *
@@ -71,6 +72,7 @@ struct vr_staging {
     bool stop;          /* the device is closing: who waits gives up, */
     bool abandoned;     /* and so does what is looked after, as work of the device did not end */
     uint64_t turns;     /* of slots that became BUSY */
+    uint64_t used_ns;   /* vr_os_now when a transfer last began or ended */
     uint64_t transfers; /* numbers given out */
     struct vr_staging_slot slots[VR_STAGING_SLOTS_MAX];
 };

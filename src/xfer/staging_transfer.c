@@ -357,6 +357,7 @@ static vram_status begin(struct vr_queue_object *queue, struct transfer *transfe
     if (status == VRAM_OK) {
         vr_mutex_lock(&staging->lock);
         transfer->number = ++staging->transfers;
+        staging->used_ns = vr_os_now();
         vr_mutex_unlock(&staging->lock);
         transfer->staging = staging;
         transfer->chunk = chunk_of(staging, transfer->bytes);
@@ -369,6 +370,9 @@ static vram_status begin(struct vr_queue_object *queue, struct transfer *transfe
 /* Counts it; its status. */
 static vram_status conclude(struct transfer *transfer) {
     struct vr_staging_counts *counts = &transfer->staging->counts;
+    vr_mutex_lock(&transfer->staging->lock);
+    transfer->staging->used_ns = vr_os_now();
+    vr_mutex_unlock(&transfer->staging->lock);
     if (transfer->status == VRAM_OK) {
         vr_fetch_add(transfer->fetches ? &counts->downloads : &counts->uploads, 1, VR_RELAXED);
         vr_fetch_add(transfer->fetches ? &counts->download_bytes : &counts->upload_bytes,

@@ -63,14 +63,17 @@ static uint32_t slots_made(const struct vr_staging *staging) {
     return count;
 }
 
-/* There and back through other memory. */
-static void round_trip(struct rig *rig, uint64_t bytes, unsigned number) {
+/* There and back through other memory; `apart`: back when all of it is there. */
+static void there_and_back(struct rig *rig, uint64_t bytes, unsigned number, bool apart) {
     vram_addr device;
     uint8_t *from = malloc(bytes), *to = calloc(1, bytes);
     assert_ok(vram_device_alloc(rig->device, bytes, VRAM_MEMORY_DEVICE, &device));
     seed(from, bytes, number);
     assert_ok(vr_staging_upload(rig->queue, device, from, bytes));
     memset(from, 0, bytes); /* it has been read */
+    if (apart) {
+        assert_ok(vram_queue_wait(rig->queue, 60 * SECOND));
+    }
     assert_ok(vr_staging_download(rig->queue, to, device, bytes));
     assert_true(is_seeded(to, bytes, number)); /* it has been written */
     assert_ok(vram_device_free(rig->device, device));
@@ -78,8 +81,14 @@ static void round_trip(struct rig *rig, uint64_t bytes, unsigned number) {
     free(to);
 }
 
+static void round_trip(struct rig *rig, uint64_t bytes, unsigned number) {
+    there_and_back(rig, bytes, number, false);
+}
+
 /* --------------------------------------------------------------------- contents */
 
+/* No slot is the upload's any more when the download looks for one. On a busy machine it would wait for its 5 ms in
+   vain and go the driver's way, as it should. */
 static void every_size_arrives(void **state) {
     static const uint64_t sizes[] = {1,      63,     4096,   65535, 65536,   65537,
                                      524288, 524289, 700001, MIB,   3000017, 4 * MIB + 1};
@@ -91,7 +100,7 @@ static void every_size_arrives(void **state) {
             struct rig rig = rig_make("sim", "memory=256M,lag=3,seed=5");
             for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
                 if (s > 0 || sizes[i] < MIB) {
-                    round_trip(&rig, sizes[i], (unsigned)i + 1);
+                    there_and_back(&rig, sizes[i], (unsigned)i + 1, true);
                 }
             }
             struct vr_staging *staging = staging_of(rig.device);
@@ -171,6 +180,51 @@ static void small_copies_take_the_short_way(void **state) {
     assert_true(slots_made(staging) <= 2);
     assert_int_equal(vr_load(&staging->counts.chunks, VR_RELAXED), 40);
     rig_end_clean(&rig);
+}
+
+/* Waits until a worker has given all slots back, which takes a time of its own. */
+static void await_no_slots(vram_device *device) {
+    vram_pinned_info info = {.size = sizeof info};
+    uint64_t before = vr_os_now();
+    do {
+        vr_os_sleep(1000000);
+        assert_ok(vram_pinned_info_get(device, &info)); /* to look at them is not to use them */
+    } while (info.slots && vr_os_now() - before < 10 * SECOND);
+    assert_int_equal(info.slots, 0);
+}
+
+/* Slots that no copy has used for a while go back by themselves; the next copy makes them anew. */
+static void idle_slots_go_back(void **state) {
+    (void)state;
+    options("256K", "4", "3");
+    assert_ok(vram_option_set("staging_idle", "20ms"));
+    struct rig rig = rig_make("sim", "memory=64M");
+    for (int round = 0; round < 2; round++) {
+        round_trip(&rig, 2 * MIB, (unsigned)round + 1);
+        struct vr_staging *staging = staging_of(rig.device);
+        assert_true(vr_copy_count(&staging->workers) > 0);
+        await_no_slots(rig.device);
+        round_trip(&rig, 100000,
+                   9); /* too small for workers, and its slot goes back all the same */
+        await_no_slots(rig.device);
+    }
+    rig_end_clean(&rig);
+    assert_ok(vram_option_set("staging_idle", NULL));
+}
+
+/* Without the option they stay. */
+static void slots_stay_without_a_time(void **state) {
+    (void)state;
+    options("256K", "4", "3");
+    assert_ok(vram_option_set("staging_idle", "0ns"));
+    struct rig rig = rig_make("sim", "memory=64M");
+    round_trip(&rig, 2 * MIB, 1);
+    uint32_t made = slots_made(staging_of(rig.device));
+    vr_os_sleep(30000000);
+    assert_true(made > 0);
+    assert_int_equal(slots_made(staging_of(rig.device)), made);
+    rig_end_clean(&rig);
+    assert_ok(vram_option_set("staging_idle", NULL));
 }
 
 /* ------------------------------------------------------------------ nothing to lock */
@@ -663,6 +717,8 @@ int main(void) {
         TEST(in_the_order_of_the_queue),
         TEST(slots_are_bounded_and_given_back),
         TEST(small_copies_take_the_short_way),
+        TEST(idle_slots_go_back),
+        TEST(slots_stay_without_a_time),
         TEST(refused_memory_goes_the_drivers_way),
         TEST(no_slots_at_all),
         TEST(every_call_may_fail),
