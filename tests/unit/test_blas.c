@@ -4,6 +4,7 @@
  * one handle for each lane that is told its stream, workspaces of the pool, every symbol missing, every call
  * failing with any code.
  */
+#include "compute/scheduler_object.h"
 #include "fake/fake_blas.h"
 #include "fake/fake_cuda.h"
 #include "unit/compute_world.h"
@@ -178,6 +179,11 @@ static void more_than_is_under_way(void **state) {
     assert_int_equal(stats_of_scheduler(scheduler).uploads, COUNT + 1);
     assert_int_equal(stats_of_scheduler(scheduler).downloads, COUNT);
     assert_right(&products[0]);
+    struct vr_scheduler *object = vr_handle_pin(VR_KIND_SCHEDULER, scheduler);
+    assert_int_equal(vr_load(&object->copy_turns, VR_RELAXED), COUNT); /* B is too small to count */
+    assert_true(vr_load(&object->copy_costs[0], VR_RELAXED) > 0);      /* both ways were tried */
+    assert_true(vr_load(&object->copy_costs[1], VR_RELAXED) > 0);
+    vr_leave(object);
     for (int i = 0; i < COUNT; i++) {
         assert_memory_equal(products[i].c, products[0].c, 600 * sizeof(float));
         if (i) {
