@@ -69,9 +69,10 @@ static vram_status reject(const struct vr_search *search, const char *whose, uin
 /* Makes room for the converted vectors. */
 static vram_status reserve(const struct tiles *tiles, struct vectors *vectors) {
     if (vectors->room_count < vectors->count) {
-        vr_mem_free(vectors->room);
-        vectors->room = vr_mem_alloc((size_t)(vectors->count * tiles->search->distance->dim),
-                                     vram_precision_bytes(tiles->stored), tiles->search->operation);
+        vr_scratch_free(tiles->scheduler, vectors->room, NULL, VRAM_OK);
+        vectors->room =
+            vr_scratch_alloc(vectors->count * tiles->search->distance->dim,
+                             vram_precision_bytes(tiles->stored), tiles->search->operation);
         vectors->room_count = vectors->room ? vectors->count : 0;
     }
     return vectors->room ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
@@ -242,7 +243,7 @@ static vram_status prepare(struct tiles *tiles) {
                                                                   : BATCH * tiles->query_tile;
     tiles->queries.lengths = vr_mem_alloc((size_t)distance->queries, sizeof(double), operation);
     tiles->corpus.lengths = vr_mem_alloc((size_t)tiles->corpus_tile, sizeof(double), operation);
-    tiles->results = vr_mem_alloc((size_t)(rows * tiles->corpus_tile), sizeof(float), operation);
+    tiles->results = vr_scratch_alloc(rows * tiles->corpus_tile, sizeof(float), operation);
     return tiles->queries.lengths && tiles->corpus.lengths && tiles->results ? VRAM_OK
                                                                              : VRAM_ERR_HOST_MEMORY;
 }
@@ -267,11 +268,11 @@ static vram_status by_tiles(struct vr_scheduler *scheduler, const struct vr_sear
             status = against(&tiles, at);
         }
     }
-    vr_mem_free(tiles.queries.room);
+    vr_scratch_free(scheduler, tiles.queries.room, NULL, status); /* late products may use them */
+    vr_scratch_free(scheduler, tiles.corpus.room, NULL, status);
+    vr_scratch_free(scheduler, tiles.results, NULL, status);
     vr_mem_free(tiles.queries.lengths);
-    vr_mem_free(tiles.corpus.room);
     vr_mem_free(tiles.corpus.lengths);
-    vr_mem_free(tiles.results);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include "compute/scheduler_object.h"
 #include "unit/compute_world.h"
 #include "unit/gate_world.h"
+#include "vram/distance.h"
 
 #include <pthread.h>
 
@@ -139,11 +140,57 @@ static void a_shared_operand_outlasts_its_users(void **state) {
     }
 }
 
+/* The first product comes to stand behind a gate. */
+static vram_status submit_gated(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
+                                const struct vr_device_gemm *gemm) {
+    if (held.submitted++ == 0) {
+        gate_shut(held.device, queue, &held.gate);
+    }
+    return held.submit(arithmetic, lane, queue, gemm);
+}
+
+/* A matrix of distances has products of its own, in memory of its own. */
+static void late_products_find_their_memory(void **state) {
+    enum { QUERIES = 64, CORPUS = 200, DIM = 32 };
+    static float all[QUERIES * CORPUS];
+    (void)state;
+    assert_ok(vram_option_set("wait_timeout", "200ms"));
+    struct rig rig = rig_make("host", NULL);
+    vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_DEVICE);
+    float *query = matrix_of(QUERIES * DIM, VRAM_PRECISION_FP32, 1);
+    float *corpus = matrix_of(CORPUS * DIM, VRAM_PRECISION_FP32, 2);
+    vram_distance distance = {.size = sizeof distance,
+                              .metric = VRAM_METRIC_L2,
+                              .precision = VRAM_PRECISION_FP16,
+                              .queries = QUERIES,
+                              .vectors = CORPUS,
+                              .dim = DIM,
+                              .query = query,
+                              .corpus = corpus,
+                              .distances = all};
+    assert_ok(vram_distance_run(scheduler, &distance));
+    struct vr_scheduler *pinned = hold(scheduler, rig.device);
+    held.provider.submit = submit_gated;
+    uint64_t before = vr_mem_live_bytes();
+    assert_int_equal(vram_distance_run(scheduler, &distance), VRAM_ERR_TIMEOUT);
+    assert_true(held.submitted > 0);
+    /* Results, and both operands in half precision. */
+    uint64_t used = sizeof all + (QUERIES + CORPUS) * DIM * 2;
+    assert_true(vr_mem_live_bytes() >= before + used);
+    gate_open(&held.gate);
+    vr_leave(pinned);
+    assert_ok(vram_scheduler_destroy(scheduler));
+    free(query);
+    free(corpus);
+    vram_context_destroy(rig.context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
         TEST(a_late_copy_finds_its_memory),
         TEST(a_shared_operand_outlasts_its_users),
+        TEST(late_products_find_their_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
