@@ -95,6 +95,49 @@ static void use_is_counted_at_every_level(void **state) {
     }
 }
 
+/* A hit with a tag counts for the tag that its name says now, tracked or not, and a quota that comes later stands
+   in its way. */
+static void hits_count_for_their_tags(void **state) {
+    (void)state;
+    for (int tracked = 0; tracked < 2; tracked++) {
+        vram_limits limits = {.size = sizeof limits,
+                              .tracking = tracked ? VRAM_SWITCH_ON : VRAM_SWITCH_OFF};
+        vram_pool_options options = {.size = sizeof options, .limits = &limits};
+        vram_block_info info = {.size = sizeof info};
+        char name[] = "t/a";
+        vram_pool *pool;
+        vram_addr addr, canary = 77;
+        struct rig rig = rig_make("sim", "memory=1G");
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        for (int i = 0; i < 100; i++) {
+            name[2] = i % 4 == 3 ? 'b' : 'a';
+            assert_ok(take(pool, 1000, name, rig.queue, &addr));
+            assert_ok(vram_block_info_get(addr, &info));
+            assert_string_equal(info.tag, name);
+            assert_int_equal(tag_of(rig.device, name).used_bytes, 1024);
+            assert_int_equal(tag_of(rig.device, name).requested_bytes, 1000);
+            assert_int_equal(tag_of(rig.device, "t").used_bytes, 1024);
+            assert_ok(vram_free(pool, addr, rig.queue));
+        }
+        assert_int_equal(stats_of(pool).hits, 99);
+        assert_int_equal(tag_of(rig.device, "t/a").allocs, 75);
+        assert_int_equal(tag_of(rig.device, "t/b").allocs, 25);
+        assert_int_equal(tag_of(rig.device, "t").peak_bytes, 1024);
+        assert_ok(vram_tag_quota_set(rig.device, "t", 0, 512));
+        assert_int_equal(take(pool, 1000, name, rig.queue, &canary), VRAM_ERR_LIMIT);
+        assert_int_equal(canary, 77);
+        assert_int_equal(tag_of(rig.device, "t").refusals, 1);
+        assert_ok(vram_tag_quota_set(rig.device, "t", 512, 0));
+        assert_ok(take(pool, 1000, name, rig.queue, &addr));
+        assert_int_equal(tag_of(rig.device, "t").crossings, 1);
+        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_int_equal(tag_of(rig.device, "t").used_bytes, 0);
+        assert_int_equal(take(pool, UINT64_MAX, name, rig.queue, &canary), VRAM_ERR_OVERFLOW);
+        assert_int_equal(take(pool, 1000, name, rig.queue, NULL), VRAM_ERR_INVALID);
+        rig_end_clean(&rig);
+    }
+}
+
 /* The most first; equals by name. */
 static void tags_are_listed_by_bytes(void **state) {
     static const struct {
@@ -489,6 +532,7 @@ static void threads_keep_a_quota_together(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(use_is_counted_at_every_level),
+        HERE(hits_count_for_their_tags),
         HERE(tags_are_listed_by_bytes),
         HERE(many_names),
         HERE(hard_quotas_refuse_and_name_the_tag),

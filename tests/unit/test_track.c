@@ -354,6 +354,40 @@ static void listeners_hear_everything_in_order(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* Hits are told quickly, with all that is known of them. */
+static void hits_are_told_with_their_tags(void **state) {
+    (void)state;
+    static struct heard heard;
+    heard.count = 0;
+    struct rig rig = rig_make("sim", "memory=64M");
+    assert_ok(vr_events_to(hear, &heard));
+    vram_pool *pool = pool_make(&rig, VRAM_SWITCH_ON);
+    for (int i = 0; i < 10; i++) {
+        vram_addr addr = take(pool, 1000, i % 2 ? "tag" : NULL, rig.queue);
+        assert_ok(vram_free(pool, addr, rig.queue));
+    }
+    assert_int_equal(stats_of(pool).hits, 9);
+    assert_ok(vr_events_to(NULL, NULL));
+    assert_int_equal(heard.count, 21);
+    for (uint32_t i = 0; i < 20; i++) {
+        const struct vr_event *event = &heard.events[1 + i];
+        assert_int_equal(event->kind, i % 2 ? VR_EVENT_FREE : VR_EVENT_ALLOC);
+        assert_int_equal(event->bytes, 1000);
+        assert_int_equal(event->held, 1024);
+        assert_int_equal(event->queue, (uintptr_t)rig.queue);
+        assert_int_equal(event->thread, vr_os_thread_number());
+        assert_int_not_equal(event->time_ns, 0);
+        assert_true(i % 2 ? event->id == event[-1].id && event->addr == event[-1].addr
+                          : i == 0 || event->id > event[-1].id);
+        if (i / 2 % 2) {
+            assert_string_equal(event->tag, "tag");
+        } else {
+            assert_null(event->tag);
+        }
+    }
+    vram_context_destroy(rig.context);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, clean)
 
 int main(void) {
@@ -368,6 +402,7 @@ int main(void) {
         HERE(tracked_pools_count_as_others_do),
         HERE(tracking_is_a_choice),
         HERE(listeners_hear_everything_in_order),
+        HERE(hits_are_told_with_their_tags),
     };
     return cmocka_run_group_tests_name("track", tests, NULL, NULL);
 }

@@ -118,11 +118,16 @@ static vram_status make_path(struct vr_ledger *ledger, const char *name, const c
     return status;
 }
 
+struct vr_tag *vr_tag_recent(struct vr_ledger *ledger, const char *name) {
+    struct vr_tag *guess = vr_load(recent_of(&ledger->tags, name), VR_ACQUIRE);
+    return guess && strcmp(guess->name, name) == 0 ? guess : NULL;
+}
+
 vram_status vr_tag_get(struct vr_ledger *ledger, const char *name, const char *operation,
                        struct vr_tag **tag) {
     vr_atomic_ptr *recent = recent_of(&ledger->tags, name);
-    struct vr_tag *guess = vr_load(recent, VR_ACQUIRE);
-    if (guess && strcmp(guess->name, name) == 0) {
+    struct vr_tag *guess = vr_tag_recent(ledger, name);
+    if (guess) {
         *tag = guess;
         return VRAM_OK;
     }
@@ -203,6 +208,21 @@ vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested
     vr_fetch_add(&tag->requested, requested, VR_RELAXED);
     vr_fetch_add(&tag->allocs, 1, VR_RELAXED);
     return VRAM_OK;
+}
+
+bool vr_tag_charge_free(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
+    for (struct vr_tag *at = tag; at; at = at->parent) {
+        if (vr_load(&at->hard, VR_RELAXED) || vr_load(&at->soft, VR_RELAXED)) {
+            return false;
+        }
+    }
+    for (struct vr_tag *at = tag; at; at = at->parent) {
+        vr_fetch_add(&at->used, bytes, VR_RELAXED);
+    }
+    vr_fetch_add(&tag->own, bytes, VR_RELAXED);
+    vr_fetch_add(&tag->requested, requested, VR_RELAXED);
+    vr_fetch_add(&tag->allocs, 1, VR_RELAXED);
+    return true;
 }
 
 void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {

@@ -65,6 +65,8 @@ static inline const char *vr_tag_name(const struct vr_tag *tag) {
 /* The record of that name, made with those above it if need be. VRAM_ERR_INVALID: it is no name. */
 vram_status vr_tag_get(struct vr_ledger *ledger, const char *name, const char *operation,
                        struct vr_tag **tag);
+/* The same if it was asked for by the same text just now; else NULL. */
+struct vr_tag *vr_tag_recent(struct vr_ledger *ledger, const char *name);
 /* The same if it is there already; NULL: nobody has named it. */
 struct vr_tag *vr_tag_find(struct vr_ledger *ledger, const char *name);
 void vr_tags_free(struct vr_tags *tags);
@@ -77,6 +79,8 @@ bool vr_tag_is_within(const struct vr_tag *tag, const char *name);
    for its parent. */
 vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested, uint32_t *crossed,
                           struct vr_tag **full);
+/* The same where no level has a quota; false: one has, and nothing has happened. */
+bool vr_tag_charge_free(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 void vr_tag_release(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 /* There is memory for what was charged: peaks follow. What is refused for want of memory raises none. */
 void vr_tag_confirm(struct vr_tag *tag);

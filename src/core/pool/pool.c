@@ -8,6 +8,7 @@
  * fail (block.h (1)).
  */
 #include "core/limit/limit.h"
+#include "core/pool/hit.h"
 #include "core/witness/witness.h"
 
 #include "base/error.h"
@@ -17,30 +18,6 @@
 #include "device/ops.h"
 
 /* ------------------------------------------------------------------ hit paths */
-
-/* A cached block, which is the caller's, becomes the program's. */
-static inline void become_live(struct vr_block *block, uint64_t size, struct vr_tag *tag) {
-    uint32_t cached = vr_load(&block->state, VR_RELAXED);
-    vr_store(&block->requested, size, VR_RELAXED);
-    vr_store(&block->tag, tag, VR_RELAXED);
-    block->home |= tag ? VR_HOME_TAGGED : 0; /* keeps block.h (6) */
-    vr_store(&block->state, cached ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_RELEASE);
-}
-
-/* The same through a cache, which counts its bytes. Inside enter. */
-static inline vram_addr hand_out(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                                 uint64_t bytes, struct vr_tag *tag) {
-    vram_addr addr = vr_load(&block->addr, VR_RELAXED);
-    become_live(block, size, tag);
-    cache->recent[vr_recent_index(addr)] = block;
-    vr_count(&cache->counts.requested, size);
-    vr_count(&cache->counts.held, bytes);
-    int64_t live = vr_cache_live(cache);
-    if (__builtin_expect(live > cache->high_bytes, 0)) {
-        cache->high_bytes = live;
-    }
-    return addr;
-}
 
 /* Makes a block the caller's if it is live, of that pool, and starts there: keeps block.h (1), (4). */
 static inline bool claim(struct vr_block *block, uint64_t pool, vram_addr addr) {
@@ -97,9 +74,9 @@ ASIDE vram_status alloc_witnessed(struct vr_cache *cache, uint64_t size, uint64_
     struct vr_block *block = vr_witness_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
     bool noted = block && vr_witness_quick(cache, block, size, NULL, &id);
     if (noted) {
-        *addr = hand_out(cache, block, size, bytes, NULL);
+        *addr = vr_hand_out(cache, block, size, bytes, NULL);
         if (__builtin_expect(vr_events_wanted(), 0)) {
-            vr_witness_tell_hit(cache, block, size, id); /* leaves */
+            vr_witness_tell_hit(cache, block, size, NULL, id); /* leaves */
             return VRAM_OK;
         }
     } else if (block) {
@@ -122,7 +99,7 @@ ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, u
     }
     struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
     if (block) {
-        *addr = hand_out(cache, block, size, bytes, NULL);
+        *addr = vr_hand_out(cache, block, size, bytes, NULL);
     }
     vr_thread_leave(thread);
     return block ? VRAM_OK : vr_pool_alloc_slow(pool, size, queue, NULL, addr);
@@ -140,7 +117,7 @@ vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_a
     if (__builtin_expect(!block, 0)) {
         return alloc_aside(thread, pool, size, queue, addr);
     }
-    *addr = hand_out(cache, block, size, bytes, NULL);
+    *addr = vr_hand_out(cache, block, size, bytes, NULL);
     vr_thread_leave(thread);
     return VRAM_OK;
 }
@@ -349,11 +326,11 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
         vr_fetch_add(&pool->past.requested, request->size, VR_RELAXED);
         vr_fetch_add(&pool->past.held, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
         vr_pool_tell_bytes(pool, (int64_t)request->size, (int64_t)request->size);
-        become_live(block, request->size, request->tag);
+        vr_become_live(block, request->size, request->tag);
         vr_pool_return(pool, request->queue, more, extra);
         return addr;
     }
-    hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED), request->tag);
+    vr_hand_out(cache, block, request->size, vr_load(&block->bytes, VR_RELAXED), request->tag);
     vr_count(&cache->counts.allocs, 1);
     vr_count(&cache->counts.misses, 1);
     vr_pool_tell(cache);
@@ -394,7 +371,7 @@ static bool hit_with(struct vr_pool *pool, const struct vr_request *request, boo
         block = NULL;
     }
     if (block) {
-        *addr = hand_out(cache, block, request->size, request->bytes, request->tag);
+        *addr = vr_hand_out(cache, block, request->size, request->bytes, request->tag);
     }
     vr_thread_leave(thread);
     if (block && vr_pool_is_tracked(pool) && vr_events_wanted()) {
@@ -498,12 +475,6 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     }
     vr_pool_leave(pool, queue);
     return status;
-}
-
-vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
-                            const vram_alloc_options *options, vram_addr *addr) {
-    return options ? vr_pool_alloc_slow(pool, size, queue, options, addr)
-                   : vram_alloc(pool, size, queue, addr);
 }
 
 /* Counts the free of a block that is ours now and gives it back; `quarantine`: it may wait there first.

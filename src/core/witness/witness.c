@@ -165,8 +165,8 @@ void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request, str
 }
 
 void vr_witness_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                         uint64_t id) {
-    struct vr_request request = {.size = size, .queue = cache->queue_handle};
+                         struct vr_tag *tag, uint64_t id) {
+    struct vr_request request = {.size = size, .queue = cache->queue_handle, .tag = tag};
     struct vr_pool *pool = cache->pool;
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);

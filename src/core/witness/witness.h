@@ -59,7 +59,7 @@ void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request, str
 /* The same of a hit that was noted quickly, for a thread inside, which leaves first. A pool that is at its end
    already tells nobody. */
 void vr_witness_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
-                         uint64_t id);
+                         struct vr_tag *tag, uint64_t id);
 /* There was no block for the request. Outside. */
 void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, vram_status status);
 

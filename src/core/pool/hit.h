@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hit.h: how a cached block becomes the program's, for the ways of a hit (pool.c, tagged.c).
+ */
+#ifndef VR_HIT_H
+#define VR_HIT_H
+
+#include "core/cache/cache.h"
+
+/* A cached block, which is the caller's, becomes the program's. */
+static inline void vr_become_live(struct vr_block *block, uint64_t size, struct vr_tag *tag) {
+    uint32_t cached = vr_load(&block->state, VR_RELAXED);
+    vr_store(&block->requested, size, VR_RELAXED);
+    vr_store(&block->tag, tag, VR_RELAXED);
+    block->home |= tag ? VR_HOME_TAGGED : 0; /* keeps block.h (6) */
+    vr_store(&block->state, cached ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_RELEASE);
+}
+
+/* The same through a cache, which counts its bytes. Inside enter. */
+static inline vram_addr vr_hand_out(struct vr_cache *cache, struct vr_block *block, uint64_t size,
+                                    uint64_t bytes, struct vr_tag *tag) {
+    vram_addr addr = vr_load(&block->addr, VR_RELAXED);
+    vr_become_live(block, size, tag);
+    cache->recent[vr_recent_index(addr)] = block;
+    vr_count(&cache->counts.requested, size);
+    vr_count(&cache->counts.held, bytes);
+    int64_t live = vr_cache_live(cache);
+    if (__builtin_expect(live > cache->high_bytes, 0)) {
+        cache->high_bytes = live;
+    }
+    return addr;
+}
+
+#endif

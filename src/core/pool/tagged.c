@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tagged.c: allocations with wishes, and the hit of those whose one wish is a tag.
+ *
+ * Such a hit is what a hit without a tag is (pool.c), and counts for its tag. It needs no reference to pool, queue
+ * or tag: while the thread is inside a cache its pool does not end, and a tag is there as long as its context
+ * (tag.h). Tags with quotas, which may refuse or tell somebody, go the slow way.
+ */
+#include "core/limit/limit.h"
+#include "core/pool/hit.h"
+#include "core/witness/witness.h"
+
+static bool is_only_tagged(const vram_alloc_options *options) {
+    return options->size == sizeof *options && options->tag && *options->tag &&
+           !options->alignment && !options->flags && !options->room_bytes && !options->name &&
+           !options->elements;
+}
+
+/* The tag of that name, if the cache's pool can hand out a block for it by what is at hand. Inside enter. */
+static struct vr_tag *tag_at_hand(const struct vr_cache *cache, const char *name) {
+    const struct vr_pool *pool = cache->pool;
+    bool plain = !vr_load(&pool->guard.modes, VR_RELAXED) &&
+                 (!vr_cache_is_witnessed(cache) || vr_witness_is_brief(pool));
+    return plain ? vr_tag_recent(vr_ledger_of(pool->device), name) : NULL;
+}
+
+/* Charges the tag for a block that was taken and notes it; false: neither. Inside enter. */
+static bool charge(struct vr_cache *cache, struct vr_block *block, uint64_t size, uint64_t bytes,
+                   struct vr_tag *tag, uint64_t *id) {
+    if (!vr_tag_charge_free(tag, bytes, size)) {
+        return false;
+    }
+    if (vr_cache_is_witnessed(cache) && !vr_witness_quick(cache, block, size, tag, id)) {
+        vr_tag_cancel(tag, bytes, size);
+        return false;
+    }
+    return true;
+}
+
+/* False: there is no such hit, and nothing has happened. */
+static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const char *name,
+                       vram_addr *addr) {
+    struct vr_thread_state *thread = vr_thread_current;
+    uint64_t bytes, id = 0;
+    if (!thread || !addr || !vr_block_bytes(size, &bytes) || !vr_thread_enter(thread)) {
+        return false;
+    }
+    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_tag *tag = cache ? tag_at_hand(cache, name) : NULL;
+    struct vr_block *block = tag ? vr_cache_take(cache, bytes) : NULL;
+    if (block && !charge(cache, block, size, bytes, tag, &id)) {
+        vr_cache_untake(cache, block, bytes);
+        block = NULL;
+    }
+    if (!block) {
+        vr_thread_leave(thread);
+        return false;
+    }
+    *addr = vr_hand_out(cache, block, size, bytes, tag);
+    vr_tag_confirm(tag);
+    if (vr_cache_is_witnessed(cache) && vr_events_wanted()) {
+        vr_witness_tell_hit(cache, block, size, tag, id); /* leaves */
+    } else {
+        vr_thread_leave(thread);
+    }
+    return true;
+}
+
+vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
+                            const vram_alloc_options *options, vram_addr *addr) {
+    if (!options) {
+        return vram_alloc(pool, size, queue, addr);
+    }
+    if (is_only_tagged(options) && hit_tagged(pool, size, queue, options->tag, addr)) {
+        return VRAM_OK;
+    }
+    return vr_pool_alloc_slow(pool, size, queue, options, addr);
+}
