@@ -210,19 +210,22 @@ vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested
     return VRAM_OK;
 }
 
-bool vr_tag_charge_free(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
-    for (struct vr_tag *at = tag; at; at = at->parent) {
+bool vr_tag_has_quota(const struct vr_tag *tag) {
+    for (const struct vr_tag *at = tag; at; at = at->parent) {
         if (vr_load(&at->hard, VR_RELAXED) || vr_load(&at->soft, VR_RELAXED)) {
-            return false;
+            return true;
         }
     }
+    return false;
+}
+
+void vr_tag_charge_free(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
     for (struct vr_tag *at = tag; at; at = at->parent) {
         vr_fetch_add(&at->used, bytes, VR_RELAXED);
     }
     vr_fetch_add(&tag->own, bytes, VR_RELAXED);
     vr_fetch_add(&tag->requested, requested, VR_RELAXED);
     vr_fetch_add(&tag->allocs, 1, VR_RELAXED);
-    return true;
 }
 
 void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {

@@ -79,8 +79,9 @@ bool vr_tag_is_within(const struct vr_tag *tag, const char *name);
    for its parent. */
 vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested, uint32_t *crossed,
                           struct vr_tag **full);
-/* The same where no level has a quota; false: one has, and nothing has happened. */
-bool vr_tag_charge_free(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
+/* Whether a level has a quota; and the same as vr_tag_charge where none has. */
+bool vr_tag_has_quota(const struct vr_tag *tag);
+void vr_tag_charge_free(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 void vr_tag_release(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 /* There is memory for what was charged: peaks follow. What is refused for want of memory raises none. */
 void vr_tag_confirm(struct vr_tag *tag);

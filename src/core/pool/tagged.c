@@ -21,20 +21,8 @@ static struct vr_tag *tag_at_hand(const struct vr_cache *cache, const char *name
     const struct vr_pool *pool = cache->pool;
     bool plain = !vr_load(&pool->guard.modes, VR_RELAXED) &&
                  (!vr_cache_is_witnessed(cache) || vr_witness_is_brief(pool));
-    return plain ? vr_tag_recent(vr_ledger_of(pool->device), name) : NULL;
-}
-
-/* Charges the tag for a block that was taken and notes it; false: neither. Inside enter. */
-static bool charge(struct vr_cache *cache, struct vr_block *block, uint64_t size, uint64_t bytes,
-                   struct vr_tag *tag, uint64_t *id) {
-    if (!vr_tag_charge_free(tag, bytes, size)) {
-        return false;
-    }
-    if (vr_cache_is_witnessed(cache) && !vr_witness_quick(cache, block, size, tag, id)) {
-        vr_tag_cancel(tag, bytes, size);
-        return false;
-    }
-    return true;
+    struct vr_tag *tag = plain ? vr_tag_recent(vr_ledger_of(pool->device), name) : NULL;
+    return tag && !vr_tag_has_quota(tag) ? tag : NULL;
 }
 
 /* False: there is no such hit, and nothing has happened. */
@@ -48,7 +36,7 @@ static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const 
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
     struct vr_tag *tag = cache ? tag_at_hand(cache, name) : NULL;
     struct vr_block *block = tag ? vr_cache_take(cache, bytes) : NULL;
-    if (block && !charge(cache, block, size, bytes, tag, &id)) {
+    if (block && vr_cache_is_witnessed(cache) && !vr_witness_quick(cache, block, size, tag, &id)) {
         vr_cache_untake(cache, block, bytes);
         block = NULL;
     }
@@ -56,6 +44,7 @@ static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const 
         vr_thread_leave(thread);
         return false;
     }
+    vr_tag_charge_free(tag, bytes, size);
     *addr = vr_hand_out(cache, block, size, bytes, tag);
     vr_tag_confirm(tag);
     if (vr_cache_is_witnessed(cache) && vr_events_wanted()) {
