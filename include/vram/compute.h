@@ -97,7 +97,8 @@ typedef struct vram_scheduler_options {
     vram_place place;      /* for products that do not say; AUTO: by the rule */
     uint32_t flags;        /* of vram_scheduler_flag */
     uint64_t threshold;    /* of the rule; 0: VRAM_MATMUL_THRESHOLD */
-    uint32_t queues;       /* that work is spread over, 1 to 8; 0: 3 */
+    uint32_t queues;       /* that work is spread over, 1 to 8; 0: 3. One where OpenCL's device is
+                              the CPU */
     uint32_t cpu_threads;  /* most threads of libvram's own CPU kernel, 1 to 16; 0: one for each
                               processor. A BLAS has its own settings */
     uint64_t device_bytes; /* most device memory that the tiles of one product take; 0: as much as

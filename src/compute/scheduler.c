@@ -111,6 +111,16 @@ static vram_status check(const struct vram_scheduler_options *options, const cha
     return VRAM_OK;
 }
 
+/* An OpenCL device that is the CPU gives one kernel all processors, so that further queues gain nothing. And PoCL
+   up to 5.0 ends the program when launches of one kernel overlap of which a later one has more groups than any before. */
+static uint32_t lanes_of(const struct vr_scheduler *scheduler,
+                         const struct vram_scheduler_options *options) {
+    if (scheduler->info.kind == VRAM_DEVICE_CPU && strcmp(scheduler->info.backend, "opencl") == 0) {
+        return 1;
+    }
+    return options->queues ? options->queues : LANES_DEFAULT;
+}
+
 static vram_status make_lanes(struct vr_scheduler *scheduler, uint32_t count) {
     vram_status status = VRAM_OK;
     while (status == VRAM_OK && scheduler->lane_count < count) {
@@ -155,7 +165,7 @@ static vram_status create(struct vr_pool *pool, const struct vram_scheduler_opti
     if (!scheduler) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = make_lanes(scheduler, options->queues ? options->queues : LANES_DEFAULT);
+    vram_status status = make_lanes(scheduler, lanes_of(scheduler, options));
     if (status != VRAM_OK) {
         let_go(scheduler);
         vr_mutex_destroy(&scheduler->lock);

@@ -100,6 +100,13 @@ static vram_scheduler *scheduler_in(vram_pool *pool, uint64_t device_bytes, uint
 
 /* -------------------------------------------------------------------------- right */
 
+/* One for each queue of three, if it gets them. */
+static uint64_t lists_on(const struct rig *rig) {
+    vram_device_info info = {.size = sizeof info};
+    assert_ok(vram_device_describe(rig->device, &info));
+    return info.kind == VRAM_DEVICE_CPU && strcmp(info.backend, "opencl") == 0 ? 1 : 3;
+}
+
 static void every_metric_and_precision(void **state) {
     static const vram_precision precisions[] = {VRAM_PRECISION_FP32, VRAM_PRECISION_FP16,
                                                 VRAM_PRECISION_INT8};
@@ -114,13 +121,13 @@ static void every_metric_and_precision(void **state) {
             for (int metric = VRAM_METRIC_L2_SQUARED; metric <= VRAM_METRIC_COSINE; metric++) {
                 d.metric = (vram_metric)metric;
                 /* A list of each queue's and two words: nothing else comes back. */
-                uint64_t lists = r ? 3 : 1;
+                uint64_t lists = r ? lists_on(&rig) : 1;
                 assert_int_equal(expect_same(scheduler, &d), lists * (5 * 7 * 8 + 8));
             }
             search_end(&d);
         }
         vram_scheduler_stats stats = stats_of_scheduler(scheduler);
-        assert_true(r ? stats.tiles > 100 : stats.tiles == 12);
+        assert_true(r ? stats.tiles > 30 : stats.tiles == 12);
         assert_int_equal(stats.last_place, VRAM_PLACE_DEVICE);
         assert_ok(vram_scheduler_destroy(scheduler));
     }
@@ -231,8 +238,10 @@ static void what_is_not_finite(void **state) {
     ((float *)(uintptr_t)d.corpus)[1] = 65519;
     vram_error_clear();
     (void)expect_same(scheduler, &d);
-    assert_int_equal(live_in(pool), 0);
     search_end(&d);
+    assert_ok(
+        vram_scheduler_destroy(scheduler)); /* a library for products keeps memory until then */
+    assert_int_equal(live_in(pool), 0);
     rig_end(&rig);
 }
 
