@@ -230,6 +230,24 @@ static void small_handles_stay_and_go_back_later(void **state) {
     rig_end_clean(&rig);
 }
 
+/* However many handles a block was made of, and however many places they were mapped at before: a trim gives
+   all of them back. */
+static void all_old_places_go_with_a_trim(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=40G,profile=h200");
+    vram_pool *pool = pool_make(&rig, 0);
+    vram_addr addr = block_beside(&rig, pool, 24 * 1024 * MIB, false);
+    vram_pool_stats before = stats_of(pool);
+    fault(&rig, VRAM_SIM_CREATE, 1, false, VRAM_SIM_OUT_OF_MEMORY);
+    assert_ok(vram_resize(pool, addr, 23 * 1024 * MIB, rig.queue));
+    assert_true(stats_of(pool).driver_maps > before.driver_maps + 1000);
+    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_ok(vram_pool_trim(pool, 0));
+    assert_in_range(stats_of(pool).reserved_bytes, 2 * MIB, 64 * MIB);
+    rig_end_clean(&rig);
+}
+
 /* Where the pool may not hold more all that is free comes, whatever it takes; and where the driver turns out to
    have no handle of that size smaller ones will do. */
 static void a_limit_makes_all_handles_worth_it(void **state) {
@@ -867,6 +885,7 @@ int main(void) {
         TEST(sizes_cross_the_border_of_spaces),
         TEST(large_handles_go_from_block_to_block),
         TEST(small_handles_stay_and_go_back_later),
+        TEST(all_old_places_go_with_a_trim),
         TEST(a_limit_makes_all_handles_worth_it),
         TEST(blocks_with_room_grow_side_by_side),
         TEST(rooms_are_a_wish),

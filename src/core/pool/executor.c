@@ -313,8 +313,8 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
     return status;
 }
 
-/* A plan that makes no block, and whose failure is nobody's: it comes again. */
-static void clean(struct vr_pool *pool, struct vr_space *space,
+/* A plan that makes no block, and whose failure is nobody's: it comes again. Whether there was one that went well. */
+static bool clean(struct vr_pool *pool, struct vr_space *space,
                   vram_status (*make)(struct vr_space *, struct vr_plan **)) {
     struct vr_plan *plan = NULL;
     struct vr_block *none = NULL;
@@ -322,16 +322,24 @@ static void clean(struct vr_pool *pool, struct vr_space *space,
     vr_mutex_lock(&pool->lock);
     vram_status status = make(space, &plan);
     vr_mutex_unlock(&pool->lock);
-    if (status == VRAM_OK && plan) {
-        (void)vr_pool_execute(pool, space, plan, &none, &grown);
-    }
+    return status == VRAM_OK && plan &&
+           vr_pool_execute(pool, space, plan, &none, &grown) == VRAM_OK;
 }
 
 void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space) {
     struct vram_error error;
     vr_error_save(&error);
-    clean(pool, space, vr_space_sweep);
-    clean(pool, space, vr_space_tidy);
+    (void)clean(pool, space, vr_space_sweep);
+    (void)clean(pool, space, vr_space_tidy);
+    vr_error_restore(&error);
+}
+
+/* The rest, in as many plans as that takes: a piece is not given back while it has ghosts. */
+static void sweep_all(struct vr_pool *pool, struct vr_space *space) {
+    struct vram_error error;
+    vr_error_save(&error);
+    while (clean(pool, space, vr_space_sweep)) {
+    }
     vr_error_restore(&error);
 }
 
@@ -340,6 +348,7 @@ vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_
     struct vr_block *none = NULL;
     uint64_t grown;
     vr_pool_sweep(pool, space);
+    sweep_all(pool, space);
     vr_mutex_lock(&pool->lock);
     vram_status status = vr_space_trim(space, keep_bytes, &plan);
     vr_mutex_unlock(&pool->lock);
