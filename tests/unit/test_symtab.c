@@ -168,6 +168,21 @@ static void a_file_is_known_by_its_inode(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
+/* What has the file's name by now may be no file: nobody waits for one who writes to a pipe. */
+static void a_pipe_is_not_waited_for(void **state) {
+    struct vr_function function;
+    char path[] = "/tmp/vram-symtab-XXXXXX", pipe[sizeof path + 5];
+    (void)state;
+    assert_non_null(mkdtemp(path));
+    snprintf(pipe, sizeof pipe, "%s/pipe", path);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    alarm(5);
+    assert_false(vr_os_function_in(pipe, 0, PLACE, &function));
+    alarm(0);
+    assert_int_equal(unlink(pipe), 0);
+    assert_int_equal(rmdir(path), 0);
+}
+
 /* Whatever the file says: an answer in bounded time, with a name that ends. */
 static void hostile_files_do_no_harm(void **state) {
     static const unsigned char values[] = {0, 1, 0x7F, 0x80, 0xFF};
@@ -196,6 +211,7 @@ int main(void) {
         cmocka_unit_test(other_names_are_as_before),
         cmocka_unit_test(a_file_names_its_functions),
         cmocka_unit_test(a_file_is_known_by_its_inode),
+        cmocka_unit_test(a_pipe_is_not_waited_for),
         cmocka_unit_test(hostile_files_do_no_harm),
     };
     return cmocka_run_group_tests_name("symtab", tests, NULL, NULL);

@@ -149,7 +149,7 @@ static bool look_in(const struct file *file, uint64_t place, struct vr_function 
 
 bool vr_os_function_in(const char *path, uint64_t inode, uint64_t place,
                        struct vr_function *function) {
-    struct file file = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    struct file file = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
     struct stat is;
     bool found = false;
     if (file.fd < 0) {
