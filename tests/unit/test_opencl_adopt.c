@@ -419,6 +419,40 @@ static void a_wrapped_object_is_kept(void **state) {
     rig_end(&rig);
 }
 
+/* Whatever ends before the buffer does, the object is let go of once, and the buffer may still be destroyed. */
+static void what_ends_first(void) {
+    for (int first = 0; first < 4; first++) {
+        struct rig rig = rig_make();
+        vram_buffer *buffer = wrapped(&rig, OFFSET, PART);
+        vram_addr addr;
+        assert_ok(vram_buffer_addr(buffer, &addr));
+        assert_ok(vram_queue_fill(rig.queue, addr, 0x77, 1, PART));
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT)); /* commands keep it, too */
+        if (first == 0) {
+            vram_queue_destroy(rig.queue);
+        } else if (first == 1) {
+            (void)vram_pool_destroy(rig.pool);
+        } else if (first == 2) {
+            vram_device_close(rig.device);
+        } else {
+            vram_context_destroy(rig.context);
+            assert_int_equal(references_of(&rig), 1);
+        }
+        (void)vram_buffer_destroy(buffer);
+        assert_int_equal(references_of(&rig), 1);
+        if (first == 3) {
+            assert_int_equal(program.api.clReleaseMemObject(rig.object), 0);
+        } else {
+            rig_end(&rig);
+        }
+    }
+}
+
+static void a_wrapped_object_may_end_last(void **state) {
+    (void)state;
+    in_both_ways(what_ends_first);
+}
+
 static void objects_that_will_not_do(void **state) {
     vram_buffer *none = NULL;
     vr_cl_int code;
@@ -495,7 +529,8 @@ int main(int argc, char **argv) {
         TEST(memory_is_the_programs_to_use),  TEST(an_open_device_keeps_the_context),
         TEST(objects_are_copied_to_and_from), TEST(objects_are_mapped),
         TEST(kernels_get_the_object),         TEST(a_wrapped_object_is_kept),
-        TEST(objects_that_will_not_do),       TEST(wrapping_fails_at_every_call),
+        TEST(a_wrapped_object_may_end_last),  TEST(objects_that_will_not_do),
+        TEST(wrapping_fails_at_every_call),
     };
     return cmocka_run_group_tests_name("opencl_adopt", tests, NULL, NULL);
 }
