@@ -365,6 +365,24 @@ static void a_failure_leaves_the_room(void **state) {
     }
 }
 
+/* A block that grew by the second attempt keeps the rest of its room like any other. */
+static void a_refusal_leaves_the_room(void **state) {
+    vram_alloc_options wishes = {.size = sizeof wishes, .room_bytes = 62 * MIB};
+    vram_addr addr, other;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(&rig, 0);
+    assert_ok(vram_alloc_with(pool, 2 * MIB, rig.queue, &wishes, &addr));
+    fault(&rig, VRAM_SIM_CREATE, 1, false, VRAM_SIM_OUT_OF_MEMORY);
+    assert_ok(vram_resize(pool, addr, 32 * MIB, rig.queue));
+    assert_int_equal(sim_state(&rig).faults, 1);
+    for (int k = 0; k < 8; k++) {
+        assert_ok(vram_alloc(pool, 7 * MIB, rig.queue, &other));
+    }
+    assert_ok(vram_resize(pool, addr, 64 * MIB, rig.queue));
+    rig_end_clean(&rig);
+}
+
 /* ----------------------------------------------------------------- in the way */
 
 static void what_lies_behind_is_in_the_way(void **state) {
@@ -890,6 +908,7 @@ int main(void) {
         TEST(blocks_with_room_grow_side_by_side),
         TEST(rooms_are_a_wish),
         TEST(a_failure_leaves_the_room),
+        TEST(a_refusal_leaves_the_room),
         TEST(what_lies_behind_is_in_the_way),
         TEST(work_of_others_is_in_the_way),
         TEST(held_blocks_keep_their_memory),

@@ -164,15 +164,21 @@ static void note_room(struct resizing *job) {
     }
 }
 
-/* The tail, which a request has found, becomes the block's. Under the lock, the block seized. */
+/* The tail, which a request has found, becomes the block's. A plan that failed before has taken its room: what is left
+   of that is kept again. Under the lock, the block seized. */
 static void join(const struct resizing *job, struct vr_block *tail) {
     struct vr_block *block = job->block;
+    struct vr_space *space = job->pool->spaces[block->part];
+    uint64_t grown = job->bytes - job->old_bytes;
     vr_block_table_remove(&job->pool->table, tail);
     if (!job->home) {
         block->home |= tail->home; /* keeps (3) */
     }
     block->asleep = block->asleep || tail->asleep;
-    vr_space_join(job->pool->spaces[block->part], block, tail);
+    vr_space_join(space, block, tail);
+    if (job->room > grown && !vr_space_room(block)) {
+        vr_space_keep_room(space, block, job->room - grown);
+    }
 }
 
 /* The search is over, whatever came of it: keeps (2). False when the block was freed meanwhile. */
