@@ -174,10 +174,13 @@ static bool work(struct program *program) {
     /* Where the driver says that it is not page-locked: an answer, and the program goes on. */
     vram_buffer_options pinned = {
         .size = sizeof pinned, .kind = VRAM_BUFFER_PINNED, .flags = VRAM_BUFFER_PAGEABLE};
+    const vram_copy_2d rows = {
+        {.to = program->addr + 2 * MIB, .from = program->addr}, 64, 3, 128, 96};
     vram_buffer *buffer = NULL;
     void *host = (void *)(uintptr_t)program->pinned;
     vram_point point;
     return step(program, vram_queue_upload(queue, program->addr, host, 4096)) &&
+           step(program, vram_transfer_2d(queue, &rows, NULL, NULL)) &&
            step(program, vram_queue_fill(queue, program->addr, 1, 1, 64)) &&
            step(program, vram_queue_fill(queue, program->addr, 1, 2, 64)) &&
            step(program, vram_queue_fill(queue, program->addr, 1, 4, 64)) && lock_own(program) &&

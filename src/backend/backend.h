@@ -152,6 +152,20 @@ typedef vram_status vr_queue_download_fn(struct vr_queue *queue, void *to, vram_
 /* ... and within the device; the ranges do not overlap. */
 typedef vram_status vr_queue_copy_fn(struct vr_queue *queue, vram_addr to, vram_addr from,
                                      uint64_t bytes);
+
+/* Rows whose beginnings are a pitch apart; the pitches are at least row_bytes, there are two rows or more, and the
+   sides do not overlap. */
+struct vr_rectangle {
+    uint64_t to, from;             /* of the first row: addresses, or host pointers */
+    uint64_t to_pitch, from_pitch; /* bytes */
+    uint64_t row_bytes, rows;
+    bool to_host, from_host; /* that side is host memory; at most one is */
+};
+
+/* The same three copies for rows, as one operation of the driver's. VRAM_ERR_UNSUPPORTED where it has none, or none for
+   rows like these, which the caller then submits one by one. NULL where no driver of the backend has any. */
+typedef vram_status vr_queue_copy_rows_fn(struct vr_queue *queue,
+                                          const struct vr_rectangle *rectangle);
 /* Repeats the low `pattern_bytes` (1, 2, 4) of `pattern` over `bytes`, a multiple of it. */
 typedef vram_status vr_queue_fill_fn(struct vr_queue *queue, vram_addr to, uint32_t pattern,
                                      uint32_t pattern_bytes, uint64_t bytes);
@@ -174,6 +188,7 @@ struct vr_queue_ops {
     vr_queue_upload_fn *upload;
     vr_queue_download_fn *download;
     vr_queue_copy_fn *copy;
+    vr_queue_copy_rows_fn *copy_rows;
     vr_queue_fill_fn *fill;
     vr_queue_signal_fn *signal;
     vr_queue_after_fn *after;

@@ -126,6 +126,15 @@ vram_status vr_queue_copy(struct vr_queue *queue, vram_addr to, vram_addr from, 
     return CALL(queue->device, "copy", queue->device->queue_ops->copy(queue, to, from, bytes));
 }
 
+vram_status vr_queue_copy_rows(struct vr_queue *queue, const struct vr_rectangle *rectangle) {
+    const struct vr_device *device = queue->device;
+    if (!device->queue_ops->copy_rows) {
+        return vr_error_set(VRAM_ERR_UNSUPPORTED, device->info.backend, "copy_rows", 0,
+                            "%s copies rows one by one", device->info.backend);
+    }
+    return CALL(queue->device, "copy_rows", device->queue_ops->copy_rows(queue, rectangle));
+}
+
 vram_status vr_queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pattern,
                           uint32_t pattern_bytes, uint64_t bytes) {
     return CALL(queue->device, "fill",

@@ -27,6 +27,7 @@ vr_queue_destroy_fn vr_queue_destroy;
 vr_queue_upload_fn vr_queue_upload;
 vr_queue_download_fn vr_queue_download;
 vr_queue_copy_fn vr_queue_copy;
+vr_queue_copy_rows_fn vr_queue_copy_rows; /* _UNSUPPORTED where the backend cannot */
 vr_queue_fill_fn vr_queue_fill;
 vr_queue_signal_fn vr_queue_signal;
 vr_queue_after_fn vr_queue_after;

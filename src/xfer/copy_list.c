@@ -12,6 +12,8 @@
  *  (4) Small pieces that are no neighbours go together in one launch of the kernel of scatter.h, where there
  *      is one: those that the device reaches as they are, and uploads, gathered as in (3).
  *  (5) What cannot be gathered, because no memory can be locked, is sent as it is.
+ *  (6) A rectangle is one operation of the driver's where it has one for such rows, and else a list of its rows.
+ *      Small rows of ordinary memory are gathered as in (4) where they can be: drivers copy them one by one, too.
  */
 #include "vram/transfer.h"
 
@@ -434,6 +436,38 @@ static vram_status submit_rows(struct vr_submission *submission, const vram_copy
     return status;
 }
 
+/* Whether (4) takes all rows, ordinary memory being read. */
+static bool is_gathered(struct vr_submission *submission, const vram_copy_2d *copy,
+                        const struct vr_route *route) {
+    return route->way == VR_WAY_UPLOAD && !route->pinned && copy->row_bytes <= GATHER_PIECE &&
+           copy->rows >= SCATTER_LEAST &&
+           vr_scatter_kernel(submission->queue->device, submission->operation);
+}
+
+/* Keeps (6). VRAM_ERR_UNSUPPORTED, without a record: the rows are to go one by one, and nothing was done. */
+static vram_status submit_rectangle(struct vr_submission *submission, const vram_copy_2d *copy,
+                                    const struct vr_route *route) {
+    const struct vr_rectangle rectangle = {.to = route->to,
+                                           .from = route->from,
+                                           .to_pitch = copy->to_pitch,
+                                           .from_pitch = copy->from_pitch,
+                                           .row_bytes = copy->row_bytes,
+                                           .rows = copy->rows,
+                                           .to_host = route->way == VR_WAY_DOWNLOAD,
+                                           .from_host = route->way == VR_WAY_UPLOAD};
+    if (route->way == VR_WAY_PEER || is_gathered(submission, copy, route)) {
+        return VRAM_ERR_UNSUPPORTED;
+    }
+    struct vram_error kept;
+    vr_error_save(&kept);
+    submission->any = true;
+    vram_status status = vr_queue_copy_rows(&submission->queue->base, &rectangle);
+    if (status == VRAM_ERR_UNSUPPORTED) {
+        vr_error_restore(&kept);
+    }
+    return status;
+}
+
 static vram_status rectangle(struct vr_submission *submission, const vram_copy_2d *copy,
                              uint64_t *result) {
     struct vr_route route;
@@ -456,7 +490,10 @@ static vram_status rectangle(struct vr_submission *submission, const vram_copy_2
     } else {
         *result = copy->rows * copy->row_bytes;
         vr_submission_count(submission, route.way, VRAM_ROUTE_ANY);
-        status = submit_rows(submission, copy, &route);
+        status = submit_rectangle(submission, copy, &route);
+        if (status == VRAM_ERR_UNSUPPORTED) {
+            status = submit_rows(submission, copy, &route);
+        }
     }
     vr_route_leave(&route);
     return status;

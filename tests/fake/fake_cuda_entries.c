@@ -59,6 +59,7 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuMemcpyHtoDAsync] = "cuMemcpyHtoDAsync",
     [FAKE_cuMemcpyDtoHAsync] = "cuMemcpyDtoHAsync",
     [FAKE_cuMemcpyDtoDAsync] = "cuMemcpyDtoDAsync",
+    [FAKE_cuMemcpy2DAsync] = "cuMemcpy2DAsync",
     [FAKE_cuMemsetD8Async] = "cuMemsetD8Async",
     [FAKE_cuMemsetD16Async] = "cuMemsetD16Async",
     [FAKE_cuMemsetD32Async] = "cuMemsetD32Async",
@@ -436,6 +437,13 @@ FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_
 FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
     vr_cu_stream *stream) {
     return fake_cuMemcpyDtoDAsync(to, from, bytes, stream);
+}
+
+FAKE_API vr_cu_result cuMemcpy2DAsync_v2(const struct vr_cu_rows *rows, struct vr_cu_stream
+    *stream);
+FAKE_API vr_cu_result cuMemcpy2DAsync_v2(const struct vr_cu_rows *rows, struct vr_cu_stream *stream)
+    {
+    return fake_cuMemcpy2DAsync(rows, stream);
 }
 
 FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct

@@ -164,6 +164,19 @@ static bool run_copy(struct fake_device *device, const struct fake_op *op) {
     return true;
 }
 
+static bool run_rows(struct fake_device *device, const struct fake_op *op) {
+    struct fake_op row = *op;
+    for (uint64_t i = 0; i < (op->rows ? op->rows : 1); i++) {
+        row.to = op->to + i * op->to_pitch;
+        row.from = op->from + i * op->from_pitch;
+        row.staged = op->staged ? op->staged + i * op->bytes : NULL;
+        if (!run_copy(device, &row)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool run_set(struct fake_device *device, const struct fake_op *op) {
     char buffer[65536];
     for (size_t i = 0; i < sizeof buffer; i += op->pattern_bytes) {
@@ -187,7 +200,7 @@ static bool run(struct vr_cu_stream *stream) {
     case UPLOAD:
     case DOWNLOAD:
     case COPY:
-        return run_copy(stream->device, op);
+        return run_rows(stream->device, op);
     case SET:
         return run_set(stream->device, op);
     case WRITE:
@@ -307,8 +320,9 @@ bool fake_in_use(uint64_t addr, uint64_t bytes) {
     for (struct vr_cu_stream *stream = streams; stream; stream = stream->next) {
         for (struct fake_op *op = stream->head; op; op = op->next) {
             uint64_t span = op->kind == WRITE || op->kind == WAIT_VALUE ? 8 : op->bytes;
-            bool to = op->to < addr + bytes && addr < op->to + span;
-            bool from = op->from < addr + bytes && addr < op->from + span;
+            uint64_t more = op->rows ? op->rows - 1 : 0;
+            bool to = op->to < addr + bytes && addr < op->to + span + more * op->to_pitch;
+            bool from = op->from < addr + bytes && addr < op->from + span + more * op->from_pitch;
             if (span && (to || from)) {
                 return true;
             }

@@ -33,8 +33,9 @@ struct fake_launch {
 struct fake_op {
     struct fake_op *next;
     enum fake_op_kind kind;
-    uint64_t to, from, bytes; /* addresses; `to` is the word of WRITE and WAIT_VALUE */
-    uint64_t value;           /* pattern, or the word's value */
+    uint64_t to, from, bytes;            /* addresses; `to` is the word of WRITE and WAIT_VALUE */
+    uint64_t rows, to_pitch, from_pitch; /* of UPLOAD, DOWNLOAD, COPY by rows of `bytes`; 0: one */
+    uint64_t value;                      /* pattern, or the word's value */
     unsigned pattern_bytes;
     char *staged; /* a copy of pageable memory, or NULL */
     struct vr_cu_event *event;

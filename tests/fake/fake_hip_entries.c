@@ -59,6 +59,7 @@ const char *const fake_names[FAKE_CALL_COUNT] = {
     [FAKE_cuMemcpyHtoDAsync] = "hipMemcpyHtoDAsync",
     [FAKE_cuMemcpyDtoHAsync] = "hipMemcpyDtoHAsync",
     [FAKE_cuMemcpyDtoDAsync] = "hipMemcpyDtoDAsync",
+    [FAKE_hipMemcpy2DAsync] = "hipMemcpy2DAsync",
     [FAKE_cuMemsetD8Async] = "hipMemsetD8Async",
     [FAKE_cuMemsetD16Async] = "hipMemsetD16Async",
     [FAKE_cuMemsetD32Async] = "hipMemsetD32Async",
@@ -80,7 +81,9 @@ const struct fake_code fake_codes[] = {
     {2, "hipErrorOutOfMemory"},
     {3, "hipErrorNotInitialized"},
     {4, "hipErrorDeinitialized"},
+    {12, "hipErrorInvalidPitchValue"},
     {17, "hipErrorInvalidDevicePointer"},
+    {21, "hipErrorInvalidMemcpyDirection"},
     {35, "hipErrorInsufficientDriver"},
     {100, "hipErrorNoDevice"},
     {101, "hipErrorInvalidDevice"},
@@ -388,6 +391,13 @@ FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t 
 FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t bytes, struct
     vr_cu_stream *stream) {
     return fake_cuMemcpyDtoDAsync(to, from, bytes, stream);
+}
+
+FAKE_API vr_cu_result hipMemcpy2DAsync(vr_cu_addr to, size_t to_pitch, vr_cu_addr from, size_t
+    from_pitch, size_t row_bytes, size_t rows, int kind, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemcpy2DAsync(vr_cu_addr to, size_t to_pitch, vr_cu_addr from, size_t
+    from_pitch, size_t row_bytes, size_t rows, int kind, struct vr_cu_stream *stream) {
+    return fake_hipMemcpy2DAsync(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
 }
 
 FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct

@@ -61,6 +61,7 @@ const struct shim_entry shim_entries[] = {
     {"cuMemcpyHtoDAsync", {"cuMemcpyHtoDAsync_v2", NULL}},
     {"cuMemcpyDtoHAsync", {"cuMemcpyDtoHAsync_v2", NULL}},
     {"cuMemcpyDtoDAsync", {"cuMemcpyDtoDAsync_v2", NULL}},
+    {"cuMemcpy2DAsync", {"cuMemcpy2DAsync_v2", NULL}},
     {"cuMemsetD8Async", {"cuMemsetD8Async", NULL}},
     {"cuMemsetD16Async", {"cuMemsetD16Async", NULL}},
     {"cuMemsetD32Async", {"cuMemsetD32Async", NULL}},
@@ -911,32 +912,32 @@ FAKE_API vr_cu_result cuMemcpyDtoDAsync_v2(vr_cu_addr to, vr_cu_addr from, size_
     return real(to, from, bytes, stream);
 }
 
-FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
-    vr_cu_stream *stream) {
+FAKE_API vr_cu_result cuMemcpy2DAsync_v2(const struct vr_cu_rows *rows, struct vr_cu_stream
+    *stream);
+FAKE_API vr_cu_result cuMemcpy2DAsync_v2(const struct vr_cu_rows *rows, struct vr_cu_stream *stream)
+    {
     vr_cu_result answer;
     if (shim_strike(48, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, unsigned char, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(const struct vr_cu_rows *, struct vr_cu_stream *) = NULL;
     void *address = shim_real(48, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
+    return real(rows, stream);
 }
 
-FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
+FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
+FAKE_API vr_cu_result cuMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(49, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, unsigned short, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, unsigned char, size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(49, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
@@ -945,16 +946,33 @@ FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size
     return real(to, value, count, stream);
 }
 
-FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+FAKE_API vr_cu_result cuMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(50, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, unsigned, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, unsigned short, size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(50, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, value, count, stream);
+}
+
+FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(51, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, unsigned, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(51, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -965,11 +983,11 @@ FAKE_API vr_cu_result cuMemsetD32Async(vr_cu_addr to, unsigned value, size_t cou
 FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
 FAKE_API vr_cu_result cuMemAllocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(51, &answer)) {
+    if (shim_strike(52, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr *, size_t, unsigned) = NULL;
-    void *address = shim_real(51, 0);
+    void *address = shim_real(52, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -982,12 +1000,12 @@ FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struc
 FAKE_API vr_cu_result cuMemPrefetchAsync_v2(vr_cu_addr addr, size_t bytes, struct vr_cu_location to,
     unsigned flags, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(52, &answer)) {
+    if (shim_strike(53, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, struct vr_cu_location, unsigned, struct vr_cu_stream *)
         = NULL;
-    void *address = shim_real(52, 0);
+    void *address = shim_real(53, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1000,11 +1018,11 @@ FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_a
 FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, struct
     vr_cu_location location) {
     vr_cu_result answer;
-    if (shim_strike(53, &answer)) {
+    if (shim_strike(54, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, enum vr_cu_advice, struct vr_cu_location) = NULL;
-    void *address = shim_real(53, 0);
+    void *address = shim_real(54, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1015,11 +1033,11 @@ FAKE_API vr_cu_result cuMemAdvise_v2(vr_cu_addr addr, size_t bytes, enum vr_cu_a
 FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id);
 FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long long *id) {
     vr_cu_result answer;
-    if (shim_strike(54, &answer)) {
+    if (shim_strike(55, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_stream *, unsigned long long *) = NULL;
-    void *address = shim_real(54, 0);
+    void *address = shim_real(55, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1030,11 +1048,11 @@ FAKE_API vr_cu_result cuStreamGetId(struct vr_cu_stream *stream, unsigned long l
 FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
 FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
     vr_cu_result answer;
-    if (shim_strike(55, &answer)) {
+    if (shim_strike(56, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(int *, vr_cu_device, vr_cu_device) = NULL;
-    void *address = shim_real(55, 0);
+    void *address = shim_real(56, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1045,11 +1063,11 @@ FAKE_API vr_cu_result cuDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu
 FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags);
 FAKE_API vr_cu_result cuCtxEnablePeerAccess(struct vr_cu_context *peer, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(56, &answer)) {
+    if (shim_strike(57, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_context *, unsigned) = NULL;
-    void *address = shim_real(56, 0);
+    void *address = shim_real(57, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1062,12 +1080,12 @@ FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_
 FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_context, vr_cu_addr
     from, struct vr_cu_context *from_context, size_t bytes, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(57, &answer)) {
+    if (shim_strike(58, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, struct vr_cu_context *, vr_cu_addr, struct vr_cu_context *,
         size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(57, 0);
+    void *address = shim_real(58, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1078,11 +1096,11 @@ FAKE_API vr_cu_result cuMemcpyPeerAsync(vr_cu_addr to, struct vr_cu_context *to_
 FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image);
 FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void *image) {
     vr_cu_result answer;
-    if (shim_strike(58, &answer)) {
+    if (shim_strike(59, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module **, const void *) = NULL;
-    void *address = shim_real(58, 0);
+    void *address = shim_real(59, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1093,11 +1111,11 @@ FAKE_API vr_cu_result cuModuleLoadData(struct vr_cu_module **module, const void 
 FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module);
 FAKE_API vr_cu_result cuModuleUnload(struct vr_cu_module *module) {
     vr_cu_result answer;
-    if (shim_strike(59, &answer)) {
+    if (shim_strike(60, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module *) = NULL;
-    void *address = shim_real(59, 0);
+    void *address = shim_real(60, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1110,11 +1128,11 @@ FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, stru
 FAKE_API vr_cu_result cuModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
     *module, const char *name) {
     vr_cu_result answer;
-    if (shim_strike(60, &answer)) {
+    if (shim_strike(61, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function **, struct vr_cu_module *, const char *) = NULL;
-    void *address = shim_real(60, 0);
+    void *address = shim_real(61, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1129,12 +1147,12 @@ FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned g
     groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z, unsigned
     shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
     vr_cu_result answer;
-    if (shim_strike(61, &answer)) {
+    if (shim_strike(62, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function *, unsigned, unsigned, unsigned, unsigned, unsigned,
         unsigned, unsigned, struct vr_cu_stream *, void **, void **) = NULL;
-    void *address = shim_real(61, 0);
+    void *address = shim_real(62, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1146,11 +1164,11 @@ FAKE_API vr_cu_result cuLaunchKernel(struct vr_cu_function *function, unsigned g
 FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event);
 FAKE_API vr_cu_result cuEventQuery(struct vr_cu_event *event) {
     vr_cu_result answer;
-    if (shim_strike(62, &answer)) {
+    if (shim_strike(63, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *) = NULL;
-    void *address = shim_real(62, 0);
+    void *address = shim_real(63, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }

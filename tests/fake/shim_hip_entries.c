@@ -61,6 +61,7 @@ const struct shim_entry shim_entries[] = {
     {"hipMemcpyHtoDAsync", {"hipMemcpyHtoDAsync", NULL}},
     {"hipMemcpyDtoHAsync", {"hipMemcpyDtoHAsync", NULL}},
     {"hipMemcpyDtoDAsync", {"hipMemcpyDtoDAsync", NULL}},
+    {"hipMemcpy2DAsync", {"hipMemcpy2DAsync", NULL}},
     {"hipMemsetD8Async", {"hipMemsetD8Async", NULL}},
     {"hipMemsetD16Async", {"hipMemsetD16Async", NULL}},
     {"hipMemsetD32Async", {"hipMemsetD32Async", NULL}},
@@ -830,32 +831,33 @@ FAKE_API vr_cu_result hipMemcpyDtoDAsync(vr_cu_addr to, vr_cu_addr from, size_t 
     return real(to, from, bytes, stream);
 }
 
-FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
-    vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
-    vr_cu_stream *stream) {
+FAKE_API vr_cu_result hipMemcpy2DAsync(vr_cu_addr to, size_t to_pitch, vr_cu_addr from, size_t
+    from_pitch, size_t row_bytes, size_t rows, int kind, struct vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemcpy2DAsync(vr_cu_addr to, size_t to_pitch, vr_cu_addr from, size_t
+    from_pitch, size_t row_bytes, size_t rows, int kind, struct vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(48, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, unsigned char, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, size_t, vr_cu_addr, size_t, size_t, size_t, int, struct
+        vr_cu_stream *) = NULL;
     void *address = shim_real(48, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
     memcpy(&real, &address, sizeof real);
-    return real(to, value, count, stream);
+    return real(to, to_pitch, from, from_pitch, row_bytes, rows, kind, stream);
 }
 
-FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
+FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
+FAKE_API vr_cu_result hipMemsetD8Async(vr_cu_addr to, unsigned char value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(49, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, unsigned short, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, unsigned char, size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(49, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
@@ -864,16 +866,33 @@ FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, siz
     return real(to, value, count, stream);
 }
 
-FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
     vr_cu_stream *stream);
-FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+FAKE_API vr_cu_result hipMemsetD16Async(vr_cu_addr to, unsigned short value, size_t count, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
     if (shim_strike(50, &answer)) {
         return answer;
     }
-    vr_cu_result (*real)(vr_cu_addr, unsigned, size_t, struct vr_cu_stream *) = NULL;
+    vr_cu_result (*real)(vr_cu_addr, unsigned short, size_t, struct vr_cu_stream *) = NULL;
     void *address = shim_real(50, 0);
+    if (!address) {
+        return SHIM_NO_SYMBOL;
+    }
+    memcpy(&real, &address, sizeof real);
+    return real(to, value, count, stream);
+}
+
+FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+    vr_cu_stream *stream);
+FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t count, struct
+    vr_cu_stream *stream) {
+    vr_cu_result answer;
+    if (shim_strike(51, &answer)) {
+        return answer;
+    }
+    vr_cu_result (*real)(vr_cu_addr, unsigned, size_t, struct vr_cu_stream *) = NULL;
+    void *address = shim_real(51, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -884,11 +903,11 @@ FAKE_API vr_cu_result hipMemsetD32Async(vr_cu_addr to, unsigned value, size_t co
 FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags);
 FAKE_API vr_cu_result hipMallocManaged(vr_cu_addr *addr, size_t bytes, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(51, &answer)) {
+    if (shim_strike(52, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr *, size_t, unsigned) = NULL;
-    void *address = shim_real(51, 0);
+    void *address = shim_real(52, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -901,11 +920,11 @@ FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int dev
 FAKE_API vr_cu_result hipMemPrefetchAsync(vr_cu_addr addr, size_t bytes, int device, struct
     vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(52, &answer)) {
+    if (shim_strike(53, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, int, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(52, 0);
+    void *address = shim_real(53, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -918,11 +937,11 @@ FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_adv
 FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_advice advice, int
     device) {
     vr_cu_result answer;
-    if (shim_strike(53, &answer)) {
+    if (shim_strike(54, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, size_t, enum vr_cu_advice, int) = NULL;
-    void *address = shim_real(53, 0);
+    void *address = shim_real(54, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -933,11 +952,11 @@ FAKE_API vr_cu_result hipMemAdvise(vr_cu_addr addr, size_t bytes, enum vr_cu_adv
 FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer);
 FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_cu_device peer) {
     vr_cu_result answer;
-    if (shim_strike(54, &answer)) {
+    if (shim_strike(55, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(int *, vr_cu_device, vr_cu_device) = NULL;
-    void *address = shim_real(54, 0);
+    void *address = shim_real(55, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -948,11 +967,11 @@ FAKE_API vr_cu_result hipDeviceCanAccessPeer(int *can, vr_cu_device device, vr_c
 FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags);
 FAKE_API vr_cu_result hipDeviceEnablePeerAccess(int peer, unsigned flags) {
     vr_cu_result answer;
-    if (shim_strike(55, &answer)) {
+    if (shim_strike(56, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(int, unsigned) = NULL;
-    void *address = shim_real(55, 0);
+    void *address = shim_real(56, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -965,11 +984,11 @@ FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_add
 FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_addr from, int
     from_device, size_t bytes, struct vr_cu_stream *stream) {
     vr_cu_result answer;
-    if (shim_strike(56, &answer)) {
+    if (shim_strike(57, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(vr_cu_addr, int, vr_cu_addr, int, size_t, struct vr_cu_stream *) = NULL;
-    void *address = shim_real(56, 0);
+    void *address = shim_real(57, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -980,11 +999,11 @@ FAKE_API vr_cu_result hipMemcpyPeerAsync(vr_cu_addr to, int to_device, vr_cu_add
 FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image);
 FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void *image) {
     vr_cu_result answer;
-    if (shim_strike(57, &answer)) {
+    if (shim_strike(58, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module **, const void *) = NULL;
-    void *address = shim_real(57, 0);
+    void *address = shim_real(58, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -995,11 +1014,11 @@ FAKE_API vr_cu_result hipModuleLoadData(struct vr_cu_module **module, const void
 FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module);
 FAKE_API vr_cu_result hipModuleUnload(struct vr_cu_module *module) {
     vr_cu_result answer;
-    if (shim_strike(58, &answer)) {
+    if (shim_strike(59, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_module *) = NULL;
-    void *address = shim_real(58, 0);
+    void *address = shim_real(59, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1012,11 +1031,11 @@ FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, str
 FAKE_API vr_cu_result hipModuleGetFunction(struct vr_cu_function **function, struct vr_cu_module
     *module, const char *name) {
     vr_cu_result answer;
-    if (shim_strike(59, &answer)) {
+    if (shim_strike(60, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function **, struct vr_cu_module *, const char *) = NULL;
-    void *address = shim_real(59, 0);
+    void *address = shim_real(60, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1031,12 +1050,12 @@ FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, uns
     unsigned groups_y, unsigned groups_z, unsigned items_x, unsigned items_y, unsigned items_z,
     unsigned shared_bytes, struct vr_cu_stream *stream, void **parameters, void **extra) {
     vr_cu_result answer;
-    if (shim_strike(60, &answer)) {
+    if (shim_strike(61, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_function *, unsigned, unsigned, unsigned, unsigned, unsigned,
         unsigned, unsigned, struct vr_cu_stream *, void **, void **) = NULL;
-    void *address = shim_real(60, 0);
+    void *address = shim_real(61, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }
@@ -1048,11 +1067,11 @@ FAKE_API vr_cu_result hipModuleLaunchKernel(struct vr_cu_function *function, uns
 FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event);
 FAKE_API vr_cu_result hipEventQuery(struct vr_cu_event *event) {
     vr_cu_result answer;
-    if (shim_strike(61, &answer)) {
+    if (shim_strike(62, &answer)) {
         return answer;
     }
     vr_cu_result (*real)(struct vr_cu_event *) = NULL;
-    void *address = shim_real(61, 0);
+    void *address = shim_real(62, 0);
     if (!address) {
         return SHIM_NO_SYMBOL;
     }

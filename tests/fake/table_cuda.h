@@ -108,6 +108,8 @@ static const struct driver_entry cuda_entries[] = {
      (const int[]){1, 3, 4, 201, 214, 400, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
     {"cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync_v2", NULL, NULL, 16,
      (const int[]){1, 3, 4, 201, 214, 400, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
+    {"cuMemcpy2DAsync", "cuMemcpy2DAsync", "cuMemcpy2DAsync_v2", NULL, "copies of rows", 16,
+     (const int[]){1, 3, 4, 201, 214, 400, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
     {"cuMemsetD8Async", "cuMemsetD8Async", "cuMemsetD8Async", NULL, NULL, 15,
      (const int[]){1, 3, 4, 201, 214, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999}},
     {"cuMemsetD16Async", "cuMemsetD16Async", "cuMemsetD16Async", NULL, NULL, 15,

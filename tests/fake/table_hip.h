@@ -108,6 +108,8 @@ static const struct driver_entry hip_entries[] = {
      (const int[]){1, 3, 4, 201, 214, 700, 702, 710, 719, 999, 1053}},
     {"hipMemcpyDtoDAsync", "cuMemcpyDtoDAsync", "hipMemcpyDtoDAsync", NULL, NULL, 11,
      (const int[]){1, 3, 4, 201, 214, 700, 702, 710, 719, 999, 1053}},
+    {"hipMemcpy2DAsync", "hipMemcpy2DAsync", "hipMemcpy2DAsync", NULL, "copies of rows", 11,
+     (const int[]){1, 12, 17, 21, 214, 700, 702, 710, 719, 999, 1053}},
     {"hipMemsetD8Async", "cuMemsetD8Async", "hipMemsetD8Async", NULL, NULL, 9,
      (const int[]){1, 3, 214, 700, 702, 710, 719, 999, 1053}},
     {"hipMemsetD16Async", "cuMemsetD16Async", "hipMemsetD16Async", NULL, NULL, 9,

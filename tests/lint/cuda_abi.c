@@ -57,6 +57,8 @@ SAME(VR_CU_ATTRIBUTE_CONCURRENT_MANAGED, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_
 SAME(VR_CU_ACCESS_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 SAME(VR_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
 SAME(VR_CU_HOST_DEVICEMAP, CU_MEMHOSTALLOC_DEVICEMAP);
+SAME(VR_CU_SIDE_HOST, CU_MEMORYTYPE_HOST);
+SAME(VR_CU_SIDE_DEVICE, CU_MEMORYTYPE_DEVICE);
 SAME(VR_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
 SAME(VR_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME(VR_CU_WAIT_GEQ, CU_STREAM_WAIT_VALUE_GEQ);
@@ -92,6 +94,24 @@ SAME(sizeof(struct vr_cu_access), sizeof(CUmemAccessDesc));
 FIELD(vr_cu_access, location, CUmemAccessDesc, location);
 FIELD(vr_cu_access, flags, CUmemAccessDesc, flags);
 
+SAME(sizeof(struct vr_cu_rows), sizeof(CUDA_MEMCPY2D));
+FIELD(vr_cu_rows, from.x, CUDA_MEMCPY2D, srcXInBytes);
+FIELD(vr_cu_rows, from.y, CUDA_MEMCPY2D, srcY);
+FIELD(vr_cu_rows, from.type, CUDA_MEMCPY2D, srcMemoryType);
+FIELD(vr_cu_rows, from.host, CUDA_MEMCPY2D, srcHost);
+FIELD(vr_cu_rows, from.device, CUDA_MEMCPY2D, srcDevice);
+FIELD(vr_cu_rows, from.array, CUDA_MEMCPY2D, srcArray);
+FIELD(vr_cu_rows, from.pitch, CUDA_MEMCPY2D, srcPitch);
+FIELD(vr_cu_rows, to.x, CUDA_MEMCPY2D, dstXInBytes);
+FIELD(vr_cu_rows, to.y, CUDA_MEMCPY2D, dstY);
+FIELD(vr_cu_rows, to.type, CUDA_MEMCPY2D, dstMemoryType);
+FIELD(vr_cu_rows, to.host, CUDA_MEMCPY2D, dstHost);
+FIELD(vr_cu_rows, to.device, CUDA_MEMCPY2D, dstDevice);
+FIELD(vr_cu_rows, to.array, CUDA_MEMCPY2D, dstArray);
+FIELD(vr_cu_rows, to.pitch, CUDA_MEMCPY2D, dstPitch);
+FIELD(vr_cu_rows, row_bytes, CUDA_MEMCPY2D, WidthInBytes);
+FIELD(vr_cu_rows, rows, CUDA_MEMCPY2D, Height);
+
 /* --------------------------------------------------------------- prototypes */
 
 /* The list is expanded once more with NVIDIA's types in the place of ours: each row must then have
@@ -108,6 +128,7 @@ FIELD(vr_cu_access, flags, CUmemAccessDesc, flags);
 #define vr_cu_location       CUmemLocation_st
 #define vr_cu_advice         CUmem_advise_enum
 #define vr_cu_uuid           CUuuid_st
+#define vr_cu_rows           CUDA_MEMCPY2D_st
 #define vr_cu_prop           CUmemAllocationProp_st
 #define vr_cu_access         CUmemAccessDesc_st
 #define vr_cu_attribute      CUdevice_attribute_enum

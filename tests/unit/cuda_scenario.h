@@ -194,6 +194,20 @@ static vram_status poll_once(struct vr_queue *queue) {
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
+/* Rows that the driver will not copy at once would go one by one. */
+static vram_status copy_rows(struct holdings *held, void *host) {
+    struct vr_queue *own = &held->own;
+    const struct vr_rectangle rectangle = {.to = held->addr,
+                                           .from = (uintptr_t)host,
+                                           .to_pitch = 48,
+                                           .from_pitch = 40,
+                                           .row_bytes = 33,
+                                           .rows = 3,
+                                           .from_host = true};
+    vram_status status = own->device->queue_ops->copy_rows(own, &rectangle);
+    return status == VRAM_ERR_UNSUPPORTED ? VRAM_OK : status;
+}
+
 /* What not every device can do. */
 static bool work_more(struct holdings *held) {
     struct vr_device *device = &held->device;
@@ -231,6 +245,7 @@ static bool work_all(struct holdings *held) {
     }
     value = (word_of(own) > word_of(adopted) ? word_of(own) : word_of(adopted)) + 1;
     return step(held, "upload", ops->upload(own, held->addr, host, PAGE)) &&
+           step(held, "copy_rows", copy_rows(held, host)) &&
            step(held, "fill1", ops->fill(own, held->addr, 1, 1, 64)) &&
            step(held, "fill2", ops->fill(own, held->addr, 1, 2, 64)) &&
            step(held, "fill4", ops->fill(own, held->addr, 1, 4, 64)) &&

@@ -47,6 +47,7 @@ static bool may_be_ignored(const char *call) {
         "cuDeviceTotalMem",
         "cuDeviceCanAccessPeer",
         "cuMemHostGetFlags", /* not page-locked is an answer */
+        "cuMemcpy2DAsync",   /* the rows go one by one */
         "cuMemPrefetchAsync",
         "cuMemAdvise",
         "cuMemGetAllocationGranularity",

@@ -89,6 +89,9 @@ static bool may_pass(const struct driver_entry *entry, int code) {
         {"cuMemHostGetFlags", VR_CU_INVALID_VALUE}, /* it is not page-locked: an answer */
         {"cuMemPrefetchAsync", VR_CU_NOT_SUPPORTED},
         {"hipMemPrefetchAsync", VR_CU_NOT_SUPPORTED},
+        {"cuMemcpy2DAsync", VR_CU_INVALID_VALUE}, /* the rows go one by one */
+        {"hipMemcpy2DAsync", VR_CU_INVALID_VALUE},
+        {"hipMemcpy2DAsync", 12}, /* hipErrorInvalidPitchValue */
         {"cuMemAdvise", VR_CU_NOT_SUPPORTED},
         {"hipMemAdvise", VR_CU_NOT_SUPPORTED},
         {"cuMemGetAllocationGranularity", 0},

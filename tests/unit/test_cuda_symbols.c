@@ -53,8 +53,24 @@ static void make_variant(const char *first, const char *second, char *path, size
     close(file);
 }
 
+/* Every second letter of the text at `addr`, as rows of one: by the driver, or refused for want of a call. */
+static void copy_letters(struct vr_queue *queue, vram_addr addr, bool by_driver) {
+    char letters[4] = "";
+    const struct vr_rectangle rectangle = {.to = (uintptr_t)letters,
+                                           .from = addr,
+                                           .to_pitch = 1,
+                                           .from_pitch = 2,
+                                           .row_bytes = 1,
+                                           .rows = 3,
+                                           .to_host = true};
+    assert_int_equal(queue->device->queue_ops->copy_rows(queue, &rectangle),
+                     by_driver ? VRAM_OK : VRAM_ERR_UNSUPPORTED);
+    settle(queue);
+    assert_string_equal(letters, by_driver ? "lbr" : "");
+}
+
 /* Uses everything that must work whatever optional symbol is absent. */
-static void smoke(struct vr_backend *backend) {
+static void smoke(struct vr_backend *backend, bool rows) {
     struct vr_device device;
     struct vr_queue first, second;
     char text[8] = "";
@@ -68,6 +84,7 @@ static void smoke(struct vr_backend *backend) {
     assert_int_equal(device.queue_ops->download(&second, text, addr, 8), VRAM_OK);
     settle(&second);
     assert_string_equal(text, "libvram");
+    copy_letters(&first, addr, rows);
     assert_int_equal(device.queue_ops->poll(&first), VRAM_OK);
     end_queue(&second);
     end_queue(&first);
@@ -102,7 +119,7 @@ static void use_variant(const struct driver_entry *entry, const char *path, bool
     if (without) {
         assert_without(&info, entry);
     }
-    smoke(&backend);
+    smoke(&backend, !without || strcmp(entry->without, "copies of rows") != 0);
     backend.ops->stop(&backend);
     assert_int_equal(live_total(), 0);
     assert_clean();

@@ -61,6 +61,22 @@ struct vr_cu_access {
     int flags; /* VR_CU_ACCESS_READWRITE */
 };
 
+/* One side of a copy of rows: one of the three places counts, as `type` says. */
+struct vr_cu_rows_side {
+    size_t x, y; /* bytes and rows to leave out at the beginning */
+    int type;    /* VR_CU_SIDE_HOST or _DEVICE */
+    void *host;
+    vr_cu_addr device;
+    void *array;
+    size_t pitch;
+};
+
+/* What cuMemcpy2DAsync is to do. */
+struct vr_cu_rows {
+    struct vr_cu_rows_side from, to;
+    size_t row_bytes, rows;
+};
+
 /* ------------------------------------------------------------------- values */
 
 /* Result codes that the backend tells apart; cuda_error.c says what each becomes. */
@@ -114,6 +130,8 @@ enum {
     VR_CU_EVENT_DISABLE_TIMING = 2,
     VR_CU_WAIT_GEQ = 0,
     VR_CU_WRITE_DEFAULT = 0,
+    VR_CU_SIDE_HOST = 1,
+    VR_CU_SIDE_DEVICE = 2,
     VR_CU_STREAM_LEGACY = 1,    /* handles that are numbers: the legacy default stream ... */
     VR_CU_STREAM_PER_THREAD = 2 /* ... and the calling thread's own default stream */
 };

@@ -104,6 +104,10 @@ struct vr_cuda_dialect {
                               vr_cu_addr to, const struct vr_cuda_device *peer, vr_cu_addr from,
                               size_t bytes);
     enum vr_cu_call peer_copy_call;
+    /* Copies rows. VR_CU_NOT_SUPPORTED where there is no such call. */
+    vr_cu_result (*copy_rows)(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                              const struct vr_rectangle *rectangle);
+    enum vr_cu_call copy_rows_call;
     /* What other processes hold; NULL where nobody can be asked. */
     vr_memory_others_fn *others;
     /* Tries, on a device just opened, what the driver cannot be trusted with, and takes away the

@@ -177,6 +177,30 @@ static vr_cu_result wait_value(const struct vr_cuda_api *api, struct vr_cu_strea
                                     : VR_CU_NOT_SUPPORTED;
 }
 
+/* -------------------------------------------------------------------- copies */
+
+static struct vr_cu_rows_side side_of(uint64_t place, uint64_t pitch, bool host) {
+    struct vr_cu_rows_side side = {.type = host ? VR_CU_SIDE_HOST : VR_CU_SIDE_DEVICE,
+                                   .pitch = pitch};
+    if (host) {
+        side.host = (void *)(uintptr_t)place;
+    } else {
+        side.device = place;
+    }
+    return side;
+}
+
+static vr_cu_result copy_rows(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                              const struct vr_rectangle *rectangle) {
+    const struct vr_cu_rows taken = {
+        .from = side_of(rectangle->from, rectangle->from_pitch, rectangle->from_host),
+        .to = side_of(rectangle->to, rectangle->to_pitch, rectangle->to_host),
+        .row_bytes = rectangle->row_bytes,
+        .rows = rectangle->rows};
+    return device->api->cuMemcpy2DAsync ? device->api->cuMemcpy2DAsync(&taken, stream)
+                                        : VR_CU_NOT_SUPPORTED;
+}
+
 /* ------------------------------------------------------------ other devices */
 
 static vr_cu_result prefetch(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
@@ -256,6 +280,8 @@ const struct vr_cuda_dialect vr_cuda_dialect = {
     .peer_call = VR_CU_CALL_cuCtxEnablePeerAccess,
     .peer_copy = peer_copy,
     .peer_copy_call = VR_CU_CALL_cuMemcpyPeerAsync,
+    .copy_rows = copy_rows,
+    .copy_rows_call = VR_CU_CALL_cuMemcpy2DAsync,
 };
 
 static vram_status start(struct vr_backend *backend, const struct vram_context_options *options) {

@@ -152,6 +152,8 @@
       size_t bytes, struct vr_cu_stream *stream))                                                  \
     X(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, NULL, VR_CU_REQUIRED, (vr_cu_addr to, vr_cu_addr    \
       from, size_t bytes, struct vr_cu_stream *stream))                                            \
+    X(cuMemcpy2DAsync, cuMemcpy2DAsync_v2, NULL, VR_CU_OPTIONAL, (const struct vr_cu_rows *rows,   \
+      struct vr_cu_stream *stream))                                                                \
     X(cuMemsetD8Async, cuMemsetD8Async, NULL, VR_CU_REQUIRED, (vr_cu_addr to, unsigned char value, \
       size_t count, struct vr_cu_stream *stream))                                                  \
     X(cuMemsetD16Async, cuMemsetD16Async, NULL, VR_CU_REQUIRED, (vr_cu_addr to, unsigned short     \

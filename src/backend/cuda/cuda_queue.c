@@ -156,6 +156,29 @@ static vram_status queue_copy(struct vr_queue *queue, vram_addr to, vram_addr fr
     return status;
 }
 
+/* A pitch that is none for this device, be it too wide or not one of the driver's own making, is an invalid value to
+   it, as much else would be: what is wrong with more than the pitch the single rows will tell. */
+static vram_status queue_copy_rows(struct vr_queue *queue, const struct vr_rectangle *rectangle) {
+    const struct vr_cuda_device *cuda = cuda_of(queue);
+    const struct vr_cuda_dialect *dialect = cuda->api->dialect;
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_submit_begin(queue, &scope, dialect->copy_rows_call);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_cu_result code = dialect->copy_rows(cuda, vr_cuda_stream(queue), rectangle);
+    if (code == VR_CU_INVALID_VALUE) {
+        status = vr_error_set(
+            VRAM_ERR_UNSUPPORTED, dialect->name, dialect->names[dialect->copy_rows_call], code,
+            "the driver does not copy rows that are %llu and %llu bytes apart",
+            (unsigned long long)rectangle->from_pitch, (unsigned long long)rectangle->to_pitch);
+    } else {
+        status = vr_cuda_check(cuda->api, dialect->copy_rows_call, code, VRAM_ERR_DEVICE_MEMORY);
+    }
+    vr_cuda_leave(&scope);
+    return status;
+}
+
 static vram_status queue_fill(struct vr_queue *queue, vram_addr to, uint32_t pattern,
                               uint32_t pattern_bytes, uint64_t bytes) {
     const struct vr_cuda_device *cuda = cuda_of(queue);
@@ -445,6 +468,7 @@ const struct vr_queue_ops vr_cuda_queue_ops = {
     .upload = queue_upload,
     .download = queue_download,
     .copy = queue_copy,
+    .copy_rows = queue_copy_rows,
     .fill = queue_fill,
     .signal = queue_signal,
     .after = queue_after,

@@ -33,6 +33,9 @@ enum {
     HIP_ATTRIBUTE_STREAM_WAIT_VALUE = 10013
 };
 
+/* Numbers of hipMemcpyKind. */
+enum { HIP_HOST_TO_DEVICE = 1, HIP_DEVICE_TO_HOST = 2, HIP_DEVICE_TO_DEVICE = 3 };
+
 #define HIP_CPU           (-1)        /* hipCpuDeviceId */
 #define HIP_HOST_COHERENT 0x40000000u /* the host sees what the device writes without a fence */
 
@@ -48,7 +51,9 @@ static const struct vr_cuda_row rows[] = {
     ONE(OUT_OF_MEMORY, VRAM_ERR_DEVICE_MEMORY, NULL),
     ONE(NOT_INITIALIZED, VRAM_ERR_NO_DRIVER, NULL),
     ONE(DEINITIALIZED, VRAM_ERR_SHUTDOWN, NULL),
+    ONE(INVALID_PITCH, VRAM_ERR_UNSUPPORTED, "the rows are too far apart for the device"),
     ONE(INVALID_DEVICE_POINTER, VRAM_ERR_INVALID, NULL),
+    ONE(INVALID_DIRECTION, VRAM_ERR_INVALID, NULL),
     ONE(INSUFFICIENT_DRIVER, VRAM_ERR_NO_DRIVER, "update the amdgpu kernel driver"),
     ONE(NO_DEVICE, VRAM_ERR_NO_DEVICE,
         "see what rocminfo shows, what HIP_VISIBLE_DEVICES hides, and that you may open /dev/kfd"),
@@ -181,6 +186,20 @@ static vr_cu_result wait_value(const struct vr_cuda_api *api, struct vr_cu_strea
                : VR_CU_NOT_SUPPORTED;
 }
 
+/* -------------------------------------------------------------------- copies */
+
+static vr_cu_result copy_rows(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
+                              const struct vr_rectangle *rectangle) {
+    int kind = rectangle->from_host ? HIP_HOST_TO_DEVICE
+               : rectangle->to_host ? HIP_DEVICE_TO_HOST
+                                    : HIP_DEVICE_TO_DEVICE;
+    return device->api->hipMemcpy2DAsync
+               ? device->api->hipMemcpy2DAsync(rectangle->to, rectangle->to_pitch, rectangle->from,
+                                               rectangle->from_pitch, rectangle->row_bytes,
+                                               rectangle->rows, kind, stream)
+               : VR_CU_NOT_SUPPORTED;
+}
+
 /* ------------------------------------------------------------ other devices */
 
 static vr_cu_result prefetch(const struct vr_cuda_device *device, struct vr_cu_stream *stream,
@@ -259,6 +278,8 @@ const struct vr_cuda_dialect vr_hip_dialect = {
     .peer_call = VR_CU_CALL_hipDeviceEnablePeerAccess,
     .peer_copy = peer_copy,
     .peer_copy_call = VR_CU_CALL_hipMemcpyPeerAsync,
+    .copy_rows = copy_rows,
+    .copy_rows_call = VR_CU_CALL_hipMemcpy2DAsync,
     .trial = vr_hip_trial,
 };
 

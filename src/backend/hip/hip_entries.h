@@ -16,7 +16,9 @@
     X(OUT_OF_MEMORY, 2, hipErrorOutOfMemory)                                                       \
     X(NOT_INITIALIZED, 3, hipErrorNotInitialized)                                                  \
     X(DEINITIALIZED, 4, hipErrorDeinitialized)                                                     \
+    X(INVALID_PITCH, 12, hipErrorInvalidPitchValue)                                                \
     X(INVALID_DEVICE_POINTER, 17, hipErrorInvalidDevicePointer)                                    \
+    X(INVALID_DIRECTION, 21, hipErrorInvalidMemcpyDirection)                                       \
     X(INSUFFICIENT_DRIVER, 35, hipErrorInsufficientDriver)                                         \
     X(NO_DEVICE, 100, hipErrorNoDevice)                                                            \
     X(INVALID_DEVICE, 101, hipErrorInvalidDevice)                                                  \
@@ -121,6 +123,9 @@
       int *device))                                                                                \
     X(hipStreamWaitValue64, hipStreamWaitValue64, NULL, VR_CU_OPTIONAL, (struct vr_cu_stream       \
       *stream, vr_cu_addr addr, uint64_t value, unsigned flags, uint64_t mask))                    \
+    X(hipMemcpy2DAsync, hipMemcpy2DAsync, NULL, VR_CU_OPTIONAL, (vr_cu_addr to, size_t to_pitch,   \
+      vr_cu_addr from, size_t from_pitch, size_t row_bytes, size_t rows, int kind, struct          \
+      vr_cu_stream *stream))                                                                       \
     X(hipMemPrefetchAsync, hipMemPrefetchAsync, NULL, VR_CU_OPTIONAL, (vr_cu_addr addr, size_t     \
       bytes, int device, struct vr_cu_stream *stream))                                             \
     X(hipMemAdvise, hipMemAdvise, NULL, VR_CU_OPTIONAL, (vr_cu_addr addr, size_t bytes, enum       \
