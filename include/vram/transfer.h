@@ -117,7 +117,7 @@ typedef struct vram_copy_2d {
 } vram_copy_2d;
 
 /**
- * A strided copy: one operation of the driver's where it has one for rows such as these (CUDA, HIP), and
+ * A strided copy: one operation of the driver's where it has one for rows such as these (CUDA, HIP, OpenCL buffers), and
  * else as vram_transfer_batch of its rows; where both sides have no gaps it is one plain copy.
  * VRAM_ERR_INVALID for a pitch below row_bytes, _OVERFLOW for a rectangle that does not fit into 64 bits.
  */

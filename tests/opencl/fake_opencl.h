@@ -114,6 +114,7 @@ struct fake_command {
     char *to;
     const char *from; /* NULL: a fill */
     size_t bytes, pattern_bytes;
+    size_t rows, to_pitch, from_pitch; /* a copy of rows of `bytes` each; 0: of one */
     char pattern[16];
     bool barrier; /* in an out-of-order queue nothing passes it */
     bool marker;  /* complete when all before it is */
@@ -125,6 +126,11 @@ struct fake_command {
     vr_cl_uint wait_count;
     struct vr_cl_event *event; /* NULL: nobody asked for one */
 };
+
+/* The bytes of a buffer for a command of the queue, or the code that the driver answers. */
+vr_cl_int fake_bytes_of(struct vr_cl_queue *queue, struct vr_cl_memory *memory, size_t offset,
+                        size_t bytes, char **at);
+void fake_fill_rows_calls(struct vr_opencl_api *api);
 
 struct vr_cl_queue {
     struct fake_head head;

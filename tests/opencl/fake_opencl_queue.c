@@ -143,11 +143,14 @@ __attribute__((no_sanitize("thread"))) static void read_byte(volatile unsigned c
 static void perform(const struct fake_command *command) {
     if (command->kernel) {
         command->kernel(command->arguments, command->items, command->group);
-    } else if (command->from && command->bytes == 1) {
+    } else if (command->from && command->bytes == 1 && !command->rows) {
         read_byte((volatile unsigned char *)command->to,
                   (const volatile unsigned char *)command->from);
     } else if (command->from) {
-        memcpy(command->to, command->from, command->bytes);
+        for (size_t row = 0; row < (command->rows ? command->rows : 1); row++) {
+            memcpy(command->to + row * command->to_pitch, command->from + row * command->from_pitch,
+                   command->bytes);
+        }
     }
     for (size_t at = 0; command->pattern_bytes && at < command->bytes;
          at += command->pattern_bytes) {
@@ -449,9 +452,8 @@ vr_cl_int fake_submit(struct vr_cl_queue *queue, struct fake_command *command, b
 
 /* ----------------------------------------------------------------- commands */
 
-/* The bytes of a buffer for a command; false with the code that the driver answers. */
-static vr_cl_int bytes_of(struct vr_cl_queue *queue, struct vr_cl_memory *memory, size_t offset,
-                          size_t bytes, char **at) {
+vr_cl_int fake_bytes_of(struct vr_cl_queue *queue, struct vr_cl_memory *memory, size_t offset,
+                        size_t bytes, char **at) {
     vr_cl_int code = VR_CL_SUCCESS;
     fake_lock();
     if (!fake_is(memory, 'm')) {
@@ -474,7 +476,7 @@ static vr_cl_int read_buffer(struct vr_cl_queue *queue, struct vr_cl_memory *mem
                              vr_cl_uint count, struct vr_cl_event *const *events,
                              struct vr_cl_event **event) {
     char *from;
-    vr_cl_int code = bytes_of(queue, memory, offset, bytes, &from);
+    vr_cl_int code = fake_bytes_of(queue, memory, offset, bytes, &from);
     struct fake_command command = {.to = to, .from = from, .bytes = bytes, .memories = {memory}};
     return code ? code : fake_submit(queue, &command, wait, count, events, event);
 }
@@ -484,7 +486,7 @@ static vr_cl_int write_buffer(struct vr_cl_queue *queue, struct vr_cl_memory *me
                               vr_cl_uint count, struct vr_cl_event *const *events,
                               struct vr_cl_event **event) {
     char *to;
-    vr_cl_int code = bytes_of(queue, memory, offset, bytes, &to);
+    vr_cl_int code = fake_bytes_of(queue, memory, offset, bytes, &to);
     struct fake_command command = {.to = to, .from = from, .bytes = bytes, .memories = {memory}};
     return code ? code : fake_submit(queue, &command, wait, count, events, event);
 }
@@ -494,8 +496,8 @@ static vr_cl_int copy_buffer(struct vr_cl_queue *queue, struct vr_cl_memory *sou
                              size_t bytes, vr_cl_uint count, struct vr_cl_event *const *events,
                              struct vr_cl_event **event) {
     char *from, *to;
-    vr_cl_int code = bytes_of(queue, source, from_offset, bytes, &from);
-    code = code ? code : bytes_of(queue, target, to_offset, bytes, &to);
+    vr_cl_int code = fake_bytes_of(queue, source, from_offset, bytes, &from);
+    code = code ? code : fake_bytes_of(queue, target, to_offset, bytes, &to);
     struct fake_command command = {
         .to = to, .from = from, .bytes = bytes, .memories = {source, target}};
     return code ? code : fake_submit(queue, &command, false, count, events, event);
@@ -506,7 +508,7 @@ static vr_cl_int fill_buffer(struct vr_cl_queue *queue, struct vr_cl_memory *mem
                              vr_cl_uint count, struct vr_cl_event *const *events,
                              struct vr_cl_event **event) {
     char *to;
-    vr_cl_int code = bytes_of(queue, memory, offset, bytes, &to);
+    vr_cl_int code = fake_bytes_of(queue, memory, offset, bytes, &to);
     struct fake_command command = {
         .to = to, .bytes = bytes, .pattern_bytes = pattern_bytes, .memories = {memory}};
     memcpy(command.pattern, pattern, pattern_bytes);
@@ -530,7 +532,7 @@ static void *map_buffer(struct vr_cl_queue *queue, struct vr_cl_memory *memory, 
                         vr_cl_int *code) {
     char *at = NULL;
     (void)wait, (void)flags, (void)count, (void)events, (void)event;
-    *code = bytes_of(queue, memory, offset, bytes, &at);
+    *code = fake_bytes_of(queue, memory, offset, bytes, &at);
     return at;
 }
 
@@ -603,4 +605,5 @@ void fake_fill_queue_calls(struct vr_opencl_api *api) {
     api->clEnqueueSVMMemcpy = svm_copy;
     api->clEnqueueSVMMemFill = svm_fill;
     api->clEnqueueSVMMigrateMem = svm_migrate;
+    fake_fill_rows_calls(api);
 }

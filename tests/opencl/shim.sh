@@ -28,4 +28,9 @@ for call in clGetPlatformIDs clGetDeviceIDs clGetDeviceInfo clCreateContext clCr
         run "0 1 2" "$call:$plan" transfer
     done
 done
+# Rows that the driver refuses for their pitch go one by one; any other refusal is told.
+for call in clEnqueueWriteBufferRect clEnqueueReadBufferRect clEnqueueCopyBufferRect; do
+    run "1" "$call:1:-5" strategy.rectangles
+    run "0" "$call:1:-30:forever" strategy.rectangles
+done
 echo "$runs plans over the real driver"

@@ -164,6 +164,31 @@ static void scene_wrap(struct scene *scene) {
     }
 }
 
+/* Rows that the driver will not copy at once would go one by one. */
+static vram_status one_by_one(vram_status status) {
+    return status == VRAM_ERR_UNSUPPORTED ? VRAM_OK : status;
+}
+
+static void scene_rows(struct scene *scene, char *text) {
+    struct vr_device *device = &scene->device;
+    struct vr_queue *queue = &scene->queue;
+    const struct vr_queue_ops *ops = device->queue_ops;
+    struct vr_rectangle rows = {.to = scene->memory + 256,
+                                .from = (uintptr_t) "libvram",
+                                .to_pitch = 3,
+                                .from_pitch = 3,
+                                .row_bytes = 2,
+                                .rows = 2,
+                                .from_host = true};
+    (void)STEP(device, one_by_one(ops->copy_rows(queue, &rows)));
+    rows.from = scene->memory;
+    rows.from_host = false;
+    (void)STEP(device, one_by_one(ops->copy_rows(queue, &rows)));
+    rows.to = (uintptr_t)text;
+    rows.to_host = true;
+    (void)STEP(device, one_by_one(ops->copy_rows(queue, &rows)));
+}
+
 static void scene_work(struct scene *scene) {
     struct vr_device *device = &scene->device;
     struct vr_queue *queue = &scene->queue;
@@ -176,6 +201,7 @@ static void scene_work(struct scene *scene) {
     (void)STEP(device, ops->upload(queue, scene->memory, "libvram", 8));
     (void)STEP(device, ops->copy(queue, scene->memory + 64, scene->memory, 8));
     (void)STEP(device, ops->fill(queue, scene->memory + 128, 7, 1, 8));
+    scene_rows(scene, text);
     (void)STEP(device, ops->download(queue, text, scene->memory, 8));
     if (scene->managed) {
         (void)STEP(device, ops->fill(queue, scene->managed, 7, 1, 8));

@@ -255,6 +255,27 @@ enum {
           size_t from_offset, size_t to_offset, size_t bytes, vr_cl_uint count,                    \
           struct vr_cl_event *const *events, struct vr_cl_event **event),                          \
          (queue, from, to, from_offset, to_offset, bytes, count, events, event))                   \
+    CALL(clEnqueueReadBufferRect, VR_CL_OPTIONAL,                                                  \
+         (struct vr_cl_queue *queue, struct vr_cl_memory *memory, vr_cl_uint wait,                 \
+          const size_t *origin, const size_t *host_origin, const size_t *region, size_t pitch,     \
+          size_t slice, size_t host_pitch, size_t host_slice, void *to, vr_cl_uint count,          \
+          struct vr_cl_event *const *events, struct vr_cl_event **event),                          \
+         (queue, memory, wait, origin, host_origin, region, pitch, slice, host_pitch, host_slice,  \
+          to, count, events, event))                                                               \
+    CALL(clEnqueueWriteBufferRect, VR_CL_OPTIONAL,                                                 \
+         (struct vr_cl_queue *queue, struct vr_cl_memory *memory, vr_cl_uint wait,                 \
+          const size_t *origin, const size_t *host_origin, const size_t *region, size_t pitch,     \
+          size_t slice, size_t host_pitch, size_t host_slice, const void *from, vr_cl_uint count,  \
+          struct vr_cl_event *const *events, struct vr_cl_event **event),                          \
+         (queue, memory, wait, origin, host_origin, region, pitch, slice, host_pitch, host_slice,  \
+          from, count, events, event))                                                             \
+    CALL(clEnqueueCopyBufferRect, VR_CL_OPTIONAL,                                                  \
+         (struct vr_cl_queue *queue, struct vr_cl_memory *from, struct vr_cl_memory *to,           \
+          const size_t *from_origin, const size_t *to_origin, const size_t *region,                \
+          size_t from_pitch, size_t from_slice, size_t to_pitch, size_t to_slice,                  \
+          vr_cl_uint count, struct vr_cl_event *const *events, struct vr_cl_event **event),        \
+         (queue, from, to, from_origin, to_origin, region, from_pitch, from_slice, to_pitch,       \
+          to_slice, count, events, event))                                                         \
     CALL(clEnqueueFillBuffer, VR_CL_REQUIRED,                                                      \
          (struct vr_cl_queue *queue, struct vr_cl_memory *memory, const void *pattern,             \
           size_t pattern_bytes, size_t offset, size_t bytes, vr_cl_uint count,                     \

@@ -151,6 +151,7 @@ extern const struct vr_queue_ops vr_opencl_queue_ops;
 /* Around every command that is given to a queue: keeps out-of-order queues in order, and has the driver
    begin with it. */
 vram_status vr_opencl_submit_begin(const struct vr_queue *queue);
+vr_queue_copy_rows_fn vr_opencl_copy_rows;
 vram_status vr_opencl_submit_end(const struct vr_queue *queue, const char *operation,
                                  vr_cl_int code);
 

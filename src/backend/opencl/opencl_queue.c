@@ -342,6 +342,7 @@ const struct vr_queue_ops vr_opencl_queue_ops = {
     .upload = queue_upload,
     .download = queue_download,
     .copy = queue_copy,
+    .copy_rows = vr_opencl_copy_rows,
     .fill = queue_fill,
     .signal = vr_opencl_signal,
     .after = vr_opencl_after,
