@@ -404,10 +404,13 @@ static void plan_counts_all_threads(void **state) {
 
 static void *short_lived_work(void *argument) {
     struct worker *worker = argument;
-    while (!vr_load(worker->stop, VR_RELAXED)) {
+    for (int i = 0; !vr_load(worker->stop, VR_RELAXED); i++) {
         char *memory = vr_mem_alloc(1, 32, "worker");
         if (memory) {
             memory[0] = 'x';
+            if (i % 2 == 0) {
+                sched_yield(); /* on a core that others use, too, it is seen alive here or never */
+            }
             memory = vr_mem_resize(memory, 64, 1, "worker");
             worker->damaged |= !memory || memory[0] != 'x';
             vr_mem_free(memory);
