@@ -44,10 +44,15 @@
 #include "device/ops.h"
 
 enum {
-    REPEATS = 4, /* how often a driver is asked to write the newest number again */
+    PAUSED = 64,   /* rounds of a wait that pause, */
+    YIELDED = 256, /* and up to which it yields at least */
+    NAPS = 768,    /* sleeps that are short */
+    REPEATS = 4,   /* how often a driver is asked to write the newest number again */
     REFUSALS =
         16 /* in a row: a driver that does not say how far a queue is, so often, never will */
 };
+
+#define AWAKE_NS UINT64_C(200000)
 
 /* Keeps (3): what was seen once stays seen, however the word moves. */
 bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value) {
@@ -112,15 +117,35 @@ static vram_status refuse_region(const struct vr_queue_object *queue, const char
                    "the queue is that of a captured region; vram_capture_end comes first");
 }
 
-/* Rests a little longer each time: spinning first, since most waits are short. */
-static void rest(unsigned round) {
-    if (round < 64) {
+/* How a wait rests between two looks. */
+struct rest {
+    unsigned round, sleeps;
+    uint64_t began; /* vr_os_now: the clock of tests stands still until somebody sleeps */
+    bool awake;     /* yields for the first AWAKE_NS */
+};
+
+/* Rests a little longer each time. A sleep of any length costs 50 us and more, as much as many a wait lasts: nobody
+   sleeps before AWAKE_NS have passed, unless whoever is waited for may need this very processor. */
+static void rest(struct rest *rest) {
+    unsigned round = rest->round++;
+    if (round == 0) {
+        rest->began = vr_os_now();
+    } else if (round == YIELDED) {
+        rest->awake = vr_os_processors() > 1;
+    }
+    rest->awake = rest->awake && vr_os_now() - rest->began < AWAKE_NS;
+    if (round < PAUSED) {
         vr_os_pause();
-    } else if (round < 256) {
+    } else if (round < YIELDED || rest->awake) {
         vr_os_yield();
     } else {
-        vr_clock_sleep(round < 1024 ? 20000 : 200000);
+        vr_clock_sleep(rest->sleeps++ < NAPS ? 20000 : 200000);
     }
+}
+
+/* The driver is asked now and then only: it may have no engine of its own, or be lost. */
+static bool is_time_to_ask(const struct rest *rest) {
+    return rest->round % (rest->awake ? 64 : 16) == 0;
 }
 
 /* The bucket that a mark counts in, from now on: keeps (7). */
@@ -145,9 +170,9 @@ static void marks_end(struct vr_queue_object *queue) {
     uint64_t deadline = vr_deadline_in(queue->device->context->wait_ns);
     vr_mutex_lock(&turns);
     uint64_t turn = vr_fetch_add(&queue->turn, 1, VR_SEQ_CST);
-    for (unsigned round = 0;
-         vr_load(&queue->marking[turn & 1], VR_ACQUIRE) && !vr_deadline_passed(deadline); round++) {
-        rest(round);
+    struct rest resting = {.round = 0};
+    while (vr_load(&queue->marking[turn & 1], VR_ACQUIRE) && !vr_deadline_passed(deadline)) {
+        rest(&resting);
     }
     vr_mutex_unlock(&turns);
 }
@@ -231,9 +256,9 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
         vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? queue->device->context->wait_ns : timeout);
     struct patience patience = {.refusals = 0};
     vr_error_save(&patience.before);
-    for (unsigned round = 0;; round++) {
-        /* The driver is asked now and then only: it may have no engine of its own, or be lost. */
-        vram_status status = round % 16 == 0 ? look(queue, value, &patience) : VRAM_ERR_NOT_READY;
+    for (struct rest resting = {.round = 0};; rest(&resting)) {
+        vram_status status =
+            is_time_to_ask(&resting) ? look(queue, value, &patience) : VRAM_ERR_NOT_READY;
         if (status != VRAM_ERR_NOT_READY) {
             return status;
         }
@@ -246,7 +271,6 @@ vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, u
         if (vr_deadline_passed(deadline)) {
             return too_late(&patience, operation);
         }
-        rest(round);
     }
 }
 

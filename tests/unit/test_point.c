@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/os/os.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -170,6 +171,39 @@ static void a_deadline_ends_every_wait(void **state) {
     assert_string_equal(vram_error_get()->operation, "test");
 }
 
+/* The first sleep of a wait: when it came, what the driver had been asked by then, and how the point passes. */
+static struct {
+    uint64_t at; /* vr_os_now; 0: not yet */
+    unsigned polls;
+} first_sleep;
+
+static void sleep_and_pass(void *user, uint64_t ns) {
+    (void)user;
+    (void)ns;
+    if (!first_sleep.at) {
+        first_sleep.at = vr_os_now();
+        first_sleep.polls = driver.polls;
+    }
+    vr_store(&word, 1, VR_RELEASE);
+}
+
+/* A sleep takes longer than a short wait does. Where there is one processor it may be needed by others. */
+static void a_short_wait_does_not_sleep(void **state) {
+    (void)state;
+    const struct vr_clock_source source = {NULL, sleep_and_pass, NULL};
+    first_sleep.at = 0;
+    vr_clock_set(&source);
+    uint64_t began = vr_os_now();
+    vram_status status = vr_queue_wait_value(&queue, 1, UINT64_C(60000000000), "test");
+    vr_clock_set(NULL);
+    assert_int_equal(status, VRAM_OK);
+    assert_true(first_sleep.at != 0); /* a long one does */
+    if (vr_os_processors() > 1) {
+        assert_true(first_sleep.at - began >= 200000);
+    }
+    assert_in_range(first_sleep.polls, 17, 217); /* a yield takes 16 ns at the least */
+}
+
 static void loss_ends_a_wait_and_is_remembered(void **state) {
     (void)state;
     driver.poll_answer = VRAM_ERR_DEVICE_LOST;
@@ -200,6 +234,7 @@ int main(void) {
         cmocka_unit_test_setup(a_captured_queue_is_told_apart, start),
         cmocka_unit_test_setup(waiting_reads_the_word_first, start),
         cmocka_unit_test_setup(a_deadline_ends_every_wait, start),
+        cmocka_unit_test_setup(a_short_wait_does_not_sleep, start),
         cmocka_unit_test_setup(loss_ends_a_wait_and_is_remembered, start),
         cmocka_unit_test_setup(other_errors_end_a_wait_unchanged, start),
     };
