@@ -108,18 +108,18 @@ static void *take(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes) {
 /* ------------------------------------------------------------------- copies */
 
 /*
- * An operand is copied by ordinary stores or past the cache. Which is quicker depends on what the bus leaves in the cache,
- * by a factor of two to five either way, so it is measured: of every EPOCH copies the first TRIALS are made
- * both ways, in runs, since each way finds the target as the one before left it. The quickest counts.
+ * An operand or a result is copied by ordinary stores or past the cache. Which is quicker depends on what the bus leaves
+ * in the cache, by a factor of two to five either way, so it is measured, for each of the two by itself: of every EPOCH
+ * copies the first TRIALS are made both ways, in runs, since each way finds the target as the one before left it. The
+ * quickest counts.
  */
-enum { EPOCH = 1024, TRIALS = 32, RUN = 4, WAYS = 2 };
+enum { EPOCH = 1024, TRIALS = 16, RUN = 4, WAYS = 2 };
 
 #define MEASURED_LEAST (UINT64_C(64) << 10) /* bytes */
 
-static void pack_measured(struct vr_scheduler *scheduler, void *to, const void *from,
-                          uint64_t bytes) {
-    vr_atomic_u64 *costs = scheduler->copy_costs; /* ns a MiB; 0: not known */
-    uint64_t turn = vr_fetch_add(&scheduler->copy_turns, 1, VR_RELAXED) % EPOCH;
+static void copy_measured(struct vr_copy_ways *ways, void *to, const void *from, uint64_t bytes) {
+    vr_atomic_u64 *costs = ways->costs;
+    uint64_t turn = vr_fetch_add(&ways->turns, 1, VR_RELAXED) % EPOCH;
     uint64_t plain = vr_load(&costs[0], VR_RELAXED), past = vr_load(&costs[1], VR_RELAXED);
     int way = turn < TRIALS ? (int)(turn / RUN % WAYS) : past && past < plain ? 1 : 0;
     if (turn == 0) {
@@ -140,13 +140,17 @@ static void pack_measured(struct vr_scheduler *scheduler, void *to, const void *
 }
 
 /* Rows that lie one behind the other in `packed`, to or from where they lie apart. */
-static void move_rows(char *packed, char *apart, const struct vr_part *part, bool pack) {
-    if (part->stride_bytes == part->row_bytes) {
-        uint64_t bytes = part->rows * part->row_bytes;
+static void move_rows(struct vr_scheduler *scheduler, char *packed, char *apart,
+                      const struct vr_part *part, bool pack) {
+    uint64_t bytes = part->rows * part->row_bytes;
+    bool whole = part->stride_bytes == part->row_bytes;
+    if (whole && bytes >= MEASURED_LEAST) {
+        copy_measured(pack ? &scheduler->packing : &scheduler->unpacking, pack ? packed : apart,
+                      pack ? apart : packed, bytes);
+    } else if (whole) {
         memcpy(pack ? packed : apart, pack ? apart : packed, bytes);
-        return;
     }
-    for (uint64_t i = 0; i < part->rows; i++) {
+    for (uint64_t i = 0; !whole && i < part->rows; i++) {
         char *row = packed + i * part->row_bytes, *there = apart + i * part->stride_bytes;
         memcpy(pack ? row : there, pack ? there : row, part->row_bytes);
     }
@@ -160,11 +164,7 @@ vram_status vr_parcel_send(struct vr_pipeline *pipeline, uint32_t lane, vram_add
     if (!packed) {
         return VRAM_OK;
     }
-    if (bytes >= MEASURED_LEAST && part->stride_bytes == part->row_bytes) {
-        pack_measured(pipeline->scheduler, packed, from, bytes);
-    } else {
-        move_rows(packed, (char *)(uintptr_t)from, part, true);
-    }
+    move_rows(pipeline->scheduler, packed, (char *)(uintptr_t)from, part, true);
     return vram_queue_upload(vr_pipeline_queue(pipeline, lane), block, packed, bytes);
 }
 
@@ -195,7 +195,7 @@ void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited) {
     struct vr_sack *sack = vr_work_goes_on(waited) ? NULL : pipeline->sacks, *next;
     struct vram_error error;
     for (; parcel; parcel = parcel->next) {
-        move_rows((char *)parcel + HEAD, parcel->to, &parcel->part, false);
+        move_rows(pipeline->scheduler, (char *)parcel + HEAD, parcel->to, &parcel->part, false);
     }
     vr_error_save(&error);
     for (; sack; sack = next) {
