@@ -38,9 +38,10 @@ struct vr_scheduler_tally {
     vr_atomic_u64 last; /* place << 8 | reason */
 };
 
-/* What copies by ordinary stores, and past the cache, were seen to cost; parcel.c. */
+/* What copies by ordinary stores, past the cache, and by two threads were seen to cost; parcel.c. */
 struct vr_copy_ways {
-    vr_atomic_u64 costs[2]; /* ns a MiB; 0: not known */
+    vr_atomic_u64 costs[3]; /* ns a MiB; 0: not known */
+    vr_atomic_u64 last;     /* the same of the last trial */
     vr_atomic_u64 turns;    /* copies */
 };
 
