@@ -332,12 +332,16 @@ stage_replay() {
 }
 
 stage_transfer() {
-    build_targets vram_command example_forces bench_slot_copy || finish
+    build_targets vram_command example_forces bench_slot_copy bench_strided shim_cuda || finish
     step copy 120 copy.json "$build/vram" bench copy --backend cuda --json --seconds 40
     step check-ring 60 check-ring.txt "$build/vram" check --backend cuda --filter ring --verbose
     step ring 90 ring.json "$build/vram" bench ring --backend cuda --json --messages 1000000
     example 21_ring
     step forces 120 forces.txt "$build/examples/forces" --nodes 1000000 --report --backend cuda
+    step strided 60 strided.txt "$build/bench/strided" cuda 32
+    # The same where the driver has no call for rows, as the shim says: a launch of the library's, or row by row.
+    SHIM_FAIL=cuMemcpy2DAsync:1:801:forever VRAM_CUDA_LIBRARY=$PWD/$build/tests/fake/libcuda_shim.so \
+        step strided-rows 60 strided-rows.txt "$build/bench/strided" cuda 32
     step slot-copy 60 slot-copy.txt "$build/bench/slot_copy" 1024 32 1 2 4 8 16
     finish
 }
