@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "device/ops.h"
 
 static void count(vr_atomic_u64 *counter, uint64_t value) {
     vr_fetch_add(counter, value, VR_RELAXED);
@@ -209,6 +210,32 @@ uint64_t vr_staging_trim(struct vr_staging *staging) {
     return trim_slots(staging) + vr_registration_trim(&staging->registrations);
 }
 
+/* Whether the queue has work, or does not tell. */
+static bool is_working(struct vr_queue_object *queue) {
+    vram_status status = VRAM_OK;
+    if (vr_load(&queue->captured, VR_ACQUIRE)) {
+        return true;
+    }
+    if (vr_queue_hold(queue)) {
+        status = vr_queue_poll(&queue->base);
+        vr_queue_release(queue);
+    }
+    return status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST;
+}
+
+/* Whether a driver that waits for all work when it takes page-locked memory back would do so now: with a kernel that
+   listens to a ring it would wait for ever, and others for it. */
+static bool would_wait(struct vr_device_object *device) {
+    bool working = false;
+    uint64_t last = 0;
+    for (struct vr_queue_object *queue; !working && (queue = vr_queue_behind(device, last));) {
+        last = queue->object.handle;
+        working = is_working(queue);
+        vr_leave(queue);
+    }
+    return working;
+}
+
 /* On a worker that has rested for the option's time. Copies too small for workers may have come meanwhile. */
 static bool idle(struct vr_copy_workers *workers) {
     struct vr_staging *staging = VR_CONTAINER(workers, struct vr_staging, workers);
@@ -216,7 +243,7 @@ static bool idle(struct vr_copy_workers *workers) {
     bool used = staging->inside || vr_os_now() - staging->used_ns < workers->idle_ns;
     bool stop = staging->stop;
     vr_mutex_unlock(&staging->lock);
-    if (!used && !stop) {
+    if (!used && !stop && !would_wait(staging->device)) {
         (void)trim_slots(staging);
     }
     return stop || !vr_slot_any(staging, 0);

@@ -9,8 +9,8 @@
  *                slot 2             |copy|==bus==|        ...
  *
  * A device's slots are made when they are needed, up to the option `staging_slots`, and given back by
- * vr_staging_trim, by a cleanup of the device, by a worker when no copy has used them for the option `staging_idle`,
- * and with the device. A transfer is cut into chunks, each of which
+ * vr_staging_trim, by a cleanup of the device, by a worker when no copy has used them for the option `staging_idle`
+ * and no queue has work, and with the device. A transfer is cut into chunks, each of which
  * goes through one slot; a chunk's pieces are copied by the caller and the workers of copy_workers.h, and
  * chunks follow each other without a barrier.
  *

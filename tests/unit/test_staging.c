@@ -258,6 +258,28 @@ static void idle_slots_go_back(void **state) {
     assert_ok(vram_option_set("staging_idle", NULL));
 }
 
+/* A driver waits for all work when page-locked memory is given back, and a kernel may be one that does not end by
+   itself: as long as a queue has work they stay. */
+static void idle_slots_wait_for_the_device(void **state) {
+    static struct gate gate;
+    vram_pinned_info info = {.size = sizeof info};
+    vram_queue *listening;
+    (void)state;
+    options("256K", "4", "3");
+    assert_ok(vram_option_set("staging_idle", "20ms"));
+    struct rig rig = rig_make("host", NULL);
+    assert_ok(vram_queue_create(rig.device, NULL, &listening));
+    gate_shut(rig.device, listening, &gate);
+    there_and_back(&rig, 2 * MIB, 1, true);
+    vr_os_sleep(100000000);
+    assert_ok(vram_pinned_info_get(rig.device, &info));
+    assert_true(info.slots > 0);
+    gate_open(&gate);
+    await_no_slots(rig.device);
+    vram_context_destroy(rig.context);
+    assert_ok(vram_option_set("staging_idle", NULL));
+}
+
 /* Without the option they stay. */
 static void slots_stay_without_a_time(void **state) {
     (void)state;
@@ -765,6 +787,7 @@ int main(void) {
         TEST(small_copies_take_the_short_way),
         TEST(a_worker_stays_awake),
         TEST(idle_slots_go_back),
+        TEST(idle_slots_wait_for_the_device),
         TEST(slots_stay_without_a_time),
         TEST(refused_memory_goes_the_drivers_way),
         TEST(no_slots_at_all),
