@@ -4,9 +4,10 @@
  *
  *     conform BACKEND
  *
- * For sanitizers, which make every byte dear. Cases about threads run in full; all others with a tenth
- * of their rounds and with small sizes, as they do under injected faults. The same suite in full runs
- * in the build that users get, and on the host's memory and the simulated device in every build.
+ * For sanitizers, which make every byte dear. Cases about threads run in full on the first device; all
+ * others, and all on further devices, with a tenth of their rounds and with small sizes, as they do under
+ * injected faults. The same suite in full runs in the build that users get, and on the host's memory and
+ * the simulated device in every build.
  */
 #include "check/suite.h"
 
@@ -32,7 +33,7 @@ static uint32_t run_device(const vram_context_options *options, uint32_t device,
     uint32_t failed = 0;
     for (size_t i = 0; (which = check_case_at(i)) != NULL; i++) {
         struct check_target target = {
-            .options = options, .device = device, .quick = is_quick(which->name)};
+            .options = options, .device = device, .quick = device > 0 || is_quick(which->name)};
         struct check_result result;
         check_run(which, &target, &result);
         *passed += result.outcome == CHECK_PASSED;
