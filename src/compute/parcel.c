@@ -108,112 +108,45 @@ static void *take(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes) {
 /* ------------------------------------------------------------------- copies */
 
 /*
- * An operand or a result is copied by ordinary stores, past the cache, or by ordinary stores of this thread and a copy
- * worker. Which is quickest depends on what the bus leaves in the cache and on how soon a worker is there, by a factor of
- * two to five either way, so it is measured, for operands and results each: of every EPOCH copies the first TRIALS
- * are made all ways, in runs, since each way finds the target as the one before left it.
+ * An operand is copied by ordinary stores or past the cache. Which is quicker depends on what the bus leaves in the cache,
+ * by a factor of two to five either way, so it is measured: of every EPOCH copies the first TRIALS are made
+ * both ways, in runs, since each way finds the target as the one before left it. The quickest counts.
  */
-enum { PLAIN, PAST_CACHE, SHARED, WAYS };
-enum { EPOCH = 1024, RUN = 4, TRIALS = 2 * WAYS * RUN };
+enum { EPOCH = 1024, TRIALS = 32, RUN = 4, WAYS = 2 };
 
 #define MEASURED_LEAST (UINT64_C(64) << 10) /* bytes */
 
-static void all_copied(struct vr_copy_job *job) {
-    vr_store((vr_atomic_bool *)job->user, true, VR_RELEASE);
-}
-
-/* A half for this thread and one for whoever takes it first. False: there are no workers. */
-static bool copy_shared(const struct vr_scheduler *scheduler, void *to, const void *from,
-                        uint64_t bytes) {
-    struct vr_staging *staging = NULL;
-    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, scheduler->device);
-    struct vram_error error;
-    vr_atomic_bool over = false;
-    struct vr_copy_job job = {.to = to,
-                              .from = from,
-                              .bytes = bytes,
-                              .piece = (bytes / 2 + HEAD - 1) / HEAD * HEAD,
-                              .ended = all_copied,
-                              .user = (void *)&over};
-    if (!device) {
-        return false;
+static void pack_measured(struct vr_scheduler *scheduler, void *to, const void *from,
+                          uint64_t bytes) {
+    vr_atomic_u64 *costs = scheduler->copy_costs; /* ns a MiB; 0: not known */
+    uint64_t turn = vr_fetch_add(&scheduler->copy_turns, 1, VR_RELAXED) % EPOCH;
+    uint64_t plain = vr_load(&costs[0], VR_RELAXED), past = vr_load(&costs[1], VR_RELAXED);
+    int way = turn < TRIALS ? (int)(turn / RUN % WAYS) : past && past < plain ? 1 : 0;
+    if (turn == 0) {
+        vr_store(&costs[0], 0, VR_RELAXED);
+        vr_store(&costs[1], 0, VR_RELAXED);
     }
-    vr_error_save(&error);
-    bool shared = vr_staging_enter(device, "vram_matmul_run", &staging) == VRAM_OK &&
-                  staging->workers.most > 0;
-    if (shared) {
-        vr_copy_add(&staging->workers, &job);
-    }
-    while (shared && !vr_load(&over, VR_ACQUIRE)) {
-        if (!vr_copy_help(&staging->workers)) {
-            vr_os_yield(); /* the other half is being copied */
-        }
-    }
-    if (staging) {
-        vr_staging_leave(staging);
-    }
-    vr_leave(device);
-    vr_error_restore(&error);
-    return shared;
-}
-
-static void copy_by(const struct vr_scheduler *scheduler, int way, void *to, const void *from,
-                    uint64_t bytes) {
-    if (way == PAST_CACHE) {
+    uint64_t before = vr_clock_now();
+    if (way) {
         vr_os_copy_past_cache(to, from, bytes);
-    } else if (way != SHARED || !copy_shared(scheduler, to, from, bytes)) {
+    } else {
         memcpy(to, from, bytes);
     }
-}
-
-static int quickest(const struct vr_copy_ways *ways) {
-    int best = PLAIN;
-    for (int i = PLAIN + 1; i < WAYS; i++) {
-        uint64_t cost = vr_load(&ways->costs[i], VR_RELAXED);
-        best = cost && cost < vr_load(&ways->costs[best], VR_RELAXED) ? i : best;
+    uint64_t cost = ((vr_clock_now() - before) << 20) / bytes + 1;
+    uint64_t known = vr_load(&costs[way], VR_RELAXED);
+    if (!known || cost < known) {
+        vr_store(&costs[way], cost, VR_RELAXED);
     }
-    return best;
-}
-
-/* The slower of the last two of a run is its cost, and the lower of two runs the way's: a worker that was there in time
-   once is not there each time. */
-static void note_cost(struct vr_copy_ways *ways, int way, uint64_t turn, uint64_t cost) {
-    uint64_t before = vr_exchange(&ways->last, cost, VR_RELAXED);
-    uint64_t known = vr_load(&ways->costs[way], VR_RELAXED);
-    cost = before > cost ? before : cost;
-    if (turn % RUN == RUN - 1 && (!known || cost < known)) {
-        vr_store(&ways->costs[way], cost, VR_RELAXED);
-    }
-}
-
-static void copy_measured(const struct vr_scheduler *scheduler, struct vr_copy_ways *ways, void *to,
-                          const void *from, uint64_t bytes) {
-    uint64_t turn = vr_fetch_add(&ways->turns, 1, VR_RELAXED) % EPOCH;
-    if (turn >= TRIALS) {
-        copy_by(scheduler, quickest(ways), to, from, bytes);
-        return;
-    }
-    for (int i = 0; turn == 0 && i < WAYS; i++) {
-        vr_store(&ways->costs[i], 0, VR_RELAXED);
-    }
-    int way = (int)(turn / RUN % WAYS);
-    uint64_t before = vr_clock_now();
-    copy_by(scheduler, way, to, from, bytes);
-    note_cost(ways, way, turn, ((vr_clock_now() - before) << 20) / bytes + 1);
 }
 
 /* Rows that lie one behind the other in `packed`, to or from where they lie apart. */
-static void move_rows(struct vr_scheduler *scheduler, char *packed, char *apart,
-                      const struct vr_part *part, bool pack) {
-    uint64_t bytes = part->rows * part->row_bytes;
-    bool whole = part->stride_bytes == part->row_bytes;
-    if (whole && bytes >= MEASURED_LEAST) {
-        copy_measured(scheduler, pack ? &scheduler->packing : &scheduler->unpacking,
-                      pack ? packed : apart, pack ? apart : packed, bytes);
-    } else if (whole) {
+static void move_rows(char *packed, char *apart, const struct vr_part *part, bool pack) {
+    if (part->stride_bytes == part->row_bytes) {
+        uint64_t bytes = part->rows * part->row_bytes;
         memcpy(pack ? packed : apart, pack ? apart : packed, bytes);
+        return;
     }
-    for (uint64_t i = 0; !whole && i < part->rows; i++) {
+    for (uint64_t i = 0; i < part->rows; i++) {
         char *row = packed + i * part->row_bytes, *there = apart + i * part->stride_bytes;
         memcpy(pack ? row : there, pack ? there : row, part->row_bytes);
     }
@@ -227,7 +160,11 @@ vram_status vr_parcel_send(struct vr_pipeline *pipeline, uint32_t lane, vram_add
     if (!packed) {
         return VRAM_OK;
     }
-    move_rows(pipeline->scheduler, packed, (char *)(uintptr_t)from, part, true);
+    if (bytes >= MEASURED_LEAST && part->stride_bytes == part->row_bytes) {
+        pack_measured(pipeline->scheduler, packed, from, bytes);
+    } else {
+        move_rows(packed, (char *)(uintptr_t)from, part, true);
+    }
     return vram_queue_upload(vr_pipeline_queue(pipeline, lane), block, packed, bytes);
 }
 
@@ -258,7 +195,7 @@ void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited) {
     struct vr_sack *sack = vr_work_goes_on(waited) ? NULL : pipeline->sacks, *next;
     struct vram_error error;
     for (; parcel; parcel = parcel->next) {
-        move_rows(pipeline->scheduler, (char *)parcel + HEAD, parcel->to, &parcel->part, false);
+        move_rows((char *)parcel + HEAD, parcel->to, &parcel->part, false);
     }
     vr_error_save(&error);
     for (; sack; sack = next) {

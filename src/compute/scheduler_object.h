@@ -38,13 +38,6 @@ struct vr_scheduler_tally {
     vr_atomic_u64 last; /* place << 8 | reason */
 };
 
-/* What copies by ordinary stores, past the cache, and by two threads were seen to cost; parcel.c. */
-struct vr_copy_ways {
-    vr_atomic_u64 costs[3]; /* ns a MiB; 0: not known */
-    vr_atomic_u64 last;     /* the same of the last trial */
-    vr_atomic_u64 turns;    /* copies */
-};
-
 struct vr_scheduler {
     struct vr_object object;
     struct vr_pool_child child;
@@ -61,13 +54,13 @@ struct vr_scheduler {
     struct vr_blas blas;
     char cpu_name[32]; /* of our own kernel */
     struct vr_scheduler_tally tally;
-    struct vr_copy_ways packing, unpacking; /* of small operands, and of small results */
-    vr_atomic_ptr arithmetic;               /* struct vr_arithmetic; NULL: not needed yet; (3) */
-    vr_atomic_ptr shortlist;                /* struct vr_shortlist_kernels; NULL: the same; (3) */
-    struct vr_mutex lock;                   /* guards the rest */
-    struct vram_calibration rates;          /* size 0: not measured */
-    struct vr_background *background;       /* NULL: nothing was started yet */
-    struct vr_scratch *kept;                /* memory that work may still use; scratch.c */
+    vr_atomic_u64 copy_costs[2], copy_turns; /* of ordinary copies and past the cache; parcel.c */
+    vr_atomic_ptr arithmetic;                /* struct vr_arithmetic; NULL: not needed yet; (3) */
+    vr_atomic_ptr shortlist;                 /* struct vr_shortlist_kernels; NULL: the same; (3) */
+    struct vr_mutex lock;                    /* guards the rest */
+    struct vram_calibration rates;           /* size 0: not measured */
+    struct vr_background *background;        /* NULL: nothing was started yet */
+    struct vr_scratch *kept;                 /* memory that work may still use; scratch.c */
     bool ended;
 };
 

@@ -63,14 +63,7 @@ bool vr_copy_help(struct vr_copy_workers *workers) {
 
 /* ----------------------------------------------------------------------- tasks */
 
-/* Under the lock: those who rest look again, and who is awake. */
-static void call_all(struct vr_copy_workers *workers) {
-    vr_fetch_add(&workers->calls, 1, VR_RELAXED);
-    vr_cond_broadcast(&workers->changed);
-}
-
-#define TASK_NAP UINT64_C(50000)  /* ns between two looks at a task */
-#define AWAKE_NS UINT64_C(200000) /* as waits for points have it */
+#define TASK_NAP UINT64_C(50000) /* ns between two looks at a task */
 
 /* Under the lock, which is open while it looks: one look at the oldest task. False: there is none. */
 static bool look(struct vr_copy_workers *workers) {
@@ -111,26 +104,10 @@ static void rest(struct vr_copy_workers *workers) {
     }
 }
 
-/* Under the lock, which is open while it looks. False: another does, or it was long enough. */
-static bool stay_awake(struct vr_copy_workers *workers, uint64_t until) {
-    if (workers->awake || vr_os_now() >= until) {
-        return false;
-    }
-    uint64_t seen = vr_load(&workers->calls, VR_RELAXED);
-    workers->awake = 1;
-    vr_mutex_unlock(&workers->lock);
-    while (vr_load(&workers->calls, VR_RELAXED) == seen && vr_os_now() < until) {
-        vr_os_yield();
-    }
-    vr_mutex_lock(&workers->lock);
-    workers->awake = 0;
-    return true;
-}
-
 static void run(void *argument) {
     struct vr_copy_worker *worker = argument;
     struct vr_copy_workers *workers = worker->workers;
-    uint64_t owner = workers->owner, awake_until = 0;
+    uint64_t owner = workers->owner;
     struct piece piece;
     if (workers->node.known) {
         (void)vr_os_numa_run("", workers->node.value);
@@ -142,14 +119,13 @@ static void run(void *argument) {
             vr_mutex_unlock(&workers->lock);
             copy(workers, &piece);
             vram_error_clear();
-            awake_until = workers->awake_ns ? vr_os_now() + workers->awake_ns : 0;
             vr_mutex_lock(&workers->lock);
-        } else if (!look(workers) && !stay_awake(workers, awake_until)) {
+        } else if (!look(workers)) {
             rest(workers);
         }
     }
     worker->done = true;
-    call_all(workers);
+    vr_cond_broadcast(&workers->changed);
     vr_mutex_unlock(&workers->lock);
     vr_handle_unpin(owner); /* keeps (3) */
 }
@@ -172,7 +148,7 @@ static bool start_one(struct vr_copy_workers *workers) {
 
 /* Starts workers for pieces that neither the caller nor those who rest would take. False: the system refused. */
 static bool start_some(struct vr_copy_workers *workers) {
-    uint64_t takers = 1 + (uint64_t)workers->resting + workers->awake;
+    uint64_t takers = 1 + (uint64_t)workers->resting;
     for (; workers->untaken > takers && workers->count < workers->most && !workers->stop;
          takers++) {
         if (workers->refused || !start_one(workers)) {
@@ -191,10 +167,8 @@ void vr_copy_add(struct vr_copy_workers *workers, struct vr_copy_job *job) {
     vr_list_append(&workers->jobs, &job->link);
     workers->untaken += (job->bytes + job->piece - 1) / job->piece;
     bool started = start_some(workers);
-    if (workers->untaken > 1 + (uint64_t)workers->awake) {
-        call_all(workers);
-    } else if (workers->untaken > 1) {
-        vr_fetch_add(&workers->calls, 1, VR_RELAXED); /* who is awake is enough */
+    if (workers->resting && workers->untaken > 1) {
+        vr_cond_broadcast(&workers->changed);
     }
     vr_mutex_unlock(&workers->lock);
     if (!started) {
@@ -213,7 +187,7 @@ bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *ta
     bool taken = workers->count > 0 && !workers->stop;
     if (taken) {
         vr_list_append(&workers->tasks, &task->link);
-        call_all(workers);
+        vr_cond_broadcast(&workers->changed);
     }
     vr_mutex_unlock(&workers->lock);
     if (refused) {
@@ -226,7 +200,7 @@ void vr_copy_keep(struct vr_copy_workers *workers) {
     vr_mutex_lock(&workers->lock);
     if (!workers->keeps) {
         workers->keeps = true;
-        call_all(workers);
+        vr_cond_broadcast(&workers->changed);
     }
     vr_mutex_unlock(&workers->lock);
 }
@@ -248,7 +222,6 @@ vram_status vr_copy_begin(struct vr_copy_workers *workers, uint32_t most, vram_v
         vr_list_init(&workers->tasks);
         workers->most = most < VR_COPY_WORKERS_MAX ? most : VR_COPY_WORKERS_MAX;
         workers->node = node;
-        workers->awake_ns = vr_os_processors() > 1 ? AWAKE_NS : 0;
     }
     return status;
 }
@@ -269,7 +242,7 @@ bool vr_copy_end(struct vr_copy_workers *workers, uint64_t deadline) {
     bool all = true;
     vr_mutex_lock(&workers->lock);
     workers->stop = true;
-    call_all(workers);
+    vr_cond_broadcast(&workers->changed);
     uint32_t count = workers->count;
     vr_mutex_unlock(&workers->lock);
     for (uint32_t i = 0; i < count; i++) {

@@ -15,8 +15,6 @@
  *  (3) A worker has a reference to the object that the workers are part of, and drops it at its end.
  *      A worker that has rested for `idle_ns` calls `idle`, with no lock held, and rests for good when there was
  *      nothing left to do; vr_copy_keep has it look again.
- *      One worker at a time stays awake for AWAKE_NS behind its last piece: to wake a thread takes as long as to copy
- *      hundreds of KiB. It looks at `calls`, which whoever has something for the workers raises under the lock.
  *  (4) vr_copy_end waits for them, but for the one that calls it, until the deadline: `ended` may call the log's
  *      callback, and that may do anything. Who is not done then is let go of.
  */
@@ -70,10 +68,7 @@ struct vr_copy_workers {
     uint64_t untaken; /* pieces of all of them */
     uint32_t count;   /* started */
     uint32_t resting; /* of them, waiting for a job */
-    uint32_t awake;   /* of them, looking for one without a rest: 0 or 1 */
-    vr_atomic_u64 calls;
-    uint64_t awake_ns; /* 0: nobody stays awake, as there is one processor */
-    bool keeps;        /* what `idle` is for may be there */
+    bool keeps;       /* what `idle` is for may be there */
     bool stop;
     bool refused; /* the system starts no more */
     struct vr_copy_worker worker[VR_COPY_WORKERS_MAX];

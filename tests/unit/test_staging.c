@@ -182,52 +182,6 @@ static void small_copies_take_the_short_way(void **state) {
     rig_end_clean(&rig);
 }
 
-static void set_flag(struct vr_copy_job *job) {
-    vr_store((vr_atomic_bool *)job->user, true, VR_RELEASE);
-}
-
-/* Two pieces that the calling thread does not help with. */
-static void copy_by_workers(struct vr_copy_workers *workers, unsigned number) {
-    uint8_t *from = malloc(200000), *to = malloc(200000);
-    vr_atomic_bool over = false;
-    struct vr_copy_job job = {.to = (char *)to,
-                              .from = (const char *)from,
-                              .bytes = 200000,
-                              .piece = 100000,
-                              .ended = set_flag,
-                              .user = (void *)&over};
-    seed(from, 200000, number);
-    vr_copy_add(workers, &job);
-    for (uint64_t began = vr_os_now(); !vr_load(&over, VR_ACQUIRE);) {
-        vr_os_yield();
-        assert_true(vr_os_now() - began < 20 * SECOND);
-    }
-    assert_true(is_seeded(to, 200000, number));
-    free(from);
-    free(to);
-}
-
-/* Behind its last piece a worker stays awake, takes what comes, and ends when it is told to. */
-static void a_worker_stays_awake(void **state) {
-    (void)state;
-    options("256K", "4", "3");
-    struct rig rig = rig_make("sim", "memory=64M");
-    struct vr_copy_workers *workers = &staging_of(rig.device)->workers;
-    workers->awake_ns = 60 * SECOND;
-    for (unsigned i = 0; i < 20; i++) {
-        uint32_t awake = 0;
-        copy_by_workers(workers, i);
-        for (uint64_t began = vr_os_now(); !awake; vr_os_yield()) {
-            vr_mutex_lock(&workers->lock);
-            awake = workers->awake;
-            vr_mutex_unlock(&workers->lock);
-            assert_true(vr_os_now() - began < 20 * SECOND);
-        }
-    }
-    assert_int_equal(vr_copy_count(workers), 1); /* nobody else was needed */
-    assert_took(rig_end_clean(&rig), 0, 30 * SECOND);
-}
-
 /* Waits until a worker has given all slots back, which takes a time of its own. */
 static void await_no_slots(vram_device *device) {
     vram_pinned_info info = {.size = sizeof info};
@@ -785,7 +739,6 @@ int main(void) {
         TEST(in_the_order_of_the_queue),
         TEST(slots_are_bounded_and_given_back),
         TEST(small_copies_take_the_short_way),
-        TEST(a_worker_stays_awake),
         TEST(idle_slots_go_back),
         TEST(idle_slots_wait_for_the_device),
         TEST(slots_stay_without_a_time),
