@@ -7,6 +7,7 @@
 #include "fake/fake_cuda.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ enum { EXECUTION_FAILED = 13 };
 #endif
 
 /* Of the driver, found by its name as the real library finds it. */
-static struct {
+struct driver {
     int (*load)(void **module, const void *image);
     int (*unload)(void *module);
     int (*function)(void **function, void *module, const char *name);
@@ -34,7 +35,10 @@ static struct {
                   void *stream, void **parameters, void **extra);
     int (*get_device)(int *device);
     const struct fake_cuda_control *(*control)(void);
-} driver;
+};
+
+static struct driver driver;
+static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 
 struct handle {
     uint64_t magic;
@@ -60,24 +64,33 @@ static bool find(void *library, const char *name, void *function) {
     return found != NULL;
 }
 
+/* Handles are made by several threads at once; what is there is written once, and read without a lock. */
 static bool find_driver(void) {
     void *library = dlopen(DRIVER, RTLD_NOW | RTLD_NOLOAD);
+    struct driver now;
+    memset(&now, 0, sizeof now);
     if (!library) {
         return false;
     }
 #ifdef FAKE_BLAS_HIP
-    bool all = find(library, "hipModuleLaunchKernel", &driver.launch) &&
-               find(library, "hipGetDevice", &driver.get_device) &&
-               find(library, "hipModuleLoadData", &driver.load) &&
-               find(library, "hipModuleUnload", &driver.unload) &&
-               find(library, "hipModuleGetFunction", &driver.function);
+    bool all = find(library, "hipModuleLaunchKernel", &now.launch) &&
+               find(library, "hipGetDevice", &now.get_device) &&
+               find(library, "hipModuleLoadData", &now.load) &&
+               find(library, "hipModuleUnload", &now.unload) &&
+               find(library, "hipModuleGetFunction", &now.function);
 #else
-    bool all = find(library, "cuLaunchKernel", &driver.launch) &&
-               find(library, "cuModuleLoadData", &driver.load) &&
-               find(library, "cuModuleUnload", &driver.unload) &&
-               find(library, "cuModuleGetFunction", &driver.function);
+    bool all = find(library, "cuLaunchKernel", &now.launch) &&
+               find(library, "cuModuleLoadData", &now.load) &&
+               find(library, "cuModuleUnload", &now.unload) &&
+               find(library, "cuModuleGetFunction", &now.function);
 #endif
-    return all && find(library, "fake_cuda_control", &driver.control);
+    all = all && find(library, "fake_cuda_control", &now.control);
+    pthread_mutex_lock(&finding);
+    if (memcmp(&driver, &now, sizeof now) != 0) {
+        driver = now;
+    }
+    pthread_mutex_unlock(&finding);
+    return all;
 }
 
 /* What is current: a context of CUDA's, or the number of a device, from 1. */
