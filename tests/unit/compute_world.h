@@ -10,7 +10,21 @@
 #include "unit/mem_world.h"
 #include "vram/compute.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
+
+/* What steers one of the tests' own libraries: the answer of its function `name`. */
+static inline void *control_of(const char *path, const char *name) {
+    void *(*get)(void) = NULL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        fail_msg("%s", dlerror());
+    }
+    void *found = dlsym(library, name);
+    assert_non_null(found);
+    memcpy(&get, &found, sizeof get);
+    return get();
+}
 
 /* Numbers from -1 to 1, the same for a seed. */
 static inline float made_up(uint64_t seed, uint64_t at) {

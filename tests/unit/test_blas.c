@@ -10,7 +10,6 @@
 #include "unit/compute_world.h"
 #include "vram/limits.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -49,18 +48,6 @@ enum { KINDS = sizeof kinds / sizeof kinds[0], SCRATCH_MIB = 32 };
 
 static const struct fake_blas_control *blas;
 static const struct fake_cuda_control *driver;
-
-static void *control_of(const char *path, const char *name) {
-    void *(*get)(void) = NULL;
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        fail_msg("%s", dlerror());
-    }
-    void *found = dlsym(library, name);
-    assert_non_null(found);
-    memcpy(&get, &found, sizeof get);
-    return get();
-}
 
 static struct rig begin_with(const struct kind *kind, const char *library) {
     driver = control_of(kind->driver, "fake_cuda_control");

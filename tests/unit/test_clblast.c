@@ -8,24 +8,10 @@
 #include "opencl/fake_opencl.h"
 #include "unit/compute_world.h"
 
-#include <dlfcn.h>
-
 #define LIBRARY FAKE_FOLDER "/libclblast_fake.so"
 
 static const struct fake_blas_control *blas;
 static const struct fake_opencl_control *driver;
-
-static void *control_of(const char *path, const char *name) {
-    void *(*get)(void) = NULL;
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        fail_msg("%s", dlerror());
-    }
-    void *found = dlsym(library, name);
-    assert_non_null(found);
-    memcpy(&get, &found, sizeof get);
-    return get();
-}
 
 static struct rig begin_with(const char *library, const char *memory) {
     driver = control_of(FAKE_OPENCL_PATH, "fake_opencl_control");
