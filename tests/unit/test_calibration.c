@@ -7,8 +7,13 @@
 #include "unit/compute_world.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[64];
@@ -227,25 +232,31 @@ static void hostile_files(void **state) {
     assert_int_equal(entries(folder, path), 1);
 }
 
+static const vram_calibration some = {.size = sizeof some,
+                                      .cpu_rate = 1e9,
+                                      .device_rate = 2e9,
+                                      .upload_rate = 3e9,
+                                      .download_rate = 4e9,
+                                      .device_seconds = 5e-6};
+
+static struct vr_calibration_place some_place(void) {
+    struct vr_calibration_place place = {.key = "some key\n"};
+    (void)snprintf(place.path, sizeof place.path, "%s/calibration-x", folder);
+    return place;
+}
+
 /* The n-th call of the system fails: the file is there whole, or not, and nothing beside it. */
 static void every_call_may_fail(void **state) {
-    struct vr_calibration_place place = {.key = "some key\n"};
-    vram_calibration rates = {.size = sizeof rates,
-                              .cpu_rate = 1e9,
-                              .device_rate = 2e9,
-                              .upload_rate = 3e9,
-                              .download_rate = 4e9,
-                              .device_seconds = 5e-6};
+    struct vr_calibration_place place = some_place();
     vram_calibration found;
     char path[512];
     bool struck = true;
     (void)state;
-    (void)snprintf(place.path, sizeof place.path, "%s/calibration-x", folder);
     for (uint64_t nth = 1; struck; nth++) {
         assert_true(nth < 50);
         (void)unlink(place.path);
         vr_os_fail_at(nth, false, 28); /* no space */
-        vr_calibration_keep(&place, &rates);
+        vr_calibration_keep(&place, &some);
         bool read = vr_calibration_read(&place, &found);
         struck = vr_os_failed() > 0;
         vr_os_fail_at(0, false, 0);
@@ -257,9 +268,95 @@ static void every_call_may_fail(void **state) {
     }
     memset(place.path, 'x', sizeof place.path - 1); /* longer than paths are */
     place.path[0] = '/';
-    vr_calibration_keep(&place, &rates);
+    vr_calibration_keep(&place, &some);
     assert_false(vr_calibration_read(&place, &found));
     expect_no_record();
+}
+
+/* Of the file that is written beside it before it has its name. */
+static const char *beside(const struct vr_calibration_place *place) {
+    static char path[800];
+    (void)snprintf(path, sizeof path, "%s.new", place->path);
+    return path;
+}
+
+static void expect_kept(const struct vr_calibration_place *place) {
+    char path[512];
+    vram_calibration found;
+    (void)unlink(place->path);
+    vr_calibration_keep(place, &some);
+    assert_true(vr_calibration_read(place, &found));
+    assert_int_equal(entries(folder, path), 1); /* and nothing beside it */
+    expect_no_record();
+}
+
+/* A process ends while it writes: the next one keeps its rates all the same, and nothing is left behind. */
+static void ended_in_the_middle(void **state) {
+    struct vr_calibration_place place = some_place();
+    const struct rlimit little = {10, 10}, none = {0, 0};
+    char path[512];
+    int how;
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        (void)setrlimit(RLIMIT_CORE, &none);
+        (void)setrlimit(RLIMIT_FSIZE, &little); /* ends it in its second write, by a signal */
+        (void)signal(SIGXFSZ, SIG_DFL);
+        vr_calibration_keep(&place, &some);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGXFSZ);
+    assert_int_equal(entries(folder, path), 1);
+    assert_true(strcmp(path, place.path) != 0);
+    expect_kept(&place);
+}
+
+/* Whatever lies in the way of the file that is written first. */
+static void in_the_way(void **state) {
+    struct vr_calibration_place place = some_place();
+    static char much[100000];
+    char text[4096], other[128];
+    (void)state;
+    (void)snprintf(other, sizeof other, "%.64s-other", folder);
+    write_all(other, "precious", 8);
+    write_all(beside(&place), much, sizeof much);
+    expect_kept(&place);
+    assert_int_equal(mkfifo(beside(&place), 0600), 0); /* nobody waits for it */
+    expect_kept(&place);
+    assert_int_equal(symlink(other, beside(&place)), 0);
+    expect_kept(&place);
+    assert_int_equal(link(other, beside(&place)), 0);
+    expect_kept(&place);
+    write_all(beside(&place), "", 0);
+    assert_int_equal(chmod(beside(&place), 0), 0);
+    expect_kept(&place);
+    assert_int_equal(read_all(other, text), 8);
+    assert_memory_equal(text, "precious", 8);
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(mkdir(beside(&place), 0700), 0); /* stays, and does no harm */
+    vr_calibration_keep(&place, &some);
+    expect_no_record();
+}
+
+/* Another is writing it: nobody waits, and what it writes is left alone. */
+static void another_is_at_it(void **state) {
+    struct vr_calibration_place place = some_place();
+    vram_calibration found, rates = some;
+    char text[4096];
+    (void)state;
+    vr_calibration_keep(&place, &some);
+    int fd = open(beside(&place), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+    assert_int_equal(write(fd, "half", 4), 4);
+    rates.cpu_rate = 7e9;
+    vr_calibration_keep(&place, &rates);
+    expect_no_record();
+    assert_int_equal(read_all(beside(&place), text), 4);
+    assert_true(vr_calibration_read(&place, &found) && found.cpu_rate == 1e9);
+    assert_int_equal(close(fd), 0);
+    expect_kept(&place);
 }
 
 int main(void) {
@@ -268,7 +365,8 @@ int main(void) {
         TEST(measured_once),        TEST(nowhere),
         TEST(in_the_users_cache),   TEST(numbers_come_back),
         TEST(every_change_is_seen), TEST(hostile_files),
-        TEST(every_call_may_fail),
+        TEST(every_call_may_fail),  TEST(ended_in_the_middle),
+        TEST(in_the_way),           TEST(another_is_at_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

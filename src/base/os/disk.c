@@ -5,7 +5,6 @@
  * A file that is mapped must not shrink under the mapping: a touch of what is gone ends the process. So a
  * file is locked before it is emptied, and whoever finds it locked leaves it alone.
  */
-#include "base/atomic.h"
 #include "base/error.h"
 #include "base/os/platform.h"
 #include "base/size.h"
@@ -163,29 +162,69 @@ static int step(int result) {
     return error ? error : result != 0 ? errno : 0;
 }
 
+/* Whether the open file still has this name: its last writer may have moved it to its place, where nobody touches it
+   any more. */
+static bool is_named(int fd, const char *path) {
+    struct stat about, named;
+    return fstat(fd, &about) == 0 && lstat(path, &named) == 0 && S_ISREG(about.st_mode) &&
+           about.st_nlink == 1 && about.st_dev == named.st_dev && about.st_ino == named.st_ino;
+}
+
+/* Removes what nobody is writing and nobody can take over: what is no plain file, has other names too, or may not be
+   written by this user. */
+static bool clear_way(const char *path, int error) {
+    struct stat about;
+    if (lstat(path, &about) != 0) {
+        return !error; /* moved to its place meanwhile */
+    }
+    bool plain = S_ISREG(about.st_mode) && about.st_nlink == 1 && error != EACCES;
+    return plain ? !error : unlink(path) == 0;
+}
+
+/*
+ * A file of this name, which nobody else writes: it is locked. A process that ended in the middle has left one
+ * without a lock, and that is taken over. Where a file system has no locks two may write at once, and leave a
+ * mixture of both.
+ */
+static int open_beside(const char *path, int *error) {
+    for (int tries = 0; tries < 8; tries++) {
+        int fd = open_text(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, error);
+        bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (fd >= 0 && !busy && is_named(fd, path)) {
+            return fd;
+        }
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        if (busy || !clear_way(path, *error)) {
+            break;
+        }
+    }
+    *error = *error ? *error : EBUSY;
+    return -1;
+}
+
 vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes) {
-    static vr_atomic_u64 turns;
     char beside[PATH_ROOM];
-    int length = snprintf(beside, sizeof beside, "%s.%llu.%llu", path,
-                          (unsigned long long)vr_os_process_id(),
-                          (unsigned long long)vr_fetch_add(&turns, 1, VR_RELAXED));
+    int length = snprintf(beside, sizeof beside, "%s.new", path);
     if (length < 1 || (size_t)length >= sizeof beside) {
         return vr_os_error_as(VRAM_ERR_LIMIT, ENAMETOOLONG, "open", 0);
     }
     make_folders(beside);
-    int error, fd = open_text(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, &error);
-    if (error) {
-        return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
+    int error = 0, fd = open_beside(beside, &error);
+    if (fd < 0) {
+        return vr_os_error_as(error == EBUSY ? VRAM_ERR_BUSY : VRAM_ERR_IO, error, "open", 0);
     }
-    error = write_text(fd, text, bytes);
+    error = step(ftruncate(fd, 0));
+    error = error ? error : write_text(fd, text, bytes);
     error = error ? error : step(fsync(fd));
-    (void)close(fd);
     error = error ? error : step(rename(beside, path));
     if (error) {
         (void)unlink(beside);
-        return vr_os_error_as(VRAM_ERR_IO, error, "rename", bytes);
     }
-    return VRAM_OK;
+    (void)flock(fd, LOCK_UN); /* a child that was forked meanwhile has the file open too */
+    (void)close(fd);
+    return error ? vr_os_error_as(VRAM_ERR_IO, error, "rename", bytes) : VRAM_OK;
 }
 
 vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes) {

@@ -96,8 +96,10 @@ vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes);
 vram_status vr_os_text_append(const char *path, const char *text, size_t bytes);
 vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes);
 
-/* Puts the text in the place of the file, whole or not at all: it is written beside it and renamed. Folders on the
-   way that are missing are made, for this user alone. VRAM_ERR_IO, VRAM_ERR_LIMIT for a path that is too long. */
+/* Puts the text in the place of the file, whole or not at all: it is written beside it, as path.new, and renamed; a
+   path.new that a process left when it ended in the middle is taken over. Two at once on a file system without locks
+   may leave a mixture, which a check in the text shows. Folders on the way that are missing are made, for this user
+   alone. Never waits. VRAM_ERR_IO, VRAM_ERR_BUSY when another is at it, VRAM_ERR_LIMIT for a path that is too long. */
 vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes);
 
 /* ------------------------------------------------------------------ threads */
