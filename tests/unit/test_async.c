@@ -516,7 +516,7 @@ static void no_wait_outlives_its_deadline(void **state) {
             assert_int_equal(vram_async_wait(asked[j], deadlines[i]), VRAM_ERR_TIMEOUT);
             uint64_t took = vr_os_now() - before;
             assert_true(took >= deadlines[i]);
-            assert_true(took < deadlines[i] + SECOND); /* a loaded machine is slow, not stuck */
+            assert_true(took < deadlines[i] + 30 * SECOND); /* slow is not stuck */
         }
     }
     gate_open(&gate);

@@ -33,7 +33,7 @@ static void a_late_copy_finds_its_memory(void **state) {
     assert_int_equal(vram_matmul_run(scheduler, &there), VRAM_ERR_TIMEOUT);
     assert_true(vr_mem_live_bytes() >= shut + 4800); /* what the copy will write to is there */
     gate_open(&gate);
-    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_matmul_run(scheduler, &there)); /* as good as before */
     assert_right(&product);
     assert_true(vr_mem_live_bytes() >= before + 4800);

@@ -164,7 +164,7 @@ static void a_captured_queue_is_kept_aside(void **state) {
     assert_int_equal(vram_error_get()->status, VRAM_OK);
     assert_int_equal(vram_queue_mark(rig.queue, &late), VRAM_ERR_STALE);
     assert_int_equal(vram_point_poll(point), VRAM_ERR_NOT_READY);
-    assert_ok(vram_point_wait(point, 5 * SECOND));
+    assert_ok(vram_point_wait(point, 30 * SECOND));
     hook.signal_answer = VRAM_OK;
     rig_end_clean(&rig);
 }
@@ -260,7 +260,7 @@ static void a_wait_asks_again(void **state) {
     assert_int_equal(vram_error_get()->native_code, 9999);
     uint64_t before = vr_os_now();
     assert_int_equal(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_BACKEND);
-    assert_true(vr_os_now() - before < UINT64_C(5000000000));
+    assert_true(vr_os_now() - before < 30 * SECOND);
     assert_int_equal(vram_error_get()->native_code, 9999);
     assert_ok(vram_sim_fault_set(rig.context, NULL));
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));

@@ -104,7 +104,7 @@ static void uploads_run_beside_the_consumer(void **state) {
         vram_addr target = memory_of(&rig, BYTES);
         gate_shut(rig.device, rig.queue, &gate);
         for (int i = 0; i < 2; i++) {
-            assert_ok(vram_feed_begin(feed, BYTES, SECOND, &block));
+            assert_ok(vram_feed_begin(feed, BYTES, 30 * SECOND, &block));
             memset(block.data, i + 1, BYTES);
             assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, BYTES, &async[i]));
         }
@@ -148,7 +148,7 @@ static void slots_in_the_programs_hands(void **state) {
     assert_ok(vram_feed_submit(feed, blocks[1].number, rig.queue, target + 1, 7, NULL));
     uint8_t found[3 * BYTES];
     assert_ok(vram_queue_download(rig.queue, found, target, sizeof found));
-    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     for (uint32_t i = 0; i < sizeof found; i++) {
         assert_int_equal(found[i], i >= 1 && i < 8 ? 6 : 5);
     }
@@ -174,7 +174,7 @@ static void memory_may_run_short(void **state) {
     assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, 3 * MIB, NULL));
     expect_no_record();
     assert_ok(vram_queue_download(rig.queue, found, target, 3 * MIB));
-    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_int_equal(found[0], 9);
     assert_int_equal(found[3 * MIB - 1], 9);
     assert_int_equal(stats_of_feed(feed).direct, 1);
@@ -209,19 +209,19 @@ static void a_failed_submit_may_be_repeated(void **state) {
                     assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, BYTES, NULL));
                 }
                 assert_ok(vram_queue_download(rig.queue, found, target, BYTES));
-                assert_ok(vram_queue_wait(rig.queue, SECOND));
+                assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
                 assert_int_equal(found[0], 2);
                 assert_int_equal(found[BYTES - 1], 2);
                 fault(&rig, calls[i], 1, false, 9999); /* once more, and given back */
-                assert_ok(vram_feed_begin(feed, BYTES, SECOND, &block));
+                assert_ok(vram_feed_begin(feed, BYTES, 30 * SECOND, &block));
                 status = vram_feed_submit(feed, block.number, rig.queue, target, BYTES, NULL);
                 assert_int_equal(vram_feed_give(feed, block.number),
                                  status == VRAM_OK ? VRAM_ERR_INVALID : VRAM_OK);
                 assert_ok(vram_sim_fault_set(rig.context, NULL));
-                assert_ok(vram_feed_begin(feed, BYTES, SECOND, &block));
-                assert_ok(vram_feed_begin(feed, BYTES, SECOND, &block));
+                assert_ok(vram_feed_begin(feed, BYTES, 30 * SECOND, &block));
+                assert_ok(vram_feed_begin(feed, BYTES, 30 * SECOND, &block));
                 vram_feed_destroy(feed);
-                assert_ok(vram_queue_wait(rig.queue, SECOND));
+                assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
                 assert_ok(vram_device_free(rig.device, target));
                 rig_end_clean(&rig);
             }
@@ -277,7 +277,7 @@ static void ends_with_blocks_under_way(void **state) {
         assert_int_equal(vram_feed_begin(feed, BYTES, 0, &block), VRAM_ERR_STALE);
         rig_end_clean(&rig);
     }
-    assert_ok(vram_option_set("wait_timeout", "200ms"));
+    assert_ok(vram_option_set("wait_timeout", "1s"));
     struct rig rig = rig_make("host", NULL);
     vram_feed *feed = feed_of(&rig, 8, VRAM_FEED_DIRECT);
     vram_addr target = memory_of(&rig, BYTES);
@@ -287,7 +287,7 @@ static void ends_with_blocks_under_way(void **state) {
         assert_ok(vram_feed_begin(feed, BYTES, 0, &block));
         assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, BYTES, &async));
     }
-    assert_took(vram_feed_destroy(feed), 200 * MS, 1400 * MS);
+    assert_took(vram_feed_destroy(feed), SECOND, 7 * SECOND);
     gate_open(&gate);
     assert_ok(vram_async_wait(&async, 30 * SECOND));
     vram_context_destroy(rig.context);
@@ -342,7 +342,7 @@ static void mistakes_are_refused(void **state) {
     vram_feed_destroy(feed);
     assert_int_equal(vram_feed_begin(feed, 100, 0, &block), VRAM_ERR_STALE);
     vram_feed_destroy(feed);
-    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_device_free(rig.device, target));
     rig_end_clean(&rig);
 }

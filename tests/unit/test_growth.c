@@ -56,7 +56,7 @@ static void put(vram_queue *queue, vram_buffer *buffer, uint64_t from, uint64_t 
         text[i] = (uint32_t)(from / 4 + i) * 2654435761u + seed;
     }
     assert_ok(vram_queue_upload(queue, info_of(buffer).addr + from, text, to - from));
-    assert_ok(vram_queue_wait(queue, SECOND));
+    assert_ok(vram_queue_wait(queue, 30 * SECOND));
     free(text);
 }
 
@@ -66,7 +66,7 @@ static bool is_there(vram_queue *queue, vram_buffer *buffer, uint64_t bytes, uin
     bool same = true;
     assert_non_null(text);
     assert_ok(vram_queue_download(queue, text, info_of(buffer).addr, bytes));
-    assert_ok(vram_queue_wait(queue, SECOND));
+    assert_ok(vram_queue_wait(queue, 30 * SECOND));
     for (uint64_t i = 0; i < bytes / 4; i++) {
         same = same && text[i] == (uint32_t)i * 2654435761u + seed;
     }
@@ -270,7 +270,7 @@ static void another_queue_waits_for_the_work(void **state) {
         unsigned char *text = malloc(2 * MIB);
         assert_non_null(text);
         assert_ok(vram_queue_download(other, text, info_of(buffer).addr, 2 * MIB));
-        assert_ok(vram_queue_wait(other, SECOND));
+        assert_ok(vram_queue_wait(other, 30 * SECOND));
         assert_int_equal(text[0], 0x11);
         assert_int_equal(text[MIB - 1], 0x11);
         assert_int_equal(text[MIB], 0x22);
@@ -493,7 +493,7 @@ static void other_kinds_grow_too(void **state) {
         }
         memset(text, 0, sizeof text);
         assert_ok(vram_span_download(span, text, rig.queue));
-        assert_ok(vram_queue_wait(rig.queue, SECOND));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
         for (size_t k = 0; k < sizeof text; k++) {
             assert_int_equal(text[k], 0x5a);
         }
@@ -600,7 +600,7 @@ static void every_step_of_a_resize_fails_in_turn(void **state) {
                 faulty_run(&rig, pool, buffer, other);
                 failed = sim_state(&rig).faults > 0;
                 assert_ok(vram_sim_fault_set(rig.context, NULL));
-                assert_ok(vram_queue_wait(other, SECOND));
+                assert_ok(vram_queue_wait(other, 30 * SECOND));
                 contents_survive(&rig, buffer);
                 assert_ok(vram_buffer_destroy(wall));
                 assert_int_equal(stats_of(pool).live_blocks, 0);
@@ -625,7 +625,7 @@ static void host_memory_fails_at_every_step(void **state) {
         faulty_run(&rig, pool, buffer, other);
         failed = vr_mem_failed() > 0;
         vr_mem_fail_at(0, false);
-        assert_ok(vram_queue_wait(other, SECOND));
+        assert_ok(vram_queue_wait(other, 30 * SECOND));
         contents_survive(&rig, buffer);
         assert_ok(vram_buffer_destroy(wall));
         rig_end_clean(&rig);

@@ -430,7 +430,7 @@ static void lowering_trims_and_keeps_what_is_live(void **state) {
         for (int n = 0; n < 8; n++) {
             assert_ok(vram_free(pool, loose[n], rig.queue));
         }
-        assert_ok(vram_queue_wait(rig.queue, SECOND));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
         assert_ok(set_limits(pool, (vram_limits){.hard_bytes = 160 * MIB})); /* it can be met */
         assert_true(stats_of(pool).reserved_bytes <= 160 * MIB);
         assert_int_equal(set_limits(pool, (vram_limits){.hard_bytes = 64 * MIB}), VRAM_ERR_LIMIT);
@@ -441,7 +441,7 @@ static void lowering_trims_and_keeps_what_is_live(void **state) {
         for (int n = 0; n < 6; n++) {
             assert_ok(vram_free(pool, kept[n], rig.queue));
         }
-        assert_ok(vram_queue_wait(rig.queue, SECOND));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
         assert_ok(vram_pool_trim(pool, 0));
         assert_ok(
             vram_alloc(pool, 32 * MIB, rig.queue, &addr)); /* with the two it is at the limit */
@@ -462,7 +462,7 @@ static void lowering_a_devices_limit_trims_all_its_pools(void **state) {
         assert_ok(vram_alloc(pools[i], 100 * MIB, rig.queue, &addr));
         assert_ok(vram_free(pools[i], addr, rig.queue));
     }
-    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 40 * MIB};
     assert_ok(vram_device_limits_set(rig.device, &limits));
     assert_true(sim_state(&rig).live_bytes <= 40 * MIB);
@@ -488,13 +488,13 @@ static void cached_bytes_are_given_back_when_memory_is_taken(void **state) {
     for (int i = 0; i < 8; i++) {
         assert_ok(vram_free(pool, addrs[i], rig.queue));
     }
-    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_int_equal(stats_of(pool).reserved_bytes, 128 * MIB); /* a free calls no driver */
     assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &addr));
     vram_pool_stats stats = stats_of(pool);
     assert_true(stats.reserved_bytes - stats.allocated_bytes <= 20 * MIB + 16 * MIB);
     assert_ok(vram_free(pool, addr, rig.queue));
-    assert_ok(vram_queue_wait(rig.queue, SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(set_limits(pool, (vram_limits){.cached_bytes = 1}));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     rig_end_clean(&rig);

@@ -52,7 +52,7 @@ static void blocks_are_host_memory(void **state) {
     assert_ok(vram_device_alloc(rig.device, 10000, VRAM_MEMORY_DEVICE, &device));
     assert_ok(vram_queue_upload(rig.queue, device, (void *)(uintptr_t)a, 10000));
     assert_ok(vram_queue_download(rig.queue, (void *)(uintptr_t)b, device, 10000));
-    assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     memset(back, 0x5A, sizeof back);
     assert_memory_equal((void *)(uintptr_t)b, back, 10000);
     assert_int_equal(vram_queue_fill(rig.queue, a, 0, 4, 4), VRAM_ERR_INVALID);
@@ -88,7 +88,7 @@ static void hits_call_no_driver(void **state) {
     assert_int_equal(calls_of(&rig, VRAM_SIM_PINNED_ALLOC), calls);
     assert_int_equal(calls_of(&rig, VRAM_SIM_PINNED_FREE), frees);
     assert_true(stats_of(pool).reserved_bytes >= 8 * MIB);
-    assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_pool_trim(pool, 0));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     assert_int_equal(calls_of(&rig, VRAM_SIM_PINNED_FREE), calls);
@@ -188,11 +188,11 @@ static void a_buffer_is_not_what_its_queue_still_reads(void **state) {
     assert_ok(vram_buffer_create(pool, MIB, rig.queue, &options, &buffer));
     assert_ok(vram_buffer_addr(buffer, &second));
     assert_int_not_equal(first, second);
-    assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     uint64_t reserved = stats_of(pool).reserved_bytes;
     for (int i = 0; i < 20; i++) { /* once it is read it serves again */
         assert_ok(vram_buffer_destroy(buffer));
-        assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
+        assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
         assert_ok(vram_buffer_create(pool, MIB, rig.queue, &options, &buffer));
     }
     assert_int_equal(stats_of(pool).reserved_bytes, reserved);
@@ -341,7 +341,7 @@ static void options_of_all_pools(void **state) {
     vram_addr addr;
     assert_ok(vram_alloc(pool, 5000, rig.queue, &addr));
     assert_int_equal(stats_of(pool).reserved_bytes, 2 * vr_os_page_bytes());
-    assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_free(pool, addr, NULL));
     assert_ok(vram_pool_trim(pool, 0));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);

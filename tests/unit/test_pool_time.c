@@ -139,7 +139,7 @@ static void waiting_does_not_stop_at_the_oldest(void **state) {
     vram_addr large;
     pthread_t thread;
     (void)state;
-    scene_make(&scene, "64M", "10s");
+    scene_make(&scene, "64M", "60s");
     alloc_all(&scene, scene.other, 4 * MIB, scattered, FEW);
     alloc_all(&scene, scene.stuck, 40 * KIB, hidden, FEW);
     free_scattered(&scene, scene.stuck, hidden, FEW);
@@ -150,7 +150,7 @@ static void waiting_does_not_stop_at_the_oldest(void **state) {
     uint64_t before = vr_os_now();
     assert_ok(vram_alloc(scene.pool, size, scene.rig.queue, &large));
     assert_true(atomic_load(&scene.gate.open)); /* not earlier */
-    assert_true(vr_os_now() - before < 5 * SECOND);
+    assert_true(vr_os_now() - before < 30 * SECOND);
     pthread_join(thread, NULL);
     scene_end(&scene);
 }

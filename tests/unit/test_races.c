@@ -99,7 +99,7 @@ static void end_adoption(struct rig *rig) {
 }
 
 static void *wait_for_point(void *point) {
-    assert_ok(vram_point_wait(*(vram_point *)point, 5 * SECOND));
+    assert_ok(vram_point_wait(*(vram_point *)point, 30 * SECOND));
     return NULL;
 }
 
@@ -169,7 +169,7 @@ static void a_refused_repeat_blocks_no_queue(void **state) {
             hook.refusals = 0;
         }
         assert_ok(vram_queue_after(waiting, overtaker));
-        assert_ok(vram_queue_wait(waiting, 5 * SECOND));
+        assert_ok(vram_queue_wait(waiting, 30 * SECOND));
     }
     rig_end_clean(&rig);
 }
@@ -212,15 +212,15 @@ static void queues_that_wait_for_each_other_go_on(void **state) {
         assert_ok(vram_queue_mark(second, &there));
         assert_ok(vram_queue_after(rig.queue, there));
         if (i % 64 == 0) {
-            assert_ok(vram_queue_wait(second, 5 * SECOND));
+            assert_ok(vram_queue_wait(second, 30 * SECOND));
         }
     }
     atomic_store(&marker.stop, true);
     for (int i = 0; i < 3; i++) {
         pthread_join(threads[i], NULL);
     }
-    assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
-    assert_ok(vram_queue_wait(second, 5 * SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
+    assert_ok(vram_queue_wait(second, 30 * SECOND));
     vram_queue_destroy(second);
     rig_end_clean(&rig);
 }

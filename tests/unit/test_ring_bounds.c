@@ -158,7 +158,7 @@ static void a_full_ring_holds_back(void **state) {
         uint64_t before = vr_os_now();
         assert_int_equal(vram_ring_send(world.ring, &note, 16, 0, 5 * MILLISECOND),
                          VRAM_ERR_TIMEOUT);
-        assert_in_range(vr_os_now() - before, 5 * MILLISECOND, 2 * SECOND);
+        assert_in_range(vr_os_now() - before, 5 * MILLISECOND, 30 * SECOND);
         assert_non_null(strstr(vram_error_get()->text, "taken 0 of 4"));
         assert_int_equal(vram_ring_drain(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
         assert_int_equal(vram_ring_join(world.ring, MILLISECOND), VRAM_ERR_TIMEOUT);
@@ -303,9 +303,9 @@ static void a_kernel_finds_damage(void **state) {
     assert_ok(vram_ring_flush(world.ring, NULL, NULL));
     scribble(&world, VRAM_RING_AT_SLOTS + 32, 77); /* the first payload */
     ring_launch(&world, NULL);
-    assert_ok(vram_queue_wait(world.info.queue, SECOND));
+    assert_ok(vram_queue_wait(world.info.queue, 30 * SECOND));
     ring_launch(&world, NULL); /* the first launch stopped at it */
-    assert_ok(vram_ring_drain(world.ring, SECOND));
+    assert_ok(vram_ring_drain(world.ring, 30 * SECOND));
     assert_ok(vram_ring_telemetry_get(world.ring, &telemetry));
     assert_int_equal(telemetry.error_code, VRAM_RING_ERROR_NONE); /* of the second launch */
     assert_int_equal(ring_stats(&world).kernel_errors, 1);

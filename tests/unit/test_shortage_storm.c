@@ -20,6 +20,7 @@ struct storm {
     struct rig rig;
     vram_pool *pools[POOLS];
     vr_atomic_bool stop;
+    vr_atomic_bool sleeping, meddling; /* each has been through once, and goes on until `stop` */
     vr_atomic_u64 served, refused, slept, woke, told;
 };
 
@@ -52,6 +53,10 @@ static void *allocate(void *user) {
         vram_pool *pool;
         vram_addr addr;
     } held[HELD] = {{NULL, 0}};
+    /* However late the last thread starts: limits are set, and nothing is over before they change. */
+    while (!vr_load(&storm->sleeping, VR_RELAXED) || !vr_load(&storm->meddling, VR_RELAXED)) {
+        vr_os_yield();
+    }
     for (int round = 0; round < ROUNDS; round++) {
         uint32_t at = next(&worker->seed) % HELD;
         if (held[at].addr) {
@@ -87,6 +92,7 @@ static void *sleep_and_wake(void *user) {
         status = vram_pool_wake(storm->pools[0], NULL);
         expect_allowed(status);
         vr_fetch_add(&storm->woke, status == VRAM_OK, VR_RELAXED);
+        vr_store(&storm->sleeping, true, VR_RELAXED);
     }
     return NULL;
 }
@@ -160,6 +166,7 @@ static void *meddle(void *user) {
         }
         expect_allowed(vram_oom_callback_remove(storm->rig.device, callback));
         expect_allowed(vram_watch_end(watch));
+        vr_store(&storm->meddling, true, VR_RELAXED);
     }
     return NULL;
 }

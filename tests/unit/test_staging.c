@@ -479,7 +479,7 @@ static void late_work_is_not_waited_for_for_ever(void **state) {
     assert_int_equal(slots_made(staging), 2); /* busy */
     assert_int_equal(vr_staging_trim(staging), 0);
     hook.poll_answer = VRAM_OK;
-    assert_ok(vram_queue_wait(rig.queue, 5 * SECOND));
+    assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_int_equal(vr_staging_trim(staging), 2 * 128 * 1024);
     free(host);
     rig_end_clean(&rig);

@@ -186,18 +186,18 @@ static void one_deadline_serves_all_streams(void **state) {
     vram_point points[8];
     struct gate gate;
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "200ms"));
+    assert_ok(vram_option_set("wait_timeout", "1s"));
     struct rig rig = rig_make("host", NULL);
     vram_stream_set *set = set_of(&rig, 8);
     for (uint32_t i = 0; i < 8; i++) {
         gate_shut(rig.device, stream(set, i), &gate);
         assert_ok(vram_queue_mark(stream(set, i), &points[i]));
     }
-    assert_took(assert_int_equal(vram_stream_set_wait(set, 0), VRAM_ERR_TIMEOUT), 0, SECOND);
+    assert_took(assert_int_equal(vram_stream_set_wait(set, 0), VRAM_ERR_TIMEOUT), 0, 30 * SECOND);
     assert_took(assert_int_equal(vram_stream_set_wait(set, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_TIMEOUT),
-                200 * MS, 1400 * MS);
+                SECOND, 7 * SECOND);
     expect_told("stream \"0\"");
-    assert_took(vram_stream_set_destroy(set), 200 * MS, 1400 * MS);
+    assert_took(vram_stream_set_destroy(set), SECOND, 7 * SECOND);
     assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_STALE);
     gate_open(&gate);
     for (uint32_t i = 0; i < 8; i++) { /* kept aside, their points tell the truth */
@@ -305,7 +305,7 @@ static void any_number_with_names_and_priorities(void **state) {
     set = set_of(&rig, VRAM_STREAMS_MAX);
     assert_string_equal(info_of(set, VRAM_STREAMS_MAX - 1).name, "63");
     assert_ok(vram_stream_set_transfer(set, &queue));
-    assert_ok(vram_stream_set_wait(set, SECOND));
+    assert_ok(vram_stream_set_wait(set, 30 * SECOND));
     vram_stream_set_destroy(set);
     rig_end_clean(&rig);
 }

@@ -82,7 +82,7 @@ static void asynchronous_is_asynchronous(void **state) {
     uint64_t before = vr_os_now();
     assert_int_equal(vram_transfer_upload(rig.queue, addr, data, sizeof data, &sync, &untouched),
                      VRAM_ERR_TIMEOUT);
-    assert_true(vr_os_now() - before < SECOND);
+    assert_true(vr_os_now() - before < 30 * SECOND);
     assert_memory_equal(&untouched, &copy, sizeof copy);
     gate_open(&gate);
     expect_result(&up, sizeof data);
@@ -108,7 +108,7 @@ static void polling_keeps_deadlines(void **state) {
         uint64_t before = vr_os_now();
         assert_int_equal(vram_async_wait(&async, 3000000), VRAM_ERR_TIMEOUT);
         uint64_t took = vr_os_now() - before;
-        assert_true(took >= 3000000 && took < SECOND);
+        assert_true(took >= 3000000 && took < 30 * SECOND);
         gate_open(&gate);
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         assert_ok(vram_async_wait(&async, 0));
