@@ -15,7 +15,7 @@ static void a_late_copy_finds_its_memory(void **state) {
     struct gate gate;
     vram_addr a;
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "200ms"));
+    assert_ok(vram_option_set("wait_timeout", "1s"));
     struct rig rig = rig_make("host", NULL);
     vram_pool *pool = pool_of(&rig, 0);
     vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_CPU);
@@ -102,7 +102,7 @@ static struct vr_scheduler *hold(vram_scheduler *handle, vram_device *device) {
 static void a_shared_operand_outlasts_its_users(void **state) {
     (void)state;
     for (int opens = 0; opens < 2; opens++) {
-        assert_ok(vram_option_set("wait_timeout", opens ? "10s" : "200ms"));
+        assert_ok(vram_option_set("wait_timeout", opens ? "60s" : "1s"));
         struct rig rig = rig_make("host", NULL);
         vram_pool *pool = pool_of(&rig, 0);
         vram_scheduler_options options = {
@@ -154,7 +154,7 @@ static void late_products_find_their_memory(void **state) {
     enum { QUERIES = 64, CORPUS = 200, DIM = 32 };
     static float all[QUERIES * CORPUS];
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "200ms"));
+    assert_ok(vram_option_set("wait_timeout", "1s"));
     struct rig rig = rig_make("host", NULL);
     vram_scheduler *scheduler = scheduler_of(pool_of(&rig, 0), VRAM_PLACE_DEVICE);
     float *query = matrix_of(QUERIES * DIM, VRAM_PRECISION_FP32, 1);
