@@ -265,9 +265,9 @@ static void a_pool_without_room(void **state) {
 /* ---------------------------------------------------------------------- symbols */
 
 /* A copy of the library that has a symbol under another name. */
-static void make_variant(const char *from, const char *name, char path[128]) {
+static void make_variant(const char *from, const char *name, char path[256]) {
     const char *folder = getenv("TMPDIR");
-    snprintf(path, 128, "%s/fake_blas_XXXXXX", folder && *folder ? folder : "/tmp");
+    snprintf(path, 256, "%s/fake_blas_XXXXXX", folder && *folder ? folder : "/tmp");
     FILE *file = fopen(from, "rb");
     int to = mkstemp(path), found = 0;
     assert_non_null(file);
@@ -315,7 +315,7 @@ static void every_symbol_is_missed(void **state) {
     (void)state;
     for (int i = 0; i < KINDS; i++) {
         for (int s = 0; kinds[i].symbols[s]; s++) {
-            char path[128];
+            char path[256];
             make_variant(kinds[i].library, kinds[i].symbols[s], path);
             struct rig rig = begin_with(&kinds[i], path);
             expect_passed_over(&kinds[i], &rig);
@@ -333,7 +333,7 @@ static void every_symbol_is_missed(void **state) {
 
 /* An old cuBLAS, which takes no workspace, has its own. */
 static void an_old_library(void **state) {
-    char path[128];
+    char path[256];
     (void)state;
     make_variant(kinds[0].library, "cublasSetWorkspace_v2", path);
     struct rig rig = begin_with(&kinds[0], path);

@@ -16,12 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[64];
+static char folder[200];
 
 static int begin(void **state) {
     const char *temporary = getenv("TMPDIR");
     int failed = start(state);
-    (void)snprintf(folder, sizeof folder, "%.40s/vram_cache_XXXXXX",
+    (void)snprintf(folder, sizeof folder, "%.170s/vram_cache_XXXXXX",
                    temporary && *temporary ? temporary : "/tmp");
     assert_non_null(mkdtemp(folder));
     assert_ok(vram_option_set("blas_library", "none"));
@@ -35,7 +35,7 @@ static int entries(const char *in, char path[512]) {
     int count = 0;
     for (struct dirent *entry; listed && (entry = readdir(listed));) {
         if (entry->d_name[0] != '.') {
-            (void)snprintf(path, 512, "%.200s/%.255s", in, entry->d_name);
+            (void)snprintf(path, 512, "%.240s/%.255s", in, entry->d_name);
             count++;
         }
     }
@@ -123,7 +123,7 @@ static void nowhere(void **state) {
 
 /* The folders of the environment, made when they are missing. */
 static void in_the_users_cache(void **state) {
-    char path[512], place[128], made[160];
+    char path[512], place[220], made[240];
     (void)state;
     assert_ok(vram_option_set("calibration_cache", NULL));
     (void)snprintf(place, sizeof place, "%s/x", folder);
