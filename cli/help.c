@@ -16,7 +16,7 @@ static void heading(const struct terminal *terminal, const char *text) {
     printf("\n");
 }
 
-/* "  -b, --backend=NAME      what it does", the text wrapped in its own column. */
+/* "  -b, --backend=NAME      what it does", the text wrapped in its own column; below a name that reaches into it. */
 static void print_flags(const struct terminal *terminal, const struct flag *flags) {
     for (; flags->name != NULL; flags++) {
         printf("%*s", INDENT, "");
@@ -29,6 +29,9 @@ static void print_flags(const struct terminal *terminal, const struct flag *flag
         snprintf(name, sizeof name, "--%s%s%s", flags->name, flags->value != NULL ? "=" : "",
                  flags->value != NULL ? flags->value : "");
         terminal_cell(terminal, STYLE_ACCENT, FLAG_COLUMN - INDENT - 4, "%s", name);
+        if (strlen(name) >= FLAG_COLUMN - INDENT - 4) {
+            printf("\n%*s", FLAG_COLUMN, "");
+        }
         terminal_wrap(terminal, STYLE_PLAIN, FLAG_COLUMN, flags->help);
     }
 }

@@ -225,6 +225,21 @@ static void print_label(const struct terminal *terminal, const char *label) {
     terminal_cell(terminal, STYLE_DIM, LABEL_COLUMN, "%s", label);
 }
 
+/* "8.03 billion parameters (3.61 at once)"; of small models millions, or the number itself. */
+static void print_parameters(const struct terminal *terminal, const vram_model *model) {
+    bool billions = model->parameters >= 1000000000;
+    double unit = billions ? 1e9 : 1e6;
+    if (model->parameters < 1000000) {
+        terminal_print(terminal, STYLE_PLAIN, "%" PRIu64 " parameters", model->parameters);
+        return;
+    }
+    terminal_print(terminal, STYLE_PLAIN, "%.2f %s parameters", (double)model->parameters / unit,
+                   billions ? "billion" : "million");
+    if (model->active_parameters < model->parameters) {
+        printf(" (%.2f at once)", (double)model->active_parameters / unit);
+    }
+}
+
 static void print_model(const struct terminal *terminal, const struct estimate_job *job) {
     const vram_model *model = &job->model;
     char bytes[VRAM_SIZE_TEXT_MAX];
@@ -232,12 +247,10 @@ static void print_model(const struct terminal *terminal, const struct estimate_j
     terminal_print(terminal, STYLE_BOLD, "%s", model->name[0] ? model->name : job->path);
     printf("\n");
     print_label(terminal, "");
-    terminal_print(terminal, STYLE_PLAIN, "%s, %" PRIu32 " layers, %.2f billion parameters",
+    terminal_print(terminal, STYLE_PLAIN, "%s, %" PRIu32 " layer%s, ",
                    model->architecture[0] ? model->architecture : "unknown architecture",
-                   model->layer_count, (double)model->parameters / 1e9);
-    if (model->active_parameters < model->parameters) {
-        printf(" (%.2f at once)", (double)model->active_parameters / 1e9);
-    }
+                   model->layer_count, model->layer_count == 1 ? "" : "s");
+    print_parameters(terminal, model);
     printf(", %s, mostly %s\n", size_of(model->weight_bytes, bytes), model->weight_type);
     char run[256];
     snprintf(run, sizeof run,

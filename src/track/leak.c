@@ -141,6 +141,10 @@ static void add(struct report *report, const char *format, ...) {
     }
 }
 
+static const char *several(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
+
 static void block_text(struct report *report, const struct vr_live_ref *ref) {
     struct vr_track_view view;
     if (!vr_live_look(report->tracks, ref, &view)) {
@@ -156,9 +160,9 @@ static void block_text(struct report *report, const struct vr_live_ref *ref) {
 
 static void group_text(struct report *report, const struct group *group) {
     uint64_t frames[VR_STACK_DEPTH];
-    add(report, "  %llu bytes in %llu blocks, tag %s%s%s", (unsigned long long)group->bytes,
-        (unsigned long long)group->count, group->tag ? "\"" : "", group->tag ? group->tag : "none",
-        group->tag ? "\"" : "");
+    add(report, "  %llu bytes in %llu block%s, tag %s%s%s", (unsigned long long)group->bytes,
+        (unsigned long long)group->count, several(group->count), group->tag ? "\"" : "",
+        group->tag ? group->tag : "none", group->tag ? "\"" : "");
     uint32_t depth = vr_stack_frames(group->stack, frames);
     for (uint32_t i = 0; i < depth; i++) {
         char text[VR_FRAME_TEXT];
@@ -172,16 +176,18 @@ static void group_text(struct report *report, const struct group *group) {
 
 static vram_status write_text(struct report *report) {
     const struct vram_leak_summary *sum = &report->summary;
-    add(report, "libvram: %s: %llu bytes in %llu blocks were never freed", report->title,
-        (unsigned long long)sum->bytes, (unsigned long long)sum->blocks);
+    add(report, "libvram: %s: %llu bytes in %llu block%s never freed", report->title,
+        (unsigned long long)sum->bytes, (unsigned long long)sum->blocks,
+        sum->blocks == 1 ? " was" : "s were");
     for (uint64_t i = 0; i < report->group_count; i++) {
         if (!report->groups[i].suppressed) {
             group_text(report, &report->groups[i]);
         }
     }
     if (sum->suppressed_blocks) {
-        add(report, "  suppressed: %llu bytes in %llu blocks",
-            (unsigned long long)sum->suppressed_bytes, (unsigned long long)sum->suppressed_blocks);
+        add(report, "  suppressed: %llu bytes in %llu block%s",
+            (unsigned long long)sum->suppressed_bytes, (unsigned long long)sum->suppressed_blocks,
+            several(sum->suppressed_blocks));
     }
     if (sum->lost_records) {
         add(report, "  %llu records were lost for want of memory: blocks may be missing here",

@@ -240,7 +240,7 @@ static void suppressed_leaks_are_counted_apart(void **state) {
     assert_int_equal(summary.suppressed_blocks, 1);
     assert_int_equal(summary.suppressed_bytes, 100);
     assert_null(strstr(sheet.text, "known/cache"));
-    assert_non_null(strstr(sheet.text, "suppressed: 100 bytes in 1 blocks"));
+    assert_non_null(strstr(sheet.text, "suppressed: 100 bytes in 1 block\n"));
     free(sheet.text);
     sheet = (struct sheet){0};
     assert_ok(vram_option_set("leak_suppressions", "/nonexistent/file"));
