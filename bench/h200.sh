@@ -335,6 +335,8 @@ stage_transfer() {
     build_targets vram_command example_forces bench_slot_copy bench_strided shim_cuda || finish
     step copy 120 copy.json "$build/vram" bench copy --backend cuda --json --seconds 40
     step check-ring 60 check-ring.txt "$build/vram" check --backend cuda --filter ring --verbose
+    # Idle staging slots, copies and launches beside a kernel that goes on: none of them waits for it.
+    step check-staging 60 check-staging.txt "$build/vram" check --backend cuda --filter staging --verbose
     step ring 90 ring.json "$build/vram" bench ring --backend cuda --json --messages 1000000
     example 21_ring
     step forces 120 forces.txt "$build/examples/forces" --nodes 1000000 --report --backend cuda

@@ -132,6 +132,55 @@ static bool given_back(struct check *check) {
     return true;
 }
 
+#define IDLE_TEXT "20ms"
+#define IDLE_NS   UINT64_C(20000000)
+
+/* Drivers wait for kernels when they take page-locked memory back. Whoever did so here would come back when the gate
+   has given up, and its queue would have nothing to do. */
+static bool beside_a_kernel(struct check *check) {
+    struct check_device *device;
+    vram_queue *queue, *listening, *third;
+    struct check_buffer buffer;
+    struct check_gate gate;
+    uint8_t *from;
+    uint64_t released;
+    const uint64_t bytes = size_of(check);
+
+    CHECK_TRY(begin(check, &device, &queue));
+    CHECK_QUEUE(check, device, &listening);
+    CHECK_QUEUE(check, device, &third);
+    CHECK_BUFFER(check, device, queue, bytes, &buffer);
+    CHECK_TRY(check_host_seeded(check, bytes, 27, &from));
+    CHECK_GATE(check, device, &gate);
+    CHECK_GATE_PASS(check, &gate, listening);
+    for (uint32_t i = 0; i < 2; i++) {
+        check_note(check, "round %u", i);
+        check_seed(from, bytes, 60 + i);
+        memcpy(buffer.model, from, bytes);
+        CHECK_OK(check, vram_transfer_upload(queue, buffer.addr, from, bytes, NULL, NULL));
+        CHECK_WAIT(check, queue);
+        check_sleep(3 * IDLE_NS);
+        CHECK_OK(check, vram_pinned_trim(device->device, &released));
+        CHECK_GATE_PASS(check, &gate, third);
+    }
+    CHECK_STATUS(check, vram_queue_poll(listening), VRAM_ERR_NOT_READY);
+    check_gate_open(&gate);
+    CHECK_WAIT(check, listening);
+    CHECK_WAIT(check, third);
+    CHECK_VERIFY(check, &buffer);
+    return true;
+}
+
+/* Slots go back soon, so that their time comes within the case. */
+static bool beside(struct check *check) {
+    char text[64];
+    CHECK_OK(check, vram_option_get("staging_idle", text, sizeof text, NULL));
+    CHECK_OK(check, vram_option_set("staging_idle", IDLE_TEXT));
+    bool held = beside_a_kernel(check);
+    vram_option_set("staging_idle", text);
+    return held;
+}
+
 const struct check_case check_cases_staging[] = {
     {"staging.through", "large copies of ordinary memory arrive whole, and nothing beside them",
      through},
@@ -139,5 +188,6 @@ const struct check_case check_cases_staging[] = {
      "a large upload keeps the queue's order, and its source is free when it is ready", order},
     {"staging.together", "two downloads at once end each with its own bytes", together},
     {"staging.given_back", "idle slots are given back on request, and copies go on", given_back},
+    {"staging.beside", "copies, idle slots and launches wait for no kernel that goes on", beside},
     {NULL, NULL, NULL},
 };

@@ -91,7 +91,8 @@ VRAM_API vram_status vram_pinned_info_get(vram_device *device, vram_pinned_info 
 /**
  * Gives back everything of this that is not in use: staging slots, and memory locked in place that nobody uses.
  * *released, which may be NULL, is how many bytes were page-locked and are not any more. vram_device_cleanup and
- * vram_context_cleanup do so too.
+ * vram_context_cleanup do so too. CUDA and HIP wait for kernels when they take such memory back, and one that listens
+ * to a ring does not end: there it stays while a queue of the context has work.
  */
 VRAM_API vram_status vram_pinned_trim(vram_device *device, uint64_t *released);
 

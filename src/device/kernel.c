@@ -9,6 +9,7 @@
 #include "base/os/os.h"
 #include "device/address.h"
 #include "device/ops.h"
+#include "device/stillness.h"
 
 #include <string.h>
 
@@ -212,6 +213,7 @@ vram_status vram_queue_launch(vram_queue *queue_handle, vram_kernel *kernel_hand
         return status;
     }
     struct vr_queue_object *queue = queue_entered;
+    vr_still_await(queue->device);
     status = vr_enter(VR_KIND_KERNEL, kernel_handle, operation, &kernel_entered);
     if (status == VRAM_OK) {
         struct vr_kernel *kernel = kernel_entered;

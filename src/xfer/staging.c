@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/option.h"
-#include "device/ops.h"
+#include "device/stillness.h"
 
 static void count(vr_atomic_u64 *counter, uint64_t value) {
     vr_fetch_add(counter, value, VR_RELAXED);
@@ -185,7 +185,20 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
     return status;
 }
 
-static uint64_t trim_slots(struct vr_staging *staging) {
+/* Gives the memory of a HELD slot back, unless its driver would wait for work now. */
+static bool give_back(struct vr_staging *staging, const struct vr_staging_slot *slot, bool always) {
+    if (!always && !vr_still_begin(staging->device)) {
+        return false;
+    }
+    bool given = vram_device_free(device_of(staging), slot->memory) == VRAM_OK;
+    if (!always) {
+        vr_still_end(staging->device);
+    }
+    return given;
+}
+
+/* `always`: although there is work. One slot at a time, so that a launch waits for one at most. */
+static uint64_t trim_slots(struct vr_staging *staging, bool always) {
     struct vram_error error;
     uint64_t bytes = 0;
     vr_error_save(&error);
@@ -198,7 +211,7 @@ static uint64_t trim_slots(struct vr_staging *staging) {
         if (!mine || (busy && !try_busy(staging, slot))) {
             continue;
         }
-        bool given = vram_device_free(device_of(staging), slot->memory) == VRAM_OK;
+        bool given = give_back(staging, slot, always);
         bytes += given ? staging->slot_bytes : 0;
         put(staging, slot, given ? VR_SLOT_NONE : VR_SLOT_FREE);
     }
@@ -206,34 +219,18 @@ static uint64_t trim_slots(struct vr_staging *staging) {
     return bytes;
 }
 
+/* The drivers that keep callers of copies waiting (CUDA, HIP) wait for all work when they take page-locked memory
+   back, whoever asks them to; nobody is to wait for a kernel that listens to a ring. */
 uint64_t vr_staging_trim(struct vr_staging *staging) {
-    return trim_slots(staging) + vr_registration_trim(&staging->registrations);
-}
-
-/* Whether the queue has work, or does not tell. */
-static bool is_working(struct vr_queue_object *queue) {
-    vram_status status = VRAM_OK;
-    if (vr_load(&queue->captured, VR_ACQUIRE)) {
-        return true;
+    bool always = !staging->device->base.pageable_waits;
+    uint64_t bytes = trim_slots(staging, always);
+    if (always || vr_still_begin(staging->device)) {
+        bytes += vr_registration_trim(&staging->registrations);
+        if (!always) {
+            vr_still_end(staging->device);
+        }
     }
-    if (vr_queue_hold(queue)) {
-        status = vr_queue_poll(&queue->base);
-        vr_queue_release(queue);
-    }
-    return status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST;
-}
-
-/* Whether a driver that waits for all work when it takes page-locked memory back would do so now: with a kernel that
-   listens to a ring it would wait for ever, and others for it. */
-static bool would_wait(struct vr_device_object *device) {
-    bool working = false;
-    uint64_t last = 0;
-    for (struct vr_queue_object *queue; !working && (queue = vr_queue_behind(device, last));) {
-        last = queue->object.handle;
-        working = is_working(queue);
-        vr_leave(queue);
-    }
-    return working;
+    return bytes;
 }
 
 /* On a worker that has rested for the option's time. Copies too small for workers may have come meanwhile. */
@@ -243,8 +240,8 @@ static bool idle(struct vr_copy_workers *workers) {
     bool used = staging->inside || vr_os_now() - staging->used_ns < workers->idle_ns;
     bool stop = staging->stop;
     vr_mutex_unlock(&staging->lock);
-    if (!used && !stop && !would_wait(staging->device)) {
-        (void)trim_slots(staging);
+    if (!used && !stop) {
+        (void)trim_slots(staging, false);
     }
     return stop || !vr_slot_any(staging, 0);
 }

@@ -83,6 +83,9 @@ struct fake_cuda_control {
     void (*host_functions)(bool are_called);
     /* Small pinned blocks start that many bytes inside a page, as behind somebody else's. */
     void (*pinned_offset)(unsigned bytes);
+    /* Giving page-locked memory back takes a millisecond, and waits for the kernels of all devices, as drivers do:
+       that it had to is a violation. */
+    void (*free_waits)(bool waits);
 
     /* The calling thread's context stack: NULL when empty. push_other pushes the program's own. */
     struct vr_cu_context *(*current)(void);

@@ -331,6 +331,17 @@ bool fake_in_use(uint64_t addr, uint64_t bytes) {
     return false;
 }
 
+bool fake_kernels_run(void) {
+    for (struct vr_cu_stream *stream = streams; stream; stream = stream->next) {
+        for (struct fake_op *op = stream->head; op; op = op->next) {
+            if (op->kind == LAUNCH) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool fake_captures_spoil(void) {
     bool spoiled = false;
     for (struct vr_cu_stream *stream = streams; stream; stream = stream->next) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum kind { ALLOCATION, PINNED, MANAGED, RESERVATION, MAPPING, REGISTERED };
@@ -293,8 +294,24 @@ vr_cu_result fake_cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
     return fake_leave(VR_CU_SUCCESS);
 }
 
+/* With the lock, which is open meanwhile. */
+static void free_slowly(void) {
+    if (fake.free_waits) {
+        pthread_mutex_unlock(&fake.lock);
+        (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
+        pthread_mutex_lock(&fake.lock);
+        if (fake_kernels_run()) {
+            fake_violation("page-locked memory is given back beside a kernel");
+        }
+        while (fake_kernels_run()) {
+            pthread_cond_wait(&fake.changed, &fake.lock);
+        }
+    }
+}
+
 vr_cu_result fake_cuMemFreeHost(void *memory) {
     FAKE_ENTER(cuMemFreeHost, FAKE_NEEDS_SAFETY);
+    free_slowly();
     struct range *range = range_at((uintptr_t)memory, PINNED);
     if (!range) {
         return fake_leave(VR_CU_INVALID_VALUE);

@@ -139,6 +139,7 @@ static void control_reset(void) {
     settings_from_environment();
     fake.held = false;
     fake.pinned_offset = 0;
+    fake.free_waits = false;
     fake.violations = 0;
     fake.violation = "";
     fake.captured = 0;
@@ -275,6 +276,12 @@ static void control_pinned_offset(unsigned bytes) {
     pthread_mutex_unlock(&fake.lock);
 }
 
+static void control_free_waits(bool waits) {
+    pthread_mutex_lock(&fake.lock);
+    fake.free_waits = waits;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 static bool control_peek(vr_cu_addr addr, void *to, size_t bytes) {
     bool found = false;
     pthread_mutex_lock(&fake.lock);
@@ -307,6 +314,7 @@ FAKE_API const struct fake_cuda_control *fake_cuda_control(void) {
         .lose = control_lose,
         .device_reset = control_device_reset,
         .pinned_offset = control_pinned_offset,
+        .free_waits = control_free_waits,
         .current = fake_current_context,
         .depth = control_depth,
         .push_other = control_push_other,

@@ -68,6 +68,7 @@ struct fake_state {
     bool no_functions; /* cuLaunchHostFunc is not supported */
     bool calling;      /* the engine is in a function of the program's, without the lock */
     unsigned pinned_offset;
+    bool free_waits; /* cuMemFreeHost takes its time, and waits for kernels */
     struct fake_device devices[FAKE_DEVICES_MAX];
     struct fake_cuda_live live;
     uint64_t violations;
@@ -138,6 +139,8 @@ bool fake_is_pinned(const void *memory, uint64_t bytes);
 
 /* Whether unfinished work touches the range. */
 bool fake_in_use(uint64_t addr, uint64_t bytes);
+/* Whether a kernel runs on some device, or waits for its turn. */
+bool fake_kernels_run(void);
 /* Spoils all captures under way, since something unsafe was called; whether there were any. */
 bool fake_captures_spoil(void);
 /* Forget all streams and events with their work, and all memory. */

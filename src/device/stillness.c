@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stillness.c: see stillness.h.
+ */
+#include "device/stillness.h"
+
+#include "base/error.h"
+#include "base/os/os.h"
+#include "device/ops.h"
+
+#define NAP UINT64_C(20000) /* ns between two looks */
+
+/* Whether the queue has work, is being given some, or does not tell. */
+static bool is_working(struct vr_queue_object *queue) {
+    vram_status status = VRAM_OK;
+    if (vr_load(&queue->captured, VR_ACQUIRE) || vr_load(&queue->submitting, VR_SEQ_CST)) {
+        return true;
+    }
+    if (vr_queue_hold(queue)) {
+        status = vr_queue_poll(&queue->base);
+        vr_queue_release(queue);
+    }
+    return status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST;
+}
+
+static bool has_work(struct vr_device_object *device) {
+    bool working = false;
+    uint64_t last = 0;
+    for (struct vr_queue_object *queue; !working && (queue = vr_queue_behind(device, last));) {
+        last = queue->object.handle;
+        working = is_working(queue);
+        vr_leave(queue);
+    }
+    return working;
+}
+
+/* Keeps (1). */
+bool vr_still_begin(struct vr_device_object *device) {
+    struct vr_context *context = device->context;
+    struct vram_error error;
+    uint64_t nobody = 0, last = 0;
+    bool working = false;
+    if (!vr_cas(&context->giver, &nobody, vr_os_thread_number(), VR_SEQ_CST)) {
+        return false;
+    }
+    vr_error_save(&error);
+    for (struct vr_device_object *other; !working && (other = vr_device_behind(context, last));) {
+        last = other->object.handle;
+        working = other->base.backend == device->base.backend && has_work(other);
+        vr_leave(other);
+    }
+    vr_error_restore(&error);
+    if (working) {
+        vr_still_end(device);
+    }
+    return !working;
+}
+
+void vr_still_end(struct vr_device_object *device) {
+    vr_store(&device->context->giver, 0, VR_SEQ_CST);
+}
+
+/* Keeps (2) and (3). */
+void vr_still_await(struct vr_device_object *device) {
+    vr_atomic_u64 *entered = &device->context->giver;
+    for (uint64_t giver;
+         (giver = vr_load(entered, VR_SEQ_CST)) && giver != vr_os_thread_number();) {
+        vr_os_sleep(NAP);
+    }
+}

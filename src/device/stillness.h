@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stillness.h: nothing is launched while page-locked memory is given back.
+ *
+ * Drivers wait for the work of a device when they take page-locked memory back, some for that of all devices. A kernel
+ * that listens to a ring does not end by itself, so who gives back on its own account would wait for ever, and
+ * perhaps every other call of the driver behind it. Therefore:
+ *
+ *  (1) Who gives back is entered in the context first, and looks at the queues of all devices of the backend then: work, a call that is giving some,
+ *      or a queue that does not tell, and nothing is given back now.
+ *  (2) A launch is counted in its queue first and looks for who gives back then: it waits for that, a call or two of
+ *      the driver. One of the two sees the other; only one of them waits, and never for the one that waits.
+ *  (3) Who launches while it gives back itself, in a callback of the log, does not wait.
+ *
+ * Copies and fills end by themselves and do not wait. Work that the program gives its own streams, or through another
+ * context, is not seen.
+ */
+#ifndef VR_STILLNESS_H
+#define VR_STILLNESS_H
+
+#include "device/objects.h"
+
+/* False: there is work, or another is at it. No lock held. */
+bool vr_still_begin(struct vr_device_object *device);
+void vr_still_end(struct vr_device_object *device);
+
+/* Of a launch on a queue that it is counted in. */
+void vr_still_await(struct vr_device_object *device);
+
+#endif
