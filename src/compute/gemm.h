@@ -47,8 +47,11 @@ struct vr_gemm_kernel {
 };
 enum { VR_GEMM_TILE_MAX = 16 * 32 }; /* most of rows * columns */
 
-/* The best that this processor runs. */
-const struct vr_gemm_kernel *vr_gemm_kernel(void);
+/* Those that this processor runs, the best first; NULL past the last. */
+const struct vr_gemm_kernel *vr_gemm_kernel(uint32_t index);
+
+/* vr_gemm_block by one of them. */
+void vr_gemm_block_by(const struct vr_gemm *gemm, const struct vr_gemm_kernel *kernel);
 
 /* ---------------------------------------------------------------- the BLAS */
 

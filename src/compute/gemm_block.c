@@ -209,7 +209,10 @@ static bool by_rows(const struct vr_gemm *gemm, const struct vr_gemm_kernel *ker
 }
 
 void vr_gemm_block(const struct vr_gemm *gemm) {
-    const struct vr_gemm_kernel *kernel = vr_gemm_kernel();
+    vr_gemm_block_by(gemm, vr_gemm_kernel(0));
+}
+
+void vr_gemm_block_by(const struct vr_gemm *gemm, const struct vr_gemm_kernel *kernel) {
     struct vram_error error;
     if (by_rows(gemm, kernel)) {
         return;

@@ -79,12 +79,16 @@ static const struct vr_gemm_kernel kernels[] = {{"avx512", 12, 32, avx512, avx51
                                                 {"avx2", 6, 16, avx2, avx2_dots},
                                                 {"sse", 4, 8, sse, sse_dots}};
 
-const struct vr_gemm_kernel *vr_gemm_kernel(void) {
-    if (__builtin_cpu_supports("avx512f")) {
-        return &kernels[0];
+const struct vr_gemm_kernel *vr_gemm_kernel(uint32_t index) {
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    /* A virtual machine may have either without the other. */
+    const bool runs[] = {__builtin_cpu_supports("avx512f") != 0, avx2, true};
+    for (uint32_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+        if (runs[i] && index-- == 0) {
+            return &kernels[i];
+        }
     }
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels[1]
-                                                                           : &kernels[2];
+    return NULL;
 }
 #else
 /* 32 registers of four numbers, as aarch64 has them. */
@@ -93,7 +97,7 @@ DOTS(portable, , 4)
 
 static const struct vr_gemm_kernel only = {"portable", 8, 8, portable, portable_dots};
 
-const struct vr_gemm_kernel *vr_gemm_kernel(void) {
-    return &only;
+const struct vr_gemm_kernel *vr_gemm_kernel(uint32_t index) {
+    return index == 0 ? &only : NULL;
 }
 #endif

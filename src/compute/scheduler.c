@@ -154,7 +154,7 @@ prepare(struct vr_pool *pool, const struct vram_scheduler_options *options, cons
     }
     vr_blas_open(&scheduler->blas);
     (void)vr_text_format(scheduler->cpu_name, sizeof scheduler->cpu_name, "vram %s",
-                         vr_gemm_kernel()->name);
+                         vr_gemm_kernel(0)->name);
     return scheduler;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_gemm.c: products on the CPU against double precision: every layout, type and edge of the blocks, with our
- * own kernel, on several threads, without memory, and with the BLAS of this machine.
+ * test_gemm.c: products on the CPU against double precision: every layout, type and edge of the blocks, with each
+ * of our own kernels that this machine runs, on several threads, without memory, and with the BLAS of this machine.
  */
 #include "compute/gemm.h"
 #include "unit/compute_world.h"
@@ -27,8 +27,10 @@ static struct vr_gemm gemm_of(const vram_matmul *product) {
 
 typedef void way_fn(const struct vr_gemm *gemm);
 
+static const struct vr_gemm_kernel *kernel; /* other processors' best is among them */
+
 static void by_ourselves(const struct vr_gemm *gemm) {
-    vr_gemm_block(gemm);
+    vr_gemm_block_by(gemm, kernel);
 }
 
 static void by_threads(const struct vr_gemm *gemm) {
@@ -65,9 +67,8 @@ static void try_all(way_fn *way, uint64_t m, uint64_t k, uint64_t n) {
     }
 }
 
-static void every_edge_of_the_blocks(void **state) {
+static void edges_of_the_blocks(void) {
     static const uint64_t sides[] = {1, 2, 3, 7, 12, 13, 31, 33, 64};
-    (void)state;
     for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++) {
         for (size_t j = 0; j < sizeof sides / sizeof sides[0]; j++) {
             try_all(by_ourselves, sides[i], 1 + (i + j) * 3, sides[j]);
@@ -77,6 +78,17 @@ static void every_edge_of_the_blocks(void **state) {
     try_all(by_ourselves, 5, 20, 600);   /* more than one panel of B */
     try_all(by_ourselves, 1, 165, 43);   /* one row, and a few, as B lies */
     try_all(by_ourselves, 4, 131, 6);
+}
+
+static void every_edge_of_the_blocks(void **state) {
+    uint32_t count = 0;
+    (void)state;
+    while ((kernel = vr_gemm_kernel(count)) != NULL) {
+        assert_true(kernel->rows * kernel->columns <= VR_GEMM_TILE_MAX);
+        edges_of_the_blocks();
+        count++;
+    }
+    assert_true(count > 0);
     try_all(without_memory, 9, 40, 11);
 }
 
