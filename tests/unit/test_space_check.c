@@ -127,9 +127,13 @@ static void lists_and_trees(struct fixture *fixture) {
     bool listed = vr_link_linked(&fixture->hole->span.age); /* holes with whole pieces are */
     BROKEN(fixture->hole->stamp.queue, 1,
            listed ? "is in the wrong list" : "pending and in no list");
-    BROKEN(space->tree, NULL, "spans in trees");
-    BROKEN(fixture->hole->span.by_bytes, 77, "has changed in its tree");
-    BROKEN(fixture->pending->span.by_queue, 77, "has changed in its tree");
+    struct vr_block *hole = fixture->hole;
+    struct vr_shelf *shelf = &space->shelves[VR_SHELF_SETTLED];
+    uint32_t bin = vr_shelf_bin(hole->span.by_bytes);
+    BROKEN(shelf->filled[bin / 64], 0, "is said to be empty");
+    BROKEN(shelf->filled[bin / 64], shelf->filled[bin / 64] | 1, "is said to be filled");
+    BROKEN(hole->span.by_bytes, 77, "has changed on its shelf");
+    BROKEN(fixture->pending->span.by_queue, 77, "has changed on its shelf");
     /* A list without its hole. */
     struct vr_link *link = &fixture->pending->span.age;
     vr_link_remove(link);
@@ -140,13 +144,18 @@ static void lists_and_trees(struct fixture *fixture) {
     expect_found(space, "the block");
     vr_link_remove(&fixture->live->span.age);
     expect_sound(space);
-    /* A tree with what is no hole. */
-    struct vr_block *most = space->tree;
+    /* A bin with what is no hole, with one of another bin, and with one twice. */
+    struct vr_block *most = shelf->bins[bin];
     while (most->span.right) {
         most = most->span.right;
     }
-    BROKEN(most->span.right, fixture->live, "is in a tree of free spans");
-    BROKEN(most->span.right, fixture->hole, "the tree has");
+    BROKEN(most->span.right, fixture->live, "is on a shelf of free spans");
+    BROKEN(most->span.right, fixture->pending, "lies in the wrong bin");
+    struct vr_block same = *hole;
+    same.span.left = same.span.right = NULL;
+    BROKEN(most->span.right, &same, "a bin has");
+    vr_store(&same.addr, vr_span_end(hole), VR_RELAXED);
+    BROKEN(most->span.right, &same, "spans on shelves");
 }
 
 static void sums(struct fixture *fixture) {

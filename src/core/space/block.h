@@ -76,8 +76,8 @@ struct vr_span {
     uint8_t kind, was;               /* enum vr_span_kind; what a claim was before */
     bool lost;                       /* a claim that no plan will give back */
     struct vr_block *before, *after; /* neighbours by address */
-    struct vr_block *left, *right;   /* free: in the tree by size; with the next in one line */
-    uint64_t by_queue, by_bytes;     /* what it is found by in the tree; hole.c */
+    struct vr_block *left, *right;   /* free: in its bin; with the next in one line */
+    uint64_t by_queue, by_bytes;     /* what it is found by; shelf.h */
     struct vr_link age;              /* in the list of pending or idle holes, or of ghosts */
     union {
         struct vr_piece *segment; /* the segment it lies in, or a ghost's piece; else NULL */

@@ -170,7 +170,7 @@ static void consider_both(const struct vr_space *space, struct vr_window *best,
     }
 }
 
-/* The next smaller of two runs of the tree, the queue's own and everybody's. */
+/* The next smaller of two rows of holes, the queue's own and everybody's. */
 static struct vr_block *next_largest(const struct vr_space *space, struct vr_block **own,
                                      struct vr_block **any, uint64_t queue) {
     struct vr_block **from =

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hole.c: a treap of free spans by (queue, bytes, addr), and their lists by age.
+ * hole.c: free spans on their shelves and in their lists by age; how they merge, are cut and settle.
  *
- * The queue comes first in the key, so that the holes of one queue, the settled ones and the voids are
- * each a run of the same tree: no table of queues has to be kept, or allocated for in a free.
+ * Settled holes and voids have a shelf each; pending ones have a few, which queues share by a hash: no
+ * table of queues has to be kept, or allocated for in a free.
  */
 #include "core/space/hole.h"
 
@@ -11,134 +11,39 @@
 
 enum { UNPASSED_MOST = 64 }; /* stamps that have not passed, looked at while memory is plentiful */
 
-struct key {
-    uint64_t queue, bytes, addr;
-};
-
 static uint64_t queue_of(const struct vr_block *span) {
     return span->span.kind == VR_SPAN_VOID ? VR_QUEUE_VOID : span->stamp.queue;
-}
-
-static struct key key_of(const struct vr_block *span) {
-    return (struct key){queue_of(span), vr_span_bytes(span), vr_span_addr(span)};
-}
-
-/* Of spans in the tree queue and bytes are read beside the links, so that a step down touches one line
-   of memory and not three; the address only where those are equal. */
-static bool is_below(const struct vr_block *span, struct key key) {
-    if (span->span.by_queue != key.queue) {
-        return span->span.by_queue < key.queue;
-    }
-    return span->span.by_bytes != key.bytes ? span->span.by_bytes < key.bytes
-                                            : vr_span_addr(span) < key.addr;
-}
-
-bool vr_hole_less(const struct vr_block *a, const struct vr_block *b) {
-    return is_below(a, key_of(b));
 }
 
 bool vr_hole_key_holds(const struct vr_block *span) {
     return span->span.by_queue == queue_of(span) && span->span.by_bytes == vr_span_bytes(span);
 }
 
-/* --------------------------------------------------------------------- tree */
+/* ------------------------------------------------------------------ shelves */
 
-/* A treap's priorities need no storage: they are a hash of the record's own address. */
-static uint64_t rank(const struct vr_block *span) {
-    uint64_t mixed = (uint64_t)(uintptr_t)span * UINT64_C(0x9E3779B97F4A7C15);
-    return mixed ^ mixed >> 32;
-}
-
-/* Goes down to where the heap order ends, and hangs what was there below the new node. */
-static void tree_insert(struct vr_block **at, struct vr_block *span) {
-    struct key key = key_of(span);
-    span->span.by_queue = key.queue;
-    span->span.by_bytes = key.bytes;
-    while (*at && rank(*at) >= rank(span)) {
-        at = is_below(*at, key) ? &(*at)->span.right : &(*at)->span.left;
+uint32_t vr_hole_shelf(uint64_t queue) {
+    if (queue == 0 || queue == VR_QUEUE_VOID) {
+        return queue ? VR_SHELF_VOIDS : VR_SHELF_SETTLED;
     }
-    struct vr_block *rest = *at, **low = &span->span.left, **high = &span->span.right;
-    *at = span;
-    while (rest) { /* splits what was there around the key */
-        if (is_below(rest, key)) {
-            *low = rest;
-            low = &rest->span.right;
-            rest = *low;
-        } else {
-            *high = rest;
-            high = &rest->span.left;
-            rest = *high;
-        }
-    }
-    *low = *high = NULL;
-}
-
-/* Keys are unique, since addresses are: the way down to a node is known without a link to its parent. */
-static void tree_remove(struct vr_block **at, struct vr_block *span) {
-    struct key key = key_of(span);
-    while (*at != span) {
-        assert(*at);
-        at = is_below(*at, key) ? &(*at)->span.right : &(*at)->span.left;
-    }
-    struct vr_block *low = span->span.left, *high = span->span.right;
-    while (low && high) { /* joins the two below it */
-        if (rank(low) > rank(high)) {
-            *at = low;
-            at = &low->span.right;
-            low = *at;
-        } else {
-            *at = high;
-            at = &high->span.left;
-            high = *at;
-        }
-    }
-    *at = low ? low : high;
-    span->span.left = span->span.right = NULL;
-}
-
-/* The first with a key of at least `key`. */
-static struct vr_block *tree_from(struct vr_block *at, struct key key) {
-    struct vr_block *best = NULL;
-    while (at) {
-        if (is_below(at, key)) {
-            at = at->span.right;
-        } else {
-            best = at;
-            at = at->span.left;
-        }
-    }
-    return best;
-}
-
-/* The last with a key below `key`. */
-static struct vr_block *tree_below(struct vr_block *at, struct key key) {
-    struct vr_block *best = NULL;
-    while (at) {
-        if (is_below(at, key)) {
-            best = at;
-            at = at->span.right;
-        } else {
-            at = at->span.left;
-        }
-    }
-    return best;
+    return VR_SHELF_PENDING +
+           (uint32_t)((queue * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % VR_SHELF_QUEUES;
 }
 
 struct vr_block *vr_hole_least(const struct vr_space *space, uint64_t queue, uint64_t bytes) {
-    struct vr_block *found = tree_from(space->tree, (struct key){queue, bytes, 0});
-    return found && found->span.by_queue == queue ? found : NULL;
+    return vr_shelf_least(&space->shelves[vr_hole_shelf(queue)], queue, bytes);
 }
 
 struct vr_block *vr_hole_smaller(const struct vr_space *space, uint64_t queue,
                                  const struct vr_block *span) {
-    struct key key = span ? key_of(span) : (struct key){queue, UINT64_MAX, UINT64_MAX};
-    struct vr_block *found = tree_below(space->tree, key);
-    return found && found->span.by_queue == queue ? found : NULL;
+    return vr_shelf_smaller(&space->shelves[vr_hole_shelf(queue)], queue, span);
 }
 
 uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue) {
-    struct vr_block *found = tree_from(space->tree, (struct key){queue + 1, 0, 0});
-    return found ? found->span.by_queue : VR_QUEUE_VOID;
+    uint64_t next = VR_QUEUE_VOID;
+    for (uint32_t i = VR_SHELF_PENDING; i < VR_SHELVES; i++) {
+        next = vr_shelf_queue_next(&space->shelves[i], queue, next);
+    }
+    return next;
 }
 
 /* -------------------------------------------------------------------- index */
@@ -151,9 +56,10 @@ static struct vr_list *list_of(struct vr_space *space, const struct vr_block *sp
     return vr_span_bytes(span) >= space->config.granule ? &space->idle : NULL;
 }
 
-/* Into the tree and, behind `older` (NULL: as the youngest), into its list. */
+/* On its shelf and, behind `older` (NULL: as the youngest), into its list. */
 static void index_add(struct vr_space *space, struct vr_block *span, struct vr_link *older) {
-    tree_insert(&space->tree, span);
+    uint64_t queue = queue_of(span);
+    vr_shelf_add(&space->shelves[vr_hole_shelf(queue)], span, queue);
     if (span->span.kind != VR_SPAN_HOLE) {
         return;
     }
@@ -170,7 +76,7 @@ static void index_add(struct vr_space *space, struct vr_block *span, struct vr_l
 }
 
 static void index_remove(struct vr_space *space, struct vr_block *span) {
-    tree_remove(&space->tree, span);
+    vr_shelf_remove(&space->shelves[vr_hole_shelf(span->span.by_queue)], span);
     if (span->span.kind != VR_SPAN_HOLE) {
         return;
     }
@@ -217,7 +123,7 @@ static bool merged_stamp(const struct vr_space *space, const struct vr_block *a,
     return true;
 }
 
-/* Merges a span that is in no tree with its neighbours. One merger can make another possible: a hole
+/* Merges a span that is on no shelf with its neighbours. One merger can make another possible: a hole
    that has passed may have kept two of one queue apart. */
 static struct vr_block *merge(struct vr_space *space, struct vr_block *span) {
     struct vr_stamp stamp = {0};

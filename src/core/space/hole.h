@@ -17,7 +17,7 @@ void vr_hole_add(struct vr_space *space, struct vr_block *span);
 void vr_hole_return(struct vr_space *space, struct vr_block *span);
 
 /* Cuts [addr, addr + bytes) out of the free span that holds it; what is left of it stays free, with
-   its age. Needs up to two records in stock. The part returned is in no tree or list. */
+   its age. Needs up to two records in stock. The part returned is on no shelf and in no list. */
 struct vr_block *vr_hole_cut(struct vr_space *space, struct vr_block *span, uint64_t addr,
                              uint64_t bytes);
 
@@ -31,8 +31,8 @@ struct vr_block *vr_hole_smaller(const struct vr_space *space, uint64_t queue,
 /* The lowest queue above `queue` that has a hole; VR_QUEUE_VOID: none. */
 uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue);
 
-/* The order of the tree, of spans in it; and whether one is found by what it is. */
-bool vr_hole_less(const struct vr_block *a, const struct vr_block *b);
+/* The shelf that a queue's spans lie on; and whether one that lies there is found by what it is. For checks. */
+uint32_t vr_hole_shelf(uint64_t queue);
 bool vr_hole_key_holds(const struct vr_block *span);
 
 /* Settles all holes of a queue, whatever their stamps. */

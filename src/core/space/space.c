@@ -415,12 +415,11 @@ struct vr_block *vr_space_ghost_next(struct vr_space *space, struct vr_block *gh
     return link ? VR_CONTAINER(link, struct vr_block, span.age) : NULL;
 }
 
-/* The holes of each queue are a run of the tree that ends with its largest. */
 static uint64_t largest_hole(const struct vr_space *space) {
     uint64_t most = 0;
-    for (uint64_t queue = 0; queue != VR_QUEUE_VOID; queue = vr_hole_queue_next(space, queue)) {
-        const struct vr_block *hole = vr_hole_smaller(space, queue, NULL);
-        most = hole && vr_span_bytes(hole) > most ? vr_span_bytes(hole) : most;
+    for (uint32_t i = VR_SHELF_SETTLED; i < VR_SHELVES; i++) {
+        uint64_t bytes = vr_shelf_most(&space->shelves[i]);
+        most = bytes > most ? bytes : most;
     }
     return most;
 }

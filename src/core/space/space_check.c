@@ -218,37 +218,58 @@ static bool check_lists(struct tally *tally) {
     return true;
 }
 
-/* Nodes of a tree in strictly rising order, free spans all: with as many of them as free spans were
-   found by address, it holds each of those once. (4) */
-static bool check_tree(struct tally *tally, const struct vr_block *span,
-                       const struct vr_block **last, uint64_t *nodes) {
+/* A bin of a shelf as it is walked. */
+struct bin_walk {
+    uint32_t shelf, bin;
+    const struct vr_block *last; /* the node before */
+    uint64_t nodes;              /* of all bins so far */
+};
+
+/* Nodes of a bin in strictly rising order, free spans all, each where it is looked for: with as many of them
+   as free spans were found by address, the shelves hold each of those once. (4) */
+static bool check_tree(struct tally *tally, const struct vr_block *span, struct bin_walk *walk) {
     if (!span) {
         return true;
     }
-    if (!check_tree(tally, span->span.left, last, nodes)) {
+    if (!check_tree(tally, span->span.left, walk)) {
         return false;
     }
     bool is_free = span->span.kind == VR_SPAN_HOLE || span->span.kind == VR_SPAN_VOID;
-    CHECK(is_free, "a %s at %llx is in a tree of free spans", kind_name(span),
+    CHECK(is_free, "a %s at %llx is on a shelf of free spans", kind_name(span),
           hex(vr_span_addr(span)));
-    CHECK(vr_hole_key_holds(span), "the %s at %llx has changed in its tree", kind_name(span),
+    CHECK(vr_hole_key_holds(span), "the %s at %llx has changed on its shelf", kind_name(span),
           hex(vr_span_addr(span)));
-    CHECK(!*last || vr_hole_less(*last, span), "the tree has %llx before %llx",
-          hex(vr_span_addr(*last)), hex(vr_span_addr(span)));
-    *last = span;
-    ++*nodes;
-    return check_tree(tally, span->span.right, last, nodes);
+    CHECK(vr_hole_shelf(span->span.by_queue) == walk->shelf &&
+              vr_shelf_bin(span->span.by_bytes) == walk->bin,
+          "the %s at %llx lies in the wrong bin", kind_name(span), hex(vr_span_addr(span)));
+    CHECK(!walk->last || vr_shelf_less(walk->last, span), "a bin has %llx before %llx",
+          hex(vr_span_addr(walk->last)), hex(vr_span_addr(span)));
+    walk->last = span;
+    walk->nodes++;
+    return check_tree(tally, span->span.right, walk);
+}
+
+static bool check_shelves(struct tally *tally) {
+    struct bin_walk walk = {.nodes = 0};
+    for (walk.shelf = 0; walk.shelf < VR_SHELVES; walk.shelf++) {
+        const struct vr_shelf *shelf = &tally->space->shelves[walk.shelf];
+        for (walk.bin = 0; walk.bin < VR_SHELF_BINS; walk.bin++) {
+            bool filled = shelf->filled[walk.bin / 64] >> walk.bin % 64 & 1;
+            CHECK(filled == (shelf->bins[walk.bin] != NULL), "bin %u of shelf %u is said to be %s",
+                  walk.bin, walk.shelf, filled ? "filled" : "empty");
+            walk.last = NULL;
+            if (!check_tree(tally, shelf->bins[walk.bin], &walk)) {
+                return false;
+            }
+        }
+    }
+    CHECK(walk.nodes == tally->free_spans, "%llu spans on shelves, %llu found by address",
+          hex(walk.nodes), hex(tally->free_spans));
+    return true;
 }
 
 static bool check_sums(struct tally *tally) {
     const struct vr_space_stats *sum = &tally->sum, *stats = &tally->space->stats;
-    uint64_t nodes = 0;
-    const struct vr_block *last = NULL;
-    if (!check_tree(tally, tally->space->tree, &last, &nodes)) {
-        return false;
-    }
-    CHECK(nodes == tally->free_spans, "%llu spans in trees, %llu found by address", hex(nodes),
-          hex(tally->free_spans));
     CHECK(sum->blocks == stats->blocks && sum->out_bytes == stats->out_bytes,
           "%llu blocks of %llu bytes counted, %llu of %llu there", hex(stats->blocks),
           hex(stats->out_bytes), hex(sum->blocks), hex(sum->out_bytes));
@@ -277,7 +298,8 @@ bool vr_space_check(const struct vr_space *space, char *text, size_t text_bytes)
         !check_chain(&tally, space->first, space->config.base, space->config.bytes)) {
         return false;
     }
-    return check_pieces(&tally) && check_lists(&tally) && check_sums(&tally);
+    return check_pieces(&tally) && check_lists(&tally) && check_shelves(&tally) &&
+           check_sums(&tally);
 }
 
 /* ------------------------------------------------------------------- layout */

@@ -16,14 +16,14 @@
  *  (3) A hole with stamp.queue 0 is settled: no work can touch it. Settled holes that may
  *      hold a whole piece are in the list `idle`, longest idle first; those not settled are in
  *      `pending`, oldest first.
- *  (4) Free spans, and only they, are in the tree, by queue, size and address; voids under
+ *  (4) Free spans, and only they, are on shelves, by queue, size and address; voids under
  *      VR_QUEUE_VOID.
  *  (5) A claim belongs to one open plan, hides what sleeps (sleep.h), or is lost for ever.
  *  (6) A ghost is one place of one piece that is in use elsewhere: work that its queue was given before
  *      its stamp may still reach it. It is unmapped, and a void, when that has passed.
  *  (7) The record of the lowest span of a chain stays the same as long as the chain: merging keeps the
  *      lower record, cutting leaves it to the lower part.
- *  (8) A room is whole granules of addresses with nothing mapped, in no tree, right behind its block or behind
+ *  (8) A room is whole granules of addresses with nothing mapped, on no shelf, right behind its block or behind
  *      the claims of a plan that makes or grows it. It is a void again when the block is freed, or when
  *      addresses run out.
  */
@@ -31,6 +31,7 @@
 #define VR_SPAN_H
 
 #include "core/space/ground.h"
+#include "core/space/shelf.h"
 #include "core/space/space.h"
 
 enum {
@@ -38,8 +39,17 @@ enum {
     VR_RUNS_QUEUES = 8 /* queues whose runs are told apart */
 };
 
+/* Where free spans are found by size. */
+enum {
+    VR_SHELF_VOIDS,
+    VR_SHELF_SETTLED,
+    VR_SHELF_PENDING, /* the first of several, by a hash of the queue */
+    VR_SHELF_QUEUES = 8,
+    VR_SHELVES = VR_SHELF_PENDING + VR_SHELF_QUEUES
+};
+
 #define VR_SPAN_UNIT  UINT64_C(512)
-#define VR_QUEUE_VOID UINT64_MAX /* stands for the queue of voids in the trees */
+#define VR_QUEUE_VOID UINT64_MAX /* stands for the queue of voids on the shelves */
 
 /* Blocks that come one after another on a queue, with one size: see fit.c. */
 struct vr_run {
@@ -55,13 +65,13 @@ struct vr_run {
 
 struct vr_space {
     struct vr_space_config config;
-    struct vr_ground ground;       /* VMM */
-    struct vr_block *first;        /* VMM: lowest span of the range */
-    struct vr_block *tree;         /* free spans by size */
-    struct vr_list pending, idle;  /* holes, see (3) */
-    struct vr_list ghosts;         /* see (6); oldest first */
-    struct vr_list pieces, spares; /* all; those mapped nowhere */
-    struct vr_block *stock;        /* records at hand, through span.after */
+    struct vr_ground ground;             /* VMM */
+    struct vr_block *first;              /* VMM: lowest span of the range */
+    struct vr_shelf shelves[VR_SHELVES]; /* free spans by size, see (4) */
+    struct vr_list pending, idle;        /* holes, see (3) */
+    struct vr_list ghosts;               /* see (6); oldest first */
+    struct vr_list pieces, spares;       /* all; those mapped nowhere */
+    struct vr_block *stock;              /* records at hand, through span.after */
     uint32_t stock_count;
     struct vr_run runs[VR_RUNS_QUEUES]; /* by a hash of the queue */
     bool high_turn;                     /* the next large block goes to the high end of its hole */

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shelf.c: see shelf.h.
+ *
+ *  (1) A bin's sizes are all below the next bin's: the first bin that has anything of a queue, upwards or
+ *      downwards, has the answer.
+ *  (2) Bit b of `filled` is set exactly if bin b has a root.
+ *  (3) A treap's priorities need no storage: they are a hash of the record's own address.
+ */
+#include "core/space/shelf.h"
+
+#include "base/size.h"
+
+#include <assert.h>
+
+enum {
+    UNIT_BITS = 9, /* sizes are multiples of 512 */
+    PART_BITS = 3  /* log2 of the bins to a power of two */
+};
+
+/* What a span is found by. */
+struct key {
+    uint64_t queue, bytes, addr;
+};
+
+static uint64_t addr_of(const struct vr_block *span) {
+    return vr_load(&span->addr, VR_RELAXED);
+}
+
+/* Queue and bytes are read beside the links, so that a step down touches one line of memory and not three;
+   the address only where those are equal. */
+static bool is_below(const struct vr_block *span, struct key key) {
+    if (span->span.by_queue != key.queue) {
+        return span->span.by_queue < key.queue;
+    }
+    return span->span.by_bytes != key.bytes ? span->span.by_bytes < key.bytes
+                                            : addr_of(span) < key.addr;
+}
+
+static struct key key_of(const struct vr_block *span) {
+    return (struct key){span->span.by_queue, span->span.by_bytes, addr_of(span)};
+}
+
+bool vr_shelf_less(const struct vr_block *a, const struct vr_block *b) {
+    return is_below(a, key_of(b));
+}
+
+/* -------------------------------------------------------------------- treap */
+
+static uint64_t rank(const struct vr_block *span) {
+    uint64_t mixed = (uint64_t)(uintptr_t)span * UINT64_C(0x9E3779B97F4A7C15);
+    return mixed ^ mixed >> 32;
+}
+
+/* Goes down to where the heap order ends, and hangs what was there below the new node. */
+static void tree_insert(struct vr_block **at, struct vr_block *span) {
+    struct key key = key_of(span);
+    while (*at && rank(*at) >= rank(span)) {
+        at = is_below(*at, key) ? &(*at)->span.right : &(*at)->span.left;
+    }
+    struct vr_block *rest = *at, **low = &span->span.left, **high = &span->span.right;
+    *at = span;
+    while (rest) { /* splits what was there around the key */
+        if (is_below(rest, key)) {
+            *low = rest;
+            low = &rest->span.right;
+            rest = *low;
+        } else {
+            *high = rest;
+            high = &rest->span.left;
+            rest = *high;
+        }
+    }
+    *low = *high = NULL;
+}
+
+/* Keys are unique, since addresses are: the way down to a node is known without a link to its parent. */
+static void tree_remove(struct vr_block **at, struct vr_block *span) {
+    struct key key = key_of(span);
+    while (*at != span) {
+        assert(*at);
+        at = is_below(*at, key) ? &(*at)->span.right : &(*at)->span.left;
+    }
+    struct vr_block *low = span->span.left, *high = span->span.right;
+    while (low && high) { /* joins the two below it */
+        if (rank(low) > rank(high)) {
+            *at = low;
+            at = &low->span.right;
+            low = *at;
+        } else {
+            *at = high;
+            at = &high->span.left;
+            high = *at;
+        }
+    }
+    *at = low ? low : high;
+    span->span.left = span->span.right = NULL;
+}
+
+/* The first with a key of at least `key`. */
+static struct vr_block *tree_from(struct vr_block *at, struct key key) {
+    struct vr_block *best = NULL;
+    while (at) {
+        if (is_below(at, key)) {
+            at = at->span.right;
+        } else {
+            best = at;
+            at = at->span.left;
+        }
+    }
+    return best;
+}
+
+/* The last with a key below `key`. */
+static struct vr_block *tree_below(struct vr_block *at, struct key key) {
+    struct vr_block *best = NULL;
+    while (at) {
+        if (is_below(at, key)) {
+            best = at;
+            at = at->span.right;
+        } else {
+            at = at->span.left;
+        }
+    }
+    return best;
+}
+
+/* --------------------------------------------------------------------- bins */
+
+uint32_t vr_shelf_bin(uint64_t bytes) {
+    uint64_t units = bytes >> UNIT_BITS;
+    if (units >> PART_BITS == 0) {
+        return (uint32_t)units;
+    }
+    uint32_t shift = vr_high_bit(units) - PART_BITS;
+    uint32_t bin = (shift << PART_BITS) + (uint32_t)(units >> shift);
+    return bin < VR_SHELF_BINS ? bin : VR_SHELF_BINS - 1;
+}
+
+/* The first bin from `bin` on that has anything; VR_SHELF_BINS: none. */
+static uint32_t filled_from(const struct vr_shelf *shelf, uint32_t bin) {
+    for (uint32_t word = bin / 64; word < VR_SHELF_WORDS; word++) {
+        uint64_t bits = shelf->filled[word];
+        bits = word == bin / 64 ? bits >> bin % 64 << bin % 64 : bits;
+        if (bits) {
+            return word * 64 + vr_low_bit(bits);
+        }
+    }
+    return VR_SHELF_BINS;
+}
+
+/* The last bin up to `bin` that has anything; VR_SHELF_BINS: none. */
+static uint32_t filled_to(const struct vr_shelf *shelf, uint32_t bin) {
+    for (uint32_t word = bin / 64 + 1; word-- > 0;) {
+        uint64_t bits = shelf->filled[word];
+        bits = word == bin / 64 ? bits << (63 - bin % 64) >> (63 - bin % 64) : bits;
+        if (bits) {
+            return word * 64 + vr_high_bit(bits);
+        }
+    }
+    return VR_SHELF_BINS;
+}
+
+void vr_shelf_add(struct vr_shelf *shelf, struct vr_block *span, uint64_t queue) {
+    span->span.by_queue = queue;
+    span->span.by_bytes = vr_load(&span->bytes, VR_RELAXED);
+    uint32_t bin = vr_shelf_bin(span->span.by_bytes);
+    tree_insert(&shelf->bins[bin], span);
+    shelf->filled[bin / 64] |= UINT64_C(1) << bin % 64;
+}
+
+void vr_shelf_remove(struct vr_shelf *shelf, struct vr_block *span) {
+    uint32_t bin = vr_shelf_bin(span->span.by_bytes);
+    tree_remove(&shelf->bins[bin], span);
+    if (!shelf->bins[bin]) {
+        shelf->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);
+    }
+}
+
+struct vr_block *vr_shelf_least(const struct vr_shelf *shelf, uint64_t queue, uint64_t bytes) {
+    struct key key = {queue, bytes, 0};
+    for (uint32_t bin = filled_from(shelf, vr_shelf_bin(bytes)); bin < VR_SHELF_BINS;
+         bin = filled_from(shelf, bin + 1)) {
+        struct vr_block *found = tree_from(shelf->bins[bin], key);
+        if (found && found->span.by_queue == queue) {
+            return found; /* keeps (1) */
+        }
+    }
+    return NULL;
+}
+
+struct vr_block *vr_shelf_smaller(const struct vr_shelf *shelf, uint64_t queue,
+                                  const struct vr_block *span) {
+    struct key key = span ? key_of(span) : (struct key){queue, UINT64_MAX, UINT64_MAX};
+    uint32_t bin = filled_to(shelf, vr_shelf_bin(key.bytes));
+    while (bin < VR_SHELF_BINS) {
+        struct vr_block *found = tree_below(shelf->bins[bin], key);
+        if (found && found->span.by_queue == queue) {
+            return found; /* keeps (1) */
+        }
+        bin = bin ? filled_to(shelf, bin - 1) : VR_SHELF_BINS;
+    }
+    return NULL;
+}
+
+uint64_t vr_shelf_queue_next(const struct vr_shelf *shelf, uint64_t queue, uint64_t none) {
+    uint64_t best = none;
+    for (uint32_t bin = filled_from(shelf, 0); bin < VR_SHELF_BINS;
+         bin = filled_from(shelf, bin + 1)) {
+        struct vr_block *found = tree_from(shelf->bins[bin], (struct key){queue + 1, 0, 0});
+        best = found && found->span.by_queue < best ? found->span.by_queue : best;
+    }
+    return best;
+}
+
+uint64_t vr_shelf_most(const struct vr_shelf *shelf) {
+    uint32_t bin = filled_to(shelf, VR_SHELF_BINS - 1);
+    struct vr_block *root = bin < VR_SHELF_BINS ? shelf->bins[bin] : NULL;
+    uint64_t most = 0;
+    for (const struct vr_block *span = tree_from(root, (struct key){0, 0, 0}); span;
+         span = tree_from(root, (struct key){span->span.by_queue + 1, 0, 0})) {
+        span = tree_below(root, (struct key){span->span.by_queue, UINT64_MAX, UINT64_MAX});
+        most = span->span.by_bytes > most ? span->span.by_bytes : most;
+    }
+    return most;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shelf.h: free spans, found by queue and size. See hole.h for what the queues mean.
+ *
+ * A shelf has a bin for each class of sizes, eight to a power of two, and in each bin a treap by (queue,
+ * bytes, address). A program's holes lie scattered over dozens of bins, so that a search takes a step or
+ * two where one tree of all takes ten, each of them a line of memory that nobody has touched for long; and
+ * however many holes have one size, it takes no more than that tree would.
+ *
+ *     filled  0 0 1 0 1 1 ...            one bit a bin
+ *     bins    . . | . | | ...
+ *                 |   | +- treap of sizes from 2560 on
+ *                 |   +--- of 2048
+ *                 +------- of 1024
+ *
+ * Nothing here allocates: the links lie in the records (vr_span).
+ */
+#ifndef VR_SHELF_H
+#define VR_SHELF_H
+
+#include "core/space/block.h"
+
+enum {
+    VR_SHELF_BINS = 256, /* the last has all from 7.5 TiB on */
+    VR_SHELF_WORDS = VR_SHELF_BINS / 64
+};
+
+struct vr_shelf {
+    uint64_t filled[VR_SHELF_WORDS];      /* which bins have anything */
+    struct vr_block *bins[VR_SHELF_BINS]; /* roots */
+};
+
+/* Enters a span that is on no shelf; takes one off. In between its queue, size and address stay. */
+void vr_shelf_add(struct vr_shelf *shelf, struct vr_block *span, uint64_t queue);
+void vr_shelf_remove(struct vr_shelf *shelf, struct vr_block *span);
+
+/* The queue's smallest of at least `bytes`; the lowest of those. NULL: none. */
+struct vr_block *vr_shelf_least(const struct vr_shelf *shelf, uint64_t queue, uint64_t bytes);
+
+/* The queue's next smaller than `span`, or its largest when span is NULL. NULL: none. */
+struct vr_block *vr_shelf_smaller(const struct vr_shelf *shelf, uint64_t queue,
+                                  const struct vr_block *span);
+
+/* The lowest queue above `queue` that has anything; `none` where there is none. Looks into every bin. */
+uint64_t vr_shelf_queue_next(const struct vr_shelf *shelf, uint64_t queue, uint64_t none);
+
+/* Bytes of the largest span of all queues; 0: there is none. */
+uint64_t vr_shelf_most(const struct vr_shelf *shelf);
+
+/* The bin that a size belongs to; and the order in a bin, of spans in it. For checks. */
+uint32_t vr_shelf_bin(uint64_t bytes);
+bool vr_shelf_less(const struct vr_block *a, const struct vr_block *b);
+
+#endif
