@@ -6,8 +6,8 @@
  * that listens to a ring does not end by itself, so who gives back on its own account would wait for ever, and
  * perhaps every other call of the driver behind it. Therefore:
  *
- *  (1) Who gives back is entered in the context first, and looks at the queues of all devices of the backend then: work, a call that is giving some,
- *      or a queue that does not tell, and nothing is given back now.
+ *  (1) Who gives back is entered in the context first, and looks at the queues of all devices of the backend
+ *      then: work, a call that is giving some, or a queue that does not tell, and nothing is given back now.
  *  (2) A launch is counted in its queue first and looks for who gives back then: it waits for that, a call or two of
  *      the driver. One of the two sees the other; only one of them waits, and never for the one that waits.
  *  (3) Who launches while it gives back itself, in a callback of the log, does not wait.
