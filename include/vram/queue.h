@@ -113,7 +113,8 @@ VRAM_API vram_status vram_queue_after(vram_queue *queue, vram_point point);
 
 /*
  * All are asynchronous and ordered on the queue. Device ranges are checked against live memory of
- * the device (VRAM_ERR_INVALID, nothing submitted). Host memory must stay as it is until a later
+ * the device, and what begins with a block of a pool against that block (VRAM_ERR_INVALID, nothing submitted;
+ * vram/transfer.h says how far this goes). Host memory must stay as it is until a later
  * point has passed; a driver may copy pageable memory before the call returns. 0 bytes do nothing.
  */
 

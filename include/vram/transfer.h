@@ -7,7 +7,10 @@
  * peers or not, and give a vram_async. All are ordered on their queue like any other work of it.
  *
  *  - Addresses are checked before anything is submitted: live memory, in one piece, of the right device. A
- *    range past the end, freed, or of nobody is VRAM_ERR_INVALID, and nothing has happened.
+ *    range past the end, freed, or of nobody is VRAM_ERR_INVALID, and nothing has happened. Blocks of a pool:
+ *    what begins with a block ends in it; what begins inside one, or in memory that was freed and that the pool
+ *    keeps, is held against the memory of the pool alone. Spans of buffers (vram/buffer.h) are exact; the
+ *    safety modes of vram/pool.h find the rest.
  *  - Page-locked memory of the library may be given as an address or as a host pointer, which are the same.
  *  - Host memory must stay as it is until the handle is ready. No device reaches ordinary (pageable) memory: from
  *    256 KiB on (downloads on CUDA and HIP: from the first byte on) it goes the driver's way or through the library's
@@ -119,7 +122,9 @@ typedef struct vram_copy_2d {
 /**
  * A strided copy: one operation of the driver's where it has one for rows such as these (CUDA, HIP, OpenCL buffers), and
  * else as vram_transfer_batch of its rows; where both sides have no gaps it is one plain copy.
- * VRAM_ERR_INVALID for a pitch below row_bytes, _OVERFLOW for a rectangle that does not fit into 64 bits.
+ * VRAM_ERR_INVALID for a pitch below row_bytes, for rectangles of one pitch that share bytes (columns of one matrix may
+ * be copied beside each other) and for those of two pitches when one begins between the other's first byte and its last;
+ * _OVERFLOW for a rectangle that does not fit into 64 bits.
  */
 VRAM_API vram_status vram_transfer_2d(vram_queue *queue, const vram_copy_2d *copy,
                                       const vram_transfer_options *options, vram_async *async);

@@ -321,7 +321,11 @@ void vr_record_unlist(struct vr_device_object *device, struct vr_record *record)
 struct vr_place;
 bool vr_place_covers(struct vr_device_object *device, const struct vr_place *place, vram_addr addr,
                      uint64_t bytes);
-/* Whether [addr, addr + bytes) is live memory of `device` that its queues may touch; range.c. */
+/* Whether a range that begins where a live block of a pool does ends in that block; VRAM_OK for all that begins
+   elsewhere. Under no lock; range.c. */
+vram_status vr_block_check(vram_addr addr, uint64_t bytes, const char *operation);
+/* Whether [addr, addr + bytes) is live memory of `device` that its queues may touch, and stays in its block as
+   vr_block_check has it; range.c. */
 vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
                           const char *operation);
 /* The live memory at `addr` on any device of this process; *owner is pinned on success. */

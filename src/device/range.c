@@ -8,6 +8,8 @@
 #include "base/size.h"
 #include "device/ops.h"
 
+enum { LEAST_BLOCK = 256 }; /* bytes: the least alignment that a block of a pool can have */
+
 vram_status vr_vmm_enter(vram_device *handle, const char *operation, void **device) {
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, device);
     if (status == VRAM_OK && !((struct vr_device_object *)*device)->base.vmm) {
@@ -178,6 +180,17 @@ bool vr_place_covers(struct vr_device_object *device, const struct vr_place *pla
     return covers;
 }
 
+/* Of a range that begins inside a block nobody knows where that ends without a search under the pool's lock. */
+vram_status vr_block_check(vram_addr addr, uint64_t bytes, const char *operation) {
+    uint64_t extent = addr % LEAST_BLOCK == 0 && bytes > LEAST_BLOCK ? vr_address_extent(addr) : 0;
+    return bytes <= extent || extent == 0
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_INVALID, operation,
+                         "0x%llx + %llu bytes reaches past the end of its block of %llu bytes",
+                         (unsigned long long)addr, (unsigned long long)bytes,
+                         (unsigned long long)extent);
+}
+
 vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
                           const char *operation) {
     struct vr_place place;
@@ -185,10 +198,12 @@ vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint6
                 place.kind != VRAM_MEMORY_PINNED && place.kind != VRAM_MEMORY_HOST &&
                 vr_inside(addr, bytes, place.base, place.bytes) &&
                 vr_place_covers(device, &place, addr, bytes);
-    return good ? VRAM_OK
-                : vr_fail(VRAM_ERR_INVALID, operation,
-                          "0x%llx + %llu bytes is not live memory of this device",
-                          (unsigned long long)addr, (unsigned long long)bytes);
+    if (!good) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "0x%llx + %llu bytes is not live memory of this device",
+                       (unsigned long long)addr, (unsigned long long)bytes);
+    }
+    return vr_block_check(addr, bytes, operation);
 }
 
 vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place *place,

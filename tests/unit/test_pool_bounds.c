@@ -449,6 +449,42 @@ static void made_up_handles(void **state) {
     }
 }
 
+/* ----------------------------------------------------------------------- copies */
+
+/* What begins with a block stays in it: the next bytes may be another block's. */
+static void copies_stay_in_their_block(void **state) {
+    (void)state;
+    FOR_PLACES(world) {
+        static char host[8192];
+        vram_block_info info = {.size = sizeof info};
+        vram_addr other, at = world.addr;
+        assert_ok(vram_alloc(world.pool, 6000, world.queue, &other));
+        assert_ok(vram_block_info_get(at, &info));
+        for (uint64_t more = 0; more < 2; more++) {
+            uint64_t bytes = info.held_bytes + more;
+            vram_status wants = more ? VRAM_ERR_INVALID : VRAM_OK;
+            vram_copy copy = {.to = at, .from_host = host, .bytes = bytes};
+            vram_copy_2d rows = {
+                .first = copy, .row_bytes = 8, .rows = 2, .to_pitch = bytes - 8, .from_pitch = 8};
+            EXPECT(vram_queue_upload(world.queue, at, host, bytes), wants);
+            EXPECT(vram_queue_download(world.queue, host, at, bytes), wants);
+            EXPECT(vram_queue_copy(world.queue, at, other, bytes), wants);
+            EXPECT(vram_queue_copy(world.queue, other, at, bytes), wants);
+            EXPECT(vram_queue_fill(world.queue, at, 0, 1, bytes), wants);
+            EXPECT(vram_transfer_upload(world.queue, at, host, bytes, NULL, NULL), wants);
+            EXPECT(vram_transfer_download(world.queue, host, at, bytes, NULL, NULL), wants);
+            EXPECT(vram_transfer_copy(world.queue, other, at, bytes, NULL, NULL), wants);
+            EXPECT(vram_transfer_fill(world.queue, at, 0, 1, bytes, NULL, NULL), wants);
+            EXPECT(vram_transfer_batch(world.queue, &copy, 1, NULL, NULL), wants);
+            EXPECT(vram_transfer_2d(world.queue, &rows, NULL, NULL), wants);
+        }
+        assert_non_null(strstr(vram_error_get()->text, "past the end of its block of 3072 bytes"));
+        assert_ok(vram_queue_upload(world.queue, at + 512, host, info.held_bytes - 512));
+        assert_ok(vram_queue_wait(world.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_ok(vram_free(world.pool, other, world.queue));
+    }
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes),
@@ -461,6 +497,7 @@ int main(int count, char **words) {
         cmocka_unit_test(names_of_pools),
         cmocka_unit_test(limits),
         cmocka_unit_test(made_up_handles),
+        cmocka_unit_test(copies_stay_in_their_block),
     };
     make_values();
     cmocka_set_test_filter(count > 1 ? words[1] : NULL);

@@ -77,6 +77,7 @@ static vram_status reserve_range(struct vr_pool *pool, uint64_t wanted) {
                          (unsigned long long)base);
     } else if (status == VRAM_OK) {
         vr_store(&record->pool, pool->object.handle, VR_RELEASE);
+        vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
         status = vr_record_publish(record, base, bytes, pool->device->object.handle,
                                    VRAM_MEMORY_DEVICE, true, operation);
         if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
