@@ -275,9 +275,12 @@ vram_status vram_distance_run(vram_scheduler *scheduler, const vram_distance *di
 vram_status vram_distance_split(vram_scheduler *const *schedulers, size_t count,
                                 const vram_distance *distance) {
     static const char operation[] = "vram_distance_split";
-    if (!schedulers || !count || count > PARTS_MAX) {
+    if (!schedulers) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the schedulers are NULL");
+    }
+    if (!count || count > PARTS_MAX) {
         return vr_fail(VRAM_ERR_INVALID, operation, "%zu schedulers are not from 1 to %d", count,
-                       schedulers ? PARTS_MAX : 0);
+                       PARTS_MAX);
     }
     return split(schedulers, count, distance, operation);
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "device/address.h"
 
 #define KNOWN_FLAGS (VRAM_MATMUL_TRANSPOSED_A | VRAM_MATMUL_TRANSPOSED_B)
 
@@ -125,8 +126,67 @@ static vram_status check(const vram_matmul *from, const struct vr_product *produ
     return status;
 }
 
+/* All of an operand is live memory of the device; page-locked memory is where kernels reach it by its address. What
+   it is multiplied by is checked by nobody else: libraries take a bare address. */
+static vram_status check_address(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
+                                 const char *operation) {
+    struct vr_place place;
+    bool pinned = device->base.info.caps & VRAM_CAP_TRUE_ADDRESS && vr_address_find(addr, &place) &&
+                  place.device == device->object.handle && place.kind == VRAM_MEMORY_PINNED &&
+                  vr_inside(addr, bytes, place.base, place.bytes) &&
+                  vr_place_covers(device, &place, addr, bytes);
+    return pinned ? vr_block_check(addr, bytes, operation)
+                  : vr_span_check(device, addr, bytes, operation);
+}
+
+static bool lies_on(const struct vr_product *product, const void *host, vram_addr addr,
+                    uint64_t bytes) {
+    uint64_t results = product->m * product->n * sizeof(float);
+    return (product->c && host &&
+            vr_overlap((uintptr_t)product->c, results, (uintptr_t)host, bytes)) ||
+           (product->c_addr && addr && vr_overlap(product->c_addr, results, addr, bytes));
+}
+
+/* Addresses reach far enough, and C is apart from what it is made of. */
+static vram_status check_places(const struct vr_scheduler *scheduler,
+                                const struct vr_product *product, const char *operation) {
+    const uint64_t a_bytes = product->m * product->k * product->each;
+    const uint64_t b_bytes = product->k * product->n * product->each;
+    void *device;
+    bool on_a = lies_on(product, product->a, product->a_addr, a_bytes);
+    if (on_a || lies_on(product, product->b, product->b_addr, b_bytes)) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "C lies on %c, which it is made of",
+                       on_a ? 'A' : 'B');
+    }
+    if (!product->resident) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, scheduler->device, operation, &device);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (product->a_addr) {
+        status = check_address(device, product->a_addr, a_bytes, operation);
+    }
+    if (status == VRAM_OK && product->b_addr && !product->weights) {
+        status = check_address(device, product->b_addr, b_bytes, operation);
+    }
+    if (status == VRAM_OK && product->c_addr) {
+        status = check_address(device, product->c_addr, product->m * product->n * sizeof(float),
+                               operation);
+    }
+    vr_leave(device);
+    return status;
+}
+
 vram_status vr_product_take(struct vr_scheduler *scheduler, const vram_matmul *from,
                             const char *operation, struct vr_product *product) {
+    vram_status status = vr_product_shape(scheduler, from, operation, product);
+    return status == VRAM_OK ? check_places(scheduler, product, operation) : status;
+}
+
+vram_status vr_product_shape(struct vr_scheduler *scheduler, const vram_matmul *from,
+                             const char *operation, struct vr_product *product) {
     vram_matmul taken;
     if (!from) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the product is NULL");

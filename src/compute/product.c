@@ -317,7 +317,7 @@ vram_status vram_matmul_plan_get(vram_scheduler *handle, const vram_matmul *from
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_product_take(scheduler, from, operation, &product);
+    status = vr_product_shape(scheduler, from, operation, &product);
     if (status == VRAM_OK) {
         status = vr_decide(scheduler, &product, &full);
     }
@@ -345,7 +345,7 @@ vram_status vram_matmul_warm_up(vram_scheduler *handle, uint64_t m, uint64_t k, 
                          .a_addr = none,
                          .b_addr = none,
                          .c_addr = none};
-    status = vr_product_take(scheduler, &shape, operation, &product);
+    status = vr_product_shape(scheduler, &shape, operation, &product);
     if (status == VRAM_OK) {
         float *zeros = vr_scratch_alloc(m * k + k * n + m * n, sizeof(float), operation);
         status = zeros ? VRAM_OK : VRAM_ERR_HOST_MEMORY;

@@ -93,9 +93,12 @@ struct vr_product {
     struct vr_weights *weights; /* pinned; NULL: none */
 };
 
-/* Checks a product and pins its weights; the caller owes a drop. operand.c */
+/* Checks a product and pins its weights; the caller owes a drop, after a failure too. operand.c */
 vram_status vr_product_take(struct vr_scheduler *scheduler, const vram_matmul *from,
                             const char *operation, struct vr_product *product);
+/* The same without a look at where the operands lie. */
+vram_status vr_product_shape(struct vr_scheduler *scheduler, const vram_matmul *from,
+                             const char *operation, struct vr_product *product);
 void vr_product_drop(struct vr_product *product);
 /* m * k * n, UINT64_MAX where that does not fit. */
 uint64_t vr_product_work(const struct vr_product *product);

@@ -179,16 +179,17 @@ static vram_status check(const struct vram_weights_options *options, uint64_t *b
         return vr_fail(VRAM_ERR_INVALID, operation, "0x%x has flags that weights do not have",
                        options->flags);
     }
-    if (!vr_mul(options->k, options->n, bytes) ||
-        (options->b_elements && options->b_elements != *bytes)) {
-        return vr_fail(options->b_elements ? VRAM_ERR_INVALID : VRAM_ERR_OVERFLOW, operation,
-                       "B has %llu elements, and a shape of %llu x %llu needs others",
-                       (unsigned long long)options->b_elements, (unsigned long long)options->k,
-                       (unsigned long long)options->n);
-    }
-    if (!vr_mul(*bytes, vram_precision_bytes(precision), bytes) || *bytes > SIZE_MAX / 2) {
+    uint64_t elements;
+    if (!vr_mul(options->k, options->n, &elements) ||
+        !vr_mul(elements, vram_precision_bytes(precision), bytes) || *bytes > SIZE_MAX / 2) {
         return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu x %llu do not fit into 64 bits",
                        (unsigned long long)options->k, (unsigned long long)options->n);
+    }
+    if (options->b_elements && options->b_elements != elements) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "B has %llu elements, and a shape of %llu x %llu needs %llu",
+                       (unsigned long long)options->b_elements, (unsigned long long)options->k,
+                       (unsigned long long)options->n, (unsigned long long)elements);
     }
     return VRAM_OK;
 }
