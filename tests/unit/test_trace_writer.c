@@ -9,6 +9,8 @@
 
 #include <vram/transfer_stats.h>
 
+#include <pthread.h>
+
 static uint64_t clock_ns;
 
 static uint64_t clock_now(void *user) {
@@ -386,6 +388,50 @@ static void a_transfer_is_read_between_events(void **state) {
     assert_int_equal(found.transfers, 1);
 }
 
+/* --------------------------------------------------------------- slow symbols */
+
+static struct {
+    struct vr_trace_writer *writer;
+    vr_atomic_bool asked,
+        written; /* a frame's text is being made; another thread wrote meanwhile */
+    bool in_time;
+} slow;
+
+static void describe_slowly(uint64_t frame, char *text, size_t bytes) {
+    uint64_t before = vr_os_now();
+    describe(frame, text, bytes);
+    vr_store(&slow.asked, true, VR_RELEASE);
+    while (!vr_load(&slow.written, VR_ACQUIRE) && vr_os_now() - before < UINT64_C(10000000000)) {
+        vr_os_yield();
+    }
+    slow.in_time = vr_load(&slow.written, VR_ACQUIRE);
+}
+
+static void *write_beside(void *argument) {
+    struct vr_event alloc = event_of(VR_EVENT_ALLOC, 2, 1000);
+    while (!vr_load(&slow.asked, VR_ACQUIRE)) {
+        vr_os_yield();
+    }
+    vr_trace_write_event(slow.writer, &alloc);
+    vr_store(&slow.written, true, VR_RELEASE);
+    return argument;
+}
+
+/* To find the name of a function may take as long as reading a file does: whoever writes meanwhile does not wait. */
+static void names_are_found_without_the_lock(void **state) {
+    const struct vr_trace_stacks stacks = {frames_of, describe_slowly};
+    struct vr_event alloc = event_of(VR_EVENT_ALLOC, 1, 1000);
+    pthread_t thread;
+    (void)state;
+    alloc.stack = 7;
+    assert_ok(vr_trace_writer_open(trace_path, 0, &stacks, &slow.writer));
+    assert_int_equal(pthread_create(&thread, NULL, write_beside, NULL), 0);
+    vr_trace_write_event(slow.writer, &alloc);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(slow.in_time);
+    vr_trace_writer_close(slow.writer);
+}
+
 static void crc_is_that_of_gzip(void **state) {
     (void)state;
     static const char text[] = "123456789";
@@ -404,6 +450,7 @@ int main(void) {
         cmocka_unit_test(records_that_cannot_be),
         cmocka_unit_test(records_of_the_future_are_passed_over),
         cmocka_unit_test(a_transfer_is_read_between_events),
+        cmocka_unit_test(names_are_found_without_the_lock),
     };
     return cmocka_run_group_tests(tests, trace_world_begin, trace_world_end);
 }
