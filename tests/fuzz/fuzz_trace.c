@@ -4,11 +4,10 @@
  * says where and why, or is a trace: then writing and reading it again gives the same, and every policy
  * can play it on a small simulated device, which sees no breach of its protocol.
  */
-#include "fuzz.h"
+#include "trace_expect.h"
 
 #include "base/memory.h"
 #include "replay/player.h"
-#include "replay/trace_reader.h"
 
 #include <string.h>
 
@@ -29,23 +28,6 @@ const char *const fuzz_words[] = {"op,id,bytes,stream,t_us",
                                   NULL};
 
 enum { OPS_TO_PLAY = 200 };
-
-static void write_and_read(const struct trace *trace) {
-    char *text = NULL, problem[TRACE_PROBLEM_MAX];
-    size_t bytes = 0;
-    struct trace again;
-    FILE *to = open_memstream(&text, &bytes);
-    FUZZ_EXPECT(to != NULL && trace_write(trace, to) && fclose(to) == 0);
-    FUZZ_EXPECT(trace_read_memory("again", text, bytes, &again, problem));
-    FUZZ_EXPECT(again.op_count == trace->op_count && again.peak_bytes == trace->peak_bytes);
-    for (size_t i = 0; i < again.op_count; i++) {
-        const struct trace_op *one = &trace->ops[i], *other = &again.ops[i];
-        FUZZ_EXPECT(one->kind == other->kind && one->bytes == other->bytes &&
-                    one->t_us == other->t_us && one->block == other->block);
-    }
-    trace_free(&again);
-    free(text);
-}
 
 static void play(const struct trace *trace, const struct policy *policy, bool verify) {
     struct session_options options = {

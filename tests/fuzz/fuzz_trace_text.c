@@ -4,9 +4,7 @@
  * plain or gzip'd, is refused with a line that says where and why, or is a trace whose sums are right and that reads
  * the same after it was written.
  */
-#include "fuzz.h"
-
-#include "replay/trace_reader.h"
+#include "trace_expect.h"
 
 #include <string.h>
 
@@ -34,20 +32,6 @@ static void add_up(const struct trace *trace) {
         last = op->t_us;
     }
     FUZZ_EXPECT(allocs == trace->alloc_count && allocs >= trace->block_slots);
-}
-
-static void write_and_read(const struct trace *trace) {
-    char *text = NULL, problem[TRACE_PROBLEM_MAX];
-    size_t bytes = 0;
-    struct trace again;
-    FILE *to = open_memstream(&text, &bytes);
-    FUZZ_EXPECT(to != NULL && trace_write(trace, to) && fclose(to) == 0);
-    FUZZ_EXPECT(trace_read_memory("again", text, bytes, &again, problem));
-    FUZZ_EXPECT(again.op_count == trace->op_count && again.peak_bytes == trace->peak_bytes);
-    FUZZ_EXPECT(again.op_count == 0 ||
-                memcmp(again.ops, trace->ops, again.op_count * sizeof *again.ops) == 0);
-    trace_free(&again);
-    free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

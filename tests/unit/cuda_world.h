@@ -241,6 +241,25 @@ static inline void give_memory(struct vr_device *device, vram_addr addr, uint64_
     assert_int_equal(device->ops->free(device, addr, bytes), VRAM_OK);
 }
 
+/* ---------------------------------------------------------------- failing calls */
+
+/* Ends a plan that had one call fail; whether it did. A failure that nobody planned is none to be told of. */
+static inline bool plan_over(vram_status status, uint64_t *failures) {
+    bool struck = fake->struck() > 0;
+    fake->refuse(NULL, 0, VR_CU_SUCCESS, false);
+    assert_true(status == VRAM_OK || struck);
+    *failures += status != VRAM_OK;
+    vram_error_clear();
+    return struck;
+}
+
+/* Contexts that stayed on the thread's stack because the driver refused to take them off. */
+static inline void contexts_off(void) {
+    while (fake->depth()) {
+        fake->pop();
+    }
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 #endif

@@ -125,7 +125,8 @@ static void busy_queues_leave_the_caller_alone(void **state) {
 /* Every call of the driver may fail: the copy is right, or its failure is told, and nothing is left. */
 static void every_call_may_fail(void **state) {
     struct stage *stage = *state;
-    uint64_t struck = 1, failures = 0;
+    uint64_t failures = 0;
+    bool struck = true;
     for (uint64_t nth = 1; struck; nth++) {
         fake->reset();
         stage_open(stage);
@@ -134,14 +135,10 @@ static void every_call_may_fail(void **state) {
         vram_status status =
             vram_transfer_download(stage->queue, stage->back, stage->addr, 4 * KIB, NULL, &async);
         status = status == VRAM_OK ? vram_async_wait(&async, FOR_EVER) : status;
-        struck = fake->struck();
-        bool spoilt = struck && puts_back(fake->last_call());
-        fake->refuse(NULL, 0, VR_CU_SUCCESS, false);
+        bool spoilt = fake->struck() && puts_back(fake->last_call());
+        struck = plan_over(status, &failures);
         if (status == VRAM_OK) {
             assert_memory_equal(stage->back, stage->sent, 4 * KIB);
-        } else {
-            assert_true(struck);
-            failures++;
         }
         vram_async_end(&async);
         vram_error_clear();
@@ -149,9 +146,7 @@ static void every_call_may_fail(void **state) {
         if (!spoilt) {
             assert_clean();
         }
-        while (fake->depth()) {
-            fake->pop();
-        }
+        contexts_off();
     }
     assert_true(failures > 0);
 }

@@ -285,26 +285,20 @@ static void rows_too_far_apart_go_one_by_one(void **state) {
 /* Every call of the driver may fail: the rows are right, or the failure is told, and nothing is left. */
 static void every_call_may_fail(void **state) {
     struct stage *stage = *state;
-    uint64_t struck = 1, failures = 0;
+    uint64_t failures = 0;
+    bool struck = true;
     for (uint64_t nth = 1; struck; nth++) {
         fake->reset();
         stage_open(stage);
         vram_copy_2d copy = rectangle_of(stage, UP_LOCKED, ROW, ROWS, NARROW, WIDE);
         fake->refuse("any", nth, VR_CU_UNKNOWN, false);
         vram_status status = transfer(stage, &copy);
-        struck = fake->struck();
-        fake->refuse(NULL, 0, VR_CU_SUCCESS, false);
+        struck = plan_over(status, &failures);
         if (status == VRAM_OK) {
             expect_rows(stage, UP_LOCKED, &copy, true);
-        } else {
-            assert_true(struck);
-            failures++;
         }
-        vram_error_clear();
         stage_close(stage);
-        while (fake->depth()) {
-            fake->pop();
-        }
+        contexts_off();
     }
     assert_true(failures > 0);
 }
