@@ -2,7 +2,7 @@
 /*
  * calibration_cache.c: rates that were measured once on this machine, in a file for the next program.
  *
- *     vram calibration 1
+ *     vram calibration 2
  *     version 0.1.0                      everything that rates depend on: the key. A machine that differs in any
  *     cpu AMD EPYC 9654, 16 processors   of it has another file
  *     ...
@@ -30,7 +30,7 @@ enum { FIELDS = 5, FILE_MOST = 4096 };
 
 #define NUMBER_MOST UINT64_C(1000000000000000000) /* 10^18: what no machine reaches */
 #define PICO        1e12
-#define HEADING     "vram calibration 1\n"
+#define HEADING     "vram calibration 2\n"
 
 static const char *const names[FIELDS] = {"cpu_rate", "device_rate", "upload_rate", "download_rate",
                                           "device_picoseconds"};
@@ -154,8 +154,13 @@ static bool write_key(const struct vr_scheduler *scheduler, const struct vr_arit
     for (int i = 0; i < 16; i++) {
         fits = fits && add(key, room, &length, "%02x", info->uuid_known ? info->uuid[i] : 0u);
     }
-    return fits && add(key, room, &length, "\ndevice arithmetic %s, %u queues\n", arithmetic->name,
-                       scheduler->lane_count);
+    return fits &&
+           add(key, room, &length, "\ndevice arithmetic %s, %u queues\n", arithmetic->name,
+               scheduler->lane_count) &&
+           add(key, room, &length, "copies through %llu x %llu bytes, %llu threads\n",
+               (unsigned long long)vr_option_number(VR_OPTION_STAGING_SLOTS),
+               (unsigned long long)vr_option_number(VR_OPTION_STAGING_SLOT),
+               (unsigned long long)vr_option_number(VR_OPTION_STAGING_THREADS));
 }
 
 /* The folder, by the option or the environment; false: there is to be none. */

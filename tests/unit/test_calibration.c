@@ -5,6 +5,7 @@
  */
 #include "compute/calibration_cache.h"
 #include "unit/compute_world.h"
+#include "vram/transfer_stats.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -97,7 +98,7 @@ static void measured_once(void **state) {
     assert_true(equal(&first, &second)); /* two measurements are never the same */
     assert_int_equal(entries(folder, path), 1);
     size_t bytes = read_all(path, text);
-    assert_memory_equal(text, "vram calibration 1\nversion ", 27);
+    assert_memory_equal(text, "vram calibration 2\nversion ", 27);
     assert_true(bytes < 2000);
 
     /* What rates depend on is in the key: another setting has a file of its own. */
@@ -107,6 +108,29 @@ static void measured_once(void **state) {
     assert_ok(vram_scheduler_create(pool_of(&rig, 0), &options, &scheduler));
     assert_ok(vram_scheduler_calibrate(scheduler, NULL));
     vram_context_destroy(rig.context);
+    assert_int_equal(entries(folder, path), 2);
+}
+
+static uint64_t copied(vram_device *device, vram_transfer_direction direction) {
+    vram_transfer_stats stats = {.size = sizeof stats};
+    assert_ok(vram_transfer_stats_get(device, direction, VRAM_ROUTE_ANY, &stats));
+    return stats.bytes;
+}
+
+/* The rates are those of the copies that products make, which know more ways than one, and all that these depend on is
+   in the key. */
+static void measured_as_it_is_copied(void **state) {
+    char path[512];
+    struct rig rig = rig_make("host", NULL);
+    (void)state;
+    assert_ok(vram_scheduler_calibrate(scheduler_of(pool_of(&rig, 0), VRAM_PLACE_AUTO), NULL));
+    assert_true(copied(rig.device, VRAM_TRANSFER_TO_DEVICE) >= 7 * (UINT64_C(8) << 20));
+    assert_true(copied(rig.device, VRAM_TRANSFER_TO_HOST) >= 7 * (UINT64_C(8) << 20));
+    vram_context_destroy(rig.context);
+    assert_int_equal(entries(folder, path), 1);
+    assert_ok(vram_option_set("staging_slots", "3"));
+    (void)calibrated();
+    assert_ok(vram_option_set("staging_slots", NULL));
     assert_int_equal(entries(folder, path), 2);
 }
 
@@ -174,7 +198,7 @@ static void every_change_is_seen(void **state) {
     size_t bytes = read_all(path, text);
     const char *numbers = strstr(text, "\ncpu_rate ");
     assert_non_null(numbers);
-    static const char heading[] = "vram calibration 1\n";
+    static const char heading[] = "vram calibration 2\n";
     char key[4096];
     size_t head = sizeof heading - 1, length = (size_t)(numbers + 1 - text) - head;
     memcpy(key, text + head, length);
@@ -362,11 +386,17 @@ static void another_is_at_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-        TEST(measured_once),        TEST(nowhere),
-        TEST(in_the_users_cache),   TEST(numbers_come_back),
-        TEST(every_change_is_seen), TEST(hostile_files),
-        TEST(every_call_may_fail),  TEST(ended_in_the_middle),
-        TEST(in_the_way),           TEST(another_is_at_it),
+        TEST(measured_once),
+        TEST(nowhere),
+        TEST(in_the_users_cache),
+        TEST(numbers_come_back),
+        TEST(every_change_is_seen),
+        TEST(hostile_files),
+        TEST(every_call_may_fail),
+        TEST(ended_in_the_middle),
+        TEST(in_the_way),
+        TEST(another_is_at_it),
+        TEST(measured_as_it_is_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
