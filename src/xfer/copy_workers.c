@@ -115,7 +115,7 @@ static void run(void *argument) {
     vr_mutex_lock(&workers->lock);
     worker->number = vr_os_thread_number();
     while (!workers->stop) {
-        if (take(workers, &piece)) {
+        if (workers->most && take(workers, &piece)) { /* keeps (5) */
             vr_mutex_unlock(&workers->lock);
             copy(workers, &piece);
             vram_error_clear();
@@ -184,7 +184,7 @@ bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *ta
         !workers->refused) {
         refused = workers->refused = !start_one(workers);
     }
-    bool taken = workers->count > 0 && !workers->stop;
+    bool taken = workers->most && workers->count > 0 && !workers->stop;
     if (taken) {
         vr_list_append(&workers->tasks, &task->link);
         vr_cond_broadcast(&workers->changed);
@@ -197,17 +197,24 @@ bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *ta
 }
 
 void vr_copy_keep(struct vr_copy_workers *workers) {
+    bool refused = false;
     vr_mutex_lock(&workers->lock);
     if (!workers->keeps) {
         workers->keeps = true;
         vr_cond_broadcast(&workers->changed);
     }
+    if (workers->idle_ns && !workers->count && !workers->stop && !workers->refused) {
+        refused = workers->refused = !start_one(workers); /* keeps (5) */
+    }
     vr_mutex_unlock(&workers->lock);
+    if (refused) {
+        vr_handle_unpin(workers->owner);
+    }
 }
 
 uint32_t vr_copy_count(struct vr_copy_workers *workers) {
     vr_mutex_lock(&workers->lock);
-    uint32_t count = workers->count;
+    uint32_t count = workers->count < workers->most ? workers->count : workers->most;
     vr_mutex_unlock(&workers->lock);
     return count;
 }

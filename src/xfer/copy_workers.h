@@ -17,6 +17,8 @@
  *      nothing left to do; vr_copy_keep has it look again.
  *  (4) vr_copy_end waits for them, but for the one that calls it, until the deadline: `ended` may call the log's
  *      callback, and that may do anything. Who is not done then is let go of.
+ *  (5) What is kept has one worker at least that may give it back, although there was no job for it and although none
+ *      are allowed: that one rests and copies nothing.
  */
 #ifndef VR_COPY_WORKERS_H
 #define VR_COPY_WORKERS_H
@@ -87,9 +89,9 @@ void vr_copy_add(struct vr_copy_workers *workers, struct vr_copy_job *job);
 bool vr_copy_look_after(struct vr_copy_workers *workers, struct vr_copy_task *task);
 /* Copies one piece of some job on the calling thread; false: there is none to take. */
 bool vr_copy_help(struct vr_copy_workers *workers);
-/* Something is kept from now on that `idle` gives back. */
+/* Something is kept from now on that `idle` gives back; starts a worker for that where there is none. */
 void vr_copy_keep(struct vr_copy_workers *workers);
-/* How many workers there are now. */
+/* How many workers there are now that copy. */
 uint32_t vr_copy_count(struct vr_copy_workers *workers);
 
 #endif

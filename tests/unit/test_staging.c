@@ -171,10 +171,12 @@ static void slots_are_bounded_and_given_back(void **state) {
 static void small_copies_take_the_short_way(void **state) {
     (void)state;
     options("4M", "8", "8");
+    assert_ok(vram_option_set("staging_idle", "0ns")); /* nor has anybody to give slots back */
     struct rig rig = rig_make("sim", "memory=64M");
     for (int i = 0; i < 20; i++) {
         round_trip(&rig, 100000, 1);
     }
+    assert_ok(vram_option_set("staging_idle", NULL));
     struct vr_staging *staging = staging_of(rig.device);
     assert_int_equal(vr_copy_count(&staging->workers), 0);
     assert_true(slots_made(staging) <= 2);
@@ -209,6 +211,25 @@ static void idle_slots_go_back(void **state) {
         await_no_slots(rig.device);
     }
     rig_end_clean(&rig);
+    assert_ok(vram_option_set("staging_idle", NULL));
+}
+
+/* Where no copy had work for a worker, and where none may copy, they go back all the same. */
+static void idle_slots_go_back_without_workers(void **state) {
+    static const char *const threads[] = {"1", "3"};
+    (void)state;
+    assert_ok(vram_option_set("staging_idle", "20ms"));
+    for (int i = 0; i < 2; i++) {
+        options("256K", "4", threads[i]);
+        struct rig rig = rig_make("sim", "memory=64M");
+        for (int round = 0; round < 2; round++) {
+            round_trip(&rig, i ? 100000 : 2 * MIB, (unsigned)round + 1);
+            struct vr_staging *staging = staging_of(rig.device);
+            assert_true(vr_copy_count(&staging->workers) <= (uint32_t)i);
+            await_no_slots(rig.device);
+        }
+        rig_end_clean(&rig);
+    }
     assert_ok(vram_option_set("staging_idle", NULL));
 }
 
@@ -740,6 +761,7 @@ int main(void) {
         TEST(slots_are_bounded_and_given_back),
         TEST(small_copies_take_the_short_way),
         TEST(idle_slots_go_back),
+        TEST(idle_slots_go_back_without_workers),
         TEST(idle_slots_wait_for_the_device),
         TEST(slots_stay_without_a_time),
         TEST(refused_memory_goes_the_drivers_way),
