@@ -231,7 +231,11 @@ void vr_pressure_tick(struct vr_pool *pool, bool always) {
 void vr_pressure_pass(struct vr_pool *pool) {
     struct vr_pool_pressure *state = &pool->pressure;
     bool changed = vr_load(&state->changes, VR_RELAXED) != vr_load(&state->noted, VR_RELAXED);
-    if (changed || vr_fetch_add(&state->passes, 1, VR_RELAXED) % PASSES == 0) {
+    uint64_t passes = vr_load(&state->passes, VR_RELAXED);
+    if (!changed) { /* of several at once some may not count: the next do */
+        vr_store(&state->passes, passes + 1, VR_RELAXED);
+    }
+    if (changed || passes % PASSES == 0) {
         vr_pressure_tick(pool, false);
     }
 }

@@ -233,34 +233,41 @@ static uint32_t run_slot(uint64_t queue) {
     return (uint32_t)((queue * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % VR_RUNS_QUEUES;
 }
 
-/* The queue's run as it will be with one more block of this size. */
-static struct vr_run run_next(const struct vr_space *space, uint64_t queue, uint64_t bytes) {
-    struct vr_run run = space->runs[run_slot(queue)];
-    if (run.queue != queue) {
-        run = (struct vr_run){.queue = queue};
+/* Whether so many siblings are at most a RUN_PART of the peak. Dividing takes as long as a search does. */
+static bool is_part(uint32_t siblings, uint64_t bytes, uint64_t peak) {
+    uint64_t sum;
+    return vr_mul(siblings, bytes, &sum) && sum <= peak / RUN_PART;
+}
+
+/* The queue's run, with one more block of this size. In place: a copy that is written to and then copied again
+   keeps the processor waiting for its own stores. */
+static void run_extend(const struct vr_space *space, struct vr_run *run, uint64_t queue,
+                       uint64_t bytes) {
+    if (run->queue != queue) {
+        *run = (struct vr_run){.queue = queue};
     }
-    if (run.bytes == bytes) {
-        run.length++;
-        return run;
+    if (run->bytes == bytes) {
+        run->length++;
+        return;
     }
-    run.past[run.count++ % VR_RUNS_PAST] = run.length;
-    run.bytes = bytes;
-    run.length = 1;
-    run.end = 0;
-    run.last = NULL;
-    run.expected = RUN_MOST;
+    run->past[run->count++ % VR_RUNS_PAST] = run->length;
+    run->bytes = bytes;
+    run->length = 1;
+    run->end = 0;
+    run->last = NULL;
+    uint32_t expected = RUN_MOST;
     for (int i = 0; i < VR_RUNS_PAST; i++) {
-        run.expected = run.past[i] < run.expected ? run.past[i] : run.expected;
+        expected = run->past[i] < expected ? run->past[i] : expected;
     }
-    while (run.expected > 1 && run.expected > space->stats.peak_need_bytes / RUN_PART / bytes) {
-        run.expected /= 2;
+    while (expected > 1 && !is_part(expected, bytes, space->stats.peak_need_bytes)) {
+        expected /= 2;
     }
-    return run;
+    run->expected = expected;
 }
 
 void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t queue, uint64_t run_end) {
     struct vr_run *run = &space->runs[run_slot(queue)];
-    *run = run_next(space, queue, vr_span_bytes(block));
+    run_extend(space, run, queue, vr_span_bytes(block));
     run->last = block;
     run->end = run_end ? run_end : run->end;
     space->high_turn ^= vr_span_bytes(block) >= LARGE_BYTES;
@@ -346,8 +353,9 @@ static struct vr_place find_in(struct vr_space *space, const struct vr_want *wan
 }
 
 struct vr_place vr_fit_find(struct vr_space *space, const struct vr_want *want) {
-    struct vr_run run = run_next(space, want->queue, want->bytes);
+    struct vr_run run = space->runs[run_slot(want->queue)];
     struct vr_place place;
+    run_extend(space, &run, want->queue, want->bytes);
     if (beside_sibling(space, want, &run, &place)) {
         return place;
     }
