@@ -14,8 +14,7 @@
 
 enum {
     ROUNDS = 3,
-    COPIES =
-        8, /* rounds: both ways of xfer/rates.h have had their turns by then, and slots are there */
+    COPIES = 8, /* rounds: both ways of xfer/rates.h have had their turns, and slots are there */
     CPU_SIDE = 256,
     SMALL_SIDE = 16
 };
