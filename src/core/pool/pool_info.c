@@ -111,19 +111,21 @@ bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
     return done;
 }
 
-/* A thread that has no state yet gets one here, so that later look-ups take no lock. */
+/* A thread that has no state yet gets one here, so that later look-ups take no lock. Every copy asks. */
 uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
     struct vram_block_info info;
-    struct vram_error error;
-    void *pool;
-    uint64_t bytes = 0;
-    vr_error_save(&error);
-    if (vr_enter(VR_KIND_POOL, (void *)(uintptr_t)handle, "vram_native", &pool) == VRAM_OK) {
-        (void)vr_thread_get("vram_native");
-        bytes = look_up(pool, addr, &info) ? info.held_bytes : 0;
-        vr_leave(pool);
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (void *)(uintptr_t)handle);
+    if (!pool) {
+        return 0;
     }
-    vr_error_restore(&error);
+    if (!vr_thread_current) {
+        struct vram_error error;
+        vr_error_save(&error);
+        (void)vr_thread_get("vram_native");
+        vr_error_restore(&error);
+    }
+    uint64_t bytes = look_up(pool, addr, &info) ? info.held_bytes : 0;
+    vr_leave(pool);
     return bytes;
 }
 
