@@ -245,7 +245,7 @@ static bool bound_waits(void) {
     vram_option_source source = VRAM_OPTION_FROM_API;
     char text[64];
     return vram_option_get("wait_timeout", text, sizeof text, &source) == VRAM_OK &&
-           source != VRAM_OPTION_FROM_API && vram_option_set("wait_timeout", "10s") == VRAM_OK;
+           source != VRAM_OPTION_FROM_API && vram_option_set("wait_timeout", "30s") == VRAM_OK;
 }
 
 void check_run(const struct check_case *which, const struct check_target *target,
