@@ -316,6 +316,9 @@ bool check_stock_verify_at(struct check *check, struct check_stock *stock,
     } while (0)
 /* The pool's counters. */
 bool check_stats(struct check *check, vram_pool *pool, vram_pool_stats *stats);
+/* Trims the stock's pool, of which nothing is live or in use any more, until it holds nothing, and tells its
+   counters. Once is enough unless the driver is late to say that a queue is idle: OpenCL's has to be asked. */
+bool check_trim(struct check *check, struct check_stock *stock, vram_pool_stats *stats);
 /* After a call on the stock's pool failed that takes or gives no block: returns false, and has compared
    everything as far as the device still answers. */
 bool check_stock_failed(struct check *check, struct check_stock *stock, struct check_place place);

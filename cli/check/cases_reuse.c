@@ -357,9 +357,7 @@ static bool threads(struct check *check) {
     CHECK_STOCK_VERIFY(check, &stock);
     CHECK_WAIT(check, other);
     CHECK_WAIT(check, queue);
-    CHECK_STOCK_OK(check, &stock, vram_pool_trim(stock.pool, 0));
-    CHECK_TRY(check_stats(check, stock.pool, &stats));
-    CHECK_THAT(check, stats.reserved_bytes == 0 || check_driver_failed(check));
+    CHECK_TRY(check_trim(check, &stock, &stats));
     return true;
 }
 

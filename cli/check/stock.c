@@ -20,6 +20,19 @@ bool check_stats(struct check *check, vram_pool *pool, vram_pool_stats *stats) {
     return check_ok(check, vram_pool_stats_get(pool, stats), CHECK_AT("vram_pool_stats_get"));
 }
 
+bool check_trim(struct check *check, struct check_stock *stock, vram_pool_stats *stats) {
+    uint64_t deadline = check_now() + CHECK_DEADLINE_NS / 3;
+    for (;;) {
+        CHECK_STOCK_OK(check, stock, vram_pool_trim(stock->pool, 0));
+        CHECK_TRY(check_stats(check, stock->pool, stats));
+        if (stats->reserved_bytes == 0 || check_driver_failed(check)) {
+            return true;
+        }
+        CHECK_THAT(check, check_now() < deadline);
+        check_sleep(1000000);
+    }
+}
+
 bool check_stock_at(struct check *check, struct check_device *device,
                     const vram_pool_options *options, struct check_stock *stock,
                     struct check_place place) {
