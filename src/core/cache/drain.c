@@ -122,9 +122,8 @@ static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *bl
     }
 }
 
-/* Whether the frees on a queue have become a batch that is worth a mark. A pool that finds all it needs
-   in what it holds wants to know nothing about time: it makes no mark. Under the lock. */
-static bool batch_is_full(struct vr_pool *pool, uint64_t queue, uint64_t bytes) {
+/* A pool that finds all it needs in what it holds wants to know nothing about time: it makes no mark. */
+bool vr_pool_batch_is_full(struct vr_pool *pool, uint64_t queue, uint64_t bytes) {
     struct vr_lane *lane = queue ? vr_lane_find(&pool->lanes, queue) : NULL;
     if (!lane) {
         return false;
@@ -138,6 +137,14 @@ static bool batch_is_full(struct vr_pool *pool, uint64_t queue, uint64_t bytes) 
     return true;
 }
 
+/* The freeing thread may, on adopted queues too. */
+void vr_pool_mark_batch(struct vr_pool *pool, uint64_t queue) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_pool_mark(pool, (struct vr_stamp){queue, 0}, true);
+    vr_error_restore(&error);
+}
+
 void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **blocks,
                     uint32_t count) {
     uint64_t bytes = 0;
@@ -146,14 +153,10 @@ void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **bloc
         bytes += vr_load(&blocks[i]->bytes, VR_RELAXED);
         return_one(pool, queue, blocks[i]);
     }
-    bool full = batch_is_full(pool, queue, bytes);
+    bool full = vr_pool_batch_is_full(pool, queue, bytes);
     vr_mutex_unlock(&pool->lock);
     if (full) {
-        struct vram_error error;
-        vr_error_save(&error);
-        /* The freeing thread may, on adopted queues too. */
-        vr_pool_mark(pool, (struct vr_stamp){queue, 0}, true);
-        vr_error_restore(&error);
+        vr_pool_mark_batch(pool, queue);
     }
 }
 

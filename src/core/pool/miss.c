@@ -117,6 +117,27 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
                                     : vr_fail(status, "vram_alloc", "the queue was destroyed");
 }
 
+/* Step 2 alone; the depot has no large blocks. */
+struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_request *request,
+                                     bool *marks) {
+    struct vr_answer answer = {.block = NULL};
+    struct vram_error error;
+    vr_error_save(&error);
+    vr_mutex_lock(&pool->lock);
+    const struct vr_lane *lane = request->queue ? vr_lane_find(&pool->lanes, request->queue) : NULL;
+    bool open = !request->queue || (lane && vr_queue_is_open(lane->queue));
+    if (open && !pool->owed) {
+        vr_pool_settle(pool);
+        (void)ask(pool, request, VR_WANT_HELD, 0, &answer);
+    }
+    *marks = answer.block && vr_pool_batch_is_full(pool, request->queue, 0);
+    vr_mutex_unlock(&pool->lock);
+    if (!answer.block) {
+        vr_error_restore(&error); /* the long way tells */
+    }
+    return answer.block;
+}
+
 static vram_status plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                         uint64_t *grown, struct vr_block **block) {
     struct vr_space *space = vr_request_space(pool, request);
@@ -255,8 +276,7 @@ static vram_status explain(const struct vr_pool *pool, const struct vr_request *
                    (unsigned long long)request->bytes, vram_status_text(status));
 }
 
-/* Frees tables that were replaced, after every thread has been seen outside its caches. */
-static void reap(struct vr_pool *pool) {
+void vr_pool_reap(struct vr_pool *pool) {
     if (!vr_block_table_has_retired(&pool->table)) {
         return;
     }
@@ -341,7 +361,7 @@ static vram_status attempt(struct vr_pool *pool, const struct vr_request *reques
     *block = NULL;
     vram_error_clear(); /* for explain: what is there then is of this call */
     vram_status status = find_or_clean(pool, request, &find);
-    reap(pool);
+    vr_pool_reap(pool);
     if (status == VRAM_OK) {
         return status;
     }
@@ -387,7 +407,7 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
     *block = NULL;
     vr_pool_flush(pool);
     if (from_held(pool, request, block, more, extra) == VRAM_OK) { /* as nearly always */
-        reap(pool);
+        vr_pool_reap(pool);
         return VRAM_OK;
     }
     *extra = room;

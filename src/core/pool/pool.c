@@ -102,7 +102,11 @@ ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, u
         *addr = vr_hand_out(cache, block, size, bytes, NULL);
     }
     vr_thread_leave(thread);
-    return block ? VRAM_OK : vr_pool_alloc_slow(pool, size, queue, NULL, addr);
+    if (block || (cache && bytes > VR_SMALL_BYTES &&
+                  vr_pool_alloc_shortcut(pool, size, bytes, queue, addr))) {
+        return VRAM_OK;
+    }
+    return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
 }
 
 vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
@@ -320,13 +324,8 @@ static vram_addr deliver(struct vr_pool *pool, struct vr_queue_object *queue,
         vr_witness_tell(pool, request, block, id);
     }
     struct vr_cache *cache = vr_pool_cache_enter(pool, queue);
-    if (!cache) { /* without a cache the block is counted by the pool itself */
-        vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
-        vr_fetch_add(&pool->past.misses, 1, VR_RELAXED);
-        vr_fetch_add(&pool->past.requested, request->size, VR_RELAXED);
-        vr_fetch_add(&pool->past.held, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
-        vr_pool_tell_bytes(pool, (int64_t)request->size, (int64_t)request->size);
-        vr_become_live(block, request->size, request->tag);
+    if (!cache) {
+        vr_pool_hand_out(pool, request, block);
         vr_pool_return(pool, request->queue, more, extra);
         return addr;
     }

@@ -5,7 +5,8 @@
  *   pool.c       the hit paths of vram_alloc and vram_free
  *   foundation.c making and entering pools, and what one is built on: options, addresses, spaces
  *   pool_end.c   how they end
- *   miss.c       a miss: depot, space, a plan
+ *   shortcut.c   the commonest miss: a large block that memory is there for
+ *   miss.c       all others: depot, space, a plan
  *   ladder.h     what to do when memory is short
  *   executor.c   carries a plan out with the driver, or with the program's provider
  *   resize.c     blocks that grow and shrink where they are
@@ -315,6 +316,12 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t 
    to *extra further ones of the same size in `more`; miss.c. */
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra);
+/* The same where a plain request can be served at once: the block, or NULL. *marks: who has it marks the queue
+   then, with vr_pool_mark_batch. */
+struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_request *request,
+                                     bool *marks);
+/* Frees tables that were replaced, after every thread has been seen outside its caches. */
+void vr_pool_reap(struct vr_pool *pool);
 
 /* Carries a plan of that space out, without the lock, and commits or undoes it. On VRAM_OK *block is the
    plan's block, or NULL for a plan without one. *grown is what the driver gave before the plan was done or
@@ -337,6 +344,10 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_st
 void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp);
 /* The same for a list of blocks that were freed on `queue`. */
 void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t queue);
+/* Whether the frees on a queue, with `bytes` more, have become a batch that is worth a mark, which the caller
+   then makes. Under the lock; and with no lock held. */
+bool vr_pool_batch_is_full(struct vr_pool *pool, uint64_t queue, uint64_t bytes);
+void vr_pool_mark_batch(struct vr_pool *pool, uint64_t queue);
 /* Gives owned blocks (state CACHED) that were freed on `queue` back, to the depot or the space;
    drain.c. Never fails. */
 void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **blocks, uint32_t count);
@@ -451,6 +462,14 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
 /* Serves a request of who has entered pool and queue: the tag's quotas, memory, hand-out; pool.c. */
 vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
                                   vram_addr *addr);
+
+/* A block for vram_alloc by the shortest way, for a thread whose cache of this pool and queue has none; false:
+   the long way has to be gone. No lock held; shortcut.c. */
+bool vr_pool_alloc_shortcut(vram_pool *handle, uint64_t size, uint64_t bytes, vram_queue *queue,
+                            vram_addr *addr);
+/* Makes a block the program's without a cache, which would have counted it. */
+void vr_pool_hand_out(struct vr_pool *pool, const struct vr_request *request,
+                      struct vr_block *block);
 
 /* The slow halves of the public calls; pool.c. */
 vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *queue,

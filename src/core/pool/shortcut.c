@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shortcut.c: the commonest miss, by the shortest way.
+ *
+ * A program whose sizes differ from step to step misses with nearly every large block, and nearly every time
+ * there is a hole for it. Then nothing else can happen: no wishes, no tag, no guard, no plan, no error to
+ * tell. So the pool alone is pinned, its lock is taken once, and whatever is out of the ordinary is left to
+ * the long way (pool.c, miss.c), which begins anew.
+ *
+ * The queue is not pinned: under the pool's lock its lane keeps it (lane.h), and it is not touched after that.
+ */
+#include "core/limit/limit.h"
+#include "core/pool/hit.h"
+#include "core/pool/pool_object.h"
+
+#include "base/handle.h"
+
+void vr_pool_hand_out(struct vr_pool *pool, const struct vr_request *request,
+                      struct vr_block *block) {
+    vr_fetch_add(&pool->past.allocs, 1, VR_RELAXED);
+    vr_fetch_add(&pool->past.misses, 1, VR_RELAXED);
+    vr_fetch_add(&pool->past.requested, request->size, VR_RELAXED);
+    vr_fetch_add(&pool->past.held, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
+    vr_pool_tell_bytes(pool, (int64_t)request->size, (int64_t)request->size);
+    vr_become_live(block, request->size, request->tag);
+}
+
+/* Through the thread's cache, if it still has one. */
+static void hand_over(struct vr_pool *pool, const struct vr_request *request,
+                      struct vr_block *block) {
+    struct vr_thread_state *thread = vr_thread_current;
+    while (!vr_thread_enter(thread)) {
+        vr_thread_rest(thread);
+    }
+    struct vr_cache *cache = vr_cache_find(thread, pool->object.handle, request->queue);
+    if (cache) {
+        (void)vr_hand_out(cache, block, request->size, request->bytes, NULL);
+        vr_count(&cache->counts.allocs, 1);
+        vr_count(&cache->counts.misses, 1);
+        vr_pool_tell(cache);
+    }
+    vr_thread_leave(thread);
+    if (!cache) {
+        vr_pool_hand_out(pool, request, block);
+    }
+}
+
+bool vr_pool_alloc_shortcut(vram_pool *handle, uint64_t size, uint64_t bytes, vram_queue *queue,
+                            vram_addr *addr) {
+    const struct vr_request request = {.size = size, .bytes = bytes, .queue = (uintptr_t)queue};
+    struct vr_pool *pool = vr_exiting() ? NULL : vr_handle_pin(VR_KIND_POOL, handle);
+    struct vr_block *block = NULL;
+    bool marks;
+    if (!pool) {
+        return false;
+    }
+    if (!vr_forked(&pool->object) && !vr_load(&pool->uncached, VR_RELAXED)) {
+        block = vr_pool_supply_held(pool, &request, &marks);
+    }
+    if (block) {
+        *addr = vr_load(&block->addr, VR_RELAXED);
+        vr_pool_reap(pool);
+        hand_over(pool, &request, block);
+        if (marks) {
+            vr_pool_mark_batch(pool, request.queue);
+        }
+        vr_limit_keep(pool);
+        vr_pressure_pass(pool);
+    }
+    vr_leave(pool);
+    return block != NULL;
+}
