@@ -3,9 +3,9 @@
  * shelf.h: free spans, found by queue and size. See hole.h for what the queues mean.
  *
  * A shelf has a bin for each class of sizes, eight to a power of two, and in each bin a treap by (queue,
- * bytes, address). A program's holes lie scattered over dozens of bins, so that a search takes a step or
- * two where one tree of all takes ten, each of them a line of memory that nobody has touched for long; and
- * however many holes have one size, it takes no more than that tree would.
+ * bytes, address). A program's holes lie scattered over many bins, so that a search takes far fewer steps
+ * than in one tree of all, each of them a line of memory that nobody may have touched for long; and however
+ * many holes have one size, a bin takes no more steps than that tree would.
  *
  *     filled  0 0 1 0 1 1 ...            one bit a bin
  *     bins    . . | . | | ...
