@@ -71,7 +71,8 @@ struct plan {
     const char *backend, *sim, *filter, *source, *mode;
     uint64_t nth; /* only this one; 0: all */
     bool json, full;
-    bool sparse; /* not every n: 1 to 8, then a quarter further each time; see run_numbers */
+    bool thin;   /* not every n: 1 to 32, then an eighth further each time; see run_numbers */
+    bool sparse; /* 1 to 8, then a quarter further each time */
 };
 
 struct totals {
@@ -310,10 +311,13 @@ static bool wanted(const char *asked, const char *name) {
 /* n = 1, 2, 3 ... until the fault does not strike any more. Where sparse, 10, 12, 15 ... follow on 8, and
    11, 13, 16 ... on 9: one mode of a source has numbers that the next leaves out. */
 static void run_numbers(struct run *run, struct totals *totals) {
-    uint64_t only = run->plan->nth, dense = (run->mode - modes) % 2 ? 9 : 8;
+    const struct plan *plan = run->plan;
+    uint64_t only = plan->nth, odd = (uint64_t)(run->mode - modes) % 2;
+    uint64_t dense = plan->sparse ? 8 + odd : plan->thin ? 32 + odd : UINT64_MAX;
+    uint64_t part = plan->sparse ? 4 : 8;
     run->nth = only ? only : 1;
     while (run_once(run, totals) && !only) {
-        run->nth += run->plan->sparse && run->nth >= dense ? run->nth / 4 : 1;
+        run->nth += run->nth >= dense ? run->nth / part : 1;
     }
 }
 
@@ -384,8 +388,9 @@ static void report(const struct plan *plan, const struct totals *totals) {
 }
 
 static int usage(void) {
-    fprintf(stderr, "usage: faults [--backend B] [--sim TEXT] [--filter TEXT] [--source "
-                    "memory|system|driver] [--mode M] [--nth N] [--full | --sparse] [--json]\n");
+    fprintf(stderr,
+            "usage: faults [--backend B] [--sim TEXT] [--filter TEXT] [--source "
+            "memory|system|driver] [--mode M] [--nth N] [--full] [--thin | --sparse] [--json]\n");
     return 2;
 }
 
@@ -401,7 +406,10 @@ static bool parse(int count, char **words, struct plan *plan) {
     const struct {
         const char *flag;
         bool *place;
-    } switches[] = {{"--json", &plan->json}, {"--full", &plan->full}, {"--sparse", &plan->sparse}};
+    } switches[] = {{"--json", &plan->json},
+                    {"--full", &plan->full},
+                    {"--thin", &plan->thin},
+                    {"--sparse", &plan->sparse}};
     for (int i = 1; i < count; i++) {
         bool known = false;
         for (size_t s = 0; s < sizeof switches / sizeof switches[0] && !known; s++) {
