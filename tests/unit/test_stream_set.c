@@ -37,6 +37,18 @@ static void expect_told(const char *part) {
     }
 }
 
+/* A wait that meets its deadline names the stream that is held up. On a busy machine another's point may be late too:
+   then it gets more time, which the one that is held up does not use. */
+static void expect_late(vram_stream_set *set, const char *name) {
+    for (uint64_t timeout = 5 * MS; timeout < 20 * SECOND; timeout *= 4) {
+        assert_int_equal(vram_stream_set_wait(set, timeout), VRAM_ERR_TIMEOUT);
+        if (strstr(vram_error_get()->text, name)) {
+            return;
+        }
+    }
+    expect_told(name);
+}
+
 /* ------------------------------------------------------------- the three, in turn */
 
 /* One stream that is held up holds up neither the others nor queues outside the set. */
@@ -64,8 +76,7 @@ static void acceptance_21_three_distinct_and_non_blocking(void **state) {
         vram_error_clear();
         assert_int_equal(vram_stream_set_poll(set), VRAM_ERR_NOT_READY);
         expect_no_record();
-        assert_int_equal(vram_stream_set_wait(set, 5 * MS), VRAM_ERR_TIMEOUT);
-        expect_told(names[held]);
+        expect_late(set, names[held]);
         gate_open(&gate);
         assert_ok(vram_stream_set_wait(set, 10 * SECOND));
         assert_ok(vram_stream_set_poll(set));
