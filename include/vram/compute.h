@@ -185,9 +185,9 @@ typedef struct vram_matmul {
  * Computes a product and waits for it. VRAM_ERR_INVALID for shapes of 0, lengths that are not those of the
  * shape (both numbers in the text), operands that are missing or twice there, addresses with less than the
  * matrix behind them (as far as copies look: vram/transfer.h), a C that shares memory with A or B, weights of
- * another shape or scheduler; VRAM_ERR_OVERFLOW for sizes beyond 64 bits. After a failure C holds nothing of use, and no
- * memory is kept. VRAM_ERR_TIMEOUT alone says that the device did not come to an end within the option
- * wait_timeout: it may still read A and B and write C.
+ * another shape or scheduler; VRAM_ERR_OVERFLOW for sizes beyond 64 bits. After a failure C holds nothing of use,
+ * and no memory is kept. VRAM_ERR_TIMEOUT alone says that the device did not come to an end within the
+ * option wait_timeout: it may still read A and B and write C.
  */
 VRAM_API vram_status vram_matmul_run(vram_scheduler *scheduler, const vram_matmul *product);
 

@@ -247,8 +247,8 @@ VRAM_API vram_status vram_oom_report_get(vram_pool *pool, vram_oom_report *repor
 
 /**
  * Writes a report for people into `text`, always terminated, cut where there is no room: several lines, each
- * with its end, the cause first, what would help last. Returns how many bytes all of it has, without the final 0, as snprintf does; 0 for a
- * report that is NULL or none.
+ * with its end, the cause first, what would help last. Returns how many bytes all of it has, without the
+ * final 0, as snprintf does; 0 for a report that is NULL or none.
  */
 VRAM_API size_t vram_oom_report_text(const vram_oom_report *report, char *text, size_t text_bytes);
 
