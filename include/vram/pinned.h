@@ -54,7 +54,8 @@ VRAM_API vram_status vram_pinned_end(vram_device *device, void *memory, uint64_t
 /**
  * Gives up whatever is kept locked of [memory, memory + bytes); call it before the memory is freed. VRAM_ERR_BUSY,
  * and nothing has changed, while a vram_pinned_begin that overlaps with it has not ended. Memory that is not
- * locked is fine.
+ * locked is fine. VRAM_ERR_DEVICE_LOST: it is given up, but a lost device's driver is asked for nothing any more and
+ * may keep the pages locked until the process ends: they can be freed, not page-locked again.
  */
 VRAM_API vram_status vram_pinned_forget(vram_device *device, void *memory, uint64_t bytes);
 

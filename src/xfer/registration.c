@@ -76,11 +76,14 @@ static void take_off(struct vr_registrations *all, struct entry *entry) {
 }
 
 /* Unregisters an entry that nobody uses; the lock is held at the call and at its return, not in between. What
-   the driver refuses to give up stays as it was. */
-static vram_status give_up(struct vr_registrations *all, struct entry *entry) {
+   the driver refuses to give up stays as it was. The driver of a lost device is asked for nothing: the entry goes, but
+   its pages may stay locked, and who is to use them next has to know. */
+static vram_status give_up(struct vr_registrations *all, struct entry *entry,
+                           const char *operation) {
     entry->moving = true;
     vr_mutex_unlock(&all->lock);
     vram_status status = vr_pinned_unregister(&all->device->base, entry->addr, entry->bytes);
+    bool untold = status == VRAM_OK && vr_load(&all->device->base.lost, VR_ACQUIRE);
     vr_mutex_lock(&all->lock);
     entry->moving = false;
     if (status == VRAM_OK) {
@@ -89,7 +92,10 @@ static vram_status give_up(struct vr_registrations *all, struct entry *entry) {
     } else {
         vr_cond_broadcast(&all->changed);
     }
-    return status;
+    return untold ? vr_fail(VRAM_ERR_DEVICE_LOST, operation,
+                            "the device is lost: its driver may keep these pages locked until the "
+                            "process ends; do not page-lock them again")
+                  : status;
 }
 
 /* Under the lock, which is open meanwhile: until no thread moves what overlaps. */
@@ -112,7 +118,7 @@ static vram_status clear(struct vr_registrations *all, const struct entry *pages
                 VRAM_ERR_BUSY, operation,
                 "a part of it is page-locked for a vram_pinned_begin that has not ended");
         }
-        status = give_up(all, entry);
+        status = give_up(all, entry, operation);
         vr_fetch_add(&all->evictions, counts, VR_RELAXED);
     }
     return status;
@@ -131,7 +137,7 @@ static vram_status make_room(struct vr_registrations *all, uint64_t bytes, const
                            "%llu bytes in %u ranges are page-locked",
                            (unsigned long long)bytes, (unsigned long long)all->bytes, all->count);
         }
-        vram_status status = give_up(all, oldest);
+        vram_status status = give_up(all, oldest, operation);
         if (status != VRAM_OK) {
             return status;
         }
@@ -285,7 +291,7 @@ uint64_t vr_registration_trim(struct vr_registrations *all) {
     vr_mutex_lock(&all->lock);
     while (going && (entry = oldest_unused(all))) {
         uint64_t bytes = entry->bytes;
-        going = give_up(all, entry) == VRAM_OK;
+        going = give_up(all, entry, "pinned_unregister") == VRAM_OK;
         given += going ? bytes : 0;
     }
     vr_mutex_unlock(&all->lock);

@@ -221,6 +221,10 @@ static void lost_device(void **state) {
     assert_int_equal(vram_pinned_begin(rig.device, pages + 4 * page_bytes, 1),
                      VRAM_ERR_DEVICE_LOST);
     assert_ok(vram_pinned_end(rig.device, pages, page_bytes));
+    /* The driver was not told: the pages may still be locked, which is said once. */
+    assert_int_equal(vram_pinned_forget(rig.device, pages, page_bytes), VRAM_ERR_DEVICE_LOST);
+    assert_non_null(strstr(vram_error_get()->text, "may keep these pages locked"));
+    assert_int_equal(info_of(&rig).entries, 0);
     assert_ok(vram_pinned_forget(rig.device, pages, page_bytes));
     rig_end_clean(&rig);
     free(pages);
