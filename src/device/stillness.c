@@ -34,7 +34,7 @@ static bool has_work(struct vr_device_object *device) {
     return working;
 }
 
-/* Keeps (1). */
+/* Keeps (1); the time comes behind the thread and before the looks, for (4). */
 bool vr_still_begin(struct vr_device_object *device) {
     struct vr_context *context = device->context;
     struct vram_error error;
@@ -43,6 +43,7 @@ bool vr_still_begin(struct vr_device_object *device) {
     if (!vr_cas(&context->giver, &nobody, vr_os_thread_number(), VR_SEQ_CST)) {
         return false;
     }
+    vr_store(&context->giver_since, vr_os_now(), VR_SEQ_CST);
     vr_error_save(&error);
     for (struct vr_device_object *other; !working && (other = vr_device_behind(context, last));) {
         last = other->object.handle;
@@ -60,11 +61,12 @@ void vr_still_end(struct vr_device_object *device) {
     vr_store(&device->context->giver, 0, VR_SEQ_CST);
 }
 
-/* Keeps (2) and (3). */
+/* Keeps (2), (3) and (4). */
 void vr_still_await(struct vr_device_object *device) {
-    vr_atomic_u64 *entered = &device->context->giver;
-    for (uint64_t giver;
-         (giver = vr_load(entered, VR_SEQ_CST)) && giver != vr_os_thread_number();) {
+    struct vr_context *context = device->context;
+    for (uint64_t giver; (giver = vr_load(&context->giver, VR_SEQ_CST)) &&
+                         giver != vr_os_thread_number() &&
+                         vr_os_now() - vr_load(&context->giver_since, VR_SEQ_CST) < VR_STILL_NS;) {
         vr_os_sleep(NAP);
     }
 }

@@ -11,6 +11,13 @@
  *  (2) A launch is counted in its queue first and looks for who gives back then: it waits for that, a call or two of
  *      the driver. One of the two sees the other; only one of them waits, and never for the one that waits.
  *  (3) Who launches while it gives back itself, in a callback of the log, does not wait.
+ *  (4) Nobody waits for who has been at it for VR_STILL_NS. The driver may be waiting for a stream of the program's
+ *      own, and that stream for what this launch is to start. The launch goes ahead: the driver serialises the
+ *      two calls as it likes, and who gives back may have to wait for the kernel. The time runs from the moment that it
+ *      was entered, so launches pay for one that hangs once, not each.
+ *
+ * The time is entered after the thread is. A launch that sees the thread with the time of an earlier one goes ahead at
+ * once, and rightly: it was counted before the time was entered, hence before the queues are looked at, by (1).
  *
  * Copies and fills end by themselves and do not wait. Work that the program gives its own streams, or through another
  * context, is not seen.
@@ -20,11 +27,15 @@
 
 #include "device/objects.h"
 
+/* A hundred times what page-locking a staging slot of 4 MiB and giving it back takes, so that a thread that had to
+   wait for a processor is not overtaken; and little for a program that would hang. */
+#define VR_STILL_NS UINT64_C(200000000)
+
 /* False: there is work, or another is at it. No lock held. */
 bool vr_still_begin(struct vr_device_object *device);
 void vr_still_end(struct vr_device_object *device);
 
-/* Of a launch on a queue that it is counted in. */
+/* Of a launch on a queue that it is counted in: until nobody gives back, or by (4). */
 void vr_still_await(struct vr_device_object *device);
 
 #endif

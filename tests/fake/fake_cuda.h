@@ -86,6 +86,9 @@ struct fake_cuda_control {
     /* Giving page-locked memory back takes a millisecond, and waits for the kernels of all devices, as drivers do:
        that it had to is a violation. */
     void (*free_waits)(bool waits);
+    /* Page-locked memory that is given back is held up until this is called with false, as behind a stream of the
+       program's own that waits for something. */
+    void (*free_held)(bool held);
 
     /* The calling thread's context stack: NULL when empty. push_other pushes the program's own. */
     struct vr_cu_context *(*current)(void);

@@ -296,6 +296,9 @@ vr_cu_result fake_cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
 
 /* With the lock, which is open meanwhile. */
 static void free_slowly(void) {
+    while (fake.free_held) {
+        pthread_cond_wait(&fake.changed, &fake.lock);
+    }
     if (fake.free_waits) {
         pthread_mutex_unlock(&fake.lock);
         (void)nanosleep(&(struct timespec){0, 1000000}, NULL);

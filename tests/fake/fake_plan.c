@@ -140,6 +140,7 @@ static void control_reset(void) {
     fake.held = false;
     fake.pinned_offset = 0;
     fake.free_waits = false;
+    fake.free_held = false;
     fake.violations = 0;
     fake.violation = "";
     fake.captured = 0;
@@ -282,6 +283,13 @@ static void control_free_waits(bool waits) {
     pthread_mutex_unlock(&fake.lock);
 }
 
+static void control_free_held(bool held) {
+    pthread_mutex_lock(&fake.lock);
+    fake.free_held = held;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+}
+
 static bool control_peek(vr_cu_addr addr, void *to, size_t bytes) {
     bool found = false;
     pthread_mutex_lock(&fake.lock);
@@ -315,6 +323,7 @@ FAKE_API const struct fake_cuda_control *fake_cuda_control(void) {
         .device_reset = control_device_reset,
         .pinned_offset = control_pinned_offset,
         .free_waits = control_free_waits,
+        .free_held = control_free_held,
         .current = fake_current_context,
         .depth = control_depth,
         .push_other = control_push_other,

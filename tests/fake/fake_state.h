@@ -68,6 +68,7 @@ struct fake_state {
     bool no_functions; /* cuLaunchHostFunc is not supported */
     bool calling;      /* the engine is in a function of the program's, without the lock */
     unsigned pinned_offset;
+    bool free_held;  /* it does not come back */
     bool free_waits; /* cuMemFreeHost takes its time, and waits for kernels */
     struct fake_device devices[FAKE_DEVICES_MAX];
     struct fake_cuda_live live;

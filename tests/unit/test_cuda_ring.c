@@ -3,6 +3,7 @@
  * test_cuda_ring.c: page-locked memory beside kernels that do not end by themselves, over the fake driver. It waits
  * for all kernels when it takes such memory back, as drivers do, and counts that as a breach: nobody would come back.
  */
+#include "device/stillness.h"
 #include "unit/cuda_world.h"
 #include "vram/ring.h"
 #include "vram/vram.h"
@@ -11,6 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define MIB    (UINT64_C(1) << 20)
 #define SECOND UINT64_C(1000000000)
@@ -152,12 +154,12 @@ struct giving {
 
 static void *give(void *argument) {
     struct giving *giving = argument;
-    while (!vr_load(&giving->stop, VR_ACQUIRE)) {
+    do {
         uint64_t released = 0;
         upload(giving->stage, 100000);
         assert_ok(vram_pinned_trim(giving->stage->device, &released));
         vr_fetch_add(&giving->given, released > 0, VR_RELAXED);
-    }
+    } while (!vr_load(&giving->stop, VR_ACQUIRE));
     return NULL;
 }
 
@@ -180,10 +182,42 @@ static void launches_wait_for_slots_that_go(void **state) {
     vram_kernel_destroy(gate);
 }
 
+/* The driver waits for a stream of the program's own, which waits for what the program launches next. */
+static void a_launch_does_not_wait_for_ever(void **state) {
+    enum { LAUNCHES = 40 };
+    struct giving giving = {.stage = *state};
+    vram_kernel *gate = kernel_of(giving.stage, "vram_check_gate");
+    static uint32_t word;
+    pthread_t thread;
+    fake->free_waits(false);
+    fake->refuse(NULL, 0, VR_CU_SUCCESS, false); /* counts from here */
+    fake->free_held(true);
+    vr_store(&giving.stop, true, VR_RELEASE); /* after the first */
+    assert_int_equal(pthread_create(&thread, NULL, give, &giving), 0);
+    while (!fake->calls("cuMemFreeHost")) {
+        vr_os_sleep(100000);
+    }
+    alarm(30); /* SIGALRM ends the test: nobody else would */
+    uint64_t before = vr_os_now();
+    launch(giving.stage->listening, gate, (uintptr_t)&word, 1000, 2);
+    assert_int_equal(fake->calls("cuMemFreeHost"), 1);
+    for (int i = 1; i < LAUNCHES; i++) { /* who hangs is paid for once */
+        launch(giving.stage->listening, gate, (uintptr_t)&word, 1000, 2);
+    }
+    assert_in_range(vr_os_now() - before, 0, LAUNCHES * VR_STILL_NS / 2);
+    fake->free_held(false);
+    pthread_join(thread, NULL);
+    alarm(0);
+    assert_int_equal(slots_of(giving.stage), 0);
+    assert_ok(vram_queue_wait(giving.stage->listening, 20 * SECOND));
+    vram_kernel_destroy(gate);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(slots_stay_beside_a_ring, begin, end),
         cmocka_unit_test_setup_teardown(launches_wait_for_slots_that_go, begin, end),
+        cmocka_unit_test_setup_teardown(a_launch_does_not_wait_for_ever, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
