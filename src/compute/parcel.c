@@ -13,7 +13,7 @@
  *      was the last time, and perhaps still in the processor's cache. The pool is pinned: it may end meanwhile, but
  *      not its memory.
  *  (2) A sack is in use until all lanes were waited for. Then results are brought to where they belong, and its memory
- *      goes back. If the wait took too long it stays for ever, or until the device ends.
+ *      goes back. If the wait failed it stays for ever, or until the device ends: work may go on.
  *  (3) When much is under way the lanes are waited for in between: PARCELS_MOST. Whoever does not wait then has no
  *      more of them.
  *  (4) Without page-locked memory, or none to be had at present, nothing is taken, and the caller has other ways.

@@ -240,7 +240,7 @@ static vram_status await_b(struct vr_pipeline *pipeline, uint32_t lane) {
 }
 
 /* Keeps (3), whatever became of the lane's product: when the pool cannot be told that the lane uses B, the lane is
-   waited for. If that fails as well B stays where it is, for ever. */
+   waited for. If that fails as well B stays where it is until the lanes are seen to be through. */
 static vram_status tell_use(struct vr_pipeline *pipeline, uint32_t lane, vram_status status) {
     struct vram_error error;
     vr_error_save(&error);
@@ -250,6 +250,7 @@ static vram_status tell_use(struct vr_pipeline *pipeline, uint32_t lane, vram_st
     }
     vram_status waited = vram_queue_wait(vr_pipeline_queue(pipeline, lane), VRAM_TIMEOUT_DEFAULT);
     if (vr_work_goes_on(waited)) {
+        vr_scratch_keep_block(pipeline->scheduler, pipeline->b_block, pipeline->only);
         pipeline->b_block = 0;
         pipeline->b_of = NULL;
     }

@@ -197,13 +197,17 @@ void vr_parcels_end(struct vr_pipeline *pipeline);
 
 /* Host memory for copies, zeroed; NULL with VRAM_ERR_HOST_MEMORY recorded. */
 void *vr_scratch_alloc(uint64_t count, uint64_t bytes, const char *operation);
-/* Frees it, unless `waited`, which is what the wait for the queue behind its copies answered, says that they may go
-   on: then it is kept. NULL for the queue: any of the scheduler's own. NULL for the memory is allowed. */
+/* Frees it, at once when `waited`, which is what the wait for the queue behind its copies answered, is VRAM_OK, or else
+   when they are known to have ended. NULL for the queue: any of the scheduler's own. NULL for the memory is allowed. */
 void vr_scratch_free(struct vr_scheduler *scheduler, void *memory, vram_queue *queue,
                      vram_status waited);
-/* Whether a wait for a queue that was answered so leaves work that may go on using memory. */
+/* Takes over a block of the scheduler's pool that work of the queue may still use, NULL: of any lane; freed like the memory
+   above. Without host memory for the note it stays until the pool ends. 0 is allowed. */
+void vr_scratch_keep_block(struct vr_scheduler *scheduler, vram_addr block, vram_queue *queue);
+/* Whether a wait for a queue that was answered so leaves work that may go on using memory: it is not known to have
+   ended when the driver does not say. */
 bool vr_work_goes_on(vram_status waited);
-/* The scheduler's queues have ended: frees what was kept. */
+/* The scheduler's queues have ended: frees what was kept, or leaves it to the device. */
 void vr_scratch_end(struct vr_scheduler *scheduler);
 
 /* ------------------------------------------------------------- background.c */

@@ -255,7 +255,7 @@ static vram_status meet(struct shortlist *list, uint32_t lane, struct block *blo
 }
 
 /* Keeps (2) for a lane that has begun, whatever became of its work: when the pool cannot be told, the lane is waited
-   for. If that fails as well the queries stay where they are, for ever. */
+   for. If that fails as well the queries stay where they are until the lanes are seen to be through. */
 static vram_status share(struct shortlist *list, uint32_t lane, struct vectors *queries,
                          vram_status status) {
     const vram_addr used[] = {queries->raw, queries->values, queries->lengths};
@@ -269,7 +269,10 @@ static vram_status share(struct shortlist *list, uint32_t lane, struct vectors *
         return status;
     }
     vram_status waited = vram_queue_wait(queue_of(list, lane), VRAM_TIMEOUT_DEFAULT);
-    if (waited == VRAM_ERR_TIMEOUT || waited == VRAM_ERR_CAPTURE || waited == VRAM_ERR_SHUTDOWN) {
+    if (vr_work_goes_on(waited)) {
+        for (int i = 0; i < 3; i++) {
+            vr_scratch_keep_block(list->pipeline.scheduler, used[i], NULL);
+        }
         queries->raw = queries->values = queries->lengths = 0;
     }
     if (status != VRAM_OK || waited == VRAM_OK) {

@@ -174,6 +174,7 @@ struct vr_device_object {
     uint64_t tellings;            /* bits of the tellings under way */
     struct vr_oom_callback callbacks[VRAM_OOM_CALLBACKS_MAX];
     uint64_t callback_ids; /* given out */
+    void *late;            /* memory to free when it is closed; each begins with the next */
     uint64_t *peers;       /* handles of devices whose memory it may read */
     uint32_t peer_count;
     vr_atomic_u64 held_bytes, held_peak_bytes, held_count;
@@ -270,6 +271,9 @@ void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t
 /* Adds or drops one of a device's keepers. Who drops the last closes it; device.c. */
 void vr_device_keep(struct vr_device_object *device);
 void vr_device_drop(struct vr_device_object *device);
+/* Host memory, of vr_mem's and no smaller than a pointer, that work may use whose end nobody can see: freed when the
+   device has been closed; device.c. */
+void vr_device_free_later(struct vr_device_object *device, void *memory);
 /* Around a call that has a queue of another device read `device`; false: it is closing; closing.c. */
 bool vr_reader_begin(struct vr_device_object *device);
 void vr_reader_end(struct vr_device_object *device);

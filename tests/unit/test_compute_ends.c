@@ -36,9 +36,9 @@ static void a_late_copy_finds_its_memory(void **state) {
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_matmul_run(scheduler, &there)); /* as good as before */
     assert_right(&product);
-    assert_true(vr_mem_live_bytes() >= before + 4800);
+    assert_true(vr_mem_live_bytes() < before + 4800); /* the queue was seen to be through */
     assert_ok(vram_free(pool, a, rig.queue));
-    assert_ok(vram_scheduler_destroy(scheduler)); /* and goes when nobody can use it */
+    assert_ok(vram_scheduler_destroy(scheduler));
     product_end(&product);
     vram_context_destroy(rig.context);
 }
