@@ -14,6 +14,13 @@
  *               is worth it for memory that is copied again and again. What is page-locked once is remembered
  *               when it is not used any more, up to limits, so that the next time costs nothing.
  *
+ * Giving page-locked memory back may wait for kernels: CUDA and HIP do so for all that run on any queue, and one that
+ * listens to a ring (vram/ring.h) does not end by itself. What nobody needs at once is left for later while a queue
+ * of the context has work: vram_pinned_trim, the cleanups, trims and maintenance of pinned pools, idle slots. What has to
+ * be done at once waits as the driver does: vram_pinned_forget, a vram_pinned_begin that has to give up others,
+ * vram_device_free, the end of buffers and pools of such memory, and a pinned pool that needs room for a block. A
+ * program with a ring does that before its kernel is launched or after it was stopped.
+ *
  * Threads: any call from any thread.
  */
 #ifndef VRAM_PINNED_H
@@ -33,7 +40,7 @@ extern "C" {
  *
  * What is kept from earlier times is bounded by the options pinned_limit (bytes) and pinned_entries; the one used
  * longest ago goes first. Pages that are kept and only overlap with what is asked for are given up and locked
- * anew.
+ * anew. Giving up may wait for kernels, see above.
  *
  * RULE: the library cannot see that memory is freed. Before memory that was page-locked is given back to the
  * system or to malloc, vram_pinned_forget has to be called for it.
@@ -54,8 +61,9 @@ VRAM_API vram_status vram_pinned_end(vram_device *device, void *memory, uint64_t
 /**
  * Gives up whatever is kept locked of [memory, memory + bytes); call it before the memory is freed. VRAM_ERR_BUSY,
  * and nothing has changed, while a vram_pinned_begin that overlaps with it has not ended. Memory that is not
- * locked is fine. VRAM_ERR_DEVICE_LOST: it is given up, but a lost device's driver is asked for nothing any more and
- * may keep the pages locked until the process ends: they can be freed, not page-locked again.
+ * locked is fine. May wait for kernels, see above: memory that is about to be freed cannot stay locked.
+ * VRAM_ERR_DEVICE_LOST: it is given up, but a lost device's driver is asked for nothing any more and may keep the
+ * pages locked until the process ends: they can be freed, not page-locked again.
  */
 VRAM_API vram_status vram_pinned_forget(vram_device *device, void *memory, uint64_t bytes);
 

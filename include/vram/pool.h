@@ -230,7 +230,8 @@ VRAM_API vram_status vram_pool_warm(vram_pool *pool, uint64_t size, uint32_t cou
 /**
  * Gives free memory back to the driver until at most `keep_bytes` are held, as far as possible. Takes
  * what threads keep at hand; does not wait for work, except in a deterministic pool, where it waits for
- * all of it up to the option `wait_timeout`.
+ * all of it up to the option `wait_timeout`. Memory of a pinned pool stays while a queue of the context has work where
+ * the driver would wait for that (CUDA, HIP).
  */
 VRAM_API vram_status vram_pool_trim(vram_pool *pool, uint64_t keep_bytes);
 

@@ -9,7 +9,7 @@
  *  (1) Who gives back is entered in the context first, and looks at the queues of all devices of the backend
  *      then: work, a call that is giving some, or a queue that does not tell, and nothing is given back now.
  *  (2) A launch is counted in its queue first and looks for who gives back then: it waits for that, a call or two of
- *      the driver. One of the two sees the other; only one of them waits, and never for the one that waits.
+ *      the driver, for a pool that shrinks one for each segment. One of the two sees the other; only one of them waits, and never for the one that waits.
  *  (3) Who launches while it gives back itself, in a callback of the log, does not wait.
  *  (4) Nobody waits for who has been at it for VR_STILL_NS. The driver may be waiting for a stream of the program's
  *      own, and that stream for what this launch is to start. The launch goes ahead: the driver serialises the

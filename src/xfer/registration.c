@@ -11,6 +11,7 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "device/ops.h"
+#include "device/stillness.h"
 
 struct entry {
     struct vr_link link;
@@ -282,19 +283,27 @@ void vr_registration_count(struct vr_registrations *all, uint32_t *entries, uint
     vr_mutex_unlock(&all->lock);
 }
 
-uint64_t vr_registration_trim(struct vr_registrations *all) {
-    struct vram_error error;
-    struct entry *entry;
-    bool going = true;
-    vr_error_save(&error);
-    uint64_t given = 0;
+/* The bytes of one entry that nobody uses and that was given up; 0: there is none, or the driver refused. */
+static uint64_t trim_one(struct vr_registrations *all) {
     vr_mutex_lock(&all->lock);
-    while (going && (entry = oldest_unused(all))) {
-        uint64_t bytes = entry->bytes;
-        going = give_up(all, entry, "pinned_unregister") == VRAM_OK;
-        given += going ? bytes : 0;
-    }
+    struct entry *entry = oldest_unused(all);
+    uint64_t bytes = entry ? entry->bytes : 0;
+    bytes = entry && give_up(all, entry, "pinned_unregister") == VRAM_OK ? bytes : 0;
     vr_mutex_unlock(&all->lock);
+    return bytes;
+}
+
+uint64_t vr_registration_trim(struct vr_registrations *all, bool always) {
+    struct vram_error error;
+    uint64_t given = 0, bytes = 1;
+    vr_error_save(&error);
+    while (bytes && (always || vr_still_begin(all->device))) {
+        bytes = trim_one(all);
+        given += bytes;
+        if (!always) {
+            vr_still_end(all->device);
+        }
+    }
     vr_error_restore(&error);
     return given;
 }

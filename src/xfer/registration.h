@@ -38,8 +38,9 @@ vram_status vr_registration_unuse(struct vr_registrations *registrations, uint64
                                   uint64_t bytes, const char *operation);
 vram_status vr_registration_forget(struct vr_registrations *registrations, uint64_t addr,
                                    uint64_t bytes, const char *operation);
-/* Gives up all that nobody uses: the bytes. */
-uint64_t vr_registration_trim(struct vr_registrations *registrations);
+/* Gives up all that nobody uses: the bytes. Without `always` only while nothing is under way that the driver would wait
+   for (device/stillness.h), which is looked at for each: a launch waits for one at most. */
+uint64_t vr_registration_trim(struct vr_registrations *registrations, bool always);
 /* Whether all of it is locked and in use: then the bus reads it as it is. */
 bool vr_registration_covers(struct vr_registrations *registrations, uint64_t addr, uint64_t bytes);
 void vr_registration_count(struct vr_registrations *registrations, uint32_t *entries,

@@ -224,13 +224,7 @@ static uint64_t trim_slots(struct vr_staging *staging, bool always) {
 uint64_t vr_staging_trim(struct vr_staging *staging) {
     bool always = !staging->device->base.pageable_waits;
     uint64_t bytes = trim_slots(staging, always);
-    if (always || vr_still_begin(staging->device)) {
-        bytes += vr_registration_trim(&staging->registrations);
-        if (!always) {
-            vr_still_end(staging->device);
-        }
-    }
-    return bytes;
+    return bytes + vr_registration_trim(&staging->registrations, always);
 }
 
 /* On a worker that has rested for the option's time. Copies too small for workers may have come meanwhile. */

@@ -5,6 +5,8 @@
  */
 #include "device/stillness.h"
 #include "unit/cuda_world.h"
+#include "vram/limits.h"
+#include "vram/pressure.h"
 #include "vram/ring.h"
 #include "vram/vram.h"
 #include "xfer/staging.h"
@@ -142,6 +144,42 @@ static void slots_stay_beside_a_ring(void **state) {
     vram_kernel_destroy(echo);
 }
 
+/* Memory of a page-locked pool that nobody needs stays as long as a kernel runs, whoever wants it back. */
+static void pinned_pools_stay_beside_a_kernel(void **state) {
+    struct stage *stage = *state;
+    vram_limits limits = {.size = sizeof limits, .cached_bytes = MIB};
+    vram_pool_options options = {
+        .size = sizeof options, .kind = VRAM_MEMORY_PINNED, .limits = &limits};
+    vram_kernel *gate = kernel_of(stage, "vram_check_gate");
+    static uint32_t word;
+    vram_pool *pool;
+    vram_addr block;
+    uint64_t released = 1;
+    __atomic_store_n(&word, 0, __ATOMIC_RELEASE);
+    assert_ok(vram_pool_create(stage->device, &options, &pool));
+    assert_ok(vram_alloc(pool, 8 * MIB, NULL, &block));
+    launch(stage->listening, gate, (uintptr_t)&word, 10 * SECOND, 2);
+    assert_ok(vram_free(pool, block, NULL)); /* more than it may keep */
+    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_shrink(pool, &released));
+    assert_int_equal(released, 0);
+    assert_ok(vram_device_cleanup(stage->device, &released));
+    assert_ok(vram_pool_maintain(pool, 0, &released));
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    assert_true(stats.reserved_bytes >= 8 * MIB);
+    __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
+    assert_ok(vram_queue_wait(stage->listening, 20 * SECOND));
+    uint64_t before = vr_os_now();
+    while (stats.reserved_bytes && vr_os_now() - before < 15 * SECOND) {
+        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_stats_get(pool, &stats));
+    }
+    assert_int_equal(stats.reserved_bytes, 0);
+    assert_ok(vram_pool_destroy(pool));
+    vram_kernel_destroy(gate);
+}
+
 /* ------------------------------------------------------------- at the same time */
 
 enum { ROUNDS = 20 };
@@ -216,6 +254,7 @@ static void a_launch_does_not_wait_for_ever(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(slots_stay_beside_a_ring, begin, end),
+        cmocka_unit_test_setup_teardown(pinned_pools_stay_beside_a_kernel, begin, end),
         cmocka_unit_test_setup_teardown(launches_wait_for_slots_that_go, begin, end),
         cmocka_unit_test_setup_teardown(a_launch_does_not_wait_for_ever, begin, end),
     };

@@ -309,7 +309,10 @@ void vr_limit_keep(struct vr_pool *pool) {
         return;
     }
     vr_error_save(&error);
-    (void)vr_pool_shrink_to(pool, keep);
+    if (vr_pool_calm_begin(pool)) {
+        (void)vr_pool_shrink_to(pool, keep);
+        vr_pool_calm_end(pool);
+    }
     vr_error_restore(&error);
 }
 

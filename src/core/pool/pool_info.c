@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "device/stillness.h"
 
 /* Enters the pool whose memory `addr` is. One that ended meanwhile has none there any more. */
 static vram_status enter_pool_of(vram_addr addr, const char *operation, struct vr_pool **pool) {
@@ -349,6 +350,21 @@ vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
     return status;
 }
 
+static bool driver_waits(const struct vr_pool *pool) {
+    return pool->kind == VRAM_MEMORY_PINNED && pool->device->base.pageable_waits &&
+           !(pool->flags & VRAM_POOL_DETERMINISTIC);
+}
+
+bool vr_pool_calm_begin(struct vr_pool *pool) {
+    return !driver_waits(pool) || vr_still_begin(pool->device);
+}
+
+void vr_pool_calm_end(struct vr_pool *pool) {
+    if (driver_waits(pool)) {
+        vr_still_end(pool->device);
+    }
+}
+
 vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes) {
     vram_status status = VRAM_OK;
     (void)vr_guard_release(pool);
@@ -358,7 +374,11 @@ vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes) {
     } else {
         vr_pool_look(pool, true);
     }
-    return status == VRAM_OK ? vr_pool_shrink_to(pool, keep_bytes) : status;
+    if (status == VRAM_OK && vr_pool_calm_begin(pool)) {
+        status = vr_pool_shrink_to(pool, keep_bytes);
+        vr_pool_calm_end(pool);
+    }
+    return status;
 }
 
 /* Whether all blocks together could ever be live on the pool's device. */

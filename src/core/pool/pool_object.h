@@ -407,6 +407,11 @@ bool vr_pool_look(struct vr_pool *pool, bool idle);
 vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes);
 /* The same of what lies in no cache. */
 vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes);
+/* Around giving back what nobody needs at once. False: the driver would wait for kernels to take the pool's memory
+   back, and there may be some; it stays for now. Addresses of deterministic pools do not depend on that: their driver
+   waits; pool_info.c. */
+bool vr_pool_calm_begin(struct vr_pool *pool);
+void vr_pool_calm_end(struct vr_pool *pool);
 /* With pooling off: gives back what was freed and that no work uses any more; else does nothing. Never
    fails; direct.c. No lock held. */
 void vr_pool_flush(struct vr_pool *pool);

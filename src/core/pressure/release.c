@@ -43,12 +43,16 @@ static uint64_t shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
     struct vram_error error;
     vr_error_save(&error);
     vr_pool_look(pool, true);
-    for (int part = VR_PART_COUNT; part-- > 0 && held > keep_bytes;) {
+    bool calm = vr_pool_calm_begin(pool);
+    for (int part = VR_PART_COUNT; calm && part-- > 0 && held > keep_bytes;) {
         vr_mutex_lock(&pool->lock);
         uint64_t own = vr_space_reserved(pool->spaces[part]);
         vr_mutex_unlock(&pool->lock);
         (void)vr_pool_shrink(pool, pool->spaces[part], less(own, held - keep_bytes));
         held = vr_pool_reserved(pool);
+    }
+    if (calm) {
+        vr_pool_calm_end(pool);
     }
     vr_error_restore(&error);
     return less(before, held);
