@@ -176,7 +176,7 @@ static bool try_life(const char *backend, const struct plan *plan, uint64_t nth)
 }
 
 static void try_all(const char *backend, const struct plan *plans, size_t count) {
-    assert_ok(vram_option_set("wait_timeout", "2s"));
+    assert_ok(vram_option_set("wait_timeout", "20s"));
     assert_ok(vram_option_set("host_memory", "1G"));
     for (size_t i = 0; i < count; i++) {
         uint64_t struck = 0, nth = 1;

@@ -416,7 +416,7 @@ static void any_step_may_fail(void **state) {
         {.lie = VRAM_SIM_LIE_OVERLAP},
     };
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "2s"));
+    assert_ok(vram_option_set("wait_timeout", "20s"));
     for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
         for (int turn = 0; turn < 4; turn++) {
             uint64_t nth = 1;
