@@ -279,7 +279,7 @@ static bool working_set(struct check *check) {
         CHECK_TRY(make(check, stock.pool, unit, VRAM_BUFFER_FALLBACK, queue, &buffers[i]));
         CHECK_TRY(write_seed(check, buffers[i], seeds[i] = i, queue));
     }
-    for (uint32_t round = 0; round < check_rounds(check, 30); round++) {
+    for (uint32_t round = 0; round < check_rounds(check, 12); round++) {
         uint32_t at = (round * 5 + round / 3) % SET;
         check_note(check, "round %u, buffer %u", round, at);
         CHECK_TRY(bring(check, &stock, buffers[at], unit, queue));
