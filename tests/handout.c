@@ -331,7 +331,11 @@ static void begin(void) {
     vram_context_options options = {.size = sizeof options, .backends = "sim", .sim = sim};
     must(vram_context_create(&options, &test.context), "vram_context_create");
     must(vram_device_open(test.context, 0, &test.device), "vram_device_open");
-    must(vram_pool_create(test.device, NULL, &test.pool), "vram_pool_create");
+    /* With tracking a hit and a miss go other ways: even seeds go those. */
+    vram_limits limits = {.size = sizeof limits,
+                          .tracking = test.options.seed % 2 ? VRAM_SWITCH_OFF : VRAM_SWITCH_ON};
+    vram_pool_options wishes = {.size = sizeof wishes, .limits = &limits};
+    must(vram_pool_create(test.device, &wishes, &test.pool), "vram_pool_create");
     for (uint32_t i = 0; i < QUEUES; i++) {
         must(vram_queue_create(test.device, NULL, &test.queues[i]), "vram_queue_create");
     }

@@ -220,7 +220,11 @@ int main(int count, char **words) {
         .size = sizeof wishes, .backends = options.backend, .sim = "memory=8G,lag=10,seed=3"};
     must(vram_context_create(&wishes, &context), "vram_context_create");
     must(vram_device_open(context, 0, &device), "vram_device_open");
-    must(vram_pool_create(device, NULL, &pool), "vram_pool_create");
+    /* With tracking a hit and a miss go other ways: even seeds go those. */
+    vram_limits limits = {.size = sizeof limits,
+                          .tracking = options.seed % 2 ? VRAM_SWITCH_OFF : VRAM_SWITCH_ON};
+    vram_pool_options tracked = {.size = sizeof tracked, .limits = &limits};
+    must(vram_pool_create(device, &tracked, &pool), "vram_pool_create");
     vram_pool_stats before = look();
     run_crowd();
     clear_table();

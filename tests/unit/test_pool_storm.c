@@ -301,7 +301,11 @@ static void renew_queue(struct sailor *self) {
 }
 
 static void renew_pool(struct sailor *self) {
-    vram_pool_options options = {.size = sizeof options, .range_bytes = 256 * MIB, .name = "storm"};
+    /* Who tells of its blocks goes other ways than who does not, and a debug build would always tell. */
+    vram_limits limits = {.size = sizeof limits,
+                          .tracking = draw(self, 2) ? VRAM_SWITCH_ON : VRAM_SWITCH_OFF};
+    vram_pool_options options = {
+        .size = sizeof options, .range_bytes = 256 * MIB, .name = "storm", .limits = &limits};
     vram_pool *pool = NULL;
     options.flags = draw(self, 3) ? 0 : VRAM_POOL_SEGMENTS;
     options.flags |= draw(self, 6) ? 0 : VRAM_POOL_DETERMINISTIC;
