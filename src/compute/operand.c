@@ -135,7 +135,7 @@ static vram_status check_address(struct vr_device_object *device, vram_addr addr
                   place.device == device->object.handle && place.kind == VRAM_MEMORY_PINNED &&
                   vr_inside(addr, bytes, place.base, place.bytes) &&
                   vr_place_covers(device, &place, addr, bytes);
-    return pinned ? vr_block_check(addr, bytes, operation)
+    return pinned ? vr_block_check(&place, addr, bytes, operation)
                   : vr_span_check(device, addr, bytes, operation);
 }
 

@@ -327,8 +327,9 @@ struct vr_place;
 bool vr_place_covers(struct vr_device_object *device, const struct vr_place *place, vram_addr addr,
                      uint64_t bytes);
 /* Whether a range that begins where a live block of a pool does ends in that block; VRAM_OK for all that begins
-   elsewhere. Under no lock; range.c. */
-vram_status vr_block_check(vram_addr addr, uint64_t bytes, const char *operation);
+   elsewhere. `place` is what vr_address_find has found there. Under no lock; range.c. */
+vram_status vr_block_check(const struct vr_place *place, vram_addr addr, uint64_t bytes,
+                           const char *operation);
 /* Whether [addr, addr + bytes) is live memory of `device` that its queues may touch, and stays in its block as
    vr_block_check has it; range.c. */
 vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,

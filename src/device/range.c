@@ -180,9 +180,12 @@ bool vr_place_covers(struct vr_device_object *device, const struct vr_place *pla
     return covers;
 }
 
-/* Of a range that begins inside a block nobody knows where that ends without a search under the pool's lock. */
-vram_status vr_block_check(vram_addr addr, uint64_t bytes, const char *operation) {
-    uint64_t extent = addr % LEAST_BLOCK == 0 && bytes > LEAST_BLOCK ? vr_address_extent(addr) : 0;
+/* Of a range that begins inside a block nobody knows where that ends without a search under the pool's lock. What
+   a program passed on to a pool is still its own (address.h): it may copy all of that at once. */
+vram_status vr_block_check(const struct vr_place *place, vram_addr addr, uint64_t bytes,
+                           const char *operation) {
+    bool asks = place->extent && addr % LEAST_BLOCK == 0 && bytes > LEAST_BLOCK;
+    uint64_t extent = asks ? place->extent(place->pool, addr) : 0;
     return bytes <= extent || extent == 0
                ? VRAM_OK
                : vr_fail(VRAM_ERR_INVALID, operation,
@@ -203,7 +206,7 @@ vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint6
                        "0x%llx + %llu bytes is not live memory of this device",
                        (unsigned long long)addr, (unsigned long long)bytes);
     }
-    return vr_block_check(addr, bytes, operation);
+    return vr_block_check(&place, addr, bytes, operation);
 }
 
 vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place *place,

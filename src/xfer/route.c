@@ -49,7 +49,7 @@ static vram_status host_side(const void *pointer, uint64_t bytes, const char *op
     }
     side->pinned = place.kind == VRAM_MEMORY_PINNED;
     side->managed = place.kind == VRAM_MEMORY_MANAGED;
-    return vr_block_check(addr, bytes, operation);
+    return vr_block_check(&place, addr, bytes, operation);
 }
 
 /* An address is page-locked memory, which is the host's, or memory of a device, looked at later. */

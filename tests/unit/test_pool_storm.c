@@ -229,7 +229,11 @@ static void fill(struct sailor *self) {
         pthread_rwlock_rdlock(&storm.life);
         if (is_there(block)) {
             block.worked = true;
-            TRY(vram_queue_fill(block.queue, block.addr, 0x5a, 1, block.bytes));
+            vram_status status =
+                TRY(vram_queue_fill(block.queue, block.addr, 0x5a, 1, block.bytes));
+            if (status == VRAM_ERR_INVALID && block.queue) { /* nobody else may end it here */
+                complain("a live block is refused", "vram_queue_fill");
+            }
         }
         pthread_rwlock_unlock(&storm.life);
     }

@@ -45,13 +45,14 @@ static struct vr_block *live_block(struct vr_pool *pool, vram_addr addr, const c
 /* What the block's record says, if it stood for the live block of the pool at `addr` all the while: keeps
    block.h (4). */
 static bool read_block(const struct vr_pool *pool, const struct vr_block *block, vram_addr addr,
-                       struct vram_block_info *info) {
+                       struct vram_block_info *info, uint64_t *front) {
     uint32_t seen = block ? vr_load(&block->state, VR_ACQUIRE) : VR_BLOCK_FREE;
     if ((seen & VR_BLOCK_STATES) != VR_BLOCK_LIVE ||
         (vr_load(&block->pool, VR_ACQUIRE) & ~(uint64_t)VR_POOL_OWNED) != pool->object.handle) {
         return false;
     }
-    info->addr = vr_load(&block->addr, VR_ACQUIRE) + vr_guard_front(block);
+    *front = vr_guard_front(block);
+    info->addr = vr_load(&block->addr, VR_ACQUIRE) + *front;
     info->requested_bytes = vr_load(&block->requested, VR_ACQUIRE);
     info->held_bytes = vr_load(&block->bytes, VR_ACQUIRE);
     info->tag = vr_tag_name(vr_load(&block->tag, VR_ACQUIRE));
@@ -60,14 +61,15 @@ static bool read_block(const struct vr_pool *pool, const struct vr_block *block,
 
 /* Inside its caches a thread keeps the table from being freed (block_table.h). One that has none, or is
    kept out of them at this moment, takes the lock. */
-static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info *info) {
+static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info *info,
+                    uint64_t *front) {
     struct vr_thread_state *thread = vr_thread_current;
     bool inside = thread && vr_thread_enter(thread);
     if (!inside) {
         vr_mutex_lock(&pool->lock);
     }
     struct vr_block *block = vr_guard_find(pool, addr);
-    bool found = read_block(pool, block, addr, info);
+    bool found = read_block(pool, block, addr, info, front);
     if (inside) {
         vr_thread_leave(thread);
     } else {
@@ -76,7 +78,7 @@ static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info
     if (!found && block &&
         inside) { /* it may be resized at this moment, which is done under the lock */
         vr_mutex_lock(&pool->lock);
-        found = read_block(pool, vr_guard_find(pool, addr), addr, info);
+        found = read_block(pool, vr_guard_find(pool, addr), addr, info, front);
         vr_mutex_unlock(&pool->lock);
     }
     return found;
@@ -112,7 +114,8 @@ bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
     return done;
 }
 
-/* A thread that has no state yet gets one here, so that later look-ups take no lock. Every copy asks. */
+/* A thread that has no state yet gets one here, so that later look-ups take no lock. Every copy asks. The zone in
+   front of a block is part of what it holds, and does not lie behind the program's address. */
 uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
     struct vram_block_info info;
     struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (void *)(uintptr_t)handle);
@@ -125,7 +128,7 @@ uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
         (void)vr_thread_get("vram_native");
         vr_error_restore(&error);
     }
-    uint64_t bytes = look_up(pool, addr, &info) ? info.held_bytes : 0;
+    uint64_t front, bytes = look_up(pool, addr, &info, &front) ? info.held_bytes - front : 0;
     vr_leave(pool);
     return bytes;
 }
@@ -135,13 +138,14 @@ vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
     struct vram_block_info full = {.size = sizeof full};
     struct vr_place place;
     struct vr_pool *pool;
+    uint64_t front;
     vram_status status = enter_pool_of(addr, operation, &pool);
     if (status != VRAM_OK) {
         return status;
     }
     full.pool = (vram_pool *)(uintptr_t)pool->object.handle;
     full.kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
-    status = look_up(pool, addr, &full)
+    status = look_up(pool, addr, &full, &front)
                  ? vr_info_give(info, &full, sizeof full, sizeof full, operation)
                  : no_block(addr, operation);
     vr_leave(pool);

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_extent.c: where a block ends, as copies and fills are held to it (vr_block_check). What reaches past the
+ * end is refused; what does not never is, whatever other threads do to the block or to its pool meanwhile.
+ */
+#include "device/address.h"
+#include "unit/device_world.h"
+#include "vram/vram.h"
+
+#include <pthread.h>
+
+#define KIB UINT64_C(1024)
+
+static vram_status fill(struct rig *rig, vram_addr addr, uint64_t bytes) {
+    return vram_queue_fill(rig->queue, addr, 1, 1, bytes);
+}
+
+static vram_pool *pool_of(struct rig *rig, uint32_t flags, const vram_provider *provider) {
+    vram_pool_options options = {.size = sizeof options, .flags = flags, .provider = provider};
+    vram_pool *pool;
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    return pool;
+}
+
+static vram_block_info info_of(vram_addr addr) {
+    vram_block_info info = {.size = sizeof info};
+    assert_ok(vram_block_info_get(addr, &info));
+    return info;
+}
+
+/* ----------------------------------------------------------------------- red zones */
+
+/* The zone in front of a block is part of what it holds, and not of what lies behind its address. */
+static void red_zones_end_with_their_block(void **state) {
+    static const uint64_t alignments[] = {0, 512, 4096, 64 * KIB};
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        vram_alloc_options options = {.size = sizeof options, .alignment = alignments[i]};
+        struct rig rig = rig_make("sim", "memory=1G,real=on");
+        vram_pool *pool = pool_of(&rig, VRAM_POOL_RED_ZONES, NULL);
+        uint64_t front = alignments[i] > 512 ? alignments[i] : 512;
+        vram_addr addr;
+        assert_ok(vram_alloc_with(pool, 3000, rig.queue, &options, &addr));
+        uint64_t held = info_of(addr).held_bytes;
+        assert_int_equal(held, front + 3072 + 512);
+        assert_int_equal(vr_address_extent(addr), held - front);
+        assert_int_equal(fill(&rig, addr, held - front + 1), VRAM_ERR_INVALID);
+        assert_int_equal(fill(&rig, addr, held), VRAM_ERR_INVALID);
+        assert_ok(fill(&rig, addr, 3000));
+        assert_ok(vram_free(pool, addr, rig.queue)); /* no zone was written to */
+        rig_end_clean(&rig);
+    }
+}
+
+/* ----------------------------------------------------------------------- providers */
+
+static struct {
+    vram_addr base;
+    uint64_t used;
+} arena;
+
+enum { ARENA = 16 << 20 };
+
+static vram_status arena_alloc(void *user, uint64_t bytes, vram_addr *addr) {
+    (void)user;
+    if (bytes > ARENA - arena.used) {
+        return VRAM_ERR_DEVICE_MEMORY;
+    }
+    *addr = arena.base + arena.used;
+    arena.used += bytes;
+    return VRAM_OK;
+}
+
+static vram_status arena_free(void *user, vram_addr addr, uint64_t bytes) {
+    (void)user, (void)addr, (void)bytes;
+    return VRAM_OK;
+}
+
+/* Memory that a program has from the device and passes on to a pool of its own is still the program's: it saves
+   all of it at once, blocks or not. */
+static void who_provides_memory_may_copy_all_of_it(void **state) {
+    static char host[ARENA];
+    struct rig rig = rig_make("sim", "memory=1G,real=on");
+    vram_provider provider = {.size = sizeof provider, .alloc = arena_alloc, .free = arena_free};
+    vram_pool *pool = pool_of(&rig, 0, &provider);
+    vram_addr addr, lowest = UINT64_MAX;
+    (void)state;
+    arena.used = 0;
+    assert_ok(vram_device_alloc(rig.device, ARENA, VRAM_MEMORY_DEVICE, &arena.base));
+    for (int i = 0; i < 8; i++) {
+        assert_ok(vram_alloc(pool, 100 * KIB, rig.queue, &addr));
+        lowest = addr < lowest ? addr : lowest;
+    }
+    assert_int_equal(lowest, arena.base); /* a block begins where the memory does */
+    assert_ok(vram_queue_download(rig.queue, host, arena.base, ARENA));
+    assert_ok(vram_queue_upload(rig.queue, arena.base, host, ARENA));
+    assert_ok(fill(&rig, arena.base, ARENA));
+    assert_ok(vram_transfer_download(rig.queue, host, arena.base, ARENA, NULL, NULL));
+    vram_wrap wrap = {
+        .size = sizeof wrap, .kind = VRAM_WRAP_ADDRESS, .address = arena.base, .bytes = ARENA};
+    vram_buffer *buffer;
+    assert_ok(vram_buffer_wrap(pool, &wrap, rig.queue, NULL, &buffer));
+    assert_ok(vram_buffer_destroy(buffer));
+    assert_int_equal(fill(&rig, arena.base, ARENA + 1), VRAM_ERR_INVALID);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_pool_destroy(pool));
+    assert_ok(vram_device_free(rig.device, arena.base));
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------ blocks that change */
+
+struct change {
+    struct rig *rig;
+    vram_pool *pool;
+    vram_addr addr;
+    atomic_bool stop;
+    atomic_uint rounds, refused;
+};
+
+/* Copies of what the block has all the while. */
+static void *copy_on(void *argument) {
+    struct change *change = argument;
+    vram_queue *queue;
+    assert_ok(vram_queue_create(change->rig->device, NULL, &queue));
+    while (!atomic_load(&change->stop)) {
+        vram_status status = vram_queue_fill(queue, change->addr, 1, 1, 2 * MIB);
+        atomic_fetch_add(&change->refused, status != VRAM_OK);
+        atomic_fetch_add(&change->rounds, 1);
+    }
+    vram_queue_destroy(queue);
+    return NULL;
+}
+
+/* Blocks beside it come and go, too, so that it grows into memory that is there and into new memory. */
+static void copies_go_on_while_a_block_is_resized(void **state) {
+    (void)state;
+    for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
+        struct rig rig = rig_make("sim", "memory=1G");
+        struct change change = {.rig = &rig, .pool = pool_of(&rig, flags, NULL)};
+        vram_alloc_options options = {.size = sizeof options, .room_bytes = 64 * MIB};
+        pthread_t threads[2];
+        uint64_t seed = 5;
+        assert_ok(vram_alloc_with(change.pool, 8 * MIB, NULL, &options, &change.addr));
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(pthread_create(&threads[i], NULL, copy_on, &change), 0);
+        }
+        unsigned grown = 0;
+        for (int i = 0; i < 150 || atomic_load(&change.rounds) < 150; i++) {
+            seed = seed * UINT64_C(6364136223846793005) + 1;
+            uint64_t bytes = 2 * MIB + (seed >> 33) % (6 * MIB);
+            vram_status status = vram_resize(change.pool, change.addr, bytes, NULL);
+            assert_true(status == VRAM_OK || status == VRAM_ERR_BUSY);
+            grown += status == VRAM_OK;
+            uint64_t held = info_of(change.addr).held_bytes;
+            assert_ok(fill(&rig, change.addr, held));
+            assert_int_equal(fill(&rig, change.addr, held + 1), VRAM_ERR_INVALID);
+        }
+        atomic_store(&change.stop, true);
+        for (int i = 0; i < 2; i++) {
+            pthread_join(threads[i], NULL);
+        }
+        assert_true(grown > 50);
+        assert_int_equal(atomic_load(&change.refused), 0);
+        rig_end_clean(&rig);
+    }
+}
+
+/* Threads without a state of their own, caches that are drained, tables that grow: a live block has its size. */
+static void copies_go_on_while_the_pool_is_busy(void **state) {
+    struct rig rig = rig_make("sim", "memory=1G");
+    struct change change = {.rig = &rig, .pool = pool_of(&rig, 0, NULL)};
+    vram_addr addrs[64] = {0};
+    pthread_t threads[2];
+    (void)state;
+    assert_ok(vram_alloc(change.pool, 2 * MIB, NULL, &change.addr));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, copy_on, &change), 0);
+    }
+    for (int i = 0; i < 400 || atomic_load(&change.rounds) < 200; i++) {
+        assert_ok(vram_free(change.pool, addrs[i % 64], rig.queue));
+        assert_ok(
+            vram_alloc(change.pool, 600 + (uint64_t)i % 7 * 90 * KIB, rig.queue, &addrs[i % 64]));
+        if (i % 500 == 0) {
+            assert_ok(vram_pool_trim(change.pool, 0));
+        }
+    }
+    atomic_store(&change.stop, true);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(atomic_load(&change.refused), 0);
+    rig_end_clean(&rig);
+}
+
+/* Freed and had again at the same place, larger and smaller: no answer but these two, and no harm. */
+static void blocks_may_go_while_they_are_copied(void **state) {
+    struct rig rig = rig_make("sim", "memory=1G");
+    struct change change = {.rig = &rig, .pool = pool_of(&rig, 0, NULL)};
+    pthread_t thread;
+    (void)state;
+    assert_ok(vram_alloc(change.pool, 2 * MIB, rig.queue, &change.addr));
+    assert_int_equal(pthread_create(&thread, NULL, copy_on, &change), 0);
+    for (int i = 0; i < 400 || atomic_load(&change.rounds) < 200; i++) {
+        vram_addr addr = change.addr;
+        assert_ok(vram_free(change.pool, addr, rig.queue));
+        assert_ok(vram_alloc(change.pool, (i % 3 + 1) * MIB, rig.queue, &addr));
+        if (addr != change.addr) { /* for the next round */
+            vram_addr again;
+            assert_ok(vram_free(change.pool, addr, rig.queue));
+            assert_ok(vram_alloc(change.pool, 2 * MIB, rig.queue, &again));
+            assert_int_equal(again, change.addr);
+        }
+    }
+    atomic_store(&change.stop, true);
+    pthread_join(thread, NULL);
+    rig_end_clean(&rig);
+}
+
+/* ------------------------------------------------------------------------ buffers */
+
+/* A buffer has what it says, and its parts are copied as they are. */
+static void buffers_grow_and_are_copied_whole(void **state) {
+    static char host[12 << 20];
+    (void)state;
+    for (uint32_t flags = 0; flags <= VRAM_POOL_SEGMENTS; flags += VRAM_POOL_SEGMENTS) {
+        struct rig rig = rig_make("sim", "memory=1G,real=on");
+        vram_pool *pool = pool_of(&rig, flags, NULL);
+        vram_buffer *buffer;
+        assert_ok(vram_buffer_create(pool, 1000, rig.queue, NULL, &buffer));
+        for (uint64_t bytes = 1000; bytes < sizeof host; bytes = bytes * 3 / 2 + 77) {
+            vram_addr addr;
+            vram_span span;
+            assert_ok(vram_buffer_resize(buffer, bytes, rig.queue));
+            assert_ok(vram_buffer_addr(buffer, &addr));
+            assert_ok(vram_queue_upload(rig.queue, addr, host, bytes));
+            assert_ok(vram_queue_download(rig.queue, host, addr, bytes));
+            for (uint64_t offset = 0; offset < bytes; offset += bytes / 5 + 256) {
+                assert_ok(vram_buffer_span(buffer, offset, bytes - offset, &span));
+                assert_ok(vram_span_upload(span, host, rig.queue));
+                assert_ok(vram_span_download(span, host, rig.queue));
+            }
+        }
+        for (uint64_t bytes = sizeof host / 2; bytes > 100; bytes = bytes * 2 / 3) {
+            vram_addr addr;
+            assert_ok(vram_buffer_resize(buffer, bytes, rig.queue));
+            assert_ok(vram_buffer_fit(buffer, rig.queue));
+            assert_ok(vram_buffer_addr(buffer, &addr));
+            assert_ok(fill(&rig, addr, bytes));
+        }
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        assert_ok(vram_buffer_destroy(buffer));
+        rig_end_clean(&rig);
+    }
+}
+
+/* Asleep it is nobody's to copy, awake it ends where it did. */
+static void sleep_changes_no_end(void **state) {
+    struct rig rig = rig_make("sim", "memory=1G,real=on");
+    vram_sleep_options options = {.size = sizeof options, .contents = VRAM_SLEEP_HOST};
+    vram_pool *pool = pool_of(&rig, 0, NULL);
+    vram_addr addr, other;
+    (void)state;
+    assert_ok(vram_alloc(pool, 300 * KIB, rig.queue, &addr));
+    assert_ok(vram_alloc(pool, 300 * KIB, rig.queue, &other));
+    assert_ok(vram_pool_sleep(pool, &options));
+    assert_int_equal(fill(&rig, addr, 300 * KIB), VRAM_ERR_INVALID);
+    assert_ok(vram_pool_wake(pool, NULL));
+    assert_ok(fill(&rig, addr, 300 * KIB));
+    assert_ok(fill(&rig, other, 300 * KIB));
+    assert_int_equal(fill(&rig, addr, 300 * KIB + 1), VRAM_ERR_INVALID);
+    rig_end_clean(&rig);
+}
+
+/* Of another device's block the same, and of page-locked blocks. */
+static void peers_and_pinned_blocks_have_ends(void **state) {
+    struct rig rig = rig_make("sim", "memory=1G,devices=2,real=on");
+    vram_pool_options options = {.size = sizeof options};
+    vram_pool *here = pool_of(&rig, 0, NULL), *there, *pinned;
+    vram_addr a, b, c, d;
+    (void)state;
+    assert_ok(vram_pool_create(rig.other, &options, &there));
+    options.kind = VRAM_MEMORY_PINNED;
+    assert_ok(vram_pool_create(rig.device, &options, &pinned));
+    assert_ok(vram_device_peer_enable(rig.device, rig.other));
+    assert_ok(vram_alloc(here, 300 * KIB, rig.queue, &a));
+    assert_ok(vram_alloc(there, 100 * KIB, rig.other_queue, &b));
+    assert_ok(vram_alloc(there, 100 * KIB, rig.other_queue, &c));
+    assert_ok(vram_alloc(pinned, 100 * KIB, rig.queue, &d));
+    assert_ok(vram_queue_copy(rig.queue, a, b, 100 * KIB));
+    assert_int_equal(vram_queue_copy(rig.queue, a, b, 100 * KIB + 1), VRAM_ERR_INVALID);
+    vram_copy copy = {.to = a, .from = d, .bytes = 100 * KIB};
+    assert_ok(vram_transfer_batch(rig.queue, &copy, 1, NULL, NULL));
+    copy.bytes++;
+    assert_int_equal(vram_transfer_batch(rig.queue, &copy, 1, NULL, NULL), VRAM_ERR_INVALID);
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    rig_end_clean(&rig);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(red_zones_end_with_their_block),
+        HERE(who_provides_memory_may_copy_all_of_it),
+        HERE(copies_go_on_while_a_block_is_resized),
+        HERE(copies_go_on_while_the_pool_is_busy),
+        HERE(blocks_may_go_while_they_are_copied),
+        HERE(buffers_grow_and_are_copied_whole),
+        HERE(sleep_changes_no_end),
+        HERE(peers_and_pinned_blocks_have_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
