@@ -139,12 +139,13 @@ static vram_status check_address(struct vr_device_object *device, vram_addr addr
                   : vr_span_check(device, addr, bytes, operation);
 }
 
+/* Addresses are unique in the process: one that is a host pointer's number is the same memory by another name. */
 static bool lies_on(const struct vr_product *product, const void *host, vram_addr addr,
                     uint64_t bytes) {
     uint64_t results = product->m * product->n * sizeof(float);
-    return (product->c && host &&
-            vr_overlap((uintptr_t)product->c, results, (uintptr_t)host, bytes)) ||
-           (product->c_addr && addr && vr_overlap(product->c_addr, results, addr, bytes));
+    uint64_t c = product->c ? (uintptr_t)product->c : product->c_addr;
+    return (host && vr_overlap(c, results, (uintptr_t)host, bytes)) ||
+           (addr && vr_overlap(c, results, addr, bytes));
 }
 
 /* Addresses reach far enough, and C is apart from what it is made of. */

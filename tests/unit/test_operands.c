@@ -100,6 +100,103 @@ static void results_on_their_operands(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Where an address is a pointer of the host's too, one memory has two names. */
+static void results_on_operands_by_another_name(void **state) {
+    (void)state;
+    struct rig rig = rig_make("host", NULL);
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_CPU);
+    vram_addr all;
+    assert_ok(vram_alloc(pool, UINT64_C(3) * BYTES, rig.queue, &all));
+    assert_ok(vram_queue_fill(rig.queue, all, 0, 4, UINT64_C(3) * BYTES));
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    float *host = (float *)(uintptr_t)all;
+    vram_matmul product = {.size = sizeof product, .m = SIDE, .k = SIDE, .n = SIDE};
+    product.queue = rig.queue;
+    product.a = host, product.b = host + SIDE * SIDE, product.c_addr = all + UINT64_C(2) * BYTES;
+    assert_ok(vram_matmul_run(scheduler, &product));
+    product.c_addr = all + BYTES - 4;
+    REFUSED(scheduler, &product);
+    expect_told("C lies on A");
+    product.c_addr = all + UINT64_C(2) * BYTES - 4;
+    REFUSED(scheduler, &product);
+    expect_told("C lies on B");
+    product.a = product.b = NULL, product.c_addr = 0;
+    product.a_addr = all, product.b_addr = all + BYTES, product.c = host + 2 * SIDE * SIDE;
+    assert_ok(vram_matmul_run(scheduler, &product));
+    product.c = host + 1;
+    REFUSED(scheduler, &product);
+    expect_told("C lies on A");
+    vram_device_close(rig.device);
+    vram_context_destroy(rig.context);
+}
+
+/* A product that is refused for its addresses lets go of its weights: they can be destroyed, and serve on. Elements,
+   transposed operands and shapes at the end of 64 bits are looked at as they are. */
+static void weights_and_shapes_of_refused_products(void **state) {
+    (void)state;
+    float numbers[12] = {0}, results[16];
+    struct rig rig = rig_make("sim", "memory=1G,real=on");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
+    vram_weights_options options = {.size = sizeof options, .k = 3, .n = 4, .b = numbers};
+    vram_weights *weights;
+    assert_ok(vram_weights_create(scheduler, &options, &weights));
+    vram_matmul product = {.size = sizeof product, .m = 4, .k = 3, .n = 4, .weights = weights};
+    product.a_addr = 4096, product.c = results, product.queue = rig.queue;
+    REFUSED(scheduler, &product);
+    product.a_addr = 0, product.a = numbers;
+    for (uint32_t flags = 0; flags < 4; flags++) { /* B's is the weights' own */
+        product.flags = flags;
+        assert_ok(vram_matmul_run(scheduler, &product));
+    }
+    product.a_elements = 11;
+    REFUSED(scheduler, &product);
+    expect_told("A has 11 elements, and a shape of 4 x 3 needs 12");
+    product.a_elements = 12, product.c_elements = 12;
+    REFUSED(scheduler, &product);
+    expect_told("C has 12 elements, and a shape of 4 x 4 needs 16");
+    product.c_elements = 16;
+    assert_ok(vram_matmul_run(scheduler, &product));
+    vram_matmul several[3] = {product, product, product};
+    float more[2][16];
+    several[1].c = more[0], several[2].c = more[1];
+    assert_ok(vram_matmul_batch(scheduler, several, 3));
+    several[1].k = 2;
+    several[1].a_elements = 0;
+    assert_int_equal(vram_matmul_batch(scheduler, several, 3), VRAM_ERR_INVALID);
+    expect_told("product 1 of the batch: the weights are 3 x 4, and the product needs 2 x 4");
+    assert_ok(vram_weights_destroy(weights));
+    assert_int_equal(vram_matmul_run(scheduler, &product), VRAM_ERR_STALE);
+    rig_end_clean(&rig);
+}
+
+static void shapes_at_the_end_of_64_bits(void **state) {
+    static const uint64_t sides[] = {0, 1, 2, UINT64_C(1) << 31, UINT64_C(1) << 61, UINT64_MAX};
+    (void)state;
+    float number = 0, result = 0;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(&rig, 0);
+    vram_scheduler *scheduler = scheduler_of(pool, VRAM_PLACE_AUTO);
+    for (int i = 0; i < 6 * 6 * 6; i++) {
+        vram_matmul product = {.size = sizeof product, .a = &number, .b = &number, .c = &result};
+        product.m = sides[i % 6], product.k = sides[i / 6 % 6], product.n = sides[i / 36];
+        product.a_elements = product.b_elements = product.c_elements = 1;
+        bool none = !product.m || !product.k || !product.n;
+        bool one = product.m == 1 && product.k == 1 && product.n == 1;
+        vram_status status = vram_matmul_run(scheduler, &product);
+        assert_true(one    ? status == VRAM_OK
+                    : none ? status == VRAM_ERR_INVALID
+                           : status == VRAM_ERR_INVALID || status == VRAM_ERR_OVERFLOW);
+        product.a_elements = product.b_elements = product.c_elements = 0;
+        product.a = product.b = NULL, product.c = NULL;
+        product.a_addr = product.b_addr = product.c_addr = 4096;
+        status = vram_matmul_run(scheduler, &product);
+        assert_true(status == VRAM_ERR_INVALID || (!none && status == VRAM_ERR_OVERFLOW));
+    }
+    rig_end_clean(&rig);
+}
+
 /* Both numbers are told; a shape that has no number of its own is one that does not fit. */
 static void weights_of_another_length(void **state) {
     (void)state;
@@ -133,6 +230,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(addresses_with_too_little_behind_them),
         TEST(results_on_their_operands),
+        TEST(results_on_operands_by_another_name),
+        TEST(weights_and_shapes_of_refused_products),
+        TEST(shapes_at_the_end_of_64_bits),
         TEST(weights_of_another_length),
         TEST(no_schedulers),
     };
