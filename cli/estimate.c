@@ -5,6 +5,7 @@
  */
 #include "estimate/estimate_job.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,21 +45,34 @@ static bool name_in(const char *list, const char *name, size_t bytes) {
     return false;
 }
 
+/* Digits up to `end` and nothing else; *large: they are a number, but none of 64 bits. */
+static bool read_number(const char *digits, const char *end, uint64_t *number, bool *large) {
+    char *stop = NULL;
+    errno = 0;
+    *number = strtoull(digits, &stop, 10);
+    bool whole = digits[0] >= '0' && digits[0] <= '9' && stop == end;
+    *large = whole && errno == ERANGE;
+    return whole && !*large;
+}
+
 /* "hidden=4096", up to `bytes`. */
 static bool read_param(vram_inference_shape *shape, const char *text, size_t bytes) {
     size_t name = strcspn(text, "=");
+    bool large = false;
     for (size_t i = 0; i < PARAM_COUNT && name < bytes; i++) {
         if (name_in(params[i].names, text, name)) {
-            char *end = NULL;
-            const char *digits = text + name + 1;
-            unsigned long long value = strtoull(digits, &end, 10);
-            uint64_t number = value;
-            if (digits[0] < '0' || digits[0] > '9' || end != text + bytes || value == ~0ull) {
+            uint64_t number;
+            if (!read_number(text + name + 1, text + bytes, &number, &large)) {
                 break;
             }
             memcpy((char *)shape + params[i].field, &number, sizeof number);
             return true;
         }
+    }
+    if (large) {
+        say_error("--params: %.*s is more than fits into 64 bits", (int)(bytes < 60 ? bytes : 60),
+                  text);
+        return false;
     }
     say_error(
         "--params: \"%.*s\" is no NAME=NUMBER; names are hidden, intermediate, layers, vocab, "
