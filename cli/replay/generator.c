@@ -9,6 +9,7 @@
  */
 #include "generator.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,8 +78,9 @@ static bool read_value(size_t key, const char *text, uint64_t *value) {
         return vram_size_parse(text, value) == VRAM_OK;
     }
     char *end = NULL;
+    errno = 0;
     *value = strtoull(text, &end, 10);
-    return text[0] >= '0' && text[0] <= '9' && *end == 0 && strlen(text) < 20;
+    return text[0] >= '0' && text[0] <= '9' && *end == 0 && errno == 0;
 }
 
 /* One "key=value", which is cut in two. */

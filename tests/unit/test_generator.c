@@ -116,13 +116,15 @@ static void threads_hand_over(void **state) {
 static void seed_decides(void **state) {
     (void)state;
     struct trace one = generate("queues,seed=5"), two = generate("queues,seed=5"),
-                 other = generate("queues,seed=6");
+                 other = generate("queues,seed=6"),
+                 largest = generate("queues,seed=18446744073709551615");
     assert_int_equal(one.op_count, two.op_count);
     assert_memory_equal(one.ops, two.ops, one.op_count * sizeof *one.ops);
     assert_true(one.peak_bytes != other.peak_bytes);
     trace_free(&one);
     trace_free(&two);
     trace_free(&other);
+    trace_free(&largest);
 }
 
 static void mistakes_are_named(void **state) {
@@ -138,6 +140,8 @@ static void mistakes_are_named(void **state) {
         {"steady,steps=-1", "--generate: steps=-1: not a whole number from 1 to 1000000"},
         {"steady,steps=", "--generate: steps=: not a whole number from 1 to 1000000"},
         {"steady,queues=65", "--generate: queues=65: not a whole number from 1 to 64"},
+        {"steady,seed=18446744073709551616", "--generate: seed=18446744073709551616: not a whole "
+                                             "number from 0 to 18446744073709551615"},
         {"steady,min=x", "--generate: min=x: not a size from 1"},
         {"steady,min=2M,max=1M", "--generate: min is above max"},
         {"steady,weights=2,min=1T,max=1T,blocks=1,steps=1000001",
