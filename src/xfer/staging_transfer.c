@@ -21,7 +21,8 @@
 enum { CHUNKS = 8 }; /* a small transfer has so many chunks, so that copies and bus overlap, */
 #define CHUNK_LEAST (UINT64_C(256) << 10) /* of at least so many bytes, */
 enum { PIECES = 4 };                      /* each in so many pieces or more */
-#define ALONE (UINT64_C(128) << 10)       /* bytes that are copied before anybody else is awake */
+#define ALONE      (UINT64_C(128) << 10)  /* bytes that are copied before anybody else is awake */
+#define PAST_CACHE (UINT64_C(1) << 20) /* bytes: of less the program finds in the cache what came */
 
 #define MOMENT   UINT64_C(1000000) /* ns: between two looks where others have to move, */
 #define SLICE    UINT64_C(20000000) /* and where only the device has; then it is seen that it closes */
@@ -91,7 +92,7 @@ static void begin_copying(struct transfer *transfer, struct vr_staging_slot *slo
     slot->job.from = transfer->fetches ? memory : host;
     slot->job.bytes = slot->bytes;
     slot->job.piece = transfer->piece;
-    slot->job.past_cache = transfer->fetches;
+    slot->job.past_cache = transfer->fetches && transfer->bytes >= PAST_CACHE;
     slot->job.user = transfer;
     vr_mutex_lock(&staging->lock);
     transfer->copying++;
