@@ -24,6 +24,8 @@ enum {
     RUN_MOST = 64,    /* siblings expected at most */
     RUN_PART = 16,    /* and of at most this part of the peak, all together */
     RUN_GAP = 8,      /* granules mapped ahead at most where a single block would fit elsewhere */
+    ISLAND_PART = 16, /* an island fits when no more than this part of the size is left */
+    ISLANDS = 16,     /* looked past for another hole */
     EXACT_PART = 1000 /* a hole fits exactly when no more than this part of the size is left */
 };
 
@@ -80,11 +82,29 @@ static bool is_topmost(const struct vr_block *hole) {
     return vr_span_is(next, VR_SPAN_VOID) && !next->span.after;
 }
 
+/*
+ * In a space that is worn (supply.c) blocks stay off islands that are too large for them, as long as another hole has
+ * room: what such a block leaves of its last handle is stuck, on an island of its own, until it is freed. The island is
+ * taken for the next window instead.
+ */
+static struct vr_block *off_islands(const struct vr_space *space, const struct vr_want *want,
+                                    struct vr_block *hole, uint64_t bytes) {
+    struct vr_block *other = hole;
+    if (!space->wear || !hole || vr_hole_shores(hole) < 2 ||
+        vr_span_bytes(hole) - bytes <= bytes / ISLAND_PART) {
+        return hole;
+    }
+    for (int left = ISLANDS; other && vr_hole_shores(other) == 2; left--) {
+        other = left ? smallest_fit(space, want, vr_span_bytes(other) + VR_SPAN_UNIT) : NULL;
+    }
+    return other ? other : hole;
+}
+
 /* The smallest hole that fits; but the topmost one grows at no cost, and is kept for large blocks as
    long as small ones fit elsewhere. */
 static struct vr_block *best_fit(const struct vr_space *space, const struct vr_want *want,
                                  uint64_t bytes) {
-    struct vr_block *hole = smallest_fit(space, want, bytes);
+    struct vr_block *hole = off_islands(space, want, smallest_fit(space, want, bytes), bytes);
     if (!hole || bytes >= SMALL_BYTES || !is_topmost(hole) || is_exact(hole, bytes)) {
         return hole;
     }

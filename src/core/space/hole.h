@@ -8,6 +8,7 @@
 #ifndef VR_HOLE_H
 #define VR_HOLE_H
 
+#include "base/size.h"
 #include "core/space/span.h"
 
 /* Enters a free span, which merges with its neighbours where (2) asks for it. A hole counts as freed
@@ -30,6 +31,16 @@ struct vr_block *vr_hole_smaller(const struct vr_space *space, uint64_t queue,
 
 /* The lowest queue above `queue` that has a hole; VR_QUEUE_VOID: none. */
 uint64_t vr_hole_queue_next(const struct vr_space *space, uint64_t queue);
+
+#define VR_ISLAND_BYTES (256 * VR_MIB) /* larger holes are no islands */
+
+/* How many sides of a hole are bare, if it is no larger than an island. With both it is one: few blocks fit it, and it
+   goes without leaving edges behind. */
+static inline int vr_hole_shores(const struct vr_block *hole) {
+    return vr_span_bytes(hole) > VR_ISLAND_BYTES
+               ? 0
+               : vr_span_is_bare(hole->span.before) + vr_span_is_bare(hole->span.after);
+}
 
 /* The shelf that a queue's spans lie on; and whether one that lies there is found by what it is. For checks. */
 uint32_t vr_hole_shelf(uint64_t queue);

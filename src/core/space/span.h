@@ -81,6 +81,7 @@ struct vr_space {
     uint64_t prices[VR_STEP_RELEASE + 1]; /* ns a handle, as measured lately */
     uint64_t planned_bytes;               /* to be created by open plans */
     uint64_t owed_bytes; /* held past the aim beside free memory that was not worth moving */
+    uint32_t wear;       /* times that it grew past the aim for nothing new: supply.c; bounded */
     uint32_t open_plans;
     bool resting;     /* hands nothing out: sleep.h */
     uint64_t rooms;   /* spans of that kind */
@@ -102,6 +103,12 @@ static inline uint64_t vr_span_end(const struct vr_block *span) {
 
 static inline bool vr_span_is(const struct vr_block *span, enum vr_span_kind kind) {
     return span && span->span.kind == kind;
+}
+
+/* Whether nothing is mapped there, or nothing will be once the plan is done. */
+static inline bool vr_span_is_bare(const struct vr_block *span) {
+    return vr_span_is(span, VR_SPAN_VOID) || vr_span_is(span, VR_SPAN_CLAIM) ||
+           vr_span_is(span, VR_SPAN_ROOM);
 }
 
 static inline uint64_t vr_granule_down(const struct vr_space *space, uint64_t addr) {

@@ -36,15 +36,16 @@ enum {
     IDLE_MOST = 64, /* idle holes looked at for a piece */
     SEGMENT_PART = 16, /* an ordinary segment is this part of what is held */
     FAR_PERCENT = 8,   /* growth this far past the peak is worth the reserve, */
-    GIANT_PART = 50    /* and so is growth by this part of the peak for one block */
+    GIANT_PART = 50,   /* and so is growth by this part of the peak for one block */
+    WEAR_MOST = 3      /* the finest: see wear */
 };
 
-#define ISLAND_BYTES (256 * VR_MIB) /* larger holes are no islands: see worth */
-#define VAST_BYTES   (256 * VR_MIB) /* and no window is vast that has fewer */
-#define REACH_BYTES  (32 * VR_MIB)  /* how much longer a window may become: see reach */
+#define VAST_BYTES  (256 * VR_MIB) /* no window is vast that has fewer */
+#define REACH_BYTES (32 * VR_MIB)  /* how much longer a window may become: see reach */
 
 #define LOOSE    1.25 /* with an empty purse the slack grows by this part of itself, */
 #define AMPLE_NS 12e6 /* and not at all with this much time in it */
+#define WEAR_NS  INT64_C(200000000) /* in the purse: what is stuck is not for want of time */
 
 /* One planning: how much may still be done. */
 struct supply {
@@ -180,17 +181,11 @@ static bool holds_piece(const struct vr_space *space, const struct vr_block *hol
     return false;
 }
 
-/* Whether nothing is mapped there, or nothing will be once the plan is done. */
-static bool is_bare(const struct vr_block *span) {
-    return vr_span_is(span, VR_SPAN_VOID) || vr_span_is(span, VR_SPAN_CLAIM) ||
-           vr_span_is(span, VR_SPAN_ROOM);
-}
-
 /* A piece of the hole that may be taken, or NULL. Where nothing is mapped beside one end of the hole it
    is the one next to it, so that the hole becomes smaller and not two. */
 static struct vr_piece *inner_piece(const struct vr_space *space, const struct vr_block *hole,
                                     uint64_t most) {
-    bool from_above = is_bare(hole->span.after) && !is_bare(hole->span.before);
+    bool from_above = vr_span_is_bare(hole->span.after) && !vr_span_is_bare(hole->span.before);
     return from_above ? highest_piece(space, hole, most) : lowest_piece(space, hole, most);
 }
 
@@ -199,12 +194,9 @@ static struct vr_piece *empty_segment(const struct vr_block *hole) {
     return hole->span.before || hole->span.after ? NULL : hole->span.segment;
 }
 
-/* How much a hole is worth keeping: a small one between bare addresses is an island that few blocks fit,
-   and goes without leaving edges behind. */
+/* How much a hole is worth keeping: an island least. */
 static int worth(const struct vr_block *hole) {
-    return vr_span_bytes(hole) > ISLAND_BYTES
-               ? 2
-               : 2 - is_bare(hole->span.before) - is_bare(hole->span.after);
+    return 2 - vr_hole_shores(hole);
 }
 
 /* A piece of the hole that is worth least, among those idle for longest, and that
@@ -335,6 +327,12 @@ static uint64_t graded_bytes(const struct supply *supply, uint64_t at) {
     return vr_smaller(room_below(at, start), room_below(end, at)) / END_PART;
 }
 
+/* A size of handles, halved with each time that the space wore, down to a granule. */
+static uint64_t worn(const struct vr_space *space, uint64_t granules) {
+    uint64_t left = granules >> space->wear;
+    return (left ? left : 1) * space->config.granule;
+}
+
 /*
  * How large a handle is made at `at`, where `room` bytes are to be filled. One that stands for others is
  * coarse, since those are moved again and again; but near the ends of the window it is fine: when the
@@ -346,17 +344,17 @@ static uint64_t graded_bytes(const struct supply *supply, uint64_t at) {
 static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t room, bool melted) {
     const struct vr_space *space = supply->space;
     uint64_t granule = space->config.granule, most = space->config.largest_handle;
-    uint64_t bytes = space->stats.peak_need_bytes / GROW_PART, least = GROW_LEAST * granule;
+    uint64_t bytes = space->stats.peak_need_bytes / GROW_PART, least = worn(space, GROW_LEAST);
     if (melted) {
         bytes = graded_bytes(supply, at);
-        least = MELT_LEAST * granule;
-        most = vr_smaller(most, MELT_MOST * granule);
+        least = worn(space, MELT_LEAST);
+        most = vr_smaller(most, worn(space, MELT_MOST));
     } else if (supply->window_bytes >= VAST_BYTES &&
                supply->window_bytes >= supply->need_bytes / VAST_PART) {
         bytes = vr_larger(bytes, vr_smaller(graded_bytes(supply, at), VAST_MOST * granule));
     }
     if (supply->plan->run_end && supply->window_bytes >= RUN_WINDOW * granule) {
-        least = RUN_LEAST * granule;
+        least = worn(space, RUN_LEAST);
     }
     if (!melted && supply->plan->behind) {
         least = vr_larger(least, supply->window_bytes / (supply->weighs ? 1 : BEHIND_PART));
@@ -423,6 +421,15 @@ static vram_status reach(struct supply *supply, struct vr_block *target, uint64_
     return status;
 }
 
+/* Whether a free piece goes to `at` as it is, where `room` bytes are to be filled. In a space that is worn one that is
+   much too coarse does not. */
+static bool suits(const struct supply *supply, const struct vr_piece *piece, uint64_t at,
+                  uint64_t room) {
+    uint64_t made = handle_bytes(supply, at, room, true);
+    return piece->bytes <= room && piece->bytes * 2 >= made &&
+           (!supply->space->wear || piece->bytes <= made * 2);
+}
+
 /* Finds memory for one void of the window. Pieces of about the right size are moved, others melted. */
 static vram_status fill(struct supply *supply, struct vr_block *target) {
     uint64_t at = vr_span_addr(target), end = vr_span_end(target);
@@ -431,8 +438,7 @@ static vram_status fill(struct supply *supply, struct vr_block *target) {
     for (uint32_t i = first; status == VRAM_OK && i < supply->plan->item_count; i++) {
         struct vr_plan_item *item = &supply->plan->items[i];
         uint64_t bytes = item->piece->bytes;
-        if (item->alias ||
-            (bytes <= end - at && bytes * 2 >= handle_bytes(supply, at, end - at, true))) {
+        if (item->alias || suits(supply, item->piece, at, end - at)) {
             assert(bytes <= end - at);
             item->target = target;
             item->to = at;
@@ -496,6 +502,27 @@ static struct vr_block *last_claim(const struct vr_plan *plan) {
     return claim;
 }
 
+/*
+ * Wear. The space grows past its aim although nothing more is needed than ever before, and not for want of time: all
+ * that is free is stuck at the edges of live blocks. Each such time makes what a program that goes on and on finds
+ * there finer: handles are made half as large, and coarse ones are melted when they are moved; and blocks stay off
+ * islands (fit.c). A program's first pass, and one that always asks for the same, has no wear and does not pay for it.
+ * Where addresses follow from the order of calls alone there is none: this depends on the clock.
+ */
+static void wear(struct supply *supply) {
+    struct vr_space *space = supply->space;
+    const struct vr_plan *plan = supply->plan;
+    bool grows = false;
+    for (uint32_t i = 0; i < plan->item_count && !grows; i++) {
+        grows = plan->items[i].growth;
+    }
+    if (grows && held(supply) > supply->aim_bytes &&
+        supply->need_bytes == space->stats.peak_need_bytes && supply->purse_ns > WEAR_NS &&
+        space->wear < WEAR_MOST && !space->config.deterministic) {
+        space->wear++;
+    }
+}
+
 vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
                            const struct vr_place *place, struct vr_plan **out) {
     const struct vr_window *window = &place->window;
@@ -519,6 +546,7 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
             status = fill(&supply, span);
         }
     }
+    wear(&supply);
     uint64_t more = supply.weighs ? room_below(held(&supply), supply.aim_bytes) : 0;
     space->owed_bytes = vr_larger(space->owed_bytes, vr_smaller(more, supply.passed));
     return supply_end(&supply, status, out);
