@@ -16,7 +16,8 @@
  * again are counted in `handouts` alone.
  *
  * --broken gives the blocks back on a queue that has nothing to do, as a careless program would. Early
- * reuse must then be found, and the test fails when it is not: that proves that it can.
+ * reuse must then be found, and the test fails when it is not: that proves that it can. The pool may also
+ * map the memory elsewhere under a kernel that still writes it: then the device is lost, which finds it too.
  *
  * Prints one JSON object. Exit code 0 when the test passed, 1 when not, 2 for misuse or a failure.
  */
@@ -57,12 +58,34 @@ struct Lane {
     uint32_t number = 0; /* from 1; 0 is nobody */
 };
 
+bool faults_expected; /* --broken; set before there are threads */
+
 [[noreturn]] void die(const char *what, const char *why) {
     std::fprintf(stderr, "handout_cuda: %s: %s\n", what, why);
     std::exit(2);
 }
 
+/* A kernel wrote memory that was taken from under it. The first thread that is told ends the test. */
+void find_by_fault() {
+    static std::atomic<bool> told{false};
+    if (!faults_expected) {
+        return;
+    }
+    if (!told.exchange(true)) {
+        std::printf("{\"schema\": \"vram.handout/1\", \"broken\": true, \"device_lost\": true, "
+                    "\"passed\": true}\n");
+        std::fflush(stdout);
+        std::_Exit(0);
+    }
+    for (;;) {
+        std::this_thread::yield();
+    }
+}
+
 void must(vram_status status, const char *what) {
+    if (status == VRAM_ERR_DEVICE_LOST) {
+        find_by_fault();
+    }
     if (status != VRAM_OK) {
         std::fprintf(stderr, "handout_cuda: %s\n", vram_status_name(status));
         die(what, vram_error_get()->text);
@@ -70,6 +93,9 @@ void must(vram_status status, const char *what) {
 }
 
 void must(cudaError_t code, const char *what) {
+    if (code == cudaErrorIllegalAddress) {
+        find_by_fault();
+    }
     if (code != cudaSuccess) {
         die(what, cudaGetErrorString(code));
     }
@@ -282,6 +308,7 @@ int main(int count, char **words) {
                              "[--broken]\n");
         return 2;
     }
+    faults_expected = options.broken;
     auto test = std::make_unique<Test>(options);
     test->begin();
     test->run();
