@@ -271,8 +271,8 @@ void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t
 /* Adds or drops one of a device's keepers. Who drops the last closes it; device.c. */
 void vr_device_keep(struct vr_device_object *device);
 void vr_device_drop(struct vr_device_object *device);
-/* Host memory, of vr_mem's and no smaller than a pointer, that work may use whose end nobody can see: freed when the
-   device has been closed; device.c. */
+/* Host memory of vr_mem's, part of which work may use whose end nobody can see: freed when the device has been closed.
+   Work uses none of its first sizeof(void *) bytes, which are the device's from now on; device.c. */
 void vr_device_free_later(struct vr_device_object *device, void *memory);
 /* Around a call that has a queue of another device read `device`; false: it is closing; closing.c. */
 bool vr_reader_begin(struct vr_device_object *device);

@@ -30,11 +30,14 @@
 
 #define PIECE_BYTES (UINT64_C(4) * VR_MIB)
 
+enum { HEAD = 64 }; /* bytes before an ordinary block: see vr_device_free_later */
+
 static const char operation[] = "vram_transfer_copy";
 
 struct bridge {
-    vram_queue *queue, *source; /* the caller's, and the other device's own */
-    vram_pool *pool;            /* NULL: as (4) has it */
+    vram_queue *queue, *source;      /* the caller's, and the other device's own */
+    struct vr_device_object *device; /* the caller's queue's */
+    vram_pool *pool;                 /* NULL: as (4) has it */
     vram_addr blocks[2];
     vram_point emptied[2]; /* all zero: never filled */
 };
@@ -61,6 +64,13 @@ static vram_status step_async(struct bridge *bridge, const struct vr_route *rout
     return status == VRAM_OK ? vram_queue_mark(bridge->queue, &bridge->emptied[turn]) : status;
 }
 
+/* Whether nothing of the queue is left to run. A wait that failed proves nothing: the driver may not have said. A lost
+   device runs nothing any more. */
+static bool is_through(vram_queue *queue) {
+    vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    return status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST;
+}
+
 static vram_status run_async(struct bridge *bridge, const struct vr_route *route) {
     vram_point before;
     uint64_t piece = route->bytes < PIECE_BYTES ? route->bytes : PIECE_BYTES;
@@ -83,9 +93,8 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
     vr_error_save(&error);
     if (status !=
         VRAM_OK) { /* keeps (3); what never ends keeps its block, until the device is closed */
-        through = vram_queue_wait(bridge->source, VRAM_TIMEOUT_DEFAULT) != VRAM_ERR_TIMEOUT;
-        through =
-            vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT) != VRAM_ERR_TIMEOUT && through;
+        through = is_through(bridge->source);
+        through = is_through(bridge->queue) && through;
     }
     while (got && through) {
         (void)vram_free(bridge->pool, bridge->blocks[--got], bridge->queue);
@@ -94,35 +103,53 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
     return status;
 }
 
+/* One piece through the block. One queue at a time uses it: *user, NULL when that was seen to be through. */
+static vram_status step_waiting(struct bridge *bridge, const struct vr_route *route, char *block,
+                                uint64_t done, uint64_t bytes, vram_queue **user) {
+    *user = bridge->source;
+    vram_status status = vram_queue_download(bridge->source, block, route->from + done, bytes);
+    if (status == VRAM_OK) {
+        status = vram_queue_wait(bridge->source, VRAM_TIMEOUT_DEFAULT);
+    }
+    if (status == VRAM_OK) {
+        *user = bridge->queue;
+        status = vram_queue_upload(bridge->queue, route->to + done, block, bytes);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT);
+    }
+    *user = status == VRAM_OK ? NULL : *user;
+    return status;
+}
+
 /* Keeps (4). */
 static vram_status run_waiting(struct bridge *bridge, const struct vr_route *route) {
     uint64_t piece = route->bytes < PIECE_BYTES ? route->bytes : PIECE_BYTES;
-    void *block = vr_mem_alloc(1, piece, operation);
+    char *memory = vr_mem_alloc(1, piece + HEAD, operation);
+    vram_queue *user = NULL;
     vram_status status =
-        block ? vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT) : VRAM_ERR_HOST_MEMORY;
+        memory ? vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT) : VRAM_ERR_HOST_MEMORY;
     for (uint64_t done = 0; done < route->bytes && status == VRAM_OK; done += piece) {
-        uint64_t left = route->bytes - done, bytes = left < piece ? left : piece;
-        status = vram_queue_download(bridge->source, block, route->from + done, bytes);
-        if (status == VRAM_OK) {
-            status = vram_queue_wait(bridge->source, VRAM_TIMEOUT_DEFAULT);
-        }
-        if (status == VRAM_OK) {
-            status = vram_queue_upload(bridge->queue, route->to + done, block, bytes);
-        }
-        if (status == VRAM_OK) {
-            status = vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT);
-        }
+        uint64_t left = route->bytes - done;
+        status =
+            step_waiting(bridge, route, memory + HEAD, done, left < piece ? left : piece, &user);
     }
-    /* Work that was not seen to end may still use the block, which then stays for ever. */
-    if (status != VRAM_ERR_TIMEOUT) {
-        vr_mem_free(block);
+    /* Work that was not seen to end may still use the block, which then stays until that device is closed. */
+    struct vram_error error;
+    vr_error_save(&error);
+    if (user && (status == VRAM_ERR_TIMEOUT || !is_through(user))) {
+        vr_device_free_later(user == bridge->source ? route->source : bridge->device, memory);
+    } else {
+        vr_mem_free(memory);
     }
+    vr_error_restore(&error);
     return status;
 }
 
 vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_route *route) {
     struct vram_error kept;
     struct bridge bridge = {.queue = (vram_queue *)(uintptr_t)queue->object.handle,
+                            .device = queue->device,
                             .source = vr_flight_queue(route->source, operation)};
     if (!bridge.source) {
         return vram_error_get()->status;
