@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # bare.sh SOURCE CC: a machine with a C compiler, CMake and make, and nothing else. A PATH that holds
-# just these stands for it. Library and command must build, cmake must say what it left out, and the
-# conformance suite must pass. How it is optimised is the other builds' matter: here it is not, to take
-# less time.
+# just these stands for it. Library, command and examples must build, cmake must say what it left out, and
+# the conformance suite must pass. How it is optimised is the other builds' matter: here it is not, to take
+# less time. The tests that need nothing are built in the long run.
 set -euo pipefail
 source=$1 cc=$2
+tests=OFF
+[ -z "${VRAM_TEST_LONG:-}" ] || tests=ON
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -17,8 +19,8 @@ for tool in "$cc" cmake make sh as ld ar ranlib nm objcopy objdump strip readelf
 done
 
 env -i PATH="$work/bin" HOME="$work" CC="$(basename "$cc")" \
-    cmake -S "$source" -B "$work/b" -DVRAM_DEPS=OFF -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG= \
-    >"$work/log" 2>&1 || {
+    cmake -S "$source" -B "$work/b" -DVRAM_DEPS=OFF -DVRAM_BUILD_TESTS=$tests \
+    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG= >"$work/log" 2>&1 || {
     cat "$work/log"
     exit 1
 }
