@@ -460,7 +460,7 @@ static void reads_any_conf(void **state) {
                                          "99999999999999999999",
                                          "."};
     uint32_t seed = 5;
-    for (int round = 0; round < 4000; round++) {
+    for (int round = 0; round < 1000; round++) {
         char conf[512] = "", text[VR_OPTION_TEXT_MAX];
         size_t used = 0;
         for (unsigned i = 0; i < 24; i++) {

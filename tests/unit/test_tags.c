@@ -477,7 +477,7 @@ static void *work(void *argument) {
     struct worker *worker = argument;
     vram_addr held[32] = {0};
     char name[32];
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; i < 1500; i++) {
         worker->seed = worker->seed * 1664525 + 1013904223;
         unsigned slot = (worker->seed >> 8) % 32;
         vram_free(worker->pool, held[slot], worker->queue);
