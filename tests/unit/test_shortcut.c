@@ -254,6 +254,36 @@ static void what_is_held_is_not_handed_out(void **state) {
     rig_end_clean(&rig);
 }
 
+/* What was freed to a captured region is the region's until that ends, by the short way too. */
+static void regions_keep_what_is_theirs(void **state) {
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_of(rig.device, 0, 0);
+    vram_queue *captured;
+    (void)state;
+    assert_ok(vram_capture_begin(rig.queue, &captured));
+    vram_addr hole = take(pool, 6 * MIB, captured);
+    (void)take(pool, 70 * KIB, captured);
+    assert_ok(vram_free(pool, hole, captured));
+    vram_addr before = take(pool, 200 * KIB, rig.queue); /* gives the thread its cache */
+    assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+    for (uint64_t i = 0; i < 20; i++) {
+        vram_addr addr = take(pool, 300 * KIB + i * 512, rig.queue);
+        assert_true(addr + 300 * KIB + i * 512 <= hole || addr >= hole + 6 * MIB);
+    }
+    forget();
+    vram_addr own = take(pool, 5 * MIB, captured);
+    expect(1, 1);
+    assert_true(own >= hole && own + 5 * MIB <= hole + 6 * MIB);
+    assert_ok(vram_free(pool, own, captured));
+    assert_ok(vram_capture_end(captured));
+    assert_ok(vram_free(pool, before, rig.queue));
+    forget();
+    own = take(pool, 5 * MIB + 512, rig.queue);
+    expect(1, 1);
+    assert_true(own >= hole && own + 5 * MIB <= hole + 6 * MIB);
+    rig_end_clean(&rig);
+}
+
 /* Host memory for the pool's table or records may be out: the long way tells, or finds some. */
 static void host_memory_may_be_out(void **state) {
     (void)state;
@@ -424,6 +454,7 @@ int main(void) {
         HERE(sleepers_hand_out_nothing),
         HERE(a_forked_child_has_no_short_way),
         HERE(what_is_held_is_not_handed_out),
+        HERE(regions_keep_what_is_theirs),
         HERE(host_memory_may_be_out),
         HERE(what_is_owed_comes_first),
         HERE(blocks_on_their_way_arrive),
