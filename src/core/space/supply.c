@@ -61,6 +61,7 @@ struct supply {
     int64_t purse_ns, reserve_ns;
     bool gathers;      /* what is free and fits comes first, */
     bool weighs;       /* if it is worth it: extension.c */
+    bool grows;        /* something new is made, in the place of nothing */
     uint64_t passed;   /* free, and not worth it */
     uint64_t released; /* by this plan */
     uint64_t melted;   /* of it, not yet created anew */
@@ -376,6 +377,7 @@ static vram_status create(struct supply *supply, struct vr_block *target, uint64
     piece->bytes = bytes;
     item->fresh = true;
     item->growth = growth;
+    supply->grows = supply->grows || growth;
     item->target = target;
     item->to = to;
     supply->space->planned_bytes += bytes;
@@ -511,12 +513,7 @@ static struct vr_block *last_claim(const struct vr_plan *plan) {
  */
 static void wear(struct supply *supply) {
     struct vr_space *space = supply->space;
-    const struct vr_plan *plan = supply->plan;
-    bool grows = false;
-    for (uint32_t i = 0; i < plan->item_count && !grows; i++) {
-        grows = plan->items[i].growth;
-    }
-    if (grows && held(supply) > supply->aim_bytes &&
+    if (supply->grows && held(supply) > supply->aim_bytes &&
         supply->need_bytes == space->stats.peak_need_bytes && supply->purse_ns > WEAR_NS &&
         space->wear < WEAR_MOST && !space->config.deterministic) {
         space->wear++;
