@@ -200,10 +200,22 @@ static int run_devices(struct report *report, const struct target *target) {
     return code == EXIT_YES && report->failed > 0 ? EXIT_NO : code;
 }
 
+/* The column that every name of the list fits into, with a gap behind it. */
+static uint32_t name_column(const struct report *report) {
+    const struct check_case *which;
+    size_t widest = 0;
+    for (size_t i = 0; (which = check_case_at(i)) != NULL; i++) {
+        size_t width = chosen(report, which) ? strlen(which->name) : 0;
+        widest = width > widest ? width : widest;
+    }
+    return (uint32_t)widest + 2;
+}
+
 /* What there is to run, without running it: no device is looked for. */
 static int list(struct report *report) {
     const struct terminal *terminal = &report->invocation->terminal;
     const struct check_case *which;
+    uint32_t column = name_column(report);
     if (report->invocation->json) {
         output_json_begin(&report->json, "vram.check/1");
         write_devices(report, NULL, 0, 0);
@@ -215,8 +227,8 @@ static int list(struct report *report) {
         if (report->invocation->json) {
             write_case(&report->json, which, (vram_value){0, false}, "listed", "");
         } else {
-            terminal_cell(terminal, STYLE_BOLD, 27, "%s", which->name);
-            terminal_wrap(terminal, STYLE_PLAIN, 27, which->proves);
+            terminal_cell(terminal, STYLE_BOLD, column, "%s", which->name);
+            terminal_wrap(terminal, STYLE_PLAIN, column, which->proves);
         }
     }
     return !report->invocation->json || write_end(report) ? EXIT_YES : EXIT_MISUSE;

@@ -114,6 +114,22 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     return supply;
 }
 
+/*
+ * Wear. The space grows past its aim although nothing more is needed than ever before, and not for want of time: all
+ * that is free is stuck at the edges of live blocks. Each such time makes what a program that goes on and on finds
+ * there finer: handles are made half as large, and coarse ones are melted when they are moved; and blocks stay off
+ * islands (fit.c). A program's first pass, and one that always asks for the same, has no wear and does not pay for it.
+ * Where addresses follow from the order of calls alone there is none: this depends on the clock.
+ */
+static void wear(const struct supply *supply) {
+    struct vr_space *space = supply->space;
+    if (supply->grows && !supply->weighs && held(supply) > supply->aim_bytes &&
+        supply->need_bytes == space->stats.peak_need_bytes && supply->purse_ns > WEAR_NS &&
+        space->wear < WEAR_MOST && !space->config.deterministic) {
+        space->wear++;
+    }
+}
+
 /* The plan stands: what it is expected to cost is spent. */
 static vram_status supply_end(struct supply *supply, vram_status status, struct vr_plan **out) {
     struct vr_space *space = supply->space;
@@ -128,6 +144,7 @@ static vram_status supply_end(struct supply *supply, vram_status status, struct 
                              (uint64_t)(space->reserve_ns - supply->reserve_ns);
     space->purse_ns = supply->purse_ns;
     space->reserve_ns = supply->reserve_ns;
+    wear(supply);
     *out = supply->plan;
     return VRAM_OK;
 }
@@ -504,22 +521,6 @@ static struct vr_block *last_claim(const struct vr_plan *plan) {
     return claim;
 }
 
-/*
- * Wear. The space grows past its aim although nothing more is needed than ever before, and not for want of time: all
- * that is free is stuck at the edges of live blocks. Each such time makes what a program that goes on and on finds
- * there finer: handles are made half as large, and coarse ones are melted when they are moved; and blocks stay off
- * islands (fit.c). A program's first pass, and one that always asks for the same, has no wear and does not pay for it.
- * Where addresses follow from the order of calls alone there is none: this depends on the clock.
- */
-static void wear(struct supply *supply) {
-    struct vr_space *space = supply->space;
-    if (supply->grows && held(supply) > supply->aim_bytes &&
-        supply->need_bytes == space->stats.peak_need_bytes && supply->purse_ns > WEAR_NS &&
-        space->wear < WEAR_MOST && !space->config.deterministic) {
-        space->wear++;
-    }
-}
-
 vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
                            const struct vr_place *place, struct vr_plan **out) {
     const struct vr_window *window = &place->window;
@@ -543,7 +544,6 @@ vram_status vr_plan_window(struct vr_space *space, const struct vr_want *want,
             status = fill(&supply, span);
         }
     }
-    wear(&supply);
     uint64_t more = supply.weighs ? room_below(held(&supply), supply.aim_bytes) : 0;
     space->owed_bytes = vr_larger(space->owed_bytes, vr_smaller(more, supply.passed));
     return supply_end(&supply, status, out);
