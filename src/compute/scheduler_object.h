@@ -204,9 +204,6 @@ void vr_scratch_free(struct vr_scheduler *scheduler, void *memory, vram_queue *q
 /* Takes over a block of the scheduler's pool that work of the queue may still use, NULL: of any lane; freed like the memory
    above. Without host memory for the note it stays until the pool ends. 0 is allowed. */
 void vr_scratch_keep_block(struct vr_scheduler *scheduler, vram_addr block, vram_queue *queue);
-/* Whether a wait for a queue that was answered so leaves work that may go on using memory: it is not known to have
-   ended when the driver does not say. */
-bool vr_work_goes_on(vram_status waited);
 /* The scheduler's queues have ended: frees what was kept, or leaves it to the device. */
 void vr_scratch_end(struct vr_scheduler *scheduler);
 

@@ -40,10 +40,6 @@ void *vr_scratch_alloc(uint64_t count, uint64_t bytes, const char *operation) {
     return memory ? memory + HEAD : NULL;
 }
 
-bool vr_work_goes_on(vram_status waited) {
-    return waited != VRAM_OK && waited != VRAM_ERR_DEVICE_LOST;
-}
-
 /* --------------------------------------------------------------------- stamps */
 
 /* The queues that may use it, one after the other; NULL: no more. */

@@ -362,6 +362,11 @@ vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value);
 void vr_queue_look(struct vr_queue_object *queue, uint64_t value);
 vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
                                 const char *operation);
+/* Whether a wait for a queue that was answered so leaves work that may go on using memory: it is not known to have
+   ended when the driver does not say. A lost device runs nothing any more. */
+static inline bool vr_work_goes_on(vram_status waited) {
+    return waited != VRAM_OK && waited != VRAM_ERR_DEVICE_LOST;
+}
 /* Waits until all work that the queue was given is done, whether or not it can be marked. */
 vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
                             const char *operation);

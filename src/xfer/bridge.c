@@ -64,11 +64,9 @@ static vram_status step_async(struct bridge *bridge, const struct vr_route *rout
     return status == VRAM_OK ? vram_queue_mark(bridge->queue, &bridge->emptied[turn]) : status;
 }
 
-/* Whether nothing of the queue is left to run. A wait that failed proves nothing: the driver may not have said. A lost
-   device runs nothing any more. */
+/* Whether nothing of the queue is left to run. */
 static bool is_through(vram_queue *queue) {
-    vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
-    return status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST;
+    return !vr_work_goes_on(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
 }
 
 static vram_status run_async(struct bridge *bridge, const struct vr_route *route) {

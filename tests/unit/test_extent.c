@@ -23,12 +23,6 @@ static vram_pool *pool_of(struct rig *rig, uint32_t flags, const vram_provider *
     return pool;
 }
 
-static vram_block_info info_of(vram_addr addr) {
-    vram_block_info info = {.size = sizeof info};
-    assert_ok(vram_block_info_get(addr, &info));
-    return info;
-}
-
 /* ----------------------------------------------------------------------- red zones */
 
 /* The zone in front of a block is part of what it holds, and not of what lies behind its address. */
@@ -42,7 +36,7 @@ static void red_zones_end_with_their_block(void **state) {
         uint64_t front = alignments[i] > 512 ? alignments[i] : 512;
         vram_addr addr;
         assert_ok(vram_alloc_with(pool, 3000, rig.queue, &options, &addr));
-        uint64_t held = info_of(addr).held_bytes;
+        uint64_t held = block_info_of(addr).held_bytes;
         assert_int_equal(held, front + 3072 + 512);
         assert_int_equal(vr_address_extent(addr), held - front);
         assert_int_equal(fill(&rig, addr, held - front + 1), VRAM_ERR_INVALID);
@@ -153,7 +147,7 @@ static void copies_go_on_while_a_block_is_resized(void **state) {
             vram_status status = vram_resize(change.pool, change.addr, bytes, NULL);
             assert_true(status == VRAM_OK || status == VRAM_ERR_BUSY);
             grown += status == VRAM_OK;
-            uint64_t held = info_of(change.addr).held_bytes;
+            uint64_t held = block_info_of(change.addr).held_bytes;
             assert_int_equal(vr_address_extent(change.addr), held);
             assert_int_equal(fill(&rig, change.addr, held + 1), VRAM_ERR_INVALID);
         }

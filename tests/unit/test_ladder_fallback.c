@@ -5,12 +5,6 @@
  */
 #include "unit/ladder_world.h"
 
-static vram_block_info info_of(vram_addr addr) {
-    vram_block_info info = {.size = sizeof info};
-    assert_ok(vram_block_info_get(addr, &info));
-    return info;
-}
-
 static const struct {
     uint32_t bit;
     vram_memory_kind kind;
@@ -39,10 +33,10 @@ static void acceptance_10_each_kind_of_fallback_is_counted(void **state) {
         uint64_t handles = sim_state(&rig).live_handles;
         vram_addr addr = take(pool, MIB - 1, rig.queue);
         vram_native_info native = {.size = sizeof native};
-        assert_int_equal(info_of(addr).kind, kinds[i].kind);
-        assert_int_equal(info_of(addr).held_bytes, MIB);
-        assert_int_equal(info_of(addr).requested_bytes, MIB - 1);
-        assert_ptr_equal(info_of(addr).pool, pool);
+        assert_int_equal(block_info_of(addr).kind, kinds[i].kind);
+        assert_int_equal(block_info_of(addr).held_bytes, MIB);
+        assert_int_equal(block_info_of(addr).requested_bytes, MIB - 1);
+        assert_ptr_equal(block_info_of(addr).pool, pool);
         assert_ok(vram_native(addr + 5, &native));
         assert_int_equal(native.kind, kinds[i].kind);
         assert_ptr_equal(native.host_pointer, (void *)(uintptr_t)(addr + 5));
@@ -110,9 +104,9 @@ static void kinds_are_tried_in_order(void **state) {
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool =
         full_pool(&rig, VRAM_FALLBACK_HOST | VRAM_FALLBACK_PINNED | VRAM_FALLBACK_MANAGED);
-    assert_int_equal(info_of(take(pool, MIB, NULL)).kind, VRAM_MEMORY_MANAGED);
+    assert_int_equal(block_info_of(take(pool, MIB, NULL)).kind, VRAM_MEMORY_MANAGED);
     fault(&rig, VRAM_SIM_MANAGED_ALLOC, 1, false, VRAM_SIM_OUT_OF_MEMORY);
-    assert_int_equal(info_of(take(pool, MIB, NULL)).kind, VRAM_MEMORY_PINNED);
+    assert_int_equal(block_info_of(take(pool, MIB, NULL)).kind, VRAM_MEMORY_PINNED);
     fault(&rig, VRAM_SIM_MANAGED_ALLOC, 1, false, 99); /* no exhaustion: it is returned */
     refused(pool, MIB, NULL, VRAM_ERR_BACKEND);
     rig_end_clean(&rig);
@@ -126,13 +120,13 @@ static void device_memory_comes_back_first(void **state) {
     vram_addr all = ballast(&rig, 64 * MIB);
     climb_by(pool, NULL, VRAM_FALLBACK_PINNED);
     vram_addr small = take(pool, 4 * KIB, rig.queue), large = take(pool, 4 * MIB, rig.queue);
-    assert_int_equal(info_of(small).kind, VRAM_MEMORY_PINNED);
+    assert_int_equal(block_info_of(small).kind, VRAM_MEMORY_PINNED);
     assert_ok(vram_free(pool, small, rig.queue));
     assert_ok(vram_free(pool, large, rig.queue));
     assert_ok(vram_device_free(rig.device, all));
     vram_addr again = take(pool, 4 * KIB, rig.queue);
-    assert_int_equal(info_of(again).kind, VRAM_MEMORY_DEVICE);
-    assert_int_equal(info_of(take(pool, 4 * MIB, rig.queue)).kind, VRAM_MEMORY_DEVICE);
+    assert_int_equal(block_info_of(again).kind, VRAM_MEMORY_DEVICE);
+    assert_int_equal(block_info_of(take(pool, 4 * MIB, rig.queue)).kind, VRAM_MEMORY_DEVICE);
     assert_int_equal(stats_of(pool).fallbacks, 2);
     rig_end_clean(&rig);
 }
@@ -176,11 +170,11 @@ static void odd_requests(void **state) {
         memset((void *)(uintptr_t)addr, 1, align / 2 + 3);
     }
     vram_addr none = take(pool, 0, NULL);
-    assert_int_equal(info_of(none).requested_bytes, 0);
+    assert_int_equal(block_info_of(none).requested_bytes, 0);
     assert_ok(vram_free(pool, none, NULL));
     assert_int_equal(vram_pool_warm(pool, MIB, 2, NULL), VRAM_ERR_DEVICE_MEMORY);
     vram_addr large = take(pool, 128 * MIB, NULL); /* more than the device has */
-    assert_int_equal(info_of(large).kind, VRAM_MEMORY_PINNED);
+    assert_int_equal(block_info_of(large).kind, VRAM_MEMORY_PINNED);
     assert_ok(vram_pool_destroy(pool));
     rig_end_clean(&rig);
 }

@@ -15,12 +15,6 @@ static vram_pool *pinned_pool(struct rig *rig) {
     return pool;
 }
 
-static vram_block_info info_of(vram_addr addr) {
-    vram_block_info info = {.size = sizeof info};
-    assert_ok(vram_block_info_get(addr, &info));
-    return info;
-}
-
 /* So many calls of that kind are remembered. */
 static uint64_t calls_of(struct rig *rig, vram_sim_call call) {
     uint64_t count = 0;
@@ -42,7 +36,7 @@ static void blocks_are_host_memory(void **state) {
     char back[10000];
     assert_ok(vram_alloc(pool, 10000, rig.queue, &a));
     assert_ok(vram_alloc(pool, 10000, rig.queue, &b));
-    assert_int_equal(info_of(a).kind, VRAM_MEMORY_PINNED);
+    assert_int_equal(block_info_of(a).kind, VRAM_MEMORY_PINNED);
     vram_native_info native = {.size = sizeof native};
     assert_ok(vram_native(a + 5, &native));
     assert_int_equal(native.kind, VRAM_MEMORY_PINNED);
@@ -214,7 +208,7 @@ static void refused_memory_falls_back_and_is_counted(void **state) {
     vram_ladder_options ladder = {.size = sizeof ladder, .fallback = VRAM_FALLBACK_HOST};
     assert_ok(vram_pool_ladder_set(pool, &ladder));
     assert_ok(vram_alloc(pool, MIB, rig.queue, &addr));
-    assert_int_equal(info_of(addr).kind, VRAM_MEMORY_HOST);
+    assert_int_equal(block_info_of(addr).kind, VRAM_MEMORY_HOST);
     memset((void *)(uintptr_t)addr, 1, MIB);
     assert_int_equal(stats_of(pool).fallbacks, 1);
     assert_int_equal(stats_of(pool).fallback_bytes, MIB);
@@ -228,7 +222,7 @@ static void refused_memory_falls_back_and_is_counted(void **state) {
     assert_ok(vram_free(pool, addr, rig.queue));
     assert_ok(vram_sim_fault_set(rig.context, NULL));
     assert_ok(vram_alloc(pool, MIB, rig.queue, &addr));
-    assert_int_equal(info_of(addr).kind, VRAM_MEMORY_PINNED);
+    assert_int_equal(block_info_of(addr).kind, VRAM_MEMORY_PINNED);
     rig_end_clean(&rig);
 }
 
