@@ -154,40 +154,6 @@ static void test_oldest_first(void **state) {
     }
 }
 
-/* An island of 28 MiB, and a hole of 64 between two blocks. In a space that is worn a block stays off the island,
-   unless next to nothing would be left of it or there is nowhere else. */
-static void test_off_islands(void **state) {
-    struct fixture *fixture = *state;
-    static const struct {
-        uint32_t wear;
-        uint64_t kib; /* of the block */
-        bool lands;   /* on the island */
-    } cases[] = {{0, 25088, true}, {1, 25088, false}, {1, 28160, true}, {0, 40960, false}};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        fixture_restart(fixture);
-        fixture_get(fixture, 2 * VR_MIB);
-        struct vr_block *wide = fixture_get(fixture, 64 * VR_MIB);
-        fixture_get(fixture, 2 * VR_MIB);
-        struct vr_block *below = fixture_get(fixture, 32 * VR_MIB);
-        struct vr_block *island = fixture_get(fixture, 28 * VR_MIB);
-        uint64_t shore = addr_of(island), inland = addr_of(wide);
-        struct vr_plan *plan = NULL;
-        fixture_put(fixture, below);
-        assert_int_equal(vr_space_trim(fixture->space, 0, &plan), VRAM_OK);
-        driver_commit(&fixture->driver, fixture->space, plan, false);
-        fixture_put(fixture, island);
-        fixture_put(fixture, wide);
-        fixture->space->wear = cases[i].wear;
-        struct vr_block *block = fixture_get(fixture, cases[i].kib * VR_KIB);
-        assert_int_equal(addr_of(block), cases[i].lands ? shore : inland);
-        if (!cases[i].lands && cases[i].wear) {
-            struct vr_block *rest = fixture_get(fixture, 36 * VR_MIB);
-            assert_int_equal(addr_of(fixture_get(fixture, cases[i].kib * VR_KIB)), shore);
-            fixture_put(fixture, rest);
-        }
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_best_fit, begin, fixture_end),
@@ -197,7 +163,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_siblings, begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_run_in_window, begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_oldest_first, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_off_islands, begin, fixture_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,58 +168,6 @@ static void test_vast(void **state) {
     assert_int_equal(largest_made(fixture, 4 * VR_MIB, 128 * VR_MIB), 4 * VR_MIB);
 }
 
-/* Half of what was needed is out, and the rest is free in pieces that a block touches each: 12 MiB more are no new
-   need, and yet the space has to grow. The purse has what `now_ns` earned. */
-static void grow_for_nothing_new(struct fixture *fixture, uint64_t now_ns) {
-    struct vr_block *blocks[16];
-    fixture_restart(fixture);
-    for (int i = 0; i < 16; i++) {
-        blocks[i] = fixture_get(fixture, 3 * VR_MIB + 512 * (uint64_t)i);
-    }
-    for (int i = 0; i < 16; i += 2) {
-        fixture_put(fixture, blocks[i]);
-    }
-    uint64_t before = stats_of(fixture).reserved_bytes, need = stats_of(fixture).peak_need_bytes;
-    struct vr_want want = {.bytes = 12 * VR_MIB, .queue = 1, .now_ns = now_ns};
-    assert_non_null(driver_want(&fixture->driver, fixture->space, &want, false));
-    assert_sound(fixture->space);
-    assert_true(stats_of(fixture).reserved_bytes > before);
-    assert_int_equal(stats_of(fixture).peak_need_bytes, need);
-}
-
-/* The largest handle that is made for a new block. */
-static uint64_t made_next(struct fixture *fixture) {
-    struct vr_want want = {.bytes = 64 * VR_MIB, .queue = 1, .now_ns = UINT64_C(1) << 40};
-    struct vr_answer answer;
-    uint64_t largest = 0;
-    assert_int_equal(vr_space_alloc(fixture->space, &want, &answer), VRAM_OK);
-    for (uint32_t i = 0; i < answer.plan->count; i++) {
-        const struct vr_step *step = &answer.plan->steps[i];
-        largest = step->kind == VR_STEP_CREATE && step->bytes > largest ? step->bytes : largest;
-    }
-    driver_commit(&fixture->driver, fixture->space, answer.plan, false);
-    return largest;
-}
-
-/* A space that grows for nothing new with time in hand is worn, and makes finer handles from then on; one that has no
-   time for moving, still climbs, or must not look at the clock is not. */
-static void test_wear(void **state) {
-    struct fixture *fixture = *state;
-    const uint64_t second = 1000000000;
-    fixture->config.share_ppm = 80000;
-    fixture->config.slack_ppm = 1;
-    grow_for_nothing_new(fixture, 10 * second);
-    assert_int_equal(fixture->space->wear, 1);
-    assert_int_equal(made_next(fixture), 2 * VR_MIB);
-    grow_for_nothing_new(fixture, second);
-    assert_int_equal(fixture->space->wear, 0);
-    assert_int_equal(made_next(fixture), 4 * VR_MIB);
-    assert_int_equal(fixture->space->wear, 0); /* that was new */
-    fixture->config.deterministic = true;
-    grow_for_nothing_new(fixture, 10 * second);
-    assert_int_equal(fixture->space->wear, 0);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bare_end, begin, fixture_end),
@@ -228,7 +176,6 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_elastic_slack, begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_graded, begin, fixture_end),
         cmocka_unit_test_setup_teardown(test_vast, begin, fixture_end),
-        cmocka_unit_test_setup_teardown(test_wear, begin, fixture_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,24 +13,29 @@
 #include "core/space/fit.h"
 
 #include "base/size.h"
+#include "core/space/wear.h"
 
 enum {
-    CANDIDATES = 16,  /* holes beside a void that are looked at for a window */
-    GLANCES = 128,    /* holes passed over to find them */
-    STEPS = 64,       /* spans a window may reach over */
-    ALIGN_TRIES = 8,  /* holes tried for a wide alignment before a size is taken that must do */
-    LARGE_PART = 32,  /* a block of at least this part of the peak is large, */
-    GUARD = 2,        /* see guarded */
-    RUN_MOST = 64,    /* siblings expected at most */
-    RUN_PART = 16,    /* and of at most this part of the peak, all together */
-    RUN_GAP = 8,      /* granules mapped ahead at most where a single block would fit elsewhere */
-    ISLAND_PART = 16, /* an island fits when no more than this part of the size is left */
-    ISLANDS = 16,     /* looked past for another hole */
-    EXACT_PART = 1000 /* a hole fits exactly when no more than this part of the size is left */
+    CANDIDATES = 16,   /* holes beside a void that are looked at for a window */
+    GLANCES = 128,     /* holes passed over to find them */
+    STEPS = 64,        /* spans a window may reach over */
+    ALIGN_TRIES = 8,   /* holes tried for a wide alignment before a size is taken that must do */
+    LARGE_PART = 32,   /* a block of at least this part of the peak is large, */
+    GUARD = 2,         /* see guarded */
+    RUN_MOST = 64,     /* siblings expected at most */
+    RUN_PART = 16,     /* and of at most this part of the peak, all together */
+    RUN_GAP = 8,       /* granules mapped ahead at most where a single block would fit elsewhere */
+    ISLAND_PART = 16,  /* an island fits when no more than this part of the size is left */
+    ISLANDS = 16,      /* looked past for another hole; */
+    STUCK_PART = 8,    /* a piece is fine of which no more than this part of the block is left, */
+    COARSE_TRIES = 16, /* holes on coarse pieces likewise, */
+    LOW_TRIES = 32,    /* and holes among which the lowest is chosen */
+    EXACT_PART = 1000  /* a hole fits exactly when no more than this part of the size is left */
 };
 
 #define SMALL_BYTES (16 * VR_MIB)  /* smaller blocks stay out of the topmost hole */
 #define LARGE_BYTES (256 * VR_MIB) /* if it has this many bytes at least */
+#define STUCK_BYTES (8 * VR_MIB)   /* or no more than this */
 #define AHEAD_BYTES (64 * VR_MIB)  /* mapped ahead for siblings at most */
 
 static bool usable(const struct vr_block *span, uint64_t queue) {
@@ -83,15 +88,14 @@ static bool is_topmost(const struct vr_block *hole) {
 }
 
 /*
- * In a space that is worn (supply.c) blocks stay off islands that are too large for them, as long as another hole has
+ * In a space that is worn (wear.h) blocks stay off islands that are too large for them, as long as another hole has
  * room: what such a block leaves of its last handle is stuck, on an island of its own, until it is freed. The island is
  * taken for the next window instead.
  */
 static struct vr_block *off_islands(const struct vr_space *space, const struct vr_want *want,
                                     struct vr_block *hole, uint64_t bytes) {
     struct vr_block *other = hole;
-    if (!space->wear || !hole || vr_hole_shores(hole) < 2 ||
-        vr_span_bytes(hole) - bytes <= bytes / ISLAND_PART) {
+    if (vr_hole_shores(hole) < 2 || vr_span_bytes(hole) - bytes <= bytes / ISLAND_PART) {
         return hole;
     }
     for (int left = ISLANDS; other && vr_hole_shores(other) == 2; left--) {
@@ -100,11 +104,57 @@ static struct vr_block *off_islands(const struct vr_space *space, const struct v
     return other ? other : hole;
 }
 
+/* What the block, at the low end of the hole, would leave of the piece that it ends in. */
+static uint64_t left_of_piece(const struct vr_space *space, const struct vr_want *want,
+                              const struct vr_block *hole, uint64_t bytes) {
+    uint64_t end = align_up(vr_span_addr(hole), want->align) + bytes;
+    const struct vr_piece *piece = vr_ground_get(&space->ground, end - 1);
+    return piece->addr + piece->bytes - end;
+}
+
+/* The same for coarse pieces, of which more would be stuck than a small part of the block. */
+static struct vr_block *off_coarse(const struct vr_space *space, const struct vr_want *want,
+                                   struct vr_block *hole, uint64_t bytes) {
+    uint64_t most = vr_larger(bytes / STUCK_PART, STUCK_BYTES);
+    struct vr_block *other = hole;
+    int left = COARSE_TRIES;
+    while (other && left > 0 && left_of_piece(space, want, other, bytes) > most) {
+        other = smallest_fit(space, want, vr_span_bytes(other) + VR_SPAN_UNIT);
+        left--;
+    }
+    return other && left > 0 ? other : hole;
+}
+
+/* The lowest of the next larger holes: what comes while little is out, and mostly stays, then lies together. */
+static struct vr_block *lowest_fit(const struct vr_space *space, const struct vr_want *want,
+                                   struct vr_block *hole) {
+    struct vr_block *lowest = hole;
+    for (int left = LOW_TRIES; hole && left > 0; left--) {
+        lowest = vr_span_addr(hole) < vr_span_addr(lowest) ? hole : lowest;
+        hole = smallest_fit(space, want, vr_span_bytes(hole) + VR_SPAN_UNIT);
+    }
+    return lowest;
+}
+
+/* Where a block goes in a space that is worn, rather than to the smallest hole. */
+static struct vr_block *worn_fit(const struct vr_space *space, const struct vr_want *want,
+                                 struct vr_block *hole, uint64_t bytes) {
+    hole = off_islands(space, want, hole, bytes);
+    if (is_exact(hole, bytes) || bytes >= LARGE_BYTES) {
+        return hole;
+    }
+    return vr_wear_lull(space) ? lowest_fit(space, want, hole)
+                               : off_coarse(space, want, hole, bytes);
+}
+
 /* The smallest hole that fits; but the topmost one grows at no cost, and is kept for large blocks as
    long as small ones fit elsewhere. */
 static struct vr_block *best_fit(const struct vr_space *space, const struct vr_want *want,
                                  uint64_t bytes) {
-    struct vr_block *hole = off_islands(space, want, smallest_fit(space, want, bytes), bytes);
+    struct vr_block *hole = smallest_fit(space, want, bytes);
+    if (hole && space->wear) {
+        hole = worn_fit(space, want, hole, bytes);
+    }
     if (!hole || bytes >= SMALL_BYTES || !is_topmost(hole) || is_exact(hole, bytes)) {
         return hole;
     }

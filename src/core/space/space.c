@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "core/space/plan.h"
+#include "core/space/wear.h"
 
 #include <assert.h>
 
@@ -152,6 +153,7 @@ static void budget_fill(struct vr_space *space, uint64_t now_ns) {
 /* The highest need so far is what the space aims to hold. Blocks in caches are not needed by anybody:
    they come back before the space grows. */
 static void need_note(struct vr_space *space, const struct vr_want *want) {
+    vr_wear_note(space);
     uint64_t need = space->stats.out_bytes + want->bytes;
     need -= want->idle_bytes < need ? want->idle_bytes : need;
     if (need > space->stats.peak_need_bytes) {

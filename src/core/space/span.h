@@ -80,8 +80,9 @@ struct vr_space {
     uint64_t clock_ns;                  /* when the two were filled last */
     uint64_t prices[VR_STEP_RELEASE + 1]; /* ns a handle, as measured lately */
     uint64_t planned_bytes;               /* to be created by open plans */
-    uint64_t owed_bytes; /* held past the aim beside free memory that was not worth moving */
-    uint32_t wear;       /* times that it grew past the aim for nothing new: supply.c; bounded */
+    uint64_t owed_bytes;  /* held past the aim beside free memory that was not worth moving */
+    uint32_t wear;        /* how much it is worn: wear.h */
+    uint64_t most_blocks; /* that were ever out, as wear.c has seen it */
     uint32_t open_plans;
     bool resting;     /* hands nothing out: sleep.h */
     uint64_t rooms;   /* spans of that kind */

@@ -19,6 +19,7 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "core/space/wear.h"
 
 #include <assert.h>
 
@@ -36,8 +37,7 @@ enum {
     IDLE_MOST = 64, /* idle holes looked at for a piece */
     SEGMENT_PART = 16, /* an ordinary segment is this part of what is held */
     FAR_PERCENT = 8,   /* growth this far past the peak is worth the reserve, */
-    GIANT_PART = 50,   /* and so is growth by this part of the peak for one block */
-    WEAR_MOST = 3      /* the finest: see wear */
+    GIANT_PART = 50    /* and so is growth by this part of the peak for one block */
 };
 
 #define VAST_BYTES  (256 * VR_MIB) /* no window is vast that has fewer */
@@ -45,7 +45,6 @@ enum {
 
 #define LOOSE    1.25 /* with an empty purse the slack grows by this part of itself, */
 #define AMPLE_NS 12e6 /* and not at all with this much time in it */
-#define WEAR_NS  INT64_C(200000000) /* in the purse: what is stuck is not for want of time */
 
 /* One planning: how much may still be done. */
 struct supply {
@@ -114,20 +113,10 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     return supply;
 }
 
-/*
- * Wear. The space grows past its aim although nothing more is needed than ever before, and not for want of time: all
- * that is free is stuck at the edges of live blocks. Each such time makes what a program that goes on and on finds
- * there finer: handles are made half as large, and coarse ones are melted when they are moved; and blocks stay off
- * islands (fit.c). A program's first pass, and one that always asks for the same, has no wear and does not pay for it.
- * Where addresses follow from the order of calls alone there is none: this depends on the clock.
- */
-static void wear(const struct supply *supply) {
-    struct vr_space *space = supply->space;
-    if (supply->grows && !supply->weighs && held(supply) > supply->aim_bytes &&
-        supply->need_bytes == space->stats.peak_need_bytes && supply->purse_ns > WEAR_NS &&
-        space->wear < WEAR_MOST && !space->config.deterministic) {
-        space->wear++;
-    }
+/* Whether it grows past its aim for a need that it has met before. */
+static bool creeps(const struct supply *supply) {
+    return supply->grows && !supply->weighs && held(supply) > supply->aim_bytes &&
+           supply->need_bytes == supply->space->stats.peak_need_bytes;
 }
 
 /* The plan stands: what it is expected to cost is spent. */
@@ -144,7 +133,9 @@ static vram_status supply_end(struct supply *supply, vram_status status, struct 
                              (uint64_t)(space->reserve_ns - supply->reserve_ns);
     space->purse_ns = supply->purse_ns;
     space->reserve_ns = supply->reserve_ns;
-    wear(supply);
+    if (creeps(supply)) {
+        vr_wear_creep(space);
+    }
     *out = supply->plan;
     return VRAM_OK;
 }
@@ -345,12 +336,6 @@ static uint64_t graded_bytes(const struct supply *supply, uint64_t at) {
     return vr_smaller(room_below(at, start), room_below(end, at)) / END_PART;
 }
 
-/* A size of handles, halved with each time that the space wore, down to a granule. */
-static uint64_t worn(const struct vr_space *space, uint64_t granules) {
-    uint64_t left = granules >> space->wear;
-    return (left ? left : 1) * space->config.granule;
-}
-
 /*
  * How large a handle is made at `at`, where `room` bytes are to be filled. One that stands for others is
  * coarse, since those are moved again and again; but near the ends of the window it is fine: when the
@@ -362,17 +347,18 @@ static uint64_t worn(const struct vr_space *space, uint64_t granules) {
 static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t room, bool melted) {
     const struct vr_space *space = supply->space;
     uint64_t granule = space->config.granule, most = space->config.largest_handle;
-    uint64_t bytes = space->stats.peak_need_bytes / GROW_PART, least = worn(space, GROW_LEAST);
+    uint64_t bytes = space->stats.peak_need_bytes / GROW_PART;
+    uint64_t least = vr_wear_bytes(space, GROW_LEAST);
     if (melted) {
         bytes = graded_bytes(supply, at);
-        least = worn(space, MELT_LEAST);
-        most = vr_smaller(most, worn(space, MELT_MOST));
+        least = vr_wear_bytes(space, MELT_LEAST);
+        most = vr_smaller(most, vr_wear_bytes(space, MELT_MOST));
     } else if (supply->window_bytes >= VAST_BYTES &&
                supply->window_bytes >= supply->need_bytes / VAST_PART) {
         bytes = vr_larger(bytes, vr_smaller(graded_bytes(supply, at), VAST_MOST * granule));
     }
     if (supply->plan->run_end && supply->window_bytes >= RUN_WINDOW * granule) {
-        least = worn(space, RUN_LEAST);
+        least = vr_wear_bytes(space, RUN_LEAST);
     }
     if (!melted && supply->plan->behind) {
         least = vr_larger(least, supply->window_bytes / (supply->weighs ? 1 : BEHIND_PART));

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wear.h: what a space does otherwise that is used over and over.
+ *
+ * A program that goes through its work again and again leaves the space a little more cut up each time: long-lived blocks
+ * come to lie on more and more islands, and what is free beside them in the handles they touch is stuck. A space wears
+ *
+ *  (1) each time that it grows past its aim although nothing more is needed than ever before, and not for want of time:
+ *      all that is free is stuck then;
+ *  (2) when nearly all blocks have come back: the program starts over.
+ *
+ * From then on it spends time on what a first pass cannot afford:
+ *
+ *  (3) what is made is made half as large for each time, and pieces that are much coarser are released when they would be
+ *      moved (supply.c);
+ *  (4) blocks stay off islands and off the inside of coarse pieces, and go to low addresses while little is out (fit.c).
+ *
+ * A program's first pass, and one that always asks for the same, has no wear and does not pay for it. Where addresses
+ * follow from the order of calls alone there is none: it depends on the clock.
+ */
+#ifndef VR_WEAR_H
+#define VR_WEAR_H
+
+#include "core/space/span.h"
+
+/* The space grew past its aim for nothing new: (1). */
+void vr_wear_creep(struct vr_space *space);
+/* A block is about to leave the space: (2). */
+void vr_wear_note(struct vr_space *space);
+
+/* Whether little is out beside the most that ever was. */
+bool vr_wear_lull(const struct vr_space *space);
+
+/* Bytes of a handle that has so many granules where nothing is worn: (3). */
+uint64_t vr_wear_bytes(const struct vr_space *space, uint64_t granules);
+
+#endif
