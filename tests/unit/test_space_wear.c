@@ -202,6 +202,10 @@ static void test_off_coarse(void **state) {
     }
     make_coarse(fixture, 256, &coarse, &fine);
     fixture->space->wear = 1;
+    assert_int_equal(addr_of(fixture_get(fixture, 40 * VR_MIB)),
+                     fine); /* 24 of it are too much, too */
+    make_coarse(fixture, 256, &coarse, &fine);
+    fixture->space->wear = 1;
     fixture_get(fixture, 80 * VR_MIB);
     assert_int_equal(addr_of(fixture_get(fixture, 7 * VR_MIB)), coarse); /* there is no other */
 }

@@ -6,8 +6,7 @@ enum {
     WEAR_MOST = 3,  /* the finest */
     WEAR_AGAIN = 2, /* at least, once the program has started over */
     LULL_PART = 6,  /* little is out when it is less than this part of the peak, */
-    BLOCKS_PART =
-        8 /* and nearly all blocks are back when fewer than this part of the most are out */
+    BLOCKS_PART = 8 /* and nearly all is back when this part of the most blocks is more, too */
 };
 
 /* In the purse: */
