@@ -26,16 +26,16 @@ enum {
     RUN_PART = 16,     /* and of at most this part of the peak, all together */
     RUN_GAP = 8,       /* granules mapped ahead at most where a single block would fit elsewhere */
     ISLAND_PART = 16,  /* an island fits when no more than this part of the size is left */
-    ISLANDS = 16,      /* looked past for another hole; */
-    STUCK_PART = 8,    /* a piece is fine of which no more than this part of the block is left, */
-    COARSE_TRIES = 16, /* holes on coarse pieces likewise, */
-    LOW_TRIES = 32,    /* and holes among which the lowest is chosen */
+    ISLANDS = 16,      /* looked past for another hole */
+    STUCK_PART = 8,    /* what may be stuck of a piece beside a block: this part of the block, */
+    COARSE_TRIES = 16, /* holes on coarse pieces looked past for another */
+    LOW_TRIES = 32,    /* holes among which the lowest is chosen */
     EXACT_PART = 1000  /* a hole fits exactly when no more than this part of the size is left */
 };
 
 #define SMALL_BYTES (16 * VR_MIB)  /* smaller blocks stay out of the topmost hole */
 #define LARGE_BYTES (256 * VR_MIB) /* if it has this many bytes at least */
-#define STUCK_BYTES (8 * VR_MIB)   /* or no more than this */
+#define STUCK_BYTES (8 * VR_MIB)   /* or this much */
 #define AHEAD_BYTES (64 * VR_MIB)  /* mapped ahead for siblings at most */
 
 static bool usable(const struct vr_block *span, uint64_t queue) {
@@ -76,6 +76,12 @@ static struct vr_block *smallest_fit(const struct vr_space *space, const struct 
     return vr_span_bytes(any) < vr_span_bytes(own) ? any : own;
 }
 
+/* The smallest of those that are larger than a hole. */
+static struct vr_block *next_larger(const struct vr_space *space, const struct vr_want *want,
+                                    const struct vr_block *hole) {
+    return smallest_fit(space, want, vr_span_bytes(hole) + VR_SPAN_UNIT);
+}
+
 /* Whether next to nothing would be left of the hole. */
 static bool is_exact(const struct vr_block *hole, uint64_t bytes) {
     return vr_span_bytes(hole) - bytes <= bytes / EXACT_PART;
@@ -99,7 +105,7 @@ static struct vr_block *off_islands(const struct vr_space *space, const struct v
         return hole;
     }
     for (int left = ISLANDS; other && vr_hole_shores(other) == 2; left--) {
-        other = left ? smallest_fit(space, want, vr_span_bytes(other) + VR_SPAN_UNIT) : NULL;
+        other = left ? next_larger(space, want, other) : NULL;
     }
     return other ? other : hole;
 }
@@ -112,14 +118,15 @@ static uint64_t left_of_piece(const struct vr_space *space, const struct vr_want
     return piece->addr + piece->bytes - end;
 }
 
-/* The same for coarse pieces, of which more would be stuck than a small part of the block. */
+/* Likewise blocks stay off pieces so coarse that more than STUCK_PART and STUCK_BYTES allow would be stuck beside
+   them. */
 static struct vr_block *off_coarse(const struct vr_space *space, const struct vr_want *want,
                                    struct vr_block *hole, uint64_t bytes) {
     uint64_t most = vr_larger(bytes / STUCK_PART, STUCK_BYTES);
     struct vr_block *other = hole;
     int left = COARSE_TRIES;
     while (other && left > 0 && left_of_piece(space, want, other, bytes) > most) {
-        other = smallest_fit(space, want, vr_span_bytes(other) + VR_SPAN_UNIT);
+        other = next_larger(space, want, other);
         left--;
     }
     return other && left > 0 ? other : hole;
@@ -131,7 +138,7 @@ static struct vr_block *lowest_fit(const struct vr_space *space, const struct vr
     struct vr_block *lowest = hole;
     for (int left = LOW_TRIES; hole && left > 0; left--) {
         lowest = vr_span_addr(hole) < vr_span_addr(lowest) ? hole : lowest;
-        hole = smallest_fit(space, want, vr_span_bytes(hole) + VR_SPAN_UNIT);
+        hole = next_larger(space, want, hole);
     }
     return lowest;
 }
@@ -158,7 +165,7 @@ static struct vr_block *best_fit(const struct vr_space *space, const struct vr_w
     if (!hole || bytes >= SMALL_BYTES || !is_topmost(hole) || is_exact(hole, bytes)) {
         return hole;
     }
-    struct vr_block *other = smallest_fit(space, want, vr_span_bytes(hole) + VR_SPAN_UNIT);
+    struct vr_block *other = next_larger(space, want, hole);
     return other ? other : hole;
 }
 

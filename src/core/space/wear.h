@@ -11,7 +11,7 @@
  *
  * From then on it spends time on what a first pass cannot afford:
  *
- *  (3) what is made is made half as large for each time, and pieces that are much coarser are released when they would be
+ *  (3) new handles are half as large for each time, and free ones that are much coarser are released when they would be
  *      moved (supply.c);
  *  (4) blocks stay off islands and off the inside of coarse pieces, and go to low addresses while little is out (fit.c).
  *
