@@ -43,15 +43,15 @@ def leak(program):
     assert document["passed"] is False and document["held_bytes"] == 4096
 
 
-# What SPOIL asks for, what ends the process then, and how the command calls it.
-ENDS = (("fault", -signal.SIGSEGV, "SIGSEGV"), ("signal", -signal.SIGILL, "SIGILL"),
-        ("abort", -signal.SIGABRT, "SIGABRT"), ("exit", 1, "exit was called"))
+# What SPOIL asks for, and what ends the process then.
+SIGNALS = (("fault", signal.SIGSEGV), ("signal", signal.SIGILL), ("abort", signal.SIGABRT))
 TWO_CASES = ("check", "--filter", "context.ba")  # the first of them dies
 
 
 def named(program):
     """A process that ends in a case says in which, once, and is no success."""
-    for spoil, code, name in ENDS:
+    ends = [(spoil, -number, number.name) for spoil, number in SIGNALS]
+    for spoil, code, name in ends + [("exit", 1, "exit was called")]:
         result = run_verb(program, spoil, *TWO_CASES)
         assert result.returncode == code, (spoil, result)
         line = f"vram: {name} in the case context.backends on sim device 0\n"
@@ -60,10 +60,11 @@ def named(program):
 
 def isolated(program):
     """A case whose process dies has failed, and the next one runs."""
-    for spoil, code, name in (*ENDS, ("late", -signal.SIGABRT, "SIGABRT")):
+    ends = [(spoil, f"{number.name} ended its process") for spoil, number in SIGNALS]
+    ends += [("leave", "its process exited with code 0"),
+             ("late", "SIGABRT ended its process when it exited after the case")]
+    for spoil, reason in ends:
         result = run_verb(program, spoil, *TWO_CASES, "--isolate", "--verbose")
-        reason = f"{name} ended its process" if code < 0 else "its process exited with code 0"
-        reason += " when it exited after the case" if spoil == "late" else ""
         assert result.returncode == 1 and result.stderr == "", (spoil, result)
         lines = result.stdout.splitlines()
         assert lines[1] == f"failed   context.backends: {reason}", (spoil, lines)
