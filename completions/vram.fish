@@ -13,6 +13,7 @@ complete -c vram -n __fish_use_subcommand -a check -d 'Run the conformance suite
 complete -c vram -n '__fish_seen_subcommand_from check' -l backend -s b -x -a 'cuda hip metal vulkan opencl sim host' -d 'check every device of this backend, or of several by commas'
 complete -c vram -n '__fish_seen_subcommand_from check' -l device -s d -x -a '' -d 'use device N as `vram info` numbers them, within --backend if given'
 complete -c vram -n '__fish_seen_subcommand_from check' -l filter -s f -x -a '' -d 'run only the cases with TEXT in their name'
+complete -c vram -n '__fish_seen_subcommand_from check' -l isolate -s i -d 'run each case in a process of its own: one that a driver ends has failed'
 complete -c vram -n '__fish_seen_subcommand_from check' -l list -s l -d 'list the cases and what each proves, run none'
 complete -c vram -n '__fish_seen_subcommand_from check' -l verbose -s v -d 'show the cases that pass too'
 complete -c vram -n '__fish_seen_subcommand_from check' -l json -s j -d 'print one JSON document, sizes in bytes'
