@@ -410,7 +410,7 @@ static void run_child(unsigned index, unsigned *absent) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        finding_count = 0;
+        finding_count = absent_count = 0;
         run_count = 0;
         pairs[0] = pairs[index];
         pair_count = 1;
