@@ -30,6 +30,10 @@ enum vr_order {
     atomic_fetch_add_explicit(object, value, (memory_order)(order))
 #define vr_fetch_sub(object, value, order)                                                         \
     atomic_fetch_sub_explicit(object, value, (memory_order)(order))
+#define vr_fetch_or(object, value, order)                                                          \
+    atomic_fetch_or_explicit(object, value, (memory_order)(order))
+#define vr_fetch_and(object, value, order)                                                         \
+    atomic_fetch_and_explicit(object, value, (memory_order)(order))
 #define vr_exchange(object, value, order)                                                          \
     atomic_exchange_explicit(object, value, (memory_order)(order))
 /* On failure `expected` (a pointer) receives what was found, with the loading part of `order`. */

@@ -157,7 +157,7 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
     if (!is_ours(block)) {
         return VRAM_OK;
     }
-    struct vr_queue_object *queue = choose(pool, request->queue, &own);
+    struct vr_queue_object *queue = choose(pool, request->queue.handle, &own);
     if (!queue) {
         vr_pool_return(pool, request->queue, &block, 1);
         return vram_error_get()->status;
@@ -308,7 +308,7 @@ static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
 static bool join_uses(const struct vr_queue_object *queue, const struct vr_block *block) {
     bool joined = true;
     for (const struct vr_uses *use = block->uses; use && joined; use = use->next) {
-        vram_point point = {(vram_queue *)(uintptr_t)use->stamp.queue, use->stamp.value};
+        vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
         joined = vram_queue_after(handle_of(queue), point) == VRAM_OK ||
                  vram_point_wait(point, VRAM_TIMEOUT_DEFAULT) == VRAM_OK;
     }
@@ -461,7 +461,7 @@ static void give_on(struct vr_pool *pool, struct vr_block *block, bool looked) {
         vr_pool_return_new(pool, queue, block);
         vr_leave(queue);
     } else {
-        vr_pool_return(pool, 0, &block, 1);
+        vr_pool_return(pool, VR_NO_QUEUE, &block, 1);
     }
 }
 
@@ -495,7 +495,7 @@ bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept) {
             vr_load(&block->bytes, VR_RELAXED) <= guard->most_bytes;
     if (*kept) {
         block->next = NULL;
-        block->home = 0;
+        block->home.handle = 0;
         *(guard->last ? &guard->last->next : &guard->first) = block;
         guard->last = block;
         guard->bytes += vr_load(&block->bytes, VR_RELAXED);
