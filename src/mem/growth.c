@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/os/os.h"
 #include "base/size.h"
 
 enum {
@@ -271,6 +272,7 @@ static void end(struct call *call) {
     vr_buffer_unclaim(buffer);
     vr_buffer_touch(buffer);
     if (call->event.size && buffer->moved) {
+        VR_UNCANCELLED;
         buffer->moved(buffer->user, &call->event);
     }
     vr_pool_leave(buffer->pool, call->queue);
