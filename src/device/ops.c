@@ -7,6 +7,7 @@
  */
 #include "device/ops.h"
 
+#include "base/delay.h"
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -19,6 +20,7 @@
    to exit end here, before a driver that may be gone. */
 static bool begin_always(struct vr_device *device, const char *operation) {
     assert(vr_locks_held() == 0);
+    VR_DELAY_POINT(operation);
     if (vr_exiting()) {
         vr_error_set(VRAM_ERR_SHUTDOWN, device->info.backend, operation, 0,
                      "the process is exiting");
@@ -50,6 +52,7 @@ static bool begin(struct vr_device *device, const char *operation) {
 /* Notices loss, and never lets a failure leave without a record of its own. */
 static vram_status finish(struct vr_device *device, vram_status status, const char *operation) {
     end_call();
+    VR_DELAY_POINT(operation);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
         return status;
     }
