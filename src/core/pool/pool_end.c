@@ -35,9 +35,8 @@ static struct vr_queue_object *queue_behind(struct vr_pool *pool, struct vr_queu
     return queue;
 }
 
-/* Whether all work of a queue is done. One that was destroyed with unfinished work can still be asked,
-   and on a lost device nothing runs any more. */
-static vram_status settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
+/* One that was destroyed with unfinished work can still be asked, and on a lost device nothing runs any more. */
+vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
     vram_status status = VRAM_OK;
     if (!vr_load(&queue->finished, VR_ACQUIRE) && vr_queue_hold(queue)) {
         status = vr_queue_settle(queue, deadline, "vram_pool_destroy");
@@ -52,7 +51,7 @@ static vram_status settle_lanes(struct vr_pool *pool, uint64_t deadline) {
     vram_status first = VRAM_OK;
     for (struct vr_queue_id last = {0}; (queue = queue_behind(pool, last));) {
         last.handle = queue->object.handle;
-        vram_status status = settle_queue(queue, deadline);
+        vram_status status = vr_pool_settle_queue(queue, deadline);
         if (status == VRAM_OK) {
             vr_pool_forget_queue(pool, last);
         }
@@ -67,7 +66,7 @@ static vram_status settle_owed(struct vr_pool *pool, uint64_t deadline) {
     vram_status first = VRAM_OK;
     for (struct vr_queue_id last = {0}; (last = vr_pool_owed_behind(pool, last)).handle;) {
         struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(last));
-        vram_status status = queue ? settle_queue(queue, deadline) : VRAM_OK;
+        vram_status status = queue ? vr_pool_settle_queue(queue, deadline) : VRAM_OK;
         if (status == VRAM_OK) {
             vr_pool_forget_queue(pool, last);
         }
