@@ -25,6 +25,7 @@
 #define VR_OBJECTS_H
 
 #include "backend/backend.h"
+#include "base/entry_guard.h"
 #include "base/handle.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -201,21 +202,15 @@ struct vr_queue_object {
     vr_atomic_u64 signalled;            /* highest number that the driver agreed to write */
     vr_atomic_u64 settled;              /* points up to here are known to have passed; only rises */
     vr_atomic_u64 looks;                /* polls that found a point not passed */
-    vr_atomic_u32 state;                /* enum vr_queue_state */
     vr_atomic_bool closed;              /* its device is closing: it takes no more work */
     vr_atomic_bool finished;            /* nothing is left to wait for; nothing new can come */
     bool region;                        /* made by vram_capture_begin */
     vr_atomic_bool captured;            /* a region that has not ended: no marker goes into it */
-    vr_atomic_u32 submitting;           /* calls inside that may give it work; queue.c */
-    vr_atomic_u32 asking;               /* calls inside that ask the driver about it; queue.c */
+    struct vr_entry_guard submitting;   /* calls that may give it work; closed: it is being ended */
+    struct vr_entry_guard asking;       /* calls that ask the driver about it; closed: all is done,
+                                           and the native queue is the program's alone */
     struct vr_device_object **followed; /* devices whose words it may wait for; device lock */
     uint32_t followed_count;
-};
-
-enum vr_queue_state {
-    VR_QUEUE_OPEN = 0,
-    VR_QUEUE_ENDING = 1, /* destroyed or being ended by the user; only points still work */
-    VR_QUEUE_LEFT = 2    /* all is done, and the native queue is the program's alone */
 };
 
 /* ------------------------------------------------------------------- others */
@@ -340,10 +335,13 @@ vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place
 
 /* Whether the queue takes calls: it was neither destroyed nor is its device closing; queue.c. */
 bool vr_queue_is_open(const struct vr_queue_object *queue);
-/* vr_enter for a queue; VRAM_ERR_STALE once it has ended; queue.c. */
+/* vr_enter for a queue; VRAM_ERR_STALE once it is being ended, unless the calling thread is among those who give it
+   work; queue.c. */
 vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered);
 /* The same for a call that may give the queue work or a signal. The queue does not end before that call
-   has left, or has said that it submits nothing more: then it owes a vr_leave only. */
+   has left, or has said that it submits nothing more: then it owes a vr_leave only. A call of several steps, such as
+   a copy and the note that it uses a buffer, enters around all of them: each step may enter again, and finds the queue
+   open until the outermost leaves. In the same thread, and no callback of the program's inside. */
 vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered);
 void vr_submit_leave(void *queue);
 /* For who has a reference already; false: the queue has ended. */

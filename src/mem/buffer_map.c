@@ -34,10 +34,15 @@ static vram_status fetch(struct vr_buffer *buffer, struct vr_buffer_mapping *map
     if (status != VRAM_OK || !(mapping->flags & VRAM_MAP_READ) || !mapping->bytes) {
         return status;
     }
-    status = vram_queue_download(mapping->queue, (void *)(uintptr_t)mapping->staging,
-                                 buffer->memory.addr + mapping->offset, mapping->bytes);
+    void *entered;
+    status = vr_submit_enter(mapping->queue, "vram_buffer_map", &entered);
     if (status == VRAM_OK) {
-        status = vram_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
+        status = vram_queue_download(mapping->queue, (void *)(uintptr_t)mapping->staging,
+                                     buffer->memory.addr + mapping->offset, mapping->bytes);
+        if (status == VRAM_OK) {
+            status = vram_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
+        }
+        vr_submit_leave(entered);
     }
     if (status != VRAM_OK) {
         give_staging(buffer, mapping);
@@ -118,12 +123,17 @@ static vram_status bring_back(struct vr_buffer *buffer, const struct vr_buffer_m
     if (!mapping->staging || !(mapping->flags & VRAM_MAP_WRITE) || !mapping->bytes) {
         return VRAM_OK;
     }
-    vram_status status =
-        vram_queue_upload(mapping->queue, addr + mapping->offset,
-                          (const void *)(uintptr_t)mapping->staging, mapping->bytes);
+    void *entered;
+    vram_status status = vr_submit_enter(mapping->queue, "vram_buffer_unmap", &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vram_queue_upload(mapping->queue, addr + mapping->offset,
+                               (const void *)(uintptr_t)mapping->staging, mapping->bytes);
     if (status == VRAM_OK && !home) {
         status = vram_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
     }
+    vr_submit_leave(entered);
     return status;
 }
 

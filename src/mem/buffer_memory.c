@@ -197,16 +197,6 @@ vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue 
 
 /* ------------------------------------------------------------------ giving back */
 
-/* Frees a block whose queue takes no calls any more. One that has not finished its work keeps the block
-   out of everybody's hands until the pool ends: there is no later moment to wait for. */
-static vram_status give_without_queue(struct vr_buffer *buffer, vram_addr addr,
-                                      const vram_queue *queue) {
-    if (!vr_handle_was(VR_KIND_QUEUE, queue)) {
-        (void)vram_pin(addr);
-    }
-    return vram_free(pool_of(buffer), addr, NULL);
-}
-
 /* Memory that is no pool's own goes back to the driver as soon as nobody uses it. */
 static void reap(const struct vr_buffer *buffer) {
     struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, pool_of(buffer));
@@ -231,7 +221,7 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
     vram_status status = vram_free(pool_of(buffer), memory->addr, queue);
     if (status == VRAM_ERR_STALE && queue) {
         vr_error_restore(&error);
-        status = give_without_queue(buffer, memory->addr, queue);
+        status = vr_pool_free_late(pool_of(buffer), memory->addr, queue);
     }
     if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
         vr_error_restore(&error); /* the pool has ended meanwhile: so has its memory */

@@ -92,7 +92,8 @@ vram_status vr_buffer_claim(struct vr_buffer *buffer, const char *operation);
 void vr_buffer_unclaim(struct vr_buffer *buffer);
 
 /* Notes that work which a call of the library's own has submitted to `queue` uses the shared buffer; when that
-   cannot be noted it waits for it. */
+   cannot be noted it waits for it. The call has entered the queue (vr_submit_enter) before it submitted: a queue that
+   ended in between could not be noted any more. */
 vram_status vr_buffer_note(struct vr_buffer *buffer, vram_queue *queue);
 
 /* Notes that somebody looked. */

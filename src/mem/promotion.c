@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 
 #include <stdlib.h>
 
@@ -41,7 +42,11 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_buffer_order(buffer, queue, operation);
+    void *entered = NULL;
+    status = vr_submit_enter(queue, operation, &entered);
+    if (status == VRAM_OK) {
+        status = vr_buffer_order(buffer, queue, operation);
+    }
     if (status == VRAM_OK) {
         status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes);
     }
@@ -54,6 +59,9 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
         (void)vr_buffer_give(buffer, &memory, queue);
     }
     vr_error_restore(&error);
+    if (entered) {
+        vr_submit_leave(entered);
+    }
     return status;
 }
 
@@ -104,6 +112,7 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
     }
     vr_buffer_unclaim(buffer);
     if (!there && status == VRAM_OK && buffer->moved) {
+        VR_UNCANCELLED;
         buffer->moved(buffer->user, &event);
     }
     return status;
@@ -290,11 +299,13 @@ vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t 
     if (status == VRAM_OK) {
         status = vr_buffer_queue(buffer, given, operation, &queue);
     }
-    if (status == VRAM_OK) {
+    void *entered;
+    if (status == VRAM_OK && (status = vr_submit_enter(queue, operation, &entered)) == VRAM_OK) {
         status = vram_queue_prefetch(queue, addr + offset, bytes, to_host);
-    }
-    if (status == VRAM_OK && given) {
-        status = vr_buffer_note(buffer, given);
+        if (status == VRAM_OK && given) {
+            status = vr_buffer_note(buffer, given);
+        }
+        vr_submit_leave(entered);
     }
     leave_unified(buffer);
     return status;

@@ -4,9 +4,13 @@
  * not from how fast a device is, which numbers its queues have, or which threads ask.
  */
 #include "unit/device_world.h"
+#include "unit/whole_device.h"
+#include "vram/buffer.h"
+#include "vram/oom.h"
 #include "vram/pool.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 
 #define KIB UINT64_C(1024)
 
@@ -176,6 +180,108 @@ static void trims_wait_for_the_work(void **state) {
     rig_end_clean(&rig);
 }
 
+/* ------------------------------------------------------- memory under work */
+
+static vram_pool *ordered_pool(struct rig *rig) {
+    vram_pool_options options = {.size = sizeof options, .flags = VRAM_POOL_DETERMINISTIC};
+    vram_pool *pool;
+    whole_device(rig->device);
+    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    return pool;
+}
+
+/* Idle and trimmed, the pool has nothing left. */
+static void expect_empty(vram_pool *pool) {
+    vram_pool_stats stats = {.size = sizeof stats};
+    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_stats_get(pool, &stats));
+    assert_int_equal(stats.live_blocks, 0);
+    assert_int_equal(stats.reserved_bytes, 0);
+    assert_int_equal(stats.other_bytes, 0);
+    assert_int_equal(stats.fallback_bytes, 0);
+}
+
+static void expect_bytes(struct rig *rig, vram_addr addr, uint8_t value) {
+    uint8_t *found = malloc(MIB);
+    assert_non_null(found);
+    assert_ok(vram_queue_download(rig->queue, found, addr, MIB));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    for (uint64_t i = 0; i < MIB; i++) {
+        assert_int_equal(found[i], value);
+    }
+    free(found);
+}
+
+/* Host memory of a destroyed buffer stays until the copies that read it are done, whichever buffer comes next. */
+static void host_memory_outlives_the_copies_from_it(void **state) {
+    static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_FALLBACK};
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        vram_buffer_options options = {.size = sizeof options, .kind = kinds[i]};
+        struct rig rig = rig_make("sim", "memory=16M,lag=50");
+        vram_pool *pool = ordered_pool(&rig);
+        vram_buffer *source, *other;
+        vram_addr target, filler = 0;
+        void *host;
+        assert_ok(vram_alloc(pool, MIB, rig.queue, &target));
+        if (kinds[i] == VRAM_BUFFER_FALLBACK) { /* the device is full: it lies on the host */
+            assert_ok(vram_alloc(pool, 14 * MIB, rig.queue, &filler));
+        }
+        assert_ok(vram_buffer_create(pool, 2 * MIB, rig.queue, &options, &source));
+        assert_ok(vram_buffer_host(source, &host));
+        memset(host, 0x5a, 2 * MIB);
+        assert_ok(vram_queue_upload(rig.queue, target, host, MIB));
+        assert_ok(vram_buffer_destroy(source));
+        assert_ok(vram_buffer_create(pool, 2 * MIB, rig.queue, &options, &other));
+        expect_bytes(&rig, target, 0x5a);
+        assert_ok(vram_buffer_destroy(other));
+        assert_ok(vram_free(pool, target, rig.queue));
+        assert_ok(vram_free(pool, filler, rig.queue));
+        expect_empty(pool);
+        rig_end_clean(&rig);
+    }
+}
+
+/* So does the copy that the host was given to write to. */
+static void what_was_unmapped_outlives_its_copy(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,lag=50");
+    vram_pool *pool = ordered_pool(&rig);
+    vram_buffer *buffer;
+    vram_addr addr;
+    void *host;
+    assert_ok(vram_buffer_create(pool, MIB, rig.queue, NULL, &buffer));
+    assert_ok(vram_buffer_addr(buffer, &addr));
+    assert_ok(vram_buffer_map(buffer, 0, MIB, VRAM_MAP_WRITE, rig.queue, &host));
+    memset(host, 0x5a, MIB);
+    assert_ok(vram_buffer_unmap(buffer));
+    expect_bytes(&rig, addr, 0x5a);
+    assert_ok(vram_buffer_destroy(buffer));
+    expect_empty(pool);
+    rig_end_clean(&rig);
+}
+
+/* A report of such a pool names queues by their handles, not by the numbers that it knows them by. */
+static void reports_name_the_queues_by_their_handles(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=16M,lag=50");
+    vram_pool *pool = ordered_pool(&rig);
+    vram_oom_report report = {.size = sizeof report};
+    vram_queue *other;
+    vram_addr addr, none;
+    assert_ok(vram_queue_create(rig.device, NULL, &other));
+    assert_ok(vram_alloc(pool, 10 * MIB, other, &addr));
+    assert_ok(vram_queue_fill(other, addr, 1, 1, MIB));
+    assert_ok(vram_free(pool, addr, other));
+    assert_int_not_equal(vram_alloc(pool, 10 * MIB, rig.queue, &none), VRAM_OK);
+    assert_ok(vram_oom_report_get(pool, &report));
+    assert_int_equal(report.queue_count, 1);
+    assert_ptr_equal(report.queues[0].queue, other);
+    assert_int_equal(report.queues[0].bytes, 10 * MIB);
+    expect_empty(pool);
+    rig_end_clean(&rig);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
 
 int main(void) {
@@ -183,6 +289,9 @@ int main(void) {
         HERE(the_order_of_calls_decides),
         HERE(ended_queues_leave_their_memory),
         HERE(trims_wait_for_the_work),
+        HERE(host_memory_outlives_the_copies_from_it),
+        HERE(what_was_unmapped_outlives_its_copy),
+        HERE(reports_name_the_queues_by_their_handles),
     };
     return cmocka_run_group_tests_name("pool_order", tests, NULL, NULL);
 }

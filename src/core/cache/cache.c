@@ -22,17 +22,19 @@
 
 /* -------------------------------------------------------------------- table */
 
-static uint32_t table_hash(uint64_t pool, uint64_t queue) {
+static uint32_t table_hash(uint64_t pool, struct vr_queue_id id) {
+    uint64_t queue = id.handle;
     uint64_t mixed = (pool ^ (queue << 17 | queue >> 47)) * UINT64_C(0x9E3779B97F4A7C15);
     return (uint32_t)(mixed >> 32);
 }
 
-struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t pool, uint64_t queue) {
+struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t pool,
+                                    struct vr_queue_id queue) {
     if (!thread->caches) {
         return NULL;
     }
     struct vr_cache *witnessed = thread->witnessed;
-    if (witnessed && witnessed->pool_handle == pool && witnessed->queue_handle == queue) {
+    if (witnessed && witnessed->pool_handle == pool && vr_queue_id_same(witnessed->queue, queue)) {
         return witnessed;
     }
     for (uint32_t at = table_hash(pool, queue);; at++) {
@@ -40,7 +42,7 @@ struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t poo
         if (!cache) {
             return NULL;
         }
-        if (cache->pool_handle == pool && cache->queue_handle == queue) {
+        if (cache->pool_handle == pool && vr_queue_id_same(cache->queue, queue)) {
             if (vr_cache_is_witnessed(cache)) {
                 thread->witnessed = cache;
             } else {
@@ -52,7 +54,7 @@ struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t poo
 }
 
 static void table_put(struct vr_cache **table, uint32_t mask, struct vr_cache *cache) {
-    uint32_t at = table_hash(cache->pool_handle, cache->queue_handle);
+    uint32_t at = table_hash(cache->pool_handle, cache->queue);
     while (table[at & mask]) {
         at++;
     }
@@ -97,7 +99,7 @@ static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr
    outside, where memory may be asked for, and filled inside again: there may be fewer by then, not
    more. */
 struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
-                               uint64_t pool_handle, uint64_t queue_handle) {
+                               uint64_t pool_handle, struct vr_queue_id queue) {
     uint32_t mask;
     struct vr_cache *cache = vr_mem_alloc(1, sizeof *cache, "vram_alloc");
     if (!cache) {
@@ -112,7 +114,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
         return NULL;
     }
     cache->pool_handle = pool_handle;
-    cache->queue_handle = queue_handle;
+    cache->queue = queue;
     cache->pool = pool;
     cache->thread = thread;
     cache->witnessed = pool->track != NULL;

@@ -69,8 +69,9 @@ struct vr_cache_counts {
 };
 
 struct vr_cache {
-    char apart_before[128];             /* from what another thread writes in the memory beside */
-    uint64_t pool_handle, queue_handle; /* the key */
+    char apart_before[128];   /* from what another thread writes in the memory beside */
+    uint64_t pool_handle;     /* the key, */
+    struct vr_queue_id queue; /* with this */
     struct vr_pool *pool;
     struct vr_thread_state *thread;
     uint32_t shy;         /* large blocks to let pass: the pool was short of memory just now */
@@ -100,17 +101,19 @@ static inline bool vr_block_bytes(uint64_t size, uint64_t *bytes) {
 }
 
 /* The calling thread's cache for that pool and queue; NULL when there is none. Inside enter. */
-struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t pool, uint64_t queue);
+struct vr_cache *vr_cache_find_slow(struct vr_thread_state *thread, uint64_t pool,
+                                    struct vr_queue_id queue);
 
 /* The same if it is the one used last, else NULL. */
 static inline struct vr_cache *vr_cache_recent(const struct vr_thread_state *thread, uint64_t pool,
-                                               uint64_t queue) {
+                                               struct vr_queue_id queue) {
     struct vr_cache *recent = thread->recent;
-    return recent && recent->pool_handle == pool && recent->queue_handle == queue ? recent : NULL;
+    return recent && recent->pool_handle == pool && vr_queue_id_same(recent->queue, queue) ? recent
+                                                                                           : NULL;
 }
 
 static inline struct vr_cache *vr_cache_find(struct vr_thread_state *thread, uint64_t pool,
-                                             uint64_t queue) {
+                                             struct vr_queue_id queue) {
     struct vr_cache *recent = vr_cache_recent(thread, pool, queue);
     return recent ? recent : vr_cache_find_slow(thread, pool, queue);
 }
@@ -199,7 +202,7 @@ static inline bool vr_cache_put(struct vr_cache *cache, struct vr_block *block, 
 
 /* Makes a cache and enters it in the thread's table. Not busy. NULL with the error set. */
 struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
-                               uint64_t pool_handle, uint64_t queue_handle);
+                               uint64_t pool_handle, struct vr_queue_id queue);
 
 /* Bytes of the blocks in all bins. The thread is kept out. */
 uint64_t vr_cache_bytes(const struct vr_cache *cache);

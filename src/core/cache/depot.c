@@ -6,16 +6,17 @@
 
 #include <assert.h>
 
-static struct vr_depot_bin *bin_of(struct vr_depot *depot, uint64_t queue, uint64_t bytes) {
-    uint64_t mixed = (bytes / 512 ^ queue << 21) * UINT64_C(0x9E3779B97F4A7C15);
+static struct vr_depot_bin *bin_of(struct vr_depot *depot, struct vr_queue_id queue,
+                                   uint64_t bytes) {
+    uint64_t mixed = (bytes / 512 ^ queue.handle << 21) * UINT64_C(0x9E3779B97F4A7C15);
     return &depot->bins[mixed >> 55];
 }
 
 _Static_assert(VR_DEPOT_BINS == 1 << 9, "bin_of takes the top 9 bits");
 
-struct vr_block *vr_depot_take(struct vr_depot *depot, uint64_t queue, uint64_t bytes) {
+struct vr_block *vr_depot_take(struct vr_depot *depot, struct vr_queue_id queue, uint64_t bytes) {
     struct vr_depot_bin *bin = bin_of(depot, queue, bytes);
-    if (bin->bytes != bytes || bin->queue != queue || !bin->first) {
+    if (bin->bytes != bytes || !vr_queue_id_same(bin->queue, queue) || !bin->first) {
         return NULL;
     }
     struct vr_block *block = bin->first;
@@ -35,14 +36,14 @@ static struct vr_block *bin_empty(struct vr_depot *depot, struct vr_depot_bin *b
     return first;
 }
 
-struct vr_block *vr_depot_put(struct vr_depot *depot, uint64_t queue, struct vr_block *block,
-                              uint64_t *out_queue) {
+struct vr_block *vr_depot_put(struct vr_depot *depot, struct vr_queue_id queue,
+                              struct vr_block *block, struct vr_queue_id *out_queue) {
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     struct vr_depot_bin *bin = bin_of(depot, queue, bytes);
     struct vr_block *out = NULL;
     assert(bytes <= VR_DEPOT_BIN_BYTES / 2);
     *out_queue = bin->queue;
-    if (bin->bytes != bytes || bin->queue != queue) {
+    if (bin->bytes != bytes || !vr_queue_id_same(bin->queue, queue)) {
         out = bin_empty(depot, bin);
         bin->queue = queue;
         bin->bytes = bytes;
@@ -59,10 +60,11 @@ struct vr_block *vr_depot_put(struct vr_depot *depot, uint64_t queue, struct vr_
     return out;
 }
 
-struct vr_block *vr_depot_empty(struct vr_depot *depot, uint64_t only, uint64_t *queue) {
+struct vr_block *vr_depot_empty(struct vr_depot *depot, struct vr_queue_id only,
+                                struct vr_queue_id *queue) {
     for (int i = 0; i < VR_DEPOT_BINS; i++) {
         struct vr_depot_bin *bin = &depot->bins[i];
-        if (bin->first && (!only || bin->queue == only)) {
+        if (bin->first && (!only.handle || vr_queue_id_same(bin->queue, only))) {
             *queue = bin->queue;
             return bin_empty(depot, bin);
         }

@@ -16,7 +16,8 @@ enum { VR_DEPOT_BINS = 512 };
 #define VR_DEPOT_BIN_BYTES (UINT64_C(2) << 20) /* a bin holds at most so many bytes */
 
 struct vr_depot_bin {
-    uint64_t queue, bytes; /* the key; bytes 0: none */
+    struct vr_queue_id queue; /* the key, */
+    uint64_t bytes;           /* with this; 0: none */
     struct vr_block *first;
     uint32_t count;
     bool used;     /* blocks were taken since the last tick of the decay, before those in `hits` */
@@ -29,16 +30,17 @@ struct vr_depot {
 };
 
 /* A block of that key, or NULL. */
-struct vr_block *vr_depot_take(struct vr_depot *depot, uint64_t queue, uint64_t bytes);
+struct vr_block *vr_depot_take(struct vr_depot *depot, struct vr_queue_id queue, uint64_t bytes);
 
 /* Keeps a block of at most half of VR_DEPOT_BIN_BYTES. Returns what must leave for it, a list of
    blocks of one queue for the space: an older key's, or the block itself when its bin is full. */
-struct vr_block *vr_depot_put(struct vr_depot *depot, uint64_t queue, struct vr_block *block,
-                              uint64_t *out_queue);
+struct vr_block *vr_depot_put(struct vr_depot *depot, struct vr_queue_id queue,
+                              struct vr_block *block, struct vr_queue_id *out_queue);
 
 /* Takes everything out, or everything of one queue (0: all), key by key: a list of one queue's blocks,
    NULL when nothing is left. */
-struct vr_block *vr_depot_empty(struct vr_depot *depot, uint64_t only, uint64_t *queue);
+struct vr_block *vr_depot_empty(struct vr_depot *depot, struct vr_queue_id only,
+                                struct vr_queue_id *queue);
 
 /* Takes `count` blocks out of bin `at`, those that lay longest: a list. */
 struct vr_block *vr_depot_thin(struct vr_depot *depot, uint32_t at, uint32_t count);

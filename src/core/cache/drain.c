@@ -27,12 +27,12 @@ static void drop_use(struct vr_block *block) {
 }
 
 /* Uses are left where a program says that a queue uses a block while it frees it: too late. */
-void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp) {
+void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
     while (block->uses) {
         drop_use(block);
     }
-    stamp.queue = vr_pool_queue_name(pool, stamp.queue);
-    block->stamp = stamp;
+    block->freed = stamp;
+    block->stamp = vr_pool_stamp_to_space(pool, stamp);
     vr_pool_in(pool, block);
     vr_block_table_remove(&pool->table, block);
     vr_store(&block->state, VR_BLOCK_FREE, VR_RELEASE);
@@ -43,18 +43,18 @@ void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_st
     vr_space_free(pool->spaces[block->part], block);
 }
 
-void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp) {
+void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
     if (!block->asleep) {
         vr_pool_to_space(pool, block, stamp);
         return;
     }
-    block->stamp = stamp; /* keeps sleep.h (2) */
+    block->freed = stamp; /* keeps sleep.h (2) */
     block->next = pool->deferred;
     pool->deferred = block;
 }
 
-void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t queue) {
-    struct vr_stamp stamp = vr_lane_stamp(&pool->lanes, queue); /* keeps (1) */
+void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, struct vr_queue_id queue) {
+    struct vr_queue_stamp stamp = vr_lane_stamp(&pool->lanes, queue); /* keeps (1) */
     while (list) {
         struct vr_block *next = list->next;
         vr_pool_to_space(pool, list, stamp);
@@ -81,15 +81,15 @@ void vr_pool_settle(struct vr_pool *pool) {
             at = &block->next;
         } else {
             *at = block->next;
-            vr_pool_to_space(pool, block, block->stamp);
+            vr_pool_to_space(pool, block, block->freed);
         }
     }
 }
 
-bool vr_pool_deferred(struct vr_pool *pool, struct vr_stamp *stamp) {
+bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         if (!block->pins && !block->asleep && !block->growing && is_used(pool, block)) {
-            *stamp = block->uses ? block->uses->stamp : block->owed ? block->stamp : block->before;
+            *stamp = block->uses ? block->uses->stamp : block->owed ? block->freed : block->before;
             return true;
         }
     }
@@ -100,17 +100,19 @@ bool vr_pool_deferred(struct vr_pool *pool, struct vr_stamp *stamp) {
 
 /* Notes what the block has to wait for beside the queue it is freed on: keeps block.h (5). Under the
    lock. */
-static void note_before(struct vr_pool *pool, uint64_t queue, struct vr_block *block) {
-    bool foreign = block->home && block->home != queue;
-    block->before = foreign ? vr_lane_stamp(&pool->lanes, block->home) : (struct vr_stamp){0, 0};
+static void note_before(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
+    bool foreign = block->home.handle && !vr_queue_id_same(block->home, queue);
+    block->before =
+        foreign ? vr_lane_stamp(&pool->lanes, block->home) : (struct vr_queue_stamp){{0}, 0};
     block->home = queue;
 }
 
-static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *block) {
-    uint64_t from;
+static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
+    struct vr_queue_id from;
     note_before(pool, queue, block);
-    if (block->uses || block->pins || block->asleep || block->growing || block->before.queue) {
-        block->stamp = vr_lane_stamp(&pool->lanes, queue);
+    if (block->uses || block->pins || block->asleep || block->growing ||
+        block->before.queue.handle) {
+        block->freed = vr_lane_stamp(&pool->lanes, queue);
         block->next = pool->deferred;
         pool->deferred = block;
     } else if (vr_load(&block->bytes, VR_RELAXED) > VR_SMALL_BYTES || vr_block_is_fallen(block) ||
@@ -123,8 +125,8 @@ static void return_one(struct vr_pool *pool, uint64_t queue, struct vr_block *bl
 }
 
 /* A pool that finds all it needs in what it holds wants to know nothing about time: it makes no mark. */
-bool vr_pool_batch_is_full(struct vr_pool *pool, uint64_t queue, uint64_t bytes) {
-    struct vr_lane *lane = queue ? vr_lane_find(&pool->lanes, queue) : NULL;
+bool vr_pool_batch_is_full(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes) {
+    struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
     if (!lane) {
         return false;
     }
@@ -138,14 +140,14 @@ bool vr_pool_batch_is_full(struct vr_pool *pool, uint64_t queue, uint64_t bytes)
 }
 
 /* The freeing thread may, on adopted queues too. */
-void vr_pool_mark_batch(struct vr_pool *pool, uint64_t queue) {
+void vr_pool_mark_batch(struct vr_pool *pool, struct vr_queue_id queue) {
     struct vram_error error;
     vr_error_save(&error);
-    vr_pool_mark(pool, (struct vr_stamp){queue, 0}, true);
+    vr_pool_mark(pool, (struct vr_queue_stamp){queue, 0}, true);
     vr_error_restore(&error);
 }
 
-void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **blocks,
+void vr_pool_return(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block **blocks,
                     uint32_t count) {
     uint64_t bytes = 0;
     vr_mutex_lock(&pool->lock);
@@ -164,8 +166,9 @@ void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **bloc
 
 /* The block waits although its queue has no lane: it remembers the queue's next point itself. */
 static void owe(struct vr_pool *pool, const struct vr_queue_object *queue, struct vr_block *block) {
-    note_before(pool, queue->object.handle, block);
-    block->stamp = (struct vr_stamp){queue->object.handle, vr_load(&queue->issued, VR_ACQUIRE) + 1};
+    struct vr_queue_id id = {queue->object.handle};
+    note_before(pool, id, block);
+    block->freed = (struct vr_queue_stamp){id, vr_load(&queue->issued, VR_ACQUIRE) + 1};
     block->owed = true;
     block->next = pool->deferred;
     pool->deferred = block;
@@ -174,7 +177,7 @@ static void owe(struct vr_pool *pool, const struct vr_queue_object *queue, struc
 
 void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
                         struct vr_block *block) {
-    uint64_t handle = queue ? queue->object.handle : 0;
+    struct vr_queue_id id = {queue ? queue->object.handle : 0};
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
@@ -185,38 +188,40 @@ void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
     vr_mutex_unlock(&pool->lock);
     vr_error_restore(&error); /* the free succeeds */
     if (!none) {
-        vr_pool_return(pool, handle, &block, 1);
+        vr_pool_return(pool, id, &block, 1);
     }
 }
 
 /* The first owed block whose queue's handle lies above `last`; 0: none. Under the lock. */
-static uint64_t owed_queue(const struct vr_pool *pool, uint64_t last) {
-    uint64_t best = 0;
+static struct vr_queue_id owed_queue(const struct vr_pool *pool, struct vr_queue_id last) {
+    struct vr_queue_id best = {0};
     for (const struct vr_block *block = pool->deferred; block; block = block->next) {
-        uint64_t queue = block->stamp.queue;
-        best = block->owed && queue > last && (!best || queue < best) ? queue : best;
+        struct vr_queue_id queue = block->freed.queue;
+        bool behind = block->owed && queue.handle > last.handle;
+        best = behind && (!best.handle || queue.handle < best.handle) ? queue : best;
     }
     return best;
 }
 
-uint64_t vr_pool_owed_behind(struct vr_pool *pool, uint64_t last) {
+struct vr_queue_id vr_pool_owed_behind(struct vr_pool *pool, struct vr_queue_id last) {
     vr_mutex_lock(&pool->lock);
-    uint64_t queue = owed_queue(pool, last);
+    struct vr_queue_id queue = owed_queue(pool, last);
     vr_mutex_unlock(&pool->lock);
     return queue;
 }
 
 /* Settles what is owed to a queue that has a lane now, has come that far, or has ended (NULL). Under the
    lock. */
-static void settle_owed(struct vr_pool *pool, uint64_t handle, struct vr_queue_object *queue) {
-    struct vr_lane *lane = vr_lane_find(&pool->lanes, handle);
+static void settle_owed(struct vr_pool *pool, struct vr_queue_id id,
+                        struct vr_queue_object *queue) {
+    struct vr_lane *lane = vr_lane_find(&pool->lanes, id);
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
-        bool passed = !queue || vr_queue_passed(queue, block->stamp.value);
-        if (block->owed && block->stamp.queue == handle && (lane || passed)) {
+        bool passed = !queue || vr_queue_passed(queue, block->freed.value);
+        if (block->owed && vr_queue_id_same(block->freed.queue, id) && (lane || passed)) {
             block->owed = false;
             pool->owed--;
-            if (!passed && block->stamp.value > lane->stamped) {
-                lane->stamped = block->stamp.value; /* so that it is marked */
+            if (!passed && block->freed.value > lane->stamped) {
+                lane->stamped = block->freed.value; /* so that it is marked */
             }
         }
     }
@@ -226,14 +231,13 @@ void vr_pool_repay(struct vr_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
-    for (uint64_t handle = 0; pool->owed && (handle = owed_queue(pool, handle));) {
+    for (struct vr_queue_id id = {0}; pool->owed && (id = owed_queue(pool, id)).handle;) {
         vr_mutex_unlock(&pool->lock);
         /* Pinned without the lock: whoever drops a queue's last reference calls the driver. */
-        struct vr_queue_object *queue =
-            vr_handle_pin(VR_KIND_QUEUE, (const void *)(uintptr_t)handle);
+        struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(id));
         vr_mutex_lock(&pool->lock);
         bool ended = !queue || vr_pool_know(pool, queue) == VRAM_ERR_STALE;
-        settle_owed(pool, handle, ended ? NULL : queue);
+        settle_owed(pool, id, ended ? NULL : queue);
         if (queue) {
             vr_mutex_unlock(&pool->lock);
             vr_leave(queue);
@@ -244,7 +248,7 @@ void vr_pool_repay(struct vr_pool *pool) {
     vr_error_restore(&error);
 }
 
-void vr_pool_forget_queue(struct vr_pool *pool, uint64_t queue) {
+void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
     vr_mutex_lock(&pool->lock);
     struct vr_lane *lane = vr_lane_take(&pool->lanes, queue);
     settle_owed(pool, queue, NULL);
@@ -264,7 +268,7 @@ static void drain_cache(struct vr_cache *cache) {
     struct vr_block *blocks[BATCH];
     uint32_t count;
     vr_mutex_lock(&pool->lock);
-    struct vr_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue_handle);
+    struct vr_queue_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue);
     while ((count = vr_cache_empty(cache, blocks, BATCH))) {
         for (uint32_t i = 0; i < count; i++) {
             vr_pool_to_space(pool, blocks[i], stamp);
@@ -292,8 +296,8 @@ static void drain_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-void vr_pool_empty_depot(struct vr_pool *pool, uint64_t only) {
-    uint64_t queue;
+void vr_pool_empty_depot(struct vr_pool *pool, struct vr_queue_id only) {
+    struct vr_queue_id queue;
     struct vr_block *list;
     while ((list = vr_depot_empty(&pool->depot, only, &queue))) {
         vr_pool_list_to_space(pool, list, queue);
@@ -301,7 +305,7 @@ void vr_pool_empty_depot(struct vr_pool *pool, uint64_t only) {
     vr_pool_settle(pool);
 }
 
-static void drain_depot(struct vr_pool *pool, uint64_t only) {
+static void drain_depot(struct vr_pool *pool, struct vr_queue_id only) {
     vr_mutex_lock(&pool->lock);
     vr_pool_empty_depot(pool, only);
     vr_mutex_unlock(&pool->lock);
@@ -310,7 +314,7 @@ static void drain_depot(struct vr_pool *pool, uint64_t only) {
 void vr_pool_drain(struct vr_pool *pool) {
     vr_pool_repay(pool);
     vr_thread_visit_all(drain_thread, pool);
-    drain_depot(pool, 0);
+    drain_depot(pool, VR_NO_QUEUE);
     vr_fallback_reap(pool);
 }
 
@@ -337,7 +341,7 @@ static void drop(struct vr_cache *cache) {
 /* Which caches go. */
 struct dropping {
     struct vr_pool *pool;
-    uint64_t queue; /* 0: of all queues */
+    struct vr_queue_id queue; /* 0: of all queues */
 };
 
 /* Dropping moves the entries behind, so the search begins anew after each. */
@@ -348,7 +352,7 @@ static void drop_of_thread(struct vr_thread_state *thread, void *user) {
         for (uint32_t i = 0; thread->caches && i <= thread->cache_mask && !found; i++) {
             struct vr_cache *cache = thread->caches[i];
             found = cache && cache->pool == dropping->pool &&
-                    (!dropping->queue || cache->queue_handle == dropping->queue);
+                    (!dropping->queue.handle || vr_queue_id_same(cache->queue, dropping->queue));
             if (found) {
                 drop(cache);
             }
@@ -356,7 +360,7 @@ static void drop_of_thread(struct vr_thread_state *thread, void *user) {
     }
 }
 
-void vr_pool_drop_caches(struct vr_pool *pool, uint64_t queue) {
+void vr_pool_drop_caches(struct vr_pool *pool, struct vr_queue_id queue) {
     struct dropping dropping = {pool, queue};
     vr_thread_visit_all(drop_of_thread, &dropping);
     drain_depot(pool, queue);
@@ -377,15 +381,16 @@ void vr_pool_thread_ended(struct vr_thread_state *thread) {
 
 /* ------------------------------------------------------------------ marking */
 
-void vr_pool_mark(struct vr_pool *pool, struct vr_stamp stamp, bool ours) {
+/* A queue that is being ended takes no marks, but can be asked until it is gone. */
+void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) {
     vram_point point;
     void *entered;
-    vram_queue *handle = (vram_queue *)(uintptr_t)stamp.queue;
-    if (vr_queue_enter(handle, "vram_alloc", &entered) != VRAM_OK) {
+    vram_queue *handle = vr_queue_id_handle(stamp.queue);
+    if (vr_enter(VR_KIND_QUEUE, handle, "vram_alloc", &entered) != VRAM_OK) {
         return; /* it has ended: all its stamps have passed */
     }
     struct vr_queue_object *queue = entered;
-    if (!queue->base.adopted || ours) {
+    if (vr_queue_is_open(queue) && (!queue->base.adopted || ours)) {
         vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
         (void)vram_queue_mark(handle, &point);
     } else {
@@ -394,18 +399,18 @@ void vr_pool_mark(struct vr_pool *pool, struct vr_stamp stamp, bool ours) {
     vr_leave(queue);
 }
 
-static void ask_whether_idle(struct vr_stamp stamp) {
+static void ask_whether_idle(struct vr_queue_stamp stamp) {
     void *queue;
-    if (vr_queue_enter((vram_queue *)(uintptr_t)stamp.queue, "vram_alloc", &queue) == VRAM_OK) {
+    if (vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &queue) == VRAM_OK) {
         vr_queue_look(queue, stamp.value);
         vr_leave(queue);
     }
 }
 
-vram_status vr_pool_await(struct vr_stamp stamp, uint64_t timeout) {
+vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout) {
     void *entered;
     vram_status status =
-        vr_enter(VR_KIND_QUEUE, (const void *)(uintptr_t)stamp.queue, "vram_alloc", &entered);
+        vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &entered);
     if (status != VRAM_OK) {
         return status == VRAM_ERR_STALE ? VRAM_OK : status;
     }
@@ -421,12 +426,12 @@ vram_status vr_pool_await(struct vr_stamp stamp, uint64_t timeout) {
 
 /* Marks all queues that need it, or only asks them. */
 static void mark_all(struct vr_pool *pool, bool ask) {
-    struct vr_stamp stamp = {0, 0};
+    struct vr_queue_stamp stamp = {{0}, 0};
     for (;;) {
         vr_mutex_lock(&pool->lock);
         stamp = vr_lane_unmarked(&pool->lanes, stamp.queue);
         vr_mutex_unlock(&pool->lock);
-        if (!stamp.queue) {
+        if (!stamp.queue.handle) {
             return;
         }
         if (ask) {
@@ -451,13 +456,13 @@ static bool is_pending(struct vr_pool *pool) {
 
 /* Asks every queue with stamps that have not been seen to pass, once. Whether any could tell. */
 static bool ask_all(struct vr_pool *pool) {
-    struct vr_stamp stamp = {0, 0};
+    struct vr_queue_stamp stamp = {{0}, 0};
     bool told = false;
     while (is_pending(pool)) {
         vr_mutex_lock(&pool->lock);
         stamp = vr_lane_unpassed(&pool->lanes, stamp.queue);
         vr_mutex_unlock(&pool->lock);
-        if (!stamp.queue) {
+        if (!stamp.queue.handle) {
             break;
         }
         vram_status status = vr_pool_await(stamp, 0);

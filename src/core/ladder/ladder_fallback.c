@@ -260,7 +260,7 @@ vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *qu
                                 uint32_t flags, vram_addr *addr) {
     static const char operation[] = "vram_alloc";
     struct vr_request request = {.size = size,
-                                 .queue = (uintptr_t)queue,
+                                 .queue = vr_queue_id_of(queue),
                                  .flags = flags,
                                  .other = other,
                                  .name = options->name,
@@ -301,17 +301,17 @@ void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block) {
 
 /* Takes the first block out of the list that was freed and that no work uses any more, or with `all` any;
    NULL: none. Its stamp tells what one waits for that could not be taken. */
-static struct vr_block *take_done(struct vr_pool *pool, bool all, struct vr_stamp *waits) {
+static struct vr_block *take_done(struct vr_pool *pool, bool all, struct vr_queue_stamp *waits) {
     struct vr_block *found = NULL;
     vr_mutex_lock(&pool->lock);
     for (struct vr_block **at = &pool->fallen; *at && !found;) {
         struct vr_block *block = *at;
         bool freed = vr_load(&block->state, VR_RELAXED) == VR_BLOCK_FREE;
-        if (all || (freed && vr_lane_passed(&pool->lanes, block->stamp))) {
+        if (all || (freed && vr_lane_passed(&pool->lanes, block->freed))) {
             *at = block->span.after;
             found = block;
         } else {
-            *waits = freed ? block->stamp : *waits;
+            *waits = freed ? block->freed : *waits;
             at = &block->span.after;
         }
     }
@@ -335,7 +335,7 @@ static void put_back(struct vr_pool *pool, struct vr_block *block) {
 }
 
 void vr_fallback_reap(struct vr_pool *pool) {
-    struct vr_stamp waits = {0, 0}, asked = {0, 0};
+    struct vr_queue_stamp waits = {{0}, 0}, asked = {{0}, 0};
     struct vr_block *block;
     struct vram_error error;
     if (!vr_load(&pool->has_fallen, VR_RELAXED)) {
@@ -351,7 +351,7 @@ void vr_fallback_reap(struct vr_pool *pool) {
             }
             forget(pool, block);
         }
-        if (!waits.queue || waits.queue == asked.queue) {
+        if (!waits.queue.handle || vr_queue_id_same(waits.queue, asked.queue)) {
             break;
         }
         asked = waits;
@@ -362,7 +362,7 @@ void vr_fallback_reap(struct vr_pool *pool) {
 }
 
 void vr_fallback_end(struct vr_pool *pool) {
-    struct vr_stamp waits;
+    struct vr_queue_stamp waits;
     for (struct vr_block *block; (block = take_done(pool, true, &waits));) {
         struct vr_record *record = block->span.record;
         bool wished = block->span.kind == VR_SPAN_WISHED;

@@ -27,14 +27,19 @@ static uint64_t slice_of(uint32_t round) {
 /* ------------------------------------------------------------------- for queues */
 
 /* The oldest work that still holds memory, of either space or in blocks that wait for several queues. */
-static bool find_pending(struct vr_climb *climb, struct vr_stamp *stamp) {
+static bool find_pending(struct vr_climb *climb, struct vr_queue_stamp *stamp) {
     struct vr_pool *pool = climb->pool;
     struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
     struct vr_space *space = vr_request_space(pool, climb->request);
+    struct vr_stamp held;
     vr_mutex_lock(&pool->lock);
-    bool pending = vr_space_pending(space, stamp) ||
-                   vr_space_pending(space == small ? large : small, stamp) ||
-                   vr_pool_deferred(pool, stamp);
+    bool pending =
+        vr_space_pending(space, &held) || vr_space_pending(space == small ? large : small, &held);
+    if (pending) {
+        *stamp = vr_pool_stamp_from_space(pool, held);
+    } else {
+        pending = vr_pool_deferred(pool, stamp);
+    }
     vr_mutex_unlock(&pool->lock);
     return pending;
 }
@@ -44,7 +49,7 @@ static bool find_pending(struct vr_climb *climb, struct vr_stamp *stamp) {
 static bool wait_for_work(struct vr_climb *climb) {
     struct vr_pool *pool = climb->pool;
     uint64_t left = vr_deadline_left(climb->deadline), slice = slice_of(climb->rounds);
-    struct vr_stamp stamp;
+    struct vr_queue_stamp stamp;
     if (!find_pending(climb, &stamp) || vr_deadline_passed(climb->deadline)) {
         return false;
     }
@@ -92,7 +97,7 @@ static void look_at_thread(struct vr_thread_state *thread, void *user) {
 /* Whether to go on waiting; if not, the thread waits no more: keeps (1). */
 static bool may_wait(struct vr_climb *climb, struct vr_thread_state *thread) {
     struct search search = {.pool = climb->pool};
-    struct vr_stamp stamp;
+    struct vr_queue_stamp stamp;
     bool pending = find_pending(climb, &stamp);
     vr_mutex_lock(&waiters);
     vr_thread_visit_all(look_at_thread, &search);

@@ -78,9 +78,10 @@ static void read_limit(struct vram_oom_report *report, const struct vr_pool *poo
 /* ------------------------------------------------------------------- the pool */
 
 /* Adds what waits for a queue, in the list by size or, when that is full, in the place of less. */
-static void add_queue(struct vram_oom_report *report, uint64_t queue, uint64_t bytes) {
+static void add_queue(struct vram_oom_report *report, struct vr_queue_id id, uint64_t bytes) {
+    vram_queue *queue = vr_queue_id_handle(id);
     uint32_t i = 0;
-    while (i < report->queue_count && report->queues[i].queue != (vram_queue *)(uintptr_t)queue) {
+    while (i < report->queue_count && report->queues[i].queue != queue) {
         i++;
     }
     if (i == VRAM_OOM_LIST_MAX) {
@@ -89,8 +90,8 @@ static void add_queue(struct vram_oom_report *report, uint64_t queue, uint64_t b
             return;
         }
     }
-    if (i == report->queue_count || report->queues[i].queue != (vram_queue *)(uintptr_t)queue) {
-        report->queues[i] = (vram_oom_queue){(vram_queue *)(uintptr_t)queue, 0};
+    if (i == report->queue_count || report->queues[i].queue != queue) {
+        report->queues[i] = (vram_oom_queue){queue, 0};
         report->queue_count = i + 1 > report->queue_count ? i + 1 : report->queue_count;
     }
     report->queues[i].bytes += bytes;
@@ -101,7 +102,8 @@ static void add_queue(struct vram_oom_report *report, uint64_t queue, uint64_t b
     }
 }
 
-static void read_space(struct vram_oom_report *report, struct vr_space *space, bool elsewhere) {
+static void read_space(struct vram_oom_report *report, struct vr_pool *pool, struct vr_space *space,
+                       bool elsewhere) {
     struct vr_space_stats stats;
     struct vr_stamp stamp;
     uint64_t pending = 0;
@@ -111,7 +113,7 @@ static void read_space(struct vram_oom_report *report, struct vr_space *space, b
          link = vr_list_next(&space->pending, link)) {
         const struct vr_block *hole = VR_CONTAINER(link, struct vr_block, span.age);
         pending += vr_span_bytes(hole);
-        add_queue(report, hole->stamp.queue, vr_span_bytes(hole));
+        add_queue(report, vr_pool_stamp_from_space(pool, hole->stamp).queue, vr_span_bytes(hole));
     }
     uint64_t unused = stats.hole_bytes - pending + stats.spare_bytes;
     report->reserved_bytes += stats.reserved_bytes;
@@ -135,10 +137,10 @@ static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) 
             report->pinned_bytes += block->asleep ? 0 : bytes;
             continue;
         }
-        uint64_t queue = block->uses           ? block->uses->stamp.queue
-                         : block->owed         ? block->stamp.queue
-                         : block->before.queue ? block->before.queue
-                                               : block->stamp.queue;
+        bool foreign = !block->owed && block->before.queue.handle;
+        struct vr_queue_id queue = block->uses ? block->uses->stamp.queue
+                                   : foreign   ? block->before.queue
+                                               : block->freed.queue;
         report->pending_bytes += bytes;
         add_queue(report, queue, bytes);
     }
@@ -157,7 +159,7 @@ static void read_pool(struct vram_oom_report *report, struct vr_pool *pool, uint
     report->fallback_bytes = vr_load(&pool->tally.fallback_bytes, VR_RELAXED);
     vr_mutex_lock(&pool->lock);
     for (int part = 0; part < VR_PART_COUNT; part++) {
-        read_space(report, pool->spaces[part], pool->spaces[part] != own);
+        read_space(report, pool, pool->spaces[part], pool->spaces[part] != own);
     }
     read_deferred(report, pool);
     vr_mutex_unlock(&pool->lock);
@@ -267,7 +269,7 @@ static void keep(struct vram_oom_report *report, struct vr_pool *pool) {
 static void read_request(struct vram_oom_report *report, const struct vr_pool *pool,
                          const struct vr_request *request) {
     report->pool = (vram_pool *)(uintptr_t)pool->object.handle;
-    report->queue = (vram_queue *)(uintptr_t)request->queue;
+    report->queue = vr_queue_id_handle(request->queue);
     report->asked_bytes = request->size;
     report->needed_bytes = request->bytes;
     report->alignment = request->align ? request->align : VR_UNIT;

@@ -94,7 +94,7 @@ static vram_status reserve_range(struct vr_pool *pool, uint64_t wanted) {
 
 static bool stamp_passed(void *user, struct vr_stamp stamp) {
     struct vr_pool *pool = user;
-    return vr_lane_passed(&pool->lanes, stamp);
+    return vr_lane_passed(&pool->lanes, vr_pool_stamp_from_space(pool, stamp));
 }
 
 /* Each space has one half of the range: addresses cost nothing. */

@@ -153,7 +153,7 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
     if (!is_ours(block)) {
         return VRAM_OK;
     }
-    struct vr_queue_object *queue = choose(pool, request->queue, &own);
+    struct vr_queue_object *queue = choose(pool, request->queue.handle, &own);
     if (!queue) {
         return vram_error_get()->status;
     }
@@ -274,7 +274,7 @@ static void join_uses(const struct vr_queue_object *queue, const struct vr_block
     struct vram_error error;
     vr_error_save(&error);
     for (const struct vr_uses *use = block->uses; use; use = use->next) {
-        vram_point point = {(vram_queue *)(uintptr_t)use->stamp.queue, use->stamp.value};
+        vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
         if (vram_queue_after(handle_of(queue), point) != VRAM_OK) {
             (void)vram_point_wait(point, VRAM_TIMEOUT_DEFAULT);
         }
@@ -392,7 +392,7 @@ static void give_on(struct vr_pool *pool, struct vr_block *block, vram_status lo
         vr_pool_return_new(pool, queue, block);
         vr_leave(queue);
     } else {
-        vr_pool_return(pool, 0, &block, 1);
+        vr_pool_return(pool, VR_NO_QUEUE, &block, 1);
     }
     vr_error_restore(&error);
 }
@@ -428,7 +428,7 @@ bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, vram_status *st
                 vr_load(&block->bytes, VR_RELAXED) <= guard->most_bytes;
     if (keep) {
         block->next = NULL;
-        block->home = 0;
+        block->home.handle = 0;
         *(guard->last ? &guard->last->next : &guard->first) = block;
         guard->last = block;
         guard->bytes += vr_load(&block->bytes, VR_RELAXED);

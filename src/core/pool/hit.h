@@ -12,7 +12,7 @@ static inline void vr_become_live(struct vr_block *block, uint64_t size, struct 
     uint32_t cached = vr_load(&block->state, VR_RELAXED);
     vr_store(&block->requested, size, VR_RELAXED);
     vr_store(&block->tag, tag, VR_RELAXED);
-    block->home |= tag ? VR_HOME_TAGGED : 0; /* keeps block.h (6) */
+    block->home.handle |= tag ? VR_HOME_TAGGED : 0; /* keeps block.h (6) */
     vr_store(&block->state, cached ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_RELEASE);
 }
 

@@ -28,15 +28,16 @@ vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
 
 /* The queue, if memory that it gets may be under work of its own; keeps block.h (5). A deterministic pool
    does not look at time. Under the lock. */
-static uint64_t home_of(struct vr_pool *pool, uint64_t queue) {
-    struct vr_lane *lane = queue ? vr_lane_find(&pool->lanes, queue) : NULL;
+static struct vr_queue_id home_of(struct vr_pool *pool, struct vr_queue_id queue) {
+    struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
     bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
-    return lane && (timeless || !vr_queue_passed(lane->queue, lane->stamped)) ? queue : 0;
+    bool works = lane && (timeless || !vr_queue_passed(lane->queue, lane->stamped));
+    return works ? queue : VR_NO_QUEUE;
 }
 
-void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t queue) {
+void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_id queue) {
     block->home = home_of(pool, queue);
-    block->before = (struct vr_stamp){0, 0};
+    block->freed = block->before = (struct vr_queue_stamp){{0}, 0};
     block->uses = NULL;
     block->pins = 0;
     block->asleep = block->growing = false;
@@ -62,7 +63,7 @@ static void leave(struct vr_pool *pool, const struct vr_request *request, struct
 static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                        uint64_t grow_bytes, struct vr_answer *answer) {
     bool small = vr_request_part(request) == VR_PART_SMALL; /* as all that is in the depot */
-    uint64_t queue = vr_pool_queue_name(pool, request->queue);
+    uint64_t queue = vr_pool_queue_in_space(pool, request->queue);
     struct vr_want want = {.bytes = request->bytes,
                            .align = request->align,
                            .queue = queue ? queue : QUEUE_NONE,
@@ -124,13 +125,14 @@ struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_reque
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
-    const struct vr_lane *lane = request->queue ? vr_lane_find(&pool->lanes, request->queue) : NULL;
-    bool open = !request->queue || (lane && vr_queue_is_open(lane->queue));
+    struct vr_queue_id queue = request->queue;
+    const struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
+    bool open = !queue.handle || (lane && vr_queue_is_open(lane->queue));
     if (open && !pool->owed) {
         vr_pool_settle(pool);
         (void)ask(pool, request, VR_WANT_HELD, 0, &answer);
     }
-    *marks = answer.block && vr_pool_batch_is_full(pool, request->queue, 0);
+    *marks = answer.block && vr_pool_batch_is_full(pool, queue, 0);
     vr_mutex_unlock(&pool->lock);
     if (!answer.block) {
         vr_error_restore(&error); /* the long way tells */
@@ -203,26 +205,26 @@ vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
 vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request,
                           struct vr_block **block) {
     struct vr_answer answer;
-    if (!request->queue) {
+    if (!request->queue.handle) {
         return VRAM_ERR_NOT_READY;
     }
     vr_mutex_lock(&pool->lock);
     vram_status status = ask(pool, request, VR_WANT_HELD | VR_WANT_AFTER, 0, &answer);
+    struct vr_queue_stamp after = vr_pool_stamp_from_space(pool, answer.after);
     vr_mutex_unlock(&pool->lock);
-    if (status != VRAM_OK || !answer.after.queue) {
+    if (status != VRAM_OK || !after.queue.handle) {
         *block = answer.block;
         return status;
     }
-    vr_pool_mark(pool, answer.after, false);
-    status = vram_queue_after(
-        (vram_queue *)(uintptr_t)request->queue,
-        (vram_point){(vram_queue *)(uintptr_t)answer.after.queue, answer.after.value});
+    vr_pool_mark(pool, after, false);
+    status = vram_queue_after(vr_queue_id_handle(request->queue),
+                              (vram_point){vr_queue_id_handle(after.queue), after.value});
     if (status == VRAM_OK) {
         *block = answer.block;
         (*block)->home = request->queue; /* which is behind that work now */
     } else {
         vr_mutex_lock(&pool->lock);
-        vr_pool_put_back(pool, answer.block, answer.after);
+        vr_pool_put_back(pool, answer.block, after);
         vr_mutex_unlock(&pool->lock);
         /* That queue is not marked yet, or this one cannot be told to wait: the host can. */
         bool later = status == VRAM_ERR_INVALID || status == VRAM_ERR_CAPTURE;

@@ -17,32 +17,49 @@
 #include "base/memory.h"
 
 /* Keeps (2). */
-uint64_t vr_pool_queue_name(struct vr_pool *pool, uint64_t queue) {
-    if (!queue || !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
-        return queue;
+uint64_t vr_pool_queue_in_space(struct vr_pool *pool, struct vr_queue_id queue) {
+    if (!queue.handle || !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
+        return queue.handle;
     }
     struct vr_lane *lane = vr_lane_find(&pool->lanes, queue);
-    return lane ? lane->number : 0;
+    return lane ? lane->number.number : 0;
+}
+
+struct vr_stamp vr_pool_stamp_to_space(struct vr_pool *pool, struct vr_queue_stamp stamp) {
+    return (struct vr_stamp){vr_pool_queue_in_space(pool, stamp.queue), stamp.value};
+}
+
+struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_stamp stamp) {
+    struct vr_queue_id queue = {stamp.queue};
+    if (stamp.queue && pool->flags & VRAM_POOL_DETERMINISTIC) {
+        struct vr_lane *lane = vr_lane_numbered(&pool->lanes, (struct vr_lane_id){stamp.queue});
+        queue = lane ? lane->id : VR_NO_QUEUE;
+    }
+    return (struct vr_queue_stamp){queue, stamp.value};
 }
 
 /* Its work is done, which such a pool finds out in no other way. */
 void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane) {
     for (int part = 0; part < VR_PART_COUNT && (pool->flags & VRAM_POOL_DETERMINISTIC); part++) {
         if (pool->spaces[part]) {
-            vr_space_forget(pool->spaces[part], lane->number);
+            vr_space_forget(pool->spaces[part], lane->number.number);
         }
     }
 }
 
 /* Waits for what was freed on the lane behind `last` so far, and for what is freed meanwhile. *last becomes
    its handle, or 0 behind the last one. */
-static vram_status finish_next(struct vr_pool *pool, uint64_t *last, uint64_t deadline) {
-    struct vr_stamp waited = {0, 0};
+static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, uint64_t deadline) {
+    struct vr_queue_stamp waited = {{0}, 0};
     for (;;) {
         vr_mutex_lock(&pool->lock);
         struct vr_lane *lane = vr_lane_next(&pool->lanes, *last);
-        struct vr_stamp stamp = {lane ? lane->handle : 0, lane ? lane->stamped : 0};
-        bool done = !lane || (stamp.queue == waited.queue && stamp.value == waited.value);
+        struct vr_queue_stamp stamp = {{0}, 0};
+        if (lane) {
+            stamp = (struct vr_queue_stamp){lane->id, lane->stamped};
+        }
+        bool done =
+            !lane || (vr_queue_id_same(stamp.queue, waited.queue) && stamp.value == waited.value);
         if (done && lane) {
             vr_pool_forget_lane(pool, lane);
         }
@@ -62,11 +79,12 @@ static vram_status finish_next(struct vr_pool *pool, uint64_t *last, uint64_t de
 
 /* Keeps (4). */
 vram_status vr_pool_finish(struct vr_pool *pool) {
-    uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns), last = 0;
+    uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
+    struct vr_queue_id last = {0};
     struct vram_error error;
     vr_error_save(&error);
     vram_status status;
-    while ((status = finish_next(pool, &last, deadline)) == VRAM_OK && last) {
+    while ((status = finish_next(pool, &last, deadline)) == VRAM_OK && last.handle) {
     }
     if (status == VRAM_OK) {
         vr_error_restore(&error);
@@ -78,7 +96,7 @@ vram_status vr_pool_finish(struct vr_pool *pool) {
 static void join(struct vr_queue_object *queue, struct vr_block *block) {
     for (struct vr_uses **at = &block->uses; *at;) {
         struct vr_uses *use = *at;
-        vram_point point = {(vram_queue *)(uintptr_t)use->stamp.queue, use->stamp.value};
+        vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
         if (vram_queue_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
             *at = use->next;
             vr_mem_free(use);
@@ -92,22 +110,22 @@ static void join(struct vr_queue_object *queue, struct vr_block *block) {
    for is left to time. */
 static void join_home(struct vr_queue_object *queue, struct vr_block *block) {
     vram_point point;
-    if (block->home && block->home != queue->object.handle &&
-        vram_queue_mark((vram_queue *)(uintptr_t)block->home, &point) == VRAM_OK &&
+    if (block->home.handle && block->home.handle != queue->object.handle &&
+        vram_queue_mark(vr_queue_id_handle(block->home), &point) == VRAM_OK &&
         vram_queue_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
-        block->home = 0;
+        block->home.handle = 0;
     }
 }
 
 /* A queue in the place of none: the block's home, or the first of its users; NULL when all have ended. */
 static struct vr_queue_object *enter_user(const struct vr_block *block) {
     void *entered;
-    if (block->home &&
-        vr_queue_enter((vram_queue *)(uintptr_t)block->home, "vram_free", &entered) == VRAM_OK) {
+    if (block->home.handle &&
+        vr_queue_enter(vr_queue_id_handle(block->home), "vram_free", &entered) == VRAM_OK) {
         return entered;
     }
     for (struct vr_uses *use = block->uses; use; use = use->next) {
-        if (vr_queue_enter((vram_queue *)(uintptr_t)use->stamp.queue, "vram_free", &entered) ==
+        if (vr_queue_enter(vr_queue_id_handle(use->stamp.queue), "vram_free", &entered) ==
             VRAM_OK) {
             return entered;
         }

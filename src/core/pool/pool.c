@@ -11,6 +11,7 @@
 #include "core/pool/hit.h"
 #include "core/witness/witness.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
@@ -44,12 +45,12 @@ static inline bool is_held(const struct vr_block *block) {
 
 /* Whether work of another queue than the one it is freed on may touch the block from before its owner had
    it; keeps block.h (5). */
-static inline bool is_foreign(const struct vr_block *block, uint64_t queue) {
-    return block->home && block->home != queue;
+static inline bool is_foreign(const struct vr_block *block, struct vr_queue_id queue) {
+    return block->home.handle && !vr_queue_id_same(block->home, queue);
 }
 
 /* What is freed on `queue` and can be that queue's again at once. */
-static inline bool is_plain(const struct vr_block *block, uint64_t queue) {
+static inline bool is_plain(const struct vr_block *block, struct vr_queue_id queue) {
     return !is_held(block) && !is_foreign(block, queue);
 }
 
@@ -70,7 +71,8 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
    hits pay for it. What cannot be noted here is left to the slow way. The thread is inside. */
 ASIDE vram_status alloc_witnessed(struct vr_cache *cache, uint64_t size, uint64_t bytes,
                                   vram_addr *addr) {
-    uint64_t pool = cache->pool_handle, queue = cache->queue_handle, id;
+    uint64_t pool = cache->pool_handle, id;
+    struct vr_queue_id queue = cache->queue;
     struct vr_block *block = vr_witness_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
     bool noted = block && vr_witness_quick(cache, block, size, NULL, &id);
     if (noted) {
@@ -84,14 +86,14 @@ ASIDE vram_status alloc_witnessed(struct vr_cache *cache, uint64_t size, uint64_
     }
     vr_thread_leave(cache->thread);
     return noted ? VRAM_OK
-                 : vr_pool_alloc_slow((vram_pool *)(uintptr_t)pool, size,
-                                      (vram_queue *)(uintptr_t)queue, NULL, addr);
+                 : vr_pool_alloc_slow((vram_pool *)(uintptr_t)pool, size, vr_queue_id_handle(queue),
+                                      NULL, addr);
 }
 
 /* Another queue than the last time, or none of that size at hand. The thread is inside. */
 ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
                               vram_queue *queue, vram_addr *addr) {
-    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     uint64_t bytes = 0;
     (void)vr_block_bytes(size, &bytes); /* which was seen to do */
     if (cache && vr_cache_is_witnessed(cache)) {
@@ -116,7 +118,7 @@ vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_a
             !thread || !addr || !vr_block_bytes(size, &bytes) || !vr_thread_enter(thread), 0)) {
         return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
     }
-    struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
     if (__builtin_expect(!block, 0)) {
         return alloc_aside(thread, pool, size, queue, addr);
@@ -132,8 +134,8 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
 /* A block that was claimed is its tag's no more: keeps tag.h (2) and block.h (6). */
 static void release_tag(struct vr_block *block) {
     struct vr_tag *tag = vr_load(&block->tag, VR_RELAXED);
-    if (tag && block->home & VR_HOME_TAGGED) {
-        block->home &= ~(uint64_t)VR_HOME_TAGGED;
+    if (tag && block->home.handle & VR_HOME_TAGGED) {
+        block->home.handle &= ~(uint64_t)VR_HOME_TAGGED;
         vr_tag_release(tag, vr_load(&block->bytes, VR_RELAXED),
                        vr_load(&block->requested, VR_RELAXED));
     }
@@ -142,8 +144,8 @@ static void release_tag(struct vr_block *block) {
 /* A block that was claimed and counted, and that its bin does not take as it is. The thread is inside. */
 ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     release_tag(block);
-    if (is_plain(block, cache->queue_handle) && vr_cache_put(cache, block, bytes)) {
-        block->home = cache->queue_handle;
+    if (is_plain(block, cache->queue) && vr_cache_put(cache, block, bytes)) {
+        block->home = cache->queue;
         vr_thread_leave(cache->thread);
     } else {
         free_overflow(cache, block, bytes); /* leaves */
@@ -156,9 +158,10 @@ ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uin
 ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_thread_state *thread = cache->thread;
     struct vr_pool *pool = cache->pool;
-    uint64_t handle = cache->pool_handle, queue = cache->queue_handle;
+    uint64_t handle = cache->pool_handle;
+    struct vr_queue_id queue = cache->queue;
     struct vr_event event;
-    if (!vr_witness_free(pool, block, queue, &event)) {
+    if (!vr_witness_free(pool, block, queue.handle, &event)) {
         return keep_aside(cache, block, bytes);
     }
     bool lives = vr_handle_try_ref(handle);
@@ -194,7 +197,7 @@ static vram_status free_witnessed(struct vr_cache *cache, struct vr_block *block
 /* Another queue than the last time, or a block that the thread does not remember. The thread is inside. */
 ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
                              vram_queue *queue) {
-    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     struct vr_block *block = cache ? claim_at(cache, addr) : NULL;
     if (!block) {
         vr_thread_leave(thread);
@@ -211,18 +214,19 @@ vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     if (__builtin_expect(!thread || !addr || !vr_thread_enter(thread), 0)) {
         return free_slow(pool, addr, queue);
     }
-    struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_cache *cache = vr_cache_recent(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     struct vr_block *block = cache ? cache->recent[vr_recent_index(addr)] : NULL;
     if (__builtin_expect(!block || !claim(block, (uintptr_t)pool, addr), 0)) {
         return free_aside(thread, pool, addr, queue);
     }
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
     count_free(cache, block, bytes);
-    if (__builtin_expect(
-            !is_plain(block, (uintptr_t)queue) || !vr_cache_put_quick(cache, block, bytes), 0)) {
+    if (__builtin_expect(!is_plain(block, vr_queue_id_of(queue)) ||
+                             !vr_cache_put_quick(cache, block, bytes),
+                         0)) {
         return keep_aside(cache, block, bytes);
     }
-    block->home = (uintptr_t)queue;
+    block->home = vr_queue_id_of(queue);
     vr_thread_leave(thread);
     return VRAM_OK;
 }
@@ -233,7 +237,7 @@ vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
 static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_block *blocks[VR_SMALL_DEPTH];
     struct vr_pool *pool = cache->pool;
-    uint64_t queue = cache->queue_handle;
+    struct vr_queue_id queue = cache->queue;
     uint32_t count = 0, keep = VR_SMALL_DEPTH / 2;
     blocks[count++] = block;
     vr_count(&cache->counts.overflows, 1);
@@ -258,17 +262,17 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
 /* Makes the thread's cache for this pool and queue; false when there can be none. */
 static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
                        struct vr_queue_object *queue) {
-    uint64_t handle = queue ? queue->object.handle : 0;
+    struct vr_queue_id id = {queue ? queue->object.handle : 0};
     vr_mutex_lock(&pool->lock);
     vram_status status = vr_pool_know(pool, queue);
     vr_mutex_unlock(&pool->lock);
-    if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, handle)) {
+    if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, id)) {
         return false;
     }
     if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_SEQ_CST)) {
         /* It has ended meanwhile, or the pool falls asleep. Who drops caches then may have come before this
            one was made. */
-        vr_pool_drop_caches(pool, handle);
+        vr_pool_drop_caches(pool, id);
         return false;
     }
     return true;
@@ -277,7 +281,8 @@ static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
 /* The thread's cache for this pool and queue, made if need be; the thread is inside it on return.
    NULL when there can be none: no memory, or the queue is ending. */
 static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *queue) {
-    uint64_t pool_handle = pool->object.handle, queue_handle = queue ? queue->object.handle : 0;
+    uint64_t pool_handle = pool->object.handle;
+    struct vr_queue_id queue_id = {queue ? queue->object.handle : 0};
     struct vr_thread_state *thread = vr_thread_get("vram_alloc");
     if (!thread) {
         return NULL;
@@ -289,7 +294,7 @@ static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *
         while (!vr_thread_enter(thread)) {
             vr_thread_rest(thread);
         }
-        struct vr_cache *cache = vr_cache_find(thread, pool_handle, queue_handle);
+        struct vr_cache *cache = vr_cache_find(thread, pool_handle, queue_id);
         if (cache) {
             return cache;
         }
@@ -448,7 +453,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
                                const vram_alloc_options *options, vram_addr *addr) {
     static const char operation[] = "vram_alloc";
     struct vr_request request = {
-        .size = size, .queue = (uintptr_t)queue_handle, .wishes = options != NULL};
+        .size = size, .queue = vr_queue_id_of(queue_handle), .wishes = options != NULL};
     struct vr_pool *pool;
     struct vr_queue_object *queue;
     if (!addr) {
@@ -502,11 +507,11 @@ static vram_status take_back(struct vr_pool *pool, struct vr_queue_object *queue
         vr_fetch_sub(&pool->past.held, bytes, VR_RELAXED);
         vr_pool_tell_bytes(pool, 0, -(int64_t)requested);
     }
-    uint64_t handle = queue ? queue->object.handle : 0;
+    struct vr_queue_id id = {queue ? queue->object.handle : 0};
     if (quarantine && vr_guard_keep(pool, block, &status)) {
         return status;
     }
-    if ((pool->flags & VRAM_POOL_DETERMINISTIC) && (block->uses || is_foreign(block, handle))) {
+    if ((pool->flags & VRAM_POOL_DETERMINISTIC) && (block->uses || is_foreign(block, id))) {
         vr_pool_return_ordered(pool, queue, block);
     } else {
         vr_pool_return_new(pool, queue, block);
@@ -534,6 +539,21 @@ static vram_status take_back_guarded(struct vr_pool *pool, struct vr_queue_objec
     return status;
 }
 
+static vram_status free_entered(struct vr_pool *pool, struct vr_queue_object *queue,
+                                vram_addr addr) {
+    vr_mutex_lock(&pool->lock);
+    struct vr_block *block = vr_guard_find(pool, addr);
+    bool ours = block && claim(block, pool->object.handle, addr - vr_guard_front(block));
+    vr_mutex_unlock(&pool->lock);
+    if (!ours) {
+        return vr_fail(VRAM_ERR_INVALID, "vram_free",
+                       "0x%llx is not the start of a live block of this pool",
+                       (unsigned long long)addr);
+    }
+    return vr_load(&pool->guard.modes, VR_RELAXED) ? take_back_guarded(pool, queue, block)
+                                                   : take_back(pool, queue, block, false);
+}
+
 /* A free without a cache at hand: the first one on this thread and queue, or a mistake. */
 static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
     static const char operation[] = "vram_free";
@@ -547,19 +567,30 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
         return status;
     }
     if (addr) {
-        vr_mutex_lock(&pool->lock);
-        struct vr_block *block = vr_guard_find(pool, addr);
-        bool ours = block && claim(block, pool->object.handle, addr - vr_guard_front(block));
-        vr_mutex_unlock(&pool->lock);
-        if (ours) {
-            status = vr_load(&pool->guard.modes, VR_RELAXED) ? take_back_guarded(pool, queue, block)
-                                                             : take_back(pool, queue, block, false);
-        } else {
-            status = vr_fail(VRAM_ERR_INVALID, operation,
-                             "0x%llx is not the start of a live block of this pool",
-                             (unsigned long long)addr);
-        }
+        status = free_entered(pool, queue, addr);
     }
+    vr_pool_leave(pool, queue);
+    return status;
+}
+
+/* Safety modes write to the block: what a queue that takes no work any more does to it is waited for before. */
+vram_status vr_pool_free_late(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
+    void *entered;
+    if (vr_exiting()) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_enter(VR_KIND_POOL, handle, "vram_free", &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_pool *pool = entered;
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, queue_handle); /* NULL: done */
+    bool guarded = queue && vr_load(&pool->guard.modes, VR_RELAXED);
+    uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
+    if (guarded && vr_pool_settle_queue(queue, deadline) != VRAM_OK) {
+        (void)vram_pin(addr); /* there is no later moment to write to it */
+    }
+    status = free_entered(pool, guarded ? NULL : queue, addr);
     vr_pool_leave(pool, queue);
     return status;
 }

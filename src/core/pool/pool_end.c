@@ -24,7 +24,7 @@
 /* ------------------------------------------------------------------- waiting */
 
 /* The queue of the next lane by handle, with a reference; NULL behind the last. */
-static struct vr_queue_object *queue_behind(struct vr_pool *pool, uint64_t last) {
+static struct vr_queue_object *queue_behind(struct vr_pool *pool, struct vr_queue_id last) {
     vr_mutex_lock(&pool->lock);
     struct vr_lane *lane = vr_lane_behind(&pool->lanes, last);
     struct vr_queue_object *queue = lane ? lane->queue : NULL;
@@ -35,9 +35,8 @@ static struct vr_queue_object *queue_behind(struct vr_pool *pool, uint64_t last)
     return queue;
 }
 
-/* Whether all work of a queue is done. One that was destroyed with unfinished work can still be asked,
-   and on a lost device nothing runs any more. */
-static vram_status settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
+/* One that was destroyed with unfinished work can still be asked, and on a lost device nothing runs any more. */
+vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
     vram_status status = VRAM_OK;
     if (!vr_load(&queue->finished, VR_ACQUIRE) && vr_queue_hold(queue)) {
         status = vr_queue_settle(queue, deadline, "vram_pool_destroy");
@@ -50,9 +49,9 @@ static vram_status settle_queue(struct vr_queue_object *queue, uint64_t deadline
 static vram_status settle_lanes(struct vr_pool *pool, uint64_t deadline) {
     struct vr_queue_object *queue;
     vram_status first = VRAM_OK;
-    for (uint64_t last = 0; (queue = queue_behind(pool, last));) {
-        last = queue->object.handle;
-        vram_status status = settle_queue(queue, deadline);
+    for (struct vr_queue_id last = {0}; (queue = queue_behind(pool, last));) {
+        last.handle = queue->object.handle;
+        vram_status status = vr_pool_settle_queue(queue, deadline);
         if (status == VRAM_OK) {
             vr_pool_forget_queue(pool, last);
         }
@@ -65,9 +64,9 @@ static vram_status settle_lanes(struct vr_pool *pool, uint64_t deadline) {
 /* The same for queues without a lane, for want of memory. */
 static vram_status settle_owed(struct vr_pool *pool, uint64_t deadline) {
     vram_status first = VRAM_OK;
-    for (uint64_t last = 0; (last = vr_pool_owed_behind(pool, last));) {
-        struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, (void *)(uintptr_t)last);
-        vram_status status = queue ? settle_queue(queue, deadline) : VRAM_OK;
+    for (struct vr_queue_id last = {0}; (last = vr_pool_owed_behind(pool, last)).handle;) {
+        struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(last));
+        vram_status status = queue ? vr_pool_settle_queue(queue, deadline) : VRAM_OK;
         if (status == VRAM_OK) {
             vr_pool_forget_queue(pool, last);
         }
@@ -86,7 +85,7 @@ static vram_status settle_all(struct vr_pool *pool, uint64_t deadline) {
 
 /* Whether a queue may still use the pool's memory. Under the lock. */
 static bool is_busy(struct vr_pool *pool) {
-    return vr_lane_behind(&pool->lanes, 0) || pool->owed;
+    return vr_lane_behind(&pool->lanes, VR_NO_QUEUE) || pool->owed;
 }
 
 /* ------------------------------------------------------------------ children */
@@ -185,11 +184,12 @@ static void keep(struct vr_pool *pool) {
    When all its work is done, too, nothing of it is left. */
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
-    vr_pool_drop_caches(pool, queue);
+    struct vr_queue_id id = {queue};
+    vr_pool_drop_caches(pool, id);
     if (!finished) {
         return;
     }
-    vr_pool_forget_queue(pool, queue);
+    vr_pool_forget_queue(pool, id);
     vr_mutex_lock(&pool->lock);
     bool free = pool->kept && !is_busy(pool);
     vr_mutex_unlock(&pool->lock);
@@ -204,7 +204,7 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     (void)vr_handle_retire(pool->object.handle);
     end_children(pool);
     vr_watches_end(pool, vr_deadline_in(pool->device->context->wait_ns));
-    vr_pool_drop_caches(pool, 0);
+    vr_pool_drop_caches(pool, VR_NO_QUEUE);
     vr_witness_end(pool);
     disown(pool, !finished);
 }
@@ -264,7 +264,7 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     end_children(pool);
     vr_guard_end(pool);
     vr_watches_end(pool, deadline);
-    vr_pool_drop_caches(pool, 0);
+    vr_pool_drop_caches(pool, VR_NO_QUEUE);
     vr_witness_end(pool);
     bool readers_done = vr_readers_wait(pool->device, deadline);
     vram_status status = settle_all(pool, deadline); /* keeps (1) */
@@ -338,7 +338,7 @@ void vr_pool_free(void *memory) {
     struct vram_error error;
     uint64_t device = pool->device->object.handle;
     vr_error_save(&error);
-    vr_pool_drop_caches(pool, 0);
+    vr_pool_drop_caches(pool, VR_NO_QUEUE);
     if (settle_all(pool, vr_deadline_in(pool->device->context->wait_ns)) != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "work that uses pool \"%s\" never finished; its memory is kept",
                pool->name);

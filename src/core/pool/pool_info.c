@@ -177,6 +177,7 @@ vram_status vr_pool_record_of(vram_addr addr, const char *operation, struct vr_p
    one, whoever will mark that. */
 static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue, vram_addr addr,
                             vram_point point, const char *operation) {
+    struct vr_queue_id id = {queue->object.handle};
     struct vr_uses *use = vr_mem_alloc(1, sizeof *use, operation);
     if (!use) {
         return VRAM_ERR_HOST_MEMORY;
@@ -185,7 +186,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
     vram_status status = vr_pool_know(pool, queue);
     bool ended = status == VRAM_ERR_STALE; /* meanwhile: nothing is left to wait for */
     if (status == VRAM_OK && !point.value) {
-        point.value = vr_lane_stamp(&pool->lanes, queue->object.handle).value;
+        point.value = vr_lane_stamp(&pool->lanes, id).value;
     }
     struct vr_block *block = status == VRAM_OK || ended ? live_block(pool, addr, operation) : NULL;
     if (block && ended) {
@@ -194,7 +195,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
         return VRAM_OK;
     }
     for (struct vr_uses *old = block ? block->uses : NULL; old; old = old->next) {
-        if (old->stamp.queue == queue->object.handle) { /* one per queue: the latest counts */
+        if (vr_queue_id_same(old->stamp.queue, id)) { /* one per queue: the latest counts */
             old->stamp.value = point.value > old->stamp.value ? point.value : old->stamp.value;
             vr_mutex_unlock(&pool->lock);
             vr_mem_free(use);
@@ -202,7 +203,7 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
         }
     }
     if (block) {
-        use->stamp = (struct vr_stamp){queue->object.handle, point.value};
+        use->stamp = (struct vr_queue_stamp){id, point.value};
         use->next = block->uses;
         block->uses = use;
         vr_block_note_held(block);
@@ -427,7 +428,7 @@ vram_status vram_pool_warm(vram_pool *handle, uint64_t size, uint32_t count,
                            vram_queue *queue_handle) {
     static const char operation[] = "vram_pool_warm";
     struct vr_request request = {
-        .size = size, .queue = (uintptr_t)queue_handle, .flags = VR_REQUEST_AHEAD};
+        .size = size, .queue = vr_queue_id_of(queue_handle), .flags = VR_REQUEST_AHEAD};
     struct vr_pool *pool;
     if (!count) {
         return vr_fail(VRAM_ERR_INVALID, operation, "0 blocks were asked for");

@@ -62,7 +62,7 @@ enum vr_pool_call {
 /* Another queue that uses a block, and until when. */
 struct vr_uses {
     struct vr_uses *next;
-    struct vr_stamp stamp;
+    struct vr_queue_stamp stamp;
 };
 
 /* What is counted past the hit path, in the words of vram_pool_stats: whoever does one of these things
@@ -268,7 +268,7 @@ struct vr_request {
     uint64_t size;                        /* as asked for */
     uint64_t bytes;                       /* rounded */
     uint64_t align;                       /* 0: as all blocks are */
-    uint64_t queue;                       /* handle number; 0: none */
+    struct vr_queue_id queue;             /* 0: none */
     struct vr_queue_object *queue_object; /* pinned by the caller; NULL: none */
     uint32_t flags;                       /* vram_alloc_flag */
     bool wishes;                          /* came with options: no cache has been looked into yet */
@@ -305,12 +305,21 @@ static inline struct vr_space *vr_request_space(const struct vr_pool *pool,
    VRAM_ERR_STALE: it has come to its end. Under the lock; miss.c. */
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue);
 
-/* The name that a queue has in the spaces; 0: none, or it has ended. Under the lock; order.c. */
-uint64_t vr_pool_queue_name(struct vr_pool *pool, uint64_t queue);
+/* What the spaces call a queue, and a stamp of it; 0: none, or it has ended. And back. Under the lock; order.c. */
+uint64_t vr_pool_queue_in_space(struct vr_pool *pool, struct vr_queue_id queue);
+struct vr_stamp vr_pool_stamp_to_space(struct vr_pool *pool, struct vr_queue_stamp stamp);
+struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_stamp stamp);
 
 /* A block leaves the space, or the memory that is no space's, for a cache or a program. Under the lock, with
    room in the table; miss.c. */
-void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, uint64_t queue);
+void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_id queue);
+
+/* vram_free by an object of the library that is at home on a queue, which may be at its end or gone: the block is used
+   again when the queue has come that far, or has ended. The error record may have changed. No lock held; pool.c. */
+vram_status vr_pool_free_late(vram_pool *handle, vram_addr addr, vram_queue *queue);
+
+/* Waits until all work of a queue that the caller has pinned is done. No lock held; pool_end.c. */
+vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline);
 
 /* A block for the request, out of the space or the depot, ready to be handed out (state CACHED), and up
    to *extra further ones of the same size in `more`; miss.c. */
@@ -339,18 +348,19 @@ void vr_pool_release_all(struct vr_pool *pool);
 
 /* Gives an owned block (state CACHED) to its space, to be used when the stamp has passed. Under the lock;
    drain.c. */
-void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp);
+void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp);
 /* The same for one that may have fallen asleep meanwhile, and then waits until it is awake. */
-void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_stamp stamp);
+void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp);
 /* The same for a list of blocks that were freed on `queue`. */
-void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, uint64_t queue);
+void vr_pool_list_to_space(struct vr_pool *pool, struct vr_block *list, struct vr_queue_id queue);
 /* Whether the frees on a queue, with `bytes` more, have become a batch that is worth a mark, which the caller
    then makes. Under the lock; and with no lock held. */
-bool vr_pool_batch_is_full(struct vr_pool *pool, uint64_t queue, uint64_t bytes);
-void vr_pool_mark_batch(struct vr_pool *pool, uint64_t queue);
+bool vr_pool_batch_is_full(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes);
+void vr_pool_mark_batch(struct vr_pool *pool, struct vr_queue_id queue);
 /* Gives owned blocks (state CACHED) that were freed on `queue` back, to the depot or the space;
    drain.c. Never fails. */
-void vr_pool_return(struct vr_pool *pool, uint64_t queue, struct vr_block **blocks, uint32_t count);
+void vr_pool_return(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block **blocks,
+                    uint32_t count);
 /* The same for one block, by a thread that has pinned the queue (NULL: none), which may be new. */
 void vr_pool_return_new(struct vr_pool *pool, struct vr_queue_object *queue,
                         struct vr_block *block);
@@ -366,16 +376,16 @@ void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane);
 /* Makes up for lanes that could not be made. No lock held. */
 void vr_pool_repay(struct vr_pool *pool);
 /* The next queue by handle that blocks wait for without a lane; 0 behind the last. No lock held. */
-uint64_t vr_pool_owed_behind(struct vr_pool *pool, uint64_t last);
+struct vr_queue_id vr_pool_owed_behind(struct vr_pool *pool, struct vr_queue_id last);
 /* A queue has ended: forgets its lane and what is owed to it. No lock held. */
-void vr_pool_forget_queue(struct vr_pool *pool, uint64_t queue);
+void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue);
 /* Takes all blocks out of all caches and the depot into the space. */
 void vr_pool_drain(struct vr_pool *pool);
 /* Takes all blocks out of the depot, or those of one queue (0: all), into the space, and settles. Under the
    lock. */
-void vr_pool_empty_depot(struct vr_pool *pool, uint64_t only);
+void vr_pool_empty_depot(struct vr_pool *pool, struct vr_queue_id only);
 /* Drops all caches of the pool, or those of one queue (0: all). */
-void vr_pool_drop_caches(struct vr_pool *pool, uint64_t queue);
+void vr_pool_drop_caches(struct vr_pool *pool, struct vr_queue_id queue);
 /* What a thread that ends does with its caches. */
 void vr_pool_thread_ended(struct vr_thread_state *thread);
 /* Of memory that is not the device's: a block of it is back, under the lock; gives back to the driver what no
@@ -389,13 +399,13 @@ void vr_fallback_end(struct vr_pool *pool);
 /* Frees what of `deferred` has become free. Under the lock. */
 void vr_pool_settle(struct vr_pool *pool);
 /* Work that one of `deferred` waits for; false when none does. Under the lock. */
-bool vr_pool_deferred(struct vr_pool *pool, struct vr_stamp *stamp);
+bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp);
 /* Marks the stamp's queue so that its stamps can pass: the library's own, or any with `ours`. Other
    queues are not marked but asked whether they are idle. No lock held. */
-void vr_pool_mark(struct vr_pool *pool, struct vr_stamp stamp, bool ours);
+void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours);
 /* Waits until a stamp has passed: VRAM_OK, VRAM_ERR_TIMEOUT, VRAM_ERR_NOT_READY when nobody has marked it, or
    why that cannot be known; 0: looks once. No lock held. */
-vram_status vr_pool_await(struct vr_stamp stamp, uint64_t timeout);
+vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout);
 
 /* Lets stamps pass that can: marks what nobody can see the end of yet, asks each pending queue once how
    far it is, and waits for none; drain.c. `idle`: queues that have nothing to do are found out before

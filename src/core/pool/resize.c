@@ -36,12 +36,12 @@ struct resizing {
     uint64_t bytes;                /* and rounded */
     struct vr_block *block;
     uint64_t old_size, old_bytes;
-    uint64_t home;         /* the block's, without the mark of its tag */
-    struct vr_tag *tag;    /* NULL: none */
-    struct vr_block *tail; /* cut off; NULL: none */
-    uint64_t room;         /* kept behind the block; 0: none */
-    bool told;             /* listeners are to be told of it */
-    bool owner;            /* who asks is the object that has the block */
+    struct vr_queue_id home; /* the block's, without the mark of its tag */
+    struct vr_tag *tag;      /* NULL: none */
+    struct vr_block *tail;   /* cut off; NULL: none */
+    uint64_t room;           /* kept behind the block; 0: none */
+    bool told;               /* listeners are to be told of it */
+    bool owner;              /* who asks is the object that has the block */
     struct vr_event event;
 };
 
@@ -119,7 +119,7 @@ static void cut_tail(struct resizing *job) {
         vr_block_table_reserve(&pool->table) == VRAM_OK &&
         vr_space_split(space, block, job->bytes, &job->tail) == VRAM_OK) {
         vr_pool_in(pool, job->tail); /* and out again, as a block of its own */
-        vr_pool_leave_space(pool, job->tail, 0);
+        vr_pool_leave_space(pool, job->tail, VR_NO_QUEUE);
         vr_store(&job->tail->tag, NULL, VR_RELAXED);
         job->tail->part = block->part;
         job->tail->home = job->home;
@@ -129,8 +129,8 @@ static void cut_tail(struct resizing *job) {
 
 /* Gives the tail back like a block that is freed on the queue. No lock held. */
 static void return_tail(const struct resizing *job) {
-    uint64_t queue = job->queue ? job->queue->object.handle : 0;
-    bool foreign = job->home && job->home != queue;
+    struct vr_queue_id queue = {job->queue ? job->queue->object.handle : 0};
+    bool foreign = job->home.handle && !vr_queue_id_same(job->home, queue);
     if ((job->pool->flags & VRAM_POOL_DETERMINISTIC) && foreign) {
         vr_pool_return_ordered(job->pool, job->queue, job->tail);
     } else {
@@ -171,8 +171,8 @@ static void join(const struct resizing *job, struct vr_block *tail) {
     struct vr_space *space = job->pool->spaces[block->part];
     uint64_t grown = job->bytes - job->old_bytes;
     vr_block_table_remove(&job->pool->table, tail);
-    if (!job->home) {
-        block->home |= tail->home; /* keeps (3) */
+    if (!job->home.handle) {
+        block->home.handle |= tail->home.handle; /* keeps (3) */
     }
     block->asleep = block->asleep || tail->asleep;
     vr_space_join(space, block, tail);
@@ -192,7 +192,7 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
         vr_store(&block->requested, job->size, VR_RELAXED);
         note(job);
     } else if (tail) {
-        vr_pool_put_back(pool, tail, (struct vr_stamp){0, 0});
+        vr_pool_put_back(pool, tail, (struct vr_queue_stamp){{0}, 0});
     } else if (ours && !vr_space_room(block)) {
         vr_space_keep_room(pool->spaces[block->part], block, job->room); /* what failed took it */
     }
@@ -235,10 +235,11 @@ static vram_status find_tail(const struct resizing *job, const struct vr_request
 
 /* The block is `growing`. */
 static vram_status grow(struct resizing *job) {
-    bool own = job->queue && (!job->home || job->home == job->queue->object.handle); /* keeps (3) */
+    bool own = job->queue &&
+               (!job->home.handle || job->home.handle == job->queue->object.handle); /* keeps (3) */
     struct vr_request request = {.size = job->size - job->old_size,
                                  .bytes = job->bytes - job->old_bytes,
-                                 .queue = own ? job->queue->object.handle : 0,
+                                 .queue = {own ? job->queue->object.handle : 0},
                                  .queue_object = own ? job->queue : NULL,
                                  .flags = VR_REQUEST_AHEAD, /* no other memory than the device's */
                                  .tag = job->tag,
@@ -292,7 +293,7 @@ static vram_status begin(struct resizing *job, bool *grows) {
         job->old_size = vr_load(&block->requested, VR_RELAXED);
         job->old_bytes = vr_load(&block->bytes, VR_RELAXED);
         job->tag = vr_load(&block->tag, VR_RELAXED);
-        job->home = block->home & ~(uint64_t)VR_HOME_TAGGED;
+        job->home.handle = block->home.handle & ~(uint64_t)VR_HOME_TAGGED;
         status = check_block(job);
         *grows = status == VRAM_OK && job->bytes > job->old_bytes;
         if (*grows) {

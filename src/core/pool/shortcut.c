@@ -47,7 +47,8 @@ static void hand_over(struct vr_pool *pool, const struct vr_request *request,
 
 bool vr_pool_alloc_shortcut(vram_pool *handle, uint64_t size, uint64_t bytes, vram_queue *queue,
                             vram_addr *addr) {
-    const struct vr_request request = {.size = size, .bytes = bytes, .queue = (uintptr_t)queue};
+    const struct vr_request request = {
+        .size = size, .bytes = bytes, .queue = vr_queue_id_of(queue)};
     struct vr_pool *pool = vr_exiting() ? NULL : vr_handle_pin(VR_KIND_POOL, handle);
     struct vr_block *block = NULL;
     bool marks;

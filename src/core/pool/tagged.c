@@ -33,7 +33,7 @@ static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const 
     if (!thread || !addr || !vr_block_bytes(size, &bytes) || !vr_thread_enter(thread)) {
         return false;
     }
-    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, (uintptr_t)queue);
+    struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     struct vr_tag *tag = cache ? tag_at_hand(cache, name) : NULL;
     struct vr_block *block = tag ? vr_cache_take(cache, bytes) : NULL;
     if (block && vr_cache_is_witnessed(cache) && !vr_witness_quick(cache, block, size, tag, &id)) {

@@ -38,7 +38,7 @@ static void walk_cache(struct walk *walk, struct vr_cache *cache) {
     struct vr_pool *pool = walk->pool;
     vr_pool_tell(cache);
     vr_mutex_lock(&pool->lock);
-    struct vr_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue_handle); /* drain.c (1) */
+    struct vr_queue_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue); /* drain.c (1) */
     for (uint32_t at = 0; at < VR_CACHE_BINS; at++) {
         struct vr_bin_view bin = vr_cache_look(cache, at);
         uint32_t leaving = bin.count - note_bin(walk, &bin);

@@ -37,12 +37,9 @@ static vram_status settle_queue(struct vr_queue_object *queue, const struct vr_t
         return VRAM_OK;
     }
     vram_status status = VRAM_OK;
-    while (status == VRAM_OK && vr_load(&queue->submitting, VR_SEQ_CST) != 0) {
-        if (vr_deadline_passed(turn->deadline)) {
-            status = vr_fail(VRAM_ERR_TIMEOUT, turn->operation,
-                             "another thread is giving a queue work all the while");
-        }
-        vr_clock_sleep(LOOK_NS);
+    if (!vr_entry_wait(&queue->submitting, turn->deadline, NULL)) {
+        status = vr_fail(VRAM_ERR_TIMEOUT, turn->operation,
+                         "another thread is giving a queue work all the while");
     }
     if (status == VRAM_OK) {
         status = vr_queue_settle(queue, turn->deadline, turn->operation);
@@ -194,7 +191,7 @@ static vram_status begin(struct vr_turn *turn, bool whole) {
 /* Step 2. */
 static vram_status come_to_rest(const struct vr_turn *turn) {
     struct vram_error error;
-    vr_pool_drop_caches(turn->pool, 0);
+    vr_pool_drop_caches(turn->pool, VR_NO_QUEUE);
     (void)vr_guard_release(turn->pool);
     vram_status status = wait_for_work(turn);
     if (status == VRAM_OK && !turn->tag) {
@@ -212,7 +209,7 @@ static vram_status pick(struct vr_turn *turn) {
     bool seen = false;
     vram_status status = VRAM_OK;
     vr_mutex_lock(&pool->lock);
-    vr_pool_empty_depot(pool, 0);
+    vr_pool_empty_depot(pool, VR_NO_QUEUE);
     for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
         status = vr_sleep_pick(pool->spaces[part], turn->tag, &pool->sleep.naps, &seen);
     }

@@ -15,8 +15,8 @@
  *      also while resize.c has made it CACHED under that lock, and then it has another turn. A reader without
  *      a lock may look at any block at any time (type-stable memory, for all pools) and must check pool,
  *      addr and state.
- *  (3) stamp tells when the memory is free of work: it is written by the owner before the block goes to
- *      a place where others find it.
+ *  (3) stamp tells when the memory is free of work, in the words of its space; freed does so while the block is in
+ *      none. It is written by the owner before the block goes to a place where others find it.
  *  (4) Every time a block leaves the space it has another turn, which is part of its state. So who has
  *      seen it LIVE, then looked at pool and address, and moves it from exactly that state by (1), has
  *      the block that was looked at, and not what a record used again stands for meanwhile.
@@ -33,7 +33,7 @@
 
 #include "base/atomic.h"
 #include "base/list.h"
-#include "vram/device.h"
+#include "vram/queue.h"
 
 struct vr_record;
 
@@ -51,9 +51,36 @@ enum {
 
 enum { VR_POOL_OWNED = 0x80 }; /* in `pool`, as VR_HOME_TAGGED is in `home`; see (7) */
 
-/* Until when work may still touch memory: the point `value` of queue `queue`. Queue 0: no work. */
+/* A queue, by the number of its handle, which is never used twice; 0: none. A type of its own, since spaces know
+   queues by other numbers: see vr_stamp. */
+struct vr_queue_id {
+    uint64_t handle;
+};
+
+#define VR_NO_QUEUE ((struct vr_queue_id){0})
+
+static inline bool vr_queue_id_same(struct vr_queue_id a, struct vr_queue_id b) {
+    return a.handle == b.handle;
+}
+
+static inline struct vr_queue_id vr_queue_id_of(const vram_queue *queue) {
+    return (struct vr_queue_id){(uintptr_t)queue};
+}
+
+static inline vram_queue *vr_queue_id_handle(struct vr_queue_id id) {
+    return (vram_queue *)(uintptr_t)id.handle;
+}
+
+/* Until when work may still touch memory: the point `value` of a queue. Queue 0: no work. */
+struct vr_queue_stamp {
+    struct vr_queue_id queue;
+    uint64_t value;
+};
+
+/* The same as a space knows it. `queue` is the number that the space's owner calls the queue by, not always that of
+   its handle: order.c converts. */
 struct vr_stamp {
-    uint64_t queue; /* handle number; never used twice */
+    uint64_t queue;
     uint64_t value;
 };
 
@@ -96,22 +123,24 @@ struct vr_block {
     vr_atomic_u64 pool;           /* handle of the pool it is a block of */
     vr_atomic_u64 requested;      /* as asked for; the owner's */
     _Atomic(struct vr_tag *) tag; /* NULL: none; the owner's */
-    uint64_t home; /* queue whose work may touch it from before; 0: none; the owner's; see (5) */
+    struct vr_queue_id
+        home; /* queue whose work may touch it from before; 0: none; the owner's; see (5) */
 
     struct vr_block *next; /* in a list of cached blocks: depot, batches on the way */
     struct vr_uses *uses;  /* other queues that use it; NULL as a rule; under the pool's lock */
     uint32_t pins;         /* vram_pin; under the pool's lock */
-    uint32_t turn;    /* its last, in the place of the turn in `state`; under the pool's lock */
-    bool asleep : 1;  /* a piece under it is: sleep.h (2); pool's lock, as the next two */
-    bool growing : 1; /* memory is being put behind it: resize.c */
-    bool owed : 1;    /* deferred, on a queue that no lane could be made for */
-    uint8_t part;     /* vr_pool_part: the space it is of; pool's lock */
+    uint32_t turn; /* its last, in the place of the turn in `state`; under the pool's lock */
+    bool asleep;   /* a piece under it is: sleep.h (2); pool's lock, as the next two */
+    bool growing;  /* memory is being put behind it: resize.c */
+    bool owed;     /* deferred, on a queue that no lane could be made for */
+    uint8_t part;  /* vr_pool_part: the space it is of; pool's lock */
     _Atomic(uint8_t) zone; /* log2 of the front zone, guard.h (2); 0: none; the owner's */
     vr_atomic_u32
         record; /* number of its record while it is live; 0: none; witness.h; the owner's */
-    struct vr_stamp stamp;
-    struct vr_stamp before; /* deferred: the same for what `home` said, in (5); pool's lock */
-    struct vr_span span;    /* the space's, under the pool's lock */
+    struct vr_stamp stamp;        /* in the space, free; pool's lock, as the next three */
+    struct vr_queue_stamp freed;  /* deferred, or of no space and freed: see (3) */
+    struct vr_queue_stamp before; /* deferred: the same for what `home` said, in (5) */
+    struct vr_span span;          /* the space's, under the pool's lock */
 };
 
 /* Whether it is no memory of the device's. Under the pool's lock. */

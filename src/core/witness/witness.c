@@ -107,7 +107,7 @@ void vr_witness_ask(struct vr_pool *pool, struct vr_request *request) {
     request->asked = true;
     request->stack = vr_stack_sample(pool->stack_every);
     struct vr_site_key key = {
-        .tag = vr_tag_name(request->tag), .queue = request->queue, .stack = request->stack};
+        .tag = vr_tag_name(request->tag), .queue = request->queue.handle, .stack = request->stack};
     struct vr_track_label label = {.name = request->name, .elements = request->elements};
     request->record = vr_track_prepare(pool->track, &key, &label);
 }
@@ -156,7 +156,8 @@ void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request, str
         .id = id, .elements = request->elements, .stack = request->stack};
     struct vr_event event;
     char name[VR_TRACK_NAME];
-    fill(&event, VR_EVENT_ALLOC, pool, block, request->queue, &brief, request->tag, request->size);
+    fill(&event, VR_EVENT_ALLOC, pool, block, request->queue.handle, &brief, request->tag,
+         request->size);
     if (request->name) {
         (void)vr_text_copy(name, sizeof name, request->name);
         event.name = name[0] ? name : NULL;
@@ -166,7 +167,7 @@ void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request, str
 
 void vr_witness_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
                          struct vr_tag *tag, uint64_t id) {
-    struct vr_request request = {.size = size, .queue = cache->queue_handle, .tag = tag};
+    struct vr_request request = {.size = size, .queue = cache->queue, .tag = tag};
     struct vr_pool *pool = cache->pool;
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);
@@ -184,7 +185,7 @@ void vr_witness_refuse(struct vr_pool *pool, const struct vr_request *request, v
         event.status = status;
         event.bytes = request->size;
         event.held = request->bytes;
-        event.queue = request->queue;
+        event.queue = request->queue.handle;
         event.elements = request->elements;
         event.tag = vr_tag_name(request->tag);
         event.name = request->name;

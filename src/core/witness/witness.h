@@ -34,7 +34,7 @@ static inline bool vr_witness_is_brief(const struct vr_pool *pool) {
    could not be, try the slow way. */
 static inline bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
                                     const struct vr_tag *tag, uint64_t *id) {
-    struct vr_site_key key = {.tag = vr_tag_name(tag), .queue = cache->queue_handle};
+    struct vr_site_key key = {.tag = vr_tag_name(tag), .queue = cache->queue.handle};
     uint32_t record = vr_track_quick(cache->pool->track, &key, &cache->site[tag != NULL],
                                      vr_load(&block->addr, VR_RELAXED), size,
                                      vr_load(&block->bytes, VR_RELAXED), id);
