@@ -379,11 +379,9 @@ static vram_status copy_on_host(vram_queue *queue, const struct vr_buffer_memory
     return status;
 }
 
-vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
-                           const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
-                           uint64_t bytes) {
+static vram_status copy_on(vram_queue *queue, const struct vr_buffer_memory *to,
+                           const struct vr_buffer_memory *from, uint64_t bytes) {
     bool to_device = vr_buffer_on_device(to), from_device = vr_buffer_on_device(from);
-    (void)buffer;
     if (!bytes) {
         return VRAM_OK;
     }
@@ -395,6 +393,23 @@ vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
     }
     return from_device ? vram_queue_download(queue, (void *)(uintptr_t)to->addr, from->addr, bytes)
                        : copy_on_host(queue, to, from, bytes);
+}
+
+/* The queue does not end between the two steps. */
+vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
+                           const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
+                           uint64_t bytes, const char *operation) {
+    void *entered;
+    vram_status status = vr_submit_enter(queue, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_buffer_order(buffer, queue, operation);
+    if (status == VRAM_OK) {
+        status = copy_on(queue, to, from, bytes);
+    }
+    vr_submit_leave(entered);
+    return status;
 }
 
 void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,

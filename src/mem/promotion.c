@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 
 #include <stdlib.h>
 
@@ -41,14 +42,7 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
     if (status != VRAM_OK) {
         return status;
     }
-    void *entered = NULL;
-    status = vr_submit_enter(queue, operation, &entered);
-    if (status == VRAM_OK) {
-        status = vr_buffer_order(buffer, queue, operation);
-    }
-    if (status == VRAM_OK) {
-        status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes);
-    }
+    status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes, operation);
     struct vram_error error;
     vr_error_save(&error);
     if (status == VRAM_OK) {
@@ -58,9 +52,6 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
         (void)vr_buffer_give(buffer, &memory, queue);
     }
     vr_error_restore(&error);
-    if (entered) {
-        vr_submit_leave(entered);
-    }
     return status;
 }
 
@@ -111,6 +102,7 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
     }
     vr_buffer_unclaim(buffer);
     if (!there && status == VRAM_OK && buffer->moved) {
+        VR_UNCANCELLED;
         buffer->moved(buffer->user, &event);
     }
     return status;

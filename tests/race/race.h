@@ -28,7 +28,7 @@
 #include "vram/vram.h"
 
 enum {
-    COPY_BYTES = 64 << 10, /* of the block and of each copy */
+    COPY_BYTES = 16 << 10, /* of the block and of each copy */
     RACE_SECONDS = 20,     /* within which both calls of a run return */
     WAIT_SECONDS = 5       /* option wait_timeout: a call that needs that long has waited in vain */
 };
@@ -38,11 +38,12 @@ enum {
 /* What a row is about. Each is made in a world that a pair needs it for. */
 #define RACE_KINDS(X)                                                                              \
     X(CONTEXT)                                                                                     \
-    X(DEVICE) X(PEER) X(QUEUE) X(ADOPTED) X(CAPTURED) X(KERNEL) X(MEMORY) X(RANGE) X(PHYSICAL)     \
-        X(REGISTERED) X(STREAM_SET) X(READBACK) X(FRAME) X(FEED) X(FEED_BLOCK) X(POOL) X(BLOCK)    \
-            X(BUFFER) X(MAPPED) X(SCOPE) X(BATCH) X(NAMED) X(RING) X(SCHEDULER) X(WEIGHTS)         \
-                X(LABELS) X(ASYNC) X(POINT) X(WATCH) X(DEVICE_WATCH) X(MONITOR) X(TRACE)           \
-                    X(OOM_CALLBACK) X(FOREIGN)
+    X(DEVICE)                                                                                      \
+    X(PEER) X(QUEUE) X(ADOPTED) X(CAPTURED) X(KERNEL) X(MEMORY) X(RANGE) X(PHYSICAL) X(REGISTERED) \
+        X(STREAM_SET) X(READBACK) X(FRAME) X(FEED) X(FEED_BLOCK) X(POOL) X(BLOCK) X(BUFFER)        \
+            X(MAPPED) X(SCOPE) X(BATCH) X(NAMED) X(RING) X(SCHEDULER) X(WEIGHTS) X(LABELS)         \
+                X(ASYNC) X(POINT) X(WATCH) X(DEVICE_WATCH) X(MONITOR) X(TRACE) X(OOM_CALLBACK)     \
+                    X(FOREIGN)
 
 enum kind {
 #define RACE_KIND(name) KIND_##name,
@@ -61,7 +62,7 @@ struct world {
     vram_queue *queue, *other; /* `other` is the world's own, for looking at results */
     vram_queue *adopted, *captured;
     vram_kernel *kernel, *busy; /* `busy` keeps a queue of the host busy */
-    vram_addr memory; /* of vram_device_alloc */
+    vram_addr memory;           /* of vram_device_alloc */
     vram_addr range;
     vram_physical *physical;
     vram_stream_set *set;

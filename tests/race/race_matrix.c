@@ -237,6 +237,12 @@ static const char *look(const struct pair *pair, const struct outcome *outcome) 
     return text ? text : what_was_logged();
 }
 
+static void fill_host(const struct row *row) {
+    if (row->flags & (ROW_UPLOAD | ROW_DOWNLOAD)) {
+        memset(world.host, row->flags & ROW_UPLOAD ? UPLOAD_BYTE : FRESH_BYTE, COPY_BYTES);
+    }
+}
+
 /* Nothing can go on beside a call that hangs. */
 static void leave_hanging(void) {
     printf("race matrix: a call hangs; the stacks follow in no order\n");
@@ -263,7 +269,7 @@ static bool run(struct pair *pair, uint32_t variant, struct schedule schedule) {
         world_end(&world, VRAM_OK, 0);
         return false;
     }
-    memset(world.host, pair->row->flags & ROW_UPLOAD ? UPLOAD_BYTE : FRESH_BYTE, COPY_BYTES);
+    fill_host(pair->row);
     schedule_run(&world, pair->row, pair->ender, schedule, &outcome);
     run_count++;
     const char *text = look(pair, &outcome);
@@ -306,7 +312,7 @@ static bool measure(struct row *row, uint32_t variant) {
         current.pair = NULL;
         return false;
     }
-    memset(world.host, row->flags & ROW_UPLOAD ? UPLOAD_BYTE : FRESH_BYTE, COPY_BYTES);
+    fill_host(row);
     schedule_run(&world, row, NULL, (struct schedule){0}, &outcome);
     pair.ender = NULL;
     const char *text = look(&pair, &outcome);

@@ -97,6 +97,7 @@ static vram_status open_locked(const char *path, int *fd) {
 }
 
 vram_status vr_os_disk_open(const char *path, int *fd) {
+    VR_UNCANCELLED;
     pthread_once(&locked_once, locked_start);
     vr_mutex_lock(&locked_lock);
     vram_status status = open_locked(path, fd);
@@ -105,6 +106,7 @@ vram_status vr_os_disk_open(const char *path, int *fd) {
 }
 
 void vr_os_disk_close(int fd) {
+    VR_UNCANCELLED;
     vr_mutex_lock(&locked_lock);
     if (locked_change(fd + 1, 0)) {
         (void)flock(fd, LOCK_UN);
@@ -114,6 +116,7 @@ void vr_os_disk_close(int fd) {
 }
 
 void vr_os_disk_abandon(int fd) {
+    VR_UNCANCELLED;
     vr_mutex_lock(&locked_lock);
     if (locked_change(fd + 1, 0)) {
         (void)close(fd);
@@ -156,6 +159,7 @@ vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages
 /* Keeps (1): where there is no page, the kernel's copy is EFAULT. It is cheaper than a write, and no limit on the
    size of files brings a signal. */
 bool vr_os_disk_put(int from, uint64_t offset, void *to, size_t bytes) {
+    VR_UNCANCELLED;
     char *at = to;
     int error = vr_os_fault();
     while (!error && bytes > 0) {
@@ -184,6 +188,7 @@ uint64_t vr_os_date(void) {
 }
 
 vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes) {
+    VR_UNCANCELLED;
     struct stat about;
     int error = vr_os_fault(), got = -1;
     while (!error && got < 0) {
@@ -231,6 +236,7 @@ static int write_text(int fd, const char *text, size_t bytes) {
 }
 
 vram_status vr_os_text_append(const char *path, const char *text, size_t bytes) {
+    VR_UNCANCELLED;
     int error, fd = open_text(path, O_WRONLY | O_CREAT | O_APPEND, &error);
     if (error) {
         return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
@@ -300,6 +306,7 @@ static int open_beside(const char *path, int *error) {
 }
 
 vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes) {
+    VR_UNCANCELLED;
     char beside[PATH_ROOM];
     int length = snprintf(beside, sizeof beside, "%s.new", path);
     if (length < 1 || (size_t)length >= sizeof beside) {
@@ -323,6 +330,7 @@ vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes)
 }
 
 vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes) {
+    VR_UNCANCELLED;
     int error, fd = open_text(path, O_RDONLY, &error);
     size_t got = 0;
     if (error) {
