@@ -268,6 +268,7 @@ void vr_cond_broadcast(struct vr_cond *cond) {
 }
 
 bool vr_cond_wait(struct vr_cond *cond, struct vr_mutex *mutex, uint64_t ns) {
+    VR_UNCANCELLED;
     return vr_os_cond_wait(&cond->native, &mutex->native, ns) != ETIMEDOUT;
 }
 

@@ -330,6 +330,7 @@ static vram_status add_tile(struct vr_pipeline *pipeline, const struct vr_produc
         status = await_b(pipeline, lane);
     }
     if (status == VRAM_OK) {
+        VR_UNCANCELLED;
         struct vr_device_gemm gemm = describe(pipeline, product, tile, a, c);
         pipeline->used |= 1u << lane;
         submitted = true; /* a library that fails may have begun */

@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 #include "vram/pressure.h"
 #include "vram/transfer.h"
 
@@ -241,6 +242,7 @@ static vram_status meet(struct shortlist *list, uint32_t lane, struct block *blo
                                    queries->count * list->k * sizeof(uint64_t), &block->best[lane]);
     }
     if (status == VRAM_OK) {
+        VR_UNCANCELLED;
         status = arithmetic->provider->submit(arithmetic, lane, queue, &gemm);
     }
     if (status == VRAM_OK) {

@@ -368,5 +368,9 @@ static inline bool vr_work_goes_on(vram_status waited) {
 /* Waits until all work that the queue was given is done, whether or not it can be marked. */
 vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
                             const char *operation);
+/* The same for who has its handle, also when the queue is ending meanwhile, which public waits refuse: for a call that
+   has failed and must not leave work of its own behind. Waits as long as the context's option wait_timeout. Whether
+   the work is over, as that of a lost device is; no error is recorded. */
+bool vr_queue_drained(const vram_queue *handle);
 
 #endif

@@ -267,6 +267,7 @@ static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_h
         memory.kind != VRAM_MEMORY_DEVICE) {
         event.buffer = *out;
         event.to = memory.kind;
+        VR_UNCANCELLED;
         options->moved(options->user, &event);
     }
     return status;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 
 #include <stdlib.h>
 
@@ -111,6 +112,7 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
     }
     vr_buffer_unclaim(buffer);
     if (!there && status == VRAM_OK && buffer->moved) {
+        VR_UNCANCELLED;
         buffer->moved(buffer->user, &event);
     }
     return status;

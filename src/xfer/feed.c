@@ -170,7 +170,7 @@ static vram_status open_block(struct vr_feed *feed, struct slot *slot, uint64_t 
 /* Waits for a slot, in slices: another thread may give one back meanwhile. */
 static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline, const char *operation,
                                  struct slot **slot) {
-    enum { SLICE_NS = 1000000 };
+    enum { SLICE_NS = 1000000, SLEEP_NS = 20000 };
     struct vram_error before;
     vram_point point;
     uint64_t began = vr_clock_now();
@@ -199,6 +199,9 @@ static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline, const 
         status = vram_point_wait(point, left < SLICE_NS ? left : SLICE_NS);
         if (status != VRAM_OK && status != VRAM_ERR_TIMEOUT && status != VRAM_ERR_DEVICE_LOST) {
             return status;
+        }
+        if (status != VRAM_ERR_TIMEOUT) {
+            vr_clock_sleep(SLEEP_NS); /* other work of the slot, or another thread, may be at it */
         }
         vr_error_restore(&before);
     }
@@ -323,9 +326,19 @@ static vram_status deliver_staged(struct delivery *delivery) {
     if (status == VRAM_OK) {
         status = vram_queue_copy(delivery->consumer, delivery->to, slot->shadow, delivery->bytes);
     }
-    return status == VRAM_OK
-               ? vr_slot_mark(slot, VR_SLOT_OTHER, delivery->consumer, &delivery->arrived)
-               : status;
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vram_error error;
+    vr_error_save(&error);
+    status = vr_slot_mark(slot, VR_SLOT_OTHER, delivery->consumer, &delivery->arrived);
+    if (status != VRAM_OK && vr_queue_drained(delivery->consumer)) {
+        vr_error_restore(&error); /* a consumer that ends, say: it has arrived all the same */
+        slot->pending[VR_SLOT_OTHER] = (struct vr_pending){.queue = NULL};
+        delivery->arrived = (vram_point){NULL, 0};
+        status = VRAM_OK;
+    }
+    return status;
 }
 
 static vram_status deliver_direct(struct delivery *delivery) {
@@ -356,6 +369,16 @@ static vram_status give_handle(const struct delivery *delivery, vram_async *asyn
     return status;
 }
 
+/* A delivery that has failed leaves nothing behind that would write to its place later. */
+static void take_back(struct delivery *delivery) {
+    struct vr_frame_slot *slot = &delivery->slot->memory;
+    bool begun = slot->pending[VR_SLOT_TRANSFER].queue || delivery->uploaded.queue;
+    if (begun && vr_queue_drained(delivery->feed->transfer) &&
+        vr_queue_drained(delivery->consumer)) {
+        memset(slot->pending, 0, sizeof slot->pending);
+    }
+}
+
 static vram_status deliver(struct delivery *delivery) {
     struct vr_feed *feed = delivery->feed;
     bool staged = false;
@@ -366,6 +389,7 @@ static vram_status deliver(struct delivery *delivery) {
         status = staged ? deliver_staged(delivery) : deliver_direct(delivery);
     }
     if (status != VRAM_OK) {
+        take_back(delivery);
         vr_transfer_end(&delivery->slot->count, 0, status);
     }
     vr_mutex_lock(&feed->lock);

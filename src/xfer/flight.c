@@ -116,9 +116,11 @@ static void settle_left(struct vr_flight *flight) {
 
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_flight *flight = VR_CONTAINER(watcher, struct vr_flight, watcher);
-    struct vr_device_object *device = flight->device;
     (void)finished;
-    (void)vr_handle_retire(flight->object.handle);
+    if (!vr_handle_retire(flight->object.handle)) {
+        return; /* flight_list does, whose flight came second: its device is no longer ours to use */
+    }
+    struct vr_device_object *device = flight->device;
     vr_mutex_lock(&device->lock);
     vr_link_remove(&watcher->link);
     vr_mutex_unlock(&device->lock);
@@ -265,6 +267,16 @@ vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operati
     }
     vr_leave(flight);
     return (vram_queue *)(uintptr_t)found;
+}
+
+void vr_flight_give(vram_pool *pool, vram_addr block, struct vr_queue_object *queue) {
+    vram_queue *handle = (vram_queue *)(uintptr_t)queue->object.handle;
+    struct vram_error kept;
+    vr_error_save(&kept);
+    if (vram_free(pool, block, handle) == VRAM_ERR_STALE && vr_queue_drained(handle)) {
+        (void)vram_free(pool, block, NULL); /* the queue is ending, and takes no frees any more */
+    }
+    vr_error_restore(&kept);
 }
 
 vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operation) {

@@ -27,6 +27,7 @@ static vram_status refuse(int fd, vram_status status, int error, const char *cal
 
 /* Never waits: what is no plain file may make an open or a lock wait for ever. */
 vram_status vr_os_disk_open(const char *path, int *fd) {
+    VR_UNCANCELLED;
     struct stat about;
     int error = vr_os_fault(), got = -1;
     while (!error && got < 0) {
@@ -89,6 +90,7 @@ uint64_t vr_os_date(void) {
 }
 
 vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes) {
+    VR_UNCANCELLED;
     struct stat about;
     int error = vr_os_fault(), got = -1;
     while (!error && got < 0) {
@@ -136,6 +138,7 @@ static int write_text(int fd, const char *text, size_t bytes) {
 }
 
 vram_status vr_os_text_append(const char *path, const char *text, size_t bytes) {
+    VR_UNCANCELLED;
     int error, fd = open_text(path, O_WRONLY | O_CREAT | O_APPEND, &error);
     if (error) {
         return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
@@ -205,6 +208,7 @@ static int open_beside(const char *path, int *error) {
 }
 
 vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes) {
+    VR_UNCANCELLED;
     char beside[PATH_ROOM];
     int length = snprintf(beside, sizeof beside, "%s.new", path);
     if (length < 1 || (size_t)length >= sizeof beside) {
@@ -228,6 +232,7 @@ vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes)
 }
 
 vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes) {
+    VR_UNCANCELLED;
     int error, fd = open_text(path, O_RDONLY, &error);
     size_t got = 0;
     if (error) {

@@ -127,6 +127,14 @@ static inline uint64_t vr_os_thread_number(void) {
     uint64_t own = vr_os_thread_own;
     return __builtin_expect(own != 0, 1) ? own : vr_os_thread_number_first();
 }
+/* From the one to the other the calling thread is not cancelled (pthread_cancel); they nest. No call of the library is
+   a cancellation point: it would be left with its locks and references. So whatever the system may make one, and all
+   code that is not the library's (drivers, callbacks of the program), runs between the two. */
+bool vr_os_cancel_off(void);
+void vr_os_cancel_on(const bool *unused);
+/* The same up to the end of the block that it stands in. */
+#define VR_UNCANCELLED                                                                             \
+    __attribute__((cleanup(vr_os_cancel_on), unused)) const bool vr_uncancelled = vr_os_cancel_off()
 /* Processors that the calling thread may run on; at least 1. */
 uint32_t vr_os_processors(void);
 void vr_os_yield(void);
