@@ -64,9 +64,12 @@ typedef struct vram_provider {
  *
  * With poison or red zones a free waits for its queue. Damage is VRAM_ERR_CORRUPT, of the vram_free or
  * vram_pool_trim that finds it, which has done its work all the same; the error record and the log name the block that
- * was written to, its size and tag, and the offset of the first bad byte. What is pinned or asleep when it
- * is freed, freed on a queue that is being captured, or not of the device's memory is not overwritten, and
- * providers' and page-locked memory has no such modes (VRAM_ERR_UNSUPPORTED).
+ * was written to, its size and tag, and the offset of the first bad byte. When the driver or the host's memory
+ * fails meanwhile the block is freed all the same and the answer is VRAM_OK: what was not looked at or not
+ * overwritten is in the log (level warn). What is pinned or asleep when it is freed, freed on a queue that is
+ * being captured, or not of the device's memory is not overwritten, either. With zero_free, such memory of the
+ * device is overwritten before the pool hands it out again: no later owner reads it. Providers' and page-locked
+ * memory has no such modes (VRAM_ERR_UNSUPPORTED).
  */
 typedef enum vram_pool_flag {
     VRAM_POOL_DETERMINISTIC = 1 << 0, /* addresses depend on the order of calls alone */

@@ -140,8 +140,8 @@ vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vra
 /* vram_buffer_resize, but VRAM_ERR_UNSUPPORTED, without an error record and with nothing changed, when the buffer
    would have to move; growth.c. */
 vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *queue);
-/* Gives memory back in the time of `queue`; nothing for none. VRAM_ERR_CORRUPT when the pool found damage.
-   A queue that has ended meanwhile does no harm. */
+/* Gives memory back in the time of `queue`; nothing for none. It is given back whatever the answer is: VRAM_OK, or
+   VRAM_ERR_CORRUPT when the pool found damage. A queue that has ended meanwhile does no harm. */
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                            vram_queue *queue);
 /* Takes wrapped memory out of the map, and lets go of a wrapped object; wrap.c. */

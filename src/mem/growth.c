@@ -26,8 +26,10 @@ struct call {
     struct vr_buffer *buffer;
     struct vr_queue_object *queue; /* entered; NULL: none was given */
     const char *operation;
-    vram_buffer_event event; /* size 0: the buffer has not changed its kind of memory */
-    bool rooted;             /* the buffer grows where it is, or not at all */
+    vram_buffer_event event;  /* size 0: the buffer has not changed its kind of memory */
+    bool rooted;              /* the buffer grows where it is, or not at all */
+    bool damaged;             /* the buffer has moved, and its old memory was found damaged, */
+    struct vram_error damage; /* as this says: no failure of the call's own work */
 };
 
 /* One change of a claimed buffer. */
@@ -165,7 +167,11 @@ static vram_status move(const struct change *change) {
     vr_buffer_install(buffer, &fresh, change->queue);
     note_change(change, true, kept);
     note_kind(change, old.kind, kept);
-    return vr_buffer_give(buffer, &old, change->queue);
+    if (vr_buffer_give(buffer, &old, change->queue) != VRAM_OK) { /* given back all the same */
+        change->call->damaged = true;
+        vr_error_save(&change->call->damage);
+    }
+    return VRAM_OK;
 }
 
 static vram_status move_if_allowed(const struct change *change) {
@@ -266,8 +272,9 @@ static vram_status begin(vram_buffer *handle, vram_queue *queue, const char *ope
     return status;
 }
 
-/* The program hears of it when nobody holds the buffer any more but this call. */
-static void end(struct call *call) {
+/* The program hears of it when nobody holds the buffer any more but this call. Returns the call's answer: damage
+   is told of when all else went well. */
+static vram_status end(struct call *call, vram_status status) {
     struct vr_buffer *buffer = call->buffer;
     vr_buffer_unclaim(buffer);
     vr_buffer_touch(buffer);
@@ -277,14 +284,18 @@ static void end(struct call *call) {
     }
     vr_pool_leave(buffer->pool, call->queue);
     vr_buffer_leave(buffer);
+    if (status == VRAM_OK && call->damaged) {
+        vr_error_restore(&call->damage);
+        status = VRAM_ERR_CORRUPT;
+    }
+    return status;
 }
 
 vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
     struct call call;
     vram_status status = begin(handle, queue, "vram_buffer_reserve", &call);
     if (status == VRAM_OK) {
-        status = make_room(&call, bytes, queue);
-        end(&call);
+        status = end(&call, make_room(&call, bytes, queue));
     }
     return status;
 }
@@ -299,7 +310,7 @@ static vram_status resize(struct call *call, uint64_t bytes, vram_queue *queue) 
                        vram_precision_name(buffer->precision));
     }
     vram_status status = make_room(call, bytes, queue);
-    if (status == VRAM_OK || status == VRAM_ERR_CORRUPT) {
+    if (status == VRAM_OK) {
         vr_mutex_lock(&buffer->lock);
         buffer->used_bytes = bytes;
         vr_mutex_unlock(&buffer->lock);
@@ -311,8 +322,7 @@ vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *
     struct call call;
     vram_status status = begin(handle, queue, "vram_buffer_resize", &call);
     if (status == VRAM_OK) {
-        status = resize(&call, bytes, queue);
-        end(&call);
+        status = end(&call, resize(&call, bytes, queue));
     }
     return status;
 }
@@ -322,8 +332,7 @@ vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *qu
     vram_status status = begin(handle, queue, "vram_buffer_resize", &call);
     if (status == VRAM_OK) {
         call.rooted = true;
-        status = resize(&call, bytes, queue);
-        end(&call);
+        status = end(&call, resize(&call, bytes, queue));
     }
     return status;
 }
@@ -343,8 +352,7 @@ vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count, vra
     } else {
         status = resize(&call, bytes, queue);
     }
-    end(&call);
-    return status;
+    return end(&call, status);
 }
 
 /* --------------------------------------------------------------- giving back */
@@ -363,8 +371,7 @@ vram_status vram_buffer_fit(vram_buffer *handle, vram_queue *queue) {
     struct call call;
     vram_status status = begin(handle, queue, operation, &call);
     if (status == VRAM_OK) {
-        status = fit(call.buffer, queue, operation);
-        end(&call);
+        status = end(&call, fit(call.buffer, queue, operation));
     }
     return status;
 }

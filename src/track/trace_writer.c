@@ -307,6 +307,16 @@ static uint8_t *put_block_event(struct vr_trace_writer *writer, const struct spo
     }
 }
 
+/* What a pool has ends with it. */
+static uint8_t *put_pool_event(struct vr_trace_writer *writer, const struct spoken *spoken,
+                               const struct vr_event *event, uint8_t *at) {
+    if (event->kind == VR_EVENT_POOL_END) {
+        live_less(&writer->file.live_blocks, event->elements);
+        live_less(&writer->file.live_bytes, event->bytes);
+    }
+    return put_number(at, spoken->of[POOL]);
+}
+
 static uint8_t record_of(enum vr_event_kind kind) {
     switch (kind) {
     case VR_EVENT_POOL_BEGIN:
@@ -343,8 +353,8 @@ static void write_event(struct vr_trace_writer *writer, const struct vr_event *e
     }
     uint8_t *at = begin(writer, &spoken, event->time_ns, &record);
     if (at) {
-        at =
-            of_pool ? put_number(at, spoken.of[POOL]) : put_block_event(writer, &spoken, event, at);
+        at = of_pool ? put_pool_event(writer, &spoken, event, at)
+                     : put_block_event(writer, &spoken, event, at);
         end(writer, record_of(event->kind), record, at);
     }
 }

@@ -109,18 +109,29 @@ static void end_copying(struct transfer *transfer) {
     vr_mutex_unlock(&staging->lock);
 }
 
-/* The slot has its chunk of an upload: on to the bus. On any thread. */
+static vram_status send(struct transfer *transfer, const struct vr_staging_slot *slot) {
+    return vram_queue_upload(transfer->queue, transfer->device + slot->at,
+                             (const void *)(uintptr_t)slot->memory, slot->bytes);
+}
+
+/* The slot has its chunk of an upload: on to the bus. On any thread. A driver that has run out of memory for its
+   own records has some again when work is done: so it is asked once more, as chunks before this one have changed
+   the target already. A marker that it refuses is no failure: the slot waits for the queue then. */
 static void filled(struct vr_copy_job *job) {
     struct vr_staging_slot *slot = VR_CONTAINER(job, struct vr_staging_slot, job);
     struct transfer *transfer = job->user;
-    vram_status status = vram_queue_upload(transfer->queue, transfer->device + slot->at,
-                                           (const void *)(uintptr_t)slot->memory, slot->bytes);
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = send(transfer, slot);
+    if (vram_status_is_exhausted(status)) {
+        (void)vram_queue_wait(transfer->queue, SLICE);
+        status = send(transfer, slot);
+    }
     if (status == VRAM_OK) {
-        status = vr_slot_busy(transfer->staging, slot, transfer->queue);
+        (void)vr_slot_busy(transfer->staging, slot, transfer->queue);
+        vr_error_restore(&error);
     } else {
         vr_slot_free(transfer->staging, slot);
-    }
-    if (status != VRAM_OK) {
         fail(transfer, status);
     }
     end_copying(transfer);

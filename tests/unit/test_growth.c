@@ -683,6 +683,74 @@ static void bad_input_is_refused(void **state) {
     rig_end_clean(&rig);
 }
 
+/* ------------------------------------------------------ drivers that lie, and damage */
+
+/* A driver's impossible answer to the request for new memory is no damage of the old: the buffer is what it was. */
+static void a_lying_driver_leaves_the_buffer(void **state) {
+    static const vram_sim_lie lies[] = {VRAM_SIM_LIE_NULL, VRAM_SIM_LIE_MISALIGNED,
+                                        VRAM_SIM_LIE_OVERLAP};
+    static const vram_buffer_kind kinds[] = {VRAM_BUFFER_DEVICE, VRAM_BUFFER_PINNED,
+                                             VRAM_BUFFER_UNIFIED};
+    static const uint64_t sizes[] = {24 * 1024 * KIB, 24 * 1024 * KIB + 4 * KIB};
+    (void)state;
+    for (int i = 0; i < 9 * 2; i++) {
+        struct rig rig =
+            rig_make("sim", i / 9 ? "memory=256M,real=on" : "memory=256M,vmm=off,real=on");
+        vram_pool *pool = pool_make(&rig, 0);
+        vram_buffer_options options = {.size = sizeof options, .kind = kinds[i % 3]};
+        vram_sim_fault lie = {.size = sizeof lie, .nth = 1, .lie = lies[i / 3 % 3]};
+        vram_buffer *buffer;
+        vram_span span;
+        assert_ok(vram_buffer_create(pool, 4 * KIB, rig.queue, &options, &buffer));
+        vram_buffer_info before = info_of(buffer);
+        assert_ok(vram_sim_fault_set(rig.context, &lie));
+        for (int way = 0; way < 2; way++) {
+            vram_status status = way ? vram_buffer_reserve(buffer, sizes[way], rig.queue)
+                                     : vram_buffer_resize(buffer, sizes[way], rig.queue);
+            if (status == VRAM_OK) { /* the driver had nothing to lie about */
+                break;
+            }
+            assert_int_equal(status, VRAM_ERR_CORRUPT);
+            assert_int_equal(vram_error_get()->status, VRAM_ERR_CORRUPT);
+            vram_buffer_info after = info_of(buffer);
+            assert_int_equal(after.addr, before.addr);
+            assert_int_equal(after.used_bytes, before.used_bytes);
+            assert_int_equal(after.capacity_bytes, before.capacity_bytes);
+            assert_int_equal(after.resizes, before.resizes);
+            assert_int_equal(vram_buffer_span(buffer, 0, 8 * KIB, &span), VRAM_ERR_INVALID);
+            lie.nth = 1;
+            assert_ok(vram_sim_fault_set(rig.context, &lie));
+        }
+        assert_ok(vram_sim_fault_set(rig.context, NULL));
+        assert_ok(vram_buffer_resize(buffer, sizes[0], rig.queue));
+        assert_int_equal(info_of(buffer).used_bytes, sizes[0]);
+        assert_ok(vram_buffer_destroy(buffer));
+        rig_end_clean(&rig);
+    }
+}
+
+/* Damage of the old memory is told of, and the buffer has moved with its contents all the same. */
+static void damage_is_told_behind_a_move(void **state) {
+    (void)state;
+    for (int resize = 0; resize < 2; resize++) {
+        struct rig rig = rig_make("sim", "memory=64M,granule=64K,lag=3");
+        vram_pool *pool = pool_make(&rig, VRAM_POOL_RED_ZONES);
+        vram_buffer *buffer = buffer_of(pool, 64 * KIB, rig.queue);
+        put(rig.queue, buffer, 0, 64 * KIB, 5);
+        assert_ok(vram_queue_fill(rig.queue, info_of(buffer).addr + 64 * KIB + 1, 0x11, 1, 1));
+        vram_log_set(NULL, NULL, VRAM_LOG_OFF); /* damage is logged as an error */
+        vram_status status = resize ? vram_buffer_resize(buffer, 256 * KIB, rig.queue)
+                                    : vram_buffer_reserve(buffer, 256 * KIB, rig.queue);
+        assert_int_equal(status, VRAM_ERR_CORRUPT);
+        assert_non_null(strstr(vram_error_get()->text, "behind its end"));
+        assert_int_equal(info_of(buffer).used_bytes, (resize ? 256 : 64) * KIB);
+        assert_int_equal(info_of(buffer).capacity_bytes, 256 * KIB);
+        assert_true(is_there(rig.queue, buffer, 64 * KIB, 5));
+        assert_ok(vram_buffer_destroy(buffer));
+        rig_end_clean(&rig);
+    }
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, start, nothing_left)
     const struct CMUnitTest tests[] = {
@@ -703,6 +771,8 @@ int main(void) {
         TEST(unused_buffers_are_cleaned_up),
         TEST(every_step_of_a_resize_fails_in_turn),
         TEST(host_memory_fails_at_every_step),
+        TEST(a_lying_driver_leaves_the_buffer),
+        TEST(damage_is_told_behind_a_move),
         TEST(one_resize_at_a_time),
         TEST(bad_input_is_refused),
     };

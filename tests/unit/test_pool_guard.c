@@ -380,6 +380,195 @@ static void any_call_may_fail(void **state) {
     }
 }
 
+/* ------------------------------------------------------ frees that cannot fail */
+
+enum { SECRET = 0x53, SECRET_BYTES = 50 * 1024 };
+
+/* A block full of secrets; another queue uses it, too, so that a free has to order itself behind that. */
+static vram_addr hide_secret(struct rig *rig) {
+    vram_addr addr;
+    assert_ok(vram_alloc(rig->pool, SECRET_BYTES, rig->queue, &addr));
+    assert_ok(vram_queue_fill(rig->queue, addr, SECRET, 1, SECRET_BYTES));
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_queue_fill(rig->other, addr, SECRET, 1, SECRET_BYTES));
+    assert_ok(vram_use(addr, rig->other));
+    return addr;
+}
+
+/* Whoever has the memory next does not find the secret in it. */
+static void expect_no_secret(struct rig *rig) {
+    static uint8_t found[SECRET_BYTES];
+    vram_addr addrs[3];
+    assert_ok(vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT));
+    assert_ok(vram_queue_wait(rig->other, VRAM_TIMEOUT_DEFAULT));
+    for (int i = 0; i < 3; i++) {
+        vram_queue *queue = i == 0 ? rig->queue : i == 1 ? rig->other : NULL;
+        assert_ok(vram_alloc(rig->pool, SECRET_BYTES, queue, &addrs[i]));
+        queue = queue ? queue : rig->queue;
+        assert_ok(vram_queue_download(queue, found, addrs[i], sizeof found));
+        assert_ok(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
+        assert_null(memchr(found, SECRET, sizeof found));
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_ok(vram_free(rig->pool, addrs[i], rig->queue));
+    }
+}
+
+static bool strikes(const struct rig *rig) {
+    vram_sim_state state = {.size = sizeof state};
+    assert_ok(vram_sim_state_get(rig->context, &state));
+    return vr_mem_failed() || state.faults;
+}
+
+static void disarm(const struct rig *rig) {
+    vr_mem_fail_at(0, false);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
+}
+
+/* One free during which a call fails, of the driver (`code`) or of the host's memory; whether one did. */
+static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) {
+    struct rig rig = rig_make("memory=2M,granule=64K,lag=9", modes, 100 * KIB);
+    vram_sim_fault planned = {
+        .size = sizeof planned, .nth = nth, .for_ever = for_ever, .code = code};
+    vram_addr addr = hide_secret(&rig);
+    vram_error_clear();
+    if (code) {
+        assert_ok(vram_sim_fault_set(rig.context, &planned));
+    } else {
+        vr_mem_fail_at(nth, for_ever);
+    }
+    assert_ok(vram_free(rig.pool, addr, nth % 3 ? rig.queue : NULL));
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    bool struck = strikes(&rig);
+    disarm(&rig);
+    assert_int_equal(stats_of(&rig).live_blocks, 0);
+    assert_int_equal(stats_of(&rig).frees, 1);
+    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+    assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_INVALID);
+    if (code != VRAM_SIM_DEVICE_LOST) {
+        expect_no_secret(&rig);
+    }
+    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+    (void)vram_pool_destroy(rig.pool);
+    rig_end(&rig, code != VRAM_SIM_DEVICE_LOST);
+    return struck;
+}
+
+/* A free is done and says so, whatever the driver and the host's memory do, and no later owner of the memory
+   sees what was in it. */
+static void a_free_is_done_whatever_fails(void **state) {
+    static const uint32_t modes[] = {VRAM_POOL_ZERO_FREE, VRAM_POOL_ZERO_FREE | VRAM_POOL_RED_ZONES,
+                                     VRAM_POOL_ZERO_FREE | VRAM_POOL_POISON,
+                                     VRAM_POOL_ZERO_FREE | VRAM_POOL_POISON | VRAM_POOL_RED_ZONES |
+                                         VRAM_POOL_DETERMINISTIC,
+                                     VRAM_POOL_ZERO_FREE | VRAM_POOL_SEGMENTS};
+    static const int32_t codes[] = {0, VRAM_SIM_OUT_OF_MEMORY, 9999, VRAM_SIM_DEVICE_LOST};
+    (void)state;
+    for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++) {
+        for (size_t c = 0; c < sizeof codes / sizeof codes[0]; c++) {
+            for (int for_ever = 0; for_ever < 2; for_ever++) {
+                uint64_t nth = 1;
+                while (try_free(modes[m], codes[c], for_ever, nth)) {
+                    nth += FAULT_STEP;
+                }
+                assert_true(nth > 1 || codes[c] == 0);
+            }
+        }
+    }
+}
+
+/* What cannot be overwritten when it is freed is, before somebody has it. */
+static void what_stays_as_it_was_is_zeroed_later(void **state) {
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        struct rig rig = rig_make("memory=2M,granule=64K,lag=9", VRAM_POOL_ZERO_FREE, 0);
+        vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
+        vram_addr addr = hide_secret(&rig);
+        if (way == 0) {
+            assert_ok(vram_pin(addr));
+            assert_ok(vram_free(rig.pool, addr, rig.queue));
+            assert_ok(vram_unpin(addr));
+        } else {
+            assert_ok(vram_pool_sleep(rig.pool, &keep));
+            assert_ok(vram_free(rig.pool, addr, rig.queue));
+            assert_ok(vram_pool_wake(rig.pool, NULL));
+        }
+        expect_no_secret(&rig);
+        rig_end(&rig, true);
+    }
+}
+
+/* Blocks that leave quarantine unseen, since the driver would not read them, are no failure of a trim or a free. */
+static void what_cannot_be_looked_at_is_no_failure(void **state) {
+    vram_addr addr, other;
+    (void)state;
+    for (int memory = 0; memory < 2; memory++) {
+        struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 100 * KIB);
+        vram_sim_fault planned = {.size = sizeof planned,
+                                  .call = VRAM_SIM_DOWNLOAD,
+                                  .nth = 1,
+                                  .for_ever = true,
+                                  .code = 9999};
+        assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));
+        assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &other));
+        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        vram_error_clear();
+        if (memory) {
+            vr_mem_fail_at(1, false);
+        } else {
+            assert_ok(vram_sim_fault_set(rig.context, &planned));
+        }
+        assert_ok(vram_free(rig.pool, other, rig.queue));
+        assert_int_equal(stats_of(&rig).quarantine_bytes, 60 * KIB);
+        assert_ok(vram_pool_trim(rig.pool, 0));
+        assert_int_equal(vram_error_get()->status, VRAM_OK);
+        assert_true(strikes(&rig));
+        disarm(&rig);
+        assert_int_equal(stats_of(&rig).quarantine_bytes, 0);
+        assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+        assert_ok(vram_pool_trim(rig.pool, 0));
+        assert_int_equal(stats_of(&rig).reserved_bytes, 0);
+        rig_end(&rig, true);
+    }
+}
+
+/* The poison of a block whose allocation failed does not come over its next owner. */
+static void poison_under_way_keeps_the_block(void **state) {
+    vram_addr addr = 0;
+    int failed = 0;
+    (void)state;
+    for (uint32_t seed = 1; seed < 9; seed++) {
+        char sim[64];
+        snprintf(sim, sizeof sim, "memory=2M,granule=64K,lag=60,seed=%u", seed);
+        struct rig rig = rig_make(sim, VRAM_POOL_POISON, 1);
+        vram_sim_fault planned = {.size = sizeof planned,
+                                  .call = VRAM_SIM_POLL,
+                                  .nth = 1,
+                                  .for_ever = true,
+                                  .code = 9999};
+        assert_ok(vram_sim_fault_set(rig.context, &planned));
+        vram_status status = vram_alloc(rig.pool, SECRET_BYTES, NULL, &addr);
+        disarm(&rig);
+        if (status == VRAM_OK) { /* its poison was not late enough */
+            assert_ok(vram_free(rig.pool, addr, rig.queue));
+        } else {
+            assert_int_equal(status, VRAM_ERR_BACKEND);
+            failed++;
+        }
+        assert_ok(vram_alloc(rig.pool, SECRET_BYTES, rig.queue, &addr));
+        assert_ok(vram_queue_fill(rig.queue, addr, 0x66, 1, SECRET_BYTES));
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
+        for (int i = 0; i < 80; i++) { /* calls in which late work is done */
+            assert_ok(vram_queue_fill(rig.other, addr, 0x66, 1, 1));
+        }
+        assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
+        expect_bytes(rig.queue, addr, SECRET_BYTES, 0x66);
+        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        rig_end(&rig, true);
+    }
+    assert_true(failed > 0);
+}
+
 static void *churn(void *user) {
     struct rig *rig = user;
     for (int i = 0; i < 60; i++) {
@@ -420,6 +609,10 @@ int main(void) {
         cmocka_unit_test_teardown(other_users_are_waited_for, nothing_left),
         cmocka_unit_test_teardown(modes_and_the_rest, nothing_left),
         cmocka_unit_test_teardown(any_call_may_fail, nothing_left),
+        cmocka_unit_test_teardown(a_free_is_done_whatever_fails, nothing_left),
+        cmocka_unit_test_teardown(what_stays_as_it_was_is_zeroed_later, nothing_left),
+        cmocka_unit_test_teardown(what_cannot_be_looked_at_is_no_failure, nothing_left),
+        cmocka_unit_test_teardown(poison_under_way_keeps_the_block, nothing_left),
         cmocka_unit_test_teardown(threads_share_a_guarded_pool, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,6 +134,31 @@ static void a_ring_keeps_the_last(void **state) {
     assert_int_equal(found.first_bytes, before);
 }
 
+/* What a pool had when it ended is not among what was live before a later chunk. */
+static void the_end_of_a_pool_ends_its_blocks(void **state) {
+    uint64_t bytes = 0;
+    (void)state;
+    struct vr_trace_writer *writer = open_writer(1);
+    for (uint64_t i = 1; i <= 100; i++) {
+        write_one(writer, VR_EVENT_ALLOC, i, 1000 + i);
+        bytes += 1000 + i;
+    }
+    struct vr_event other = event_of(VR_EVENT_ALLOC, 101, 77);
+    other.pool++;
+    vr_trace_write_event(writer, &other);
+    struct vr_event end = event_of(VR_EVENT_POOL_END, 0, bytes);
+    end.elements = 100;
+    vr_trace_write_event(writer, &end);
+    for (uint64_t i = 0; i < 60000; i++) {
+        vr_trace_write_mark(writer, "round", vr_clock_now() + i * 1000000);
+    }
+    vr_trace_writer_close(writer);
+    struct found found = read_path(trace_path);
+    assert_string_equal(found.problem, "");
+    assert_true(found.first_sequence > 0);
+    assert_int_equal(found.first_bytes, 77);
+}
+
 /* ---------------------------------------------------------------- full disks */
 
 /* The system's own refusal: the limit on the size of files. */
@@ -312,6 +337,7 @@ int main(void) {
         cmocka_unit_test(a_killed_ring_has_its_last_events),
         cmocka_unit_test(the_file_can_be_read_at_any_time),
         cmocka_unit_test(a_ring_keeps_the_last),
+        cmocka_unit_test(the_end_of_a_pool_ends_its_blocks),
         cmocka_unit_test(a_full_disk_stops_it),
         cmocka_unit_test(any_refusal_stops_it),
         cmocka_unit_test(want_of_host_memory_loses_words_only),

@@ -245,12 +245,17 @@ bool vr_step_fallback(struct vr_climb *climb) {
 vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *request,
                                struct vr_block **block) {
     const struct vram_device_info *info = &pool->device->base.info;
+    struct vram_error error;
     vram_status status;
+    vr_error_save(&error);
     vr_fallback_reap(pool);
     if (!first_of(pool, request, request->other, block, &status)) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_alloc",
                        "%s device %u has no memory of the kind that was asked for", info->backend,
                        info->backend_index);
+    }
+    if (status == VRAM_OK) {
+        vr_error_restore(&error); /* that the first kinds were exhausted is no error */
     }
     return status;
 }

@@ -127,7 +127,11 @@ static vram_status dress_on(const struct vr_pool *pool, const struct vr_queue_ob
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
     uint64_t behind = end_of(block) - addr - size;
     vram_status status = VRAM_OK;
-    if (modes & VRAM_POOL_RED_ZONES) {
+    if (vr_load(&pool->guard.unzeroed, VR_ACQUIRE)) { /* keeps (6) */
+        status =
+            fill(queue, vr_load(&block->addr, VR_RELAXED), 0, vr_load(&block->bytes, VR_RELAXED));
+    }
+    if (status == VRAM_OK && modes & VRAM_POOL_RED_ZONES) {
         status = fill(queue, addr - VR_GUARD_ZONE, FILL_ZONE, VR_GUARD_ZONE);
         if (status == VRAM_OK) {
             status = fill(queue, addr + size, FILL_ZONE, behind);
@@ -155,11 +159,15 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
     }
     struct vr_queue_object *queue = choose(pool, request->queue.handle, &own);
     if (!queue) {
+        vr_pool_return(pool, request->queue, &block, 1);
         return vram_error_get()->status;
     }
     vram_status status = dress_on(pool, queue, request->size, block);
     if (status == VRAM_OK && own) { /* the block is ready for any queue */
         status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+    }
+    if (status != VRAM_OK) { /* a fill that was submitted may still be under way */
+        vr_pool_return_new(pool, queue, block);
     }
     vr_leave(queue);
     return status;
@@ -178,19 +186,37 @@ static const char *tag_of(const struct vr_block *block) {
     return vr_tag_name(vr_load(&block->tag, VR_RELAXED));
 }
 
+static unsigned long long address_of(const struct vr_block *block) {
+    return vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
+}
+
 /* Tells of damage by log, counter and error record. */
-static vram_status report(struct vr_pool *pool, const struct vr_block *block,
-                          const struct damage *damage) {
+static void report(struct vr_pool *pool, const struct vr_block *block,
+                   const struct damage *damage) {
     const char *tag = tag_of(block);
     char text[VRAM_ERROR_TEXT_MAX];
-    snprintf(
-        text, sizeof text, "block 0x%llx of %llu bytes%s%s%s was written %s: byte %lld is 0x%02x",
-        (unsigned long long)(vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block)),
-        (unsigned long long)vr_load(&block->requested, VR_RELAXED), tag ? " tagged \"" : "",
-        tag ? tag : "", tag ? "\"" : "", damage->where, (long long)damage->offset, damage->found);
+    snprintf(text, sizeof text,
+             "block 0x%llx of %llu bytes%s%s%s was written %s: byte %lld is 0x%02x",
+             address_of(block), (unsigned long long)vr_load(&block->requested, VR_RELAXED),
+             tag ? " tagged \"" : "", tag ? tag : "", tag ? "\"" : "", damage->where,
+             (long long)damage->offset, damage->found);
     vr_tally(&pool->tally.damaged_blocks, 1);
     vr_log(VRAM_LOG_ERROR, "pool \"%s\": %s", pool->name, text);
-    return vr_fail(VRAM_ERR_CORRUPT, "vram_free", "%s", text);
+    (void)vr_fail(VRAM_ERR_CORRUPT, "vram_free", "%s", text);
+}
+
+/* Tells of what was not done to a block that is freed all the same, by log; the error record says why. */
+static void tell_undone(const struct vr_pool *pool, const struct vr_block *block,
+                        const char *undone) {
+    vr_log(VRAM_LOG_WARN, "pool \"%s\": block 0x%llx was freed and %s: %s", pool->name,
+           address_of(block), undone, vram_error_get()->text);
+}
+
+/* Keeps (6). */
+static void note_unzeroed(struct vr_pool *pool) {
+    if (vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_ZERO_FREE) {
+        vr_store(&pool->guard.unzeroed, true, VR_RELEASE);
+    }
 }
 
 /* The first byte that is not `pattern`; `bytes` when all are. */
@@ -233,73 +259,97 @@ void vr_guard_forget(struct vr_pool *pool) {
     }
 }
 
-/* Reads the zones of a block, whose queue has come behind all work with it then, and writes poison or
-   zeros behind that. */
-static vram_status read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
-                              const struct vr_block *block) {
+/* The first of the two zones that was written to; rear first. False: neither was. */
+static bool zones_differ(const uint8_t *data, uint64_t size, uint64_t behind,
+                         struct damage *damage) {
+    uint64_t front = first_other(data, VR_GUARD_ZONE, FILL_ZONE);
+    uint64_t rear = first_other(data + VR_GUARD_ZONE, behind, FILL_ZONE);
+    if (rear < behind) {
+        *damage =
+            (struct damage){"behind its end", (int64_t)(size + rear), data[VR_GUARD_ZONE + rear]};
+    } else if (front < VR_GUARD_ZONE) {
+        *damage = (struct damage){"before its start", (int64_t)front - VR_GUARD_ZONE, data[front]};
+    }
+    return rear < behind || front < VR_GUARD_ZONE;
+}
+
+/* Reads the zones of a block, whose queue has come behind all work with it then; whether they are damaged. */
+static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
+                       const struct vr_block *block) {
     uint64_t size = vr_load(&block->requested, VR_RELAXED);
-    vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
+    vram_addr addr = address_of(block);
     uint64_t behind = end_of(block) - addr - size;
     struct vr_guard_buffer *buffer = take_buffer(VR_GUARD_ZONE + behind);
-    if (!buffer) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
-    uint8_t *data = buffer->data;
-    vram_status status =
-        vram_queue_download(handle_of(queue), data, addr - VR_GUARD_ZONE, VR_GUARD_ZONE);
+    vram_status status = buffer ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
-        status = vram_queue_download(handle_of(queue), data + VR_GUARD_ZONE, addr + size, behind);
+        status = vram_queue_download(handle_of(queue), buffer->data, addr - VR_GUARD_ZONE,
+                                     VR_GUARD_ZONE);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_download(handle_of(queue), buffer->data + VR_GUARD_ZONE, addr + size,
+                                     behind);
     }
     if (status == VRAM_OK) {
         status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
     }
-    uint64_t front = status == VRAM_OK ? first_other(data, VR_GUARD_ZONE, FILL_ZONE) : 0;
-    uint64_t rear = status == VRAM_OK ? first_other(data + VR_GUARD_ZONE, behind, FILL_ZONE) : 0;
-    if (status == VRAM_OK && rear < behind) {
-        status = report(
-            pool, block,
-            &(struct damage){"behind its end", (int64_t)(size + rear), data[VR_GUARD_ZONE + rear]});
-    } else if (status == VRAM_OK && front < VR_GUARD_ZONE) {
-        status = report(
-            pool, block,
-            &(struct damage){"before its start", (int64_t)front - VR_GUARD_ZONE, data[front]});
+    struct damage damage;
+    bool damaged = status == VRAM_OK && zones_differ(buffer->data, size, behind, &damage);
+    if (damaged) {
+        report(pool, block, &damage);
+    } else if (status != VRAM_OK) {
+        tell_undone(pool, block, "its red zones were not looked at");
     }
-    drop_buffer(pool, status == VRAM_ERR_CORRUPT ? VRAM_OK : status, buffer);
-    return status;
+    drop_buffer(pool, status, buffer);
+    return damaged;
 }
 
 /* The queue waits for the others that were said to use the block. What it cannot wait for is waited for
-   here. */
-static void join_uses(const struct vr_queue_object *queue, const struct vr_block *block) {
-    struct vram_error error;
-    vr_error_save(&error);
-    for (const struct vr_uses *use = block->uses; use; use = use->next) {
+   here; false: in vain. */
+static bool join_uses(const struct vr_queue_object *queue, const struct vr_block *block) {
+    bool joined = true;
+    for (const struct vr_uses *use = block->uses; use && joined; use = use->next) {
         vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
-        if (vram_queue_after(handle_of(queue), point) != VRAM_OK) {
-            (void)vram_point_wait(point, VRAM_TIMEOUT_DEFAULT);
-        }
+        joined = vram_queue_after(handle_of(queue), point) == VRAM_OK ||
+                 vram_point_wait(point, VRAM_TIMEOUT_DEFAULT) == VRAM_OK;
     }
-    vr_error_restore(&error);
+    return joined;
 }
 
-static vram_status undress_on(struct vr_pool *pool, struct vr_queue_object *queue,
-                              const struct vr_block *block, bool *poisoned) {
-    uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
-    vram_addr addr = vr_load(&block->addr, VR_RELAXED);
-    uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);
-    join_uses(queue, block);
-    vram_status found = modes & VRAM_POOL_RED_ZONES ? read_zones(pool, queue, block) : VRAM_OK;
-    vram_status status = VRAM_OK;
-    if (modes & VRAM_POOL_POISON) {
-        status = fill(queue, addr, FILL_FREED, bytes);
-        if (status == VRAM_OK) { /* keeps guard.h (3) */
-            status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
-        }
-        *poisoned = status == VRAM_OK;
-    } else if (modes & VRAM_POOL_ZERO_FREE) {
-        status = fill(queue, addr, 0, bytes);
+/* Poison or zeros; whether there is poison, and nothing that the queue was given can change it any more. */
+static bool overwrite(struct vr_pool *pool, const struct vr_queue_object *queue,
+                      const struct vr_block *block) {
+    bool poison = vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON;
+    vram_status status = fill(queue, vr_load(&block->addr, VR_RELAXED), poison ? FILL_FREED : 0,
+                              vr_load(&block->bytes, VR_RELAXED));
+    if (status != VRAM_OK) {
+        note_unzeroed(pool);
+    } else if (poison) { /* keeps guard.h (3) */
+        status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
     }
-    return found != VRAM_OK ? found : status;
+    if (status != VRAM_OK) {
+        tell_undone(pool, block, "not overwritten");
+    }
+    return poison && status == VRAM_OK;
+}
+
+/* The error record has the damage, or what the last failure was. */
+static bool undress_on(struct vr_pool *pool, struct vr_queue_object *queue,
+                       const struct vr_block *block, bool *poisoned) {
+    uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
+    struct vram_error error;
+    if (!join_uses(queue,
+                   block)) { /* what others still do to it comes after all that is done here */
+        note_unzeroed(pool);
+        tell_undone(pool, block, "neither looked at nor overwritten");
+        return false;
+    }
+    bool damaged = modes & VRAM_POOL_RED_ZONES && read_zones(pool, queue, block);
+    vr_error_save(&error);
+    if (modes & (VRAM_POOL_POISON | VRAM_POOL_ZERO_FREE)) {
+        *poisoned = overwrite(pool, queue, block);
+    }
+    vr_error_restore(&error);
+    return damaged;
 }
 
 /* Keeps guard.h (5). */
@@ -310,62 +360,84 @@ static bool is_left_alone(struct vr_pool *pool, const struct vr_block *block) {
     return alone;
 }
 
-vram_status vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
-                             struct vr_queue_object **own, struct vr_block *block, bool *poisoned) {
+/* The queue that a block is undressed on; NULL: none can be. */
+static struct vr_queue_object *undress_queue(struct vr_pool *pool, struct vr_queue_object *given,
+                                             const struct vr_block *block, bool *is_own) {
+    if (is_left_alone(pool, block)) {
+        return NULL;
+    }
+    struct vr_queue_object *chosen = choose(pool, given ? given->object.handle : 0, is_own);
+    if (!chosen) {
+        tell_undone(pool, block, "neither looked at nor overwritten");
+    } else if (*is_own && given) { /* which is captured: nothing can be said about its time */
+        vr_leave(chosen);
+        chosen = NULL;
+    }
+    return chosen;
+}
+
+bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
+                      struct vr_queue_object **own, struct vr_block *block, bool *poisoned) {
+    struct vram_error error;
     bool is_own;
     *own = NULL;
     *poisoned = false;
-    if (!(vr_load(&pool->guard.modes, VR_RELAXED) & ~(uint32_t)VRAM_POOL_ZERO_ALLOC) ||
-        is_left_alone(pool, block)) {
-        return VRAM_OK;
+    if (!(vr_load(&pool->guard.modes, VR_RELAXED) & ~(uint32_t)VRAM_POOL_ZERO_ALLOC)) {
+        return false;
     }
-    struct vr_queue_object *chosen = choose(pool, *queue ? (*queue)->object.handle : 0, &is_own);
+    vr_error_save(&error);
+    struct vr_queue_object *chosen = undress_queue(pool, *queue, block, &is_own);
     if (!chosen) {
-        return vram_error_get()->status;
+        note_unzeroed(pool);
+        vr_error_restore(&error);
+        return false;
     }
-    if (is_own && *queue) { /* which is captured: nothing can be said about its time */
-        vr_leave(chosen);
-        return VRAM_OK;
+    bool damaged = undress_on(pool, chosen, block, poisoned);
+    if (!damaged) {
+        vr_error_restore(&error);
     }
-    vram_status status = undress_on(pool, chosen, block, poisoned);
     if (is_own) {
         *queue = *own = chosen;
     } else {
         vr_leave(chosen);
     }
-    return status;
+    return damaged;
 }
 
 /* ------------------------------------------------------------------ quarantine */
 
-/* Looks through a block that leaves: nothing may have been written since. Nobody but us knows of it. */
-static vram_status look_through(struct vr_pool *pool, const struct vr_block *block) {
+/* Looks through a block that leaves: nothing may have been written since. Nobody but us knows of it. Whether
+   something was; *looked: it was seen to its end or to the damage. */
+static bool look_through(struct vr_pool *pool, const struct vr_block *block, bool *looked) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED), at = 0, other = 0, part = 0;
-    void *entered;
-    vram_status status = vr_queue_enter(pool->guard.queue, "vram_free", &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vr_queue_object *queue = entered;
+    void *queue = NULL;
     struct vr_guard_buffer *buffer = take_buffer(LOOK_BYTES);
-    uint8_t *data = buffer ? buffer->data : NULL;
-    status = data ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
-    for (; data && at < bytes && status == VRAM_OK && other == part; at += part) {
+    vram_status status =
+        buffer ? vr_queue_enter(pool->guard.queue, "vram_free", &queue) : VRAM_ERR_HOST_MEMORY;
+    for (; at < bytes && status == VRAM_OK && other == part; at += part) {
         part = bytes - at < LOOK_BYTES ? bytes - at : LOOK_BYTES;
-        status = vram_queue_download(handle_of(queue), data, addr + at, part);
+        status = vram_queue_download(handle_of(queue), buffer->data, addr + at, part);
         if (status == VRAM_OK) {
             status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
         }
-        other = status == VRAM_OK ? first_other(data, part, FILL_FREED) : part;
+        other = status == VRAM_OK ? first_other(buffer->data, part, FILL_FREED) : part;
     }
-    bool damaged = data && status == VRAM_OK && other < part;
-    struct damage damage = {"after it was freed",
-                            (int64_t)(at - part + other) - (int64_t)vr_guard_front(block),
-                            damaged ? data[other] : 0};
+    *looked = status == VRAM_OK;
+    bool damaged = *looked && other < part;
+    if (damaged) {
+        report(pool, block,
+               &(struct damage){"after it was freed",
+                                (int64_t)(at - part + other) - (int64_t)vr_guard_front(block),
+                                buffer->data[other]});
+    } else if (!*looked) {
+        tell_undone(pool, block, "its poison was not looked at");
+    }
     drop_buffer(pool, status, buffer);
-    vr_leave(queue);
-    return damaged ? report(pool, block, &damage) : status;
+    if (queue) {
+        vr_leave(queue);
+    }
+    return damaged;
 }
 
 /* The oldest block in quarantine, if there is more than `most` of it. Under the lock. */
@@ -383,50 +455,45 @@ static struct vr_block *let_out(struct vr_pool *pool, uint64_t most) {
 
 /* A block that was looked through goes back to everybody; where the look has failed its copy may still be
    under way, and the block waits for our queue. */
-static void give_on(struct vr_pool *pool, struct vr_block *block, vram_status looked) {
-    struct vram_error error;
+static void give_on(struct vr_pool *pool, struct vr_block *block, bool looked) {
     void *queue = NULL;
-    bool over = looked == VRAM_OK || looked == VRAM_ERR_CORRUPT;
-    vr_error_save(&error);
-    if (!over && vr_queue_enter(pool->guard.queue, "vram_free", &queue) == VRAM_OK) {
+    if (!looked && vr_queue_enter(pool->guard.queue, "vram_free", &queue) == VRAM_OK) {
         vr_pool_return_new(pool, queue, block);
         vr_leave(queue);
     } else {
         vr_pool_return(pool, VR_NO_QUEUE, &block, 1);
     }
-    vr_error_restore(&error);
 }
 
-/* Lets blocks out until at most `most` bytes are left: the first damage that is found, or why it could not
-   be looked for. */
-static vram_status empty(struct vr_pool *pool, uint64_t most) {
-    vram_status first = VRAM_OK;
+/* Lets blocks out until at most `most` bytes are left; the error record has the first damage that is found. */
+static bool empty(struct vr_pool *pool, uint64_t most) {
     struct vram_error error;
+    bool damaged = false;
+    vr_error_save(&error);
     for (;;) {
         vr_mutex_lock(&pool->lock);
         struct vr_block *block = let_out(pool, most);
-        bool readable = block && !block->asleep;
+        bool readable = block && !block->asleep, looked = true;
         vr_mutex_unlock(&pool->lock);
         if (!block) {
-            return first;
+            break;
         }
-        vr_error_save(&error);
-        vram_status status = readable ? look_through(pool, block) : VRAM_OK;
-        if (first == VRAM_OK) {
-            first = status;
-        } else {
-            vr_error_restore(&error);
+        if (readable && look_through(pool, block, &looked) && !damaged) {
+            damaged = true;
+            vr_error_save(&error);
         }
-        give_on(pool, block, status);
+        give_on(pool, block, looked);
     }
+    vr_error_restore(&error);
+    return damaged;
 }
 
-bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, vram_status *status) {
+bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept) {
     struct vr_guard *guard = &pool->guard;
     vr_mutex_lock(&pool->lock);
-    bool keep = !block->pins && !block->asleep && is_ours(block) &&
-                vr_load(&block->bytes, VR_RELAXED) <= guard->most_bytes;
-    if (keep) {
+    *kept = !block->pins && !block->asleep && is_ours(block) &&
+            vr_load(&block->bytes, VR_RELAXED) <= guard->most_bytes;
+    if (*kept) {
         block->next = NULL;
         block->home.handle = 0;
         *(guard->last ? &guard->last->next : &guard->first) = block;
@@ -435,14 +502,11 @@ bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, vram_status *st
         vr_store(&pool->tally.quarantine_bytes, guard->bytes, VR_RELAXED);
     }
     vr_mutex_unlock(&pool->lock);
-    if (keep) {
-        *status = empty(pool, guard->most_bytes);
-    }
-    return keep;
+    return *kept && empty(pool, guard->most_bytes);
 }
 
-vram_status vr_guard_inspect(struct vr_pool *pool) {
-    return vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON ? empty(pool, 0) : VRAM_OK;
+bool vr_guard_inspect(struct vr_pool *pool) {
+    return vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON && empty(pool, 0);
 }
 
 bool vr_guard_release(struct vr_pool *pool) {

@@ -14,6 +14,9 @@
  *  (4) A block in quarantine is nobody's: freed, poisoned and in no cache. It leaves, oldest first, when
  *      there is too much of it or memory is short, and is looked through then.
  *  (5) What is pinned or asleep when it is freed, and what is no memory of the device's, is left alone.
+ *  (6) A free is done whatever the driver answers: what it could not look at or overwrite is logged. With
+ *      zero_free, from the first block on that was freed without its zeros, blocks are overwritten with zeros
+ *      when they are handed out, too: old contents reach no owner.
  */
 #ifndef VR_GUARD_H
 #define VR_GUARD_H
@@ -32,9 +35,10 @@ enum {
 };
 
 struct vr_guard {
-    vr_atomic_u32 modes; /* of VR_GUARD_MODES; fixed at the pool's creation */
-    uint64_t most_bytes; /* in quarantine */
-    vram_queue *queue;   /* the pool's own, for what is asked for or freed on none */
+    vr_atomic_u32 modes;     /* of VR_GUARD_MODES; fixed at the pool's creation */
+    uint64_t most_bytes;     /* in quarantine */
+    vram_queue *queue;       /* the pool's own, for what is asked for or freed on none */
+    vr_atomic_bool unzeroed; /* zero_free: a block was freed without its zeros; keeps (6) */
     /* Under the pool's lock. */
     struct vr_block *first, *last; /* in quarantine, through `next`, oldest first */
     uint64_t bytes;
@@ -49,20 +53,26 @@ void vr_guard_forget(struct vr_pool *pool);
 
 /* Adds the zones to a request; false: too large. */
 bool vr_guard_widen(const struct vr_pool *pool, struct vr_request *request);
-/* Makes a supplied block ready: zones, poison, zeros. Not OK: it is as it was. No lock held. */
+/* Makes a supplied block ready: zones, poison, zeros. Not OK: it went back to the pool. No lock held. */
 vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block *block);
+
+/*
+ * These return whether damage was found, which the error record then describes; otherwise it is left alone.
+ * What cannot be known because a driver or the host's memory fails is no damage: keeps (6). No lock held.
+ */
+
 /* Looks at the zones of a block that is being freed, and writes zeros or poison. `*queue`, entered by the
    caller or NULL, becomes the queue in whose time the block is free; *own is then to be left, unless NULL.
-   VRAM_ERR_CORRUPT: a zone was written to. *poisoned: it may go into quarantine. The block is to be freed in any case. No lock held. */
-vram_status vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
-                             struct vr_queue_object **own, struct vr_block *block, bool *poisoned);
-/* Takes a freed and poisoned block into quarantine: false when it does not belong there. *status: what was
-   found in blocks that had to leave for it. No lock held. */
-bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, vram_status *status);
-/* Lets all blocks out of quarantine: VRAM_ERR_CORRUPT when one was written to, or why that cannot be known.
-   No lock held. */
-vram_status vr_guard_inspect(struct vr_pool *pool);
+   *poisoned: it may go into quarantine. */
+bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
+                      struct vr_queue_object **own, struct vr_block *block, bool *poisoned);
+/* Takes a freed and poisoned block into quarantine. *kept: false when it does not belong there. Damage is that
+   of blocks that had to leave for it. */
+bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept);
+/* Lets all blocks out of quarantine. */
+bool vr_guard_inspect(struct vr_pool *pool);
+
 /* The same for who needs the memory; whether there was any. What is found is in the log and the counters. */
 bool vr_guard_release(struct vr_pool *pool);
 

@@ -408,9 +408,6 @@ static vram_status alloc_entered(struct vr_pool *pool, struct vr_request *reques
     vram_status status = vr_pool_supply(pool, request, &block, more, &extra);
     if (status == VRAM_OK && vr_load(&pool->guard.modes, VR_RELAXED)) {
         status = vr_guard_dress(pool, request, block);
-        if (status != VRAM_OK) {
-            vr_pool_return(pool, request->queue, &block, 1);
-        }
     }
     if (status == VRAM_OK) {
         *addr = deliver(pool, request->queue_object, request, block, more, extra);
@@ -482,10 +479,9 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
 }
 
 /* Counts the free of a block that is ours now and gives it back; `quarantine`: it may wait there first.
-   VRAM_ERR_CORRUPT: a block that left for it was written to. */
-static vram_status take_back(struct vr_pool *pool, struct vr_queue_object *queue,
-                             struct vr_block *block, bool quarantine) {
-    vram_status status = VRAM_OK;
+   Whether a block that left for it was found damaged, which the error record describes. */
+static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struct vr_block *block,
+                      bool quarantine) {
     struct vr_event event;
     if (vr_pool_is_tracked(pool) &&
         vr_witness_free(pool, block, queue ? queue->object.handle : 0, &event)) {
@@ -508,8 +504,11 @@ static vram_status take_back(struct vr_pool *pool, struct vr_queue_object *queue
         vr_pool_tell_bytes(pool, 0, -(int64_t)requested);
     }
     struct vr_queue_id id = {queue ? queue->object.handle : 0};
-    if (quarantine && vr_guard_keep(pool, block, &status)) {
-        return status;
+    if (quarantine) {
+        bool kept, damaged = vr_guard_keep(pool, block, &kept);
+        if (kept) {
+            return damaged;
+        }
     }
     if ((pool->flags & VRAM_POOL_DETERMINISTIC) && (block->uses || is_foreign(block, id))) {
         vr_pool_return_ordered(pool, queue, block);
@@ -517,26 +516,24 @@ static vram_status take_back(struct vr_pool *pool, struct vr_queue_object *queue
         vr_pool_return_new(pool, queue, block);
     }
     vr_pool_flush(pool);
-    return status;
+    return false;
 }
 
 /* The same in a pool with safety modes: what they say comes before. */
-static vram_status take_back_guarded(struct vr_pool *pool, struct vr_queue_object *queue,
-                                     struct vr_block *block) {
+static bool take_back_guarded(struct vr_pool *pool, struct vr_queue_object *queue,
+                              struct vr_block *block) {
     struct vr_queue_object *own;
-    bool poisoned;
-    vram_status found = vr_guard_undress(pool, &queue, &own, block, &poisoned);
+    bool poisoned, damaged = vr_guard_undress(pool, &queue, &own, block, &poisoned);
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = take_back(pool, queue, block, poisoned);
+    bool other = take_back(pool, queue, block, poisoned);
     if (own) {
         vr_leave(own);
     }
-    if (found != VRAM_OK) {
+    if (damaged) {
         vr_error_restore(&error);
-        status = found;
     }
-    return status;
+    return damaged || other;
 }
 
 static vram_status free_entered(struct vr_pool *pool, struct vr_queue_object *queue,
@@ -550,8 +547,9 @@ static vram_status free_entered(struct vr_pool *pool, struct vr_queue_object *qu
                        "0x%llx is not the start of a live block of this pool",
                        (unsigned long long)addr);
     }
-    return vr_load(&pool->guard.modes, VR_RELAXED) ? take_back_guarded(pool, queue, block)
-                                                   : take_back(pool, queue, block, false);
+    bool damaged = vr_load(&pool->guard.modes, VR_RELAXED) ? take_back_guarded(pool, queue, block)
+                                                           : take_back(pool, queue, block, false);
+    return damaged ? VRAM_ERR_CORRUPT : VRAM_OK;
 }
 
 /* A free without a cache at hand: the first one on this thread and queue, or a mistake. */

@@ -458,13 +458,13 @@ vram_status vram_pool_trim(vram_pool *handle, uint64_t keep_bytes) {
     if (status != VRAM_OK) {
         return status;
     }
-    vram_status found = vr_guard_inspect(pool);
+    bool damaged = vr_guard_inspect(pool);
     struct vram_error error;
     vr_error_save(&error);
     status = vr_pool_trim(pool, keep_bytes, &released);
-    if (status == VRAM_OK && found != VRAM_OK) {
+    if (status == VRAM_OK && damaged) {
         vr_error_restore(&error);
-        status = found;
+        status = VRAM_ERR_CORRUPT;
     }
     vr_pressure_note(pool, false);
     vr_leave(pool);
