@@ -10,6 +10,7 @@
 #define TEST_MEM_WORLD_H
 
 #include "unit/device_world.h"
+#include "unit/pool_flags.h"
 #include "vram/pool.h"
 
 static inline vram_pool_stats stats_of(vram_pool *pool) {
@@ -25,7 +26,7 @@ static inline uint64_t live_in(vram_pool *pool) {
 static inline vram_pool *pool_of(struct rig *rig, uint32_t flags) {
     vram_pool_options options = {.size = sizeof options, .flags = flags};
     vram_pool *pool;
-    assert_ok(vram_pool_create(rig->device, &options, &pool));
+    assert_ok(test_pool_create(rig->device, &options, &pool));
     return pool;
 }
 
