@@ -272,6 +272,7 @@ static vram_status report_kept(struct vr_pool *pool, vram_status status) {
 
 vram_status vr_pool_end(struct vr_pool *pool) {
     struct vram_error error;
+    (void)vr_guard_release(pool); /* as long as its addresses are good for copies */
     if (!vr_handle_retire(pool->object.handle)) {
         return vr_fail(VRAM_ERR_STALE, "vram_pool_destroy", "the pool is being destroyed already");
     }
