@@ -84,6 +84,8 @@ struct vr_buffer {
 /* Enters the buffer and its pool; STALE when either has ended. On VRAM_OK a vr_buffer_leave is owed. */
 vram_status vr_buffer_enter(vram_buffer *handle, const char *operation, struct vr_buffer **buffer);
 void vr_buffer_leave(struct vr_buffer *buffer);
+/* Leaves; the answer of the call, which is STALE rather than INVALID if the buffer, its pool or device has ended meanwhile. */
+vram_status vr_buffer_answer(struct vr_buffer *buffer, vram_status status, const char *operation);
 
 /* Keeps the memory where it is, or makes the caller the only one who may change it: (2). */
 vram_status vr_buffer_share(struct vr_buffer *buffer, const char *operation);

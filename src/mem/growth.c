@@ -268,12 +268,11 @@ static vram_status end(struct call *call, vram_status status) {
         buffer->moved(buffer->user, &call->event);
     }
     vr_pool_leave(buffer->pool, call->queue);
-    vr_buffer_leave(buffer);
     if (status == VRAM_OK && call->damaged) {
         vr_error_restore(&call->damage);
         status = VRAM_ERR_CORRUPT;
     }
-    return status;
+    return vr_buffer_answer(buffer, status, call->operation);
 }
 
 vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
