@@ -35,8 +35,8 @@ enum { HEAD = 64 }; /* bytes before an ordinary block: see vr_device_free_later 
 static const char operation[] = "vram_transfer_copy";
 
 struct bridge {
-    struct vr_queue_object *entered; /* the caller's queue, */
-    vram_queue *queue, *source;      /* its handle, and that of the other device's own */
+    vram_queue *queue, *source;      /* the caller's, and the other device's own */
+    struct vr_device_object *device; /* the caller's queue's */
     vram_pool *pool;                 /* NULL: as (4) has it */
     vram_addr blocks[2];
     vram_point emptied[2]; /* all zero: never filled */
@@ -90,7 +90,7 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
         through = vr_queue_drained(bridge->queue) && through;
     }
     while (got && through) {
-        vr_flight_give(bridge->pool, bridge->blocks[--got], bridge->entered);
+        vr_block_give(bridge->pool, bridge->blocks[--got], bridge->queue);
     }
     vr_error_restore(&error);
     return status;
@@ -131,8 +131,7 @@ static vram_status run_waiting(struct bridge *bridge, const struct vr_route *rou
     struct vram_error error;
     vr_error_save(&error);
     if (user && (status == VRAM_ERR_TIMEOUT || !vr_queue_drained(user))) {
-        vr_device_free_later(user == bridge->source ? route->source : bridge->entered->device,
-                             memory);
+        vr_device_free_later(user == bridge->source ? route->source : bridge->device, memory);
     } else {
         vr_mem_free(memory);
     }
@@ -142,8 +141,8 @@ static vram_status run_waiting(struct bridge *bridge, const struct vr_route *rou
 
 vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_route *route) {
     struct vram_error kept;
-    struct bridge bridge = {.entered = queue,
-                            .queue = (vram_queue *)(uintptr_t)queue->object.handle,
+    struct bridge bridge = {.queue = (vram_queue *)(uintptr_t)queue->object.handle,
+                            .device = queue->device,
                             .source = vr_flight_queue(route->source, operation)};
     if (!bridge.source) {
         return vram_error_get()->status;

@@ -180,7 +180,7 @@ static bool submit_gathered(struct vr_queue_object *queue, const struct piece *p
         at += pieces[i].bytes;
     }
     *status = vr_queue_upload(&queue->base, pieces[0].to, (const void *)(uintptr_t)block, bytes);
-    vr_flight_give(pool, block, queue);
+    vr_block_give(pool, block, (vram_queue *)(uintptr_t)queue->object.handle);
     return true;
 }
 
@@ -228,7 +228,7 @@ static bool submit_scattered(struct vr_queue_object *queue, vram_kernel *kernel,
     if (pool && vram_alloc(pool, head + bytes, NULL, &block) == VRAM_OK) {
         fill_rows(block, head, pieces, count);
         done = vr_scatter_launch(handle, kernel, block, (uint32_t)count) == VRAM_OK;
-        vr_flight_give(pool, block, queue);
+        vr_block_give(pool, block, handle);
     }
     vr_error_restore(&kept);
     return done;

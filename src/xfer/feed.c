@@ -15,6 +15,7 @@
  *      the host does not wait for that, the next upload into it does, on the device.
  *  (3) A shadow is replaced by a larger one only when nothing is pending on the slot. A block that cannot have
  *      one now goes DIRECT.
+ *  (4) A submit has entered both queues from its first step to its last: neither ends in between.
  */
 #include "vram/feed.h"
 #include "xfer/frame_slot.h"
@@ -326,19 +327,9 @@ static vram_status deliver_staged(struct delivery *delivery) {
     if (status == VRAM_OK) {
         status = vram_queue_copy(delivery->consumer, delivery->to, slot->shadow, delivery->bytes);
     }
-    if (status != VRAM_OK) {
-        return status;
-    }
-    struct vram_error error;
-    vr_error_save(&error);
-    status = vr_slot_mark(slot, VR_SLOT_OTHER, delivery->consumer, &delivery->arrived);
-    if (status != VRAM_OK && vr_queue_drained(delivery->consumer)) {
-        vr_error_restore(&error); /* a consumer that ends, say: it has arrived all the same */
-        slot->pending[VR_SLOT_OTHER] = (struct vr_pending){.queue = NULL};
-        delivery->arrived = (vram_point){NULL, 0};
-        status = VRAM_OK;
-    }
-    return status;
+    return status == VRAM_OK
+               ? vr_slot_mark(slot, VR_SLOT_OTHER, delivery->consumer, &delivery->arrived)
+               : status;
 }
 
 static vram_status deliver_direct(struct delivery *delivery) {
@@ -399,20 +390,17 @@ static vram_status deliver(struct delivery *delivery) {
         feed->stats.direct += !staged && feed->mode == VRAM_FEED_STAGED;
         delivery->slot->point = delivery->uploaded;
         delivery->slot->sent = delivery->bytes;
+        delivery->slot->state = FLYING;
     }
-    delivery->slot->state = status == VRAM_OK ? FLYING : OPEN;
     vr_mutex_unlock(&feed->lock);
     return status;
 }
 
 /* What the caller gave is of this device, and fits. */
-static vram_status check(const struct delivery *delivery, const char *operation) {
-    void *queue;
-    vram_status status = vr_queue_enter(delivery->consumer, operation, &queue);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    if (((struct vr_queue_object *)queue)->device != delivery->feed->device) {
+static vram_status check(const struct delivery *delivery, const struct vr_queue_object *consumer,
+                         const char *operation) {
+    vram_status status = VRAM_OK;
+    if (consumer->device != delivery->feed->device) {
         status = vr_fail(VRAM_ERR_INVALID, operation, "the queue belongs to another device");
     } else if (delivery->bytes == 0 || delivery->bytes > delivery->slot->bytes) {
         status =
@@ -421,7 +409,27 @@ static vram_status check(const struct delivery *delivery, const char *operation)
     } else {
         status = vr_span_check(delivery->feed->device, delivery->to, delivery->bytes, operation);
     }
-    vr_leave(queue);
+    return status;
+}
+
+/* Keeps (4). A slot that is not FLYING afterwards is OPEN again. */
+static vram_status submit(struct delivery *delivery, const char *operation) {
+    void *consumer, *transfer;
+    vram_status status = vr_submit_enter(delivery->consumer, operation, &consumer);
+    if (status == VRAM_OK) {
+        status = check(delivery, consumer, operation);
+        if (status == VRAM_OK) {
+            status = vr_submit_enter(delivery->feed->transfer, operation, &transfer);
+        }
+        if (status == VRAM_OK) {
+            status = deliver(delivery);
+            vr_submit_leave(transfer);
+        }
+        vr_submit_leave(consumer);
+    }
+    if (status != VRAM_OK) {
+        set_state(delivery->feed, delivery->slot, OPEN);
+    }
     return status;
 }
 
@@ -435,13 +443,8 @@ vram_status vram_feed_submit(vram_feed *handle, uint64_t number, vram_queue *con
     }
     status = claim_open(delivery.feed, number, operation, &delivery.slot);
     if (status == VRAM_OK) {
-        status = check(&delivery, operation);
-        if (status != VRAM_OK) {
-            set_state(delivery.feed, delivery.slot, OPEN);
-        } else {
-            status = deliver(&delivery);
-            status = status == VRAM_OK && async ? give_handle(&delivery, async) : status;
-        }
+        status = submit(&delivery, operation);
+        status = status == VRAM_OK && async ? give_handle(&delivery, async) : status;
     }
     vr_leave(delivery.feed);
     return status;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "core/pool/pool_object.h"
 
 #include <assert.h>
 
@@ -269,12 +270,11 @@ vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operati
     return (vram_queue *)(uintptr_t)found;
 }
 
-void vr_flight_give(vram_pool *pool, vram_addr block, struct vr_queue_object *queue) {
-    vram_queue *handle = (vram_queue *)(uintptr_t)queue->object.handle;
+void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue) {
     struct vram_error kept;
     vr_error_save(&kept);
-    if (vram_free(pool, block, handle) == VRAM_ERR_STALE && vr_queue_drained(handle)) {
-        (void)vram_free(pool, block, NULL); /* the queue is ending, and takes no frees any more */
+    if (vram_free(pool, block, queue) == VRAM_ERR_STALE) {
+        (void)vr_pool_free_late(pool, block, queue);
     }
     vr_error_restore(&kept);
 }

@@ -370,8 +370,8 @@ static vram_status check_producer(struct job *job) {
     return status;
 }
 
-/* The sources are gathered. */
-static vram_status start(struct job *job, uint64_t *number) {
+/* Both queues are entered. */
+static vram_status start_entered(struct job *job, uint64_t *number) {
     enum vr_frame_state before = VR_FRAME_IDLE;
     struct vram_error trouble;
     uint64_t given = 0;
@@ -389,6 +389,25 @@ static vram_status start(struct job *job, uint64_t *number) {
     } else {
         undo(job, before);
         vr_transfer_end(&job->counted, 0, status);
+    }
+    return status;
+}
+
+/* The sources are gathered. Neither queue ends between the first step and the last. */
+static vram_status start(struct job *job, uint64_t *number) {
+    void *producer = NULL, *transfer;
+    vram_status status =
+        job->producer ? vr_submit_enter(job->producer, job->operation, &producer) : VRAM_OK;
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_submit_enter(job->readback->transfer, job->operation, &transfer);
+    if (status == VRAM_OK) {
+        status = start_entered(job, number);
+        vr_submit_leave(transfer);
+    }
+    if (producer) {
+        vr_submit_leave(producer);
     }
     return status;
 }

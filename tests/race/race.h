@@ -39,7 +39,8 @@ enum {
 #define RACE_KINDS(X)                                                                              \
     X(CONTEXT)                                                                                     \
     X(DEVICE)                                                                                      \
-    X(PEER) X(QUEUE) X(ADOPTED) X(CAPTURED) X(KERNEL) X(MEMORY) X(RANGE) X(PHYSICAL) X(REGISTERED) \
+    X(PEER)                                                                                        \
+    X(QUEUE) X(ADOPTED) X(CAPTURED) X(KERNEL) X(MEMORY) X(RANGE) X(PHYSICAL) X(REGISTERED)         \
         X(STREAM_SET) X(READBACK) X(FRAME) X(FEED) X(FEED_BLOCK) X(POOL) X(BLOCK) X(BUFFER)        \
             X(MAPPED) X(SCOPE) X(BATCH) X(NAMED) X(RING) X(SCHEDULER) X(WEIGHTS) X(LABELS)         \
                 X(ASYNC) X(POINT) X(WATCH) X(DEVICE_WATCH) X(MONITOR) X(TRACE) X(OOM_CALLBACK)     \
@@ -141,7 +142,6 @@ enum row_flag {
     ROW_WALKS = 1 << 4,      /* looks at objects below its own */
     ROW_SLOW = 1 << 5,       /* long runs only */
     ROW_UNTIL_END = 1 << 6,  /* waits for what never comes: only the end lets it go */
-    ROW_ENDS_POOL = 1 << 7,  /* the pool may be gone by the row's own call */
     /* Answers that it may have beside OK, STALE, SHUTDOWN and UNSUPPORTED: */
     ROW_INVALID = 1 << 8, /* its address, index or name has gone with its owner */
     ROW_BUSY = 1 << 9,    /* the object is in another call */
@@ -226,6 +226,8 @@ void schedule_start(void);
 void schedule_run(struct world *world, const struct row *row, const struct ender *ender,
                   struct schedule schedule, struct outcome *outcome);
 void schedule_stop(void);
+/* Has both threads print where they are, for a call that hangs. */
+void schedule_show_stacks(void);
 
 /* -------------------------------------------------------------------- known defects */
 

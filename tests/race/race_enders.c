@@ -191,6 +191,7 @@ static uint64_t kind_enders(enum kind kind) {
     case KIND_BLOCK:
         return below_pool | BIT(END_BLOCK);
     case KIND_BUFFER:
+        return below_pool | BIT(END_BUFFER) | BIT(END_SCOPE) | BIT(END_BATCH) | BIT(END_NAMED);
     case KIND_MAPPED:
         return below_pool | BIT(END_BUFFER) | BIT(END_SCOPE) | BIT(END_BATCH);
     case KIND_SCOPE:

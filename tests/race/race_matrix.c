@@ -5,6 +5,8 @@
  *   race_matrix --backend sim --seconds 4          every pair at least once, then again until the time is over
  *   race_matrix --backend host --runs 100          every pair a hundred times
  *   race_matrix --pair vram_alloc,vram_pool_destroy [--variant V --schedule call,N,M] [--runs K]
+ *   race_matrix --sweep ...                        every point of both calls in turn, not points at random
+ *   race_matrix --share 1/2 ...                    every second pair, beginning with the first (2/2: the others)
  *   race_matrix --isolate ...                      each pair in a process of its own: one that dies is a finding
  *   race_matrix --list
  *
@@ -38,12 +40,13 @@ static struct {
     double seconds;
     uint64_t seed;
     uint64_t runs; /* of each pair; 0: as the time allows */
-    bool isolate, list, slow, verbose;
+    bool isolate, list, slow, sweep, verbose;
+    unsigned share, shares;   /* of the pairs, from 1 */
     char call[64], ender[64]; /* "" or "*": all */
     bool exact;               /* the next two are given */
     struct schedule schedule;
     uint32_t variant;
-} options = {.backend = "sim", .seed = 1};
+} options = {.backend = "sim", .seed = 1, .share = 1, .shares = 1};
 
 static struct row *rows; /* in the order of their names */
 static struct pair pairs[PAIRS_MAX];
@@ -95,6 +98,7 @@ static const struct known *known_of(const char *row, const struct ender *ender) 
 }
 
 static void pairs_of(struct row *row) {
+    static unsigned number;
     char name[64];
     uint64_t enders = row_enders(row);
     row_name(row, name);
@@ -110,6 +114,9 @@ static void pairs_of(struct row *row) {
             printf("known: %s beside %s on %s: %s\n", name, ender->call, options.backend,
                    known->why);
             known_count++;
+            continue;
+        }
+        if (number++ % options.shares != options.share - 1) {
             continue;
         }
         bool set =
@@ -245,8 +252,9 @@ static void fill_host(const struct row *row) {
 
 /* Nothing can go on beside a call that hangs. */
 static void leave_hanging(void) {
-    printf("race matrix: a call hangs; the stacks follow in no order\n");
+    printf("race matrix: a call hangs; the threads that have not returned are at:\n");
     fflush(stdout);
+    schedule_show_stacks();
     kill(getpid(), SIGABRT);
 }
 
@@ -337,11 +345,14 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 33;
 }
 
-static struct schedule schedule_of(const struct pair *pair, uint64_t number) {
+static struct schedule schedule_of(const struct pair *pair, uint64_t number, uint64_t round) {
     uint64_t one = mix(number), two = mix(one), three = mix(two);
     struct schedule schedule = {.ender_first = one & 1};
-    if (schedule_has_points()) {
-        unsigned call = pair->row->points + 2, ender = pair->ender->points + 2;
+    unsigned call = pair->row->points + 2, ender = pair->ender->points + 2;
+    if (options.sweep && schedule_has_points() && round < call + ender) {
+        schedule.ender_first = round >= call;
+        schedule.n = 1 + (uint32_t)(schedule.ender_first ? round - call : round);
+    } else if (schedule_has_points()) {
         schedule.n = 1 + (uint32_t)(two % (schedule.ender_first ? ender : call));
         schedule.m = one & 2 ? 0 : 1 + (uint32_t)(three % (schedule.ender_first ? call : ender));
     } else if (schedule.ender_first) {
@@ -356,7 +367,7 @@ static void run_numbered(struct pair *pair, uint64_t round) {
     uint64_t number =
         options.seed * UINT64_C(0x9E3779B97F4A7C15) + round * PAIRS_MAX + (uint64_t)(pair - pairs);
     uint32_t variant = options.exact ? options.variant : (uint32_t)(mix(number ^ 1) % 24);
-    run(pair, variant, options.exact ? options.schedule : schedule_of(pair, number));
+    run(pair, variant, options.exact ? options.schedule : schedule_of(pair, number, round));
 }
 
 /* -------------------------------------------------------------------------- modes */
@@ -456,10 +467,10 @@ static void run_isolated(void) {
 /* --------------------------------------------------------------------------- main */
 
 static int usage(void) {
-    fprintf(stderr,
-            "usage: race_matrix [--backend sim|host] [--seconds N] [--runs N] [--seed N]\n"
-            "  [--pair CALL,ENDER [--variant N --schedule call|ender,N,M]] [--isolate] [--slow]\n"
-            "  [--verbose] [--list]\n");
+    fprintf(stderr, "usage: race_matrix [--backend sim|host] [--seconds N] [--runs N] [--seed N]\n"
+                    "  [--pair CALL,ENDER [--variant N --schedule call|ender,N,M]] [--isolate] "
+                    "[--slow] [--sweep]\n"
+                    "  [--share I/N] [--verbose] [--list]\n");
     return 2;
 }
 
@@ -499,6 +510,10 @@ static bool parse(int count, char **words) {
             if (!parse_pair(next)) {
                 return false;
             }
+        } else if (strcmp(word, "--share") == 0) {
+            if (sscanf(next, "%u/%u", &options.share, &options.shares) != 2 || !options.shares) {
+                return false;
+            }
         } else if (strcmp(word, "--schedule") == 0) {
             if (!parse_schedule(next)) {
                 return false;
@@ -507,9 +522,10 @@ static bool parse(int count, char **words) {
             takes = false;
             options.isolate |= strcmp(word, "--isolate") == 0;
             options.slow |= strcmp(word, "--slow") == 0;
+            options.sweep |= strcmp(word, "--sweep") == 0;
             options.verbose |= strcmp(word, "--verbose") == 0;
             options.list |= strcmp(word, "--list") == 0;
-            if (!strstr("--isolate --slow --verbose --list", word)) {
+            if (!strstr("--isolate --slow --sweep --verbose --list", word)) {
                 return false;
             }
         }

@@ -4,12 +4,12 @@
 
 /* --------------------------------------------------------------------- contexts */
 
-ROW(vram_context_destroy, CONTEXT, ROW_WALKS | ROW_ENDS_POOL) {
+ROW(vram_context_destroy, CONTEXT, ROW_WALKS) {
     vram_context_destroy(w->context);
     return VRAM_OK;
 }
 
-ROW(vram_context_auto_end, CONTEXT, ROW_ENDS_POOL) {
+ROW(vram_context_auto_end, CONTEXT, 0) {
     vram_context *context = w->context;
     vram_context_auto_end(&context);
     return VRAM_OK;
@@ -85,12 +85,12 @@ ROW(vram_sim_violation, CONTEXT, ROW_INVALID) {
 
 /* ---------------------------------------------------------------------- devices */
 
-ROW(vram_device_close, DEVICE, ROW_WALKS | ROW_ENDS_POOL) {
+ROW(vram_device_close, DEVICE, ROW_WALKS) {
     vram_device_close(w->device);
     return VRAM_OK;
 }
 
-ROW(vram_device_auto_end, DEVICE, ROW_ENDS_POOL) {
+ROW(vram_device_auto_end, DEVICE, 0) {
     vram_device *device = w->device;
     vram_device_auto_end(&device);
     return VRAM_OK;

@@ -8,11 +8,11 @@ ROW(vram_pool_create, DEVICE, 0) {
     return vram_pool_create(w->device, NULL, &w->made.pool);
 }
 
-ROW(vram_pool_destroy, POOL, ROW_USES_QUEUE | ROW_ENDS_POOL) {
+ROW(vram_pool_destroy, POOL, ROW_USES_QUEUE) {
     return vram_pool_destroy(w->pool);
 }
 
-ROW(vram_pool_auto_end, POOL, ROW_ENDS_POOL) {
+ROW(vram_pool_auto_end, POOL, 0) {
     vram_pool *pool = w->pool;
     vram_pool_auto_end(&pool);
     return VRAM_OK;

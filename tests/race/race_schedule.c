@@ -10,8 +10,10 @@
 #include "base/delay.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -177,6 +179,22 @@ void schedule_stop(void) {
     pthread_mutex_unlock(&lock);
     for (int i = 0; i < 2; i++) {
         pthread_join(actors[i].thread, NULL);
+    }
+}
+
+static void show_stack(int number) {
+    void *frames[40];
+    (void)number;
+    backtrace_symbols_fd(frames, backtrace(frames, 40), STDOUT_FILENO);
+}
+
+void schedule_show_stacks(void) {
+    signal(SIGUSR1, show_stack);
+    for (int i = 0; i < 2; i++) {
+        if (actors[i].fn && !is(&actors[i].done)) {
+            pthread_kill(actors[i].thread, SIGUSR1);
+            usleep(200000);
+        }
     }
 }
 

@@ -201,7 +201,11 @@ static void make_batch(struct world *world) {
 static void make_named(struct world *world) {
     vram_buffer *buffer;
     NEED(vram_named_create(world->pool, world->queue, NULL, &world->named));
-    NEED(vram_named_add(world->named, "a", 1000, NULL, &buffer));
+    NEED(vram_named_add(world->named, "a", COPY_BYTES, NULL, &buffer));
+    if (world->buffer) { /* the pair is about a buffer of the manager's */
+        NEED(vram_buffer_destroy(world->buffer));
+        world->buffer = buffer;
+    }
 }
 
 static void make_ring(struct world *world) {
@@ -238,9 +242,17 @@ static void make_labels(struct world *world) {
     NEED(vram_labels_create(NULL, &world->labels));
 }
 
+/* Work of the queue's, or of a thread of the library's that copies. */
 static void make_async(struct world *world) {
-    NEED(vram_transfer_fill(world->queue, world->block, SOURCE_BYTE, 1, COPY_BYTES, NULL,
-                            &world->async));
+    static unsigned char staged[512 << 10];
+    if (world->variant % 2 == 0) {
+        NEED(vram_transfer_fill(world->queue, world->block, SOURCE_BYTE, 1, COPY_BYTES, NULL,
+                                &world->async));
+        return;
+    }
+    NEED(vram_alloc(world->pool, sizeof staged, world->queue, &world->spare));
+    NEED(vram_transfer_download(world->queue, staged, world->spare, sizeof staged, NULL,
+                                &world->async));
 }
 
 static void make_point(struct world *world) {

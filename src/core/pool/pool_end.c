@@ -84,6 +84,22 @@ static vram_status settle_all(struct vr_pool *pool, uint64_t deadline) {
     return lanes != VRAM_OK ? lanes : owed;
 }
 
+/* Without memory for the note the pool's own stays, for good. */
+void vr_pool_expect(struct vr_pool *pool, const vram_queue *queue) {
+    struct vr_queue_object *object = queue ? vr_handle_pin(VR_KIND_QUEUE, queue) : NULL;
+    if (!object) {
+        return; /* there is none, or all its work has ended */
+    }
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_pool_know(pool, object);
+    vr_mutex_unlock(&pool->lock);
+    vr_leave(object);
+    if (status == VRAM_ERR_HOST_MEMORY) {
+        vr_log(VRAM_LOG_ERROR, "work may use the memory of pool \"%s\": it is kept", pool->name);
+        vr_handle_ref(pool->object.handle);
+    }
+}
+
 /* Whether a queue may still use the pool's memory. Under the lock. */
 static bool is_busy(struct vr_pool *pool) {
     return vr_lane_behind(&pool->lanes, VR_NO_QUEUE) || pool->owed;
