@@ -2,8 +2,9 @@
 /*
  * pool_end.c: how a pool ends.
  *
- *  (1) Memory under unfinished work is never given back. A pool that is destroyed waits for the queues
- *      it has seen, its lanes, and for peers that read its device, all until one deadline.
+ *  (1) Memory under unfinished work is never given back. A pool that is destroyed waits for calls that may have
+ *      found its memory live and are submitting work, for the queues it has seen, its lanes, and for peers that
+ *      read its device, all until one deadline.
  *  (2) What does not finish keeps the whole pool, although its handle is dead: its memory stays taken
  *      from the driver, counted by the device and against its limit. The pool goes on watching the
  *      device and goes when the last of these queues has ended, or when the device closes.
@@ -284,8 +285,9 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     vr_pool_drop_caches(pool, VR_NO_QUEUE);
     vr_witness_end(pool);
     bool readers_done = vr_readers_wait(pool->device, deadline);
-    vram_status status = settle_all(pool, deadline); /* keeps (1) */
-    vr_error_restore(&error);
+    vram_status status =
+        vr_submits_wait(pool->device, deadline) ? settle_all(pool, deadline) : VRAM_ERR_TIMEOUT;
+    vr_error_restore(&error); /* keeps (1) */
     if (status != VRAM_OK) {
         status = report_kept(pool, status);
     } else if (!readers_done) {
