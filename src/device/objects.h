@@ -238,6 +238,10 @@ struct vr_physical {
    caller owes a vr_leave. */
 vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operation, void **object);
 void vr_leave(void *object);
+/* The answer of a call on an object that may have ended meanwhile: what it then found missing of it is no mistake of
+   the caller's, so VRAM_ERR_INVALID becomes VRAM_ERR_STALE. */
+vram_status vr_answer(enum vr_kind kind, uint64_t handle, vram_status status,
+                      const char *operation);
 
 /* Whether the process is exiting: from then on no driver is called. */
 bool vr_exiting(void);
@@ -344,6 +348,9 @@ vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void
    open until the outermost leaves. In the same thread, and no callback of the program's inside. */
 vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered);
 void vr_submit_leave(void *queue);
+/* Waits until no call of another thread is giving a queue of the device work, or, of each queue, has not for a moment:
+   what such a call has found to be live memory it has submitted by then. False: not until the deadline; queue.c. */
+bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline);
 /* For who has a reference already; false: the queue has ended. */
 bool vr_submit_begin(struct vr_queue_object *queue);
 void vr_submit_end(struct vr_queue_object *queue);

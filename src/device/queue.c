@@ -426,6 +426,18 @@ void vr_submit_end(struct vr_queue_object *queue) {
     vr_entry_leave(&queue->submitting);
 }
 
+bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline) {
+    bool left = true;
+    uint64_t last = 0;
+    for (struct vr_queue_object *queue; (queue = vr_queue_behind(device, last));) {
+        last = queue->object.handle;
+        left = left && (inside_find(queue) < INSIDE ||
+                        wait_for_calls(queue, &queue->submitting, deadline) == VRAM_OK);
+        vr_leave(queue);
+    }
+    return left;
+}
+
 bool vr_queue_hold(struct vr_queue_object *queue) {
     return vr_entry_enter(&queue->asking);
 }

@@ -496,6 +496,7 @@ vram_status vram_batch_get(vram_batch *handle, uint32_t index, vram_buffer **buf
         status = vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer %u: the batch has %zu",
                          index, count);
     }
+    status = vr_answer(VR_KIND_BATCH, batch->object.handle, status, operation);
     vr_leave(batch);
     return status;
 }

@@ -40,6 +40,15 @@ void vr_buffer_leave(struct vr_buffer *buffer) {
     vr_leave(pool);
 }
 
+vram_status vr_buffer_answer(struct vr_buffer *buffer, vram_status status, const char *operation) {
+    uint64_t handle = buffer->object.handle, pool = buffer->pool_handle;
+    uint64_t device = buffer->pool->device->object.handle;
+    vr_buffer_leave(buffer);
+    status = vr_answer(VR_KIND_BUFFER, handle, status, operation);
+    status = vr_answer(VR_KIND_POOL, pool, status, operation);
+    return vr_answer(VR_KIND_DEVICE, device, status, operation);
+}
+
 static vram_status busy(const char *operation) {
     return vr_fail(VRAM_ERR_BUSY, operation,
                    "another call is using or changing the buffer at this moment");
@@ -414,8 +423,7 @@ vram_status vram_buffer_use(vram_buffer *handle, vram_queue *queue_handle) {
     if (status == VRAM_OK) {
         vr_buffer_touch(buffer);
     }
-    vr_buffer_leave(buffer);
-    return status;
+    return vr_buffer_answer(buffer, status, operation);
 }
 
 /* ------------------------------------------------------------------ information */

@@ -110,8 +110,7 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
         }
         vr_buffer_unclaim(buffer);
     }
-    vr_buffer_leave(buffer);
-    return status;
+    return vr_buffer_answer(buffer, status, operation);
 }
 
 /* ----------------------------------------------------------------------- ending */
@@ -189,6 +188,5 @@ vram_status vram_buffer_unmap(vram_buffer *handle) {
         }
         vr_buffer_touch(buffer);
     }
-    vr_buffer_leave(buffer);
-    return status;
+    return vr_buffer_answer(buffer, status, operation);
 }

@@ -84,6 +84,8 @@ struct vr_buffer {
 /* Enters the buffer and its pool; STALE when either has ended. On VRAM_OK a vr_buffer_leave is owed. */
 vram_status vr_buffer_enter(vram_buffer *handle, const char *operation, struct vr_buffer **buffer);
 void vr_buffer_leave(struct vr_buffer *buffer);
+/* Leaves; the answer of the call, which is STALE rather than INVALID if the buffer, its pool or device has ended meanwhile. */
+vram_status vr_buffer_answer(struct vr_buffer *buffer, vram_status status, const char *operation);
 
 /* Keeps the memory where it is, or makes the caller the only one who may change it: (2). */
 vram_status vr_buffer_share(struct vr_buffer *buffer, const char *operation);
@@ -151,11 +153,11 @@ vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const c
 /* Waits on the host until all work that uses the claimed or shared buffer is done, up to the option
    wait_timeout. */
 vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation);
-/* Submits the copy of the first `bytes` from one memory of the buffer to another; from host to host memory
-   it waits for the queue and copies. */
+/* Submits the copy of the first `bytes` from one memory of the claimed buffer to another, behind all work that uses
+   the buffer (vr_buffer_order); from host to host memory it waits for the queue and copies. */
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
-                           uint64_t bytes);
+                           uint64_t bytes, const char *operation);
 /* The claimed buffer lies in `memory` from now on, at home on `queue`, and nobody else uses it there. */
 void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                        vram_queue *queue);

@@ -128,22 +128,6 @@ static vram_status check_move(const struct change *change, uint64_t kept) {
     return kept ? vram_queue_mark(change->queue, &point) : VRAM_OK; /* not inside a capture */
 }
 
-/* Behind all that uses the buffer. The queue does not end between the two steps. */
-static vram_status copy_contents(const struct change *change, const struct vr_buffer_memory *to,
-                                 const struct vr_buffer_memory *from, uint64_t bytes) {
-    void *entered;
-    vram_status status = vr_submit_enter(change->queue, change->operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = vr_buffer_order(change->buffer, change->queue, change->operation);
-    if (status == VRAM_OK) {
-        status = vr_buffer_copy(change->buffer, change->queue, to, from, bytes);
-    }
-    vr_submit_leave(entered);
-    return status;
-}
-
 /* New memory, the copy, and the old memory back: keeps (2). */
 static vram_status move(const struct change *change) {
     struct vr_buffer *buffer = change->buffer;
@@ -156,7 +140,8 @@ static vram_status move(const struct change *change) {
     if (status != VRAM_OK) {
         return status;
     }
-    status = kept ? copy_contents(change, &fresh, &old, kept) : VRAM_OK;
+    status = kept ? vr_buffer_copy(buffer, change->queue, &fresh, &old, kept, change->operation)
+                  : VRAM_OK;
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
@@ -283,12 +268,11 @@ static vram_status end(struct call *call, vram_status status) {
         buffer->moved(buffer->user, &call->event);
     }
     vr_pool_leave(buffer->pool, call->queue);
-    vr_buffer_leave(buffer);
     if (status == VRAM_OK && call->damaged) {
         vr_error_restore(&call->damage);
         status = VRAM_ERR_CORRUPT;
     }
-    return status;
+    return vr_buffer_answer(buffer, status, call->operation);
 }
 
 vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {

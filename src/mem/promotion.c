@@ -42,14 +42,7 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
     if (status != VRAM_OK) {
         return status;
     }
-    void *entered = NULL;
-    status = vr_submit_enter(queue, operation, &entered);
-    if (status == VRAM_OK) {
-        status = vr_buffer_order(buffer, queue, operation);
-    }
-    if (status == VRAM_OK) {
-        status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes);
-    }
+    status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes, operation);
     struct vram_error error;
     vr_error_save(&error);
     if (status == VRAM_OK) {
@@ -59,9 +52,6 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
         (void)vr_buffer_give(buffer, &memory, queue);
     }
     vr_error_restore(&error);
-    if (entered) {
-        vr_submit_leave(entered);
-    }
     return status;
 }
 
@@ -133,8 +123,7 @@ static vram_status move_one(vram_buffer *handle, vram_queue *queue, bool to_devi
         status = move_entered(buffer, queue, to_device, operation, bytes);
         vr_pool_leave(pool, entered);
     }
-    vr_buffer_leave(buffer);
-    return status;
+    return vr_buffer_answer(buffer, status, operation);
 }
 
 vram_status vram_buffer_promote(vram_buffer *buffer, vram_queue *queue) {
@@ -278,10 +267,11 @@ static vram_status enter_unified(vram_buffer *handle, const char *operation,
     return VRAM_OK;
 }
 
-static void leave_unified(struct vr_buffer *buffer) {
+static vram_status leave_unified(struct vr_buffer *buffer, vram_status status,
+                                 const char *operation) {
     vr_buffer_unshare(buffer);
     vr_buffer_touch(buffer);
-    vr_buffer_leave(buffer);
+    return vr_buffer_answer(buffer, status, operation);
 }
 
 vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t bytes, bool to_host,
@@ -307,19 +297,19 @@ vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t 
         }
         vr_submit_leave(entered);
     }
-    leave_unified(buffer);
-    return status;
+    return leave_unified(buffer, status, operation);
 }
 
 vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice) {
     struct vr_buffer *buffer;
     vram_addr addr;
     uint64_t used;
-    vram_status status = enter_unified(handle, "vram_buffer_advise", &buffer, &addr, &used);
+    static const char operation[] = "vram_buffer_advise";
+    vram_status status = enter_unified(handle, operation, &buffer, &addr, &used);
     if (status == VRAM_OK) {
         uint64_t device = buffer->pool->device->object.handle;
         status = vram_device_advise((vram_device *)(uintptr_t)device, addr, used, advice);
-        leave_unified(buffer);
+        status = leave_unified(buffer, status, operation);
     }
     return status;
 }

@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "ring/visibility_table.h"
 #include "vram/ring_device.h"
@@ -265,25 +264,6 @@ static vram_status build(struct vr_ring *ring, vram_pool *pool,
 
 /* -------------------------------------------------------------- making, ending */
 
-/* Copies may be under way that nobody has waited for, or that a call has submitted after the pool, at its end, waited
-   for this queue: the pool has to wait for it once more. False: it cannot be told so. */
-static bool tell_pool(struct vr_ring *ring) {
-    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, ring->info.queue);
-    if (!queue) {
-        return true; /* there is none, or it has ended */
-    }
-    vr_mutex_lock(&ring->pool->lock);
-    vram_status status = vr_pool_know(ring->pool, queue);
-    vr_mutex_unlock(&ring->pool->lock);
-    vr_leave(queue);
-    if (status == VRAM_ERR_HOST_MEMORY) {
-        vr_log(VRAM_LOG_ERROR,
-               "copies of a ring may be under way: the memory of pool \"%s\" is kept",
-               ring->pool->name);
-    }
-    return status != VRAM_ERR_HOST_MEMORY;
-}
-
 /* The destructor, also of a half-built ring. */
 static void ring_free(void *object) {
     struct vr_ring *ring = object;
@@ -298,16 +278,14 @@ static void ring_free(void *object) {
     vr_ring_loads_end(ring);
     (void)vram_buffer_destroy(ring->staging);
     (void)vram_buffer_destroy(ring->block);
-    bool kept = !tell_pool(ring);
+    vr_pool_expect(ring->pool, ring->info.queue);
     vr_error_restore(&error);
     uint64_t pool = ring->pool->object.handle;
     vr_pool_child_remove(pool, ring->pool, &ring->child);
     vr_cond_destroy(&ring->wake);
     vr_mutex_destroy(&ring->lock);
     vr_mem_free(ring);
-    if (!kept) {
-        vr_handle_unpin(pool);
-    }
+    vr_handle_unpin(pool);
 }
 
 /* Ends a ring that the caller has a reference to; false: another thread does. */

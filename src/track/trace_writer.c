@@ -255,7 +255,11 @@ static uint8_t *begin(struct vr_trace_writer *writer, const struct spoken *spoke
 static void end(struct vr_trace_writer *writer, uint8_t kind, const uint8_t *record,
                 const uint8_t *at) {
     vr_trace_file_commit(&writer->file, kind, (uint32_t)(at - record));
-    writer->file.events++;
+    if (vr_trace_file_flush(&writer->file)) {
+        writer->file.events++;
+    } else {
+        writer->file.lost++;
+    }
 }
 
 static uint8_t *put_id(struct vr_trace_writer *writer, uint8_t *at, uint64_t id) {
@@ -391,6 +395,7 @@ static void write_transfer(struct vr_trace_writer *writer, const struct vr_event
     }
     record[1] = (uint8_t)(at - record - 2);
     vr_trace_file_commit(file, VR_RECORD_TRANSFER, (uint32_t)(at - record));
+    file->lost += !vr_trace_file_flush(file);
 }
 
 /* Keeps (4). */

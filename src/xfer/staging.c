@@ -173,13 +173,15 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
     count(&staging->counts.waits, 1);
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = busy->point.value ? vram_point_wait(busy->point, ns)
-                                           : vram_queue_wait(busy->point.queue, ns);
+    bool marked = busy->point.value != 0;
+    vram_status status =
+        marked ? vram_point_wait(busy->point, ns) : vram_queue_wait(busy->point.queue, ns);
+    bool idle = !marked && status == VRAM_OK;              /* the queue, and so the slot */
     if (status == VRAM_ERR_TIMEOUT || whose != transfer) { /* what others fail with is theirs */
         vr_error_restore(&error);
         status = VRAM_OK;
     }
-    *slot = try_busy(staging, busy);
+    *slot = idle ? busy : try_busy(staging, busy);
     if (*slot) {
         own(staging, *slot, transfer);
     }

@@ -48,7 +48,7 @@ struct vr_staging_slot {
     uint64_t
         transfer; /* number of the one that it belongs to, or did before it became BUSY; 0: none; as this */
     vram_addr memory; /* a host pointer; slot_bytes */
-    vram_point point; /* BUSY; value 0: none could be made, and the queue tells by its end */
+    vram_point point; /* BUSY; value 0: none could be made, and the queue tells by being idle */
     struct vr_copy_job job;
     uint64_t at, bytes; /* of the transfer that it has */
 };
@@ -90,8 +90,8 @@ struct vr_staging_slot *vr_slot_take(struct vr_staging *staging, uint64_t transf
                                      bool *refused);
 /* Whether the transfer has one, or had it last; with 0, whether there are any. */
 bool vr_slot_any(struct vr_staging *staging, uint64_t transfer);
-/* The slot is free, or busy until what `queue` was given so far is done. A point that cannot be made is a
-   failure, and the slot waits for the queue's end. */
+/* The slot is free, or busy until what `queue` was given so far is done. Where no point can be made the answer says
+   why, and the slot waits until the queue is idle. */
 void vr_slot_free(struct vr_staging *staging, struct vr_staging_slot *slot);
 vram_status vr_slot_busy(struct vr_staging *staging, struct vr_staging_slot *slot,
                          vram_queue *queue);
@@ -103,7 +103,8 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
 /*
  * Copies `bytes` of ordinary host memory to the device, in the order of `queue`. When it returns, `from` has been
  * read and may be changed; the device has it when the queue has come that far. Waits for the queue as far as
- * slots are needed again, up to the option `wait_timeout`. After a failure some of it may have been copied.
+ * slots are needed again, up to the option `wait_timeout`. After a failure some of it may have been copied; a driver
+ * that runs out of memory once is no failure.
  */
 vram_status vr_staging_upload(vram_queue *queue, vram_addr to, const void *from, uint64_t bytes);
 

@@ -109,22 +109,30 @@ static void end_copying(struct transfer *transfer) {
     vr_mutex_unlock(&staging->lock);
 }
 
+/* A driver that has run out of memory for its own records has some again when work is done. Chunks before this one
+   are on their way already, so it is worth a second try. */
+static bool try_again(struct transfer *transfer, vram_status status) {
+    if (!vram_status_is_exhausted(status)) {
+        return false;
+    }
+    (void)vram_queue_wait(transfer->queue, SLICE);
+    return true;
+}
+
 static vram_status send(struct transfer *transfer, const struct vr_staging_slot *slot) {
     return vram_queue_upload(transfer->queue, transfer->device + slot->at,
                              (const void *)(uintptr_t)slot->memory, slot->bytes);
 }
 
-/* The slot has its chunk of an upload: on to the bus. On any thread. A driver that has run out of memory for its
-   own records has some again when work is done: so it is asked once more, as chunks before this one have changed
-   the target already. A marker that it refuses is no failure: the slot waits for the queue then. */
+/* The slot has its chunk of an upload: on to the bus. On any thread. A marker that the driver refuses is no failure:
+   the slot waits for the queue then. */
 static void filled(struct vr_copy_job *job) {
     struct vr_staging_slot *slot = VR_CONTAINER(job, struct vr_staging_slot, job);
     struct transfer *transfer = job->user;
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = send(transfer, slot);
-    if (vram_status_is_exhausted(status)) {
-        (void)vram_queue_wait(transfer->queue, SLICE);
+    if (try_again(transfer, status)) {
         status = send(transfer, slot);
     }
     if (status == VRAM_OK) {
@@ -273,19 +281,35 @@ static void upload(struct transfer *transfer) {
     end_all(transfer);
 }
 
+static vram_status fetch(struct transfer *transfer, const struct vr_staging_slot *slot) {
+    return vram_queue_download(transfer->queue, (void *)(uintptr_t)slot->memory,
+                               transfer->device + slot->at, slot->bytes);
+}
+
 static void submit(struct transfer *transfer, struct vr_staging_slot *slot) {
     struct fetched *fetched = &transfer->fetched;
+    struct vram_error error;
+    vr_error_save(&error);
     cut(transfer, slot);
-    vram_status status = vram_queue_download(transfer->queue, (void *)(uintptr_t)slot->memory,
-                                             transfer->device + slot->at, slot->bytes);
+    vram_status status = fetch(transfer, slot);
+    if (try_again(transfer, status)) {
+        status = fetch(transfer, slot);
+    }
     if (status == VRAM_OK) {
         slot->point = (vram_point){transfer->queue, 0};
         status = vram_queue_mark(transfer->queue, &slot->point);
+        if (try_again(transfer, status)) {
+            status = vram_queue_mark(transfer->queue, &slot->point);
+        }
         fetched->slots[(fetched->first + fetched->count++) % VR_STAGING_SLOTS_MAX] = slot;
     } else {
         vr_slot_free(transfer->staging, slot);
     }
-    fail(transfer, status);
+    if (status == VRAM_OK) {
+        vr_error_restore(&error);
+    } else {
+        fail(transfer, status);
+    }
     moved(transfer);
 }
 
@@ -296,6 +320,9 @@ static bool receive(struct transfer *transfer, uint64_t ns) {
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = ns ? vram_point_wait(slot->point, ns) : vram_point_poll(slot->point);
+    if (vram_status_is_exhausted(status)) { /* a second try, as in try_again */
+        status = vram_point_poll(slot->point);
+    }
     if (status == VRAM_ERR_NOT_READY || status == VRAM_ERR_TIMEOUT) {
         vr_error_restore(&error);
         return false;

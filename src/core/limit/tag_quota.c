@@ -153,8 +153,8 @@ static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_
         status = vr_tag_get(ledger, text, operation, &tag);
     }
     if (status == VRAM_OK) {
-        tag->outer_soft = soft;
-        tag->outer_hard = hard;
+        tag->outer_soft = lesser(tag->outer_soft, soft);
+        tag->outer_hard = lesser(tag->outer_hard, hard);
         enforce(tag);
     }
     return status;

@@ -318,6 +318,11 @@ void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr
    again when the queue has come that far, or has ended. The error record may have changed. No lock held; pool.c. */
 vram_status vr_pool_free_late(vram_pool *handle, vram_addr addr, vram_queue *queue);
 
+/* Work of the queue, NULL: none, may use memory of the pool, and was submitted by a call that may have been inside while
+   the pool ended and waited for its queues: it waits for this one again. For an object that pins the pool and is about
+   to let go of it. No lock held; pool_end.c. */
+void vr_pool_expect(struct vr_pool *pool, const vram_queue *queue);
+
 /* Waits until all work of a queue that the caller has pinned is done. No lock held; pool_end.c. */
 vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline);
 

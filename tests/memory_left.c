@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_memory.c: linked into programs of the tests that make a process for each thing they try. A program that exits
+ * memory_left.c: linked into programs of the tests that make a process for each thing they try. A program that exits
  * while the library still has host memory fails, as it does under LeakSanitizer, which some machines are too
  * slow to start thousands of times.
  */
@@ -13,7 +13,7 @@ enum { EXIT_LEAKED = 23 }; /* as LeakSanitizer's */
 __attribute__((destructor)) static void count_host_memory(void) {
     uint64_t left = vram_host_bytes();
     if (left > 0) {
-        fprintf(stderr, "host_memory: the library still has %llu bytes at the end\n",
+        fprintf(stderr, "memory_left: the library still has %llu bytes at the end\n",
                 (unsigned long long)left);
         _exit(EXIT_LEAKED);
     }
