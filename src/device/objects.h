@@ -158,14 +158,15 @@ struct vr_device_object {
     struct vr_device base;
     struct vr_context *context; /* pinned */
     struct vr_slot *slot;
-    struct vr_link link;      /* in context->devices */
-    bool quieted;             /* the context, which ends, has seen to its queues; context lock */
-    vr_atomic_u32 keepers;    /* the handle, and queues of other devices that wait for its words */
+    struct vr_link link;   /* in context->devices */
+    bool quieted;          /* the context, which ends, has seen to its queues; context lock */
+    vr_atomic_u32 keepers; /* the handle, and queues of other devices that wait for its words */
+    struct vr_entry_guard
+        readers;              /* calls that are having another device's queue read its memory */
     struct vr_mutex lock;     /* guards all below but the atomics */
     bool closing;             /* takes no more children */
     bool sweeping;            /* its queues are done: what is mapped is being unmapped */
     bool unfinished;          /* work never ended that may use its memory: nothing is given back */
-    uint32_t readers;         /* calls that are having another device's queue read its memory */
     struct vr_list queues;    /* vr_queue_object.link */
     struct vr_list kernels;   /* vr_kernel.link */
     struct vr_list physicals; /* vr_physical.link */

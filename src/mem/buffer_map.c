@@ -75,8 +75,8 @@ static void open_mapping(struct vr_buffer *buffer, const struct vr_buffer_mappin
     vr_mutex_lock(&buffer->lock);
     buffer->mapping = *mapping;
     buffer->mapping.open = true;
-    buffer->sharers++;
     vr_mutex_unlock(&buffer->lock);
+    vr_entry_close_to_enter(&buffer->sharers);
 }
 
 vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes, uint32_t flags,
@@ -105,10 +105,11 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
     if (status == VRAM_OK) {
         status = map(buffer, &mapping, operation, pointer);
         if (status == VRAM_OK) {
-            open_mapping(buffer, &mapping);
             vr_buffer_touch(buffer);
+            open_mapping(buffer, &mapping);
+        } else {
+            vr_buffer_unclaim(buffer);
         }
-        vr_buffer_unclaim(buffer);
     }
     return vr_buffer_answer(buffer, status, operation);
 }
@@ -162,11 +163,13 @@ static void finish_end(struct vr_buffer *buffer, bool ended) {
     vr_mutex_lock(&buffer->lock);
     if (ended) {
         buffer->mapping = (struct vr_buffer_mapping){0};
-        buffer->sharers--;
     } else {
         buffer->mapping.ending = false;
     }
     vr_mutex_unlock(&buffer->lock);
+    if (ended) {
+        vr_buffer_unshare(buffer);
+    }
 }
 
 vram_status vram_buffer_unmap(vram_buffer *handle) {

@@ -62,7 +62,9 @@ struct vr_buffer {
     uint64_t created_ns;           /* vr_clock_now */
     char name[VRAM_BUFFER_NAME_MAX];
 
-    struct vr_mutex lock; /* guards the rest */
+    struct vr_entry_guard sharers; /* calls that need the memory to stay; closed: one changes it, or
+                                      it was given back: (2), (5) */
+    struct vr_mutex lock;          /* guards the rest */
     struct vr_buffer_memory memory;
     struct vr_buffer_mapping mapping;
     uint64_t promotions, demotions; /* moves to the device, and away from it */
@@ -72,8 +74,6 @@ struct vr_buffer {
     uint64_t resizes;        /* times that the capacity changed */
     struct vram_point *uses; /* keeps (4); vr_mem's */
     uint32_t use_count, use_room;
-    uint32_t sharers;  /* calls inside that need the memory to stay */
-    bool claimed;      /* a call inside changes it */
     bool captured_use; /* a queue in a capture uses it: nobody knows until when */
     bool orphan;       /* its pool has ended */
     struct vr_growth_state growth;

@@ -379,9 +379,8 @@ static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char 
     uint64_t now = vr_clock_now();
     vr_mutex_lock(&buffer->lock);
     uint64_t before = buffer->capacity_bytes, seen = buffer->accessed_ns;
-    bool idle = !buffer->used_bytes && before && now - seen >= idle_ns && !buffer->claimed &&
-                !buffer->sharers && !buffer->orphan;
-    buffer->claimed |= idle;
+    bool idle = !buffer->used_bytes && before && now - seen >= idle_ns && !buffer->orphan &&
+                vr_entry_close_empty(&buffer->sharers);
     vr_mutex_unlock(&buffer->lock);
     if (!idle) {
         return 0;
@@ -389,8 +388,8 @@ static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char 
     (void)fit(buffer, NULL, operation);
     vr_mutex_lock(&buffer->lock);
     uint64_t after = buffer->capacity_bytes;
-    buffer->claimed = false; /* its last use is as long ago as it was */
     vr_mutex_unlock(&buffer->lock);
+    vr_buffer_unclaim(buffer); /* its last use is as long ago as it was */
     return before - after;
 }
 
