@@ -40,13 +40,6 @@ vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue)
     return status;
 }
 
-vram_status vr_scheduler_answer(const struct vr_scheduler *scheduler, vram_status status,
-                                const char *operation) {
-    return status == VRAM_ERR_INVALID && vr_handle_was(VR_KIND_POOL, scheduler->pool)
-               ? vr_fail(VRAM_ERR_STALE, operation, "the scheduler's pool was destroyed")
-               : status;
-}
-
 /* Ends what it has. Queues wait for their work. */
 static void let_go(struct vr_scheduler *scheduler) {
     struct vr_arithmetic *arithmetic = vr_load(&scheduler->arithmetic, VR_ACQUIRE);

@@ -115,11 +115,6 @@ vram_status vr_scheduler_arithmetic(struct vr_scheduler *scheduler, struct vr_ar
 /* Waits for the work of a queue that the scheduler's products have used, also when it is ending meanwhile: then what
    it was given is waited for all the same. scheduler.c */
 vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue);
-/* What a call answers whose work was answered so. Blocks of a pool that has ended meanwhile are VRAM_ERR_INVALID for
-   queues; for the caller, who knows only of the pool, that is VRAM_ERR_STALE. scheduler.c */
-vram_status vr_scheduler_answer(const struct vr_scheduler *scheduler, vram_status status,
-                                const char *operation);
-
 /* Products, and their answer with the error recorded; product.c. */
 vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *products,
                             size_t count, const char *operation);

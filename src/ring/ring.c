@@ -278,7 +278,6 @@ static void ring_free(void *object) {
     vr_ring_loads_end(ring);
     (void)vram_buffer_destroy(ring->staging);
     (void)vram_buffer_destroy(ring->block);
-    vr_pool_expect(ring->pool, ring->info.queue);
     vr_error_restore(&error);
     uint64_t pool = ring->pool->object.handle;
     vr_pool_child_remove(pool, ring->pool, &ring->child);
@@ -382,7 +381,8 @@ vram_status vram_ring_create(vram_pool *pool_handle, const vram_ring_options *op
         status = vr_pool_enter(pool_handle, taken.queue, operation, &pool, &queue);
     }
     if (status == VRAM_OK) {
-        status = ring_create(pool, &taken, operation, out);
+        status = vr_answer(VR_KIND_POOL, (uintptr_t)pool_handle,
+                           ring_create(pool, &taken, operation, out), operation);
         vr_pool_leave(pool, queue);
     }
     return status;

@@ -57,16 +57,6 @@ static void release_sources(struct job *job) {
     }
 }
 
-/* Whether the device or a buffer's pool is ending: its memory is no longer one that copies may name. */
-static bool is_ending(const struct job *job) {
-    bool ending = vr_handle_was(VR_KIND_DEVICE, vr_readback_device(job->readback));
-    for (uint32_t i = 0; i < job->count && !ending; i++) {
-        uint64_t pool = job->sources[i].buffer->pool_handle;
-        ending = vr_handle_was(VR_KIND_POOL, (void *)(uintptr_t)pool);
-    }
-    return ending;
-}
-
 static vram_status add_bytes(struct job *job, uint64_t bytes) {
     if (bytes == 0) {
         return vr_fail(VRAM_ERR_INVALID, job->operation, "a source has 0 bytes");
@@ -456,8 +446,9 @@ vram_status vram_readback_start_spans(vram_readback *handle, vram_queue *produce
     if (status == VRAM_OK) {
         status = start(&job, number);
     }
-    if (status == VRAM_ERR_INVALID && is_ending(&job)) {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the pool of a buffer was destroyed");
+    status = vr_answer(VR_KIND_DEVICE, job.readback->device->object.handle, status, operation);
+    for (uint32_t i = 0; i < job.count; i++) {
+        status = vr_answer(VR_KIND_POOL, job.sources[i].buffer->pool_handle, status, operation);
     }
     release_sources(&job);
     vr_leave(job.readback);
