@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_known.c: pairs that fail by a defect that is known and not mended yet. */
+/* race_known.c: pairs that fail by a defect that is known and not mended yet. NULL ends the list. */
 #include "race/race.h"
 
 const struct known race_known[] = {
-    {"", "", NULL, "none"},
+    {NULL, NULL, NULL, NULL},
 };
-const unsigned race_known_count = sizeof race_known / sizeof *race_known;

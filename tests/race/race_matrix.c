@@ -86,11 +86,9 @@ static bool wanted(const char *pattern, const char *name) {
 }
 
 static const struct known *known_of(const char *row, const struct ender *ender) {
-    for (unsigned i = 0; i < race_known_count; i++) {
-        const struct known *known = &race_known[i];
-        if ((!known->call || strcmp(known->call, row) == 0) &&
-            (!known->ender || strcmp(known->ender, ender->call) == 0) &&
-            (!known->backend || strcmp(known->backend, options.backend) == 0)) {
+    for (const struct known *known = race_known; known->call; known++) {
+        if (wanted(known->call, row) && wanted(known->ender, ender->call) &&
+            wanted(known->backend, options.backend)) {
             return known;
         }
     }
