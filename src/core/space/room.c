@@ -33,7 +33,8 @@ void vr_room_end(struct vr_space *space, struct vr_block *room) {
 /* Those behind claims are their plans'. A room that ends takes up records behind it alone. */
 bool vr_room_end_all(struct vr_space *space) {
     uint64_t before = space->rooms;
-    for (struct vr_block *span = space->first; span && space->rooms; span = span->span.after) {
+    for (struct vr_block *span = vr_span_first(space); span && space->rooms;
+         span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_BLOCK && vr_span_is(span->span.after, VR_SPAN_ROOM)) {
             vr_room_end(space, span->span.after);
         }

@@ -92,6 +92,7 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     uint64_t need = space->stats.out_bytes + want->bytes;
     need -= vr_smaller(want->idle_bytes, need);
     need = vr_larger(need, space->stats.peak_need_bytes);
+    vr_wear_tight(space, need);
     struct supply supply = {.space = space,
                             .plan = plan,
                             .window_bytes = window_bytes,

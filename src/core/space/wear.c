@@ -3,10 +3,12 @@
 #include "core/space/wear.h"
 
 enum {
-    WEAR_MOST = 3,  /* the finest */
-    WEAR_AGAIN = 2, /* at least, once the program has started over */
-    LULL_PART = 6,  /* little is out when it is less than this part of the peak, */
-    BLOCKS_PART = 8 /* and nearly all is back when this part of the most blocks is more, too */
+    WEAR_MOST = 3,   /* the finest */
+    WEAR_AGAIN = 2,  /* at least, once the program has started over */
+    LULL_PART = 6,   /* little is out when it is less than this part of the peak, */
+    BLOCKS_PART = 8, /* and nearly all is back when this part of the most blocks is more, too */
+    TIGHT_OF = 3,    /* memory is tight when this many of */
+    TIGHT_PART = 4   /* so many parts of it are needed */
 };
 
 /* In the purse: */
@@ -31,6 +33,13 @@ void vr_wear_note(struct vr_space *space) {
     } else if (blocks < space->most_blocks / BLOCKS_PART && vr_wear_lull(space) &&
                may_wear(space, WEAR_AGAIN, AGAIN_NS)) {
         space->wear = WEAR_AGAIN;
+    }
+}
+
+void vr_wear_tight(struct vr_space *space, uint64_t need_bytes) {
+    if (need_bytes / TIGHT_OF > space->memory_bytes / TIGHT_PART &&
+        may_wear(space, WEAR_MOST, INT64_MIN)) {
+        space->wear = WEAR_MOST;
     }
 }
 

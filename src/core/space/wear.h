@@ -7,15 +7,17 @@
  *
  *  (1) each time that it grows past its aim although nothing more is needed than ever before, and not for want of time:
  *      all that is free is stuck then;
- *  (2) when nearly all blocks have come back: the program starts over.
+ *  (2) when nearly all blocks have come back: the program starts over;
+ *  (3) to the end, when the program needs three quarters of the memory there is: what is stuck then is what a later block
+ *      may lack.
  *
- * From then on it spends time on what a first pass cannot afford:
+ * From then on it spends time on what a first pass with memory to spare cannot afford:
  *
- *  (3) new handles are half as large for each time, and free ones that are much coarser are released when they would be
+ *  (4) new handles are half as large for each time, and free ones that are much coarser are released when they would be
  *      moved (supply.c);
- *  (4) blocks stay off islands and off the inside of coarse pieces, and go to low addresses while little is out (fit.c).
+ *  (5) blocks stay off islands and off the inside of coarse pieces, and go to low addresses while little is out (fit.c).
  *
- * A program's first pass, and one that always asks for the same, has no wear and does not pay for it. Where addresses
+ * A program's first pass with memory to spare, and one that always asks for the same, has no wear and does not pay for it. Where addresses
  * follow from the order of calls alone there is none: it depends on the clock.
  */
 #ifndef VR_WEAR_H
@@ -28,10 +30,13 @@ void vr_wear_creep(struct vr_space *space);
 /* A block is about to leave the space: (2). */
 void vr_wear_note(struct vr_space *space);
 
+/* So much is needed of the memory there is: (3). */
+void vr_wear_tight(struct vr_space *space, uint64_t need_bytes);
+
 /* Whether little is out beside the most that ever was. */
 bool vr_wear_lull(const struct vr_space *space);
 
-/* Bytes of a handle that has so many granules where nothing is worn: (3). */
+/* Bytes of a handle that has so many granules where nothing is worn: (4). */
 uint64_t vr_wear_bytes(const struct vr_space *space, uint64_t granules);
 
 #endif
