@@ -63,8 +63,10 @@ int main(int argc, char **argv) {
     vram_context *context;
     vram_device *device;
     vram_queue *queue;
+    uint32_t best;
     must(vram_context_create(&wanted, &context), "vram_context_create");
-    must(vram_device_open(context, 0, &device), "vram_device_open");
+    must(vram_device_best(context, &best), "vram_device_best");
+    must(vram_device_open(context, best, &device), "vram_device_open");
     must(vram_queue_create(device, NULL, &queue), "vram_queue_create");
     printf("%-14s %14s %14s\n", "mode", "4 KiB", "1 MiB");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -92,11 +92,13 @@ static void run(const char *name, vram_sleep_contents contents, uint64_t count) 
 int main(int argc, char **argv) {
     vram_context_options options = {.size = sizeof options, .backends = argc > 1 ? argv[1] : NULL};
     uint64_t bytes = 16 * GIB;
+    uint32_t best;
     if (argc > 2) {
         must(vram_size_parse(argv[2], &bytes), argv[2]);
     }
     must(vram_context_create(&options, &context), "vram_context_create");
-    must(vram_device_open(context, 0, &device), "vram_device_open");
+    must(vram_device_best(context, &best), "vram_device_best");
+    must(vram_device_open(context, best, &device), "vram_device_open");
     must(vram_queue_create(device, NULL, &queue), "vram_queue_create");
     printf("%-7s %11s %13s %13s   %s\n", "keeps", "pool", "sleep", "wake",
            "what the driver has free");

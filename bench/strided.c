@@ -149,9 +149,11 @@ int main(int argc, char **argv) {
     uint64_t bytes = (argc > 2 ? strtoull(argv[2], NULL, 10) : 32) << 20;
     vram_context *context;
     vram_device *device;
+    uint32_t best;
     here.room = 2 * bytes + bytes / 64 * 8;
     need(vram_context_create(&options, &context), "a context");
-    need(vram_device_open(context, 0, &device), "a device");
+    need(vram_device_best(context, &best), "a device");
+    need(vram_device_open(context, best, &device), "a device");
     need(vram_queue_create(device, NULL, &here.queue), "a queue");
     need(vram_device_alloc(device, here.room, VRAM_MEMORY_DEVICE, &here.device), "memory");
     need(vram_device_alloc(device, here.room, VRAM_MEMORY_DEVICE, &here.other), "memory");

@@ -4,6 +4,8 @@
  * check/ and know nothing of this command; here they are chosen, run, counted and shown.
  */
 #include "check/suite.h"
+#include "crash.h"
+#include "isolate.h"
 #include "target.h"
 #include "verb.h"
 
@@ -16,6 +18,7 @@ struct report {
     const struct invocation *invocation;
     const char *filter;               /* NULL: all cases */
     bool verbose;                     /* passed cases are shown too */
+    struct isolate *isolate;          /* runs each case in a process of its own; NULL: this one */
     uint64_t total, done;             /* cases to run on all devices, and run so far */
     uint64_t passed, failed, skipped; /* done = their sum */
     vram_json json;                   /* open when the invocation asks for JSON */
@@ -85,7 +88,22 @@ static void count(struct report *report, enum check_outcome outcome) {
 
 /* --------------------------------------------------------------- one device */
 
-static void run_cases(struct report *report, const struct check_target *target, uint32_t index) {
+/* Case number `index` on the device. False when it could not be run at all. */
+static bool run_case(struct report *report, size_t index, const vram_device_info *info,
+                     struct check_result *result) {
+    if (report->isolate != NULL) {
+        return isolate_run(report->isolate, index, info->backend, info->backend_index, result);
+    }
+    const struct check_case *which = check_case_at(index);
+    vram_context_options options = {.size = sizeof options, .backends = info->backend};
+    struct check_target target = {.options = &options, .device = info->backend_index};
+    crash_case_begin(which->name, info->backend, info->backend_index);
+    check_run(which, &target, result);
+    crash_case_end();
+    return true;
+}
+
+static int run_cases(struct report *report, const vram_device_info *info, uint32_t device) {
     const struct terminal *terminal = &report->invocation->terminal;
     const struct check_case *which;
     for (size_t i = 0; (which = check_case_at(i)) != NULL; i++) {
@@ -94,21 +112,25 @@ static void run_cases(struct report *report, const struct check_target *target, 
             continue;
         }
         terminal_progress(terminal, report->done, report->total, which->name);
-        check_run(which, target, &result);
+        if (!run_case(report, i, info, &result)) {
+            return EXIT_MISUSE;
+        }
         count(report, result.outcome);
         if (report->invocation->json) {
-            write_case(&report->json, which, (vram_value){index, true},
+            write_case(&report->json, which, (vram_value){device, true},
                        outcomes[result.outcome].name, result.reason);
         } else {
             print_case(report, which, &result);
         }
     }
     terminal_progress_end(terminal);
+    return EXIT_YES;
 }
 
 /*
  * Cases make contexts of their own, with the one backend they need. A real GPU is kept open
  * meanwhile: drivers take a long time over the first opening of a device and the last closing.
+ * Isolated cases cannot share it, and some GPUs serve one process at a time.
  */
 static int run_device(struct report *report, vram_context *context, uint32_t index) {
     vram_device_info info = {.size = sizeof info};
@@ -117,20 +139,18 @@ static int run_device(struct report *report, vram_context *context, uint32_t ind
     if (status != VRAM_OK) {
         return say_failure("cannot look at the device", status);
     }
-    vram_context_options options = {.size = sizeof options, .backends = info.backend};
-    struct check_target target = {.options = &options, .device = info.backend_index};
     if (!report->invocation->json) {
         terminal_print(&report->invocation->terminal, STYLE_BOLD, "%s device %" PRIu32,
                        info.backend, info.backend_index);
         terminal_print(&report->invocation->terminal, STYLE_PLAIN, ": %s", info.name);
         putchar('\n');
     }
-    if (info.kind == VRAM_DEVICE_GPU) {
+    if (info.kind == VRAM_DEVICE_GPU && report->isolate == NULL) {
         vram_device_open(context, index, &kept); /* where it fails, the cases say why */
     }
-    run_cases(report, &target, index);
+    int code = run_cases(report, &info, index);
     vram_device_close(kept);
-    return EXIT_YES;
+    return code;
 }
 
 /* ----------------------------------------------------------------- the verb */
@@ -234,12 +254,34 @@ static int list(struct report *report) {
     return !report->invocation->json || write_end(report) ? EXIT_YES : EXIT_MISUSE;
 }
 
+/* The helper of isolated cases starts before any driver does. */
+static int open_and_run(struct report *report) {
+    struct isolate isolate;
+    struct target target;
+    if (flag_given(report->invocation, "isolate")) {
+        if (!isolate_start(&isolate)) {
+            return EXIT_MISUSE;
+        }
+        report->isolate = &isolate;
+    } else {
+        crash_watch();
+    }
+    int code = target_open(report->invocation, &target);
+    if (code == EXIT_YES) {
+        code = run_devices(report, &target);
+        target_close(&target);
+    }
+    if (report->isolate != NULL) {
+        isolate_end(&isolate);
+    }
+    return code;
+}
+
 /* Mistakes are told before any driver is started. */
 static int run(struct invocation *invocation) {
     struct report report = {.invocation = invocation,
                             .filter = flag_value(invocation, "filter"),
                             .verbose = flag_given(invocation, "verbose")};
-    struct target target;
     if (count_chosen(&report) == 0) {
         say_error("no case has \"%s\" in its name; `vram check --list` shows them", report.filter);
         return EXIT_MISUSE;
@@ -247,12 +289,7 @@ static int run(struct invocation *invocation) {
     if (flag_given(invocation, "list")) {
         return list(&report);
     }
-    int code = target_open(invocation, &target);
-    if (code == EXIT_YES) {
-        code = run_devices(&report, &target);
-        target_close(&target);
-    }
-    return code;
+    return open_and_run(&report);
 }
 
 static const struct flag flags[] = {
@@ -266,6 +303,9 @@ static const struct flag flags[] = {
      .letter = 'f',
      .value = "TEXT",
      .help = "run only the cases with TEXT in their name"},
+    {.name = "isolate",
+     .letter = 'i',
+     .help = "run each case in a process of its own: one that a driver ends has failed"},
     {.name = "list", .letter = 'l', .help = "list the cases and what each proves, run none"},
     {.name = "verbose", .letter = 'v', .help = "show the cases that pass too"},
     FLAG_END,
@@ -278,6 +318,7 @@ const struct verb verb_check = {
     .examples = "vram check                      # on the best device\n"
                 "vram check --backend sim        # on every simulated device\n"
                 "vram check --filter mapping -v  # some cases, each with what it proves\n"
+                "vram check --isolate            # when a driver ends the process\n"
                 "vram check --list               # what there is to check\n"
                 "vram check --backend cuda --json    # for programs: schema vram.check/1\n",
     .flags = flags,

@@ -95,7 +95,8 @@ static int show(struct invocation *invocation, const struct report_job *job, uin
     } else {
         report_print(&view);
     }
-    return leaks && job->history.live_blocks > 0 ? EXIT_NO : EXIT_YES;
+    bool leaked = job->history.live_blocks > 0 || job->history.lost_blocks > 0;
+    return leaks && leaked ? EXIT_NO : EXIT_YES;
 }
 
 static int run(struct invocation *invocation) {
@@ -120,11 +121,11 @@ static int run(struct invocation *invocation) {
 static const struct flag flags[] = {
     {.name = "leaks",
      .letter = 'l',
-     .help = "show what was live at the end, by tag and stack; exit with 1 when there is any"},
+     .help = "show what was never freed, by tag and stack; exit with 1 when there is any"},
     {.name = "stacks",
      .letter = 's',
-     .help = "write collapsed stacks for flame graphs: bytes live at the peak, or with --leaks at "
-             "the end"},
+     .help = "write collapsed stacks for flame graphs: bytes live at the peak, or with --leaks "
+             "never freed"},
     {.name = "top", .letter = 'n', .value = "N", .help = "rows of each table, 10 if not given"},
     FLAG_END,
 };

@@ -74,7 +74,7 @@ _vram() {
     completion,--color) words="auto always never" ;;
     help,--color) words="auto always never" ;;
     info,*) words="--backend --options --json --color --help " ;;
-    check,*) words="--backend --device --filter --list --verbose --json --color --help " ;;
+    check,*) words="--backend --device --filter --isolate --list --verbose --json --color --help " ;;
     tour,*) words="--backend --device --race --json --color --help " ;;
     replay,*) words="--backend --device --policy --generate --memory --repeat --verify --pace --picture --svg --print --json --color --help " files=yes ;;
     report,*) words="--leaks --stacks --top --json --color --help " files=yes ;;

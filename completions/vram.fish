@@ -13,6 +13,7 @@ complete -c vram -n __fish_use_subcommand -a check -d 'Run the conformance suite
 complete -c vram -n '__fish_seen_subcommand_from check' -l backend -s b -x -a 'cuda hip metal vulkan opencl sim host' -d 'check every device of this backend, or of several by commas'
 complete -c vram -n '__fish_seen_subcommand_from check' -l device -s d -x -a '' -d 'use device N as `vram info` numbers them, within --backend if given'
 complete -c vram -n '__fish_seen_subcommand_from check' -l filter -s f -x -a '' -d 'run only the cases with TEXT in their name'
+complete -c vram -n '__fish_seen_subcommand_from check' -l isolate -s i -d 'run each case in a process of its own: one that a driver ends has failed'
 complete -c vram -n '__fish_seen_subcommand_from check' -l list -s l -d 'list the cases and what each proves, run none'
 complete -c vram -n '__fish_seen_subcommand_from check' -l verbose -s v -d 'show the cases that pass too'
 complete -c vram -n '__fish_seen_subcommand_from check' -l json -s j -d 'print one JSON document, sizes in bytes'
@@ -43,8 +44,8 @@ complete -c vram -n '__fish_seen_subcommand_from replay' -l color -x -a 'auto al
 complete -c vram -n '__fish_seen_subcommand_from replay' -l help -s h -d 'print this help and exit'
 complete -c vram -n __fish_use_subcommand -a report -d 'Say what a trace shows: the peak and who had it, leaks, churn, and what to do'
 complete -c vram -n '__fish_seen_subcommand_from report' -F
-complete -c vram -n '__fish_seen_subcommand_from report' -l leaks -s l -d 'show what was live at the end, by tag and stack; exit with 1 when there is any'
-complete -c vram -n '__fish_seen_subcommand_from report' -l stacks -s s -d 'write collapsed stacks for flame graphs: bytes live at the peak, or with --leaks at the end'
+complete -c vram -n '__fish_seen_subcommand_from report' -l leaks -s l -d 'show what was never freed, by tag and stack; exit with 1 when there is any'
+complete -c vram -n '__fish_seen_subcommand_from report' -l stacks -s s -d 'write collapsed stacks for flame graphs: bytes live at the peak, or with --leaks never freed'
 complete -c vram -n '__fish_seen_subcommand_from report' -l top -s n -x -a '' -d 'rows of each table, 10 if not given'
 complete -c vram -n '__fish_seen_subcommand_from report' -l json -s j -d 'print one JSON document, sizes in bytes'
 complete -c vram -n '__fish_seen_subcommand_from report' -l color -x -a 'auto always never' -d 'use colors: auto (the default), always or never'

@@ -29,10 +29,12 @@ int main(void) {
     vram_queue *queue;
     vram_kernel *kernel;
     vram_pool *pool;
+    uint32_t best;
     uint64_t sent = 0, received = 0, answer, wrong = 0;
 
     must(vram_context_create(&options, &context));
-    must(vram_device_open(context, 0, &device));
+    must(vram_device_best(context, &best));
+    must(vram_device_open(context, best, &device));
     must(vram_queue_create(device, NULL, &queue));
     must(vram_pool_create(device, NULL, &pool));
     must(vram_ring_create(pool, &ring_options, &ring));

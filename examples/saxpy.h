@@ -35,7 +35,7 @@ static void launch(vram_queue *queue, vram_kernel *kernel, vram_addr y, vram_add
     must(vram_queue_launch(queue, kernel, &call));
 }
 
-/* Runs the kernel on the backend's first device; the exit code of the program. */
+/* Runs the kernel on the backend's best device; the exit code of the program. */
 static int saxpy(const char *backend, const vram_kernel_source *source) {
     vram_context_options options = {.size = sizeof options, .backends = backend};
     vram_device *device;
@@ -43,13 +43,15 @@ static int saxpy(const char *backend, const vram_kernel_source *source) {
     vram_pool *pool;
     vram_kernel *kernel;
     vram_addr x, y;
+    uint32_t best;
     static float numbers[COUNT], results[COUNT];
     for (int i = 0; i < COUNT; i++) {
         numbers[i] = (float)i;
     }
 
     must(vram_context_create(&options, &context));
-    must(vram_device_open(context, 0, &device));
+    must(vram_device_best(context, &best));
+    must(vram_device_open(context, best, &device));
     must(vram_queue_create(device, NULL, &queue));
     must(vram_pool_create(device, NULL, &pool));
     must(vram_kernel_create(device, source, &kernel));

@@ -239,8 +239,7 @@ const char *recording_frame(const struct recording *recording, uint32_t stack, u
 /* -------------------------------------------------------------------- events */
 
 static void read_pool(struct cursor *cursor, struct recorded *event) {
-    uint32_t which;
-    const struct definition *pool = spoken(cursor, POOL, &which);
+    const struct definition *pool = spoken(cursor, POOL, &event->pool_number);
     event->pool = pool != NULL ? pool->handle : 0;
     event->device = pool != NULL ? pool->device : 0;
     event->pool_name = pool != NULL ? pool->text : "";

@@ -38,15 +38,16 @@ struct recorded {
     uint64_t thread;              /* 0: not known */
     uint64_t pool, queue, device; /* handles; 0: none */
     uint64_t id, addr;
-    uint64_t bytes;      /* asked for */
-    uint64_t held;       /* after rounding */
-    uint64_t before;     /* RESIZE: bytes as they were */
-    int status;          /* REFUSE and TRANSFER: why, as vram_status */
-    uint64_t took_ns;    /* TRANSFER: from its call until its end was seen, which is `time_ns`, */
-    uint64_t direction;  /* where to, */
-    uint64_t route;      /* and how: numbers of vram/transfer_stats.h, or any other */
-    uint32_t stack;      /* number for recording_frames; 0: none */
-    uint32_t tag_number; /* of `tag`; 0: none */
+    uint64_t bytes;       /* asked for */
+    uint64_t held;        /* after rounding */
+    uint64_t before;      /* RESIZE: bytes as they were */
+    int status;           /* REFUSE and TRANSFER: why, as vram_status */
+    uint64_t took_ns;     /* TRANSFER: from its call until its end was seen, which is `time_ns`, */
+    uint64_t direction;   /* where to, */
+    uint64_t route;       /* and how: numbers of vram/transfer_stats.h, or any other */
+    uint32_t stack;       /* number for recording_frames; 0: none */
+    uint32_t tag_number;  /* of `tag`; 0: none */
+    uint32_t pool_number; /* of the pool's definition; 0: none */
     const char *tag, *name,
         *pool_name; /* "" when there is none; borrowed while the recording is open */
     struct recorded_sample sample;

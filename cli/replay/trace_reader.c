@@ -6,6 +6,7 @@
  * fields are slices of it, and numbers are read digit by digit with a check for overflow.
  */
 #include "trace_reader.h"
+#include "pool_lists.h"
 #include "recording.h"
 #include "trace_ids.h"
 
@@ -23,8 +24,9 @@ struct field {
 struct reader {
     struct trace_source source;
     struct trace_builder builder;
-    uint64_t line;      /* number of the present line, from 1 */
-    size_t field_count; /* columns that the header names; 0 before it */
+    struct pool_lists pools; /* blocks of a trace of our own; no lists for CSV */
+    uint64_t line;           /* number of the present line, from 1 */
+    size_t field_count;      /* columns that the header names; 0 before it */
     char text[LINE_MAX_BYTES];
     size_t text_bytes;     /* of the line so far */
     const char *complaint; /* what is wrong with it; NULL: the builder or the source says */
@@ -202,19 +204,51 @@ static bool add_block(struct reader *reader, enum trace_kind kind, const struct 
     return trace_builder_add(&reader->builder, &entry);
 }
 
+static bool add_alloc(struct reader *reader, const struct recorded *event) {
+    uint32_t block;
+    if (!add_block(reader, TRACE_ALLOC, event)) {
+        return false;
+    }
+    return !trace_ids_find(reader->builder.ids, event->id, &block) ||
+           pool_lists_add(&reader->pools, event->pool_number, block, event->id) ||
+           complain(reader, "out of host memory");
+}
+
+static bool add_free(struct reader *reader, uint32_t block, const struct recorded *event) {
+    pool_lists_remove(&reader->pools, block);
+    return add_block(reader, TRACE_FREE, event);
+}
+
+/* What the pool still had is freed with it: each block on its own queue, by the thread that did something last. */
+static bool end_pool(struct reader *reader, const struct recorded *event) {
+    const struct trace *trace = reader->builder.trace;
+    struct trace_entry entry = {.kind = TRACE_FREE, .t_us = event->time_ns / 1000};
+    uint32_t block;
+    reader->line = event->offset;
+    while (pool_lists_any(&reader->pools, event->pool_number, &block, &entry.id)) {
+        entry.thread = reader->builder.threads.names[trace->ops[trace->op_count - 1].thread];
+        pool_lists_remove(&reader->pools, block);
+        if (!trace_builder_add(&reader->builder, &entry)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* A resize is played as a free and an allocation. Blocks from before the trace, and those whose record was
    lost, which have id 0, are not played. */
 static bool add_event(struct reader *reader, const struct recorded *event) {
-    uint32_t block;
+    uint32_t block = 0;
     bool live = event->id != 0 && trace_ids_find(reader->builder.ids, event->id, &block);
     switch (event->kind) {
     case RECORDED_ALLOC:
-        return event->id == 0 || add_block(reader, TRACE_ALLOC, event);
+        return event->id == 0 || add_alloc(reader, event);
     case RECORDED_FREE:
-        return !live || add_block(reader, TRACE_FREE, event);
+        return !live || add_free(reader, block, event);
     case RECORDED_RESIZE:
-        return !live ||
-               (add_block(reader, TRACE_FREE, event) && add_block(reader, TRACE_ALLOC, event));
+        return !live || (add_free(reader, block, event) && add_alloc(reader, event));
+    case RECORDED_POOL_END:
+        return end_pool(reader, event);
     default:
         return true;
     }
@@ -225,7 +259,8 @@ static bool read_recording(struct reader *reader) {
     struct recorded event;
     bool there = true;
     reader->binary = true;
-    if (recording == NULL) {
+    if (recording == NULL || !pool_lists_begin(&reader->pools)) {
+        free(recording);
         return complain(reader, "out of host memory");
     }
     bool good = recording_open(recording, &reader->source);
@@ -277,6 +312,7 @@ static bool finish(struct reader *reader, const char *name, struct trace *trace,
         trace_free(trace);
     }
     trace_builder_end(&reader->builder);
+    pool_lists_free(&reader->pools);
     trace_source_close(&reader->source);
     free(reader);
     return good;

@@ -24,13 +24,15 @@ static double percent(uint64_t part, uint64_t whole) {
 
 static bool on_leaks(const struct history *history, struct advice *advice) {
     char size[VRAM_SIZE_TEXT_MAX];
-    if (history->live_blocks == 0) {
+    uint64_t blocks = history->live_blocks + history->lost_blocks;
+    if (blocks == 0) {
         return false;
     }
     advice->weight = history->end == RECORDING_ENDED ? ADVICE_WARN : ADVICE_NOTE;
-    snprintf(advice->found, sizeof advice->found, "%" PRIu64 " block%s, %s, live when the trace %s",
-             history->live_blocks, history->live_blocks == 1 ? "" : "s",
-             vram_size_format(history->live_bytes, size),
+    snprintf(advice->found, sizeof advice->found,
+             "%" PRIu64 " block%s, %s, live when %sthe trace %s", blocks, blocks == 1 ? "" : "s",
+             vram_size_format(history->live_bytes + history->lost_bytes, size),
+             history->lost_blocks > 0 ? "their pool or " : "",
              history->end == RECORDING_ENDED ? "ended" : "broke off");
     advice->mend =
         "`vram report --leaks FILE` lists them by tag and stack; scopes (vram/scope.h) free what "
@@ -59,7 +61,7 @@ static bool on_long_lived(const struct history *history, struct advice *advice) 
     uint64_t bytes = 0, blocks = 0;
     char size[VRAM_SIZE_TEXT_MAX];
     for (uint32_t i = 0; i < history->block_slots; i++) {
-        if (history->used[i] &&
+        if (history->used[i] && !history->blocks[i].lost &&
             history->duration_ns - history->blocks[i].time_ns > HISTORY_OLD_NS) {
             bytes += history->blocks[i].bytes;
             blocks++;

@@ -5,7 +5,6 @@
 #include "history.h"
 #include "replay/trace_ids.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,12 +33,14 @@ bool history_begin(struct history *history, const char *name) {
     history->ids = trace_ids_create();
     history->chains = calloc(CHAINS, sizeof *history->chains);
     history->pools = calloc(HISTORY_POOLS_MAX, sizeof *history->pools);
-    bool good = history->ids != NULL && history->chains != NULL && history->pools != NULL;
+    bool lists = pool_lists_begin(&history->by_pool);
+    bool good = lists && history->ids != NULL && history->chains != NULL && history->pools != NULL;
     return good || refuse(history, "out of host memory");
 }
 
 void history_free(struct history *history) {
     trace_ids_destroy(history->ids);
+    pool_lists_free(&history->by_pool);
     free(history->chains);
     free(history->pools);
     free(history->groups);
@@ -231,6 +232,9 @@ static bool add_alloc(struct history *history, const struct recorded *event) {
         if (!take_slot(history, event->id, &slot)) {
             return false;
         }
+        if (!pool_lists_add(&history->by_pool, event->pool_number, slot, event->id)) {
+            return refuse(history, "out of host memory");
+        }
         history->blocks[slot] = (struct history_block){.id = event->id,
                                                        .bytes = event->bytes,
                                                        .held = event->held,
@@ -258,16 +262,44 @@ static bool add_alloc(struct history *history, const struct recorded *event) {
     return true;
 }
 
+/* Bytes of blocks from before the first event that is left. */
+static void free_unknown(struct history *history, uint64_t bytes) {
+    bytes = bytes < history->first_bytes ? bytes : history->first_bytes;
+    history->first_bytes -= bytes;
+    history->live_bytes = less(history->live_bytes, bytes);
+    if (history->first_bytes == 0) {
+        history->live_blocks = less(history->live_blocks, history->first_blocks);
+        history->first_blocks = 0;
+    }
+}
+
 /* One from before the trace, or from a part of it that is gone, is known by its bytes alone. */
 static void free_stranger(struct history *history, const struct recorded *event) {
     history->strangers += event->id != 0;
     if (event->id != 0 && history->first_blocks > 0) {
         history->first_blocks--;
         history->live_blocks = less(history->live_blocks, 1);
-        uint64_t bytes = event->bytes < history->first_bytes ? event->bytes : history->first_bytes;
-        history->first_bytes -= bytes;
-        history->live_bytes = less(history->live_bytes, bytes);
+        free_unknown(history, event->bytes);
     }
+}
+
+/* A block is live no more. Its slot stays as it is, and may be read until it is given back. */
+static void end_block(struct history *history, uint32_t slot) {
+    const struct history_block *block = &history->blocks[slot];
+    struct history_group *group = touch(history, block->group);
+    struct history_pool *pool = &history->pools[block->pool];
+    group->bytes -= block->bytes;
+    group->blocks--;
+    history->live_bytes -= block->bytes;
+    history->live_blocks--;
+    pool->bytes = less(pool->bytes, block->bytes);
+    pool_lists_remove(&history->by_pool, slot);
+    trace_ids_remove(history->ids, block->id);
+}
+
+static void give_slot(struct history *history, uint32_t slot) {
+    history->used[slot] = false;
+    history->unused[history->unused_count++] = slot;
 }
 
 static void add_free(struct history *history, const struct recorded *event) {
@@ -279,20 +311,11 @@ static void add_free(struct history *history, const struct recorded *event) {
         free_stranger(history, event);
         return;
     }
-    const struct history_block *block = &history->blocks[slot];
-    struct history_group *group = touch(history, block->group);
-    bool brief = event->time_ns - block->time_ns <= HISTORY_BRIEF_NS;
-    group->bytes -= block->bytes;
-    group->blocks--;
-    group->brief += brief;
+    bool brief = event->time_ns - history->blocks[slot].time_ns <= HISTORY_BRIEF_NS;
+    end_block(history, slot);
+    history->groups[history->blocks[slot].group].brief += brief;
     history->brief += brief;
-    history->live_bytes -= block->bytes;
-    history->live_blocks--;
-    pool = &history->pools[block->pool];
-    pool->bytes = less(pool->bytes, block->bytes);
-    trace_ids_remove(history->ids, event->id);
-    history->used[slot] = false;
-    history->unused[history->unused_count++] = slot;
+    give_slot(history, slot);
 }
 
 static bool add_resize(struct history *history, const struct recorded *event) {
@@ -395,6 +418,32 @@ static void add_pool(struct history *history, const struct recorded *event) {
     pool->ended = pool->ended || event->kind == RECORDED_POOL_END;
 }
 
+/*
+ * What is live in a pool goes with it, and nobody freed it: a leak (vram/stats.h), but not live. Of blocks from
+ * a part of the trace that is gone only their bytes are known, from the look at the pool that comes before its end.
+ */
+static void end_pool(struct history *history, const struct recorded *event) {
+    uint32_t slot, index;
+    uint64_t id, bytes = 0;
+    while (pool_lists_any(&history->by_pool, event->pool_number, &slot, &id)) {
+        struct history_block *block = &history->blocks[slot];
+        end_block(history, slot);
+        struct history_group *group = &history->groups[block->group];
+        group->lost_bytes = more(group->lost_bytes, block->bytes);
+        group->lost_blocks++;
+        bytes += block->bytes;
+        block->lost = true;
+        if (history->lost_blocks++ >= HISTORY_LOST_MAX) {
+            give_slot(history, slot);
+        }
+    }
+    history->lost_bytes = more(history->lost_bytes, bytes);
+    struct history_pool *pool = find_pool(history, event, &index);
+    if (pool->handle == event->pool && pool->sampled) {
+        free_unknown(history, less(pool->last.live, bytes));
+    }
+}
+
 static void add_mark(struct history *history, const struct recorded *event) {
     if (history->mark_count < HISTORY_MARKS_MAX) {
         struct history_mark *mark = &history->marks[history->mark_count];
@@ -459,8 +508,11 @@ bool history_add(struct history *history, const struct recorded *event) {
     case RECORDED_SAMPLE:
         add_sample(history, event);
         break;
-    case RECORDED_POOL_BEGIN:
     case RECORDED_POOL_END:
+        end_pool(history, event);
+        add_pool(history, event);
+        break;
+    case RECORDED_POOL_BEGIN:
         add_pool(history, event);
         break;
     case RECORDED_MARK:
@@ -507,65 +559,11 @@ bool history_hit_rate(const struct history *history, uint64_t *hits, uint64_t *m
     return known && (*hits > 0 || *misses > 0);
 }
 
-/* -------------------------------------------------------------------- reading */
-
-/* A ring that has lost its beginning says what was live then. */
-static void note_first(struct history *history, const struct recording *recording) {
+void history_note_first(struct history *history, const struct recording *recording) {
     if (history->events == 0 && recording->first_sequence > 0) {
         history->missing_chunks = recording->first_sequence;
         history->first_bytes = history->live_bytes = recording->first_bytes;
         history->first_blocks = history->live_blocks = recording->first_blocks;
         note_peak(history, 0);
     }
-}
-
-bool history_read(struct history *history, struct recording *recording) {
-    struct recorded event;
-    bool there = true;
-    history->recorded = true;
-    while (there) {
-        if (!recording_next(recording, &event, &there)) {
-            snprintf(history->problem, sizeof history->problem, "at offset %" PRIu64 ": %s",
-                     recording->problem_at, recording->problem);
-            return false;
-        }
-        if (!there) {
-            break;
-        }
-        note_first(history, recording);
-        if (!history_add(history, &event)) {
-            char why[CHUNK_PROBLEM_MAX];
-            snprintf(why, sizeof why, "%.150s", history->problem);
-            snprintf(history->problem, sizeof history->problem, "at offset %" PRIu64 ": %s",
-                     event.offset, why);
-            return false;
-        }
-    }
-    history->end = chunk_reader_end(&recording->reader);
-    history->lost_events = recording->reader.lost;
-    history_finish(history);
-    return true;
-}
-
-bool history_take(struct history *history, const struct trace *trace) {
-    history->end = RECORDING_ENDED;
-    for (size_t i = 0; i < trace->op_count; i++) {
-        const struct trace_op *op = &trace->ops[i];
-        struct recorded event = {.kind = op->kind == TRACE_ALLOC ? RECORDED_ALLOC : RECORDED_FREE,
-                                 .time_ns =
-                                     op->t_us > UINT64_MAX / 1000 ? UINT64_MAX : op->t_us * 1000,
-                                 .id = (uint64_t)op->block + 1,
-                                 .bytes = op->bytes,
-                                 .held = op->bytes,
-                                 .queue = op->queue,
-                                 .thread = op->thread,
-                                 .tag = "",
-                                 .name = "",
-                                 .pool_name = ""};
-        if (op->kind != TRACE_USE && !history_add(history, &event)) {
-            return false;
-        }
-    }
-    history_finish(history);
-    return true;
 }

@@ -9,6 +9,7 @@
 #ifndef REPORT_HISTORY_H
 #define REPORT_HISTORY_H
 
+#include "replay/pool_lists.h"
 #include "replay/recording.h"
 #include "replay/trace_ops.h"
 
@@ -16,6 +17,7 @@
 
 enum {
     HISTORY_BLOCKS_MAX = 1 << 22, /* live at once */
+    HISTORY_LOST_MAX = 1 << 16,   /* lost with their pools, and kept; the rest is counted */
     HISTORY_GROUPS_MAX = 1 << 16, /* pairs of tag and stack; what is more shares the last */
     HISTORY_POOLS_MAX = 256,      /* what is more shares the last */
     HISTORY_SLICES = 64,          /* of the timeline, at most */
@@ -31,6 +33,7 @@ struct history_group {
     uint32_t tag_number, stack; /* of the recording; 0: none */
     const char *tag;
     uint64_t bytes, blocks;           /* live */
+    uint64_t lost_bytes, lost_blocks; /* live when their pool ended */
     uint64_t peak_bytes, peak_blocks; /* at the peak, once history_finish was called */
     uint64_t epoch;
     uint64_t allocs, alloc_bytes; /* in all */
@@ -55,6 +58,7 @@ struct history_block {
     uint64_t id, bytes, held, addr, time_ns, thread, queue;
     uint32_t group, pool;
     const char *name; /* "" when it has none */
+    bool lost;        /* its pool has ended: it is live no more, and nobody freed it */
 };
 
 /* A part of the time. */
@@ -82,6 +86,7 @@ struct history {
     uint64_t strangers;   /* frees of blocks from before the trace */
     uint64_t alloc_bytes; /* in all */
     uint64_t live_bytes, live_blocks, first_bytes, first_blocks;
+    uint64_t lost_bytes, lost_blocks; /* live when their pool ended: never freed, live no more */
     uint64_t peak_bytes, peak_blocks, peak_ns, epoch;
     uint64_t peak_reserved;        /* most that all pools together were seen to hold */
     uint64_t largest_bytes;        /* of one request */
@@ -107,6 +112,7 @@ struct history {
     uint32_t *unused;
     uint32_t block_capacity, block_slots, unused_count;
     struct trace_ids *ids;
+    struct pool_lists by_pool; /* live blocks */
     struct history_slice slices[HISTORY_SLICES];
     uint64_t slice_ns; /* of one */
     size_t slice_count;
@@ -122,6 +128,9 @@ bool history_begin(struct history *history, const char *name);
 
 /* One event; false with the problem set when it cannot be. */
 bool history_add(struct history *history, const struct recorded *event);
+
+/* Before each event of a recording: a ring that has lost its beginning says what was live then. */
+void history_note_first(struct history *history, const struct recording *recording);
 
 /* Behind the last event. */
 void history_finish(struct history *history);

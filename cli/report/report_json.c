@@ -48,6 +48,10 @@ static void write_peak(const struct history *history, vram_json *json) {
     vram_json_unsigned(json, "blocks", history->live_blocks);
     vram_json_unsigned(json, "unknown_blocks", history->first_blocks);
     vram_json_object_end(json);
+    vram_json_object_begin(json, "lost");
+    vram_json_unsigned(json, "bytes", history->lost_bytes);
+    vram_json_unsigned(json, "blocks", history->lost_blocks);
+    vram_json_object_end(json);
 }
 
 static void write_churn(const struct history *history, vram_json *json) {
@@ -97,6 +101,8 @@ static void write_groups(const struct report_view *view, vram_json *json) {
         vram_json_unsigned(json, "peak_blocks", groups[i]->peak_blocks);
         vram_json_unsigned(json, "live_bytes", groups[i]->bytes);
         vram_json_unsigned(json, "live_blocks", groups[i]->blocks);
+        vram_json_unsigned(json, "lost_bytes", groups[i]->lost_bytes);
+        vram_json_unsigned(json, "lost_blocks", groups[i]->lost_blocks);
         vram_json_unsigned(json, "allocs", groups[i]->allocs);
         vram_json_unsigned(json, "alloc_bytes", groups[i]->alloc_bytes);
         vram_json_unsigned(json, "brief_blocks", groups[i]->brief);
@@ -234,6 +240,7 @@ static void write_leaks(const struct report_view *view, vram_json *json) {
         vram_json_unsigned(json, "thread", blocks[i]->thread);
         vram_json_unsigned(json, "queue", blocks[i]->queue);
         vram_json_unsigned(json, "pool", history->pools[blocks[i]->pool].handle);
+        vram_json_bool(json, "lost", blocks[i]->lost);
         write_text_or_null(json, "tag", group->tag);
         write_text_or_null(json, "name", blocks[i]->name);
         write_frames(view, json, group->stack);

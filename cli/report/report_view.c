@@ -15,13 +15,13 @@
 
 static uint64_t weight_of(const struct history_group *group, enum report_order order) {
     return order == ORDER_PEAK  ? group->peak_bytes
-           : order == ORDER_END ? group->bytes
+           : order == ORDER_END ? group->bytes + group->lost_bytes
                                 : group->alloc_bytes;
 }
 
 static uint64_t count_of(const struct history_group *group, enum report_order order) {
     return order == ORDER_PEAK  ? group->peak_blocks
-           : order == ORDER_END ? group->blocks
+           : order == ORDER_END ? group->blocks + group->lost_blocks
                                 : group->allocs;
 }
 
@@ -298,6 +298,12 @@ static void print_figures(const struct report_view *view) {
     print_figure(view, "live", "%s in %" PRIu64 " block%s at the end",
                  vram_size_format(history->live_bytes, size), history->live_blocks,
                  history->live_blocks == 1 ? "" : "s");
+    if (history->lost_blocks > 0) {
+        print_figure(view, "lost", "%s in %" PRIu64 " block%s that %s live when the pool ended",
+                     vram_size_format(history->lost_bytes, size), history->lost_blocks,
+                     history->lost_blocks == 1 ? "" : "s",
+                     history->lost_blocks == 1 ? "was" : "were");
+    }
     print_figure(view, "churn", "%" PRIu64 " allocation%s of %s in all, the largest %s",
                  history->allocs, history->allocs == 1 ? "" : "s",
                  vram_size_format(history->alloc_bytes, size),
@@ -480,21 +486,23 @@ static void print_leak(const struct report_view *view, const struct history_bloc
 void report_print_leaks(const struct report_view *view) {
     const struct history *history = view->history;
     size_t count;
+    uint64_t leaks = history->live_blocks + history->lost_blocks;
+    uint64_t bytes = history->live_bytes + history->lost_bytes;
     const struct history_block **blocks = report_blocks(history, &count);
     print_source(view);
-    if (history->live_blocks == 0) {
+    if (leaks == 0) {
         terminal_print(view->terminal, STYLE_GOOD, "no leaks: nothing was live at the end");
         printf("\n");
         free(blocks);
         return;
     }
     char size[VRAM_SIZE_TEXT_MAX];
-    terminal_print(view->terminal, STYLE_BAD, "%" PRIu64 " block%s, %s, live at the end",
-                   history->live_blocks, history->live_blocks == 1 ? "" : "s",
-                   vram_size_format(history->live_bytes, size));
+    terminal_print(view->terminal, STYLE_BAD, "%" PRIu64 " block%s, %s, live at the end%s", leaks,
+                   leaks == 1 ? "" : "s", vram_size_format(bytes, size),
+                   history->lost_blocks > 0 ? " or when their pool ended" : "");
     printf("\n\n");
-    print_tags(view, ORDER_END, history->live_bytes);
-    print_stacks(view, ORDER_END, history->live_bytes);
+    print_tags(view, ORDER_END, bytes);
+    print_stacks(view, ORDER_END, bytes);
     title(view->terminal, "Largest");
     for (size_t i = 0; blocks != NULL && i < count && i < view->top; i++) {
         print_leak(view, blocks[i]);

@@ -21,17 +21,17 @@ struct report_view {
 /* Figures, what was live at the peak, the timeline and advice. */
 void report_print(const struct report_view *view);
 
-/* What was live at the end, by tag and stack. */
+/* What was live at the end, or when its pool ended, by tag and stack. */
 void report_print_leaks(const struct report_view *view);
 
 /* One line for each tag and stack: frames by semicolons, the outermost first, and bytes live at the peak or,
-   for leaks, at the end. */
+   for leaks, at the end or when their pool ended. */
 void report_print_stacks(const struct report_view *view, bool leaks);
 
 /* The same figures as JSON, `leaks` block by block; false: stdout could not take it. */
 bool report_write(const struct report_view *view);
 
-/* Groups in the order of what they had at the peak, live at the end, or allocated in all; those that had
+/* Groups in the order of what they had at the peak, never freed, or allocated in all; those that had
    nothing are left out. Memory of the caller's; NULL: none. *count is how many. */
 enum report_order { ORDER_PEAK, ORDER_END, ORDER_CHURN };
 const struct history_group **report_order(const struct history *history, enum report_order order,
@@ -41,7 +41,7 @@ const struct history_group **report_order(const struct history *history, enum re
 const char *report_stack(const struct report_view *view, const struct history_group *group,
                          char *text, size_t bytes);
 
-/* The live blocks, the largest first; as above. */
+/* The blocks that were never freed, the largest first; as above. */
 const struct history_block **report_blocks(const struct history *history, size_t *count);
 
 #endif

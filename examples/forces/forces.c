@@ -14,7 +14,7 @@ static const char usage[] =
     "              [--report]\n"
     "  --nodes N       nodes at the end, 1000 to 4194304 (16000)\n"
     "  --steps N       steps at each size, and as many frames, 1 to 1000000 (6)\n"
-    "  --backend NAME  host, sim, cuda, hip, opencl, vulkan or metal (the first device there is)\n"
+    "  --backend NAME  host, sim, cuda, hip, opencl, vulkan or metal (the best device)\n"
     "  --code FILE     the code object for hip\n"
     "  --careless      read frames back too early, to see that this is found\n"
     "  --report        also times, buffers and the tracker's peak\n";

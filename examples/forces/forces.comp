@@ -33,8 +33,21 @@ layout(push_constant, std430) uniform Arguments {
 const uint WORLD_BITS = 21;
 const int HALF = 1 << 20;
 
+/*
+ * value / divisor, for values below 2^31, by single precision: what it leaves is divided once more, and then at most
+ * one is missing or too much. llvmpipe of Mesa 22.3 makes instructions of the operator / that not every aarch64
+ * processor has (SVE).
+ */
+uint divide(uint value, uint divisor) {
+    uint result = uint(float(value) / float(divisor));
+    int left = int(value - result * divisor);
+    result += uint(int(floor(float(left) / float(divisor))));
+    left = int(value - result * divisor);
+    return left < 0 ? result - 1 : uint(left) >= divisor ? result + 1 : result;
+}
+
 int quotient(int value, uint divisor) {
-    return value < 0 ? -int(uint(-value) / divisor) : int(uint(value) / divisor);
+    return value < 0 ? -int(divide(uint(-value), divisor)) : int(divide(uint(value), divisor));
 }
 
 void count_node(uint i) {
@@ -75,8 +88,8 @@ void gather(uint i) {
             if (others == 0) {
                 continue;
             }
-            int away_x = in_x - 256 * dx - int((cells.at[cell + 1] - self * uint(in_x)) / others);
-            int away_y = in_y - 256 * dy - int((cells.at[cell + 2] - self * uint(in_y)) / others);
+            int away_x = in_x - 256 * dx - int(divide(cells.at[cell + 1] - self * uint(in_x), others));
+            int away_y = in_y - 256 * dy - int(divide(cells.at[cell + 2] - self * uint(in_y), others));
             int weight = int(min(others, 1024u)) * 1024;
             uint distance = uint(away_x * away_x + away_y * away_y) + 64u;
             push += ivec2(quotient(away_x * weight, distance), quotient(away_y * weight, distance));

@@ -62,7 +62,7 @@ vram_status forces_source(const char *backend, const void *code, size_t code_byt
 /* ------------------------------------------------------------------ layout */
 
 struct forces_options {
-    const char *backend; /* NULL: the first device there is */
+    const char *backend; /* NULL: all; the best device is used */
     const char *sim;     /* what a simulated device is to be; NULL: as VRAM_SIM says */
     uint32_t nodes;      /* at the end; it begins with FORCES_NODES_MIN */
     uint32_t steps;      /* at each size, and as many frames */

@@ -54,6 +54,7 @@ struct slot {
 
 struct layout {
     vram_context *context;
+    uint32_t index; /* of the best device */
     vram_device *device;
     vram_stream_set *streams;
     vram_queue *compute, *memory, *analysis; /* its three */
@@ -86,7 +87,7 @@ struct layout {
 static vram_status load_kernel(struct layout *layout, const struct forces_options *options) {
     vram_device_info info = {.size = sizeof info};
     vram_kernel_source source;
-    TRY(vram_device_info_get(layout->context, 0, &info));
+    TRY(vram_device_info_get(layout->context, layout->index, &info));
     TRY(forces_source(info.backend, options->code, options->code_bytes, &source));
     return vram_kernel_create(layout->device, &source, &layout->kernel);
 }
@@ -98,7 +99,8 @@ static vram_status begin(struct layout *layout, const struct forces_options *opt
     vram_pool_options tracked = {.size = sizeof tracked, .name = "layout", .limits = &limits};
     vram_named_options named = {.size = sizeof named, .limit_bytes = VRAM_NAMED_LIMIT_PRESET};
     TRY(vram_context_create(&context, &layout->context));
-    TRY(vram_device_open(layout->context, 0, &layout->device));
+    TRY(vram_device_best(layout->context, &layout->index));
+    TRY(vram_device_open(layout->context, layout->index, &layout->device));
     TRY(vram_stream_set_create(layout->device, NULL, &layout->streams));
     TRY(vram_stream_set_get(layout->streams, VRAM_STREAM_COMPUTE, &layout->compute));
     TRY(vram_stream_set_get(layout->streams, VRAM_STREAM_MEMORY, &layout->memory));
@@ -286,7 +288,7 @@ static vram_status print_report(struct layout *layout) {
     vram_live_query query = {.size = sizeof query, .pool = layout->pool};
     vram_live_stats stats = {.size = sizeof stats};
     vram_device_info info = {.size = sizeof info};
-    TRY(vram_device_info_get(layout->context, 0, &info));
+    TRY(vram_device_info_get(layout->context, layout->index, &info));
     TRY(vram_live_stats_get(&query, &stats));
     printf("\non %s, %s\n", info.backend, info.name);
     for (int i = 0; i < BUFFERS; i++) {

@@ -17,6 +17,10 @@
  *  - Any call may be made from any thread at any time. Destroying an object while another thread
  *    is inside a call on it is defined: that call finishes or fails, the object goes afterwards.
  *    Only a signal handler may make none: it may have interrupted a call that holds a lock.
+ *  - No call is a cancellation point. A thread that is cancelled (pthread_cancel) inside a call, or
+ *    inside a callback that a call makes, ends at its own next cancellation point, after the call.
+ *    A thread that is cancelled asynchronously (PTHREAD_CANCEL_ASYNCHRONOUS) may make no calls; and
+ *    callbacks return: they may neither end their thread nor jump out, nor enable its cancellation.
  *  - The library never aborts, never exits and writes nothing unless a log callback or VRAM_LOG
  *    asks for it.
  */

@@ -44,7 +44,7 @@ VRAM_API vram_status vram_scope_begin(vram_pool *pool, vram_scope *parent, vram_
  * Ends it with all it has, newest first. A scope that has ended is VRAM_ERR_STALE, whoever ended it. NULL
  * is allowed. Otherwise it has ended whatever the answer: what is not VRAM_OK is the first answer of a
  * free, and the others were made all the same. Memory of a queue that was destroyed with unfinished work
- * is nobody's until the pool ends.
+ * is used again when that work has ended.
  */
 VRAM_API vram_status vram_scope_end(vram_scope *scope);
 

@@ -14,10 +14,11 @@
  * option `track_stacks` has them taken (vram/stats.h).
  *
  * A trace costs nothing until it is begun. Then pools that are traced serve no allocation by the quick way,
- * so that each allocation and each free takes about a third of a microsecond, and about 12 bytes of the file; all
+ * so that each allocation and each free takes up to a microsecond, and about 12 bytes of the file; all
  * threads write behind one lock. The file is whole at any moment: a program that is killed loses no event.
- * An allocation never fails for its trace: when the disk is full the trace stops, and counts what it could
- * not write.
+ * An allocation never fails for its trace: when the disk is full, or somebody cuts the file off, the trace stops, and
+ * counts what it could not write. A trace that VRAM_TRACE asks for and that cannot be begun is a warning in the log
+ * (VRAM_LOG=warn); where another program is writing to that file, the process's number is added to its name.
  */
 #ifndef VRAM_TRACE_H
 #define VRAM_TRACE_H
@@ -62,7 +63,7 @@ VRAM_API vram_status vram_trace_mark(vram_trace *trace, const char *text);
 typedef struct vram_trace_info {
     size_t size;          /* in: sizeof(vram_trace_info) of the caller */
     uint64_t events;      /* that were written */
-    uint64_t lost_events; /* that were not: the disk was full */
+    uint64_t lost_events; /* that were not: the disk was full, or the file was cut off */
     uint64_t file_bytes;  /* that the file takes */
     vram_status stopped;  /* why no more is written; VRAM_OK: it is */
     char path[256];       /* of the file */

@@ -7,6 +7,8 @@
 #ifndef VR_ATOMIC_H
 #define VR_ATOMIC_H
 
+#include "base/delay.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,29 +26,40 @@ enum vr_order {
     VR_SEQ_CST = memory_order_seq_cst
 };
 
-#define vr_load(object, order)         atomic_load_explicit(object, (memory_order)(order))
-#define vr_store(object, value, order) atomic_store_explicit(object, value, (memory_order)(order))
+/* A delay point in front of each change that other threads go by; counters, which are relaxed, have none. */
+#ifdef VR_DEBUG
+#define VR_ATOMIC_TEXT_(x) #x
+#define VR_ATOMIC_TEXT(x)  VR_ATOMIC_TEXT_(x)
+#define vr_step(order)                                                                             \
+    (order) == VR_RELAXED ? (void)0 : VR_DELAY_POINT(__FILE__ ":" VR_ATOMIC_TEXT(__LINE__)),
+#else
+#define vr_step(order)
+#endif
+
+#define vr_load(object, order) atomic_load_explicit(object, (memory_order)(order))
+#define vr_store(object, value, order)                                                             \
+    (vr_step(order) atomic_store_explicit(object, value, (memory_order)(order)))
 #define vr_fetch_add(object, value, order)                                                         \
-    atomic_fetch_add_explicit(object, value, (memory_order)(order))
+    (vr_step(order) atomic_fetch_add_explicit(object, value, (memory_order)(order)))
 #define vr_fetch_sub(object, value, order)                                                         \
-    atomic_fetch_sub_explicit(object, value, (memory_order)(order))
+    (vr_step(order) atomic_fetch_sub_explicit(object, value, (memory_order)(order)))
 #define vr_fetch_or(object, value, order)                                                          \
-    atomic_fetch_or_explicit(object, value, (memory_order)(order))
+    (vr_step(order) atomic_fetch_or_explicit(object, value, (memory_order)(order)))
 #define vr_fetch_and(object, value, order)                                                         \
-    atomic_fetch_and_explicit(object, value, (memory_order)(order))
+    (vr_step(order) atomic_fetch_and_explicit(object, value, (memory_order)(order)))
 #define vr_exchange(object, value, order)                                                          \
-    atomic_exchange_explicit(object, value, (memory_order)(order))
+    (vr_step(order) atomic_exchange_explicit(object, value, (memory_order)(order)))
 /* On failure `expected` (a pointer) receives what was found, with the loading part of `order`. */
 #define vr_order_failed(order)                                                                     \
     ((order) == VR_SEQ_CST                            ? memory_order_seq_cst                       \
      : (order) == VR_ACQUIRE || (order) == VR_ACQ_REL ? memory_order_acquire                       \
                                                       : memory_order_relaxed)
 #define vr_cas(object, expected, desired, order)                                                   \
-    atomic_compare_exchange_strong_explicit(object, expected, desired, (memory_order)(order),      \
-                                            vr_order_failed(order))
+    (vr_step(order) atomic_compare_exchange_strong_explicit(                                       \
+        object, expected, desired, (memory_order)(order), vr_order_failed(order)))
 #define vr_cas_weak(object, expected, desired, order)                                              \
-    atomic_compare_exchange_weak_explicit(object, expected, desired, (memory_order)(order),        \
-                                          vr_order_failed(order))
+    (vr_step(order) atomic_compare_exchange_weak_explicit(                                         \
+        object, expected, desired, (memory_order)(order), vr_order_failed(order)))
 
 /* Raises *object to at least `value`, with release order; for peaks and words that only rise. */
 static inline void vr_atomic_max(vr_atomic_u64 *object, uint64_t value) {

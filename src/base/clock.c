@@ -3,6 +3,7 @@
 #include "base/clock.h"
 
 #include "base/atomic.h"
+#include "base/delay.h"
 #include "base/os/os.h"
 #include "base/size.h"
 
@@ -42,6 +43,7 @@ uint64_t vr_clock_coarse(void) {
 }
 
 void vr_clock_sleep(uint64_t ns) {
+    VR_DELAY_POINT("sleep");
     const struct vr_clock_source *source = vr_load(&replaced, VR_ACQUIRE);
     if (source && source->sleep) {
         source->sleep(source->user, ns);

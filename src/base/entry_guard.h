@@ -61,6 +61,11 @@ static inline bool vr_entry_close_empty(struct vr_entry_guard *guard) {
     return vr_cas(&guard->state, &empty, VR_ENTRY_CLOSED, VR_SEQ_CST);
 }
 
+/* The one that closed it goes on as one of those inside, and lets others in. */
+static inline void vr_entry_close_to_enter(struct vr_entry_guard *guard) {
+    vr_fetch_sub(&guard->state, VR_ENTRY_CLOSED - 1, VR_SEQ_CST);
+}
+
 /* Takes the end back: the one that closed it does so, because it failed. */
 static inline void vr_entry_reopen(struct vr_entry_guard *guard) {
     vr_fetch_and(&guard->state, ~VR_ENTRY_CLOSED, VR_SEQ_CST);

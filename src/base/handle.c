@@ -76,8 +76,15 @@ static uint32_t generation_limit = UINT32_MAX;
 
 /* --------------------------------------------------------------------- numbers */
 
+/* What tells this copy of the library from another one in the process: where its table lies, mixed. Bits 8 to 52, so
+   that a number of a young process stays below 2^53, which every reader of JSON keeps exactly. */
+static uint64_t instance_mark(void) {
+    uint64_t mixed = (uint64_t)(uintptr_t)first_chunk * UINT64_C(0x9E3779B97F4A7C15);
+    return mixed >> 11 & ~UINT64_C(0xff);
+}
+
 static uint64_t number_make(uint32_t generation, uint32_t slot, enum vr_kind kind) {
-    return (uint64_t)generation << 32 | (uint64_t)slot << 8 | (uint64_t)kind;
+    return ((uint64_t)generation << 32 | (uint64_t)slot << 8 | (uint64_t)kind) ^ instance_mark();
 }
 
 static unsigned number_kind(uint64_t number) {
@@ -85,11 +92,11 @@ static unsigned number_kind(uint64_t number) {
 }
 
 static uint32_t number_slot(uint64_t number) {
-    return (uint32_t)(number >> 8) & (SLOT_MAX - 1);
+    return (uint32_t)((number ^ instance_mark()) >> 8) & (SLOT_MAX - 1);
 }
 
 static uint32_t number_generation(uint64_t number) {
-    return (uint32_t)(number >> 32);
+    return (uint32_t)((number ^ instance_mark()) >> 32);
 }
 
 static struct slot *slot_at(uint32_t index) {

@@ -11,6 +11,11 @@
  *    +----------------+-------------+-------+
  *    |   generation   |    slot     | kind  |      never 0: kinds start at 1
  *    +----------------+-------------+-------+
+ *      xor         mark             |              bits 52 to 8
+ *
+ * There may be two copies of the library in a process, one in the program and one in a plug-in. The mark is each
+ * copy's own, so a handle of one is a made-up number to the other: what it says there is a random slot and a random
+ * generation, and of 2^45 such numbers a table with n handles of that kind, live or dead, takes n for its own.
  *
  * Life of an object:
  *  (1) publish gives it a handle and one reference, the owner's.

@@ -11,6 +11,7 @@
 #include "vram/json.h"
 
 #include "base/error.h"
+#include "base/os/os.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -26,6 +27,7 @@ enum {
 /* -------------------------------------------------------------------- writing */
 
 static void put(vram_json *json, const char *text, size_t bytes) {
+    VR_UNCANCELLED;
     if (json->status == VRAM_OK && bytes && !json->write(json->user, text, bytes)) {
         json->status = VRAM_ERR_IO;
     }

@@ -15,6 +15,7 @@
  */
 #include "base/lock.h"
 
+#include "base/delay.h"
 #include "base/error.h"
 #include "base/os/platform.h"
 
@@ -238,6 +239,7 @@ void vr_mutex_lock(struct vr_mutex *mutex) {
         know(mutex);
     }
     check_order(mutex);
+    VR_DELAY_POINT("lock");
     if (pthread_mutex_trylock(&mutex->native) != 0) {
         wait_native(&mutex->native);
     }
@@ -247,6 +249,7 @@ void vr_mutex_lock(struct vr_mutex *mutex) {
 void vr_mutex_unlock(struct vr_mutex *mutex) {
     note_unlocked(mutex);
     pthread_mutex_unlock(&mutex->native);
+    VR_DELAY_POINT("unlock");
 }
 
 /* ----------------------------------------------------------------- conditions */
@@ -265,6 +268,7 @@ void vr_cond_broadcast(struct vr_cond *cond) {
 }
 
 bool vr_cond_wait(struct vr_cond *cond, struct vr_mutex *mutex, uint64_t ns) {
+    VR_UNCANCELLED;
     return vr_os_cond_wait(&cond->native, &mutex->native, ns) != ETIMEDOUT;
 }
 

@@ -44,6 +44,7 @@ enum vr_rank {
     VR_RANK_TRACE = 75,   /* a trace's writer: its tables and its file */
     VR_RANK_LOG = 80,     /* the log callback's registration */
     VR_RANK_REPORT = 85,  /* the last out-of-memory reports */
+    VR_RANK_DISK = 88,    /* which files are open and locked */
     VR_RANK_STABLE = 90   /* free lists of type-stable memory; a leaf */
 };
 

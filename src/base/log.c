@@ -112,6 +112,7 @@ static void write_stderr(vram_log_level level, const char *text) {
 /* What the callback does to this thread's error record stays inside: a message must not change what
    the failing call around it is about to report. */
 static void deliver(vram_log_fn *log, void *user, vram_log_level level, const char *text) {
+    VR_UNCANCELLED;
     vram_error record;
     vr_error_save(&record);
     inside = true;

@@ -185,6 +185,7 @@ static void *refused(size_t block, const char *operation) {
 }
 
 void *vr_mem_alloc(size_t count, size_t bytes, const char *operation) {
+    VR_UNCANCELLED; /* the allocator may be the program's */
     size_t block;
     if (!admitted(count, bytes, operation, &block)) {
         return NULL;
@@ -200,6 +201,7 @@ void *vr_mem_alloc(size_t count, size_t bytes, const char *operation) {
 }
 
 void *vr_mem_resize(void *memory, size_t count, size_t bytes, const char *operation) {
+    VR_UNCANCELLED;
     size_t block;
     if (!memory) {
         return vr_mem_alloc(count, bytes, operation);
@@ -228,6 +230,7 @@ void vr_mem_free(void *memory) {
     if (!memory) {
         return;
     }
+    VR_UNCANCELLED;
     struct header *header = header_of(memory);
     vr_fetch_sub(&live_bytes, header->bytes, VR_RELAXED);
     header->check = 0; /* so that a second free meets the assertion */

@@ -315,6 +315,13 @@ bool vr_option_environment(enum vr_option option, uint64_t *number) {
     return set;
 }
 
+void vr_option_environment_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]) {
+    open_table();
+    vr_text_copy(text, VR_OPTION_TEXT_MAX,
+                 table.environment[option].set ? table.environment[option].text : "");
+    close_table();
+}
+
 void vr_option_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]) {
     vram_option_source source;
     open_table();

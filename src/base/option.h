@@ -58,7 +58,7 @@
       "most bytes that a pool keeps free for later; 0: no limit")                                  \
     X(CACHED_BLOCKS, "cached_blocks", INTEGER, "0", 0, 16, true, "",                               \
       "most blocks of one large size that a thread keeps; 0: as the preset says")                  \
-    X(QUOTAS, "quotas", TEXT, "", 0, 0, false, "",                                                 \
+    X(QUOTAS, "quotas", TEXT, "", 0, 0, true, "",                                                  \
       "most that tags may take, as \"tenant=4G:6G,tenant/model=2G\": soft:hard, or hard")          \
     X(MEMORY_SAMPLE, "memory_sample", DURATION, "100ms", 0, UINT64_C(3600000000000), false, "",    \
       "how often a device is asked at most how much memory it has free")                           \
@@ -159,9 +159,11 @@ uint64_t vr_option_number(enum vr_option option);
 /* What the environment says, whatever the API has set since; false: nothing. */
 bool vr_option_environment(enum vr_option option, uint64_t *number);
 
-/* Copies the present value of a text option, always terminated; at most 255 bytes and the 0. */
+/* Copies the present value of a text option, always terminated; at most 255 bytes and the 0. The second: what the
+   environment says, whatever the API has set since; empty: nothing. */
 #define VR_OPTION_TEXT_MAX 256
 void vr_option_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);
+void vr_option_environment_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);
 
 /* Logs, at warn level, what vram_option_problem tells: once in the process, at the first call that
    finds somebody listening. Must not be called with a lock held. */

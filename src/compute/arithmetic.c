@@ -9,6 +9,7 @@
 #include "compute/arithmetic.h"
 
 #include "base/error.h"
+#include "base/os/os.h"
 #include "base/text.h"
 #include <string.h>
 
@@ -207,6 +208,7 @@ static bool goes_on(const struct vr_provider *provider, vram_status status) {
 }
 
 vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic) {
+    VR_UNCANCELLED;
     struct vram_error error;
     vr_error_save(&error);
     for (size_t i = 0; i < sizeof providers / sizeof providers[0]; i++) {
@@ -231,6 +233,7 @@ vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic) {
 }
 
 void vr_arithmetic_close(struct vr_arithmetic *arithmetic) {
+    VR_UNCANCELLED;
     if (arithmetic->provider) {
         arithmetic->provider->close(arithmetic);
     }

@@ -85,11 +85,14 @@ static void serve(void *argument) {
 
 /* ------------------------------------------------------------------- starting */
 
-/* Makes the list and, where all threads are busy, one thread more. Under the lock but for what it calls. */
+/* Makes the list, if there is none. A scheduler that has ended gets none: nobody would stop its threads. */
 static vram_status prepare(struct vr_scheduler *scheduler, const char *operation) {
     vr_mutex_lock(&scheduler->lock);
-    bool made = scheduler->background != NULL;
+    bool made = scheduler->background != NULL, ended = scheduler->ended;
     vr_mutex_unlock(&scheduler->lock);
+    if (ended) {
+        return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the scheduler has ended");
+    }
     if (made) {
         return VRAM_OK;
     }
@@ -104,7 +107,8 @@ static vram_status prepare(struct vr_scheduler *scheduler, const char *operation
         return status;
     }
     vr_mutex_lock(&scheduler->lock);
-    if (!scheduler->background) {
+    ended = scheduler->ended;
+    if (!scheduler->background && !ended) {
         scheduler->background = background;
         background = NULL;
     }
@@ -113,35 +117,30 @@ static vram_status prepare(struct vr_scheduler *scheduler, const char *operation
         vr_cond_destroy(&background->changed);
         vr_mem_free(background);
     }
-    return VRAM_OK;
+    return ended ? vr_fail(VRAM_ERR_SHUTDOWN, operation, "the scheduler has ended") : VRAM_OK;
 }
 
-/* Starts a thread unless one is waiting or all are there. Starting is one thread's business at a time: who finds
-   a place takes it under the lock. */
+/* Starts a thread unless one is waiting or all are there. The lock is held over a system call, which is made twice in
+   a scheduler's life: so an end either sees the thread, and joins it, or keeps it from being started. */
 static vram_status see_to_threads(struct vr_scheduler *scheduler) {
     struct vr_background *background = scheduler->background;
+    vram_status status = VRAM_OK;
     vr_mutex_lock(&scheduler->lock);
     bool needed =
         !background->stopping && background->waiting == 0 && background->started < THREADS;
-    uint32_t place = background->started;
-    background->started += needed ? 1 : 0;
-    vr_mutex_unlock(&scheduler->lock);
-    if (!needed) {
-        return VRAM_OK;
+    if (needed) {
+        struct vr_thread *thread = &background->threads[background->started];
+        vr_handle_ref(scheduler->object.handle);
+        status = vr_os_thread_start(thread, "vram-compute", serve, scheduler);
+        background->started += status == VRAM_OK;
     }
-    vr_handle_ref(scheduler->object.handle);
-    vram_status status =
-        vr_os_thread_start(&background->threads[place], "vram-compute", serve, scheduler);
+    bool others = background->started > 0;
+    vr_mutex_unlock(&scheduler->lock);
     if (status != VRAM_OK) {
         vr_handle_unpin(scheduler->object.handle);
-        vr_mutex_lock(&scheduler->lock);
-        /* The other thread does it alone; with none, the caller is told. */
-        bool alone = place > 0;
-        background->started -= place + 1 == background->started ? 1 : 0;
-        vr_mutex_unlock(&scheduler->lock);
-        return alone ? VRAM_OK : status;
     }
-    return VRAM_OK;
+    return others ? VRAM_OK
+                  : status; /* the other thread does it alone; with none, the caller is told */
 }
 
 /* Puts a job on the list; false: the scheduler has ended. */
@@ -217,13 +216,16 @@ void vr_background_end(struct vr_scheduler *scheduler) {
     uint64_t own = vr_os_thread_number();
     vr_mutex_lock(&scheduler->lock);
     struct vr_background *background = scheduler->background;
+    uint32_t started = 0;
+    scheduler->ended = true;
     if (background) {
         background->stopping = true;
+        started = background->started;
         vr_cond_broadcast(&background->changed);
     }
     bool inside = background && (background->numbers[0] == own || background->numbers[1] == own);
     vr_mutex_unlock(&scheduler->lock);
-    for (uint32_t i = 0; background && i < background->started; i++) {
+    for (uint32_t i = 0; i < started; i++) {
         if (inside) {
             vr_os_thread_detach(&background->threads[i]); /* keeps (1) */
         } else {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "vram/transfer.h"
+#include "xfer/flight.h"
 
 enum {
     ROUNDS = 3,
@@ -67,7 +68,7 @@ static vram_status copy_time(const struct trial *trial, vram_addr addr, bool up,
         vram_status status =
             up ? vram_transfer_upload(queue, addr, trial->host, COPY_BYTES, NULL, NULL)
                : vram_transfer_download(queue, trial->host, addr, COPY_BYTES, NULL, NULL);
-        vram_status waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        vram_status waited = vr_scheduler_wait(trial->scheduler, queue);
         if (status != VRAM_OK || waited != VRAM_OK) {
             return status != VRAM_OK ? status : waited;
         }
@@ -123,11 +124,8 @@ static vram_status calibrate(struct vr_scheduler *scheduler, const char *operati
     }
     vram_status status = vram_alloc(scheduler->pool, COPY_BYTES, scheduler->lanes[0], &addr);
     if (status == VRAM_OK) {
-        struct vram_error error;
         status = measure(&trial, addr, rates);
-        vr_error_save(&error);
-        (void)vram_free(scheduler->pool, addr, scheduler->lanes[0]);
-        vr_error_restore(&error);
+        vr_block_give(scheduler->pool, addr, scheduler->lanes[0]);
     }
     vr_scratch_free(scheduler, trial.host, NULL, status);
     return status;

@@ -27,6 +27,7 @@ static bool fits(const struct vr_gemm *gemm) {
 }
 
 static void call(vr_sgemm_fn *sgemm, const struct vr_gemm *gemm) {
+    VR_UNCANCELLED;
     sgemm(ROW_MAJOR, gemm->trans_a ? TRANSPOSED : PLAIN, gemm->trans_b ? TRANSPOSED : PLAIN,
           (int)gemm->m, (int)gemm->n, (int)gemm->k, 1, gemm->a, (int)gemm->lda, gemm->b,
           (int)gemm->ldb, 0, gemm->c, (int)gemm->ldc);

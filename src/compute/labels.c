@@ -249,6 +249,7 @@ static void keep(struct vr_labels *cache, const struct question *question, size_
 
 static vram_status compute_it(struct vr_labels *cache, const struct question *question,
                               vram_labels_fn *compute, void *user, size_t *mapped) {
+    VR_UNCANCELLED;
     size_t written = 0;
     vram_status status = compute(user, question->labels, question->count, question->mapping,
                                  question->room, &written);

@@ -5,6 +5,9 @@
  */
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_GOOGLE_include_directive : require
+
+#include "half.glsl"
 
 layout(local_size_x = 16, local_size_y = 16, local_size_z = 1) in;
 
@@ -34,7 +37,7 @@ float element(Words matrix, uint at) {
     }
     uint word = matrix.at[at >> 1];
     uint bits = (at & 1) == 0 ? word & 0xFFFF : word >> 16;
-    return precision_of == 3 ? uintBitsToFloat(bits << 16) : unpackHalf2x16(bits).x;
+    return precision_of == 3 ? uintBitsToFloat(bits << 16) : half_float(bits);
 }
 
 void main() {

@@ -193,17 +193,14 @@ bool vr_parcels_are_many(const struct vr_pipeline *pipeline) {
 void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited) {
     struct vr_parcel *parcel = waited == VRAM_OK ? pipeline->parcels : NULL;
     struct vr_sack *sack = vr_work_goes_on(waited) ? NULL : pipeline->sacks, *next;
-    struct vram_error error;
     for (; parcel; parcel = parcel->next) {
         move_rows((char *)parcel + HEAD, parcel->to, &parcel->part, false);
     }
-    vr_error_save(&error);
     for (; sack; sack = next) {
         next = sack->next;
-        (void)vram_free(pipeline->pinned, (vram_addr)(uintptr_t)sack,
-                        vr_pipeline_queue(pipeline, sack->lane));
+        vr_block_give(pipeline->pinned, (vram_addr)(uintptr_t)sack,
+                      vr_pipeline_queue(pipeline, sack->lane));
     }
-    vr_error_restore(&error);
     pipeline->parcels = NULL;
     pipeline->sacks = NULL;
     pipeline->sack_bytes = 0;

@@ -25,6 +25,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "vram/transfer.h"
+#include "xfer/flight.h"
 
 #include <string.h>
 
@@ -59,7 +60,7 @@ static vram_status by_pieces(struct vr_pipeline *pipeline, uint32_t lane, vram_a
         }
         status = up ? vram_queue_upload(queue, addr, piece, here * part->row_bytes)
                     : vram_queue_download(queue, piece, addr, here * part->row_bytes);
-        waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        waited = vr_scheduler_wait(pipeline->scheduler, queue);
         status = status == VRAM_OK ? waited : status;
         for (uint64_t i = 0; status == VRAM_OK && !up && i < here; i++) {
             memcpy(host + (row + i) * part->stride_bytes, piece + i * part->row_bytes,
@@ -111,10 +112,7 @@ static vram_status alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t b
 }
 
 static void let_go(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block) {
-    struct vram_error error;
-    vr_error_save(&error);
-    (void)vram_free(pipeline->scheduler->pool, block, vr_pipeline_queue(pipeline, lane));
-    vr_error_restore(&error);
+    vr_block_give(pipeline->scheduler->pool, block, vr_pipeline_queue(pipeline, lane));
 }
 
 vram_status vr_pipeline_alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes,
@@ -248,7 +246,7 @@ static vram_status tell_use(struct vr_pipeline *pipeline, uint32_t lane, vram_st
     if (told == VRAM_OK) {
         return status;
     }
-    vram_status waited = vram_queue_wait(vr_pipeline_queue(pipeline, lane), VRAM_TIMEOUT_DEFAULT);
+    vram_status waited = vr_scheduler_wait(pipeline->scheduler, vr_pipeline_queue(pipeline, lane));
     if (vr_work_goes_on(waited)) {
         vr_scratch_keep_block(pipeline->scheduler, pipeline->b_block, pipeline->only);
         pipeline->b_block = 0;
@@ -330,6 +328,7 @@ static vram_status add_tile(struct vr_pipeline *pipeline, const struct vr_produc
         status = await_b(pipeline, lane);
     }
     if (status == VRAM_OK) {
+        VR_UNCANCELLED;
         struct vr_device_gemm gemm = describe(pipeline, product, tile, a, c);
         pipeline->used |= 1u << lane;
         submitted = true; /* a library that fails may have begun */
@@ -362,7 +361,7 @@ static vram_status wait_for_all(struct vr_pipeline *pipeline) {
     for (uint32_t i = 0; i < pipeline->lane_count; i++) {
         vram_status waited =
             pipeline->used >> i & 1
-                ? vram_queue_wait(vr_pipeline_queue(pipeline, i), VRAM_TIMEOUT_DEFAULT)
+                ? vr_scheduler_wait(pipeline->scheduler, vr_pipeline_queue(pipeline, i))
                 : VRAM_OK;
         if (waited != VRAM_OK && (status == VRAM_OK || waited == VRAM_ERR_TIMEOUT)) {
             status = waited;
@@ -433,6 +432,9 @@ vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status) {
     if (waited != VRAM_OK && (status == VRAM_OK || waited == VRAM_ERR_TIMEOUT)) {
         status = waited; /* keeps (4) */
         vr_error_save(&error);
+    }
+    if (pipeline->only) {
+        vr_pool_expect(pipeline->scheduler->pool_object, pipeline->only);
     }
     vr_parcels_end(pipeline);
     vr_error_restore(&error);

@@ -27,27 +27,27 @@ struct fetched {
 };
 
 /* Brings an operand from the device. */
-static vram_status fetch(vram_queue *queue, vram_addr addr, uint64_t bytes, void **host,
-                         vram_status *waited) {
+static vram_status fetch(struct vr_scheduler *scheduler, vram_queue *queue, vram_addr addr,
+                         uint64_t bytes, void **host, vram_status *waited) {
     *host = vr_scratch_alloc(1, bytes, "vram_matmul_run");
     if (!*host) {
         return VRAM_ERR_HOST_MEMORY;
     }
     vram_status status = vram_queue_download(queue, *host, addr, bytes);
-    *waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    *waited = vr_scheduler_wait(scheduler, queue);
     return status == VRAM_OK ? *waited : status;
 }
 
-static vram_status fetch_all(const struct vr_product *product, vram_queue *queue,
-                             struct fetched *fetched) {
+static vram_status fetch_all(struct vr_scheduler *scheduler, const struct vr_product *product,
+                             vram_queue *queue, struct fetched *fetched) {
     vram_status status = VRAM_OK;
     if (!product->a) {
-        status = fetch(queue, product->a_addr, product->m * product->k * product->each, &fetched->a,
-                       &fetched->waited);
+        status = fetch(scheduler, queue, product->a_addr, product->m * product->k * product->each,
+                       &fetched->a, &fetched->waited);
     }
     if (status == VRAM_OK && !product->b) {
-        status = fetch(queue, product->b_addr, product->k * product->n * product->each, &fetched->b,
-                       &fetched->waited);
+        status = fetch(scheduler, queue, product->b_addr, product->k * product->n * product->each,
+                       &fetched->b, &fetched->waited);
     }
     if (status == VRAM_OK && !product->c) {
         fetched->c = vr_scratch_alloc(product->m * product->n, sizeof(float), "vram_matmul_run");
@@ -77,14 +77,14 @@ static void compute(struct vr_scheduler *scheduler, const struct vr_product *pro
 static vram_status on_cpu(struct vr_scheduler *scheduler, const struct vr_product *product) {
     vram_queue *queue = product->queue ? product->queue : scheduler->lanes[0];
     struct fetched fetched = {.waited = VRAM_OK};
-    vram_status status = fetch_all(product, queue, &fetched);
+    vram_status status = fetch_all(scheduler, product, queue, &fetched);
     if (status == VRAM_OK) {
         compute(scheduler, product, &fetched);
     }
     if (status == VRAM_OK && fetched.c) {
         uint64_t bytes = product->m * product->n * sizeof(float);
         status = vram_queue_upload(queue, product->c_addr, fetched.c, bytes);
-        fetched.waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        fetched.waited = vr_scheduler_wait(scheduler, queue);
         status = status == VRAM_OK ? fetched.waited : status;
     }
     vr_scratch_free(scheduler, fetched.a, queue, fetched.waited);
@@ -238,7 +238,8 @@ vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *p
             return VRAM_ERR_HOST_MEMORY;
         }
     }
-    vram_status status = run(scheduler, products, plans, count);
+    vram_status status =
+        vr_scheduler_answer(scheduler, run(scheduler, products, plans, count), operation);
     if (status != VRAM_OK) {
         vr_tally(&scheduler->tally.failures, 1);
     }

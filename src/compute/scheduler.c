@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/text.h"
+#include "device/ops.h"
 
 #include <string.h>
 
@@ -18,13 +19,32 @@ enum { LANES_DEFAULT = 3, CPU_THREADS_MAX = 16 };
 
 static void scheduler_free(void *memory) {
     struct vr_scheduler *scheduler = memory;
-    vr_pool_child_remove((uint64_t)(uintptr_t)scheduler->pool, scheduler->pool_object,
-                         &scheduler->child);
+    uint64_t pool = scheduler->pool_object->object.handle;
+    vr_pool_child_remove(pool, scheduler->pool_object, &scheduler->child);
     vr_background_free(scheduler);
     vr_mem_free(vr_load(&scheduler->arithmetic, VR_RELAXED));
     vr_mem_free(vr_load(&scheduler->shortlist, VR_RELAXED));
     vr_mutex_destroy(&scheduler->lock);
     vr_mem_free(scheduler);
+    vr_handle_unpin(pool);
+}
+
+vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    if (status == VRAM_ERR_STALE && vr_queue_drained(queue)) {
+        vr_error_restore(&error);
+        status = vr_check_lost(&scheduler->pool_object->device->base, "vram_queue_wait");
+    }
+    return status;
+}
+
+vram_status vr_scheduler_answer(const struct vr_scheduler *scheduler, vram_status status,
+                                const char *operation) {
+    return status == VRAM_ERR_INVALID && vr_handle_was(VR_KIND_POOL, scheduler->pool)
+               ? vr_fail(VRAM_ERR_STALE, operation, "the scheduler's pool was destroyed")
+               : status;
 }
 
 /* Ends what it has. Queues wait for their work. */
@@ -38,6 +58,7 @@ static void let_go(struct vr_scheduler *scheduler) {
     }
     for (uint32_t i = 0; i < scheduler->lane_count; i++) {
         vram_queue_destroy(scheduler->lanes[i]);
+        vr_pool_expect(scheduler->pool_object, scheduler->lanes[i]);
     }
     vr_scratch_end(scheduler);
     vr_error_restore(&error);
@@ -141,6 +162,7 @@ prepare(struct vr_pool *pool, const struct vram_scheduler_options *options, cons
     scheduler->object.process = vr_os_process_generation();
     scheduler->child.pool_ended = pool_ended;
     scheduler->pool_object = pool;
+    vr_handle_ref(pool->object.handle);
     scheduler->pool = (vram_pool *)(uintptr_t)pool->object.handle;
     scheduler->device = (vram_device *)(uintptr_t)pool->device->object.handle;
     scheduler->info = pool->device->base.info;
@@ -167,9 +189,7 @@ static vram_status create(struct vr_pool *pool, const struct vram_scheduler_opti
     }
     vram_status status = make_lanes(scheduler, lanes_of(scheduler, options));
     if (status != VRAM_OK) {
-        let_go(scheduler);
-        vr_mutex_destroy(&scheduler->lock);
-        vr_mem_free(scheduler);
+        scheduler_end(scheduler);
         return status;
     }
     status = vr_pool_child_publish(pool, VR_KIND_SCHEDULER, &scheduler->object, scheduler_end,

@@ -13,8 +13,9 @@
  *   scratch.c      host memory that copies go through
  *   shortlist.c    searches on the device from end to end
  *
- *  (1) A scheduler is a child of its pool, pins nothing, and ends with it. Pool, device and queues are known
- *      by handle: a call on one that has ended is VRAM_ERR_STALE, and that is the product's answer.
+ *  (1) A scheduler is a child of its pool and ends with it. It pins the pool, whose memory stays until the last product
+ *      has left. Otherwise pool, device and queues are known by handle: a call on one that has ended is
+ *      VRAM_ERR_STALE, and that is the product's answer.
  *  (2) Weights are a child of the pool too, and know their scheduler by handle.
  *  (3) `arithmetic` and `shortlist` are opened by whoever needs them first and set once: a thread that comes
  *      second closes its own.
@@ -41,7 +42,7 @@ struct vr_scheduler_tally {
 struct vr_scheduler {
     struct vr_object object;
     struct vr_pool_child child;
-    struct vr_pool *pool_object; /* not pinned: for vr_pool_child_remove alone */
+    struct vr_pool *pool_object; /* pinned; (1) */
     vram_pool *pool;             /* handles; (1) */
     vram_device *device;
     vram_queue *lanes[VR_LANES_MAX];
@@ -110,6 +111,14 @@ vram_status vr_decide(struct vr_scheduler *scheduler, const struct vr_product *p
 bool vr_plan_shrink(const struct vr_product *product, struct vram_matmul_plan *plan);
 /* Who computes on the device; NULL in provider: nobody. Opens it when nobody has; decision.c. */
 vram_status vr_scheduler_arithmetic(struct vr_scheduler *scheduler, struct vr_arithmetic **out);
+
+/* Waits for the work of a queue that the scheduler's products have used, also when it is ending meanwhile: then what
+   it was given is waited for all the same. scheduler.c */
+vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue);
+/* What a call answers whose work was answered so. Blocks of a pool that has ended meanwhile are VRAM_ERR_INVALID for
+   queues; for the caller, who knows only of the pool, that is VRAM_ERR_STALE. scheduler.c */
+vram_status vr_scheduler_answer(const struct vr_scheduler *scheduler, vram_status status,
+                                const char *operation);
 
 /* Products, and their answer with the error recorded; product.c. */
 vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *products,

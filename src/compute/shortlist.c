@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 #include "vram/pressure.h"
 #include "vram/transfer.h"
 
@@ -241,6 +242,7 @@ static vram_status meet(struct shortlist *list, uint32_t lane, struct block *blo
                                    queries->count * list->k * sizeof(uint64_t), &block->best[lane]);
     }
     if (status == VRAM_OK) {
+        VR_UNCANCELLED;
         status = arithmetic->provider->submit(arithmetic, lane, queue, &gemm);
     }
     if (status == VRAM_OK) {
@@ -268,7 +270,7 @@ static vram_status share(struct shortlist *list, uint32_t lane, struct vectors *
     if (told == VRAM_OK) {
         return status;
     }
-    vram_status waited = vram_queue_wait(queue_of(list, lane), VRAM_TIMEOUT_DEFAULT);
+    vram_status waited = vr_scheduler_wait(list->pipeline.scheduler, queue_of(list, lane));
     if (vr_work_goes_on(waited)) {
         for (int i = 0; i < 3; i++) {
             vr_scratch_keep_block(list->pipeline.scheduler, used[i], NULL);
@@ -326,7 +328,7 @@ static vram_status fetch(struct shortlist *list, uint32_t lane, void *to, vram_a
     vr_tally(&list->pipeline.scheduler->tally.downloads, 1);
     vr_tally(&list->pipeline.scheduler->tally.downloaded_bytes, bytes);
     vram_status status = vram_transfer_download(queue, to, from, bytes, NULL, NULL);
-    *waited = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    *waited = vr_scheduler_wait(list->pipeline.scheduler, queue);
     return status == VRAM_OK ? *waited : status;
 }
 
@@ -518,7 +520,8 @@ vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_sea
         return vram_status_is_exhausted(status) ? VRAM_OK : status;
     }
     list.kernels = kernels;
-    status = run(&list, scheduler, arithmetic, done);
+    status =
+        vr_scheduler_answer(scheduler, run(&list, scheduler, arithmetic, done), search->operation);
     if (*done) {
         vr_tally(&scheduler->tally.device_products, list.tiles);
         vr_tally(&scheduler->tally.tiles, list.tiles);

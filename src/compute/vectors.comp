@@ -5,6 +5,9 @@
  */
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_GOOGLE_include_directive : require
+
+#include "half.glsl"
 
 layout(local_size_x = 256, local_size_y = 1, local_size_z = 1) in;
 
@@ -54,7 +57,7 @@ uint half_of(float value) {
 float taken(float value, inout bool odd) {
     if (finite(value) && precision_of == HALF) {
         uint bits = half_of(value);
-        value = (bits & 0x7C00u) == 0x7C00u ? uintBitsToFloat(0x7F800000u) : unpackHalf2x16(bits).x;
+        value = (bits & 0x7C00u) == 0x7C00u ? uintBitsToFloat(0x7F800000u) : half_float(bits);
     } else if (finite(value) && precision_of == INT8) {
         value = clamp(value * 127.0, -128.0, 127.0);
         value = trunc(value < 0 ? value - 0.5 : value + 0.5);

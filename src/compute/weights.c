@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "xfer/flight.h"
 
 #include <string.h>
 
@@ -85,20 +86,18 @@ static vram_status belongs_there(struct vr_scheduler *scheduler, const struct vr
     return status;
 }
 
-static vram_status to_device(struct vr_weights *weights, const void *from) {
+static vram_status to_device(struct vr_scheduler *scheduler, struct vr_weights *weights,
+                             const void *from) {
     vram_status status = vram_alloc(weights->pool, weights->bytes, weights->queue, &weights->addr);
     if (status != VRAM_OK) {
         weights->addr = 0;
         return status;
     }
     status = vram_queue_upload(weights->queue, weights->addr, from, weights->bytes);
-    vram_status waited = vram_queue_wait(weights->queue, VRAM_TIMEOUT_DEFAULT);
+    vram_status waited = vr_scheduler_wait(scheduler, weights->queue);
     status = status == VRAM_OK ? waited : status;
     if (status != VRAM_OK) {
-        struct vram_error error;
-        vr_error_save(&error);
-        (void)vram_free(weights->pool, weights->addr, weights->queue);
-        vr_error_restore(&error);
+        vr_block_give(weights->pool, weights->addr, weights->queue);
         weights->addr = 0;
     }
     return status;
@@ -120,7 +119,7 @@ static vram_status fill(struct vr_scheduler *scheduler, struct vr_weights *weigh
     if (status != VRAM_OK || !there) {
         return status == VRAM_OK ? to_host(weights, from, operation) : status;
     }
-    status = to_device(weights, from);
+    status = to_device(scheduler, weights, from);
     if (vram_status_is_exhausted(status) && scheduler->place != VRAM_PLACE_DEVICE &&
         !(scheduler->flags & VRAM_SCHEDULER_NO_FALLBACK)) {
         status = to_host(weights, from, operation);
@@ -146,7 +145,8 @@ static vram_status make(struct vr_scheduler *scheduler, struct vr_pool *pool,
     weights->bytes = bytes;
     weights->precision = options->precision ? options->precision : VRAM_PRECISION_FP32;
     weights->transposed = (options->flags & VRAM_MATMUL_TRANSPOSED_B) != 0;
-    vram_status status = fill(scheduler, weights, options->b, operation);
+    vram_status status =
+        vr_scheduler_answer(scheduler, fill(scheduler, weights, options->b, operation), operation);
     if (status != VRAM_OK) {
         vr_mem_free(weights->host);
         vr_mem_free(weights);

@@ -86,6 +86,7 @@ static void close_to_children(struct vr_device_object *device) {
     vr_mutex_lock(&device->lock);
     device->closing = true;
     vr_mutex_unlock(&device->lock);
+    (void)vr_entry_close(&device->readers);
 }
 
 static void unlist_queue(struct vr_queue_object *queue) {
@@ -110,29 +111,16 @@ void vr_device_quiet(struct vr_device_object *device, uint64_t deadline) {
 /* ------------------------------------------------------------------ readers */
 
 bool vr_reader_begin(struct vr_device_object *device) {
-    vr_mutex_lock(&device->lock);
-    bool open = !device->closing;
-    device->readers += open;
-    vr_mutex_unlock(&device->lock);
-    return open;
+    return vr_entry_enter(&device->readers);
 }
 
 void vr_reader_end(struct vr_device_object *device) {
-    vr_mutex_lock(&device->lock);
-    device->readers--;
-    vr_mutex_unlock(&device->lock);
+    vr_entry_leave(&device->readers);
 }
 
 /* Nothing of a lost device is read any more. */
 static bool is_lost(const struct vr_device_object *device) {
     return vr_load(&device->base.lost, VR_ACQUIRE);
-}
-
-static bool has_readers(struct vr_device_object *device) {
-    vr_mutex_lock(&device->lock);
-    bool found = device->readers != 0;
-    vr_mutex_unlock(&device->lock);
-    return found;
 }
 
 /* Waits for all work of a device's queues; they stay as they are. */
@@ -156,10 +144,7 @@ static bool settle_queues(struct vr_device_object *device, uint64_t deadline) {
 /* Keeps (2). */
 bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline) {
     uint64_t last = 0;
-    while (has_readers(device) && !is_lost(device) && !vr_deadline_passed(deadline)) {
-        vr_clock_sleep(20000);
-    }
-    bool settled = !has_readers(device) || is_lost(device);
+    bool settled = vr_entry_wait(&device->readers, deadline, &device->base.lost) || is_lost(device);
     for (struct vr_device_object *other; (other = vr_device_behind(device->context, last));) {
         last = other->object.handle;
         if (other != device && vr_device_reads(other, device->object.handle)) {

@@ -78,6 +78,7 @@ static vram_status start_backend(struct vr_backend_state *state, const char *lis
                  "left out by the option backends (VRAM_BACKENDS) or the program");
         return VRAM_OK;
     }
+    VR_UNCANCELLED; /* drivers are called, not by the wrappers of ops.c */
     vram_status status = ops->start(&state->base, options);
     if (status == VRAM_OK) {
         state->started = true;
@@ -108,6 +109,7 @@ static vram_status check_info(const struct vram_device_info *info) {
 }
 
 static vram_status fill_slot(struct vr_slot *slot, struct vr_backend *backend, uint32_t index) {
+    VR_UNCANCELLED;
     slot->backend = backend;
     slot->backend_index = index;
     slot->info.size = sizeof slot->info;
@@ -120,6 +122,7 @@ static vram_status fill_slot(struct vr_slot *slot, struct vr_backend *backend, u
 /* Describes every device of one backend. One that cannot be described takes its backend out:
    guessing at the others would be worse. */
 static vram_status list_devices(struct vr_context *context, struct vr_backend_state *state) {
+    VR_UNCANCELLED;
     uint32_t first = context->slot_count;
     for (uint32_t i = 0; i < state->device_count; i++) {
         vram_status status = fill_slot(&context->slots[context->slot_count], &state->base, i);
@@ -195,6 +198,7 @@ static uint32_t started_backends(const struct vr_context *context) {
 
 /* Frees a context without devices, also a half-built one. */
 static void context_free(void *memory) {
+    VR_UNCANCELLED;
     struct vr_context *context = memory;
     for (uint32_t i = context->backend_count; context->backends && i-- > 0;) {
         if (context->backends[i].started) {

@@ -25,6 +25,7 @@
 #define VR_OBJECTS_H
 
 #include "backend/backend.h"
+#include "base/entry_guard.h"
 #include "base/handle.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -157,14 +158,15 @@ struct vr_device_object {
     struct vr_device base;
     struct vr_context *context; /* pinned */
     struct vr_slot *slot;
-    struct vr_link link;      /* in context->devices */
-    bool quieted;             /* the context, which ends, has seen to its queues; context lock */
-    vr_atomic_u32 keepers;    /* the handle, and queues of other devices that wait for its words */
+    struct vr_link link;   /* in context->devices */
+    bool quieted;          /* the context, which ends, has seen to its queues; context lock */
+    vr_atomic_u32 keepers; /* the handle, and queues of other devices that wait for its words */
+    struct vr_entry_guard
+        readers;              /* calls that are having another device's queue read its memory */
     struct vr_mutex lock;     /* guards all below but the atomics */
     bool closing;             /* takes no more children */
     bool sweeping;            /* its queues are done: what is mapped is being unmapped */
     bool unfinished;          /* work never ended that may use its memory: nothing is given back */
-    uint32_t readers;         /* calls that are having another device's queue read its memory */
     struct vr_list queues;    /* vr_queue_object.link */
     struct vr_list kernels;   /* vr_kernel.link */
     struct vr_list physicals; /* vr_physical.link */
@@ -201,21 +203,15 @@ struct vr_queue_object {
     vr_atomic_u64 signalled;            /* highest number that the driver agreed to write */
     vr_atomic_u64 settled;              /* points up to here are known to have passed; only rises */
     vr_atomic_u64 looks;                /* polls that found a point not passed */
-    vr_atomic_u32 state;                /* enum vr_queue_state */
     vr_atomic_bool closed;              /* its device is closing: it takes no more work */
     vr_atomic_bool finished;            /* nothing is left to wait for; nothing new can come */
     bool region;                        /* made by vram_capture_begin */
     vr_atomic_bool captured;            /* a region that has not ended: no marker goes into it */
-    vr_atomic_u32 submitting;           /* calls inside that may give it work; queue.c */
-    vr_atomic_u32 asking;               /* calls inside that ask the driver about it; queue.c */
+    struct vr_entry_guard submitting;   /* calls that may give it work; closed: it is being ended */
+    struct vr_entry_guard asking;       /* calls that ask the driver about it; closed: all is done,
+                                           and the native queue is the program's alone */
     struct vr_device_object **followed; /* devices whose words it may wait for; device lock */
     uint32_t followed_count;
-};
-
-enum vr_queue_state {
-    VR_QUEUE_OPEN = 0,
-    VR_QUEUE_ENDING = 1, /* destroyed or being ended by the user; only points still work */
-    VR_QUEUE_LEFT = 2    /* all is done, and the native queue is the program's alone */
 };
 
 /* ------------------------------------------------------------------- others */
@@ -243,6 +239,10 @@ struct vr_physical {
    caller owes a vr_leave. */
 vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operation, void **object);
 void vr_leave(void *object);
+/* The answer of a call on an object that may have ended meanwhile: what it then found missing of it is no mistake of
+   the caller's, so VRAM_ERR_INVALID becomes VRAM_ERR_STALE. */
+vram_status vr_answer(enum vr_kind kind, uint64_t handle, vram_status status,
+                      const char *operation);
 
 /* Whether the process is exiting: from then on no driver is called. */
 bool vr_exiting(void);
@@ -340,12 +340,18 @@ vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place
 
 /* Whether the queue takes calls: it was neither destroyed nor is its device closing; queue.c. */
 bool vr_queue_is_open(const struct vr_queue_object *queue);
-/* vr_enter for a queue; VRAM_ERR_STALE once it has ended; queue.c. */
+/* vr_enter for a queue; VRAM_ERR_STALE once it is being ended, unless the calling thread is among those who give it
+   work; queue.c. */
 vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered);
 /* The same for a call that may give the queue work or a signal. The queue does not end before that call
-   has left, or has said that it submits nothing more: then it owes a vr_leave only. */
+   has left, or has said that it submits nothing more: then it owes a vr_leave only. A call of several steps, such as
+   a copy and the note that it uses a buffer, enters around all of them: each step may enter again, and finds the queue
+   open until the outermost leaves. In the same thread, and no callback of the program's inside. */
 vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered);
 void vr_submit_leave(void *queue);
+/* Waits until no call of another thread is giving a queue of the device work, or, of each queue, has not for a moment:
+   what such a call has found to be live memory it has submitted by then. False: not until the deadline; queue.c. */
+bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline);
 /* For who has a reference already; false: the queue has ended. */
 bool vr_submit_begin(struct vr_queue_object *queue);
 void vr_submit_end(struct vr_queue_object *queue);
@@ -370,5 +376,9 @@ static inline bool vr_work_goes_on(vram_status waited) {
 /* Waits until all work that the queue was given is done, whether or not it can be marked. */
 vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
                             const char *operation);
+/* The same for who has its handle, also when the queue is ending meanwhile, which public waits refuse: for a call that
+   has failed and must not leave work of its own behind. Waits as long as the context's option wait_timeout. Whether
+   the work is over, as that of a lost device is; no error is recorded. */
+bool vr_queue_drained(const vram_queue *handle);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "device/ops.h"
 
+#include "base/delay.h"
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
@@ -19,13 +20,20 @@
    to exit end here, before a driver that may be gone. */
 static bool begin_always(struct vr_device *device, const char *operation) {
     assert(vr_locks_held() == 0);
+    VR_DELAY_POINT(operation);
     if (vr_exiting()) {
         vr_error_set(VRAM_ERR_SHUTDOWN, device->info.backend, operation, 0,
                      "the process is exiting");
         return false;
     }
     vr_fetch_add(&vr_device_of(device)->driver_calls, 1, VR_RELAXED);
+    (void)vr_os_cancel_off();
     return true;
+}
+
+/* The driver has answered. Every call that began ends with this, or with finish. */
+static void end_call(void) {
+    vr_os_cancel_on(NULL);
 }
 
 vram_status vr_check_lost(const struct vr_device *device, const char *operation) {
@@ -43,6 +51,8 @@ static bool begin(struct vr_device *device, const char *operation) {
 
 /* Notices loss, and never lets a failure leave without a record of its own. */
 static vram_status finish(struct vr_device *device, vram_status status, const char *operation) {
+    end_call();
+    VR_DELAY_POINT(operation);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
         return status;
     }
@@ -73,6 +83,7 @@ vram_status vr_device_open(struct vr_device *device) {
 void vr_device_close(struct vr_device *device) {
     if (begin_always(device, "device_close")) {
         device->ops->close(device);
+        end_call();
     }
 }
 
@@ -109,6 +120,7 @@ vram_status vr_queue_adopt(struct vr_queue *queue) {
 void vr_queue_destroy(struct vr_queue *queue) {
     if (begin_always(queue->device, "queue_destroy")) {
         queue->device->queue_ops->destroy(queue);
+        end_call();
     }
 }
 
@@ -298,7 +310,12 @@ vram_status vr_managed_advise(struct vr_device *device, vram_addr addr, uint64_t
 /* -------------------------------------------------------------------- peers */
 
 bool vr_peer_reachable(struct vr_device *device, struct vr_device *peer) {
-    return begin(device, "peer_reachable") && device->peer->reachable(device, peer);
+    bool reachable = false;
+    if (begin(device, "peer_reachable")) {
+        reachable = device->peer->reachable(device, peer);
+        end_call();
+    }
+    return reachable;
 }
 
 vram_status vr_peer_enable(struct vr_device *device, struct vr_device *peer) {
@@ -328,6 +345,7 @@ vram_status vr_object_adopt(struct vr_device *device, const struct vram_wrap *wr
 void vr_object_give(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     if (begin_always(device, "give")) {
         device->objects->give(device, addr, bytes);
+        end_call();
     }
 }
 
@@ -346,6 +364,7 @@ vram_status vr_kernel_load(struct vr_device *device, const struct vram_kernel_so
 void vr_kernel_unload(struct vr_device *device, void *kernel) {
     if (begin_always(device, "kernel_unload")) {
         device->kernel->unload(device, kernel);
+        end_call();
     }
 }
 

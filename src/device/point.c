@@ -298,6 +298,24 @@ vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
                : status;
 }
 
+bool vr_queue_drained(const vram_queue *handle) {
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, handle);
+    vram_status status = VRAM_OK;
+    struct vram_error error;
+    if (!queue) {
+        return true; /* it has ended, or never was */
+    }
+    vr_error_save(&error);
+    if (!vr_load(&queue->finished, VR_ACQUIRE) && vr_queue_hold(queue)) {
+        uint64_t deadline = vr_deadline_in(queue->device->context->wait_ns);
+        status = vr_queue_settle(queue, deadline, "vram_queue_wait");
+        vr_queue_release(queue);
+    }
+    vr_error_restore(&error);
+    vr_leave(queue);
+    return !vr_work_goes_on(status);
+}
+
 /* The queue of a point: VRAM_OK with *queue NULL when the point has passed because its queue is
    gone, or never was. */
 static vram_status point_enter(vram_point point, const char *operation,

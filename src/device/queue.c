@@ -3,9 +3,9 @@
  * queue.c: making, adopting and ending queues.
  *
  * A queue ends in steps:
- *  (1) Its state is no longer OPEN: every call but those on its points answers that it is gone.
- *  (2) Calls that were let in before, and may still give it work, leave. They are counted, and the
- *      count is raised before the state is looked at, so none is overlooked.
+ *  (1) It is closed to calls that give it work: every call but those on its points answers that it is gone.
+ *  (2) Calls that were let in before, and may still give it work, leave (base/entry_guard.h). What such a thread does
+ *      in further steps is let in, too: it is the outermost step that is waited for.
  *  (3) Its work is waited for.
  *  (4) Its handle is retired; its points count as passed from then on.
  *  (5) Its last reference goes, and the native queue with it.
@@ -14,7 +14,7 @@
  * asks once more. If that is in vain it is left alone for good.
  *
  * Ending an adoption promises that the native queue is not touched any more, so questions to the
- * driver are counted in the same way: once the state is LEFT none begins.
+ * driver are counted in the same way, and none begins any more.
  */
 #include "device/objects.h"
 
@@ -51,7 +51,7 @@ static void queue_free(void *memory) {
     uint64_t device = queue->device->object.handle;
     if (queue->base.word) {
         assert(vr_load(&queue->finished, VR_ACQUIRE));
-        if (queue->object.handle && vr_load(&queue->state, VR_RELAXED) != VR_QUEUE_LEFT) {
+        if (queue->object.handle && vr_entry_is_open(&queue->asking)) {
             wait_for_signals(queue, deadline_of(queue));
         }
         vr_queue_destroy(&queue->base);
@@ -187,19 +187,15 @@ vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
 
 /* ------------------------------------------------------------------- ending */
 
-/* Waits until no call is inside any more, as a counter tells that is raised before they look at the
-   queue's state. On a lost device calls give no work any more; and a program may end everything right
-   where the log tells it of the loss, inside such a call. */
-static vram_status wait_for_calls(const struct vr_queue_object *queue, const vr_atomic_u32 *inside,
-                                  uint64_t deadline) {
-    while (vr_load(inside, VR_SEQ_CST) != 0 && !vr_load(&queue->base.device->lost, VR_ACQUIRE)) {
-        if (vr_deadline_passed(deadline)) {
-            return vr_fail(VRAM_ERR_TIMEOUT, "vram_queue_destroy",
-                           "another thread did not leave the queue in time");
-        }
-        vr_clock_sleep(20000);
-    }
-    return VRAM_OK;
+/* Waits until no call is inside any more. On a lost device calls give no work any more; and a program may
+   end everything right where the log tells it of the loss, inside such a call. */
+static vram_status wait_for_calls(const struct vr_queue_object *queue,
+                                  const struct vr_entry_guard *guard, uint64_t deadline) {
+    const vr_atomic_bool *lost = &queue->base.device->lost;
+    return vr_entry_wait(guard, deadline, lost) || vr_load(lost, VR_ACQUIRE)
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_TIMEOUT, "vram_queue_destroy",
+                         "another thread did not leave the queue in time");
 }
 
 /* Waits for all that was submitted, (2) and (3), and notes when it is done. A driver that cannot tell,
@@ -248,8 +244,7 @@ bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline) {
 }
 
 void vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline) {
-    uint32_t open = VR_QUEUE_OPEN;
-    if (vr_cas(&queue->state, &open, VR_QUEUE_ENDING, VR_SEQ_CST)) {
+    if (vr_entry_close(&queue->submitting)) {
         struct vram_error error;
         vr_error_save(&error);
         drain(queue, deadline);
@@ -280,7 +275,7 @@ void vram_queue_destroy(vram_queue *handle) {
     vr_leave(queue);
 }
 
-/* Ends an adoption whose state is ENDING; on failure it is to go on. */
+/* Ends an adoption that is closed to calls; on failure it is to go on. */
 static vram_status leave_native(struct vr_queue_object *queue) {
     uint64_t deadline = deadline_of(queue);
     struct vram_error error;
@@ -289,13 +284,14 @@ static vram_status leave_native(struct vr_queue_object *queue) {
     if (!vr_load(&queue->finished, VR_ACQUIRE)) {
         return status;
     }
-    vr_store(&queue->state, VR_QUEUE_LEFT, VR_SEQ_CST);
+    (void)vr_entry_close(&queue->asking);
     status = wait_for_calls(queue, &queue->asking, deadline);
     if (status == VRAM_OK) {
         status = wait_for_signals(queue, deadline);
     }
     if (status == VRAM_ERR_TIMEOUT || status == VRAM_ERR_SHUTDOWN) {
         vr_store(&queue->finished, false, VR_RELEASE);
+        vr_entry_reopen(&queue->asking);
         return status;
     }
     vr_error_restore(&error); /* a driver that cannot tell is taken at its word, as in drain */
@@ -310,21 +306,20 @@ static vram_status end_adoption(vram_queue *handle, bool region, const char *ope
         return status;
     }
     struct vr_queue_object *queue = entered;
-    uint32_t open = VR_QUEUE_OPEN;
     if (!queue->base.adopted) {
         status = vr_fail(VRAM_ERR_INVALID, operation,
                          "the queue is the library's own; vram_queue_destroy ends it");
     } else if (queue->region != region) {
         status = vr_fail(VRAM_ERR_INVALID, operation, "%s ends this queue",
                          queue->region ? "vram_capture_end" : "vram_queue_end");
-    } else if (!vr_cas(&queue->state, &open, VR_QUEUE_ENDING, VR_SEQ_CST)) {
+    } else if (!vr_entry_close(&queue->submitting)) {
         status = vr_fail(VRAM_ERR_STALE, operation, "the queue is being ended already");
     } else {
         vr_store(&queue->captured, false, VR_SEQ_CST);
         status = leave_native(queue);
         if (status != VRAM_OK) {
             vr_store(&queue->captured, region, VR_SEQ_CST);
-            vr_store(&queue->state, VR_QUEUE_OPEN, VR_SEQ_CST);
+            vr_entry_reopen(&queue->submitting);
         }
     }
     vr_leave(queue);
@@ -356,8 +351,25 @@ vram_status vram_queue_native(vram_queue *handle, void **native) {
 /* -------------------------------------------------------- entering, leaving */
 
 bool vr_queue_is_open(const struct vr_queue_object *queue) {
-    return vr_load(&queue->state, VR_SEQ_CST) == VR_QUEUE_OPEN &&
-           !vr_load(&queue->closed, VR_SEQ_CST);
+    return vr_entry_is_open(&queue->submitting) && !vr_load(&queue->closed, VR_SEQ_CST);
+}
+
+/* Queues that the calling thread is giving work to, so that its further steps are let in: keeps (2). More than it has
+   room for are let in like other calls. */
+static _Thread_local struct {
+    const struct vr_queue_object *queue; /* NULL: free */
+    uint32_t depth;                      /* steps that have entered it and not left */
+} inside[4];
+
+enum { INSIDE = sizeof inside / sizeof inside[0] };
+
+/* The place of a queue; INSIDE: it has none. NULL: a free place. */
+static unsigned inside_find(const struct vr_queue_object *queue) {
+    unsigned i = 0;
+    while (i < INSIDE && inside[i].queue != queue) {
+        i++;
+    }
+    return i;
 }
 
 static vram_status refuse(struct vr_queue_object *queue, const char *operation) {
@@ -367,7 +379,9 @@ static vram_status refuse(struct vr_queue_object *queue, const char *operation) 
 
 vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered) {
     vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, entered);
-    return status != VRAM_OK || vr_queue_is_open(*entered) ? status : refuse(*entered, operation);
+    return status != VRAM_OK || vr_queue_is_open(*entered) || inside_find(*entered) < INSIDE
+               ? status
+               : refuse(*entered, operation);
 }
 
 vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered) {
@@ -381,27 +395,53 @@ void vr_submit_leave(void *queue) {
 }
 
 bool vr_submit_begin(struct vr_queue_object *queue) {
-    vr_fetch_add(&queue->submitting, 1, VR_SEQ_CST); /* before the look: keeps (2) */
-    if (vr_queue_is_open(queue)) {
+    unsigned at = inside_find(queue);
+    if (at < INSIDE) {
+        inside[at].depth++;
         return true;
     }
-    vr_submit_end(queue);
-    return false;
+    if (!vr_entry_enter(&queue->submitting)) {
+        return false;
+    }
+    if (vr_load(&queue->closed, VR_SEQ_CST)) { /* it is set before the count is waited for */
+        vr_entry_leave(&queue->submitting);
+        return false;
+    }
+    at = inside_find(NULL);
+    if (at < INSIDE) {
+        inside[at].queue = queue;
+        inside[at].depth = 1;
+    }
+    return true;
 }
 
 void vr_submit_end(struct vr_queue_object *queue) {
-    vr_fetch_sub(&queue->submitting, 1, VR_SEQ_CST);
+    unsigned at = inside_find(queue);
+    if (at < INSIDE && --inside[at].depth) {
+        return;
+    }
+    if (at < INSIDE) {
+        inside[at].queue = NULL;
+    }
+    vr_entry_leave(&queue->submitting);
+}
+
+bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline) {
+    bool left = true;
+    uint64_t last = 0;
+    for (struct vr_queue_object *queue; (queue = vr_queue_behind(device, last));) {
+        last = queue->object.handle;
+        left = left && (inside_find(queue) < INSIDE ||
+                        wait_for_calls(queue, &queue->submitting, deadline) == VRAM_OK);
+        vr_leave(queue);
+    }
+    return left;
 }
 
 bool vr_queue_hold(struct vr_queue_object *queue) {
-    vr_fetch_add(&queue->asking, 1, VR_SEQ_CST);
-    if (vr_load(&queue->state, VR_SEQ_CST) != VR_QUEUE_LEFT) {
-        return true;
-    }
-    vr_queue_release(queue);
-    return false;
+    return vr_entry_enter(&queue->asking);
 }
 
 void vr_queue_release(struct vr_queue_object *queue) {
-    vr_fetch_sub(&queue->asking, 1, VR_SEQ_CST);
+    vr_entry_leave(&queue->asking);
 }

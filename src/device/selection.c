@@ -28,6 +28,8 @@ struct search {
     uint32_t seen;                               /* devices that were asked, all in vain */
     char had[VRAM_ERROR_TEXT_MAX - FRAME_BYTES]; /* what they had, for people */
     bool full;                                   /* no more goes into that */
+    vram_status
+        ended; /* not VRAM_OK: the context, or the process, is ending, and this is its answer */
 };
 
 bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
@@ -114,6 +116,9 @@ static void consider(struct search *search, uint32_t index) {
     bool told = ask(search, index, &memory);
     if (told) {
         left = room(search, index, &memory);
+    } else if (vram_error_get()->status == VRAM_ERR_STALE ||
+               vram_error_get()->status == VRAM_ERR_SHUTDOWN) {
+        search->ended = vram_error_get()->status; /* nobody else knows the handle of `ask` */
     }
     if (told && left.known && left.value >= search->bytes) {
         search->found = index;
@@ -195,6 +200,9 @@ static vram_status in_order(struct search *search, const char *order) {
 static vram_status conclude(const struct search *search) {
     if (search->found < search->context->slot_count) {
         return VRAM_OK;
+    }
+    if (search->ended != VRAM_OK) {
+        return vr_fail(search->ended, operation, "the context was destroyed meanwhile");
     }
     if (!search->seen) {
         return vr_fail(VRAM_ERR_NO_DEVICE, operation,

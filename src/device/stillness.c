@@ -13,7 +13,7 @@
 /* Whether the queue has work, is being given some, or does not tell. */
 static bool is_working(struct vr_queue_object *queue) {
     vram_status status = VRAM_OK;
-    if (vr_load(&queue->captured, VR_ACQUIRE) || vr_load(&queue->submitting, VR_SEQ_CST)) {
+    if (vr_load(&queue->captured, VR_ACQUIRE) || vr_entry_inside(&queue->submitting)) {
         return true;
     }
     if (vr_queue_hold(queue)) {

@@ -3,6 +3,7 @@
  * auto_end.c: what the cleanup attribute calls for contexts, devices, queues, pools and memory.
  */
 #include "base/quiet.h"
+#include "core/pool/pool_object.h"
 #include "vram/auto.h"
 
 VR_QUIET_HANDLE(vram_context, vram_context_destroy(*object))
@@ -20,5 +21,8 @@ VR_QUIET_HANDLE(vram_queue, {
     vram_queue_destroy(*object);
 })
 
-VR_QUIET_STRUCT(vram_auto_block, object->addr,
-                (void)vram_free(object->pool, object->addr, object->queue))
+VR_QUIET_STRUCT(vram_auto_block, object->addr, {
+    if (vram_free(object->pool, object->addr, object->queue) == VRAM_ERR_STALE) {
+        (void)vr_pool_free_late(object->pool, object->addr, object->queue);
+    }
+})

@@ -417,8 +417,11 @@ vram_status vram_batch_add(vram_batch *handle, const vram_batch_item *items, uin
     status =
         vr_pool_enter((vram_pool *)(uintptr_t)batch->pool, batch->queue, operation, &pool, &queue);
     if (status == VRAM_OK) {
+        uint64_t device = pool->device->object.handle;
         status = add(batch, pool, items, count, operation, first);
         vr_pool_leave(pool, queue);
+        status = vr_answer(VR_KIND_POOL, batch->pool, status, operation);
+        status = vr_answer(VR_KIND_DEVICE, device, status, operation);
     }
     vr_leave(batch);
     return status;
@@ -496,6 +499,7 @@ vram_status vram_batch_get(vram_batch *handle, uint32_t index, vram_buffer **buf
         status = vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer %u: the batch has %zu",
                          index, count);
     }
+    status = vr_answer(VR_KIND_BATCH, batch->object.handle, status, operation);
     vr_leave(batch);
     return status;
 }

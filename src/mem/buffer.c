@@ -40,39 +40,38 @@ void vr_buffer_leave(struct vr_buffer *buffer) {
     vr_leave(pool);
 }
 
-static vram_status busy(const char *operation) {
-    return vr_fail(VRAM_ERR_BUSY, operation,
-                   "another call is using or changing the buffer at this moment");
+vram_status vr_buffer_answer(struct vr_buffer *buffer, vram_status status, const char *operation) {
+    uint64_t handle = buffer->object.handle, pool = buffer->pool_handle;
+    uint64_t device = buffer->pool->device->object.handle;
+    vr_buffer_leave(buffer);
+    status = vr_answer(VR_KIND_BUFFER, handle, status, operation);
+    status = vr_answer(VR_KIND_POOL, pool, status, operation);
+    return vr_answer(VR_KIND_DEVICE, device, status, operation);
+}
+
+static vram_status busy(const struct vr_buffer *buffer, const char *operation) {
+    const void *handle = (const void *)(uintptr_t)buffer->object.handle;
+    return vr_handle_was(VR_KIND_BUFFER, handle)
+               ? vr_handle_error(VR_KIND_BUFFER, handle, operation)
+               : vr_fail(VRAM_ERR_BUSY, operation,
+                         "another call is using or changing the buffer at this moment");
 }
 
 vram_status vr_buffer_share(struct vr_buffer *buffer, const char *operation) {
-    vr_mutex_lock(&buffer->lock);
-    bool refused = buffer->claimed;
-    buffer->sharers += !refused;
-    vr_mutex_unlock(&buffer->lock);
-    return refused ? busy(operation) : VRAM_OK;
+    return vr_entry_enter(&buffer->sharers) ? VRAM_OK : busy(buffer, operation);
 }
 
 void vr_buffer_unshare(struct vr_buffer *buffer) {
-    vr_mutex_lock(&buffer->lock);
-    assert(buffer->sharers);
-    buffer->sharers--;
-    vr_mutex_unlock(&buffer->lock);
+    vr_entry_leave(&buffer->sharers);
 }
 
 vram_status vr_buffer_claim(struct vr_buffer *buffer, const char *operation) {
-    vr_mutex_lock(&buffer->lock);
-    bool refused = buffer->claimed || buffer->sharers;
-    buffer->claimed |= !refused;
-    vr_mutex_unlock(&buffer->lock);
-    return refused ? busy(operation) : VRAM_OK;
+    return vr_entry_close_empty(&buffer->sharers) ? VRAM_OK : busy(buffer, operation);
 }
 
 void vr_buffer_unclaim(struct vr_buffer *buffer) {
-    vr_mutex_lock(&buffer->lock);
-    assert(buffer->claimed);
-    buffer->claimed = false;
-    vr_mutex_unlock(&buffer->lock);
+    assert(!vr_entry_is_open(&buffer->sharers));
+    vr_entry_reopen(&buffer->sharers);
 }
 
 void vr_buffer_touch(struct vr_buffer *buffer) {
@@ -90,7 +89,7 @@ static struct vr_buffer_memory take_out(struct vr_buffer *buffer, bool last, vra
     struct vr_buffer_memory memory = {0};
     vr_mutex_lock(&buffer->lock);
     *home = buffer->home;
-    if (last || !(buffer->sharers || buffer->claimed)) {
+    if (last || vr_entry_close_empty(&buffer->sharers)) {
         memory = buffer->memory;
         buffer->memory = (struct vr_buffer_memory){0};
     }
@@ -267,6 +266,7 @@ static vram_status create(vram_pool *handle, uint64_t bytes, vram_queue *queue_h
         memory.kind != VRAM_MEMORY_DEVICE) {
         event.buffer = *out;
         event.to = memory.kind;
+        VR_UNCANCELLED;
         options->moved(options->user, &event);
     }
     return status;
@@ -325,7 +325,7 @@ vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count, vram_pr
 
 /* Makes room for the points that those who share the buffer may add, each one. Under the lock. */
 static vram_status uses_reserve(struct vr_buffer *buffer) {
-    uint32_t needed = buffer->use_count + buffer->sharers;
+    uint32_t needed = buffer->use_count + vr_entry_inside(&buffer->sharers);
     if (needed <= buffer->use_room) {
         return VRAM_OK;
     }
@@ -413,8 +413,7 @@ vram_status vram_buffer_use(vram_buffer *handle, vram_queue *queue_handle) {
     if (status == VRAM_OK) {
         vr_buffer_touch(buffer);
     }
-    vr_buffer_leave(buffer);
-    return status;
+    return vr_buffer_answer(buffer, status, operation);
 }
 
 /* ------------------------------------------------------------------ information */

@@ -34,10 +34,15 @@ static vram_status fetch(struct vr_buffer *buffer, struct vr_buffer_mapping *map
     if (status != VRAM_OK || !(mapping->flags & VRAM_MAP_READ) || !mapping->bytes) {
         return status;
     }
-    status = vram_queue_download(mapping->queue, (void *)(uintptr_t)mapping->staging,
-                                 buffer->memory.addr + mapping->offset, mapping->bytes);
+    void *entered;
+    status = vr_submit_enter(mapping->queue, "vram_buffer_map", &entered);
     if (status == VRAM_OK) {
-        status = vram_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
+        status = vram_queue_download(mapping->queue, (void *)(uintptr_t)mapping->staging,
+                                     buffer->memory.addr + mapping->offset, mapping->bytes);
+        if (status == VRAM_OK) {
+            status = vram_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
+        }
+        vr_submit_leave(entered);
     }
     if (status != VRAM_OK) {
         give_staging(buffer, mapping);
@@ -70,8 +75,8 @@ static void open_mapping(struct vr_buffer *buffer, const struct vr_buffer_mappin
     vr_mutex_lock(&buffer->lock);
     buffer->mapping = *mapping;
     buffer->mapping.open = true;
-    buffer->sharers++;
     vr_mutex_unlock(&buffer->lock);
+    vr_entry_close_to_enter(&buffer->sharers);
 }
 
 vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes, uint32_t flags,
@@ -100,13 +105,13 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
     if (status == VRAM_OK) {
         status = map(buffer, &mapping, operation, pointer);
         if (status == VRAM_OK) {
-            open_mapping(buffer, &mapping);
             vr_buffer_touch(buffer);
+            open_mapping(buffer, &mapping);
+        } else {
+            vr_buffer_unclaim(buffer);
         }
-        vr_buffer_unclaim(buffer);
     }
-    vr_buffer_leave(buffer);
-    return status;
+    return vr_buffer_answer(buffer, status, operation);
 }
 
 /* ----------------------------------------------------------------------- ending */
@@ -118,12 +123,17 @@ static vram_status bring_back(struct vr_buffer *buffer, const struct vr_buffer_m
     if (!mapping->staging || !(mapping->flags & VRAM_MAP_WRITE) || !mapping->bytes) {
         return VRAM_OK;
     }
-    vram_status status =
-        vram_queue_upload(mapping->queue, addr + mapping->offset,
-                          (const void *)(uintptr_t)mapping->staging, mapping->bytes);
+    void *entered;
+    vram_status status = vr_submit_enter(mapping->queue, "vram_buffer_unmap", &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vram_queue_upload(mapping->queue, addr + mapping->offset,
+                               (const void *)(uintptr_t)mapping->staging, mapping->bytes);
     if (status == VRAM_OK && !home) {
         status = vram_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
     }
+    vr_submit_leave(entered);
     return status;
 }
 
@@ -153,11 +163,13 @@ static void finish_end(struct vr_buffer *buffer, bool ended) {
     vr_mutex_lock(&buffer->lock);
     if (ended) {
         buffer->mapping = (struct vr_buffer_mapping){0};
-        buffer->sharers--;
     } else {
         buffer->mapping.ending = false;
     }
     vr_mutex_unlock(&buffer->lock);
+    if (ended) {
+        vr_buffer_unshare(buffer);
+    }
 }
 
 vram_status vram_buffer_unmap(vram_buffer *handle) {
@@ -179,6 +191,5 @@ vram_status vram_buffer_unmap(vram_buffer *handle) {
         }
         vr_buffer_touch(buffer);
     }
-    vr_buffer_leave(buffer);
-    return status;
+    return vr_buffer_answer(buffer, status, operation);
 }

@@ -197,16 +197,6 @@ vram_status vr_buffer_take(struct vr_buffer *buffer, uint64_t bytes, vram_queue 
 
 /* ------------------------------------------------------------------ giving back */
 
-/* Frees a block whose queue takes no calls any more. One that has not finished its work keeps the block
-   out of everybody's hands until the pool ends: there is no later moment to wait for. */
-static vram_status give_without_queue(struct vr_buffer *buffer, vram_addr addr,
-                                      const vram_queue *queue) {
-    if (!vr_handle_was(VR_KIND_QUEUE, queue)) {
-        (void)vram_pin(addr);
-    }
-    return vram_free(pool_of(buffer), addr, NULL);
-}
-
 /* Memory that is no pool's own goes back to the driver as soon as nobody uses it. */
 static void reap(const struct vr_buffer *buffer) {
     struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, pool_of(buffer));
@@ -231,7 +221,7 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
     vram_status status = vram_free(pool_of(buffer), memory->addr, queue);
     if (status == VRAM_ERR_STALE && queue) {
         vr_error_restore(&error);
-        status = give_without_queue(buffer, memory->addr, queue);
+        status = vr_pool_free_late(pool_of(buffer), memory->addr, queue);
     }
     if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
         vr_error_restore(&error); /* the pool has ended meanwhile: so has its memory */
@@ -245,6 +235,17 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
 
 /* ----------------------------------------------------------------------- moving */
 
+/* Of a home that has ended, or takes no more calls because it is ending: waits for its work. `before` is the error
+   record from before it refused. */
+static vram_status await_home(vram_queue *home, const struct vram_error *before,
+                              const char *operation) {
+    vr_error_restore(before);
+    return vr_queue_drained(home)
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_BUSY, operation,
+                         "the buffer's queue was destroyed with unfinished work");
+}
+
 /* Has `queue` wait for what was submitted to `home`. A home that has ended has nothing left to wait for. */
 static vram_status follow_home(vram_queue *queue, vram_queue *home, const char *operation) {
     struct vram_error error;
@@ -257,15 +258,7 @@ static vram_status follow_home(vram_queue *queue, vram_queue *home, const char *
     if (status == VRAM_OK) {
         return vram_queue_after(queue, point);
     }
-    if (status == VRAM_ERR_STALE && vr_handle_was(VR_KIND_QUEUE, home)) {
-        vr_error_restore(&error);
-        return VRAM_OK;
-    }
-    if (status == VRAM_ERR_STALE) {
-        return vr_fail(VRAM_ERR_BUSY, operation,
-                       "the buffer's queue was destroyed with unfinished work");
-    }
-    return status;
+    return status == VRAM_ERR_STALE ? await_home(home, &error, operation) : status;
 }
 
 vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const char *operation) {
@@ -313,15 +306,7 @@ static vram_status settle_home(vram_queue *home, const char *operation) {
     }
     vr_error_save(&error);
     vram_status status = vram_queue_wait(home, VRAM_TIMEOUT_DEFAULT);
-    if (status != VRAM_ERR_STALE) {
-        return status;
-    }
-    if (vr_handle_was(VR_KIND_QUEUE, home)) {
-        vr_error_restore(&error);
-        return VRAM_OK;
-    }
-    return vr_fail(VRAM_ERR_BUSY, operation,
-                   "the buffer's queue was destroyed with unfinished work");
+    return status == VRAM_ERR_STALE ? await_home(home, &error, operation) : status;
 }
 
 vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation) {
@@ -389,11 +374,9 @@ static vram_status copy_on_host(vram_queue *queue, const struct vr_buffer_memory
     return status;
 }
 
-vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
-                           const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
-                           uint64_t bytes) {
+static vram_status copy_on(vram_queue *queue, const struct vr_buffer_memory *to,
+                           const struct vr_buffer_memory *from, uint64_t bytes) {
     bool to_device = vr_buffer_on_device(to), from_device = vr_buffer_on_device(from);
-    (void)buffer;
     if (!bytes) {
         return VRAM_OK;
     }
@@ -405,6 +388,23 @@ vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
     }
     return from_device ? vram_queue_download(queue, (void *)(uintptr_t)to->addr, from->addr, bytes)
                        : copy_on_host(queue, to, from, bytes);
+}
+
+/* The queue does not end between the two steps. */
+vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
+                           const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
+                           uint64_t bytes, const char *operation) {
+    void *entered;
+    vram_status status = vr_submit_enter(queue, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_buffer_order(buffer, queue, operation);
+    if (status == VRAM_OK) {
+        status = copy_on(queue, to, from, bytes);
+    }
+    vr_submit_leave(entered);
+    return status;
 }
 
 void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,

@@ -62,7 +62,9 @@ struct vr_buffer {
     uint64_t created_ns;           /* vr_clock_now */
     char name[VRAM_BUFFER_NAME_MAX];
 
-    struct vr_mutex lock; /* guards the rest */
+    struct vr_entry_guard sharers; /* calls that need the memory to stay; closed: one changes it, or
+                                      it was given back: (2), (5) */
+    struct vr_mutex lock;          /* guards the rest */
     struct vr_buffer_memory memory;
     struct vr_buffer_mapping mapping;
     uint64_t promotions, demotions; /* moves to the device, and away from it */
@@ -72,8 +74,6 @@ struct vr_buffer {
     uint64_t resizes;        /* times that the capacity changed */
     struct vram_point *uses; /* keeps (4); vr_mem's */
     uint32_t use_count, use_room;
-    uint32_t sharers;  /* calls inside that need the memory to stay */
-    bool claimed;      /* a call inside changes it */
     bool captured_use; /* a queue in a capture uses it: nobody knows until when */
     bool orphan;       /* its pool has ended */
     struct vr_growth_state growth;
@@ -84,6 +84,8 @@ struct vr_buffer {
 /* Enters the buffer and its pool; STALE when either has ended. On VRAM_OK a vr_buffer_leave is owed. */
 vram_status vr_buffer_enter(vram_buffer *handle, const char *operation, struct vr_buffer **buffer);
 void vr_buffer_leave(struct vr_buffer *buffer);
+/* Leaves; the answer of the call, which is STALE rather than INVALID if the buffer, its pool or device has ended meanwhile. */
+vram_status vr_buffer_answer(struct vr_buffer *buffer, vram_status status, const char *operation);
 
 /* Keeps the memory where it is, or makes the caller the only one who may change it: (2). */
 vram_status vr_buffer_share(struct vr_buffer *buffer, const char *operation);
@@ -92,7 +94,8 @@ vram_status vr_buffer_claim(struct vr_buffer *buffer, const char *operation);
 void vr_buffer_unclaim(struct vr_buffer *buffer);
 
 /* Notes that work which a call of the library's own has submitted to `queue` uses the shared buffer; when that
-   cannot be noted it waits for it. */
+   cannot be noted it waits for it. The call has entered the queue (vr_submit_enter) before it submitted: a queue that
+   ended in between could not be noted any more. */
 vram_status vr_buffer_note(struct vr_buffer *buffer, vram_queue *queue);
 
 /* Notes that somebody looked. */
@@ -150,11 +153,11 @@ vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const c
 /* Waits on the host until all work that uses the claimed or shared buffer is done, up to the option
    wait_timeout. */
 vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation);
-/* Submits the copy of the first `bytes` from one memory of the buffer to another; from host to host memory
-   it waits for the queue and copies. */
+/* Submits the copy of the first `bytes` from one memory of the claimed buffer to another, behind all work that uses
+   the buffer (vr_buffer_order); from host to host memory it waits for the queue and copies. */
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
-                           uint64_t bytes);
+                           uint64_t bytes, const char *operation);
 /* The claimed buffer lies in `memory` from now on, at home on `queue`, and nobody else uses it there. */
 void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                        vram_queue *queue);

@@ -103,11 +103,20 @@ static vram_status copy_shared(struct vr_buffer *buffer, vram_span span, const s
     if (!vr_buffer_on_device(&memory)) {
         return copy_on_host(buffer, copy, given, memory.addr, span.bytes);
     }
+    void *entered;
     vram_status status = vr_buffer_queue(buffer, given, copy->operation, &queue);
     if (status == VRAM_OK) {
-        status = copy_on_device(copy, queue, memory.addr, span.bytes);
+        status = vr_submit_enter(queue, copy->operation, &entered);
     }
-    return status == VRAM_OK && given ? vr_buffer_note(buffer, given) : status;
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = copy_on_device(copy, queue, memory.addr, span.bytes);
+    if (status == VRAM_OK && given) {
+        status = vr_buffer_note(buffer, given);
+    }
+    vr_submit_leave(entered);
+    return status;
 }
 
 static vram_status copy_span(vram_span span, const struct copy *copy, vram_queue *queue) {
@@ -133,8 +142,7 @@ static vram_status copy_span(vram_span span, const struct copy *copy, vram_queue
     if (status == VRAM_OK) {
         vr_buffer_touch(buffer);
     }
-    vr_buffer_leave(buffer);
-    return status;
+    return vr_buffer_answer(buffer, status, copy->operation);
 }
 
 vram_status vram_span_upload(vram_span span, const void *from, vram_queue *queue) {

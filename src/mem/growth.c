@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/os/os.h"
 #include "base/size.h"
 
 enum {
@@ -139,12 +140,8 @@ static vram_status move(const struct change *change) {
     if (status != VRAM_OK) {
         return status;
     }
-    if (kept) {
-        status = vr_buffer_order(buffer, change->queue, change->operation);
-        if (status == VRAM_OK) {
-            status = vr_buffer_copy(buffer, change->queue, &fresh, &old, kept);
-        }
-    }
+    status = kept ? vr_buffer_copy(buffer, change->queue, &fresh, &old, kept, change->operation)
+                  : VRAM_OK;
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
@@ -267,15 +264,15 @@ static vram_status end(struct call *call, vram_status status) {
     vr_buffer_unclaim(buffer);
     vr_buffer_touch(buffer);
     if (call->event.size && buffer->moved) {
+        VR_UNCANCELLED;
         buffer->moved(buffer->user, &call->event);
     }
     vr_pool_leave(buffer->pool, call->queue);
-    vr_buffer_leave(buffer);
     if (status == VRAM_OK && call->damaged) {
         vr_error_restore(&call->damage);
         status = VRAM_ERR_CORRUPT;
     }
-    return status;
+    return vr_buffer_answer(buffer, status, call->operation);
 }
 
 vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
@@ -382,9 +379,8 @@ static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char 
     uint64_t now = vr_clock_now();
     vr_mutex_lock(&buffer->lock);
     uint64_t before = buffer->capacity_bytes, seen = buffer->accessed_ns;
-    bool idle = !buffer->used_bytes && before && now - seen >= idle_ns && !buffer->claimed &&
-                !buffer->sharers && !buffer->orphan;
-    buffer->claimed |= idle;
+    bool idle = !buffer->used_bytes && before && now - seen >= idle_ns && !buffer->orphan &&
+                vr_entry_close_empty(&buffer->sharers);
     vr_mutex_unlock(&buffer->lock);
     if (!idle) {
         return 0;
@@ -392,8 +388,8 @@ static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char 
     (void)fit(buffer, NULL, operation);
     vr_mutex_lock(&buffer->lock);
     uint64_t after = buffer->capacity_bytes;
-    buffer->claimed = false; /* its last use is as long ago as it was */
     vr_mutex_unlock(&buffer->lock);
+    vr_buffer_unclaim(buffer); /* its last use is as long ago as it was */
     return before - after;
 }
 

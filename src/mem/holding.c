@@ -76,25 +76,15 @@ void vr_holding_free(struct vr_holding *holding) {
 
 /* ---------------------------------------------------------------- letting go */
 
-/* The pool or the queue has ended. What a queue never finished is pinned: there is no later moment to wait
-   for. */
-static vram_status free_late(const struct vr_thing *block) {
-    void *pool = (void *)(uintptr_t)block->pool;
-    if (vr_handle_was(VR_KIND_POOL, pool)) {
-        return VRAM_OK;
-    }
-    if (!vr_handle_was(VR_KIND_QUEUE, (void *)(uintptr_t)block->queue)) {
-        (void)vram_pin(block->number);
-    }
-    vram_status status = vram_free(pool, block->number, NULL);
-    return status == VRAM_ERR_STALE ? VRAM_OK : status;
-}
-
 static vram_status free_block(const struct vr_thing *block) {
+    vram_pool *pool = (vram_pool *)(uintptr_t)block->pool;
+    vram_queue *queue = (vram_queue *)(uintptr_t)block->queue;
     (void)vr_pool_own(block->pool, block->number, false);
-    vram_status status = vram_free((vram_pool *)(uintptr_t)block->pool, block->number,
-                                   (vram_queue *)(uintptr_t)block->queue);
-    return status == VRAM_ERR_STALE ? free_late(block) : status;
+    vram_status status = vram_free(pool, block->number, queue);
+    if (status == VRAM_ERR_STALE) { /* the pool or the queue has ended */
+        status = vr_pool_free_late(pool, block->number, queue);
+    }
+    return status == VRAM_ERR_STALE ? VRAM_OK : status;
 }
 
 static vram_status destroy_buffer(const struct vr_thing *buffer) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 
 #include <stdlib.h>
 
@@ -41,10 +42,7 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
     if (status != VRAM_OK) {
         return status;
     }
-    status = vr_buffer_order(buffer, queue, operation);
-    if (status == VRAM_OK) {
-        status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes);
-    }
+    status = vr_buffer_copy(buffer, queue, &memory, &old, buffer->used_bytes, operation);
     struct vram_error error;
     vr_error_save(&error);
     if (status == VRAM_OK) {
@@ -104,6 +102,7 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
     }
     vr_buffer_unclaim(buffer);
     if (!there && status == VRAM_OK && buffer->moved) {
+        VR_UNCANCELLED;
         buffer->moved(buffer->user, &event);
     }
     return status;
@@ -124,8 +123,7 @@ static vram_status move_one(vram_buffer *handle, vram_queue *queue, bool to_devi
         status = move_entered(buffer, queue, to_device, operation, bytes);
         vr_pool_leave(pool, entered);
     }
-    vr_buffer_leave(buffer);
-    return status;
+    return vr_buffer_answer(buffer, status, operation);
 }
 
 vram_status vram_buffer_promote(vram_buffer *buffer, vram_queue *queue) {
@@ -269,10 +267,11 @@ static vram_status enter_unified(vram_buffer *handle, const char *operation,
     return VRAM_OK;
 }
 
-static void leave_unified(struct vr_buffer *buffer) {
+static vram_status leave_unified(struct vr_buffer *buffer, vram_status status,
+                                 const char *operation) {
     vr_buffer_unshare(buffer);
     vr_buffer_touch(buffer);
-    vr_buffer_leave(buffer);
+    return vr_buffer_answer(buffer, status, operation);
 }
 
 vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t bytes, bool to_host,
@@ -290,25 +289,27 @@ vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t 
     if (status == VRAM_OK) {
         status = vr_buffer_queue(buffer, given, operation, &queue);
     }
-    if (status == VRAM_OK) {
+    void *entered;
+    if (status == VRAM_OK && (status = vr_submit_enter(queue, operation, &entered)) == VRAM_OK) {
         status = vram_queue_prefetch(queue, addr + offset, bytes, to_host);
+        if (status == VRAM_OK && given) {
+            status = vr_buffer_note(buffer, given);
+        }
+        vr_submit_leave(entered);
     }
-    if (status == VRAM_OK && given) {
-        status = vr_buffer_note(buffer, given);
-    }
-    leave_unified(buffer);
-    return status;
+    return leave_unified(buffer, status, operation);
 }
 
 vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice) {
     struct vr_buffer *buffer;
     vram_addr addr;
     uint64_t used;
-    vram_status status = enter_unified(handle, "vram_buffer_advise", &buffer, &addr, &used);
+    static const char operation[] = "vram_buffer_advise";
+    vram_status status = enter_unified(handle, operation, &buffer, &addr, &used);
     if (status == VRAM_OK) {
         uint64_t device = buffer->pool->device->object.handle;
         status = vram_device_advise((vram_device *)(uintptr_t)device, addr, used, advice);
-        leave_unified(buffer);
+        status = leave_unified(buffer, status, operation);
     }
     return status;
 }

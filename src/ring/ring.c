@@ -3,8 +3,8 @@
  * ring.c: making, describing and ending rings.
  *
  * A ring is a child of its pool (pool_end.c) and has its memory as buffers of that pool. Who retires its handle
- * ends it: the thread is stopped first, so that nobody pumps any more, then the owner's reference goes, and the
- * destructor waits for the copies and gives queue and memory back.
+ * ends it: the thread is stopped first, then the owner's reference goes. The destructor, which runs when the last
+ * call has left, waits for the copies, gives queue and memory back and lets go of the pool.
  */
 #include "ring/ring_object.h"
 
@@ -273,18 +273,19 @@ static void ring_free(void *object) {
     if (ring->own_queue) {
         vram_queue_destroy(ring->info.queue);
     } else if (ring->info.queue) {
-        (void)vram_point_wait(ring->last_point, VRAM_TIMEOUT_DEFAULT);
+        (void)vram_point_wait(vr_ring_last_point(ring), VRAM_TIMEOUT_DEFAULT);
     }
     vr_ring_loads_end(ring);
     (void)vram_buffer_destroy(ring->staging);
     (void)vram_buffer_destroy(ring->block);
+    vr_pool_expect(ring->pool, ring->info.queue);
     vr_error_restore(&error);
-    vr_pool_child_remove(ring->pool_handle, ring->pool, &ring->child);
+    uint64_t pool = ring->pool->object.handle;
+    vr_pool_child_remove(pool, ring->pool, &ring->child);
     vr_cond_destroy(&ring->wake);
     vr_mutex_destroy(&ring->lock);
-    uint64_t device = ring->device->object.handle;
     vr_mem_free(ring);
-    vr_handle_unpin(device);
+    vr_handle_unpin(pool);
 }
 
 /* Ends a ring that the caller has a reference to; false: another thread does. */
@@ -317,9 +318,8 @@ static vram_status ring_make(struct vr_pool *pool, const struct vram_ring_option
     ring->object.process = vr_os_process_generation();
     ring->child.pool_ended = pool_ended;
     ring->pool = pool;
-    ring->pool_handle = pool->object.handle;
+    vr_handle_ref(pool->object.handle);
     ring->device = pool->device;
-    vr_handle_ref(pool->device->object.handle);
     ring->wait_ns = pool->device->context->wait_ns;
     struct vr_channel channel = {.stride = VRAM_RING_STRIDE(options->message_bytes),
                                  .message_bytes = options->message_bytes,

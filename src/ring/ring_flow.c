@@ -52,16 +52,6 @@ static vram_status pump_turn(struct vr_ring *ring, const char *operation) {
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
-static void rest(uint32_t turns) {
-    if (turns < 64) {
-        vr_os_pause();
-    } else if (turns < 256) {
-        vr_os_yield();
-    } else {
-        vr_clock_sleep(turns < 1024 ? 20000 : 100000);
-    }
-}
-
 static vram_status wait_turn(struct vr_ring *ring, const char *operation,
                              struct patience *patience) {
     vram_status status = pump_turn(ring, operation);
@@ -77,7 +67,7 @@ static vram_status wait_turn(struct vr_ring *ring, const char *operation,
     if (vr_deadline_passed(patience->deadline)) {
         return VRAM_ERR_TIMEOUT;
     }
-    rest(patience->turns++);
+    vr_ring_rest(patience->turns++);
     return VRAM_OK;
 }
 

@@ -27,6 +27,8 @@
  *  (6) What the device writes is checked against the host's own numbers before it is used. `corrupt` stays.
  *  (7) Copies of slots are counted as transfers, one for a step that has any, from before they are submitted until
  *      their point is seen to have passed; words are not.
+ *  (8) A ring pins its pool, and so all memory that its calls touch: it stays until the last call has left the ring,
+ *      whoever ends the ring, the pool, the device or the context meanwhile. Calls that wait find `ending` and leave.
  */
 #ifndef VR_RING_OBJECT_H
 #define VR_RING_OBJECT_H
@@ -71,9 +73,8 @@ struct vr_ring_news {
 struct vr_ring {
     struct vr_object object;
     struct vr_pool_child child;
-    struct vr_pool *pool; /* not pinned: for vr_pool_child_remove alone */
-    uint64_t pool_handle;
-    struct vr_device_object *device; /* pinned by handle */
+    struct vr_pool *pool;            /* pinned: (8) */
+    struct vr_device_object *device; /* the pool's */
     struct vram_ring_info info;
     /* The control block as it was written; the constants hold for ever. Bytes, since its type wants a line
        of its own, which no bookkeeping has. */
@@ -89,7 +90,7 @@ struct vr_ring {
     struct vr_ring_word arrived, consumed; /* ... and head and tail of the output */
     vr_atomic_bool sending, receiving;     /* a call is inside; not with several producers */
     vr_atomic_bool stopped, corrupt;
-    vr_atomic_bool ending; /* it is being destroyed: waits end */
+    vr_atomic_bool ending; /* it is being destroyed: waits end, and nothing more is submitted */
     vr_atomic_u64 sent, received, full_waits, empty_waits, crc_errors;
     vr_atomic_u64 copies, copied_bytes, words, fences;
 
@@ -107,7 +108,8 @@ struct vr_ring {
     struct vr_ring_load loads[VR_RING_STEPS]; /* that each step sent, */
     uint64_t loads_ended;                     /* steps whose load is over; at most `step` */
     struct vr_ring_load fetched;              /* and that `slots_point` is of */
-    struct vram_point news_point, slots_point, last_point;
+    struct vram_point news_point, slots_point;
+    vr_atomic_u64 last_value; /* of the last point that a step has made; 0: none */
     bool news_pending, slots_pending;
     bool broken;                /* words of a failed step may be under way */
     struct vr_ring_step *steps; /* in the staging */
@@ -147,7 +149,8 @@ vram_status vr_ring_damaged(struct vr_ring *ring, const char *operation, const c
 /* ------------------------------------------------------------- ring_pump.c */
 
 /* One step: takes in what has come, submits what there is to submit. VRAM_OK, VRAM_ERR_NOT_READY when another
-   thread is at it (no error record), or a failure. *moved and *arrived are the messages of this step. */
+   thread is at it (no error record), VRAM_ERR_SHUTDOWN when the ring is ending, or a failure. *moved and *arrived are
+   the messages of this step. */
 vram_status vr_ring_pump(struct vr_ring *ring, const char *operation, uint64_t *moved,
                          uint64_t *arrived);
 /* Steps, with waits in between, until all that was sent when it was called has been copied to the device, or until
@@ -156,8 +159,10 @@ vram_status vr_ring_push(struct vr_ring *ring, const char *operation, uint64_t d
                          uint64_t *moved);
 vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t deadline,
                          uint64_t *arrived);
-/* The last point that a step has made. */
-struct vram_point vr_ring_last_point(struct vr_ring *ring);
+/* Rests before the next of several turns, the longer the more there were. */
+void vr_ring_rest(uint32_t turns);
+/* The last point that a step has made; no queue: none has. */
+struct vram_point vr_ring_last_point(const struct vr_ring *ring);
 /* Waits for it, and counts the time as one that the program waited for copies of this direction. */
 vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline);
 /* Copies `bytes`, a multiple of 8, at `offset` of the block to the host, word by word, and waits. */

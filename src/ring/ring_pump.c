@@ -10,6 +10,20 @@
 
 #include <string.h>
 
+static vram_status ends(const char *operation) {
+    return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the ring is being destroyed");
+}
+
+/* The answer of who pumped. What fails while the ring ends or its pool does, fails for that: its queue or its memory is
+   no longer one that copies may name. */
+static vram_status answer(const struct vr_ring *ring, vram_status status, const char *operation) {
+    const void *pool = (void *)(uintptr_t)ring->pool->object.handle;
+    return status != VRAM_OK &&
+                   (vr_load(&ring->ending, VR_ACQUIRE) || vr_handle_was(VR_KIND_POOL, pool))
+               ? ends(operation)
+               : status;
+}
+
 /* Where in the block a thing lies. */
 static uint64_t slots_at(const struct vr_ring *ring, const struct vr_channel *channel) {
     uint64_t input = ring->input.capacity * ring->input.stride;
@@ -85,8 +99,7 @@ static vram_status take_in(struct vr_ring *ring, const char *operation, uint64_t
     }
     if (status == VRAM_OK && ring->news_pending) {
         status = point_passed(ring->news_point, &passed);
-        if (passed &&
-            !vr_load(&ring->ending, VR_ACQUIRE)) { /* its memory may be gone with its pool */
+        if (passed) {
             ring->news_pending = false;
             status = read_news(ring, operation);
         }
@@ -201,14 +214,15 @@ static vram_status submit_down(struct vr_ring *ring, const struct plan *plan) {
     return status;
 }
 
-/* The step was submitted, up to the point. */
+/* The step was submitted, up to the point; which is there before others see what it moved. */
 static void note(struct vr_ring *ring, const struct plan *plan, struct vram_point point,
                  uint64_t *moved) {
+    vr_store(&ring->last_value, point.value, VR_RELEASE);
     *moved = plan->head - vr_load(&ring->moved, VR_RELAXED);
     vr_store(&ring->moved, plan->head, VR_RELEASE);
     ring->tail_sent = plan->consumed;
     ring->control_sent = plan->control;
-    ring->step_points[ring->step++ % VR_RING_STEPS] = ring->last_point = point;
+    ring->step_points[ring->step++ % VR_RING_STEPS] = point;
     if (plan->brings) {
         ring->asked = plan->output_head;
         ring->slots_pending = true;
@@ -238,7 +252,7 @@ static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
     if (status == VRAM_OK && ready) {
         status = point_passed(ring->step_points[ring->step % VR_RING_STEPS], &ready);
     }
-    if (status != VRAM_OK || !ready || vr_load(&ring->ending, VR_ACQUIRE) ||
+    if (status != VRAM_OK || !ready ||
         !(plan.sends || plan.tells || plan.orders || plan.brings || plan.asks)) {
         return status;
     }
@@ -266,6 +280,9 @@ static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
 vram_status vr_ring_pump(struct vr_ring *ring, const char *operation, uint64_t *moved,
                          uint64_t *arrived) {
     *moved = *arrived = 0;
+    if (vr_load(&ring->ending, VR_ACQUIRE)) {
+        return ends(operation);
+    }
     if (vr_exchange(&ring->pumping, true, VR_ACQUIRE)) {
         return VRAM_ERR_NOT_READY;
     }
@@ -274,26 +291,39 @@ vram_status vr_ring_pump(struct vr_ring *ring, const char *operation, uint64_t *
         status = submit(ring, moved);
     }
     vr_store(&ring->pumping, false, VR_RELEASE);
-    return status;
+    return answer(ring, status, operation);
 }
 
 /* --------------------------------------------------------------------- to the end */
 
-static bool pump_take(struct vr_ring *ring, uint64_t deadline) {
-    while (vr_exchange(&ring->pumping, true, VR_ACQUIRE)) {
-        if (vr_deadline_passed(deadline)) {
-            return false;
-        }
+void vr_ring_rest(uint32_t turns) {
+    if (turns < 64) {
+        vr_os_pause();
+    } else if (turns < 256) {
         vr_os_yield();
+    } else {
+        vr_clock_sleep(turns < 1024 ? 20000 : 100000);
     }
-    return true;
 }
 
-struct vram_point vr_ring_last_point(struct vr_ring *ring) {
-    (void)pump_take(ring, UINT64_MAX);
-    struct vram_point point = ring->last_point;
-    vr_store(&ring->pumping, false, VR_RELEASE);
-    return point;
+/* Waits for whoever pumps, and keeps others from it. */
+static vram_status pump_take(struct vr_ring *ring, const char *operation, uint64_t deadline) {
+    for (uint32_t turns = 0; vr_exchange(&ring->pumping, true, VR_ACQUIRE); turns++) {
+        if (vr_load(&ring->ending, VR_ACQUIRE)) {
+            return ends(operation);
+        }
+        if (vr_deadline_passed(deadline)) {
+            return vr_fail(VRAM_ERR_TIMEOUT, operation,
+                           "another thread did not leave the ring in time");
+        }
+        vr_ring_rest(turns);
+    }
+    return VRAM_OK;
+}
+
+struct vram_point vr_ring_last_point(const struct vr_ring *ring) {
+    uint64_t value = vr_load(&ring->last_value, VR_ACQUIRE);
+    return (struct vram_point){value ? ring->info.queue : NULL, value};
 }
 
 vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline) {
@@ -304,12 +334,13 @@ vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline) {
     return status;
 }
 
-/* Waits for the last step, or a little when there is none. */
-static vram_status pause_pump(struct vr_ring *ring, const char *operation, bool out,
+/* Waits for the last step, and a little more each time: another thread may be at the next one. */
+static vram_status pause_pump(struct vr_ring *ring, const char *operation, bool out, uint32_t turns,
                               uint64_t deadline) {
     if (vr_deadline_passed(deadline)) {
         return vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time");
     }
+    vr_ring_rest(turns);
     vram_status status = vr_ring_settle(ring, out, deadline);
     return status == VRAM_ERR_TIMEOUT
                ? vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time")
@@ -320,7 +351,7 @@ vram_status vr_ring_push(struct vr_ring *ring, const char *operation, uint64_t d
                          uint64_t *moved) {
     uint64_t target = vr_load(&ring->head.word, VR_ACQUIRE), now, arrived;
     *moved = 0;
-    for (;;) {
+    for (uint32_t turns = 0;; turns++) {
         vram_status status = vr_ring_pump(ring, operation, &now, &arrived);
         *moved += now;
         if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
@@ -329,7 +360,7 @@ vram_status vr_ring_push(struct vr_ring *ring, const char *operation, uint64_t d
         if (vr_load(&ring->moved, VR_ACQUIRE) - target <= INT64_MAX) {
             return VRAM_OK;
         }
-        status = pause_pump(ring, operation, true, deadline);
+        status = pause_pump(ring, operation, true, turns, deadline);
         if (status != VRAM_OK) {
             return status;
         }
@@ -340,7 +371,7 @@ vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t d
                          uint64_t *arrived) {
     uint64_t round = vr_load(&ring->news_asked, VR_ACQUIRE) + 1, moved, now;
     *arrived = 0;
-    for (;;) {
+    for (uint32_t turns = 0;; turns++) {
         vram_status status = vr_ring_pump(ring, operation, &moved, &now);
         *arrived += now;
         if (status != VRAM_OK && status != VRAM_ERR_NOT_READY) {
@@ -350,7 +381,7 @@ vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t d
             vr_load(&ring->arrived.word, VR_ACQUIRE) == vr_load(&ring->output_seen, VR_ACQUIRE)) {
             return VRAM_OK;
         }
-        status = pause_pump(ring, operation, false, deadline);
+        status = pause_pump(ring, operation, false, turns, deadline);
         if (status != VRAM_OK) {
             return status;
         }
@@ -365,25 +396,32 @@ static void peek_shared(const struct vr_ring *ring, uint64_t offset, uint64_t *t
     }
 }
 
+/* Waits until words of a failed step are over. */
+static vram_status mend_by(struct vr_ring *ring, const char *operation, uint64_t deadline) {
+    bool ready = false;
+    vram_status status = mend(ring, &ready);
+    while (status == VRAM_OK && !ready) {
+        if (vr_deadline_passed(deadline) || vr_load(&ring->ending, VR_ACQUIRE)) {
+            return vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time");
+        }
+        vr_clock_sleep(20000);
+        status = mend(ring, &ready);
+    }
+    return status;
+}
+
 vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t offset, void *to,
                          uint64_t bytes) {
     uint64_t count = bytes / sizeof(uint64_t), deadline = vr_deadline_in(ring->wait_ns);
-    vram_status status = VRAM_OK;
-    bool ready = false;
     if (!vr_ring_copies(ring)) {
         peek_shared(ring, offset, to, count);
         return VRAM_OK;
     }
-    if (!pump_take(ring, deadline)) {
-        return vr_fail(VRAM_ERR_TIMEOUT, operation,
-                       "another thread did not leave the ring in time");
+    vram_status status = pump_take(ring, operation, deadline);
+    if (status != VRAM_OK) {
+        return status;
     }
-    while (status == VRAM_OK && !ready && !vr_deadline_passed(deadline)) {
-        status = mend(ring, &ready);
-        if (!ready) {
-            vr_clock_sleep(20000);
-        }
-    }
+    status = mend_by(ring, operation, deadline);
     ring->broken = true; /* until the words have come: nobody else uses their place */
     for (uint64_t i = 0; status == VRAM_OK && i < count; i++) {
         status = copy_word(ring, download, offset + i * sizeof(uint64_t), &ring->peeked[i]);
@@ -396,7 +434,7 @@ vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t o
         memcpy(to, ring->peeked, (size_t)bytes);
     }
     vr_store(&ring->pumping, false, VR_RELEASE);
-    return status;
+    return answer(ring, status, operation);
 }
 
 /* --------------------------------------------------------------- the ring's thread */

@@ -20,7 +20,8 @@
 
 enum vr_event_kind {
     VR_EVENT_POOL_BEGIN = 1, /* name: the pool's */
-    VR_EVENT_POOL_END = 2,   /* what it had is gone; bytes and held: what was live then */
+    VR_EVENT_POOL_END = 2,   /* what it had is gone; bytes, held: what was live then,
+                                and `elements`: in how many blocks */
     VR_EVENT_ALLOC = 3,
     VR_EVENT_FREE = 4,
     VR_EVENT_RESIZE = 5,  /* in place; `before` is what it was */

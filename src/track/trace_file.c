@@ -4,13 +4,15 @@
  */
 #include "track/trace_file.h"
 
-#include "base/atomic.h"
 #include "base/error.h"
 #include "base/os/os.h"
+#include "base/text.h"
 #include "track/crc32.h"
 #include "track/trace_format.h"
 
 #include <string.h>
+
+enum { PAGE = 4096 };
 
 /* ------------------------------------------------------------------- numbers */
 
@@ -20,15 +22,6 @@ static void put(uint8_t *to, uint64_t value, unsigned bytes) {
     }
 }
 
-/* One store, after all before it: keeps (2). `to` is a multiple of 8. */
-static void seal(uint8_t *to, uint64_t value) {
-    uint8_t bytes[8];
-    uint64_t little;
-    put(bytes, value, 8);
-    memcpy(&little, bytes, sizeof little);
-    vr_store((vr_atomic_u64 *)(void *)to, little, VR_RELEASE);
-}
-
 /* -------------------------------------------------------------------- chunks */
 
 static uint64_t place(const struct vr_trace_file *file, uint64_t sequence) {
@@ -36,62 +29,81 @@ static uint64_t place(const struct vr_trace_file *file, uint64_t sequence) {
     return file->header_bytes + slot * VR_TRACE_CHUNK_BYTES;
 }
 
-/* The CRC is of the head without its first 16 bytes, and of the records. */
-static void seal_chunk(struct vr_trace_file *file) {
+static uint64_t seal_of_chunk(const struct vr_trace_file *file) {
     uint32_t records = file->used - VR_TRACE_CHUNK_HEAD;
     uint32_t crc = vr_crc32(0, file->chunk + VR_TRACE_AT_SEQUENCE,
                             VR_TRACE_CHUNK_HEAD - VR_TRACE_AT_SEQUENCE + records);
-    seal(file->chunk + VR_TRACE_AT_SEAL, (uint64_t)crc << 32 | VR_TRACE_CHUNK_MARK | records);
+    return (uint64_t)crc << 32 | VR_TRACE_CHUNK_MARK | records;
 }
 
-static void drop_chunk(struct vr_trace_file *file) {
-    if (file->chunk) {
-        (void)vr_os_pages_free(file->chunk, VR_TRACE_CHUNK_BYTES);
+static bool write_part(struct vr_trace_file *file, uint32_t from, uint32_t to) {
+    return from == to || vr_os_disk_put(file->memory_fd, from, file->target + from, to - from);
+}
+
+/* Eight bytes at once: keeps (2). */
+static bool write_seal(struct vr_trace_file *file, uint64_t value) {
+    put(file->memory + VR_TRACE_AT_SEAL, value, 8);
+    return write_part(file, VR_TRACE_AT_SEAL, VR_TRACE_AT_SEQUENCE);
+}
+
+static bool seal_chunk(struct vr_trace_file *file) {
+    if (file->chunk && write_seal(file, seal_of_chunk(file))) {
         file->chunk = NULL;
     }
+    return !file->chunk;
 }
 
-static void stop(struct vr_trace_file *file, vram_status status) {
-    drop_chunk(file);
-    file->stopped = status;
-}
-
-/* Void while it is neither the chunk of a ring that was there before nor the new one. */
-static void write_head(struct vr_trace_file *file, uint8_t *chunk) {
-    seal(chunk + VR_TRACE_AT_SEAL, VR_TRACE_VOID_SEAL);
-    if (file->slots && file->sequence >= file->slots) {
-        memset(chunk + VR_TRACE_AT_SEQUENCE, 0, VR_TRACE_CHUNK_BYTES - VR_TRACE_AT_SEQUENCE);
-    }
+static void make_head(struct vr_trace_file *file, uint64_t seal) {
+    uint8_t *chunk = file->memory;
+    memset(chunk, 0, VR_TRACE_CHUNK_BYTES);
+    memcpy(chunk, "VRTC", 4);
+    put(chunk + VR_TRACE_AT_SEAL, seal, 8);
     put(chunk + VR_TRACE_AT_SEQUENCE, file->sequence, 8);
     put(chunk + VR_TRACE_AT_TIME, file->time_ns, 8);
     put(chunk + VR_TRACE_AT_LIVE_BLOCKS, file->live_blocks, 8);
     put(chunk + VR_TRACE_AT_LIVE_BYTES, file->live_bytes, 8);
-    memcpy(chunk, "VRTC", 4);
-    seal(chunk + VR_TRACE_AT_SEAL, 0);
+}
+
+/* The slot of a ring is void while it is neither the chunk that was there before nor the new one. */
+static bool write_head(struct vr_trace_file *file) {
+    if (!file->slots || file->sequence < file->slots) {
+        make_head(file, 0);
+        return write_part(file, 0, VR_TRACE_CHUNK_HEAD);
+    }
+    make_head(file, VR_TRACE_VOID_SEAL);
+    return write_seal(file, VR_TRACE_VOID_SEAL) && write_part(file, 0, VR_TRACE_CHUNK_BYTES) &&
+           write_seal(file, 0);
+}
+
+static void drop_target(struct vr_trace_file *file) {
+    if (file->target) {
+        (void)vr_os_pages_free(file->target, VR_TRACE_CHUNK_BYTES);
+        file->target = NULL;
+    }
+}
+
+/* Keeps (3). */
+static bool take_room(struct vr_trace_file *file) {
+    uint64_t at = place(file, file->sequence);
+    void *pages = NULL;
+    vram_error before;
+    vr_error_save(&before);
+    drop_target(file);
+    bool there = file->slots ? vr_os_disk_reaches(file->fd, at + VR_TRACE_CHUNK_BYTES)
+                             : vr_os_disk_grow(file->fd, at, VR_TRACE_CHUNK_BYTES) == VRAM_OK;
+    there = there && vr_os_disk_map(file->fd, at, VR_TRACE_CHUNK_BYTES, &pages) == VRAM_OK;
+    vr_error_restore(&before);
+    file->target = pages;
+    return there;
 }
 
 static bool begin_chunk(struct vr_trace_file *file) {
-    uint64_t at = place(file, file->sequence);
-    void *pages;
-    if (file->chunk) {
-        seal_chunk(file);
-        drop_chunk(file);
-    }
-    vram_error before;
-    vr_error_save(&before);
-    vram_status status =
-        file->slots ? VRAM_OK : vr_os_disk_grow(file->fd, at, VR_TRACE_CHUNK_BYTES);
-    if (status == VRAM_OK) {
-        status = vr_os_disk_map(file->fd, at, VR_TRACE_CHUNK_BYTES, &pages);
-    }
-    vr_error_restore(&before);
-    if (status != VRAM_OK) {
-        stop(file, status);
+    if (!seal_chunk(file) || !take_room(file) || !write_head(file)) {
+        file->stopped = VRAM_ERR_IO;
         return false;
     }
-    write_head(file, pages);
-    file->chunk = pages;
-    file->used = VR_TRACE_CHUNK_HEAD;
+    file->chunk = file->memory;
+    file->used = file->written = VR_TRACE_CHUNK_HEAD;
     file->sequence++;
     return true;
 }
@@ -111,15 +123,29 @@ uint8_t *vr_trace_file_room(struct vr_trace_file *file, uint32_t bytes, bool *fr
 }
 
 void vr_trace_file_commit(struct vr_trace_file *file, uint8_t kind, uint32_t bytes) {
-    _Atomic(uint8_t) *first = (_Atomic(uint8_t) *)(void *)(file->chunk + file->used);
-    vr_store(first, kind, VR_RELEASE);
+    file->chunk[file->used] = kind;
     file->used += bytes;
+}
+
+/* What lies behind the first page goes first. After a failure a part may be there: its first byte becomes 0. */
+bool vr_trace_file_flush(struct vr_trace_file *file) {
+    uint32_t page = file->written - file->written % PAGE + PAGE;
+    uint32_t first = file->used < page ? file->used : page;
+    if (write_part(file, first, file->used) && write_part(file, file->written, first)) {
+        file->written = file->used;
+        return true;
+    }
+    file->chunk[file->written] = 0;
+    (void)write_part(file, file->written, file->written + 1);
+    file->used = file->written;
+    file->stopped = VRAM_ERR_IO;
+    return false;
 }
 
 /* ---------------------------------------------------------- opening, closing */
 
-static void write_header(struct vr_trace_file *file) {
-    uint8_t *header = file->header;
+static vram_status write_header(struct vr_trace_file *file) {
+    uint8_t header[VR_TRACE_HEADER_USED] = {0};
     memcpy(header, VR_TRACE_MAGIC, 8);
     put(header + VR_TRACE_AT_VERSION, VR_TRACE_VERSION, 4);
     put(header + VR_TRACE_AT_HEADER_BYTES, file->header_bytes, 4);
@@ -128,6 +154,12 @@ static void write_header(struct vr_trace_file *file) {
     put(header + VR_TRACE_AT_DATE, vr_os_date(), 8);
     put(header + VR_TRACE_AT_PROCESS, vr_os_process_id(), 8);
     put(header + VR_TRACE_AT_CRC, vr_crc32(0, header, VR_TRACE_AT_CRC), 4);
+    if (vr_os_file_write(file->fd, 0, header, sizeof header) != VRAM_OK) {
+        char why[sizeof((vram_error *)0)->text];
+        vr_text_copy(why, sizeof why, vram_error_get()->text);
+        return vr_fail(VRAM_ERR_IO, "vram_trace_begin", "the trace cannot be written: %s", why);
+    }
+    return VRAM_OK;
 }
 
 static uint32_t slots_of(uint64_t ring_bytes) {
@@ -139,49 +171,91 @@ static uint32_t slots_of(uint64_t ring_bytes) {
     return (uint32_t)(slots > VR_TRACE_RING_SLOTS_MAX ? VR_TRACE_RING_SLOTS_MAX : slots);
 }
 
-/* A ring takes all its room at once: it will not find the disk full later. */
-vram_status vr_trace_file_open(struct vr_trace_file *file, const char *path, uint64_t ring_bytes) {
+/* Memory for a chunk, which the kernel can copy from. */
+static vram_status make_memory(struct vr_trace_file *file) {
     void *pages = NULL;
-    *file = (struct vr_trace_file){.fd = -1};
+    vram_status status = vr_os_file_create("vram-trace", &file->memory_fd);
+    if (status != VRAM_OK) {
+        file->memory_fd = -1;
+        return status;
+    }
+    status = vr_os_file_resize(file->memory_fd, VR_TRACE_CHUNK_BYTES);
+    if (status == VRAM_OK) {
+        status = vr_os_disk_map(file->memory_fd, 0, VR_TRACE_CHUNK_BYTES, &pages);
+        file->memory = pages;
+    }
+    return status;
+}
+
+/* A ring takes all its room at once: it will not find the disk full later. */
+static vram_status begin_file(struct vr_trace_file *file, const char *path) {
+    uint64_t chunks = (uint64_t)file->slots * VR_TRACE_CHUNK_BYTES;
     vram_status status = vr_os_disk_open(path, &file->fd);
     if (status != VRAM_OK) {
         file->fd = -1;
         return status;
     }
+    status = vr_os_disk_grow(file->fd, 0, file->header_bytes + chunks);
+    return status == VRAM_OK ? write_header(file) : status;
+}
+
+static void drop_memory(struct vr_trace_file *file) {
+    drop_target(file);
+    if (file->memory) {
+        (void)vr_os_pages_free(file->memory, VR_TRACE_CHUNK_BYTES);
+    }
+    if (file->memory_fd >= 0) {
+        vr_os_file_close(file->memory_fd);
+    }
+    *file = (struct vr_trace_file){.fd = -1, .memory_fd = -1};
+}
+
+vram_status vr_trace_file_open(struct vr_trace_file *file, const char *path, uint64_t ring_bytes) {
+    *file = (struct vr_trace_file){.fd = -1, .memory_fd = -1};
     file->slots = slots_of(ring_bytes);
     file->header_bytes = (uint32_t)vr_os_page_bytes();
-    uint64_t chunks = (uint64_t)file->slots * VR_TRACE_CHUNK_BYTES;
-    status = vr_os_disk_grow(file->fd, 0, file->header_bytes + chunks);
+    vram_status status = begin_file(file, path);
     if (status == VRAM_OK) {
-        status = vr_os_disk_map(file->fd, 0, file->header_bytes, &pages);
+        status = make_memory(file);
     }
     if (status != VRAM_OK) {
-        vr_os_file_close(file->fd);
-        file->fd = -1;
-        return status;
+        if (file->fd >= 0) {
+            vr_os_disk_close(file->fd);
+        }
+        drop_memory(file);
     }
-    file->header = pages;
-    write_header(file);
-    return VRAM_OK;
+    return status;
 }
 
 static void write_end(struct vr_trace_file *file, uint64_t file_bytes) {
-    uint8_t *header = file->header;
-    put(header + VR_TRACE_AT_EVENTS, file->events, 8);
-    put(header + VR_TRACE_AT_LOST, file->lost, 8);
-    put(header + VR_TRACE_AT_CHUNKS, file->sequence, 8);
-    put(header + VR_TRACE_AT_END_TIME, file->time_ns, 8);
-    put(header + VR_TRACE_AT_FILE_BYTES, file_bytes, 8);
-    uint64_t crc =
-        vr_crc32(0, header + VR_TRACE_AT_EVENTS, VR_TRACE_HEADER_USED - VR_TRACE_AT_EVENTS);
+    uint8_t end[VR_TRACE_HEADER_USED] = {0}, *from = end + VR_TRACE_AT_EVENTS;
+    put(end + VR_TRACE_AT_EVENTS, file->events, 8);
+    put(end + VR_TRACE_AT_LOST, file->lost, 8);
+    put(end + VR_TRACE_AT_CHUNKS, file->sequence, 8);
+    put(end + VR_TRACE_AT_END_TIME, file->time_ns, 8);
+    put(end + VR_TRACE_AT_FILE_BYTES, file_bytes, 8);
+    uint64_t crc = vr_crc32(0, from, VR_TRACE_HEADER_USED - VR_TRACE_AT_EVENTS);
     uint64_t mark = file->stopped == VRAM_OK ? VR_TRACE_ENDED_MARK : VR_TRACE_STOPPED_MARK;
-    seal(header + VR_TRACE_AT_END_SEAL, crc << 32 | mark);
+    put(end + VR_TRACE_AT_END_SEAL, crc << 32 | mark, 8);
+    if (vr_os_file_write(file->fd, VR_TRACE_AT_EVENTS, from,
+                         VR_TRACE_HEADER_USED - VR_TRACE_AT_EVENTS) == VRAM_OK) {
+        (void)vr_os_file_write(file->fd, VR_TRACE_AT_END_SEAL, end + VR_TRACE_AT_END_SEAL, 8);
+    }
 }
 
-void vr_trace_file_abandon(struct vr_trace_file *file) {
-    if (file->fd >= 0) {
-        vr_os_file_close(file->fd);
-        file->fd = -1;
+/* One that was cut off is left as it is: it may be somebody else's by now. Without the seal of its last chunk a file
+   has no end, and is read as that of a program that was killed. */
+static void end_file(struct vr_trace_file *file) {
+    uint64_t end = file->header_bytes + (uint64_t)file->slots * VR_TRACE_CHUNK_BYTES;
+    if (!file->slots && file->sequence) {
+        end = place(file, file->sequence - 1) + file->used;
+    }
+    if (vr_os_disk_reaches(file->fd, end) && seal_chunk(file)) {
+        drop_target(file);
+        write_end(file, end);
+        if (!file->slots) {
+            (void)vr_os_file_resize(file->fd, end);
+        }
     }
 }
 
@@ -191,19 +265,17 @@ void vr_trace_file_close(struct vr_trace_file *file) {
     }
     vram_error before;
     vr_error_save(&before);
-    uint64_t end = file->header_bytes + (uint64_t)file->slots * VR_TRACE_CHUNK_BYTES;
-    if (!file->slots && file->sequence) {
-        end = place(file, file->sequence - 1) + file->used;
-    }
-    if (file->chunk) {
-        seal_chunk(file);
-        drop_chunk(file);
-    }
-    write_end(file, end);
-    (void)vr_os_pages_free(file->header, file->header_bytes);
-    if (!file->slots) {
-        (void)vr_os_file_resize(file->fd, end);
-    }
-    vr_trace_file_abandon(file);
+    end_file(file);
+    vr_os_disk_close(file->fd);
+    drop_memory(file);
     vr_error_restore(&before);
+}
+
+/* The child has neither of the mappings. */
+void vr_trace_file_abandon(struct vr_trace_file *file) {
+    if (file->fd >= 0) {
+        vr_os_disk_abandon(file->fd);
+        file->target = file->memory = NULL;
+        drop_memory(file);
+    }
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_file.h: the file under a trace: a header and chunks of records, in memory that is the file's.
+ * trace_file.h: the file under a trace: a header and chunks of records.
  *
- *  (1) Records go straight into pages of the file, so that the kernel has them from the moment they are
- *      written: a process that is killed loses none but the one it was writing.
- *  (2) A record counts from the moment its first byte is not 0; that byte is stored last. A chunk is
- *      sealed, and the trace ended, by one store of eight bytes. So a reader finds the old or the new,
- *      at whatever instruction the writer died.
- *  (3) Room on the disk is taken before it is written to. When there is none, or the system refuses
- *      anything else, the file is stopped for good: what comes later is lost, and counted.
+ *  (1) A chunk is made up in memory of our own, and every event is in the file, and so the kernel's, before the
+ *      next: a process that is killed loses none but the one it was writing. The kernel does the copying
+ *      (vr_os_disk_put): somebody may cut the file off, and that does not end the process.
+ *  (2) A record counts from the moment its first byte is not 0. The kernel does not stop for a kill within
+ *      PAGE bytes, so these are copied at once, and of more the first ones are copied last. A chunk is sealed, and
+ *      the trace ended, by eight bytes. So a reader finds the old or the new, whenever the writer died.
+ *  (3) Room on the disk is taken before it is written to. When there is none, the file was cut off, or the system
+ *      refuses anything else, the file is stopped for good: what comes later is lost, and counted.
  *  (4) Its functions are called by one thread at a time: the writer's lock sees to that. No function
  *      touches the thread's error record but vr_trace_file_open.
  */
@@ -21,9 +22,12 @@ struct vr_trace_file {
     int fd; /* -1: not open */
     uint32_t header_bytes;
     uint32_t slots;        /* of a ring; 0: the file grows */
-    uint8_t *header;       /* mapped */
-    uint8_t *chunk;        /* the one being written, mapped; NULL: none yet, or stopped */
-    uint32_t used;         /* bytes of it */
+    int memory_fd;         /* a file in memory, of one chunk, */
+    uint8_t *memory;       /* and its pages */
+    uint8_t *chunk;        /* the one being written: `memory`; NULL: none yet, or it is sealed */
+    uint8_t *target;       /* its pages of the file, which are not to be touched; see (1) */
+    uint32_t used;         /* bytes of it, */
+    uint32_t written;      /* and those that the file has */
     uint64_t sequence;     /* chunks that were begun */
     uint64_t events, lost; /* written and not */
     uint64_t live_blocks, live_bytes; /* of all pools, for the heads of chunks */
@@ -40,14 +44,17 @@ vram_status vr_trace_file_open(struct vr_trace_file *file, const char *path, uin
 #define VR_TRACE_ROOM_MAX (VR_TRACE_CHUNK_BYTES - VR_TRACE_CHUNK_HEAD)
 uint8_t *vr_trace_file_room(struct vr_trace_file *file, uint32_t bytes, bool *fresh);
 
-/* A record was written to the front of the room, all but its first byte, which is `kind`. Keeps (2). */
+/* A record was put at the front of the room, all but its first byte, which is `kind`. */
 void vr_trace_file_commit(struct vr_trace_file *file, uint8_t kind, uint32_t bytes);
+
+/* Writes what was committed. Keeps (1) and (2). False: none of it counts, and the file is stopped. */
+bool vr_trace_file_flush(struct vr_trace_file *file);
 
 /* Seals, writes the end into the header, cuts off what was not used, and closes. Fine for one that was never
    opened. */
 void vr_trace_file_close(struct vr_trace_file *file);
 
-/* The same without a word to the file: it is another process's. */
+/* The same without a word to the file: it is the parent process's. */
 void vr_trace_file_abandon(struct vr_trace_file *file);
 
 #endif

@@ -255,7 +255,11 @@ static uint8_t *begin(struct vr_trace_writer *writer, const struct spoken *spoke
 static void end(struct vr_trace_writer *writer, uint8_t kind, const uint8_t *record,
                 const uint8_t *at) {
     vr_trace_file_commit(&writer->file, kind, (uint32_t)(at - record));
-    writer->file.events++;
+    if (vr_trace_file_flush(&writer->file)) {
+        writer->file.events++;
+    } else {
+        writer->file.lost++;
+    }
 }
 
 static uint8_t *put_id(struct vr_trace_writer *writer, uint8_t *at, uint64_t id) {
@@ -307,6 +311,16 @@ static uint8_t *put_block_event(struct vr_trace_writer *writer, const struct spo
     }
 }
 
+/* What a pool has ends with it. */
+static uint8_t *put_pool_event(struct vr_trace_writer *writer, const struct spoken *spoken,
+                               const struct vr_event *event, uint8_t *at) {
+    if (event->kind == VR_EVENT_POOL_END) {
+        live_less(&writer->file.live_blocks, event->elements);
+        live_less(&writer->file.live_bytes, event->bytes);
+    }
+    return put_number(at, spoken->of[POOL]);
+}
+
 static uint8_t record_of(enum vr_event_kind kind) {
     switch (kind) {
     case VR_EVENT_POOL_BEGIN:
@@ -343,8 +357,8 @@ static void write_event(struct vr_trace_writer *writer, const struct vr_event *e
     }
     uint8_t *at = begin(writer, &spoken, event->time_ns, &record);
     if (at) {
-        at =
-            of_pool ? put_number(at, spoken.of[POOL]) : put_block_event(writer, &spoken, event, at);
+        at = of_pool ? put_pool_event(writer, &spoken, event, at)
+                     : put_block_event(writer, &spoken, event, at);
         end(writer, record_of(event->kind), record, at);
     }
 }
@@ -381,6 +395,7 @@ static void write_transfer(struct vr_trace_writer *writer, const struct vr_event
     }
     record[1] = (uint8_t)(at - record - 2);
     vr_trace_file_commit(file, VR_RECORD_TRANSFER, (uint32_t)(at - record));
+    file->lost += !vr_trace_file_flush(file);
 }
 
 /* Keeps (4). */

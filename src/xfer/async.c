@@ -6,6 +6,7 @@
 #include "vram/async.h"
 
 #include "base/error.h"
+#include "base/os/os.h"
 #include "xfer/async_record.h"
 
 #include <string.h>
@@ -147,6 +148,7 @@ vram_status vram_async_then(const vram_async *async, vram_async_fn *call, void *
         return vr_fail(VRAM_ERR_STALE, operation, "the handle was ended while it was pending");
     }
     if (over) {
+        VR_UNCANCELLED;
         call(user, status);
     }
     vr_error_restore(&kept);

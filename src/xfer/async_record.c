@@ -57,6 +57,7 @@ static void note_failure(struct vr_async *record, vram_status status,
 /* Keeps (1): with no lock held. */
 static void call_back(struct vr_callback *callback, vram_status status,
                       const struct vram_error *error) {
+    VR_UNCANCELLED;
     while (callback) {
         struct vr_callback *next = callback->next;
         if (status != VRAM_OK) {

@@ -64,11 +64,6 @@ static vram_status step_async(struct bridge *bridge, const struct vr_route *rout
     return status == VRAM_OK ? vram_queue_mark(bridge->queue, &bridge->emptied[turn]) : status;
 }
 
-/* Whether nothing of the queue is left to run. */
-static bool is_through(vram_queue *queue) {
-    return !vr_work_goes_on(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
-}
-
 static vram_status run_async(struct bridge *bridge, const struct vr_route *route) {
     vram_point before;
     uint64_t piece = route->bytes < PIECE_BYTES ? route->bytes : PIECE_BYTES;
@@ -91,11 +86,11 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
     vr_error_save(&error);
     if (status !=
         VRAM_OK) { /* keeps (3); what never ends keeps its block, until the device is closed */
-        through = is_through(bridge->source);
-        through = is_through(bridge->queue) && through;
+        through = vr_queue_drained(bridge->source);
+        through = vr_queue_drained(bridge->queue) && through;
     }
     while (got && through) {
-        (void)vram_free(bridge->pool, bridge->blocks[--got], bridge->queue);
+        vr_block_give(bridge->pool, bridge->blocks[--got], bridge->queue);
     }
     vr_error_restore(&error);
     return status;
@@ -135,7 +130,7 @@ static vram_status run_waiting(struct bridge *bridge, const struct vr_route *rou
     /* Work that was not seen to end may still use the block, which then stays until that device is closed. */
     struct vram_error error;
     vr_error_save(&error);
-    if (user && (status == VRAM_ERR_TIMEOUT || !is_through(user))) {
+    if (user && (status == VRAM_ERR_TIMEOUT || !vr_queue_drained(user))) {
         vr_device_free_later(user == bridge->source ? route->source : bridge->device, memory);
     } else {
         vr_mem_free(memory);

@@ -180,9 +180,7 @@ static bool submit_gathered(struct vr_queue_object *queue, const struct piece *p
         at += pieces[i].bytes;
     }
     *status = vr_queue_upload(&queue->base, pieces[0].to, (const void *)(uintptr_t)block, bytes);
-    vr_error_save(&kept);
-    (void)vram_free(pool, block, (vram_queue *)(uintptr_t)queue->object.handle);
-    vr_error_restore(&kept);
+    vr_block_give(pool, block, (vram_queue *)(uintptr_t)queue->object.handle);
     return true;
 }
 
@@ -230,7 +228,7 @@ static bool submit_scattered(struct vr_queue_object *queue, vram_kernel *kernel,
     if (pool && vram_alloc(pool, head + bytes, NULL, &block) == VRAM_OK) {
         fill_rows(block, head, pieces, count);
         done = vr_scatter_launch(handle, kernel, block, (uint32_t)count) == VRAM_OK;
-        (void)vram_free(pool, block, handle);
+        vr_block_give(pool, block, handle);
     }
     vr_error_restore(&kept);
     return done;
@@ -264,7 +262,7 @@ static vram_status submit_all(struct vr_submission *submission, struct piece *pi
     for (size_t i = 0, length; i < count && status == VRAM_OK; i += length) {
         uint64_t bytes;
         length = gather ? run_length(pieces + i, count - i, &bytes) : 0;
-        submission->any = true;
+        submission->any = submission->parts = true;
         if (kernel && (length < SCATTER_LEAST || pieces[i].reached)) {
             size_t taken = try_scattered(submission, &kernel, pieces + i, count - i);
             if (taken) {
@@ -297,18 +295,6 @@ static void count_all(struct vr_submission *submission, const struct piece *piec
     if (count) {
         vr_submission_count(submission, (enum vr_way)most, VRAM_ROUTE_BATCH);
     }
-}
-
-/* What was submitted before a failure is waited for: the caller has no handle for it. */
-static void wait_for_rest(struct vr_submission *submission) {
-    struct vram_error error;
-    vr_error_save(&error);
-    if (submission->any) {
-        (void)vr_queue_settle(submission->queue,
-                              vr_deadline_in(submission->queue->device->context->wait_ns),
-                              submission->operation);
-    }
-    vr_error_restore(&error);
 }
 
 /* ---------------------------------------------------------------------- lists */
@@ -362,9 +348,6 @@ vram_status vram_transfer_batch(vram_queue *queue, const vram_copy *copies, size
     if (status == VRAM_OK) {
         count_all(&submission, pieces, used);
         status = submit_all(&submission, pieces, used);
-        if (status != VRAM_OK) {
-            wait_for_rest(&submission);
-        }
     }
     vr_mem_free(pieces);
     return vr_submission_end(&submission, status, bytes, async);
@@ -431,9 +414,6 @@ static vram_status submit_rows(struct vr_submission *submission, const vram_copy
         status = submit_all(submission, pieces, count);
     }
     vr_mem_free(pieces);
-    if (status != VRAM_OK) {
-        wait_for_rest(submission);
-    }
     return status;
 }
 

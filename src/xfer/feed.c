@@ -15,6 +15,7 @@
  *      the host does not wait for that, the next upload into it does, on the device.
  *  (3) A shadow is replaced by a larger one only when nothing is pending on the slot. A block that cannot have
  *      one now goes DIRECT.
+ *  (4) A submit has entered both queues from its first step to its last: neither ends in between.
  */
 #include "vram/feed.h"
 #include "xfer/frame_slot.h"
@@ -170,7 +171,7 @@ static vram_status open_block(struct vr_feed *feed, struct slot *slot, uint64_t 
 /* Waits for a slot, in slices: another thread may give one back meanwhile. */
 static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline, const char *operation,
                                  struct slot **slot) {
-    enum { SLICE_NS = 1000000 };
+    enum { SLICE_NS = 1000000, SLEEP_NS = 20000 };
     struct vram_error before;
     vram_point point;
     uint64_t began = vr_clock_now();
@@ -199,6 +200,9 @@ static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline, const 
         status = vram_point_wait(point, left < SLICE_NS ? left : SLICE_NS);
         if (status != VRAM_OK && status != VRAM_ERR_TIMEOUT && status != VRAM_ERR_DEVICE_LOST) {
             return status;
+        }
+        if (status != VRAM_ERR_TIMEOUT) {
+            vr_clock_sleep(SLEEP_NS); /* other work of the slot, or another thread, may be at it */
         }
         vr_error_restore(&before);
     }
@@ -356,6 +360,16 @@ static vram_status give_handle(const struct delivery *delivery, vram_async *asyn
     return status;
 }
 
+/* A delivery that has failed leaves nothing behind that would write to its place later. */
+static void take_back(struct delivery *delivery) {
+    struct vr_frame_slot *slot = &delivery->slot->memory;
+    bool begun = slot->pending[VR_SLOT_TRANSFER].queue || delivery->uploaded.queue;
+    if (begun && vr_queue_drained(delivery->feed->transfer) &&
+        vr_queue_drained(delivery->consumer)) {
+        memset(slot->pending, 0, sizeof slot->pending);
+    }
+}
+
 static vram_status deliver(struct delivery *delivery) {
     struct vr_feed *feed = delivery->feed;
     bool staged = false;
@@ -366,6 +380,7 @@ static vram_status deliver(struct delivery *delivery) {
         status = staged ? deliver_staged(delivery) : deliver_direct(delivery);
     }
     if (status != VRAM_OK) {
+        take_back(delivery);
         vr_transfer_end(&delivery->slot->count, 0, status);
     }
     vr_mutex_lock(&feed->lock);
@@ -375,20 +390,17 @@ static vram_status deliver(struct delivery *delivery) {
         feed->stats.direct += !staged && feed->mode == VRAM_FEED_STAGED;
         delivery->slot->point = delivery->uploaded;
         delivery->slot->sent = delivery->bytes;
+        delivery->slot->state = FLYING;
     }
-    delivery->slot->state = status == VRAM_OK ? FLYING : OPEN;
     vr_mutex_unlock(&feed->lock);
     return status;
 }
 
 /* What the caller gave is of this device, and fits. */
-static vram_status check(const struct delivery *delivery, const char *operation) {
-    void *queue;
-    vram_status status = vr_queue_enter(delivery->consumer, operation, &queue);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    if (((struct vr_queue_object *)queue)->device != delivery->feed->device) {
+static vram_status check(const struct delivery *delivery, const struct vr_queue_object *consumer,
+                         const char *operation) {
+    vram_status status = VRAM_OK;
+    if (consumer->device != delivery->feed->device) {
         status = vr_fail(VRAM_ERR_INVALID, operation, "the queue belongs to another device");
     } else if (delivery->bytes == 0 || delivery->bytes > delivery->slot->bytes) {
         status =
@@ -397,7 +409,27 @@ static vram_status check(const struct delivery *delivery, const char *operation)
     } else {
         status = vr_span_check(delivery->feed->device, delivery->to, delivery->bytes, operation);
     }
-    vr_leave(queue);
+    return status;
+}
+
+/* Keeps (4). A slot that is not FLYING afterwards is OPEN again. */
+static vram_status submit(struct delivery *delivery, const char *operation) {
+    void *consumer, *transfer;
+    vram_status status = vr_submit_enter(delivery->consumer, operation, &consumer);
+    if (status == VRAM_OK) {
+        status = check(delivery, consumer, operation);
+        if (status == VRAM_OK) {
+            status = vr_submit_enter(delivery->feed->transfer, operation, &transfer);
+        }
+        if (status == VRAM_OK) {
+            status = deliver(delivery);
+            vr_submit_leave(transfer);
+        }
+        vr_submit_leave(consumer);
+    }
+    if (status != VRAM_OK) {
+        set_state(delivery->feed, delivery->slot, OPEN);
+    }
     return status;
 }
 
@@ -411,13 +443,8 @@ vram_status vram_feed_submit(vram_feed *handle, uint64_t number, vram_queue *con
     }
     status = claim_open(delivery.feed, number, operation, &delivery.slot);
     if (status == VRAM_OK) {
-        status = check(&delivery, operation);
-        if (status != VRAM_OK) {
-            set_state(delivery.feed, delivery.slot, OPEN);
-        } else {
-            status = deliver(&delivery);
-            status = status == VRAM_OK && async ? give_handle(&delivery, async) : status;
-        }
+        status = submit(&delivery, operation);
+        status = status == VRAM_OK && async ? give_handle(&delivery, async) : status;
     }
     vr_leave(delivery.feed);
     return status;

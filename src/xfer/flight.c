@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "core/pool/pool_object.h"
 
 #include <assert.h>
 
@@ -116,9 +117,11 @@ static void settle_left(struct vr_flight *flight) {
 
 static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_flight *flight = VR_CONTAINER(watcher, struct vr_flight, watcher);
-    struct vr_device_object *device = flight->device;
     (void)finished;
-    (void)vr_handle_retire(flight->object.handle);
+    if (!vr_handle_retire(flight->object.handle)) {
+        return; /* flight_list does, whose flight came second: its device is no longer ours to use */
+    }
+    struct vr_device_object *device = flight->device;
     vr_mutex_lock(&device->lock);
     vr_link_remove(&watcher->link);
     vr_mutex_unlock(&device->lock);
@@ -265,6 +268,15 @@ vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operati
     }
     vr_leave(flight);
     return (vram_queue *)(uintptr_t)found;
+}
+
+void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue) {
+    struct vram_error kept;
+    vr_error_save(&kept);
+    if (vram_free(pool, block, queue) == VRAM_ERR_STALE) {
+        (void)vr_pool_free_late(pool, block, queue);
+    }
+    vr_error_restore(&kept);
 }
 
 vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operation) {

@@ -57,6 +57,16 @@ static void release_sources(struct job *job) {
     }
 }
 
+/* Whether the device or a buffer's pool is ending: its memory is no longer one that copies may name. */
+static bool is_ending(const struct job *job) {
+    bool ending = vr_handle_was(VR_KIND_DEVICE, vr_readback_device(job->readback));
+    for (uint32_t i = 0; i < job->count && !ending; i++) {
+        uint64_t pool = job->sources[i].buffer->pool_handle;
+        ending = vr_handle_was(VR_KIND_POOL, (void *)(uintptr_t)pool);
+    }
+    return ending;
+}
+
 static vram_status add_bytes(struct job *job, uint64_t bytes) {
     if (bytes == 0) {
         return vr_fail(VRAM_ERR_INVALID, job->operation, "a source has 0 bytes");
@@ -184,8 +194,16 @@ static void publish(struct job *job, enum vr_frame_state before, uint64_t *numbe
     vr_mutex_unlock(&readback->lock);
 }
 
-/* The start failed. A frame whose slot was not touched is there again. */
+/* The start failed. What it has submitted reads its sources no longer when it answers. A frame whose slot was not
+   touched is there again. */
 static void undo(struct job *job, enum vr_frame_state before) {
+    const struct vr_pending *pending = job->frame->memory.pending;
+    if (pending[VR_SLOT_OTHER].queue || pending[VR_SLOT_OTHER].point.queue) {
+        (void)vr_queue_drained(job->producer);
+    }
+    if (pending[VR_SLOT_TRANSFER].queue || pending[VR_SLOT_TRANSFER].point.queue) {
+        (void)vr_queue_drained(job->readback->transfer);
+    }
     vr_mutex_lock(&job->readback->lock);
     if (job->touched) {
         count_dropped(job, before);
@@ -352,8 +370,8 @@ static vram_status check_producer(struct job *job) {
     return status;
 }
 
-/* The sources are gathered. */
-static vram_status start(struct job *job, uint64_t *number) {
+/* Both queues are entered. */
+static vram_status start_entered(struct job *job, uint64_t *number) {
     enum vr_frame_state before = VR_FRAME_IDLE;
     struct vram_error trouble;
     uint64_t given = 0;
@@ -371,6 +389,25 @@ static vram_status start(struct job *job, uint64_t *number) {
     } else {
         undo(job, before);
         vr_transfer_end(&job->counted, 0, status);
+    }
+    return status;
+}
+
+/* The sources are gathered. Neither queue ends between the first step and the last. */
+static vram_status start(struct job *job, uint64_t *number) {
+    void *producer = NULL, *transfer;
+    vram_status status =
+        job->producer ? vr_submit_enter(job->producer, job->operation, &producer) : VRAM_OK;
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_submit_enter(job->readback->transfer, job->operation, &transfer);
+    if (status == VRAM_OK) {
+        status = start_entered(job, number);
+        vr_submit_leave(transfer);
+    }
+    if (producer) {
+        vr_submit_leave(producer);
     }
     return status;
 }
@@ -418,6 +455,9 @@ vram_status vram_readback_start_spans(vram_readback *handle, vram_queue *produce
     }
     if (status == VRAM_OK) {
         status = start(&job, number);
+    }
+    if (status == VRAM_ERR_INVALID && is_ending(&job)) {
+        status = vr_fail(VRAM_ERR_STALE, operation, "the pool of a buffer was destroyed");
     }
     release_sources(&job);
     vr_leave(job.readback);

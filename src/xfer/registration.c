@@ -99,21 +99,28 @@ static vram_status give_up(struct vr_registrations *all, struct entry *entry,
                   : status;
 }
 
-/* Under the lock, which is open meanwhile: until no thread moves what overlaps. */
-static struct entry *settled(struct vr_registrations *all, const struct entry *pages) {
-    struct entry *entry;
-    while ((entry = overlapping(all, pages)) && entry->moving) {
-        (void)vr_cond_wait(&all->changed, &all->lock, UINT64_MAX);
+/* Under the lock, which is open meanwhile: until no thread moves what overlaps. *entry is the first that does, NULL:
+   none. VRAM_ERR_TIMEOUT: the driver has kept that thread for the option's wait_timeout. */
+static vram_status settled(struct vr_registrations *all, const struct entry *pages,
+                           const char *operation, struct entry **entry) {
+    uint64_t begun = vr_os_now(), most = all->device->context->wait_ns;
+    while ((*entry = overlapping(all, pages)) && (*entry)->moving) {
+        uint64_t waited = vr_os_now() - begun;
+        if (waited >= most) {
+            return vr_fail(VRAM_ERR_TIMEOUT, operation,
+                           "another thread page-locks or unlocks a part of it and does not end");
+        }
+        (void)vr_cond_wait(&all->changed, &all->lock, most - waited);
     }
-    return entry;
+    return VRAM_OK;
 }
 
 /* Gives up all that overlaps and is not used. VRAM_ERR_BUSY: some of it is. */
 static vram_status clear(struct vr_registrations *all, const struct entry *pages,
                          const char *operation, bool counts) {
     struct entry *entry;
-    vram_status status = VRAM_OK;
-    while (status == VRAM_OK && (entry = settled(all, pages))) {
+    vram_status status;
+    while ((status = settled(all, pages, operation, &entry)) == VRAM_OK && entry) {
         if (entry->uses) {
             return vr_fail(
                 VRAM_ERR_BUSY, operation,
@@ -121,6 +128,9 @@ static vram_status clear(struct vr_registrations *all, const struct entry *pages
         }
         status = give_up(all, entry, operation);
         vr_fetch_add(&all->evictions, counts, VR_RELAXED);
+        if (status != VRAM_OK) {
+            return status;
+        }
     }
     return status;
 }
@@ -167,16 +177,18 @@ static vram_status register_pages(struct vr_registrations *all, struct entry *fr
     return status;
 }
 
-/* Under the lock: an entry that has it all, used once more. */
-static bool hit(struct vr_registrations *all, const struct entry *pages) {
-    struct entry *entry = settled(all, pages);
-    if (!entry || !contains(entry, pages)) {
-        return false;
+/* Under the lock: an entry that has it all, used once more. *found: there is one. */
+static vram_status hit(struct vr_registrations *all, const struct entry *pages,
+                       const char *operation, bool *found) {
+    struct entry *entry;
+    vram_status status = settled(all, pages, operation, &entry);
+    *found = status == VRAM_OK && entry && contains(entry, pages);
+    if (*found) {
+        entry->uses++;
+        vr_link_remove(&entry->link);
+        vr_list_append(&all->entries, &entry->link);
     }
-    entry->uses++;
-    vr_link_remove(&entry->link);
-    vr_list_append(&all->entries, &entry->link);
-    return true;
+    return status;
 }
 
 vram_status vr_registration_use(struct vr_registrations *all, uint64_t addr, uint64_t bytes,
@@ -190,16 +202,19 @@ vram_status vr_registration_use(struct vr_registrations *all, uint64_t addr, uin
         vr_mem_free(fresh);
         return status;
     }
+    bool found;
     vr_mutex_lock(&all->lock);
-    bool found = hit(all, fresh);
+    status = hit(all, fresh, operation, &found);
     vr_fetch_add(found ? &all->hits : &all->misses, 1, VR_RELAXED);
     while (!found && status == VRAM_OK) {
         status = clear(all, fresh, operation, true);
         if (status == VRAM_OK) {
             status = make_room(all, fresh->bytes, operation);
         }
-        /* The lock was open: another thread may have been quicker. */
-        if (status == VRAM_OK && !(found = hit(all, fresh)) && !overlapping(all, fresh)) {
+        if (status == VRAM_OK) { /* the lock was open: another thread may have been quicker */
+            status = hit(all, fresh, operation, &found);
+        }
+        if (status == VRAM_OK && !found && !overlapping(all, fresh)) {
             status = register_pages(all, fresh);
             if (status == VRAM_OK) {
                 vr_mutex_unlock(&all->lock);
@@ -219,16 +234,18 @@ vram_status vr_registration_unuse(struct vr_registrations *all, uint64_t addr, u
     if (status != VRAM_OK) {
         return status;
     }
+    struct entry *entry;
     vr_mutex_lock(&all->lock);
-    struct entry *entry = settled(all, &pages);
-    bool good = entry && contains(entry, &pages) && entry->uses;
+    status = settled(all, &pages, operation, &entry);
+    bool good = status == VRAM_OK && entry && contains(entry, &pages) && entry->uses;
     if (good) {
         entry->uses--;
     }
     vr_mutex_unlock(&all->lock);
-    return good ? VRAM_OK
-                : vr_fail(VRAM_ERR_INVALID, operation, "no vram_pinned_begin is open for 0x%llx",
-                          (unsigned long long)addr);
+    return good || status != VRAM_OK
+               ? status
+               : vr_fail(VRAM_ERR_INVALID, operation, "no vram_pinned_begin is open for 0x%llx",
+                         (unsigned long long)addr);
 }
 
 vram_status vr_registration_forget(struct vr_registrations *all, uint64_t addr, uint64_t bytes,
@@ -320,23 +337,26 @@ vram_status vr_registrations_begin(struct vr_registrations *all, struct vr_devic
     return status;
 }
 
-/* Twice, since a driver that refused once may only have been asked at a bad moment. No call is inside any more. */
-void vr_registrations_end(struct vr_registrations *all, bool finished) {
-    struct vr_link *link;
-    while ((link = vr_list_first(&all->entries))) {
+/* Twice, since a driver that refused once may only have been asked at a bad moment. */
+void vr_registrations_end(struct vr_registrations *all) {
+    struct vr_device *device = &all->device->base;
+    for (struct vr_link *link = vr_list_first(&all->entries); link;
+         link = vr_list_next(&all->entries, link)) {
         struct entry *entry = ENTRY(link);
-        struct vr_device *device = &all->device->base;
-        if (finished && vr_pinned_unregister(device, entry->addr, entry->bytes) != VRAM_OK &&
+        if (vr_pinned_unregister(device, entry->addr, entry->bytes) != VRAM_OK &&
             vr_pinned_unregister(device, entry->addr, entry->bytes) != VRAM_OK) {
             vr_log(VRAM_LOG_ERROR, "the driver refused to unlock %llu bytes at 0x%llx",
                    (unsigned long long)entry->bytes, (unsigned long long)entry->addr);
         }
-        take_off(all, entry);
-        vr_mem_free(entry);
     }
 }
 
 void vr_registrations_destroy(struct vr_registrations *all) {
+    struct vr_link *link;
+    while ((link = vr_list_first(&all->entries))) {
+        vr_link_remove(link);
+        vr_mem_free(ENTRY(link));
+    }
     vr_cond_destroy(&all->changed);
     vr_mutex_destroy(&all->lock);
 }

@@ -4,6 +4,7 @@
  */
 #include "xfer/staging.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -233,8 +234,9 @@ uint64_t vr_staging_trim(struct vr_staging *staging) {
 static bool idle(struct vr_copy_workers *workers) {
     struct vr_staging *staging = VR_CONTAINER(workers, struct vr_staging, workers);
     vr_mutex_lock(&staging->lock);
-    bool used = staging->inside || vr_os_now() - staging->used_ns < workers->idle_ns;
-    bool stop = staging->stop;
+    bool used =
+        vr_entry_inside(&staging->calls) || vr_os_now() - staging->used_ns < workers->idle_ns;
+    bool stop = !vr_entry_is_open(&staging->calls);
     vr_mutex_unlock(&staging->lock);
     if (!used && !stop) {
         (void)trim_slots(staging, false);
@@ -260,18 +262,14 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     (void)watcher, (void)queue, (void)finished;
 }
 
-/* Waits for transfers to notice; false: not all have by then. */
-static bool wait_for_transfers(struct vr_staging *staging, uint64_t deadline, bool finished) {
+/* Waits for calls to notice; false: not all have by then. */
+static bool wait_for_calls(struct vr_staging *staging, bool finished) {
+    (void)vr_entry_close(&staging->calls);
     vr_mutex_lock(&staging->lock);
-    staging->stop = true;
     staging->abandoned = !finished;
     vr_cond_broadcast(&staging->changed);
-    for (uint64_t now = vr_os_now(); staging->inside && now < deadline; now = vr_os_now()) {
-        (void)vr_cond_wait(&staging->changed, &staging->lock, deadline - now);
-    }
-    bool all = staging->inside == 0;
     vr_mutex_unlock(&staging->lock);
-    return all;
+    return vr_entry_wait(&staging->calls, vr_deadline_in(staging->device->context->wait_ns), NULL);
 }
 
 /* The slots are memory of the device and go with it, unless somebody may still be at work on them. Keeps (5). */
@@ -285,9 +283,11 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     vr_link_remove(&watcher->link);
     vr_mutex_unlock(&device->lock);
     uint64_t deadline = vr_os_now() + device->context->wait_ns;
-    bool done = wait_for_transfers(staging, deadline, finished);
+    bool done = wait_for_calls(staging, finished);
     done = vr_copy_end(&staging->workers, deadline) && done;
-    vr_registrations_end(&staging->registrations, finished && done);
+    if (done && finished) {
+        vr_registrations_end(&staging->registrations);
+    }
     if (!done) {
         vr_log(VRAM_LOG_ERROR, "a copy of pageable memory does not end: its device is left alone");
         vr_mutex_lock(&device->lock);
@@ -297,8 +297,15 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     vr_handle_unpin(staging->object.handle);
 }
 
+/* On any thread that runs out of memory, also while the device closes: keeps (5). */
 static uint64_t spare(struct vr_watcher *watcher) {
-    return vr_staging_trim(VR_CONTAINER(watcher, struct vr_staging, watcher));
+    struct vr_staging *staging = VR_CONTAINER(watcher, struct vr_staging, watcher);
+    if (!vr_entry_enter(&staging->calls)) {
+        return 0;
+    }
+    uint64_t bytes = vr_staging_trim(staging);
+    vr_entry_leave(&staging->calls);
+    return bytes;
 }
 
 static uint32_t workers_wanted(void) {
@@ -406,14 +413,7 @@ vram_status vr_staging_enter(struct vr_device_object *device, const char *operat
         }
         staging = list(device, fresh);
     }
-    bool stop = !staging;
-    if (staging) {
-        vr_mutex_lock(&staging->lock);
-        stop = staging->stop;
-        staging->inside += !stop;
-        vr_mutex_unlock(&staging->lock);
-    }
-    if (stop) {
+    if (!staging || !vr_entry_enter(&staging->calls)) {
         if (staging) {
             vr_handle_unpin(staging->object.handle);
         }
@@ -424,10 +424,7 @@ vram_status vr_staging_enter(struct vr_device_object *device, const char *operat
 }
 
 void vr_staging_leave(struct vr_staging *staging) {
-    vr_mutex_lock(&staging->lock);
-    staging->inside--;
-    vr_cond_broadcast(&staging->changed);
-    vr_mutex_unlock(&staging->lock);
+    vr_entry_leave(&staging->calls);
     vr_handle_unpin(staging->object.handle);
 }
 

@@ -22,11 +22,13 @@
  *      wait for.
  *  (4) Before a transfer ends nobody copies from or to the user's memory any more, whatever has failed.
  *  (5) Queues are named by their handles in every step: one that is destroyed meanwhile ends the transfer with
- *      VRAM_ERR_STALE. The device ends when no transfer is inside any more.
+ *      VRAM_ERR_STALE. Whoever uses slots or registrations is inside `calls`, a cleanup of the device among them, and
+ *      the device ends when nobody is inside any more.
  */
 #ifndef VR_STAGING_H
 #define VR_STAGING_H
 
+#include "base/entry_guard.h"
 #include "device/objects.h"
 #include "xfer/copy_workers.h"
 #include "xfer/registration.h"
@@ -66,11 +68,10 @@ struct vr_staging {
     struct vr_staging_counts counts;
     uint64_t slot_bytes;
     uint32_t slot_most;
-    struct vr_mutex lock; /* guards the rest */
+    struct vr_entry_guard calls; /* (5); closed: the device is closing, and who waits gives up */
+    struct vr_mutex lock;        /* guards the rest */
     struct vr_cond changed;
-    uint32_t inside;    /* transfers */
-    bool stop;          /* the device is closing: who waits gives up, */
-    bool abandoned;     /* and so does what is looked after, as work of the device did not end */
+    bool abandoned;     /* what is looked after gives up, too, as work of the device did not end */
     uint64_t turns;     /* of slots that became BUSY */
     uint64_t used_ns;   /* vr_os_now when a transfer last began or ended */
     uint64_t transfers; /* numbers given out */

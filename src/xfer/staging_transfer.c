@@ -74,7 +74,7 @@ static bool has_failed(struct transfer *transfer) {
     vr_mutex_lock(&transfer->staging->lock);
     const struct vr_staging *staging = transfer->staging;
     bool failed = transfer->status != VRAM_OK;
-    bool stop = transfer->record ? staging->abandoned : staging->stop;
+    bool stop = transfer->record ? staging->abandoned : !vr_entry_is_open(&staging->calls);
     vr_mutex_unlock(&transfer->staging->lock);
     if (stop && !failed) {
         fail(transfer,

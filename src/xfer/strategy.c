@@ -130,6 +130,9 @@ vram_status vr_submission_end(struct vr_submission *submission, vram_status stat
     bool looked_after = submission->made.word[VR_ASYNC_RECORD] != 0;
     bool wanted = status == VRAM_OK && submission->any && (async || sync) && !looked_after;
     submission->result = result;
+    if (status != VRAM_OK && submission->parts) {
+        (void)vr_queue_drained((vram_queue *)(uintptr_t)queue->object.handle);
+    }
     if (wanted) {
         status = mark(submission, &value);
     }
@@ -271,6 +274,7 @@ static vram_status submit_by_rate(struct vr_submission *submission, const struct
     uint64_t before = flight ? vr_clock_now() : 0;
     vr_submission_count(submission, route->way, staged ? VRAM_ROUTE_STAGED : VRAM_ROUTE_ANY);
     vram_status status = VRAM_OK;
+    submission->parts = staged;
     if (staged && to_host && submission->handle && submission->strategy != VRAM_TRANSFER_SYNC &&
         !is_brief(submission, route) && hand_over(submission, route, &status)) {
         vr_leave(flight);

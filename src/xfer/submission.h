@@ -15,8 +15,9 @@ struct vr_submission {
     const char *operation;
     vram_transfer_strategy strategy;
     uint64_t poll_ns, timeout;
-    uint64_t result;                /* bytes */
-    bool any;                       /* something was submitted, or is to be waited for */
+    uint64_t result; /* bytes */
+    bool any;        /* something was submitted, or is to be waited for */
+    bool parts;      /* there are several copies: when one fails, others may be under way */
     struct vr_transfer_count count; /* all zero: not counted yet */
     bool handle;     /* the caller takes one, so that a copy may end behind the queue's point */
     vram_async made; /* of such a copy; zeros: none */
@@ -25,7 +26,8 @@ struct vr_submission {
 /* Reads the options and enters the queue; on VRAM_OK the caller owes a vr_submission_end. */
 vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options *options,
                                 const char *operation, struct vr_submission *submission);
-/* Leaves the queue; with VRAM_OK so far, makes the handle for `result`, or waits with SYNC. */
+/* Leaves the queue; with VRAM_OK so far, makes the handle for `result`, or waits with SYNC. After a failure nothing
+   that was submitted is under way any more, unless it does not end within the option's wait_timeout. */
 vram_status vr_submission_end(struct vr_submission *submission, vram_status status, uint64_t result,
                               vram_async *async);
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """make_trace.py WHAT: writes a small trace, as docs/trace-format.md describes it, to standard output in base64.
 
-WHAT is `story` (everything a report shows), `clean` (all is freed), `killed` (a program that was killed) or
-`damaged`. The golden cases report_* hold what this writes; written by the document, not by the library, so that
+WHAT is `story` (everything a report shows), `clean` (all is freed), `lost` (pools end with blocks in them),
+`killed` (a program that was killed) or `damaged`. The golden cases report_* hold what this writes; written by the document, not by the library, so that
 the two are held against each other.
 """
 import base64
@@ -136,9 +136,19 @@ def clean(w):
     w.event(POOL_END, 4, w.pool(0))
 
 
+def lost(w):
+    """Pools that end with blocks in them."""
+    for pool in (0, 1):
+        w.event(POOL_BEGIN, pool * 5, w.pool(pool))
+        w.alloc(pool * 5 + 1, pool * 2 + 1, MIB, "a", (), "", pool)
+        w.alloc(pool * 5 + 2, pool * 2 + 2, 2 * MIB, "b", (), "", pool)
+        w.free(pool * 5 + 3, pool * 2 + 2, 2 * MIB, pool)
+        w.event(POOL_END, pool * 5 + 4, w.pool(pool))
+
+
 def main(what):
     writer = Writer()
-    (story if what in ("story", "damaged") else clean)(writer)
+    {"story": story, "damaged": story, "lost": lost}.get(what, clean)(writer)
     if what == "killed":
         writer.alloc(5, 2, 3 * MIB, "left")
         writer.records += b"\0\1\2"  # on its way when the end came: its first byte comes last
@@ -147,6 +157,6 @@ def main(what):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] not in (["story"], ["clean"], ["killed"], ["damaged"]):
+    if sys.argv[1:] not in (["story"], ["clean"], ["killed"], ["damaged"], ["lost"]):
         sys.exit(__doc__)
     print(main(sys.argv[1]))

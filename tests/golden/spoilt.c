@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spoilt.c: stands between the command and the library in a build of the command that must notice.
- * No real device can be asked to give back wrong contents or to leak, so the linker's --wrap puts
- * these in the place of two calls; SPOIL in the environment says which one lies.
+ * No real device can be asked to give back wrong contents, to leak or to end the process, so the
+ * linker's --wrap puts these in the place of some calls; SPOIL in the environment says which one
+ * misbehaves, and how.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <vram/vram.h>
 
 vram_status __real_vram_queue_wait(vram_queue *queue, uint64_t timeout);
@@ -14,6 +17,10 @@ vram_status __real_vram_queue_download(vram_queue *queue, void *to, vram_addr fr
 vram_status __wrap_vram_queue_download(vram_queue *queue, void *to, vram_addr from, uint64_t bytes);
 vram_status __real_vram_memory_info_get(vram_device *device, vram_memory_info *info);
 vram_status __wrap_vram_memory_info_get(vram_device *device, vram_memory_info *info);
+vram_status __real_vram_backend_info_get(vram_context *context, uint32_t index,
+                                         vram_backend_info *info);
+vram_status __wrap_vram_backend_info_get(vram_context *context, uint32_t index,
+                                         vram_backend_info *info);
 
 static unsigned char *downloaded; /* last byte of the download under way */
 
@@ -44,4 +51,29 @@ vram_status __wrap_vram_memory_info_get(vram_device *device, vram_memory_info *i
         info->held_bytes += 4096;
     }
     return status;
+}
+
+/* Not sent but met, as in a driver's code. */
+__attribute__((no_sanitize("undefined"))) static void fault(void) {
+    int *volatile nowhere = NULL;
+    *nowhere = 1;
+}
+
+/* Of all cases, few ask for this. */
+vram_status __wrap_vram_backend_info_get(vram_context *context, uint32_t index,
+                                         vram_backend_info *info) {
+    if (spoils("fault")) {
+        fault();
+    } else if (spoils("signal")) {
+        raise(SIGILL);
+    } else if (spoils("abort")) {
+        abort();
+    } else if (spoils("exit")) {
+        exit(0);
+    } else if (spoils("leave")) {
+        _exit(0);
+    } else if (spoils("late")) {
+        atexit(abort);
+    }
+    return __real_vram_backend_info_get(context, index, info);
 }

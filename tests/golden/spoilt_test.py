@@ -1,20 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""spoilt_test.py SPOILT: the command notices wrong contents and memory left behind.
+"""spoilt_test.py SPOILT: the command notices wrong contents, memory left behind, and a process ended by a driver.
 
 SPOILT is the command linked with spoilt.c, which makes the library lie as SPOIL asks.
 """
 import json
 import os
+import signal
 import subprocess
 import sys
 
 
-def run(program, spoil, *arguments):
+def run_verb(program, spoil, *arguments):
     env = {name: value for name, value in os.environ.items() if not name.startswith("VRAM_")}
     env.update(SPOIL=spoil, VRAM_BACKENDS="sim", NO_COLOR="1")
-    return subprocess.run([program, "tour", *arguments], env=env, capture_output=True, text=True,
-                          timeout=60, check=False)
+    # A sanitizer's own handler would exit in the place of the signal.
+    env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":handle_segv=0:handle_abort=0:handle_sigill=0"
+    return subprocess.run([program, *arguments], env=env, capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+def run(program, spoil, *arguments):
+    return run_verb(program, spoil, "tour", *arguments)
 
 
 def contents(program):
@@ -36,6 +43,46 @@ def leak(program):
     assert document["passed"] is False and document["held_bytes"] == 4096
 
 
+# What SPOIL asks for, and what ends the process then.
+SIGNALS = (("fault", signal.SIGSEGV), ("signal", signal.SIGILL), ("abort", signal.SIGABRT))
+TWO_CASES = ("check", "--filter", "context.ba")  # the first of them dies
+
+
+def named(program):
+    """A process that ends in a case says in which, once, and is no success."""
+    ends = [(spoil, -number, number.name) for spoil, number in SIGNALS]
+    for spoil, code, name in ends + [("exit", 1, "exit was called")]:
+        result = run_verb(program, spoil, *TWO_CASES)
+        assert result.returncode == code, (spoil, result)
+        line = f"vram: {name} in the case context.backends on sim device 0\n"
+        assert result.stderr == line, (spoil, result.stderr)
+
+
+def isolated(program):
+    """A case whose process dies has failed, and the next one runs."""
+    ends = [(spoil, f"{number.name} ended its process") for spoil, number in SIGNALS]
+    ends += [("leave", "its process exited with code 0"),
+             ("late", "SIGABRT ended its process when it exited after the case")]
+    for spoil, reason in ends:
+        result = run_verb(program, spoil, *TWO_CASES, "--isolate", "--verbose")
+        assert result.returncode == 1 and result.stderr == "", (spoil, result)
+        lines = result.stdout.splitlines()
+        assert lines[1] == f"failed   context.backends: {reason}", (spoil, lines)
+        assert lines[2].startswith("passed   context.bad_options: "), (spoil, lines)
+        assert lines[3:] == ["1 passed, 1 failed, 0 skipped"], (spoil, lines)
+
+
+def isolated_json(program):
+    """The same document as without, whether a case dies or not."""
+    document = json.loads(run_verb(program, "abort", *TWO_CASES, "--isolate", "--json").stdout)
+    assert [case["result"] for case in document["cases"]] == ["failed", "passed"], document
+    assert document["cases"][0]["reason"] == "SIGABRT ended its process", document
+    assert (document["passed"], document["failed"]) == (1, 1), document
+    plain = run_verb(program, "", "check", "--filter", "memory.", "--json")
+    alone = run_verb(program, "", "check", "--filter", "memory.", "--json", "--isolate")
+    assert plain.returncode == 0 and plain.stdout == alone.stdout, (plain, alone)
+
+
 def nothing(program):
     result = run(program, "")
     assert result.returncode == 0 and result.stdout.endswith("nothing left: 0 bytes held\n")
@@ -43,13 +90,14 @@ def nothing(program):
 
 def main(program):
     failed = 0
-    for test in (contents, leak, nothing):
+    tests = (contents, leak, named, isolated, isolated_json, nothing)
+    for test in tests:
         try:
             test(program)
         except AssertionError as error:
             failed += 1
             print(f"FAILED {test.__name__}: {error}")
-    print(f"{3 - failed} passed, {failed} failed")
+    print(f"{len(tests) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 

@@ -40,6 +40,11 @@ static void a_closed_guard_lets_nobody_in(void **state) {
     assert_true(vr_entry_close_empty(&guard));
     assert_false(vr_entry_close_empty(&guard));
     assert_false(vr_entry_enter(&guard));
+    vr_entry_close_to_enter(&guard);
+    assert_true(vr_entry_is_open(&guard));
+    assert_int_equal(vr_entry_inside(&guard), 1);
+    vr_entry_leave(&guard);
+    assert_int_equal(vr_entry_inside(&guard), 0);
 }
 
 static void the_wait_ends_at_its_deadline_or_when_it_is_stopped(void **state) {

@@ -82,7 +82,7 @@ static void numbers_are_never_used_again(void **state) {
     for (int i = 0; i < 5000; i++) {
         struct object object = {.value = 0};
         publish(VR_KIND_QUEUE, &object);
-        assert_true(object.handle > before); /* the slot's generation rises */
+        assert_true(object.handle != before);
         if (before) {
             assert_null(vr_handle_pin(VR_KIND_QUEUE, as_pointer(before)));
             assert_true(vr_handle_was(VR_KIND_QUEUE, as_pointer(before)));
@@ -167,7 +167,7 @@ static void mistakes_are_told_apart(void **state) {
                  "vram_test: a kernel was given where a device belongs");
     assert_error(VR_KIND_QUEUE, 0x1234567, VRAM_ERR_INVALID,
                  "vram_test: what was given is no queue");
-    assert_error(VR_KIND_KERNEL, handle + (UINT64_C(1) << 32), VRAM_ERR_INVALID,
+    assert_error(VR_KIND_KERNEL, handle ^ UINT64_C(1) << 50, VRAM_ERR_INVALID,
                  "vram_test: what was given is no kernel"); /* not issued yet */
     assert_error(VR_KIND_QUEUE, UINT64_MAX, VRAM_ERR_INVALID,
                  "vram_test: what was given is no queue");
@@ -187,7 +187,7 @@ static void a_slot_ends_with_its_generations(void **state) {
     for (int i = 0; i < 20; i++) {
         publish(VR_KIND_PHYSICAL, &objects[i]);
         slots[i] = objects[i].handle >> 8 & 0xffffff;
-        assert_in_range(objects[i].handle >> 32, 1, 4);
+        assert_in_range((objects[i].handle ^ objects[0].handle) >> 32, 0, 7);
         end(&objects[i]);
     }
     for (size_t i = 0; i < 20; i++) { /* four of each slot, then another, for ever */

@@ -139,6 +139,89 @@ static void many_pools(void **state) {
     history_free(&history);
 }
 
+static struct recorded of_pool(enum recorded_kind kind, uint64_t id, uint64_t bytes,
+                               uint32_t pool) {
+    struct recorded event = event_of(kind, 1, id, bytes);
+    event.pool = pool;
+    event.pool_number = pool;
+    return event;
+}
+
+/* A pool's end takes its blocks and no other's; pools that share a place in the report are told apart. */
+static void a_pool_takes_its_blocks_with_it(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    for (uint32_t i = 1; i <= 2000; i++) {
+        struct recorded event = of_pool(RECORDED_ALLOC, i, 10, 1 + i % 1000);
+        assert_true(history_add(&history, &event));
+    }
+    struct recorded freed = of_pool(RECORDED_FREE, 999, 10, 1000);
+    assert_true(history_add(&history, &freed));
+    struct recorded grown = of_pool(RECORDED_RESIZE, 1999, 50, 1000);
+    assert_true(history_add(&history, &grown));
+    struct recorded end = of_pool(RECORDED_POOL_END, 0, 0, 1000);
+    assert_true(history_add(&history, &end));
+    assert_true(history_add(&history, &end)); /* it has nothing left */
+    assert_int_equal(history.live_bytes, 19980);
+    assert_int_equal(history.live_blocks, 1998);
+    assert_int_equal(history.lost_bytes, 50);
+    assert_int_equal(history.lost_blocks, 1);
+    freed.id = 1999; /* on another thread, and late */
+    assert_true(history_add(&history, &freed));
+    assert_int_equal(history.live_blocks, 1998);
+    assert_int_equal(history.strangers, 1);
+    history_finish(&history);
+    assert_int_equal(history.groups[0].bytes, 19980);
+    assert_int_equal(history.groups[0].lost_bytes, 50);
+    history_free(&history);
+}
+
+/* More blocks than a report lists are still counted, and leave no more behind than it lists. */
+static void many_lost_blocks(void **state) {
+    struct history history;
+    (void)state;
+    begin(&history);
+    for (uint64_t i = 0; i < HISTORY_LOST_MAX + 5000; i++) {
+        struct recorded event = of_pool(RECORDED_ALLOC, i + 1, 8, 7);
+        assert_true(history_add(&history, &event));
+        if (i % 100 == 99) {
+            event.kind = RECORDED_POOL_END;
+            assert_true(history_add(&history, &event));
+        }
+    }
+    assert_int_equal(history.lost_blocks,
+                     HISTORY_LOST_MAX + 5000 - (HISTORY_LOST_MAX + 5000) % 100);
+    assert_true(history.block_slots <= HISTORY_LOST_MAX + 200);
+    history_free(&history);
+}
+
+/* In a ring that has lost its beginning the look before a pool's end tells what it had from then. */
+static void a_pool_takes_unknown_blocks_with_it(void **state) {
+    struct history history;
+    struct recording ring = {.first_sequence = 3, .first_blocks = 5, .first_bytes = 1000};
+    (void)state;
+    begin(&history);
+    history_note_first(&history, &ring);
+    struct recorded event = of_pool(RECORDED_ALLOC, 77, 50, 1);
+    assert_true(history_add(&history, &event));
+    event = of_pool(RECORDED_SAMPLE, 0, 0, 1);
+    event.sample.live = 650;
+    assert_true(history_add(&history, &event));
+    event.kind = RECORDED_POOL_END;
+    assert_true(history_add(&history, &event));
+    assert_int_equal(history.live_bytes, 400);
+    assert_int_equal(history.first_bytes, 400);
+    event = of_pool(RECORDED_SAMPLE, 0, 0, 2);
+    event.sample.live = 400;
+    assert_true(history_add(&history, &event));
+    event.kind = RECORDED_POOL_END;
+    assert_true(history_add(&history, &event));
+    assert_int_equal(history.live_bytes, 0);
+    assert_int_equal(history.live_blocks, 0);
+    history_free(&history);
+}
+
 /* Transfers are summed by direction and route, those of later versions apart, and move nothing on. */
 static void transfers_are_added_up(void **state) {
     struct history history;
@@ -322,6 +405,9 @@ int main(void) {
         cmocka_unit_test(agrees_with_a_slower_book),
         cmocka_unit_test(strange_events),
         cmocka_unit_test(many_pools),
+        cmocka_unit_test(a_pool_takes_its_blocks_with_it),
+        cmocka_unit_test(many_lost_blocks),
+        cmocka_unit_test(a_pool_takes_unknown_blocks_with_it),
         cmocka_unit_test(transfers_are_added_up),
         cmocka_unit_test(nothing_to_be_said),
         cmocka_unit_test(leaks_and_old_blocks),

@@ -169,6 +169,59 @@ static void the_environment_is_a_ceiling(void **state) {
     rig_end_clean(&rig);
 }
 
+/* By no option, before a context is made or after, and by no limits of a device. */
+static void no_option_lifts_the_environment(void **state) {
+    static const char *const names[][2] = {{"VRAM_MEMORY_FRACTION", "0.5"},
+                                           {"VRAM_POOL_LIMIT", "10G"},
+                                           {"VRAM_DEVICE_LIMIT", "20G"},
+                                           {"VRAM_CACHED_LIMIT", "1G"},
+                                           {"VRAM_CACHED_BLOCKS", "3"}};
+    static const char *const limits_set[][2] = {{"memory_fraction", "0.9"},
+                                                {"pool_limit", "11G"},
+                                                {"device_limit", "21G"},
+                                                {"cached_limit", "2G"},
+                                                {"cached_blocks", "4"}};
+    static const char *const others[][2] = {{"preset", "inference"}, {"min_free", "1"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        set_environment(names[i][0], names[i][1]);
+    }
+    set_environment("VRAM_PRESET", "constrained");
+    set_environment("VRAM_MIN_FREE", "2G");
+    for (int before = 1; before >= 0; before--) {
+        struct rig rig = before ? (struct rig){0} : rig_make("sim", "memory=80G");
+        for (size_t i = 0; i < sizeof limits_set / sizeof limits_set[0]; i++) {
+            assert_int_equal(vram_option_set(limits_set[i][0], limits_set[i][1]), VRAM_ERR_LIMIT);
+            assert_int_equal(vram_option_set(limits_set[i][0], "0"), VRAM_ERR_LIMIT);
+            assert_ok(vram_option_set(limits_set[i][0], NULL));
+        }
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+            assert_ok(vram_option_set(others[i][0], others[i][1]));
+        }
+        rig = before ? rig_make("sim", "memory=80G") : rig;
+        vram_limits loose = {.size = sizeof loose,
+                             .fraction = 1,
+                             .min_free_bytes = NONE,
+                             .hard_bytes = NONE,
+                             .cached_bytes = NONE,
+                             .cached_blocks = 16};
+        assert_ok(vram_device_limits_set(rig.device, &loose));
+        vram_limits device = {.size = sizeof device};
+        vram_limits pool = limits_of(pool_with(rig.device, loose));
+        assert_ok(vram_device_limits_get(rig.device, &device));
+        assert_int_equal(device.hard_bytes, 20 * GIB);
+        assert_int_equal(pool.hard_bytes, 10 * GIB);
+        const vram_limits *const both[] = {&device, &pool};
+        for (int i = 0; i < 2; i++) {
+            assert_true(both[i]->fraction == 0.5);
+            assert_int_equal(both[i]->min_free_bytes, 2 * GIB);
+            assert_int_equal(both[i]->cached_bytes, GIB);
+            assert_int_equal(both[i]->cached_blocks, 3);
+        }
+        rig_end_clean(&rig);
+    }
+}
+
 static void presets_come_from_the_environment_too(void **state) {
     (void)state;
     set_environment("VRAM_PRESET", "constrained");
@@ -670,6 +723,7 @@ int main(void) {
         HERE(acceptance_07_defaults_and_presets),
         HERE(acceptance_07_clamp_and_order),
         HERE(the_environment_is_a_ceiling),
+        HERE(no_option_lifts_the_environment),
         HERE(presets_come_from_the_environment_too),
         HERE(acceptance_10_fraction_is_enforced),
         HERE(acceptance_10_min_free_is_enforced),

@@ -4,6 +4,8 @@
  * trace, and nothing that goes wrong with it is felt by an allocation.
  */
 #include "base/option.h"
+#include "replay/trace_reader.h"
+#include "report/history.h"
 #include "track/stack.h"
 #include "unit/child.h"
 #include "unit/pressure_world.h"
@@ -198,6 +200,56 @@ static void the_end_of_a_pool_is_told(void **state) {
     assert_true(sums.samples > 0);
     assert_int_equal(sums.last_misses, 1);
     rig_end_clean(&rig);
+}
+
+/* What `vram report` and `vram replay` make of the file. */
+static void read_twice(struct history *history, struct trace *trace) {
+    static struct trace_source source;
+    static struct recording recording;
+    char problem[TRACE_PROBLEM_MAX] = "";
+    assert_true(trace_source_open(&source, trace_path));
+    assert_true(history_begin(history, "t"));
+    assert_true(recording_open(&recording, &source));
+    assert_true(history_read(history, &recording));
+    recording_close(&recording);
+    trace_source_close(&source);
+    assert_true(trace_read(trace_path, trace, problem));
+    assert_string_equal(problem, "");
+}
+
+/* Blocks that nobody freed end with their pool, whichever way it ends: they are leaks, and live no more. */
+static void blocks_end_with_their_pool(void **state) {
+    enum { POOLS = 300, EACH = 3 }; /* more pools than a report tells apart */
+    struct history history;
+    struct trace trace;
+    vram_addr addr;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_trace *writing = begin_trace(&rig, 0);
+    for (int i = 0; i < POOLS; i++) {
+        vram_pool *pool = pool_of(&rig, NULL);
+        for (int k = 0; k < EACH; k++) {
+            assert_ok(vram_alloc(pool, MIB, rig.queue, &addr));
+        }
+        assert_ok(vram_free(pool, addr, rig.queue));
+        if (i < POOLS - 1) {
+            assert_ok(vram_pool_destroy(pool));
+        }
+    }
+    vram_device_close(rig.device);
+    assert_ok(vram_trace_end(writing));
+    read_twice(&history, &trace);
+    assert_int_equal(history.peak_bytes, EACH * MIB);
+    assert_int_equal(history.live_bytes, 0);
+    assert_int_equal(history.live_blocks, 0);
+    assert_int_equal(history.lost_blocks, POOLS * (EACH - 1));
+    assert_int_equal(history.lost_bytes, POOLS * (EACH - 1) * MIB);
+    assert_int_equal(trace.peak_bytes, EACH * MIB);
+    assert_int_equal(trace.op_count, POOLS * EACH * 2);
+    assert_int_equal(trace.thread_count, 1);
+    history_free(&history);
+    trace_free(&trace);
+    vram_context_destroy(rig.context);
 }
 
 /* It ends with its context, and the next one can begin. */
@@ -458,6 +510,7 @@ int main(void) {
         cmocka_unit_test(a_trace_has_what_happened),
         cmocka_unit_test(stacks_are_written),
         cmocka_unit_test(the_end_of_a_pool_is_told),
+        cmocka_unit_test(blocks_end_with_their_pool),
         cmocka_unit_test(a_context_ends_its_trace),
         cmocka_unit_test(only_its_context_is_traced),
         cmocka_unit_test(threads_are_traced),

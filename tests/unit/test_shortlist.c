@@ -285,6 +285,39 @@ static void halves_are_rounded_alike(void **state) {
     rig_end(&rig);
 }
 
+/* Every half times one is the float of the same value: a shader may have its own way from the one to the other. */
+static void every_half_is_exact(void **state) {
+    enum { ROWS = 4096, SIDE = 16 };
+    static uint16_t a[ROWS * SIDE], one[SIDE * SIDE];
+    static float c[ROWS * SIDE];
+    (void)state;
+    struct rig rig = rig_of(SIM);
+    vram_scheduler *scheduler = scheduler_in(pool_of(&rig, 0), 0, 1);
+    for (uint32_t i = 0; i < ROWS * SIDE; i++) { /* what is not finite would spread in its row */
+        a[i] = (uint16_t)((i & 0x7C00) == 0x7C00 ? 0 : i);
+    }
+    for (uint32_t i = 0; i < SIDE; i++) {
+        one[i * SIDE + i] = 0x3C00;
+    }
+    vram_matmul product = {.size = sizeof product,
+                           .m = ROWS,
+                           .k = SIDE,
+                           .n = SIDE,
+                           .a = a,
+                           .b = one,
+                           .c = c,
+                           .precision = VRAM_PRECISION_FP16,
+                           .place = VRAM_PLACE_DEVICE};
+    assert_ok(vram_matmul_run(scheduler, &product));
+    for (uint32_t i = 0; i < ROWS * SIDE; i++) {
+        if (!(c[i] == vr_half_float(a[i]))) {
+            fail_msg("the half %04x is %.9g, should be %.9g", a[i], (double)c[i],
+                     (double)vr_half_float(a[i]));
+        }
+    }
+    rig_end(&rig);
+}
+
 /* ------------------------------------------------------------------------- memory */
 
 /* A pool that is too small for the tiles that were planned: they become smaller, and at last it is the CPU's turn. */
@@ -434,6 +467,7 @@ int main(int argc, char **argv) {
         TEST(what_is_not_finite),
         TEST(very_long_and_very_short),
         TEST(halves_are_rounded_alike),
+        TEST(every_half_is_exact),
         TEST(by_several_threads),
     };
     const struct CMUnitTest simulated[] = {

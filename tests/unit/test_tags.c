@@ -376,6 +376,38 @@ static void quotas_from_the_environment_are_ceilings(void **state) {
     rig_end_clean(&rig);
 }
 
+/* Whatever the program sets the option to, also before there is a context: the environment's hold, and what it
+   says besides holds too. */
+static void the_option_lifts_no_quota_of_the_environment(void **state) {
+    static const struct {
+        const char *set;
+        uint64_t soft, hard, other;
+    } rows[] = {{"", 4, 6, 0},
+                {NULL, 4, 6, 0},
+                {"tenant=100M", 4, 6, 0},
+                {"tenant=0", 4, 6, 0},
+                {"tenant=1M:100M", 1, 6, 0},
+                {"tenant=2M,other=3M", 4, 2, 3},
+                {"other=3M", 4, 6, 3}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        vram_addr addr;
+        vram_pool *pool;
+        setenv("VRAM_QUOTAS", "tenant=4M:6M", 1);
+        vr_option_reset();
+        assert_ok(vram_option_set("quotas", rows[i].set));
+        struct rig rig = rig_make("sim", "memory=1G");
+        assert_ok(vram_pool_create(rig.device, NULL, &pool));
+        assert_int_equal(tag_of(rig.device, "tenant").soft_bytes, rows[i].soft * MIB);
+        assert_int_equal(tag_of(rig.device, "tenant").hard_bytes, rows[i].hard * MIB);
+        assert_int_equal(take(pool, 8 * MIB, "tenant/x", rig.queue, &addr), VRAM_ERR_LIMIT);
+        if (rows[i].other) {
+            assert_int_equal(take(pool, 4 * MIB, "other", rig.queue, &addr), VRAM_ERR_LIMIT);
+        }
+        rig_end_clean(&rig);
+    }
+}
+
 /* A quota that cannot be read must not pass for none. */
 static void unreadable_quotas_are_refused(void **state) {
     static const char *const texts[] = {
@@ -541,6 +573,7 @@ int main(void) {
         HERE(failures_are_not_charged),
         HERE(soft_quotas_call_back),
         HERE(quotas_from_the_environment_are_ceilings),
+        HERE(the_option_lifts_no_quota_of_the_environment),
         HERE(unreadable_quotas_are_refused),
         HERE(bad_tags_are_refused),
         HERE(without_host_memory_nothing_is_charged),

@@ -11,6 +11,11 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#ifdef __linux__
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#endif
 
 enum { MANY = 20000 }; /* events, some chunks full */
 
@@ -134,6 +139,31 @@ static void a_ring_keeps_the_last(void **state) {
     assert_int_equal(found.first_bytes, before);
 }
 
+/* What a pool had when it ended is not among what was live before a later chunk. */
+static void the_end_of_a_pool_ends_its_blocks(void **state) {
+    uint64_t bytes = 0;
+    (void)state;
+    struct vr_trace_writer *writer = open_writer(1);
+    for (uint64_t i = 1; i <= 100; i++) {
+        write_one(writer, VR_EVENT_ALLOC, i, 1000 + i);
+        bytes += 1000 + i;
+    }
+    struct vr_event other = event_of(VR_EVENT_ALLOC, 101, 77);
+    other.pool++;
+    vr_trace_write_event(writer, &other);
+    struct vr_event end = event_of(VR_EVENT_POOL_END, 0, bytes);
+    end.elements = 100;
+    vr_trace_write_event(writer, &end);
+    for (uint64_t i = 0; i < 60000; i++) {
+        vr_trace_write_mark(writer, "round", vr_clock_now() + i * 1000000);
+    }
+    vr_trace_writer_close(writer);
+    struct found found = read_path(trace_path);
+    assert_string_equal(found.problem, "");
+    assert_true(found.first_sequence > 0);
+    assert_int_equal(found.first_bytes, 77);
+}
+
 /* ---------------------------------------------------------------- full disks */
 
 /* The system's own refusal: the limit on the size of files. */
@@ -162,21 +192,52 @@ static void a_full_disk_stops_it(void **state) {
     assert_int_equal(found.allocs + found.lost, MANY);
 }
 
+/* Some 450 bytes each, so that a chunk has about 140. */
+static void write_long(struct vr_trace_writer *writer, uint64_t count) {
+    char tag[220];
+    for (uint64_t i = 1; i <= count; i++) {
+        struct vr_event event = event_of(VR_EVENT_ALLOC, i, i);
+        snprintf(tag, sizeof tag, "%0200u", (unsigned)i);
+        event.tag = event.name = tag;
+        vr_trace_write_event(writer, &event);
+    }
+}
+
+static void leave_an_old_one(void) {
+    FILE *file = fopen(trace_path, "w");
+    assert_non_null(file);
+    assert_true(fputs("what an earlier run wrote", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A trace that could not be begun leaves nothing of an earlier one that could be taken for it, from the moment the
+   file is its own. What cannot even be opened stays as it is. */
+static void old_is_gone(bool opened) {
+    size_t bytes;
+    uint8_t *data = file_bytes(trace_path, &bytes);
+    assert_int_equal(memcmp(data, "what an", bytes < 7 ? bytes : 7) == 0 && bytes > 0, !opened);
+    free(data);
+}
+
 /* Every system call of a trace's life fails once, and for ever. */
 static void any_refusal_stops_it(void **state) {
     (void)state;
     for (int for_ever = 0; for_ever < 2; for_ever++) {
         bool struck = true;
-        for (uint64_t nth = 1; struck; nth++) {
+        uint64_t nth = 1;
+        for (; struck; nth++) {
             struct vr_trace_writer *writer = NULL;
+            leave_an_old_one();
             vr_os_fail_at(nth, for_ever, ENOSPC);
             vram_status status = vr_trace_writer_open(trace_path, 0, NULL, &writer);
             if (status != VRAM_OK) {
                 vr_os_fail_at(0, false, 0);
-                assert_int_equal(status, nth == 3 ? VRAM_ERR_HOST_MEMORY : VRAM_ERR_IO);
+                assert_int_equal(status, nth <= 3 ? VRAM_ERR_IO : VRAM_ERR_HOST_MEMORY);
+                assert_true(nth <= 6);
+                old_is_gone(nth > 1);
                 continue;
             }
-            write_many(writer, 5000);
+            write_long(writer, 300);
             struct vr_trace_sums sums = sums_of(writer);
             vr_trace_writer_close(writer);
             struck = vr_os_failed() > 0;
@@ -184,8 +245,9 @@ static void any_refusal_stops_it(void **state) {
             struct found found = read_path(trace_path);
             assert_string_equal(found.problem, "");
             assert_int_equal(found.allocs, sums.events);
-            assert_int_equal(sums.events + sums.lost, 5000);
+            assert_int_equal(sums.events + sums.lost, 300);
         }
+        assert_true(nth > 300); /* every event is a call, and chunks are some more */
     }
 }
 
@@ -230,6 +292,102 @@ static void a_ring_finds_out_at_once(void **state) {
     assert_int_equal(vram_error_get()->native_code, ENOSPC);
 }
 
+/* Cut off by another program at any time, between two events and in the middle of one: the writer lives on, and
+   finds out with the next chunk. */
+static int write_while_it_is_cut(void *argument) {
+    uint64_t ring = *(uint64_t *)argument;
+    struct vr_trace_writer *writer = NULL;
+    if (vr_trace_writer_open(trace_path, ring, NULL, &writer) != VRAM_OK) {
+        return 1;
+    }
+    write_many(writer, 100);
+    pid_t other = fork();
+    if (other == 0) {
+        while (getppid() != 1 && truncate(trace_path, 0) == 0) {
+        }
+        child_leave(0);
+    }
+    write_many(writer, MANY);
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    struct vr_trace_sums sums = sums_of(writer);
+    vr_trace_writer_close(writer);
+    return sums.stopped == VRAM_ERR_IO && sums.events + sums.lost == MANY + 100 ? 0 : 2;
+}
+
+static void cut_off_while_it_is_written(void **state) {
+    (void)state;
+    for (uint64_t ring = 0; ring < 2; ring++) {
+        assert_int_equal(in_child(write_while_it_is_cut, &ring), 0);
+        vr_trace_writer_close(open_writer(ring)); /* and the next one is none the worse */
+        assert_int_equal(read_path(trace_path).end, RECORDING_ENDED);
+    }
+}
+
+/* The limit on the size of files becomes less under a trace, as in a program that locks itself in. */
+static int write_under_a_falling_limit(void *argument) {
+    struct rlimit limit = {.rlim_cur = 100, .rlim_max = RLIM_INFINITY};
+    struct vr_trace_writer *writer = NULL;
+    (void)argument;
+    if (vr_trace_writer_open(trace_path, 0, NULL, &writer) != VRAM_OK) {
+        return 1;
+    }
+    write_many(writer, 100);
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) {
+        return 2;
+    }
+    write_many(writer, MANY);
+    struct vr_trace_sums sums = sums_of(writer);
+    vr_trace_writer_close(writer);
+    return sums.stopped == VRAM_ERR_IO && sums.events + sums.lost == MANY + 100 ? 0 : 3;
+}
+
+static void a_falling_limit_stops_it(void **state) {
+    (void)state;
+    assert_int_equal(in_child(write_under_a_falling_limit, NULL), 0);
+    struct found found = read_path(trace_path);
+    assert_string_equal(found.problem, "");
+    assert_true(found.allocs > 1000);
+}
+
+#ifdef __linux__
+/* A disk of 200 KiB, which it takes rights to make. */
+static int write_to_a_small_disk(void *argument) {
+    static char folder[] = "/tmp/vram-disk-XXXXXX", path[sizeof folder + 8];
+    struct vr_trace_writer *writer = NULL;
+    uint64_t ring = *(uint64_t *)argument;
+    if (!mkdtemp(folder) || unshare(CLONE_NEWNS) != 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", folder, "tmpfs", 0, "size=200k") != 0) {
+        (void)rmdir(folder);
+        return 77;
+    }
+    snprintf(path, sizeof path, "%s/t.vrt", folder);
+    vram_status status = vr_trace_writer_open(path, ring, NULL, &writer);
+    struct vr_trace_sums sums = {0};
+    if (status == VRAM_OK) {
+        write_many(writer, MANY);
+        sums = sums_of(writer);
+        vr_trace_writer_close(writer);
+    }
+    struct found found = read_path(path);
+    bool good = ring ? status == VRAM_ERR_IO
+                     : found.good && found.end == RECORDING_STOPPED &&
+                           found.allocs == sums.events && found.lost == sums.lost && sums.lost > 0;
+    (void)umount2(folder, MNT_DETACH);
+    (void)rmdir(folder);
+    return good ? 0 : 1;
+}
+
+static void a_small_disk_is_full(void **state) {
+    (void)state;
+    for (uint64_t ring = 0; ring < 2; ring++) {
+        int end = in_child(write_to_a_small_disk, &ring);
+        assert_true(end == 0 || end == 77);
+    }
+}
+#endif
+
 /* ------------------------------------------------------------------- places */
 
 static void places_that_are_none(void **state) {
@@ -245,7 +403,7 @@ static void places_that_are_none(void **state) {
     assert_null(writer);
 }
 
-/* Who comes second must not empty a file that is mapped: that would end whoever came first. */
+/* Who comes second does not empty a file that another is writing. */
 static void two_traces_do_not_share_a_file(void **state) {
     (void)state;
     struct vr_trace_writer *first = open_writer(0), *second = NULL;
@@ -277,6 +435,82 @@ static void a_forked_child_writes_nothing(void **state) {
     struct found found = read_path(trace_path);
     assert_int_equal(found.events, 20);
     assert_int_equal(found.end, RECORDING_ENDED);
+}
+
+/* ------------------------------------------------------------------ the lock */
+
+/* A child that outlives the writer, whether that ended well or was killed, does not keep the file. */
+static int leave_a_helper(void *argument) {
+    struct vr_trace_writer *writer = NULL;
+    int *pipe_of = argument, ready[2];
+    char byte = 0;
+    if (pipe(ready) != 0 || vr_trace_writer_open(trace_path, 0, NULL, &writer) != VRAM_OK) {
+        return 1;
+    }
+    write_many(writer, 10);
+    if (fork() == 0) { /* until the test closes its end */
+        (void)close(pipe_of[1]);
+        bool told = write(ready[1], &byte, 1) == 1;
+        child_leave(told && read(pipe_of[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    if (read(ready[0], &byte, 1) != 1) { /* its fork is over */
+        return 2;
+    }
+    if (pipe_of[2]) {
+        kill(getpid(), SIGKILL);
+    }
+    vr_trace_writer_close(writer);
+    return 0;
+}
+
+static void a_child_that_stays_does_not_keep_it(void **state) {
+    (void)state;
+    for (int killed = 0; killed < 2; killed++) {
+        int pipe_of[3] = {-1, -1, killed};
+        assert_int_equal(pipe(pipe_of), 0);
+        assert_int_equal(in_child(leave_a_helper, pipe_of), killed ? 1000 + SIGKILL : 0);
+        struct vr_trace_writer *writer = open_writer(0);
+        write_many(writer, 5);
+        vr_trace_writer_close(writer);
+        assert_int_equal(read_path(trace_path).events, 5);
+        assert_int_equal(close(pipe_of[0]) + close(pipe_of[1]), 0);
+    }
+}
+
+#ifdef __linux__
+/* A child that no fork handler has seen still shares the lock: the end of the writing takes it away. */
+static void a_child_behind_the_library_does_not_keep_it(void **state) {
+    (void)state;
+    struct vr_trace_writer *writer = open_writer(0);
+    char byte;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        (void)close(ends[1]);
+        _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    assert_true(child > 0);
+    vr_trace_writer_close(writer);
+    vr_trace_writer_close(open_writer(0));
+    assert_int_equal(close(ends[0]) + close(ends[1]), 0);
+    assert_int_equal(child_end(child), 0);
+}
+
+#endif
+
+/* The child's own file of the same number is not closed by what it has inherited. */
+static int reuse_the_number(void *argument) {
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    vr_trace_writer_close(argument);
+    return fcntl(fd, F_GETFD) >= 0 ? 0 : 1;
+}
+
+static void a_child_closes_what_is_not_its_own_once(void **state) {
+    (void)state;
+    struct vr_trace_writer *writer = open_writer(0);
+    assert_int_equal(in_child(reuse_the_number, writer), 0);
+    vr_trace_writer_close(writer);
 }
 
 /* ------------------------------------------------------------------ threads */
@@ -312,7 +546,16 @@ int main(void) {
         cmocka_unit_test(a_killed_ring_has_its_last_events),
         cmocka_unit_test(the_file_can_be_read_at_any_time),
         cmocka_unit_test(a_ring_keeps_the_last),
+        cmocka_unit_test(the_end_of_a_pool_ends_its_blocks),
         cmocka_unit_test(a_full_disk_stops_it),
+        cmocka_unit_test(cut_off_while_it_is_written),
+        cmocka_unit_test(a_falling_limit_stops_it),
+#ifdef __linux__
+        cmocka_unit_test(a_small_disk_is_full),
+        cmocka_unit_test(a_child_behind_the_library_does_not_keep_it),
+#endif
+        cmocka_unit_test(a_child_that_stays_does_not_keep_it),
+        cmocka_unit_test(a_child_closes_what_is_not_its_own_once),
         cmocka_unit_test(any_refusal_stops_it),
         cmocka_unit_test(want_of_host_memory_loses_words_only),
         cmocka_unit_test(a_ring_finds_out_at_once),

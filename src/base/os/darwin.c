@@ -69,6 +69,7 @@ vram_status vr_os_file_create(const char *name, int *fd) {
 }
 
 vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes) {
+    VR_UNCANCELLED;
     int error = offset > INT64_MAX || bytes > INT64_MAX ? EFBIG : EINTR;
     while (error == EINTR) {
         struct fpunchhole hole = {.fp_offset = (off_t)offset, .fp_length = (off_t)bytes};

@@ -2,10 +2,15 @@
 /*
  * disk.c: files that have a name and outlive the process.
  *
- * A file that is mapped must not shrink under the mapping: a touch of what is gone ends the process. So a
- * file is locked before it is emptied, and whoever finds it locked leaves it alone.
+ * (1) Anybody may cut a file off at any time, and a touch of mapped memory that is gone ends the process. So no
+ *     code of ours touches it: the kernel copies into it, and answers where it is gone.
+ * (2) A file that is written bit by bit is locked before it is emptied, and whoever finds it locked leaves it
+ *     alone. The lock belongs to the opening, which a forked child shares: the child would keep it when the
+ *     parent is gone. So the child closes it at the fork; and the end of the writing unlocks it, for the sake of
+ *     children that were forked behind the C library's back.
  */
 #include "base/error.h"
+#include "base/lock.h"
 #include "base/os/platform.h"
 #include "base/size.h"
 
@@ -18,15 +23,50 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 1024 };
+enum { PATH_ROOM = 1024, LOCKED_MAX = 8 };
 
 static vram_status refuse(int fd, vram_status status, int error, const char *call) {
     vr_os_file_close(fd);
     return vr_os_error_as(status, error, call, 0);
 }
 
+/* -------------------------------------------------------------- locked files */
+
+static struct vr_mutex locked_lock = VR_MUTEX_INIT(VR_RANK_DISK); /* no fork while it is held */
+static int locked[LOCKED_MAX]; /* descriptors, and 1; 0: none; see (2) */
+static pthread_once_t locked_once = PTHREAD_ONCE_INIT;
+
+/* In the child, which has one thread. */
+static void locked_drop(void) {
+    for (int i = 0; i < LOCKED_MAX; i++) {
+        if (locked[i]) {
+            (void)close(locked[i] - 1);
+            locked[i] = 0;
+        }
+    }
+}
+
+/* Without the handler a child that outlives its parent keeps the lock, which is no reason to write nothing. */
+static void locked_start(void) {
+    vram_error before;
+    vr_error_save(&before);
+    (void)vr_os_at_fork(NULL, NULL, locked_drop);
+    vr_error_restore(&before);
+}
+
+/* Enters `to` in the place of `from`; false: there is none. */
+static bool locked_change(int from, int to) {
+    for (int i = 0; i < LOCKED_MAX; i++) {
+        if (locked[i] == from) {
+            locked[i] = to;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Never waits: what is no plain file may make an open or a lock wait for ever. */
-vram_status vr_os_disk_open(const char *path, int *fd) {
+static vram_status open_locked(const char *path, int *fd) {
     struct stat about;
     int error = vr_os_fault(), got = -1;
     while (!error && got < 0) {
@@ -49,15 +89,51 @@ vram_status vr_os_disk_open(const char *path, int *fd) {
     if (ftruncate(got, 0) != 0) {
         return refuse(got, VRAM_ERR_IO, errno, "ftruncate");
     }
+    if (!locked_change(0, got + 1)) {
+        return refuse(got, VRAM_ERR_LIMIT, EMFILE, "open");
+    }
     *fd = got;
     return VRAM_OK;
 }
+
+vram_status vr_os_disk_open(const char *path, int *fd) {
+    VR_UNCANCELLED;
+    pthread_once(&locked_once, locked_start);
+    vr_mutex_lock(&locked_lock);
+    vram_status status = open_locked(path, fd);
+    vr_mutex_unlock(&locked_lock);
+    return status;
+}
+
+void vr_os_disk_close(int fd) {
+    VR_UNCANCELLED;
+    vr_mutex_lock(&locked_lock);
+    if (locked_change(fd + 1, 0)) {
+        (void)flock(fd, LOCK_UN);
+        (void)close(fd);
+    }
+    vr_mutex_unlock(&locked_lock);
+}
+
+void vr_os_disk_abandon(int fd) {
+    VR_UNCANCELLED;
+    vr_mutex_lock(&locked_lock);
+    if (locked_change(fd + 1, 0)) {
+        (void)close(fd);
+    }
+    vr_mutex_unlock(&locked_lock);
+}
+
+/* ------------------------------------------------------------------- writing */
 
 vram_status vr_os_disk_grow(int fd, uint64_t offset, uint64_t bytes) {
     uint64_t end;
     int error = vr_os_fault();
     if (!error && (!vr_add(offset, bytes, &end) || !vr_os_within_file_limit(end))) {
         error = EFBIG;
+    }
+    if (!error && !vr_os_disk_reaches(fd, offset)) {
+        error = ESPIPE; /* cut off: nothing of it is where it was written */
     }
     error = error ? error : vr_os_file_allocate(fd, offset, bytes);
     return error ? vr_os_error_as(VRAM_ERR_IO, error, "posix_fallocate", bytes) : VRAM_OK;
@@ -80,6 +156,29 @@ vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages
     return VRAM_OK;
 }
 
+/* Keeps (1): where there is no page, the kernel's copy is EFAULT. It is cheaper than a write, and no limit on the
+   size of files brings a signal. */
+bool vr_os_disk_put(int from, uint64_t offset, void *to, size_t bytes) {
+    VR_UNCANCELLED;
+    char *at = to;
+    int error = vr_os_fault();
+    while (!error && bytes > 0) {
+        ssize_t put = pread(from, at, bytes, (off_t)offset);
+        error = put > 0 || (put < 0 && errno == EINTR) ? 0 : EIO;
+        if (put > 0) {
+            at += put;
+            offset += (uint64_t)put;
+            bytes -= (size_t)put;
+        }
+    }
+    return !error;
+}
+
+bool vr_os_disk_reaches(int fd, uint64_t bytes) {
+    struct stat about;
+    return fstat(fd, &about) == 0 && (uint64_t)about.st_size >= bytes;
+}
+
 uint64_t vr_os_date(void) {
     struct timespec now;
     if (clock_gettime(CLOCK_REALTIME, &now) != 0 || now.tv_sec < 0) {
@@ -89,6 +188,7 @@ uint64_t vr_os_date(void) {
 }
 
 vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes) {
+    VR_UNCANCELLED;
     struct stat about;
     int error = vr_os_fault(), got = -1;
     while (!error && got < 0) {
@@ -136,6 +236,7 @@ static int write_text(int fd, const char *text, size_t bytes) {
 }
 
 vram_status vr_os_text_append(const char *path, const char *text, size_t bytes) {
+    VR_UNCANCELLED;
     int error, fd = open_text(path, O_WRONLY | O_CREAT | O_APPEND, &error);
     if (error) {
         return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
@@ -205,6 +306,7 @@ static int open_beside(const char *path, int *error) {
 }
 
 vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes) {
+    VR_UNCANCELLED;
     char beside[PATH_ROOM];
     int length = snprintf(beside, sizeof beside, "%s.new", path);
     if (length < 1 || (size_t)length >= sizeof beside) {
@@ -228,6 +330,7 @@ vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes)
 }
 
 vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes) {
+    VR_UNCANCELLED;
     int error, fd = open_text(path, O_RDONLY, &error);
     size_t got = 0;
     if (error) {

@@ -26,6 +26,7 @@ vram_status vr_os_file_create(const char *name, int *fd) {
 }
 
 vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes) {
+    VR_UNCANCELLED;
     int error = offset > INT64_MAX || bytes > INT64_MAX ? EFBIG : EINTR;
     while (error == EINTR) {
         int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
@@ -35,6 +36,7 @@ vram_status vr_os_file_punch(int fd, uint64_t offset, uint64_t bytes) {
 }
 
 int vr_os_file_allocate(int fd, uint64_t offset, uint64_t bytes) {
+    VR_UNCANCELLED;
     int error = EINTR;
     while (error == EINTR) {
         error = posix_fallocate(fd, (off_t)offset, (off_t)bytes);

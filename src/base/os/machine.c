@@ -5,6 +5,8 @@
  */
 #include "base/os/machine.h"
 
+#include "base/os/os.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -49,6 +51,7 @@ bool vr_machine_cpu_find(const char *text, size_t bytes, char *name, size_t name
 }
 
 static size_t read_beginning(const char *path, char *text, size_t text_bytes) {
+    VR_UNCANCELLED;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return 0;

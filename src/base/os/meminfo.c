@@ -20,6 +20,7 @@
 
 /* Reads the beginning of a small file as text; false when there is none. */
 static bool read_text(const char *path, char text[FILE_BYTES]) {
+    VR_UNCANCELLED;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;

@@ -29,6 +29,7 @@ static bool is_pci(const char *text) {
 }
 
 vram_value vr_os_numa_of_device(const char *root, const char *pci) {
+    VR_UNCANCELLED;
     vram_value unknown = {0, false};
     char path[256], text[16] = "", *end;
     if (!is_pci(pci)) {

@@ -78,14 +78,24 @@ vram_status vr_os_pages_unmap(void *pages, uint64_t bytes);
 /* ------------------------------------------------------------ files on disk */
 
 /* Opens or makes a file for writing, locks it, and empties it. VRAM_ERR_BUSY when another opening of it,
-   in this process or another, has it locked; VRAM_ERR_INVALID for what is no plain file. Close it with
-   vr_os_file_close. */
+   in this process or another, has it locked; VRAM_ERR_INVALID for what is no plain file; VRAM_ERR_LIMIT for more than
+   eight at a time. A forked child does not have it open. */
 vram_status vr_os_disk_open(const char *path, int *fd);
-/* Sees to it that [offset, offset + bytes) has room on the disk, as zeros where it is new. */
+/* Unlocks and closes it. */
+void vr_os_disk_close(int fd);
+/* The same in a forked child, which has it open only where fork handlers were not run: the lock stays the parent's. */
+void vr_os_disk_abandon(int fd);
+/* Sees to it that [offset, offset + bytes) has room on the disk, as zeros where it is new. VRAM_ERR_IO, too, when the
+   file does not reach to `offset` any more. */
 vram_status vr_os_disk_grow(int fd, uint64_t offset, uint64_t bytes);
-/* A part of the file as memory, both ways; a forked child does not have it. Writing to what was not grown
-   before, or cut off since, ends the process. Give it back with vr_os_pages_free. */
+/* A part of a file as memory, both ways; a forked child does not have it. Memory of a file that has a name is only
+   for vr_os_disk_put: it may be cut off at any time. Give it back with vr_os_pages_free. */
 vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages);
+/* Copies from the file in memory `from` to mapped memory of a file on disk. False: it is cut off; a part may be
+   there. Touches no error record. */
+bool vr_os_disk_put(int from, uint64_t offset, void *to, size_t bytes);
+/* Whether the file still has that many bytes: anybody may cut it off. */
+bool vr_os_disk_reaches(int fd, uint64_t bytes);
 
 /* Opens a plain file for reading, and how long it is. VRAM_ERR_INVALID for what is none, with the native code EISDIR
    for a folder. Read it with vr_os_file_read, close it with vr_os_file_close. */
@@ -127,6 +137,14 @@ static inline uint64_t vr_os_thread_number(void) {
     uint64_t own = vr_os_thread_own;
     return __builtin_expect(own != 0, 1) ? own : vr_os_thread_number_first();
 }
+/* From the one to the other the calling thread is not cancelled (pthread_cancel); they nest. No call of the library is
+   a cancellation point: it would be left with its locks and references. So whatever the system may make one, and all
+   code that is not the library's (drivers, callbacks of the program), runs between the two. */
+bool vr_os_cancel_off(void);
+void vr_os_cancel_on(const bool *unused);
+/* The same up to the end of the block that it stands in. */
+#define VR_UNCANCELLED                                                                             \
+    __attribute__((cleanup(vr_os_cancel_on), unused)) const bool vr_uncancelled = vr_os_cancel_off()
 /* Processors that the calling thread may run on; at least 1. */
 uint32_t vr_os_processors(void);
 void vr_os_yield(void);
@@ -210,7 +228,7 @@ void vr_os_code_at(uint64_t pc, struct vr_code *symbol);
 
 /* Makes the n-th fallible system call from now fail with `error` (an errno), once or for ever; 0
    ends the plan. Counted, one for each call: pages_alloc, _reserve, _lock, _access, file_create,
-   _resize, _read, _write, _map, disk_open, _grow, _map, _read_open, thread_start and at_exit. Giving back is not: pages_free, _unlock,
+   _resize, _read, _write, _map, disk_open, _grow, _map, _put, _read_open, thread_start and at_exit. Giving back is not: pages_free, _unlock,
    _unmap, file_punch, _close. */
 void vr_os_fail_at(uint64_t nth, bool for_ever, int error);
 uint64_t vr_os_calls(void);  /* since the plan was set */

@@ -129,6 +129,7 @@ vram_status vr_os_pages_unmap(void *pages, uint64_t bytes) {
 /* -------------------------------------------------------- files in memory */
 
 void vr_os_file_close(int fd) {
+    VR_UNCANCELLED;
     /* Not repeated on EINTR: the descriptor is gone then, and its number may be another's. */
     (void)close(fd);
 }
@@ -163,6 +164,7 @@ static ssize_t transfer_some(int fd, uint64_t offset, void *to, const void *from
 
 /* Reads into `to` or, where that is NULL, writes from `from`; an errno. */
 static int transfer(int fd, uint64_t offset, char *to, const char *from, uint64_t bytes) {
+    VR_UNCANCELLED;
     uint64_t end;
     if (!vr_add(offset, bytes, &end) || end > INT64_MAX || (!to && !vr_os_within_file_limit(end))) {
         return EFBIG;
@@ -238,6 +240,26 @@ uint64_t vr_os_thread_number_first(void) {
     return vr_os_thread_own;
 }
 
+static _Thread_local struct {
+    uint32_t depth;
+    int before; /* what the outermost found */
+} cancellation;
+
+bool vr_os_cancel_off(void) {
+    if (cancellation.depth++ == 0) {
+        (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation.before);
+    }
+    return true;
+}
+
+void vr_os_cancel_on(const bool *unused) {
+    (void)unused;
+    if (--cancellation.depth == 0) {
+        int off;
+        (void)pthread_setcancelstate(cancellation.before, &off);
+    }
+}
+
 static void *thread_main(void *argument) {
     struct vr_thread *thread = argument;
     vr_os_thread_name(thread->name);
@@ -274,6 +296,7 @@ vram_status vr_os_thread_start(struct vr_thread *thread, const char *name, void 
 }
 
 void vr_os_thread_join(struct vr_thread *thread) {
+    VR_UNCANCELLED;
     if (thread->running) {
         (void)pthread_join((pthread_t)thread->native, NULL);
         thread->running = false;
@@ -312,6 +335,7 @@ uint64_t vr_os_now(void) {
 }
 
 void vr_os_sleep(uint64_t ns) {
+    VR_UNCANCELLED;
     struct timespec left = {.tv_sec = (time_t)(ns / UINT64_C(1000000000)),
                             .tv_nsec = (long)(ns % UINT64_C(1000000000))};
     while (nanosleep(&left, &left) != 0 && errno == EINTR) {
@@ -321,6 +345,7 @@ void vr_os_sleep(uint64_t ns) {
 /* ------------------------------------------------------------------ process */
 
 void vr_os_stderr(const char *text, size_t bytes) {
+    VR_UNCANCELLED;
     while (write(STDERR_FILENO, text, bytes) < 0 && errno == EINTR) {
     }
 }
@@ -344,6 +369,7 @@ bool vr_os_exiting(void) {
 }
 
 void *vr_os_library_open(const char *name, char *why, size_t why_bytes) {
+    VR_UNCANCELLED;
     /* An empty name would mean the program itself. */
     void *library = name && *name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) {
@@ -358,6 +384,7 @@ void *vr_os_library_symbol(void *library, const char *name) {
 }
 
 void vr_os_library_close(void *library) {
+    VR_UNCANCELLED;
     if (library) {
         (void)dlclose(library);
     }

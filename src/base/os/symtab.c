@@ -149,6 +149,7 @@ static bool look_in(const struct file *file, uint64_t place, struct vr_function 
 
 bool vr_os_function_in(const char *path, uint64_t inode, uint64_t place,
                        struct vr_function *function) {
+    VR_UNCANCELLED;
     struct file file = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
     struct stat is;
     bool found = false;
@@ -183,6 +184,7 @@ static bool read_line(const char *line, uint64_t pc, uint64_t *place, uint64_t *
 
 /* Looks through the mappings with a text of fixed size; a line that is longer is passed over. */
 static bool find_mapping(uint64_t pc, struct vr_function *function) {
+    VR_UNCANCELLED;
     char text[8192];
     size_t kept = 0;
     bool found = false;

@@ -381,15 +381,16 @@ void vr_pool_thread_ended(struct vr_thread_state *thread) {
 
 /* ------------------------------------------------------------------ marking */
 
+/* A queue that is being ended takes no marks, but can be asked until it is gone. */
 void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) {
     vram_point point;
     void *entered;
     vram_queue *handle = vr_queue_id_handle(stamp.queue);
-    if (vr_queue_enter(handle, "vram_alloc", &entered) != VRAM_OK) {
+    if (vr_enter(VR_KIND_QUEUE, handle, "vram_alloc", &entered) != VRAM_OK) {
         return; /* it has ended: all its stamps have passed */
     }
     struct vr_queue_object *queue = entered;
-    if (!queue->base.adopted || ours) {
+    if (vr_queue_is_open(queue) && (!queue->base.adopted || ours)) {
         vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
         (void)vram_queue_mark(handle, &point);
     } else {
@@ -400,7 +401,7 @@ void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) 
 
 static void ask_whether_idle(struct vr_queue_stamp stamp) {
     void *queue;
-    if (vr_queue_enter(vr_queue_id_handle(stamp.queue), "vram_alloc", &queue) == VRAM_OK) {
+    if (vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &queue) == VRAM_OK) {
         vr_queue_look(queue, stamp.value);
         vr_leave(queue);
     }

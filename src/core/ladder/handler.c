@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/option.h"
+#include "base/os/os.h"
 
 static _Thread_local bool inside; /* keeps (2) */
 
@@ -57,6 +58,7 @@ static vram_error_answer ask(struct vr_pool *pool, struct vram_error_event *even
     if (!call) {
         return VRAM_ERROR_FAIL;
     }
+    VR_UNCANCELLED;
     inside = true;
     vram_error_answer answer = call(user, event); /* keeps (1) */
     inside = false;

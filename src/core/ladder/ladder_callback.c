@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/os/os.h"
 
 enum { REMOVE_NS = 100000 }; /* between two looks whether a call has returned */
 
@@ -49,6 +50,7 @@ static void callback_leave(struct vr_device_object *device, struct vr_oom_callba
 /* Calls one, and tries again if it says that it let go of something. */
 static void call_one(struct vr_climb *climb, struct vr_oom_callback *place,
                      const struct vr_oom_callback *copy) {
+    VR_UNCANCELLED;
     struct vr_pool *pool = climb->pool;
     vram_pool *handle = (vram_pool *)(uintptr_t)pool->object.handle;
     struct vram_oom_event event = {.size = sizeof event,

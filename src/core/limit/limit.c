@@ -205,9 +205,20 @@ struct vr_ledger *vr_ledger_of(const struct vr_device_object *device) {
     return vr_load(&device->slot->account->ledger, VR_ACQUIRE);
 }
 
+/* The environment's hold whatever the program has set the option to; what that says holds beside them. */
+static vram_status read_quotas(struct vr_ledger *ledger, const char *operation) {
+    char quotas[VR_OPTION_TEXT_MAX];
+    vr_option_environment_text(VR_OPTION_QUOTAS, quotas);
+    vram_status status = vr_quotas_read(ledger, quotas, operation);
+    if (status == VRAM_OK) {
+        vr_option_text(VR_OPTION_QUOTAS, quotas);
+        status = vr_quotas_read(ledger, quotas, operation);
+    }
+    return status;
+}
+
 struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *operation) {
     struct vr_ledger *ledger = vr_ledger_of(device);
-    char quotas[VR_OPTION_TEXT_MAX];
     if (ledger) {
         return ledger;
     }
@@ -220,8 +231,7 @@ struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *ope
     vr_store(&ledger->turn, 1, VR_RELAXED);
     vr_store(&ledger->room, UINT64_MAX, VR_RELAXED);
     vr_mutex_init(&ledger->lock, VR_RANK_LEDGER);
-    vr_option_text(VR_OPTION_QUOTAS, quotas);
-    if (vr_quotas_read(ledger, quotas, operation) != VRAM_OK) {
+    if (read_quotas(ledger, operation) != VRAM_OK) {
         ledger_free(ledger);
         return NULL;
     }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 #include "base/size_text.h"
 #include "base/text.h"
 #include "core/ladder/handler.h"
@@ -152,8 +153,8 @@ static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_
         status = vr_tag_get(ledger, text, operation, &tag);
     }
     if (status == VRAM_OK) {
-        tag->outer_soft = soft;
-        tag->outer_hard = hard;
+        tag->outer_soft = lesser(tag->outer_soft, soft);
+        tag->outer_hard = lesser(tag->outer_hard, hard);
         enforce(tag);
     }
     return status;
@@ -240,6 +241,7 @@ void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct
                 .soft_bytes = vr_load(&at->soft, VR_RELAXED),
                 .hard_bytes = vr_load(&at->hard, VR_RELAXED),
             };
+            VR_UNCANCELLED;
             thread->telling = true;
             handler(user, &event);
             thread->telling = false;

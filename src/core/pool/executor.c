@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/os/os.h"
 #include "base/size.h"
 #include "device/ops.h"
 
@@ -57,6 +58,7 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
     }
+    VR_UNCANCELLED;
     vram_status status = provided(pool->provider.alloc(pool->provider.user, step->bytes, &addr));
     if (status != VRAM_OK) {
         vr_record_give(record);
@@ -128,6 +130,7 @@ static vram_status segment_from_driver(struct vr_pool *pool, struct vr_step *ste
 }
 
 static vram_status provider_release(struct vr_pool *pool, vram_addr addr, uint64_t bytes) {
+    VR_UNCANCELLED;
     vram_status status = provided(pool->provider.free(pool->provider.user, addr, bytes));
     return status == VRAM_OK
                ? status

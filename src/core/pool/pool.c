@@ -11,6 +11,7 @@
 #include "core/pool/hit.h"
 #include "core/witness/witness.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
@@ -535,6 +536,22 @@ static bool take_back_guarded(struct vr_pool *pool, struct vr_queue_object *queu
     return damaged || other;
 }
 
+static vram_status free_entered(struct vr_pool *pool, struct vr_queue_object *queue,
+                                vram_addr addr) {
+    vr_mutex_lock(&pool->lock);
+    struct vr_block *block = vr_guard_find(pool, addr);
+    bool ours = block && claim(block, pool->object.handle, addr - vr_guard_front(block));
+    vr_mutex_unlock(&pool->lock);
+    if (!ours) {
+        return vr_fail(VRAM_ERR_INVALID, "vram_free",
+                       "0x%llx is not the start of a live block of this pool",
+                       (unsigned long long)addr);
+    }
+    bool damaged = vr_load(&pool->guard.modes, VR_RELAXED) ? take_back_guarded(pool, queue, block)
+                                                           : take_back(pool, queue, block, false);
+    return damaged ? VRAM_ERR_CORRUPT : VRAM_OK;
+}
+
 /* A free without a cache at hand: the first one on this thread and queue, or a mistake. */
 static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
     static const char operation[] = "vram_free";
@@ -548,21 +565,30 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
         return status;
     }
     if (addr) {
-        vr_mutex_lock(&pool->lock);
-        struct vr_block *block = vr_guard_find(pool, addr);
-        bool ours = block && claim(block, pool->object.handle, addr - vr_guard_front(block));
-        vr_mutex_unlock(&pool->lock);
-        if (ours) {
-            bool damaged = vr_load(&pool->guard.modes, VR_RELAXED)
-                               ? take_back_guarded(pool, queue, block)
-                               : take_back(pool, queue, block, false);
-            status = damaged ? VRAM_ERR_CORRUPT : VRAM_OK;
-        } else {
-            status = vr_fail(VRAM_ERR_INVALID, operation,
-                             "0x%llx is not the start of a live block of this pool",
-                             (unsigned long long)addr);
-        }
+        status = free_entered(pool, queue, addr);
     }
+    vr_pool_leave(pool, queue);
+    return status;
+}
+
+/* Safety modes write to the block: what a queue that takes no work any more does to it is waited for before. */
+vram_status vr_pool_free_late(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
+    void *entered;
+    if (vr_exiting()) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_enter(VR_KIND_POOL, handle, "vram_free", &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_pool *pool = entered;
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, queue_handle); /* NULL: done */
+    bool guarded = queue && vr_load(&pool->guard.modes, VR_RELAXED);
+    uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
+    if (guarded && vr_pool_settle_queue(queue, deadline) != VRAM_OK) {
+        (void)vram_pin(addr); /* there is no later moment to write to it */
+    }
+    status = free_entered(pool, guarded ? NULL : queue, addr);
     vr_pool_leave(pool, queue);
     return status;
 }

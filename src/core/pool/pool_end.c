@@ -2,8 +2,9 @@
 /*
  * pool_end.c: how a pool ends.
  *
- *  (1) Memory under unfinished work is never given back. A pool that is destroyed waits for the queues
- *      it has seen, its lanes, and for peers that read its device, all until one deadline.
+ *  (1) Memory under unfinished work is never given back. A pool that is destroyed waits for calls that may have
+ *      found its memory live and are submitting work, for the queues it has seen, its lanes, and for peers that
+ *      read its device, all until one deadline.
  *  (2) What does not finish keeps the whole pool, although its handle is dead: its memory stays taken
  *      from the driver, counted by the device and against its limit. The pool goes on watching the
  *      device and goes when the last of these queues has ended, or when the device closes.
@@ -35,9 +36,8 @@ static struct vr_queue_object *queue_behind(struct vr_pool *pool, struct vr_queu
     return queue;
 }
 
-/* Whether all work of a queue is done. One that was destroyed with unfinished work can still be asked,
-   and on a lost device nothing runs any more. */
-static vram_status settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
+/* One that was destroyed with unfinished work can still be asked, and on a lost device nothing runs any more. */
+vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
     vram_status status = VRAM_OK;
     if (!vr_load(&queue->finished, VR_ACQUIRE) && vr_queue_hold(queue)) {
         status = vr_queue_settle(queue, deadline, "vram_pool_destroy");
@@ -52,7 +52,7 @@ static vram_status settle_lanes(struct vr_pool *pool, uint64_t deadline) {
     vram_status first = VRAM_OK;
     for (struct vr_queue_id last = {0}; (queue = queue_behind(pool, last));) {
         last.handle = queue->object.handle;
-        vram_status status = settle_queue(queue, deadline);
+        vram_status status = vr_pool_settle_queue(queue, deadline);
         if (status == VRAM_OK) {
             vr_pool_forget_queue(pool, last);
         }
@@ -67,7 +67,7 @@ static vram_status settle_owed(struct vr_pool *pool, uint64_t deadline) {
     vram_status first = VRAM_OK;
     for (struct vr_queue_id last = {0}; (last = vr_pool_owed_behind(pool, last)).handle;) {
         struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, vr_queue_id_handle(last));
-        vram_status status = queue ? settle_queue(queue, deadline) : VRAM_OK;
+        vram_status status = queue ? vr_pool_settle_queue(queue, deadline) : VRAM_OK;
         if (status == VRAM_OK) {
             vr_pool_forget_queue(pool, last);
         }
@@ -82,6 +82,22 @@ static vram_status settle_owed(struct vr_pool *pool, uint64_t deadline) {
 static vram_status settle_all(struct vr_pool *pool, uint64_t deadline) {
     vram_status owed = settle_owed(pool, deadline), lanes = settle_lanes(pool, deadline);
     return lanes != VRAM_OK ? lanes : owed;
+}
+
+/* Without memory for the note the pool's own stays, for good. */
+void vr_pool_expect(struct vr_pool *pool, const vram_queue *queue) {
+    struct vr_queue_object *object = queue ? vr_handle_pin(VR_KIND_QUEUE, queue) : NULL;
+    if (!object) {
+        return; /* there is none, or all its work has ended */
+    }
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_pool_know(pool, object);
+    vr_mutex_unlock(&pool->lock);
+    vr_leave(object);
+    if (status == VRAM_ERR_HOST_MEMORY) {
+        vr_log(VRAM_LOG_ERROR, "work may use the memory of pool \"%s\": it is kept", pool->name);
+        vr_handle_ref(pool->object.handle);
+    }
 }
 
 /* Whether a queue may still use the pool's memory. Under the lock. */
@@ -269,8 +285,9 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     vr_pool_drop_caches(pool, VR_NO_QUEUE);
     vr_witness_end(pool);
     bool readers_done = vr_readers_wait(pool->device, deadline);
-    vram_status status = settle_all(pool, deadline); /* keeps (1) */
-    vr_error_restore(&error);
+    vram_status status =
+        vr_submits_wait(pool->device, deadline) ? settle_all(pool, deadline) : VRAM_ERR_TIMEOUT;
+    vr_error_restore(&error); /* keeps (1) */
     if (status != VRAM_OK) {
         status = report_kept(pool, status);
     } else if (!readers_done) {

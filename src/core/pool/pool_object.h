@@ -314,6 +314,18 @@ struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_s
    room in the table; miss.c. */
 void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_id queue);
 
+/* vram_free by an object of the library that is at home on a queue, which may be at its end or gone: the block is used
+   again when the queue has come that far, or has ended. The error record may have changed. No lock held; pool.c. */
+vram_status vr_pool_free_late(vram_pool *handle, vram_addr addr, vram_queue *queue);
+
+/* Work of the queue, NULL: none, may use memory of the pool, and was submitted by a call that may have been inside while
+   the pool ended and waited for its queues: it waits for this one again. For an object that pins the pool and is about
+   to let go of it. No lock held; pool_end.c. */
+void vr_pool_expect(struct vr_pool *pool, const vram_queue *queue);
+
+/* Waits until all work of a queue that the caller has pinned is done. No lock held; pool_end.c. */
+vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline);
+
 /* A block for the request, out of the space or the depot, ready to be handed out (state CACHED), and up
    to *extra further ones of the same size in `more`; miss.c. */
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,

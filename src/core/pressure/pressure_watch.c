@@ -127,6 +127,7 @@ static bool is_open(const struct vr_watch *watch) {
 
 void vr_watches_tell(struct vr_device_object *device, struct vr_pool *pool,
                      const struct vram_pressure *p) {
+    VR_UNCANCELLED;
     struct vram_pressure_event events[EDGES_MOST];
     struct vr_watch *watch;
     uint32_t count;

@@ -37,12 +37,9 @@ static vram_status settle_queue(struct vr_queue_object *queue, const struct vr_t
         return VRAM_OK;
     }
     vram_status status = VRAM_OK;
-    while (status == VRAM_OK && vr_load(&queue->submitting, VR_SEQ_CST) != 0) {
-        if (vr_deadline_passed(turn->deadline)) {
-            status = vr_fail(VRAM_ERR_TIMEOUT, turn->operation,
-                             "another thread is giving a queue work all the while");
-        }
-        vr_clock_sleep(LOOK_NS);
+    if (!vr_entry_wait(&queue->submitting, turn->deadline, NULL)) {
+        status = vr_fail(VRAM_ERR_TIMEOUT, turn->operation,
+                         "another thread is giving a queue work all the while");
     }
     if (status == VRAM_OK) {
         status = vr_queue_settle(queue, turn->deadline, turn->operation);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "base/os/os.h"
 #include "base/text.h"
 #include "core/limit/limit.h"
 #include "track/leak.h"
@@ -118,6 +119,7 @@ static void show(const struct vr_track_view *view, const struct vr_track_config 
 
 /* As they are found, a few at a time. */
 static void visit_any(struct question *question, vram_live_fn *visit, void *user) {
+    VR_UNCANCELLED;
     struct vr_track_view views[16];
     struct vram_live_block block;
     uint32_t most = question->query.most, shown = 0;
@@ -147,6 +149,7 @@ static int by_key(const void *one, const void *other) {
 
 static vram_status visit_ordered(struct question *question, vram_live_fn *visit, void *user,
                                  const char *operation) {
+    VR_UNCANCELLED;
     struct vr_live_ref *refs;
     struct vr_track_view view;
     uint64_t count, shown = 0;
@@ -327,6 +330,7 @@ static int by_peak(const void *one, const void *other) {
 
 vram_status vram_live_groups(const vram_live_query *query, vram_live_by by,
                              vram_live_group_fn *visit, void *user) {
+    VR_UNCANCELLED;
     static const char operation[] = "vram_live_groups";
     struct groups groups = {.by = by};
     struct question question;

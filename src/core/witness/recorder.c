@@ -250,6 +250,8 @@ static vram_status make_for_option(const char *path, struct vr_recorder **record
     struct vram_trace_options options = {.size = sizeof options, .path = path};
     vram_status status = make(&options, operation, recorder);
     if (status == VRAM_ERR_BUSY) {
+        vr_log(VRAM_LOG_INFO, "another program writes to %s: the trace gets the process's number",
+               path);
         vr_text_format(own, sizeof own, "%s.%llu", path, (unsigned long long)vr_os_process_id());
         options.path = own;
         status = make(&options, operation, recorder);

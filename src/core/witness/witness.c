@@ -80,6 +80,7 @@ void vr_witness_end(struct vr_pool *pool) {
         event.name = pool->name;
         event.bytes = totals.bytes;
         event.held = totals.held;
+        event.elements = totals.count;
         vr_event_tell(&event);
     }
     vr_leaks_of_pool(pool);

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""races.py ROOT | --self-test: every public call that names an object has a row in the race matrix (tests/race), and
+every call that ends one is among its enders.
+
+A call names an object when one of its parameters is a handle, an address, a point, a span, an async handle, or a struct
+that begins a question about one. A handle that the call only gives out (`vram_queue **queue`) names nothing, except
+where the cleanup attribute hands it in (..._auto_end).
+"""
+import re
+import sys
+
+sys.dont_write_bytecode = True
+import tree  # noqa: E402
+
+HEADERS = "include/vram/"
+ROWS = "tests/race/"
+ENDERS = "tests/race/race_enders.c"
+
+PROTOTYPE = re.compile(r"\bVRAM_API\b\s+(?!__)([^;#]*?)\b(vram_\w+)\s*\(([^;]*?)\)\s*;", re.S)
+OPAQUE = re.compile(r"\btypedef\s+struct\s+(vram_\w+)\s+\1\s*;")
+# Plain data that stands for an object; vram_async comes as a pointer that may be an output, see below.
+BY_VALUE = ("vram_addr", "vram_point", "vram_span")
+QUESTIONS = ("vram_live_query", "vram_auto_block", "vram_auto_frame", "vram_auto_feed_block", "vram_auto_pinned")
+ROW = re.compile(r"^ROW(?:_AS)?\((vram_\w+),", re.M)
+ENDER = re.compile(r'\{"(vram_\w+)["]')
+ENDS = re.compile(r"^(vram_\w+)_(destroy|close|end)$")
+
+
+def prototypes(root):
+    """(path, line, name, parameters) of every exported function, and the names of all opaque structs."""
+    found, opaque = [], set()
+    for path in tree.files(root):
+        if not path.startswith(HEADERS) or not path.endswith(".h"):
+            continue
+        text = tree.code(tree.read(root, path))
+        opaque |= set(OPAQUE.findall(text))
+        for match in PROTOTYPE.finditer(text):
+            found.append((path, tree.line_of(text, match.start()), match.group(2), match.group(3)))
+    return found, opaque
+
+
+def names_object(name, parameters, opaque):
+    for parameter in parameters.split(","):
+        words = re.findall(r"\w+|\*", parameter)
+        if len(words) < 2:
+            continue
+        stars = words.count("*")
+        types = set(words[:-1])
+        if types & set(QUESTIONS):
+            return True
+        if types & opaque and (stars == 1 or "const" in types or name.endswith("_auto_end")):
+            return True
+        if types & set(BY_VALUE) and stars == 0:
+            return True
+        if "vram_async" in types and ("const" in types or name.startswith("vram_async_")):
+            return True
+    return False
+
+
+def check(root):
+    calls, opaque = prototypes(root)
+    rows, enders = {}, set()
+    for path in tree.files(root):
+        if path.startswith(ROWS) and path.endswith(".c"):
+            text = tree.read(root, path)
+            for match in ROW.finditer(text):
+                rows.setdefault(match.group(1), (path, tree.line_of(text, match.start())))
+            if path == ENDERS:
+                enders = set(ENDER.findall(text))
+    found = []
+    known = {name for _, _, name, _ in calls}
+    for path, line, name, parameters in calls:
+        if not names_object(name, parameters, opaque):
+            continue
+        if name not in rows:
+            found.append(f"{path}:{line}: {name}() names an object and has no row in {ROWS}")
+        ends = ENDS.match(name)
+        if ends and ends.group(1) in opaque and name not in enders:
+            found.append(f"{path}:{line}: {name}() ends an object and is no ender in {ENDERS}")
+    found += [f"{path}:{line}: no public call is named {name}"
+              for name, (path, line) in rows.items() if name not in known]
+    return found
+
+
+def self_test():
+    header = ("typedef struct vram_thing vram_thing;\n"
+              "VRAM_API int vram_thing_create(int n, vram_thing **thing);\n"
+              "VRAM_API int vram_thing_look(const vram_thing *thing);\n"
+              "VRAM_API void vram_thing_destroy(vram_thing *thing);\n")
+    rows = "ROW(vram_thing_look, THING, 0) {\nROW(vram_thing_destroy, THING, 0) {\n"
+    clean = {HEADERS + "thing.h": header, ROWS + "race_rows.c": rows,
+             ENDERS: '{"vram_thing_destroy", x},\n'}
+
+    def more(line):
+        return {HEADERS + "more.h": f"VRAM_API int {line};\n"}
+    return tree.self_test(check, clean, [
+        ("vram_more() names an object", more("vram_more(vram_thing *thing, int x)")),
+        ("vram_more() names an object", more("vram_more(vram_thing *const *things)")),
+        ("vram_more() names an object", more("vram_more(int x,\n    vram_addr addr)")),
+        ("vram_more() names an object", more("vram_more(const vram_async *async)")),
+        ("vram_more_auto_end() names an object", more("vram_more_auto_end(vram_thing **thing)")),
+        ("no public call is named vram_old", {ROWS + "race_old.c": "ROW_AS(vram_old, _x, THING, 0) {\n"}),
+        ("is no ender", {ENDERS: ""}),
+    ])
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--self-test":
+        tree.finish(self_test())
+    tree.finish(tree.report(check(sys.argv[1])))

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * race.h: the race matrix. Every public call that names an object is run beside every call that ends that object,
+ * one of its parents, or something else that it uses.
+ *
+ * A row is a call: ROW(vram_queue_upload, QUEUE, flags) { ... }. Its kind says which objects a world needs for it
+ * and which calls can end them (race_enders.c). A pair is a row and an ender. A run makes a world, has two threads
+ * make the two calls by a schedule (race_schedule.c), and then looks at everything (race_world.c): both statuses,
+ * the contents of host and device memory, what the pool, the simulated driver and the library still hold.
+ * tests/lint/races.py reads the ROW lines: a public call without one is a finding.
+ */
+#ifndef TEST_RACE_H
+#define TEST_RACE_H
+
+#include "vram/auto.h"
+#include "vram/distance.h"
+#include "vram/foreign.h"
+#include "vram/model.h"
+#include "vram/oom.h"
+#include "vram/pressure.h"
+#include "vram/sim.h"
+#include "vram/stats.h"
+#include "vram/trace.h"
+#include "vram/transfer.h"
+#include "vram/transfer_stats.h"
+#include "vram/visibility.h"
+#include "vram/vmm.h"
+#include "vram/vram.h"
+
+enum {
+    COPY_BYTES = 16 << 10, /* of the block and of each copy */
+    RACE_SECONDS = 20,     /* within which both calls of a run return */
+    WAIT_SECONDS = 5       /* option wait_timeout: a call that needs that long has waited in vain */
+};
+
+/* ---------------------------------------------------------------------- world */
+
+/* What a row is about. Each is made in a world that a pair needs it for. */
+#define RACE_KINDS(X)                                                                              \
+    X(CONTEXT)                                                                                     \
+    X(DEVICE)                                                                                      \
+    X(PEER)                                                                                        \
+    X(QUEUE) X(ADOPTED) X(CAPTURED) X(KERNEL) X(MEMORY) X(RANGE) X(PHYSICAL) X(REGISTERED)         \
+        X(STREAM_SET) X(READBACK) X(FRAME) X(FEED) X(FEED_BLOCK) X(POOL) X(BLOCK) X(BUFFER)        \
+            X(MAPPED) X(SCOPE) X(BATCH) X(NAMED) X(RING) X(SCHEDULER) X(WEIGHTS) X(LABELS)         \
+                X(ASYNC) X(POINT) X(WATCH) X(DEVICE_WATCH) X(MONITOR) X(TRACE) X(OOM_CALLBACK)     \
+                    X(FOREIGN)
+
+enum kind {
+#define RACE_KIND(name) KIND_##name,
+    RACE_KINDS(RACE_KIND)
+#undef RACE_KIND
+        KIND_COUNT
+};
+
+/* Every object that a run may need. What is not there is NULL or 0. */
+struct world {
+    const char *backend;
+    uint32_t variant;   /* which pool, buffer and ring: see race_world.c */
+    const char *failed; /* what could not be made; NULL: the world is whole */
+    vram_context *context;
+    vram_device *device, *peer;
+    vram_queue *queue, *other; /* `other` is the world's own, for looking at results */
+    vram_queue *adopted, *captured;
+    vram_kernel *kernel, *busy; /* `busy` keeps a queue of the host busy */
+    vram_addr memory;           /* of vram_device_alloc */
+    vram_addr range;
+    vram_physical *physical;
+    vram_stream_set *set;
+    vram_readback *readback;
+    vram_frame frame;
+    vram_feed *feed;
+    vram_feed_block feed_block;
+    vram_pool *pool;
+    vram_addr block; /* COPY_BYTES of `pool`, being filled with SOURCE_BYTE on `queue` */
+    vram_addr spare; /* another block, for calls that free or give away */
+    vram_buffer *buffer;
+    vram_scope *scope;
+    vram_batch *batch;
+    vram_named *named;
+    vram_ring *ring;
+    vram_scheduler *scheduler;
+    vram_weights *weights;
+    vram_labels *labels;
+    vram_async async;
+    vram_point point;
+    vram_watch *watch;
+    vram_monitor *monitor;
+    vram_trace *trace;
+    uint64_t callback, foreign;
+    /* What the row's call has made, to be ended with the rest. */
+    struct {
+        vram_device *device;
+        vram_queue *queue;
+        vram_kernel *kernel;
+        vram_physical *physical;
+        vram_addr memory, range, block;
+        vram_stream_set *set;
+        vram_readback *readback;
+        vram_feed *feed;
+        vram_pool *pool;
+        vram_buffer *buffer;
+        vram_scope *scope;
+        vram_batch *batch;
+        vram_named *named;
+        vram_ring *ring;
+        vram_scheduler *scheduler;
+        vram_weights *weights;
+        vram_async async;
+        vram_watch *watch;
+        vram_monitor *monitor;
+        vram_trace *trace;
+        bool pinned;
+    } made;
+    unsigned char *host; /* COPY_BYTES that the row's call reads or writes */
+    uint64_t host_bytes_before, handles_before;
+};
+
+enum {
+    SOURCE_BYTE = 0x77, /* in the block */
+    UPLOAD_BYTE = 0x33, /* in host memory that is uploaded */
+    FAILED_BYTE = 0x22, /* in host memory of a download that failed, from then on */
+    FRESH_BYTE = 0x11   /* in host memory before a download */
+};
+
+extern _Alignas(65536) unsigned char race_registered[8][65536]; /* page-locked where it lies */
+
+/* Makes what a pair needs; world->failed says what could not be. `set_queue`: the queue is one of the stream set's. */
+void world_make(struct world *world, const char *backend, uint32_t variant, uint64_t kinds,
+                bool set_queue);
+/* Ends everything that is left, and looks at what a run has to leave behind. The text of the first finding, or NULL.
+   `call` is the status of the row's call; `flags` are the row's. */
+const char *world_end(struct world *world, vram_status call, uint32_t flags);
+
+/* ------------------------------------------------------------------------ rows */
+
+enum row_flag {
+    ROW_DOWNLOAD = 1 << 0,   /* the block comes to `host` */
+    ROW_UPLOAD = 1 << 1,     /* `host` goes to the block */
+    ROW_USES_QUEUE = 1 << 2, /* names the queue beside its object */
+    ROW_USES_BLOCK = 1 << 3, /* names a block of the pool */
+    ROW_WALKS = 1 << 4,      /* looks at objects below its own */
+    ROW_SLOW = 1 << 5,       /* long runs only */
+    ROW_UNTIL_END = 1 << 6,  /* waits for what never comes: only the end lets it go */
+    /* Answers that it may have beside OK, STALE, SHUTDOWN and UNSUPPORTED: */
+    ROW_INVALID = 1 << 8, /* its address, index or name has gone with its owner */
+    ROW_BUSY = 1 << 9,    /* the object is in another call */
+    ROW_NOT_READY = 1 << 10,
+    ROW_TIMEOUT = 1 << 11 /* it was given little time */
+};
+
+typedef vram_status race_fn(struct world *w);
+
+struct row {
+    const char *call; /* the public call's name */
+    const char *as;   /* "" or what is special about this row */
+    race_fn *fn;
+    enum kind kind;
+    uint32_t flags;  /* of row_flag */
+    unsigned points; /* delay points that its call passes alone; measured */
+    uint64_t ns;     /* how long that takes; measured */
+    struct row *next;
+};
+
+void row_add(struct row *row);
+
+/* A row of the matrix; its body makes the call on the world `w` and returns its status. */
+#define ROW(call, kind, flags) ROW_AS(call, , kind, flags)
+#define ROW_AS(call, as, kind, flags)                                                              \
+    static race_fn call##_row##as;                                                                 \
+    __attribute__((constructor)) static void call##_add##as(void) {                                \
+        static struct row row = {#call, #as, call##_row##as, KIND_##kind, flags, 0, 0, NULL};      \
+        row_add(&row);                                                                             \
+    }                                                                                              \
+    static vram_status call##_row##as(struct world *w)
+
+/* Looks at an info struct that begins with its size. */
+#define LOOK(type, call)                                                                           \
+    type info = {.size = sizeof info};                                                             \
+    return call
+
+/* ---------------------------------------------------------------------- enders */
+
+struct ender {
+    const char *call;
+    race_fn *fn;
+    enum kind kind;   /* what it needs in the world */
+    uint32_t answers; /* of row_flag: what it may answer beside OK, STALE and SHUTDOWN */
+    unsigned points;  /* that it passes; measured */
+    uint64_t ns;
+};
+
+/* Those of a row, as bits: bit i is race_enders[i]. */
+extern struct ender race_enders[];
+extern const unsigned race_ender_count;
+uint64_t row_enders(const struct row *row);
+/* Kinds that a world needs for the pair; bit KIND_... */
+uint64_t pair_kinds(const struct row *row, const struct ender *ender);
+
+/* -------------------------------------------------------------------- schedules */
+
+/*
+ * Who goes first and where the two are held up. In builds with delay points `first` runs to its n-th point, the
+ * other to its m-th (0: to its end), then `first` to its end, then the other. Nobody is held up for longer than a
+ * moment: the other may be waiting for exactly that thread. In builds without, n and m are nanoseconds that each waits
+ * before its call.
+ */
+struct schedule {
+    bool ender_first;
+    uint32_t n, m;
+};
+
+struct outcome {
+    vram_status call, ender;
+    bool late;             /* one of the two did not return: nothing can go on */
+    const char *late_call; /* which */
+    unsigned call_points, ender_points;
+    uint64_t call_ns, ender_ns;
+    const char *first_place, *second_place; /* where they were held up; NULL: nowhere */
+    char call_text[VRAM_ERROR_TEXT_MAX], ender_text[VRAM_ERROR_TEXT_MAX]; /* why they failed */
+};
+
+bool schedule_has_points(void);
+void schedule_start(void);
+/* Makes both calls (`ender` may be NULL: the row's alone). */
+void schedule_run(struct world *world, const struct row *row, const struct ender *ender,
+                  struct schedule schedule, struct outcome *outcome);
+void schedule_stop(void);
+/* Has both threads print where they are, for a call that hangs. */
+void schedule_show_stacks(void);
+
+/* -------------------------------------------------------------------- known defects */
+
+/* Pairs that fail by a defect that is not mended yet: they are counted, and run only by their name. */
+struct known {
+    const char *call, *ender; /* NULL: any */
+    const char *backend;      /* NULL: any */
+    const char *why;
+};
+extern const struct known race_known[];
+extern const unsigned race_known_count;
+
+#endif

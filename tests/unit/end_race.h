@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * end_race.h: a thread makes one call on an object again and again while this one ends the object or one of its
+ * parents. Every round begins at a barrier and ends something after another delay, so that the end meets the call
+ * at each of its steps. A call must answer with a status that it may have there, and in time: neither may it wait as
+ * long as the option wait_timeout, nor may it spin meanwhile.
+ */
+#ifndef TEST_END_RACE_H
+#define TEST_END_RACE_H
+
+#include "unit/device_world.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+enum {
+    RACE_WAIT_MS =
+        6000, /* wait_timeout in races: no call waits so long, as nothing waits for other work */
+    RACE_LONGEST_MS = 3000, /* of one call, on a machine that is busy with other things */
+    RACE_CPU_MS = 500       /* of one call's own processor time */
+};
+
+/* A call of the object under test, made by the second thread; `world` is the test's. */
+typedef vram_status race_call(void *world);
+/* Ends something. */
+typedef void race_end(void *world);
+
+struct end_race {
+    const char *name;
+    race_call *call;
+    void *world;
+    pthread_barrier_t begin;
+    atomic_bool ended;
+    uint64_t calls, worst_ns, worst_cpu_ns;
+    vram_status odd; /* the first status that is none of those allowed */
+};
+
+static inline uint64_t race_clock(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* What a call may answer while its object ends: it is done, found nothing to do, or finds the object, its queue or its
+   parents gone or going. */
+static inline bool race_allows(vram_status status) {
+    return status == VRAM_OK || status == VRAM_ERR_NOT_READY || status == VRAM_ERR_STALE ||
+           status == VRAM_ERR_SHUTDOWN;
+}
+
+static inline void *race_thread(void *argument) {
+    struct end_race *race = argument;
+    pthread_barrier_wait(&race->begin);
+    for (bool last = false; !last; race->calls++) {
+        last = atomic_load(&race->ended); /* one more call then, which finds it gone */
+        uint64_t begun = race_clock(CLOCK_MONOTONIC);
+        uint64_t cpu = race_clock(CLOCK_THREAD_CPUTIME_ID);
+        vram_status status = race->call(race->world);
+        begun = race_clock(CLOCK_MONOTONIC) - begun;
+        cpu = race_clock(CLOCK_THREAD_CPUTIME_ID) - cpu;
+        race->worst_ns = begun > race->worst_ns ? begun : race->worst_ns;
+        race->worst_cpu_ns = cpu > race->worst_cpu_ns ? cpu : race->worst_cpu_ns;
+        if (!race_allows(status) && race->odd == VRAM_OK) {
+            race->odd = status;
+            print_error("%s answered %s: %s\n", race->name, vram_status_name(status),
+                        vram_error_get()->text);
+        }
+    }
+    return NULL;
+}
+
+/* One round. True: all was as it must be. */
+static inline bool race_run(const char *name, void *world, race_call *call, race_end *end,
+                            uint64_t delay_ns) {
+    struct end_race race = {.name = name, .call = call, .world = world};
+    pthread_t thread;
+    assert_int_equal(pthread_barrier_init(&race.begin, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, race_thread, &race), 0);
+    pthread_barrier_wait(&race.begin);
+    for (uint64_t until = race_clock(CLOCK_MONOTONIC) + delay_ns;
+         race_clock(CLOCK_MONOTONIC) < until;) {
+        sched_yield();
+    }
+    end(world);
+    atomic_store(&race.ended, true);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&race.begin);
+    if (race.worst_ns > RACE_LONGEST_MS * UINT64_C(1000000) ||
+        race.worst_cpu_ns > RACE_CPU_MS * UINT64_C(1000000)) {
+        print_error("%s took %.3f s, %.3f s of its own\n", name, (double)race.worst_ns / 1e9,
+                    (double)race.worst_cpu_ns / 1e9);
+        return false;
+    }
+    return race.odd == VRAM_OK;
+}
+
+/* The delay of round i of n, of up to `most` nanoseconds; short ones are the more frequent. */
+static inline uint64_t race_delay(unsigned i, unsigned n, uint64_t most) {
+    return most * i * i / ((uint64_t)n * n);
+}
+
+#endif

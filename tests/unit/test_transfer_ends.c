@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_transfer_ends.c: calls on stream sets, readbacks, feeds, copies, their handles and page-locked memory beside
+ * the end of the object itself, its queue, its device and its context, with queues that are late.
+ */
+#include "unit/end_race.h"
+#include "vram/vram.h"
+
+#include <stdlib.h>
+
+enum { BYTES = 512 << 10, SMALL = 4096, ENTRIES = 16 };
+
+struct transfer_world {
+    struct rig rig;
+    vram_addr addr; /* BYTES of the device's */
+    vram_pool *pool;
+    vram_buffer *buffer;
+    vram_stream_set *set;
+    vram_readback *readback;
+    vram_feed *feed;
+    vram_async async; /* of a copy that is late */
+    vram_point point; /* the same */
+};
+
+static _Alignas(65536) unsigned char pages[ENTRIES][65536];
+static unsigned char source[BYTES], target[BYTES];
+static bool target_failed; /* the last copy to `target` did, and it was poisoned then */
+
+static vram_status unless(vram_status status, vram_status also) {
+    return status == also ? VRAM_OK : status;
+}
+
+/* Of calls that name memory by its address: there is none any more when its device or pool has ended. */
+static vram_status with_address(vram_status status) {
+    return unless(status, VRAM_ERR_INVALID);
+}
+
+/* -------------------------------------------------------------------------- ends */
+
+static void end_device(void *argument) {
+    vram_device_close(((struct transfer_world *)argument)->rig.device);
+}
+
+static void end_context(void *argument) {
+    vram_context_destroy(((struct transfer_world *)argument)->rig.context);
+}
+
+static void end_queue(void *argument) {
+    vram_queue_destroy(((struct transfer_world *)argument)->rig.queue);
+}
+
+static void end_set(void *argument) {
+    vram_stream_set_destroy(((struct transfer_world *)argument)->set);
+}
+
+static void end_readback(void *argument) {
+    vram_readback_destroy(((struct transfer_world *)argument)->readback);
+}
+
+static void end_feed(void *argument) {
+    vram_feed_destroy(((struct transfer_world *)argument)->feed);
+}
+
+static void end_pool(void *argument) {
+    assert_ok(vram_pool_destroy(((struct transfer_world *)argument)->pool));
+}
+
+/* ----------------------------------------------------------- page-locked memory */
+
+static vram_status call_pinned(void *argument) {
+    struct transfer_world *world = argument;
+    vram_status status = vram_pinned_begin(world->rig.device, pages[3], SMALL);
+    if (status == VRAM_OK) {
+        status = vram_pinned_end(world->rig.device, pages[3], SMALL);
+    }
+    return status;
+}
+
+static vram_status call_pinned_forget(void *argument) {
+    struct transfer_world *world = argument;
+    return vram_pinned_forget(world->rig.device, pages, sizeof pages);
+}
+
+static vram_status call_pinned_trim(void *argument) {
+    return vram_pinned_trim(((struct transfer_world *)argument)->rig.device, NULL);
+}
+
+static vram_status call_pinned_info(void *argument) {
+    vram_pinned_info info = {.size = sizeof info};
+    return vram_pinned_info_get(((struct transfer_world *)argument)->rig.device, &info);
+}
+
+static vram_status call_device_cleanup(void *argument) {
+    uint64_t bytes;
+    return vram_device_cleanup(((struct transfer_world *)argument)->rig.device, &bytes);
+}
+
+static vram_status call_context_cleanup(void *argument) {
+    uint64_t bytes;
+    return vram_context_cleanup(((struct transfer_world *)argument)->rig.context, &bytes);
+}
+
+/* ------------------------------------------------------------------- stream sets */
+
+static vram_status call_set_queues(void *argument) {
+    struct transfer_world *world = argument;
+    vram_stream_info info = {.size = sizeof info};
+    vram_queue *queue;
+    vram_status status = vram_stream_set_get(world->set, 1, &queue);
+    status = status == VRAM_OK ? vram_stream_set_find(world->set, "memory", &queue) : status;
+    status = status == VRAM_OK ? vram_stream_set_next(world->set, &queue) : status;
+    return status == VRAM_OK ? vram_stream_info_get(world->set, 2, &info) : status;
+}
+
+static vram_status call_set_transfer(void *argument) {
+    vram_queue *queue;
+    return vram_stream_set_transfer(((struct transfer_world *)argument)->set, &queue);
+}
+
+static vram_status call_set_poll(void *argument) {
+    return vram_stream_set_poll(((struct transfer_world *)argument)->set);
+}
+
+static vram_status call_set_wait(void *argument) {
+    return vram_stream_set_wait(((struct transfer_world *)argument)->set, VRAM_TIMEOUT_DEFAULT);
+}
+
+static vram_status call_set_mark(void *argument) {
+    vram_point point;
+    return vram_stream_set_mark(((struct transfer_world *)argument)->set, &point);
+}
+
+static vram_status call_set_sync(void *argument) {
+    vram_async async;
+    vram_status status = vram_stream_set_sync(((struct transfer_world *)argument)->set, &async);
+    if (status == VRAM_OK) {
+        vram_async_end(&async);
+    }
+    return status;
+}
+
+static vram_status call_set_barrier(void *argument) {
+    struct transfer_world *world = argument;
+    vram_status status = vram_stream_set_order(world->set, 0, 1);
+    status = status == VRAM_OK ? vram_stream_set_after(world->set, world->point) : status;
+    return status == VRAM_OK ? vram_stream_set_barrier(world->set) : status;
+}
+
+/* --------------------------------------------------------------------- readbacks */
+
+static vram_status call_readback_start(void *argument) {
+    struct transfer_world *world = argument;
+    vram_status status =
+        vram_readback_start(world->readback, world->rig.queue, world->addr, SMALL, NULL);
+    return unless(with_address(status), VRAM_ERR_BUSY);
+}
+
+static vram_status call_readback_spans(void *argument) {
+    struct transfer_world *world = argument;
+    vram_span spans[2] = {{world->buffer, 0, SMALL}, {world->buffer, SMALL, SMALL}};
+    return unless(vram_readback_start_spans(world->readback, world->rig.queue, spans, 2, NULL),
+                  VRAM_ERR_BUSY);
+}
+
+static vram_status call_readback_wait(void *argument) {
+    struct transfer_world *world = argument;
+    (void)call_readback_start(world);
+    return vram_readback_wait(world->readback, 0, VRAM_TIMEOUT_DEFAULT);
+}
+
+static vram_status call_readback_handle(void *argument) {
+    struct transfer_world *world = argument;
+    vram_async async;
+    vram_point point;
+    vram_status status = vram_readback_poll(world->readback, 0);
+    status = vram_readback_point(world->readback, 0, &point);
+    if (status == VRAM_OK &&
+        (status = vram_readback_async(world->readback, 0, &async)) == VRAM_OK) {
+        vram_async_end(&async);
+    }
+    return status;
+}
+
+static vram_status call_readback_next(void *argument) {
+    struct transfer_world *world = argument;
+    vram_frame frame;
+    (void)call_readback_start(world);
+    vram_status status = vram_readback_next(world->readback, VRAM_TIMEOUT_DEFAULT, &frame);
+    return status == VRAM_OK ? vram_readback_give(world->readback, frame.number) : status;
+}
+
+static vram_status call_readback_latest(void *argument) {
+    struct transfer_world *world = argument;
+    vram_readback_stats stats = {.size = sizeof stats};
+    vram_frame frame;
+    vram_status status = vram_readback_latest(world->readback, &frame);
+    if (status == VRAM_OK) {
+        status = vram_readback_give(world->readback, frame.number);
+    }
+    return status == VRAM_OK ? vram_readback_stats_get(world->readback, &stats) : status;
+}
+
+/* ------------------------------------------------------------------------- feeds */
+
+static vram_status call_feed(void *argument) {
+    struct transfer_world *world = argument;
+    vram_feed_block block;
+    vram_status status = vram_feed_begin(world->feed, SMALL, VRAM_TIMEOUT_DEFAULT, &block);
+    if (status == VRAM_OK) {
+        status =
+            vram_feed_submit(world->feed, block.number, world->rig.queue, world->addr, SMALL, NULL);
+        if (status != VRAM_OK) {
+            (void)vram_feed_give(world->feed, block.number);
+        }
+    }
+    return with_address(status);
+}
+
+static vram_status call_feed_handle(void *argument) {
+    struct transfer_world *world = argument;
+    vram_feed_stats stats = {.size = sizeof stats};
+    vram_feed_block block;
+    vram_async async;
+    vram_status status = vram_feed_begin(world->feed, SMALL, VRAM_TIMEOUT_DEFAULT, &block);
+    if (status == VRAM_OK) {
+        status = vram_feed_submit(world->feed, block.number, world->rig.queue, world->addr, SMALL,
+                                  &async);
+        if (status == VRAM_OK) {
+            vram_async_end(&async);
+        } else {
+            (void)vram_feed_give(world->feed, block.number);
+        }
+    }
+    return status == VRAM_OK ? vram_feed_stats_get(world->feed, &stats) : with_address(status);
+}
+
+/* ------------------------------------------------------------------------ copies */
+
+static const vram_transfer_options sync_options = {.size = sizeof sync_options,
+                                                   .strategy = VRAM_TRANSFER_SYNC};
+
+/* A copy that has failed writes nothing any more. */
+static vram_status to_target(vram_status status) {
+    target_failed = status != VRAM_OK;
+    if (target_failed) {
+        memset(target, 0xEE, sizeof target);
+    }
+    return with_address(status);
+}
+
+static vram_status call_upload(void *argument) {
+    struct transfer_world *world = argument;
+    vram_async async;
+    vram_status status =
+        vram_transfer_upload(world->rig.queue, world->addr, source, BYTES, NULL, &async);
+    if (status == VRAM_OK) {
+        vram_async_end(&async);
+    }
+    return with_address(status);
+}
+
+static vram_status call_upload_sync(void *argument) {
+    struct transfer_world *world = argument;
+    return with_address(
+        vram_transfer_upload(world->rig.queue, world->addr, source, BYTES, &sync_options, NULL));
+}
+
+static vram_status call_download(void *argument) {
+    struct transfer_world *world = argument;
+    return to_target(
+        vram_transfer_download(world->rig.queue, target, world->addr, BYTES, &sync_options, NULL));
+}
+
+static vram_status call_download_small(void *argument) {
+    struct transfer_world *world = argument;
+    return to_target(
+        vram_transfer_download(world->rig.queue, target, world->addr, SMALL, &sync_options, NULL));
+}
+
+static vram_status call_download_handle(void *argument) {
+    struct transfer_world *world = argument;
+    vram_async async;
+    vram_status status =
+        vram_transfer_download(world->rig.queue, target, world->addr, BYTES, NULL, &async);
+    if (status == VRAM_OK) {
+        status = vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT);
+        vram_async_end(&async);
+    }
+    return to_target(status);
+}
+
+static vram_status call_copy(void *argument) {
+    struct transfer_world *world = argument;
+    vram_status status = vram_transfer_copy(world->rig.queue, world->addr, world->addr + SMALL,
+                                            SMALL, &sync_options, NULL);
+    if (status == VRAM_OK) {
+        status =
+            vram_transfer_fill(world->rig.queue, world->addr, 7, 1, SMALL, &sync_options, NULL);
+    }
+    return with_address(status);
+}
+
+static vram_status call_batch(void *argument) {
+    struct transfer_world *world = argument;
+    vram_copy copies[40];
+    for (unsigned i = 0; i < 40; i++) { /* small ones, neighbours and not */
+        copies[i] = (vram_copy){.to = world->addr + i * 512 + (i % 3 == 0 ? 64 : 0),
+                                .from_host = source + i * 640,
+                                .bytes = 256};
+    }
+    return with_address(vram_transfer_batch(world->rig.queue, copies, 40, &sync_options, NULL));
+}
+
+static vram_status call_rectangle(void *argument) {
+    struct transfer_world *world = argument;
+    vram_copy_2d copy = {.first = {.to_host = target, .from = world->addr},
+                         .rows = 32,
+                         .row_bytes = 1024,
+                         .to_pitch = 2048,
+                         .from_pitch = 4096};
+    return to_target(vram_transfer_2d(world->rig.queue, &copy, &sync_options, NULL));
+}
+
+/* ----------------------------------------------------------------------- handles */
+
+static void nothing(void *user, vram_status status) {
+    (void)user, (void)status;
+}
+
+static vram_status call_async_look(void *argument) {
+    struct transfer_world *world = argument;
+    struct vram_error error;
+    vram_async_state state;
+    uint64_t result;
+    (void)vram_async_is_ready(&world->async);
+    vram_status status = vram_async_state_get(&world->async, &state);
+    status = status == VRAM_OK ? vram_async_result_get(&world->async, &result) : status;
+    return status == VRAM_OK ? vram_async_error_get(&world->async, &error) : status;
+}
+
+static vram_status call_async_wait(void *argument) {
+    struct transfer_world *world = argument;
+    vram_status status = vram_async_wait(&world->async, VRAM_TIMEOUT_DEFAULT);
+    return status == VRAM_OK ? vram_async_poll(&world->async) : status;
+}
+
+static vram_status call_async_then(void *argument) {
+    struct transfer_world *world = argument;
+    return vram_async_then(&world->async, nothing, NULL);
+}
+
+static vram_status call_async_of_point(void *argument) {
+    struct transfer_world *world = argument;
+    vram_async async;
+    vram_point point;
+    vram_status status = vram_queue_mark(world->rig.queue, &point);
+    if (status == VRAM_OK && (status = vram_async_of_point(point, "work", &async)) == VRAM_OK) {
+        status = vram_async_then(&async, nothing, NULL);
+        vram_async_end(&async);
+    }
+    return status;
+}
+
+static vram_status call_async_poll_all(void *argument) {
+    return vram_async_poll_all(((struct transfer_world *)argument)->rig.device, NULL);
+}
+
+static vram_status call_stats(void *argument) {
+    vram_transfer_stats stats = {.size = sizeof stats};
+    return vram_transfer_stats_get(((struct transfer_world *)argument)->rig.device,
+                                   VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_ANY, &stats);
+}
+
+/* ------------------------------------------------------------------------- races */
+
+/* `locked`: with memory of the program's own that was page-locked and is kept so. */
+static struct transfer_world world_make(const char *backend, bool locked) {
+    struct transfer_world world = {.rig = rig_make(backend, "memory=64M,lag=20")};
+    vram_buffer_options options = {.size = sizeof options};
+    vram_readback_options two = {.size = sizeof two, .policy = VRAM_READBACK_EVERY};
+    assert_ok(vram_device_alloc(world.rig.device, BYTES, VRAM_MEMORY_DEVICE, &world.addr));
+    assert_ok(vram_pool_create(world.rig.device, NULL, &world.pool));
+    assert_ok(vram_buffer_create(world.pool, 4 * SMALL, world.rig.queue, &options, &world.buffer));
+    assert_ok(vram_stream_set_create(world.rig.device, NULL, &world.set));
+    assert_ok(vram_readback_create(world.rig.device, &two, &world.readback));
+    assert_ok(vram_feed_create(world.rig.device, NULL, &world.feed));
+    for (int i = 0; i < ENTRIES && locked; i++) {
+        assert_ok(vram_pinned_begin(world.rig.device, pages[i], SMALL));
+        assert_ok(vram_pinned_end(world.rig.device, pages[i], SMALL));
+    }
+    assert_ok(vram_queue_fill(world.rig.queue, world.addr, 7, 1, BYTES));
+    assert_ok(vram_readback_start(world.readback, world.rig.queue, world.addr, SMALL, NULL));
+    assert_ok(vram_transfer_upload(world.rig.queue, world.addr, source, SMALL, NULL, &world.async));
+    assert_ok(vram_queue_mark(world.rig.queue, &world.point));
+    target_failed = false;
+    return world;
+}
+
+struct row {
+    const char *name;
+    race_call *call;
+    race_end *own; /* the object's own end, beside those of device and context */
+};
+
+enum { DELAYS = 8 };
+
+static void race_rows(const char *backend, unsigned rounds, const struct row *rows,
+                      unsigned count) {
+    assert_ok(vram_option_set("wait_timeout", "6s"));
+    for (unsigned c = 0; c < count; c++) {
+        race_end *const ends[3] = {rows[c].own, end_device, end_context};
+        for (unsigned i = 0; i < 3 * rounds; i++) {
+            struct transfer_world world = world_make(backend, rounds > 1);
+            uint64_t delay = race_delay((c + 3 * i) % DELAYS, DELAYS, 150000);
+            bool good = race_run(rows[c].name, &world, rows[c].call, ends[i % 3], delay);
+            vram_async_end(&world.async);
+            if (ends[i % 3] != end_context) {
+                vram_context_destroy(world.rig.context);
+            }
+            for (unsigned k = 0; target_failed && k < sizeof target; k++) {
+                assert_int_equal(target[k], 0xEE);
+            }
+            assert_true(good);
+        }
+    }
+}
+
+static const struct row pinned_rows[] = {
+    {"pinned_begin and _end", call_pinned, end_device},
+    {"pinned_forget", call_pinned_forget, end_device},
+    {"pinned_trim", call_pinned_trim, end_device},
+    {"pinned_info_get", call_pinned_info, end_device},
+    {"device_cleanup", call_device_cleanup, end_device},
+    {"context_cleanup", call_context_cleanup, end_device},
+};
+
+static const struct row object_rows[] = {
+    {"stream_set_get, _find, _next", call_set_queues, end_set},
+    {"stream_set_transfer", call_set_transfer, end_set},
+    {"stream_set_poll", call_set_poll, end_set},
+    {"stream_set_wait", call_set_wait, end_set},
+    {"stream_set_mark", call_set_mark, end_set},
+    {"stream_set_sync", call_set_sync, end_set},
+    {"stream_set_order, _after, _barrier", call_set_barrier, end_set},
+    {"readback_start", call_readback_start, end_readback},
+    {"readback_start", call_readback_start, end_queue},
+    {"readback_start_spans", call_readback_spans, end_readback},
+    {"readback_start_spans", call_readback_spans, end_pool},
+    {"readback_wait", call_readback_wait, end_readback},
+    {"readback_poll, _point, _async", call_readback_handle, end_readback},
+    {"readback_next and _give", call_readback_next, end_readback},
+    {"readback_latest, _stats_get", call_readback_latest, end_readback},
+    {"feed_begin, _submit, _give", call_feed, end_feed},
+    {"feed_begin, _submit, _give", call_feed, end_queue},
+    {"feed_submit with a handle", call_feed_handle, end_feed},
+};
+
+static const struct row copy_rows[] = {
+    {"transfer_upload", call_upload, end_queue},
+    {"transfer_upload, sync", call_upload_sync, end_queue},
+    {"transfer_download", call_download, end_queue},
+    {"transfer_download, small", call_download_small, end_queue},
+    {"transfer_download with a handle", call_download_handle, end_queue},
+    {"transfer_copy and _fill", call_copy, end_queue},
+    {"transfer_batch", call_batch, end_queue},
+    {"transfer_2d", call_rectangle, end_queue},
+    {"async_state_get, _result_get, _error_get", call_async_look, end_queue},
+    {"async_wait and _poll", call_async_wait, end_queue},
+    {"async_then", call_async_then, end_queue},
+    {"async_of_point", call_async_of_point, end_queue},
+    {"async_poll_all", call_async_poll_all, end_queue},
+    {"transfer_stats_get", call_stats, end_queue},
+};
+
+#define ROWS(rows) rows, sizeof rows / sizeof rows[0]
+
+static void calls_on_locked_memory(void **state) {
+    (void)state;
+    race_rows("sim", 2, ROWS(pinned_rows));
+}
+
+static void calls_on_transfer_objects(void **state) {
+    (void)state;
+    race_rows("sim", 1, ROWS(object_rows));
+}
+
+static void calls_of_copies(void **state) {
+    (void)state;
+    race_rows("sim", 1, ROWS(copy_rows));
+}
+
+static void calls_on_the_host_backend(void **state) {
+    (void)state;
+    race_rows("host", 1, ROWS(object_rows));
+    race_rows("host", 1, ROWS(copy_rows));
+}
+
+/* ----------------------------------------------------------- at one certain moment */
+
+static pthread_t closer;
+static struct transfer_world *meets;
+static atomic_int unlocking;
+static vr_pinned_unregister_fn *plain_unregister;
+
+static void *close_now(void *argument) {
+    end_device(argument);
+    return NULL;
+}
+
+/* Within the first call: the device is closed on another thread, as far as it can be. */
+static vram_status slow_unregister(struct vr_device *device, vram_addr addr, uint64_t bytes) {
+    if (atomic_fetch_add(&unlocking, 1) == 0) {
+        struct timespec moment = {.tv_nsec = 50000000};
+        assert_int_equal(pthread_create(&closer, NULL, close_now, meets), 0);
+        nanosleep(&moment, NULL);
+    }
+    return plain_unregister(device, addr, bytes);
+}
+
+/* A cleanup that is giving locked memory back when the device closes finishes; nothing is given back twice. */
+static void a_cleanup_ends_before_its_device(void **state) {
+    (void)state;
+    for (int of_context = 0; of_context < 2; of_context++) {
+        struct transfer_world world = world_make("sim", true);
+        struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, world.rig.device);
+        struct vr_pinned_ops pinned = *device->base.pinned;
+        atomic_store(&unlocking, 0);
+        plain_unregister = pinned.unregister_pages;
+        pinned.unregister_pages = slow_unregister;
+        device->base.pinned = &pinned;
+        vr_leave(device);
+        assert_ok(vram_queue_wait(world.rig.queue, VRAM_TIMEOUT_DEFAULT));
+        meets = &world;
+        vram_status status =
+            of_context ? call_context_cleanup(&world) : call_device_cleanup(&world);
+        assert_true(race_allows(status));
+        pthread_join(closer, NULL);
+        expect_protocol(&world.rig);
+        vram_async_end(&world.async);
+        vram_context_destroy(world.rig.context);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_cleanup_ends_before_its_device), TEST(calls_on_locked_memory),
+        TEST(calls_on_transfer_objects),        TEST(calls_of_copies),
+        TEST(calls_on_the_host_backend),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
