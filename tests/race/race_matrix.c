@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race_matrix.c: runs the pairs of the race matrix (race.h) and says what it found.
+ * race_matrix.c: runs the pairs of the race matrix (race_table.h) and says what it found.
  *
  *   race_matrix --backend sim --seconds 4          every pair at least once, then again until the time is over
  *   race_matrix --backend host --runs 100          every pair a hundred times
@@ -12,7 +12,7 @@
  *
  * Names of pairs may be "*". A finding says how to repeat it. Exit code 1: something was found.
  */
-#include "race/race.h"
+#include "race/race_table.h"
 
 #include "base/delay.h"
 
