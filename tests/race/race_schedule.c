@@ -5,7 +5,7 @@
  * While a run goes on the two tell each other where they are by relaxed atomics alone: anything stronger would order
  * their accesses, and ThreadSanitizer would not see a race any more.
  */
-#include "race/race.h"
+#include "race/race_table.h"
 
 #include "base/delay.h"
 

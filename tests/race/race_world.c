@@ -4,7 +4,7 @@
  *
  * The variant of a run chooses what kind of pool, buffer and ring there is: see below.
  */
-#include "race/race.h"
+#include "race/race_table.h"
 
 #include "base/handle.h"
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race.h: the race matrix. Every public call that names an object is run beside every call that ends that object,
+ * race_table.h: the race matrix. Every public call that names an object is run beside every call that ends that object,
  * one of its parents, or something else that it uses.
  *
  * A row is a call: ROW(vram_queue_upload, QUEUE, flags) { ... }. Its kind says which objects a world needs for it
@@ -9,8 +9,8 @@
  * the contents of host and device memory, what the pool, the simulated driver and the library still hold.
  * tests/lint/races.py reads the ROW lines: a public call without one is a finding.
  */
-#ifndef TEST_RACE_H
-#define TEST_RACE_H
+#ifndef TEST_RACE_TABLE_H
+#define TEST_RACE_TABLE_H
 
 #include "vram/auto.h"
 #include "vram/distance.h"
@@ -36,21 +36,42 @@ enum {
 /* ---------------------------------------------------------------------- world */
 
 /* What a row is about. Each is made in a world that a pair needs it for. */
-#define RACE_KINDS(X)                                                                              \
-    X(CONTEXT)                                                                                     \
-    X(DEVICE)                                                                                      \
-    X(PEER)                                                                                        \
-    X(QUEUE)                                                                                       \
-    X(ADOPTED) X(CAPTURED) X(KERNEL) X(MEMORY) X(RANGE) X(PHYSICAL) X(REGISTERED) X(STREAM_SET)    \
-        X(READBACK) X(FRAME) X(FEED) X(FEED_BLOCK) X(POOL) X(BLOCK) X(BUFFER) X(MAPPED) X(SCOPE)   \
-            X(BATCH) X(NAMED) X(RING) X(SCHEDULER) X(WEIGHTS) X(LABELS) X(ASYNC) X(POINT) X(WATCH) \
-                X(DEVICE_WATCH) X(MONITOR) X(TRACE) X(OOM_CALLBACK) X(FOREIGN)
-
 enum kind {
-#define RACE_KIND(name) KIND_##name,
-    RACE_KINDS(RACE_KIND)
-#undef RACE_KIND
-        KIND_COUNT
+    KIND_CONTEXT,
+    KIND_DEVICE,
+    KIND_PEER,
+    KIND_QUEUE,
+    KIND_ADOPTED,
+    KIND_CAPTURED,
+    KIND_KERNEL,
+    KIND_MEMORY,
+    KIND_RANGE,
+    KIND_PHYSICAL,
+    KIND_REGISTERED,
+    KIND_STREAM_SET,
+    KIND_READBACK,
+    KIND_FRAME,
+    KIND_FEED,
+    KIND_FEED_BLOCK,
+    KIND_POOL,
+    KIND_BLOCK,
+    KIND_BUFFER,
+    KIND_MAPPED,
+    KIND_SCOPE,
+    KIND_BATCH,
+    KIND_NAMED,
+    KIND_RING,
+    KIND_SCHEDULER,
+    KIND_WEIGHTS,
+    KIND_LABELS,
+    KIND_ASYNC,
+    KIND_POINT,
+    KIND_WATCH,
+    KIND_DEVICE_WATCH,
+    KIND_MONITOR,
+    KIND_TRACE,
+    KIND_OOM_CALLBACK,
+    KIND_FOREIGN,
 };
 
 /* Every object that a run may need. What is not there is NULL or 0. */
