@@ -73,6 +73,9 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
                            .idle_bytes = small ? pool->depot.held_bytes : 0,
                            .grow_bytes = grow_bytes,
                            .flags = flags};
+    if (request->flags & VRAM_ALLOC_CACHED_ONLY) {
+        want.flags |= VR_WANT_ANY; /* there is no other way */
+    }
     vram_status status = vr_block_table_reserve(&pool->table);
     *answer = (struct vr_answer){.block = NULL};
     if (status == VRAM_OK) {
@@ -211,7 +214,7 @@ vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
     plain.room = 0; /* better without than not at all */
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
-    vram_status status = ask(pool, &plain, VR_WANT_HELD, 0, &answer);
+    vram_status status = ask(pool, &plain, VR_WANT_HELD | VR_WANT_ANY, 0, &answer);
     vr_mutex_unlock(&pool->lock);
     *block = answer.block;
     return status;
@@ -224,7 +227,7 @@ vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request
         return VRAM_ERR_NOT_READY;
     }
     vr_mutex_lock(&pool->lock);
-    vram_status status = ask(pool, request, VR_WANT_HELD | VR_WANT_AFTER, 0, &answer);
+    vram_status status = ask(pool, request, VR_WANT_HELD | VR_WANT_AFTER | VR_WANT_ANY, 0, &answer);
     struct vr_queue_stamp after = vr_pool_stamp_from_space(pool, answer.after);
     vr_mutex_unlock(&pool->lock);
     if (status != VRAM_OK || !after.queue.handle) {

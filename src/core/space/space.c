@@ -208,9 +208,31 @@ static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
     return status;
 }
 
+/* Whether the block would leave a part of a coarse piece that vr_space_refine could release; keeps wear.h (6). */
+static bool cuts_coarse(const struct vr_space *space, const struct vr_place *place,
+                        uint64_t bytes) {
+    uint64_t ends[] = {place->addr, place->addr + bytes - 1};
+    for (int i = 0; i < 2 && space->tight && !place->hole->stamp.queue; i++) {
+        const struct vr_piece *piece = vr_ground_get(&space->ground, ends[i]);
+        if (vr_wear_is_coarse(space, piece) && !piece->ghosts &&
+            vr_inside(piece->addr, piece->bytes, vr_span_addr(place->hole),
+                      vr_span_bytes(place->hole)) &&
+            !vr_inside(piece->addr, piece->bytes, place->addr, bytes)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* With VR_WANT_HELD any hole is better than none; otherwise the policy may prefer to map more. */
 static struct vr_place look(struct vr_space *space, const struct vr_want *want) {
-    return want->flags & VR_WANT_HELD ? vr_fit_held(space, want) : vr_fit_find(space, want);
+    bool held = want->flags & (VR_WANT_HELD | VR_WANT_PROBE) && !(want->flags & VR_WANT_ANY);
+    struct vr_place place =
+        want->flags & VR_WANT_HELD ? vr_fit_held(space, want) : vr_fit_find(space, want);
+    if (place.hole && held && cuts_coarse(space, &place, want->bytes)) {
+        place.hole = NULL;
+    }
+    return place;
 }
 
 /* The one place that will do is behind a block: a hole, or what can be planned there. */
@@ -374,6 +396,10 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan) {
 
 vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan) {
     return vr_plan_tidy(space, plan);
+}
+
+vram_status vr_space_refine(struct vr_space *space, struct vr_plan **plan) {
+    return vr_plan_refine(space, plan);
 }
 
 void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes) {

@@ -131,8 +131,9 @@ enum vr_want_flag {
     VR_WANT_AFTER = 1 << 2,     /* memory that another queue still uses will do: see answer.after */
     VR_WANT_PROBE = 1 << 3,     /* FOUND where the policy would have it so, otherwise no plan */
     VR_WANT_GATHER =
-        1 << 4 /* free memory that fits comes first, whatever the time budget says, if it is
+        1 << 4, /* free memory that fits comes first, whatever the time budget says, if it is
                                worth moving; with VR_WANT_NO_GROWTH all of it */
+    VR_WANT_ANY = 1 << 5 /* with VR_WANT_HELD: also where a coarse piece would be cut: wear.h (6) */
 };
 
 struct vr_want {
@@ -218,6 +219,10 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
 /* Plans to give back some of what was free, in pieces too small to move, when a block grew by new memory:
    *plan is NULL when nothing is owed or there is no time for it. Commit returns NULL for it. */
 vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan);
+
+/* Plans to give back free pieces that are too coarse for memory as tight as it is: *plan is NULL when there are
+   none. Commit returns NULL for it. */
+vram_status vr_space_refine(struct vr_space *space, struct vr_plan **plan);
 
 /* From now on the space may hold that much; what it holds already stays. Plans that are open are not
    looked at again. `memory_bytes`: how much there is for it, whether or not that is a limit; UINT64_MAX: not

@@ -90,6 +90,7 @@ struct vr_space {
     uint64_t planned_bytes;               /* to be created by open plans */
     uint64_t memory_bytes;                /* there is; vr_space_limit_set */
     uint64_t owed_bytes;  /* held past the aim beside free memory that was not worth moving */
+    bool tight;           /* most of the memory there is is needed: wear.h (3) */
     uint32_t wear;        /* how much it is worn: wear.h */
     uint64_t most_blocks; /* that were ever out, as wear.c has seen it */
     uint32_t open_plans;
