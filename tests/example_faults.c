@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * example_faults: an example, built into this program, with one call after the other failing: of the host's memory,
- * and of the simulated driver, which it is given in the place of the host. Whichever way it ends, by itself
+ * and of the simulated driver, which it is given in the place of the host and which
+ * answers some calls with a success that cannot be. Whichever way it ends, by itself
  * or by exit(), nothing is left: no object, no byte. An example that succeeds has the exit code 0, one that
  * fails 1.
  */
@@ -47,7 +48,18 @@ static bool is_clean(const char *what, unsigned nth, int *code) {
     return true;
 }
 
-enum { DRIVER_CALLS = 60 };
+enum { DRIVER_CALLS = 60, LIES = 3 }; /* of the calls that can lie an example makes few */
+
+/* The same with a fault of the driver's. */
+static bool is_clean_on_sim(const char *fault, unsigned nth, int *code) {
+    char sim[64];
+    snprintf(sim, sizeof sim, "memory=1G,real=on,fault=any:%u:%s", nth, fault);
+    bool clean = vram_option_set("sim", sim) == VRAM_OK &&
+                 vram_option_set("backends", "sim") == VRAM_OK &&
+                 is_clean("with a fault at the driver's call", nth, code);
+    vr_option_reset();
+    return clean;
+}
 
 /* The first calls one by one, which make the objects; later ones, which are much alike, with gaps. */
 static unsigned next_call(unsigned nth) {
@@ -68,13 +80,11 @@ int main(void) {
         more = vr_mem_failed() > 0;
     }
     for (unsigned nth = 1; nth <= DRIVER_CALLS && clean; nth = next_call(nth)) {
-        char sim[64];
-        snprintf(sim, sizeof sim, "memory=1G,real=on,fault=any:%u", nth);
-        clean = vram_option_set("sim", sim) == VRAM_OK &&
-                vram_option_set("backends", "sim") == VRAM_OK &&
-                is_clean("with a fault at the driver's call", nth, &code);
-        vr_option_reset();
+        clean = is_clean_on_sim("out_of_memory", nth, &code);
         failed += code;
+    }
+    for (unsigned nth = 1; nth <= LIES && clean; nth++) {
+        clean = is_clean_on_sim("null", nth, &code) && is_clean_on_sim("overlap", nth, &code);
     }
     if (clean && failed == 0) {
         fprintf(stderr, "no call was made to fail\n");

@@ -357,8 +357,10 @@ static void run_numbers(struct run *run, struct totals *totals) {
     }
 }
 
-static bool can_lie(vram_sim_call call) {
-    return call == VRAM_SIM_ALLOC || call == VRAM_SIM_RESERVE;
+static bool can_lie(vram_sim_call call, vram_sim_lie lie) {
+    return call == VRAM_SIM_ALLOC || call == VRAM_SIM_RESERVE || call == VRAM_SIM_PINNED_ALLOC ||
+           call == VRAM_SIM_MANAGED_ALLOC ||
+           (call == VRAM_SIM_CREATE && lie != VRAM_SIM_LIE_MISALIGNED);
 }
 
 static void run_mode(struct run *run, struct totals *totals) {
@@ -370,7 +372,7 @@ static void run_mode(struct run *run, struct totals *totals) {
     }
     for (int call = VRAM_SIM_ANY + 1; call < VRAM_SIM_CALL_COUNT; call++) {
         run->call = (vram_sim_call)call;
-        if (run->made[call] && (!run->mode->lie || can_lie(run->call))) {
+        if (run->made[call] && (!run->mode->lie || can_lie(run->call, run->mode->lie))) {
             run_numbers(run, totals);
         }
     }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/setup.sh PURPOSE   PURPOSE is run, test, coverage, format or fresh
+# tools/setup.sh PURPOSE   PURPOSE is run, test, coverage, format, fresh or other-arch
 #
 # Installs what the purpose needs and what is missing, and says what and why. When nothing is
 # missing it does nothing: no network, no root. Packages are installed on Debian and Ubuntu; on any
@@ -85,6 +85,17 @@ need_test() {
     wish clang-format-14 "checks the layout of the sources" has clang-format-14
 }
 
+# What tools/other-arch-check cannot do without; the libraries of that architecture it fetches itself.
+need_other_arch() {
+    if [ "$(uname -m)" = aarch64 ]; then
+        other=x86_64 compiler=gcc-x86-64-linux-gnu libc=libc6-dev-amd64-cross
+    else
+        other=aarch64 compiler=gcc-aarch64-linux-gnu libc=libc6-dev-arm64-cross
+    fi
+    need "$compiler $libc" "compiles for the other architecture, $other" has "$other-linux-gnu-gcc"
+    need qemu-user "runs programs of $other" has "qemu-$other"
+}
+
 case $purpose in
 run) need_run ;;
 test) need_test ;;
@@ -97,8 +108,9 @@ fresh)
     need debootstrap "makes a fresh system in a folder" has debootstrap
     need git "makes a clean clone" has git
     ;;
+other-arch) need_other_arch ;;
 *)
-    echo "usage: tools/setup.sh run|test|coverage|format|fresh" >&2
+    echo "usage: tools/setup.sh run|test|coverage|format|fresh|other-arch" >&2
     exit 2
     ;;
 esac

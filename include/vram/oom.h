@@ -129,7 +129,8 @@ VRAM_API vram_status vram_oom_callback_remove(vram_device *device, uint64_t id);
     X(REFUSED, 7, "refused", "the driver refused, although it says that enough is free")           \
     X(HOST, 8, "host", "the library has no host memory for its own bookkeeping")                   \
     X(QUOTA, 9, "quota", "the quota of a tag was reached")                                         \
-    X(PINNED, 10, "pinned", "enough was freed, but it is pinned")
+    X(PINNED, 10, "pinned", "enough was freed, but it is pinned")                                  \
+    X(ADDRESSES, 11, "addresses", "the memory is there, but no addresses to map it at")
 
 typedef enum vram_oom_cause {
 #define VRAM_OOM_CAUSE_ENUM(NAME, value, name, text) VRAM_OOM_##NAME = (value),
@@ -235,6 +236,11 @@ typedef struct vram_oom_report {
         holders[VRAM_OOM_LIST_MAX];        /* in all pools of the device, the largest first; a tag
                                 that has nothing but what one tag below it has is left out */
     vram_oom_step steps[VRAM_LADDER_ROOM]; /* in the order of the pool's ladder */
+
+    uint64_t
+        address_bytes; /* addresses that the pool has reserved for blocks of this size; 0: it does
+                               not map memory, and its addresses are the driver's */
+    uint64_t longest_bytes; /* of them, the longest run with neither memory nor use */
 } vram_oom_report;
 
 /**

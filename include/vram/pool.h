@@ -99,10 +99,14 @@ typedef struct vram_pool_options {
     size_t size;                   /* sizeof(vram_pool_options) */
     uint32_t flags;                /* of vram_pool_flag */
     const vram_provider *provider; /* instead of the device's memory; copied */
-    uint64_t range_bytes; /* addresses to reserve, for small and for large blocks each; 0: twice the
-                             device's memory, or less where the system has less */
-    uint64_t slack_bytes; /* may be held beyond what is needed; 0: option pool_slack */
-    const char *name;     /* for reports; copied; at most 63 bytes */
+    uint64_t
+        range_bytes; /* addresses to reserve at first where the device can map memory, for small and
+                             for large blocks each, no more and no fewer. 0: option range_bytes, and
+                             without that 2 and 64 times the device's memory, or less where the process
+                             has less. Further ranges follow when they are needed. In a deterministic
+                             pool there are none, and 0 is 2 times the memory for each. */
+    uint64_t slack_bytes;             /* may be held beyond what is needed; 0: option pool_slack */
+    const char *name;                 /* for reports; copied; at most 63 bytes */
     const struct vram_limits *limits; /* as vram_pool_limits_set has them; copied; NULL: none set */
     const struct vram_response_options
         *response;             /* what it does by itself when memory runs low: see

@@ -66,6 +66,10 @@
       "memory of the host device; 0: what the machine has")                                        \
     X(POOL, "pool", BOOL, "on", 0, 1, false, "",                                                   \
       "off: every allocation of a pool is one of the driver's, every free gives it back")          \
+    X(RANGE_BYTES, "range_bytes", SIZE, "0", 0, UINT64_MAX, false, "",                             \
+      "addresses a pool reserves at first, for small and for large blocks each; 0: 2 and 64 "      \
+      "times "                                                                                     \
+      "the memory")                                                                                \
     X(ZERO_ALLOC, "zero_alloc", BOOL, "off", 0, 1, false, "",                                      \
       "pools hand out memory filled with zeros")                                                   \
     X(ZERO_FREE, "zero_free", BOOL, "off", 0, 1, false, "",                                        \

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/struct_tail.h"
 #include "base/text.h"
 #include "device/ops.h"
 
@@ -117,9 +118,10 @@ static vram_status check(const struct vram_scheduler_options *options, const cha
                        options->cpu_threads, VR_LANES_MAX, CPU_THREADS_MAX);
     }
     const struct vram_calibration *rates = options->calibration;
-    if (rates && (rates->size < sizeof *rates || !(rates->cpu_rate > 0) ||
-                  !(rates->device_rate > 0) || !(rates->upload_rate > 0) ||
-                  !(rates->download_rate > 0) || !(rates->device_seconds >= 0))) {
+    if (rates &&
+        (rates->size < sizeof *rates || !vr_tail_is_zero(rates, sizeof *rates) ||
+         !(rates->cpu_rate > 0) || !(rates->device_rate > 0) || !(rates->upload_rate > 0) ||
+         !(rates->download_rate > 0) || !(rates->device_seconds >= 0))) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the rates of a calibration are above 0");
     }
     return VRAM_OK;

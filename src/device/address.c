@@ -24,6 +24,7 @@
 static struct vr_radix address_map = VR_RADIX_INIT;
 static struct vr_radix passed_map = VR_RADIX_INIT; /* provided to pools out of the former */
 static struct vr_stable record_memory = VR_STABLE_INIT(struct vr_record);
+static vr_atomic_u64 range_bytes; /* of all ranges in the map */
 
 struct vr_record *vr_record_take(const char *operation) {
     struct vr_record *record = vr_stable_take(&record_memory, operation);
@@ -84,6 +85,7 @@ vram_status vr_record_publish(struct vr_record *record, vram_addr base, uint64_t
                          "the driver gave address 0x%llx, which is in use already",
                          (unsigned long long)base);
     }
+    vr_fetch_add(&range_bytes, status == VRAM_OK && is_range ? bytes : 0, VR_RELAXED);
     return status;
 }
 
@@ -105,6 +107,11 @@ void vr_record_withdraw(struct vr_record *record) {
         vr_radix_remove(map_of(record), first_page(base), page_bytes(base, bytes), record);
     assert(status == VRAM_OK);
     (void)status;
+    vr_fetch_sub(&range_bytes, vr_load(&record->is_range, VR_RELAXED) ? bytes : 0, VR_RELAXED);
+}
+
+uint64_t vr_address_range_bytes(void) {
+    return vr_load(&range_bytes, VR_RELAXED);
 }
 
 static bool find_in(struct vr_radix *map, vram_addr addr, struct vr_place *place) {

@@ -79,6 +79,9 @@ vram_status vr_record_publish_provided(struct vr_record *record, vram_addr base,
 /* Takes it out; never fails. */
 void vr_record_withdraw(struct vr_record *record);
 
+/* Reserved addresses of the process: the bytes of all ranges in the map. */
+uint64_t vr_address_range_bytes(void);
+
 /* The place of an address; false when no live memory is there. Lock-free. */
 bool vr_address_find(vram_addr addr, struct vr_place *place);
 /* The handle of the pool whose memory is there; 0: none. Lock-free. */

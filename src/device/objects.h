@@ -256,7 +256,8 @@ bool vr_forked(const struct vr_object *object);
    VRAM_ERR_INVALID for NULL and for sizes no version had. */
 vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest,
                          const char *operation);
-/* Reads an option struct of whatever version into `to`, which is zeroed first. */
+/* Reads an option struct of whatever version into `to`, which is zeroed first. VRAM_ERR_INVALID for sizes no version
+   had, and where a longer one has anything but zeros behind what is known. */
 vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation);
 
 /* The next device of a context, or queue of a device, by the number of its handle, with a reference that

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/lock.h"
 #include "base/os/os.h"
+#include "base/struct_tail.h"
 
 #include <string.h>
 
@@ -104,6 +105,12 @@ vram_status vr_options_take(void *to, size_t bytes, const void *from, const char
         return vr_fail(VRAM_ERR_INVALID, operation,
                        "the options' size field is %zu; set it to sizeof the struct (%zu)", size,
                        bytes);
+    }
+    if (!vr_tail_is_zero(from, bytes)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the options have %zu bytes, of which this version knows %zu, and what lies "
+                       "behind these is not 0: it asks for something that is not known here",
+                       size, bytes);
     }
     memcpy(to, from, size < bytes ? size : bytes);
     return VRAM_OK;

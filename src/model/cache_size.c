@@ -3,6 +3,7 @@
 #include "model/cache_size.h"
 
 #include "base/error.h"
+#include "base/struct_tail.h"
 #include "device/objects.h"
 
 static vram_status find(const char *name, const struct vr_tensor_type **type,
@@ -40,7 +41,7 @@ vram_status vram_model_token_bytes(const vram_model *model, const char *k_type, 
     static const char operation[] = "vram_model_token_bytes";
     struct vr_cache_types types;
     uint64_t sum = 0, one;
-    if (!model || !bytes || model->size < sizeof *model ||
+    if (!model || !bytes || model->size < sizeof *model || !vr_tail_is_zero(model, sizeof *model) ||
         model->layer_count > VRAM_MODEL_LAYERS_MAX) {
         return vr_fail(VRAM_ERR_INVALID, operation, "%s",
                        !bytes ? "the place for the bytes is NULL" : "the model is none");

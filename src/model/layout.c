@@ -10,6 +10,7 @@
 #include "vram/model.h"
 
 #include "base/error.h"
+#include "base/struct_tail.h"
 #include "device/objects.h"
 #include "model/cache_size.h"
 #include "model/layout.h"
@@ -71,7 +72,8 @@ vram_status vr_layout_begin(struct vr_layout *layout, const struct vram_model *m
     if (status != VRAM_OK) {
         return status;
     }
-    if (!model || model->size < sizeof *model || model->layer_count > VRAM_MODEL_LAYERS_MAX) {
+    if (!model || model->size < sizeof *model || !vr_tail_is_zero(model, sizeof *model) ||
+        model->layer_count > VRAM_MODEL_LAYERS_MAX) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the model is none");
     }
     layout->model = model;

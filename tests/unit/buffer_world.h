@@ -8,6 +8,7 @@
 
 #include "mem/buffer_object.h"
 #include "unit/device_world.h"
+#include "unit/pool_flags.h"
 #include "unit/whole_device.h"
 #include "vram/buffer.h"
 #include "vram/limits.h"
@@ -21,7 +22,7 @@
 static inline vram_pool *pool_whole(vram_device *device) {
     vram_pool *pool;
     whole_device(device);
-    assert_ok(vram_pool_create(device, NULL, &pool));
+    assert_ok(test_pool_create(device, NULL, &pool));
     return pool;
 }
 

@@ -15,7 +15,6 @@
 #include "unit/device_world.h"
 #include "vram/batch.h"
 #include "vram/growth.h"
-#include "vram/named.h"
 #include "vram/scope.h"
 
 #include <stdio.h>
@@ -145,24 +144,6 @@ static inline void state_batch(struct object_state *state, vram_batch *batch, vr
     for (uint32_t i = 0; i < info.count; i++) {
         assert_ok(vram_batch_get(batch, i, &buffer));
         state_buffer(state, buffer, queue, UINT64_MAX);
-    }
-}
-
-static inline void state_named(struct object_state *state, vram_named *named, vram_queue *queue) {
-    vram_named_stats stats = {.size = sizeof stats};
-    vram_named_info info = {.size = sizeof info};
-    assert_ok(vram_named_stats_get(named, &stats));
-    state_number(state, "named.buffers", stats.buffers);
-    state_number(state, "@named.total", stats.total_bytes);
-    state_number(state, "named.used", stats.used_bytes);
-    state_number(state, "named.created", stats.created);
-    state_number(state, "named.removed", stats.removed);
-    state_number(state, "named.resizes", stats.resizes);
-    assert_int_equal(vram_named_info_at(named, stats.buffers, &info), VRAM_ERR_INVALID);
-    for (uint32_t i = 0; i < stats.buffers; i++) {
-        assert_ok(vram_named_info_at(named, i, &info));
-        state_line(state, "named.name", info.name);
-        state_buffer(state, info.buffer, queue, UINT64_MAX);
     }
 }
 

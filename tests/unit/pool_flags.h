@@ -32,7 +32,7 @@ static inline uint32_t pool_flags(void) {
     return flags;
 }
 
-/* Whether pools have that flag by TEST_POOL_FLAGS; "off": pooling is switched off. */
+/* Whether pools have one of these flags by TEST_POOL_FLAGS; and whether pooling is switched off. */
 static inline bool pool_has(uint32_t flags) {
     return (pool_flags() & flags) != 0;
 }
@@ -40,6 +40,15 @@ static inline bool pooling_is_off(void) {
     const char *pool = getenv("VRAM_POOL");
     return pool && strcmp(pool, "off") == 0;
 }
+
+/* For a test whose expectation does not hold under these flags, or with pooling off: says why, and skips it. */
+#define SKIP_UNDER(flags, off, reason)                                                             \
+    do {                                                                                           \
+        if (pool_has(flags) || ((off) && pooling_is_off())) {                                      \
+            print_message("not under this flag: %s\n", reason);                                    \
+            skip();                                                                                \
+        }                                                                                          \
+    } while (0)
 
 enum {
     TEST_POOL_GUARDS =

@@ -39,6 +39,7 @@ static bool on_device(vram_buffer *buffer) {
    back to the device with its contents. */
 static void acceptance_10_falls_back_and_is_promoted(void **state) {
     (void)state;
+    SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "with red zones less fits into the device");
     struct rig rig = rig_make("sim", "memory=8M,granule=64K,lag=20");
     vram_pool *pool = pool_whole(rig.device);
     memset(&told, 0, sizeof told);
@@ -202,6 +203,8 @@ static void a_move_keeps_the_order_of_all_queues(void **state) {
 static void a_working_set_larger_than_the_device(void **state) {
     enum { COUNT = 16 };
     (void)state;
+    SKIP_UNDER(VRAM_POOL_RED_ZONES | VRAM_POOL_SEGMENTS, false,
+               "with red zones or in segments less fits into the device");
     struct rig rig = rig_make("sim", "memory=8M,granule=64K,lag=7,seed=3");
     vram_pool *pool = pool_whole(rig.device);
     vram_buffer *buffers[COUNT];

@@ -62,6 +62,7 @@ static void acceptance_13_pinned(void **state) {
         }
         free(found);
         assert_ok(vram_buffer_destroy(device));
+        assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT)); /* which a trim does not */
         assert_ok(vram_pool_trim(pool, 0));
         assert_int_equal(stats_of(pool).other_bytes, 0);
         assert_int_equal(held_by(&rig), before);
@@ -108,6 +109,7 @@ static void pageable_memory_needs_leave(void **state) {
    device's limit counts. */
 static void acceptance_13_unified(void **state) {
     (void)state;
+    SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "red zones count against a limit");
     for (int i = 0; i < 2; i++) {
         struct rig rig = rig_make(backends[i], "memory=64M,lag=10");
         vram_pool *pool = pool_whole(rig.device);
@@ -213,6 +215,8 @@ static void spans_are_checked_and_stay_right(void **state) {
     assert_ok(vram_span_addr(span, &addr));
     assert_int_equal(addr, info_of(buffer).addr + 900);
     memset(out, 7, sizeof out);
+    assert_ok(
+        vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT)); /* the buffer is ready for that one */
     assert_ok(vram_span_upload(span, out, other));
     assert_ok(vram_queue_wait(other, VRAM_TIMEOUT_DEFAULT));
     assert_ok(vram_span_download(span, back, NULL));
@@ -311,6 +315,8 @@ static void a_mapping_waits_for_all_work(void **state) {
     assert_ok(vram_queue_create(rig.device, NULL, &other));
     vram_buffer *buffer = buffer_kind(pool, 4096, VRAM_BUFFER_DEVICE, rig.queue);
     vram_addr addr = info_of(buffer).addr;
+    assert_ok(
+        vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT)); /* the buffer is ready for that one */
     assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, 2048));
     assert_ok(vram_queue_fill(other, addr + 2048, 2, 1, 2048));
     assert_ok(vram_buffer_use(buffer, other));

@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char path[64];
@@ -336,6 +337,27 @@ static void a_report_that_cannot_be_written_fails_nothing(void **state) {
     vram_context_destroy(rig.context);
 }
 
+/* Pipes, which nobody else has open: the pool ends, and the log says why there is no report. */
+static void pipes_make_nobody_wait(void **state) {
+    (void)state;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_ok(vram_option_set("leaks", "text"));
+    assert_ok(vram_option_set("leak_file", path));
+    assert_ok(vram_option_set("leak_suppressions", path));
+    struct rig rig = rig_make("sim", "memory=1G");
+    vram_pool *pool = pool_make(rig.device, "mine");
+    take(pool, 1234, NULL, NULL, rig.queue);
+    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
+    alarm(60);
+    assert_ok(vram_pool_destroy(pool));
+    alarm(0);
+    expect_no_record();
+    vram_log_set(on_log, NULL, VRAM_LOG_ERROR);
+    assert_ok(vram_option_set("leak_suppressions", ""));
+    vram_context_destroy(rig.context);
+    assert_int_equal(unlink(path), 0);
+}
+
 /* Every allocation and system call of a pool's end fails in turn, with a report asked for. */
 static void ends_without_memory_are_ends(void **state) {
     (void)state;
@@ -429,6 +451,7 @@ int main(void) {
         HERE(ends_are_reported),
         HERE(nothing_is_written_unasked),
         HERE(a_report_that_cannot_be_written_fails_nothing),
+        HERE(pipes_make_nobody_wait),
         HERE(ends_without_memory_are_ends),
         HERE(exits_are_reported_on_request),
         HERE(bad_reports_are_refused),

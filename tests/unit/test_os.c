@@ -465,6 +465,54 @@ static void libraries_open_and_close(void **state) {
     assert_string_equal(why, "no");
 }
 
+/* A pipe that nobody else has open, with a name: nothing that is told to use it waits for the other end. */
+static void a_pipe_makes_nobody_wait(void **state) {
+    char path[64], text[16], why[128] = "";
+    size_t bytes;
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/vram-os-%ld.pipe", (long)getpid());
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(60);
+    assert_int_equal(vr_os_text_read(path, text, sizeof text, &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vr_os_text_append(path, "x", 1), VRAM_ERR_IO); /* nobody reads */
+    assert_null(vr_os_library_open(path, why, sizeof why));
+    assert_non_null(strstr(why, ": it is no plain file"));
+    int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader >= 0);
+    assert_int_equal(vr_os_text_append(path, "x", 1), VRAM_ERR_INVALID);
+    assert_int_equal(vr_os_text_replace(path, "new", 3), VRAM_OK); /* in its place */
+    assert_int_equal(vr_os_text_read(path, text, sizeof text, &bytes), VRAM_OK);
+    assert_int_equal(bytes, 3);
+    alarm(0);
+    assert_int_equal(close(reader), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(vr_os_text_read("/tmp", text, sizeof text, &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vr_os_text_append("/dev/null", "x", 1), VRAM_OK);
+    assert_int_equal(vr_os_text_read("/dev/null", text, sizeof text, &bytes), VRAM_OK);
+    assert_int_equal(bytes, 0);
+}
+
+static int append_past_the_limit(void *argument) {
+    struct rlimit limit = {.rlim_cur = 2, .rlim_max = RLIM_INFINITY};
+    return setrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+                   vr_os_text_append(argument, "abc", 3) == VRAM_ERR_IO &&
+                   vr_os_text_replace(argument, "abc", 3) == VRAM_ERR_IO &&
+                   vr_os_text_append(argument, "ab", 2) == VRAM_OK
+               ? 0
+               : 1;
+}
+
+/* Text past the limit on the size of files is refused; the system would send a signal, too. */
+static void text_past_the_limit_does_not_kill(void **state) {
+    char path[64];
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/vram-os-%ld.txt", (long)getpid());
+    unlink(path);
+    assert_int_equal(in_child(append_past_the_limit, path), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_are_fresh_and_zero),
@@ -486,6 +534,8 @@ int main(void) {
         cmocka_unit_test(a_line_reaches_standard_error),
         cmocka_unit_test(exit_runs_what_was_asked),
         cmocka_unit_test(libraries_open_and_close),
+        cmocka_unit_test(a_pipe_makes_nobody_wait),
+        cmocka_unit_test(text_past_the_limit_does_not_kill),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

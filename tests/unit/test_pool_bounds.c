@@ -358,11 +358,18 @@ static void options_of_pools(void **state) {
     }
     assert_ptr_equal(pool, canary);
     EXPECT(vram_pool_create(world.device, NULL, NULL), VRAM_ERR_INVALID);
-    /* What is more than a range of the user's choice has addresses is the user's own limit. */
+    /* A range of the user's choice is all there is only in a deterministic pool. */
     vram_pool_options narrow = {.size = sizeof narrow, .range_bytes = 4 * MIB};
     vram_addr addr = CANARY;
     assert_ok(TRY(vram_pool_create(world.device, &narrow, &pool)));
-    EXPECT(vram_alloc(pool, 4 * MIB + 1, world.queue, &addr), VRAM_ERR_LIMIT);
+    EXPECT(vram_alloc(pool, 65 * MIB, world.queue, &addr), VRAM_ERR_DEVICE_MEMORY);
+    assert_int_equal(addr, CANARY);
+    assert_ok(TRY(vram_alloc(pool, 4 * MIB + 1, world.queue, &addr)));
+    assert_ok(TRY(vram_pool_destroy(pool)));
+    narrow.flags = VRAM_POOL_DETERMINISTIC;
+    addr = CANARY;
+    assert_ok(TRY(vram_pool_create(world.device, &narrow, &pool)));
+    EXPECT(vram_alloc(pool, 4 * MIB + 1, world.queue, &addr), VRAM_ERR_FRAGMENTED);
     EXPECT(vram_alloc(pool, 65 * MIB, world.queue, &addr), VRAM_ERR_DEVICE_MEMORY);
     assert_int_equal(addr, CANARY);
     assert_ok(TRY(vram_alloc(pool, 4 * MIB, world.queue, &addr)));

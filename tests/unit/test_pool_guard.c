@@ -246,6 +246,26 @@ static void late_writes_are_found(void **state) {
     }
 }
 
+/* Also when the pool ends with them in quarantine. */
+static void late_writes_are_found_at_the_end(void **state) {
+    vram_addr addr;
+    int messages = 0;
+    (void)state;
+    vram_log_set(count_messages, &messages, VRAM_LOG_ERROR);
+    for (int close = 0; close < 2; close++) {
+        struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 600 * KIB);
+        assert_ok(vram_alloc(rig.pool, 500 * KIB, rig.queue, &addr));
+        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_queue_fill(rig.other, addr + 7, 0x33, 1, 2));
+        assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
+        if (!close) {
+            assert_ok(vram_pool_destroy(rig.pool));
+            assert_int_equal(messages, 1);
+        }
+        rig_end(&rig, true);
+    }
+}
+
 /* Memory in quarantine is no reason to refuse a request. */
 static void quarantine_gives_way(void **state) {
     vram_addr addr;
@@ -605,6 +625,7 @@ int main(void) {
         cmocka_unit_test_teardown(every_stray_byte_is_found, nothing_left),
         cmocka_unit_test_teardown(poison_is_where_it_should_be, nothing_left),
         cmocka_unit_test_teardown(late_writes_are_found, nothing_left),
+        cmocka_unit_test_teardown(late_writes_are_found_at_the_end, nothing_left),
         cmocka_unit_test_teardown(quarantine_gives_way, nothing_left),
         cmocka_unit_test_teardown(other_users_are_waited_for, nothing_left),
         cmocka_unit_test_teardown(modes_and_the_rest, nothing_left),

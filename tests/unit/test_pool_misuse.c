@@ -343,9 +343,10 @@ static vram_status tight_reserve(struct vr_device *device, uint64_t bytes, uint6
     return hook.vmm->reserve(device, bytes, align, addr);
 }
 
-/* Where nothing was asked for, less will do; what the range cannot hold is refused as such. */
+/* Where nothing was asked for, less will do, and further ranges follow as far as there are any; what no range can
+   hold is refused as such. */
 static void tight_systems_get_smaller_ranges(void **state) {
-    vram_addr addr, none;
+    vram_addr addr, other, none;
     (void)state;
     struct rig rig = rig_make("sim", "memory=1G");
     hook_set(rig.device);
@@ -353,8 +354,12 @@ static void tight_systems_get_smaller_ranges(void **state) {
     vram_pool *pool = pool_of(&rig, NULL);
     expect_no_record();
     assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &addr));
-    assert_int_equal(vram_alloc(pool, 40 * MIB, rig.queue, &none), VRAM_ERR_LIMIT);
+    assert_ok(vram_alloc(pool, 64 * MIB, rig.queue, &other));
+    expect_no_record();
+    assert_int_equal(vram_alloc(pool, 64 * MIB + 1, rig.queue, &none), VRAM_ERR_FRAGMENTED);
+    assert_non_null(strstr(vram_error_get()->text, "range_bytes"));
     assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(pool, other, rig.queue));
     rig_end_clean(&rig);
 }
 

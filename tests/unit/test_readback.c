@@ -6,6 +6,7 @@
  */
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
+#include "unit/pool_flags.h"
 #include "vram/readback.h"
 #include "vram/transfer_stats.h"
 #include "xfer/readback_object.h"
@@ -573,7 +574,7 @@ static void mistakes_are_refused(void **state) {
     INVALID(vram_readback_start_spans(readback, rig.queue, spans, 2, &number));
     assert_ok(vram_buffer_resize(buffer, 200, rig.queue));
     assert_ok(vram_buffer_destroy(buffer));
-    assert_ok(vram_pool_create(rig.other, NULL, &far_pool));
+    assert_ok(test_pool_create(rig.other, NULL, &far_pool));
     assert_ok(vram_buffer_create(far_pool, 100, rig.other_queue, NULL, &buffer));
     span = (vram_span){buffer, 0, 100};
     INVALID(vram_readback_start_spans(readback, rig.queue, &span, 1, &number));

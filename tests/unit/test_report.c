@@ -175,6 +175,26 @@ static void fragmented_without_vmm(void **state) {
     rig_end_clean(&rig);
 }
 
+/* The driver has no more addresses: told apart from memory, with the knob. */
+static void no_addresses_left(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", SIM);
+    assert_ok(vram_option_set("range_bytes", "8M"));
+    vram_pool *pool = pool_on(rig.device, "model", 0);
+    assert_ok(vram_option_set("range_bytes", NULL));
+    (void)take_for(pool, 6 * MIB, "weights");
+    fault(&rig, VRAM_SIM_RESERVE, 1, true, VRAM_SIM_OUT_OF_MEMORY);
+    refused(pool, 12 * MIB, rig.queue, VRAM_ERR_FRAGMENTED);
+    expect_report(pool, VRAM_OOM_ADDRESSES);
+    vram_oom_report report = report_of(pool);
+    assert_int_equal(report.address_bytes, 8 * MIB);
+    assert_int_equal(report.longest_bytes, 2 * MIB);
+    assert_non_null(strstr(report.advice, "VRAM_RANGE_BYTES"));
+    assert_ok(vram_sim_fault_set(rig.context, NULL));
+    (void)take(pool, 12 * MIB, rig.queue);
+    rig_end_clean(&rig);
+}
+
 /* A clock on which every wait is over at the second look. */
 static uint64_t hurry(void *user) {
     return *(uint64_t *)user += 60 * SECOND;
@@ -679,6 +699,7 @@ int main(void) {
         TEST(truly_full),
         TEST(limit_reached),
         TEST(fragmented_without_vmm),
+        TEST(no_addresses_left),
         TEST(pending_on_another_queue),
         TEST(stranded_in_another_pool),
         TEST(held_by_another_process),

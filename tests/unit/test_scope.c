@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "unit/mem_world.h"
+#include "unit/pool_flags.h"
 #include "vram/batch.h"
 #include "vram/limits.h"
 #include "vram/scope.h"
@@ -56,6 +57,7 @@ static void the_end_frees_everything(void **state) {
 static void newest_first(void **state) {
     vram_addr addrs[8], again;
     (void)state;
+    SKIP_UNDER(VRAM_POOL_POISON, false, "freed blocks stay in quarantine there");
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_of(&rig, 0);
     vram_scope *scope;
@@ -75,6 +77,8 @@ static void newest_first(void **state) {
 /* The end does not wait, and nobody else gets the memory before the queue has come that far. */
 static void in_the_time_of_the_queue(void **state) {
     (void)state;
+    SKIP_UNDER(VRAM_POOL_POISON | VRAM_POOL_RED_ZONES, true,
+               "freed blocks are not the next ones there, or wait for their queue");
     struct rig rig = rig_make("sim", "memory=1G,lag=10000");
     vram_pool *pool = pool_of(&rig, 0);
     vram_queue *second;
@@ -141,7 +145,7 @@ static void scopes_in_scopes(void **state) {
     vram_pool *pool = pool_of(&rig, 0), *distant;
     vram_scope *outer, *middle, *inner, *side;
     vram_addr addr;
-    assert_ok(vram_pool_create(rig.other, NULL, &distant));
+    assert_ok(test_pool_create(rig.other, NULL, &distant));
     assert_ok(vram_scope_begin(pool, NULL, &outer));
     assert_ok(vram_scope_alloc(outer, 1000, rig.queue, &addr));
     assert_ok(vram_scope_begin(pool, outer, &middle));
@@ -222,7 +226,7 @@ static void buffers_in_scopes(void **state) {
     vram_buffer_info info = {.size = sizeof info};
     vram_buffer *a, *b, *c, *strange;
     vram_scope *scope, *inner;
-    assert_ok(vram_pool_create(rig.other, NULL, &distant));
+    assert_ok(test_pool_create(rig.other, NULL, &distant));
     assert_ok(vram_scope_begin(pool, NULL, &scope));
     assert_ok(vram_scope_begin(pool, scope, &inner));
     assert_ok(vram_scope_buffer_create(scope, 1000, rig.queue, &options, &a));
@@ -385,6 +389,7 @@ static int clock_end(void **state) {
 
 static void work_that_never_ends(void **state) {
     (void)state;
+    SKIP_UNDER(TEST_POOL_GUARDS, false, "an allocation without a queue waits for the device there");
     assert_ok(vram_option_set("wait_timeout", "1s")); /* of the clock below */
     struct rig rig = rig_make("sim", "memory=1G,lag=10000");
     vram_pool *pool = pool_of(&rig, 0);
@@ -419,7 +424,7 @@ static void parents_that_go_first(void **state) {
         vram_pool *pool = pool_of(&rig, 0), *distant;
         vram_scope *scope, *inner;
         vram_addr addr;
-        assert_ok(vram_pool_create(rig.other, NULL, &distant));
+        assert_ok(test_pool_create(rig.other, NULL, &distant));
         assert_ok(vram_scope_begin(pool, NULL, &scope));
         assert_ok(vram_scope_alloc(scope, 1000, rig.queue, &addr));
         assert_ok(vram_scope_begin(distant, scope, &inner));

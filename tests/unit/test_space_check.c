@@ -183,7 +183,7 @@ static void mapped(void **state) {
     sums(fixture);
     BROKEN(piece->bytes, piece->bytes + 512, "a piece of");
     BROKEN(piece->addr, VR_NOWHERE, "says it is elsewhere");
-    struct vr_block *last = space->first;
+    struct vr_block *last = vr_span_first(space);
     while (last->span.after) {
         last = last->span.after;
     }

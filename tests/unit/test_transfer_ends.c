@@ -5,9 +5,6 @@
  */
 #include "unit/end_race.h"
 #include "vram/vram.h"
-#include "xfer/flight.h"
-
-#include "base/delay.h"
 
 #include <stdlib.h>
 
@@ -498,142 +495,14 @@ static void calls_on_the_host_backend(void **state) {
     race_rows("host", 1, ROWS(copy_rows));
 }
 
-/* ----------------------------------------------------------- at one certain moment */
-
-static pthread_t closer;
-static struct transfer_world *meets;
-static atomic_int unlocking;
-static vr_pinned_unregister_fn *plain_unregister;
-
-static void *close_now(void *argument) {
-    end_device(argument);
-    return NULL;
-}
-
-/* Within the first call: the device is closed on another thread, as far as it can be. */
-static vram_status slow_unregister(struct vr_device *device, vram_addr addr, uint64_t bytes) {
-    if (atomic_fetch_add(&unlocking, 1) == 0) {
-        struct timespec moment = {.tv_nsec = 50000000};
-        assert_int_equal(pthread_create(&closer, NULL, close_now, meets), 0);
-        nanosleep(&moment, NULL);
-    }
-    return plain_unregister(device, addr, bytes);
-}
-
-/* A cleanup that is giving locked memory back when the device closes finishes; nothing is given back twice. */
-static void a_cleanup_ends_before_its_device(void **state) {
-    (void)state;
-    for (int of_context = 0; of_context < 2; of_context++) {
-        struct transfer_world world = world_make("sim", true);
-        struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, world.rig.device);
-        struct vr_pinned_ops pinned = *device->base.pinned;
-        atomic_store(&unlocking, 0);
-        plain_unregister = pinned.unregister_pages;
-        pinned.unregister_pages = slow_unregister;
-        device->base.pinned = &pinned;
-        vr_leave(device);
-        assert_ok(vram_queue_wait(world.rig.queue, VRAM_TIMEOUT_DEFAULT));
-        meets = &world;
-        vram_status status =
-            of_context ? call_context_cleanup(&world) : call_device_cleanup(&world);
-        assert_true(race_allows(status));
-        pthread_join(closer, NULL);
-        expect_protocol(&world.rig);
-        vram_async_end(&world.async);
-        vram_context_destroy(world.rig.context);
-    }
-}
-
-/* ------------------------------------------------------- two that come first, and an end */
-
-static struct {
-    pthread_t closer;
-    struct vr_device_object *device;
-    atomic_int
-        arrived;      /* threads that have listed a flight and are about to make it the device's */
-    atomic_bool told; /* the one that came second is being told that the device closes */
-} first;
-
-static void rest_until(bool (*over)(void), int tries) {
-    struct timespec moment = {.tv_nsec = 1000000};
-    while (!over() && tries-- > 0) {
-        nanosleep(&moment, NULL);
-    }
-}
-
-static bool both_arrived(void) {
-    return atomic_load(&first.arrived) == 2;
-}
-
-static bool second_told(void) {
-    return atomic_load(&first.told);
-}
-
-/* Whether this thread, which closes the device, is about to tell the flight that came second. */
-static bool tells_second(void) {
-    struct vr_link *link = vr_list_first(&first.device->watchers);
-    struct vr_link *next = link ? vr_list_next(&first.device->watchers, link) : NULL;
-    struct vr_watcher *second = VR_CONTAINER(next ? next : link, struct vr_watcher, link);
-    return link && second->told;
-}
-
-/* Both have a flight that is listed and not yet the device's. The first makes it so; the second waits until its own is
-   told of the end, and only then finds that it came second. */
-static void come_between(const char *place) {
-    if (strstr(place, "flight.c")) {
-        bool second = atomic_fetch_add(&first.arrived, 1) == 1;
-        rest_until(second ? second_told : both_arrived, second ? 2000 : 50);
-    } else if (strcmp(place, "unlock") == 0 && pthread_equal(pthread_self(), first.closer) &&
-               both_arrived() && !second_told() && tells_second()) {
-        struct timespec moment = {.tv_nsec = 20000000};
-        atomic_store(&first.told, true);
-        nanosleep(&moment, NULL);
-    }
-}
-
-static void *make_first_flight(void *device) {
-    struct vr_flight *flight = vr_flight_enter(device, "test");
-    if (flight) {
-        vr_leave(flight);
-    }
-    vr_leave(device);
-    return NULL;
-}
-
-/* Of two threads that make the list of a device's work at the same time one has made it for nothing, and lets go of it
-   while the device closes: it is let go of once. */
-static void a_second_list_ends_once(void **state) {
-    (void)state;
-    for (int round = 0; round < 4; round++) {
-        struct rig rig = rig_make("sim", "memory=64M");
-        pthread_t threads[2];
-        vram_queue_destroy(rig.queue); /* its end would be told, too */
-        atomic_store(&first.arrived, 0);
-        atomic_store(&first.told, false);
-        first.closer = pthread_self();
-        first.device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
-        vr_delay_hook_set(come_between); /* does nothing in release builds */
-        for (int i = 0; i < 2; i++) {
-            vr_handle_ref(first.device->object.handle);
-            assert_int_equal(pthread_create(&threads[i], NULL, make_first_flight, first.device), 0);
-        }
-        rest_until(both_arrived, 50);
-        vram_device_close(rig.device);
-        vr_delay_hook_set(NULL);
-        pthread_join(threads[0], NULL);
-        pthread_join(threads[1], NULL);
-        vr_leave(first.device);
-        vram_context_destroy(rig.context);
-    }
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(a_cleanup_ends_before_its_device), TEST(calls_on_locked_memory),
-        TEST(calls_on_transfer_objects),        TEST(calls_of_copies),
-        TEST(calls_on_the_host_backend),        TEST(a_second_list_ends_once),
+        TEST(calls_on_locked_memory),
+        TEST(calls_on_transfer_objects),
+        TEST(calls_of_copies),
+        TEST(calls_on_the_host_backend),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,7 @@
  * buffers, with every call below it failing in turn; trial_world.h says what holds after each.
  */
 #include "unit/trial_world.h"
-
-#include "vram/oom.h"
+#include "vram/named.h"
 
 /* ------------------------------------------------------------------------ pools */
 

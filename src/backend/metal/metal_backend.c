@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "base/struct_tail.h"
 #include "base/text.h"
 #include "vram/metal.h"
 
@@ -136,6 +137,9 @@ static vram_status adopt(struct vr_metal *metal, const struct vram_metal_adoptio
     struct vram_metal_adoption adoption = {0};
     if (from->size < sizeof from->size || from->size > (1u << 16)) {
         return refuse_adoption("set size to sizeof(vram_metal_adoption)");
+    }
+    if (!vr_tail_is_zero(from, sizeof adoption)) {
+        return refuse_adoption("it has fields that this version does not know");
     }
     memcpy(&adoption, from, from->size < sizeof adoption ? from->size : sizeof adoption);
     if (!adoption.device) {

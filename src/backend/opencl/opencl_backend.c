@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/size.h"
+#include "base/struct_tail.h"
 #include "base/text.h"
 #include "vram/opencl.h"
 
@@ -316,6 +317,9 @@ static vram_status adopt(struct vr_opencl *opencl, const struct vram_opencl_adop
     struct vram_opencl_adoption adoption = {0};
     if (from->size < sizeof from->size || from->size > (1u << 16)) {
         return refuse_adoption("set size to sizeof(vram_opencl_adoption)");
+    }
+    if (!vr_tail_is_zero(from, sizeof adoption)) {
+        return refuse_adoption("it has fields that this version does not know");
     }
     memcpy(&adoption, from, from->size < sizeof adoption ? from->size : sizeof adoption);
     if (!adoption.context || !adoption.device) {

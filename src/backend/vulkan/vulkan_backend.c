@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/size.h"
+#include "base/struct_tail.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -168,6 +169,9 @@ static vram_status copy_adoption(struct vr_vulkan *vulkan,
     struct vram_vulkan_adoption *to = &vulkan->adopted;
     if (from->size < sizeof from->size || from->size > (1u << 16)) {
         return refuse_adoption("set size to sizeof(vram_vulkan_adoption)");
+    }
+    if (!vr_tail_is_zero(from, sizeof *to)) {
+        return refuse_adoption("it has fields that this version does not know");
     }
     memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
     if (!to->instance || !to->physical_device || !to->device) {

@@ -211,18 +211,34 @@ vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes) {
 
 /* ---------------------------------------------------------------------- text */
 
+/* Never waits. A pipe or a socket could make the caller wait for whoever is at its other end: it is refused as ESPIPE.
+   Terminals and the likes of /dev/null are files like any other. */
 static int open_text(const char *path, int flags, int *error) {
+    struct stat about;
     int fd = -1;
     *error = vr_os_fault();
     while (!*error && fd < 0) {
-        fd = open(path, flags | O_CLOEXEC | O_NOCTTY, 0644);
+        fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
         *error = fd < 0 && errno != EINTR ? errno : 0;
+    }
+    if (!*error &&
+        (fstat(fd, &about) != 0 || !(S_ISREG(about.st_mode) || S_ISCHR(about.st_mode)))) {
+        *error = ESPIPE;
+        (void)close(fd);
+        fd = -1;
     }
     return fd;
 }
 
+static vram_status text_unopened(int error) {
+    return vr_os_error_as(error == ESPIPE ? VRAM_ERR_INVALID : VRAM_ERR_IO, error, "open", 0);
+}
+
 static int write_text(int fd, const char *text, size_t bytes) {
-    int error = 0;
+    struct stat about;
+    bool room = fstat(fd, &about) != 0 || !S_ISREG(about.st_mode) ||
+                vr_os_within_file_limit((uint64_t)about.st_size + bytes);
+    int error = room ? 0 : EFBIG;
     while (!error && bytes > 0) {
         ssize_t wrote = write(fd, text, bytes);
         if (wrote > 0) {
@@ -239,7 +255,7 @@ vram_status vr_os_text_append(const char *path, const char *text, size_t bytes) 
     VR_UNCANCELLED;
     int error, fd = open_text(path, O_WRONLY | O_CREAT | O_APPEND, &error);
     if (error) {
-        return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
+        return text_unopened(error);
     }
     error = write_text(fd, text, bytes);
     (void)close(fd);
@@ -289,7 +305,7 @@ static bool clear_way(const char *path, int error) {
  */
 static int open_beside(const char *path, int *error) {
     for (int tries = 0; tries < 8; tries++) {
-        int fd = open_text(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, error);
+        int fd = open_text(path, O_WRONLY | O_CREAT | O_NOFOLLOW, error);
         bool busy = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
         if (fd >= 0 && !busy && is_named(fd, path)) {
             return fd;
@@ -334,7 +350,7 @@ vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *b
     int error, fd = open_text(path, O_RDONLY, &error);
     size_t got = 0;
     if (error) {
-        return vr_os_error_as(VRAM_ERR_IO, error, "open", 0);
+        return text_unopened(error);
     }
     for (bool more = true; !error && more && got < room;) {
         ssize_t count = read(fd, text + got, room - got);

@@ -108,10 +108,23 @@ void vr_os_thread_name(const char *name) {
     (void)pthread_setname_np(pthread_self(), name);
 }
 
+/* glibc's strerror_r answers with a text, which may be a constant of its own instead of the buffer; that of other C
+   libraries, as POSIX has it, with 0 or an errno, and the text is in the buffer. */
+static const char *answer_text(const char *answer, const char *buffer) {
+    (void)buffer;
+    return answer;
+}
+
+static const char *answer_number(int answer, const char *buffer) {
+    return answer == 0 ? buffer : "unknown error";
+}
+
+#define ANSWER(answer, buffer)                                                                     \
+    _Generic((answer), int : answer_number, default : answer_text)(answer, buffer)
+
 void vr_os_error_text(int error, char *text, size_t bytes) {
-    /* The GNU version may answer with a constant of its own instead of filling the buffer. */
     char buffer[96];
-    const char *answer = strerror_r(error, buffer, sizeof buffer);
+    const char *answer = ANSWER(strerror_r(error, buffer, sizeof buffer), buffer);
     size_t length = strnlen(answer, bytes - 1);
     memcpy(text, answer, length);
     text[length] = 0;

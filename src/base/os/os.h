@@ -102,7 +102,7 @@ bool vr_os_disk_reaches(int fd, uint64_t bytes);
 vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes);
 
 /* Adds text to the end of a file, which is made if need be, in one write; reads a whole file of at most `room` bytes,
-   a longer one is VRAM_ERR_LIMIT. */
+   a longer one is VRAM_ERR_LIMIT. Neither waits: VRAM_ERR_INVALID for a pipe, a socket or a folder. */
 vram_status vr_os_text_append(const char *path, const char *text, size_t bytes);
 vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes);
 

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
@@ -370,6 +371,11 @@ bool vr_os_exiting(void) {
 
 void *vr_os_library_open(const char *name, char *why, size_t why_bytes) {
     VR_UNCANCELLED;
+    struct stat about;
+    if (name && strchr(name, '/') && stat(name, &about) == 0 && !S_ISREG(about.st_mode)) {
+        snprintf(why, why_bytes, "%s: it is no plain file", name); /* the loader may wait for it */
+        return NULL;
+    }
     /* An empty name would mean the program itself. */
     void *library = name && *name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!library) {

@@ -122,6 +122,8 @@ static void read_space(struct vram_oom_report *report, struct vr_pool *pool, str
     report->elsewhere_bytes += elsewhere ? unused : 0;
     report->spare_bytes += stats.spare_bytes;
     report->lost_bytes += stats.lost_bytes;
+    report->address_bytes += elsewhere ? 0 : stats.address_bytes;
+    report->longest_bytes += elsewhere ? 0 : stats.largest_void_bytes;
     const struct vr_block *hole =
         vr_hole_smaller(space, 0, NULL); /* the largest that no work uses */
     uint64_t bytes = hole ? vr_span_bytes(hole) : 0;

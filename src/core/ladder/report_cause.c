@@ -2,7 +2,7 @@
 /*
  * report_cause.c: why a request could not be served, and which knob would help; see report.h.
  *
- * A quota that refused says so itself. Memory that exists and could not be had comes first, since it can be got
+ * A quota that refused says so itself, and so does a lack of addresses. Memory that exists and could not be had comes first, since it can be got
  * at: what is in pieces, in use by queues, pinned, or in other pools, in this order, each if it would have
  * sufficed. Then what stands in the way: a limit, or others. A device that is simply full comes last.
  */
@@ -74,6 +74,9 @@ static vram_oom_cause cause_of(const struct vram_oom_report *report, const struc
     if (is_too_large(report, pool)) {
         return VRAM_OOM_TOO_LARGE;
     }
+    if (report->status == VRAM_ERR_FRAGMENTED && pool->range) {
+        return VRAM_OOM_ADDRESSES;
+    }
     if (report->status == VRAM_ERR_FRAGMENTED || report->unused_bytes >= missing) {
         return VRAM_OOM_FRAGMENTED;
     }
@@ -136,7 +139,7 @@ static void explain(struct vram_oom_report *report, char *text, size_t bytes) {
     case VRAM_OOM_LIMIT:
         vr_text_format(text, bytes, "the limit of %s (%s) is reached, with %s held",
                        size(&words, report->limit_bytes.value),
-                       *report->limit_name ? report->limit_name : "of addresses",
+                       *report->limit_name ? report->limit_name : "the system's",
                        size(&words, report->reserved_bytes));
         return;
     case VRAM_OOM_OTHERS:
@@ -157,6 +160,11 @@ static void explain(struct vram_oom_report *report, char *text, size_t bytes) {
     case VRAM_OOM_QUOTA:
         vr_text_format(text, bytes, "tag \"%.48s\" has %s of its quota of %s", report->quota_tag,
                        size(&words, report->quota_used_bytes), size(&words, report->quota_bytes));
+        return;
+    case VRAM_OOM_ADDRESSES:
+        vr_text_format(text, bytes,
+                       "of its %s of addresses for such blocks the longest free run has %s",
+                       size(&words, report->address_bytes), size(&words, report->longest_bytes));
         return;
     case VRAM_OOM_FULL:
         vr_text_format(text, bytes, "the device is full: this program holds %s, %s are free",
@@ -224,8 +232,19 @@ static void advise_limit(const struct vram_oom_report *report, const struct vr_p
         vr_text_format(text, bytes, "lower the option min_free (VRAM_MIN_FREE)");
         return;
     case VR_BOUND_NONE:
-        vr_text_format(text, bytes, "give the pool more addresses: vram_pool_options.range_bytes");
+        vr_text_format(text, bytes, "look at the driver's own error: %s", report->error);
     }
+}
+
+/* A deterministic pool never asks for more; of others the system has refused it. */
+static void advise_addresses(const struct vr_pool *pool, char *text, size_t bytes) {
+    vr_text_format(
+        text, bytes,
+        "reserve more at first, by vram_pool_options.range_bytes or the option range_bytes "
+        "(VRAM_RANGE_BYTES)%s",
+        pool->flags & VRAM_POOL_DETERMINISTIC
+            ? ""
+            : ", or let the process have more (ulimit -v): no more could be reserved now");
 }
 
 /* A quota of the environment's is a ceiling that no program lifts. */
@@ -287,6 +306,9 @@ static void advise(struct vram_oom_report *report, const struct vr_pool *pool,
         return;
     case VRAM_OOM_QUOTA:
         advise_quota(full, text, bytes);
+        return;
+    case VRAM_OOM_ADDRESSES:
+        advise_addresses(pool, text, bytes);
         return;
     case VRAM_OOM_FULL:
         advise_full(report, text, bytes);

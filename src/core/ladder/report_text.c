@@ -100,6 +100,13 @@ static void add_pool(struct page *page, const struct vram_oom_report *report) {
     add(page, "\n");
 }
 
+static void add_addresses(struct page *page, const struct vram_oom_report *report) {
+    if (report->cause == VRAM_OOM_ADDRESSES) {
+        add_size(page, "  range    ", report->address_bytes, " of addresses for such blocks, ");
+        add_size(page, "", report->longest_bytes, " free in one run\n");
+    }
+}
+
 static void add_lists(struct page *page, const struct vram_oom_report *report) {
     for (uint32_t i = 0; i < report->queue_count; i++) {
         add_size(page, "  pending  ", report->queues[i].bytes, "");
@@ -152,6 +159,7 @@ size_t vram_oom_report_text(const vram_oom_report *report, char *text, size_t te
     add_request(&page, report);
     add_device(&page, report);
     add_pool(&page, report);
+    add_addresses(&page, report);
     add_lists(&page, report);
     add_steps(&page, report);
     add(&page, "  error    %s: %s\n", vram_status_name(report->status), report->error);
@@ -213,6 +221,8 @@ static void write_pool(const struct vram_oom_report *report, vram_json *json) {
     vram_json_unsigned(json, "asleep_bytes", report->asleep_bytes);
     vram_json_unsigned(json, "fallback_bytes", report->fallback_bytes);
     vram_json_unsigned(json, "stranded_bytes", report->stranded_bytes);
+    vram_json_unsigned(json, "address_bytes", report->address_bytes);
+    vram_json_unsigned(json, "longest_bytes", report->longest_bytes);
     vram_json_object_end(json);
 }
 

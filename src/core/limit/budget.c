@@ -107,8 +107,13 @@ uint64_t vr_budget_bytes(const struct vr_pool *pool) {
 
 void vr_budget_apply(struct vr_pool *pool, struct vr_space *space) {
     struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
+    const struct vram_value memory = pool->device->base.info.memory_bytes;
     uint64_t other = vr_space_reserved(space == small ? large : small);
-    vr_space_limit_set(space, less(vr_budget_bytes(pool), other));
+    uint64_t all = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
+    uint64_t held = vr_load(&pool->charged, VR_RELAXED), others = all > held ? all - held : 0;
+    bool known = memory.known && vr_pool_on_device(pool);
+    vr_space_limit_set(space, less(vr_budget_bytes(pool), other),
+                       known ? less(less(memory.value, others), other) : UINT64_MAX);
 }
 
 /* ------------------------------------------------------------------- charging */

@@ -334,6 +334,7 @@ void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space) {
     vr_error_save(&error);
     (void)clean(pool, space, vr_space_sweep);
     (void)clean(pool, space, vr_space_tidy);
+    (void)clean(pool, space, vr_space_refine);
     vr_error_restore(&error);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * foundation.c: making and entering pools, and what one is built on: its options, its range of addresses, its spaces.
+ * foundation.c: making and entering pools, and what one is built on: its options and its spaces.
  */
 #include "core/ladder/ladder.h"
 #include "core/limit/limit.h"
@@ -17,98 +17,24 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Addresses for both spaces: `wanted` for each or, when that is 0, what a device of this size can make use
-   of and less where there is less: addresses are finite, and some systems are tight with them. */
-static vram_status find_addresses(struct vr_pool *pool, uint64_t wanted, vram_addr *base,
-                                  uint64_t *bytes) {
-    static const char operation[] = "vram_pool_create";
-    const struct vram_device_info *info = &pool->device->base.info;
-    uint64_t least = wanted, each = wanted;
-    struct vram_error error;
-    vr_error_save(&error);
-    if (!wanted) {
-        each = UINT64_C(1) << 40;
-        least = pool->granule;
-        if (info->memory_bytes.known && !vr_mul(info->memory_bytes.value, 2, &each)) {
-            each = info->memory_bytes.value;
-        }
-    }
-    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
-        least =
-            each; /* where small and large blocks lie must not depend on what a system has left */
-    }
-    for (;;) {
-        if (!vr_round_up(each, pool->granule, bytes) || !vr_mul(*bytes, VR_PART_COUNT, bytes)) {
-            return vr_fail(VRAM_ERR_OVERFLOW, operation,
-                           "a range of %llu bytes is too large; set range_bytes to less",
-                           (unsigned long long)each);
-        }
-        vram_status status = vr_vmm_reserve(&pool->device->base, *bytes, pool->granule, base);
-        if (!vram_status_is_exhausted(status)) {
-            if (status == VRAM_OK) {
-                vr_error_restore(&error); /* that there was less is no error */
-            }
-            return status;
-        }
-        if (each / 2 < least) {
-            return vr_fail(
-                status, operation,
-                "no %llu bytes of addresses can be reserved; set range_bytes to less, or "
-                "VRAM_POOL_SEGMENTS",
-                (unsigned long long)*bytes);
-        }
-        each /= 2;
-    }
-}
-
-/* Reserves the pool's range and enters it in the address map. */
-static vram_status reserve_range(struct vr_pool *pool, uint64_t wanted) {
-    static const char operation[] = "vram_pool_create";
-    uint64_t granule = pool->granule, bytes = 0, end;
-    vram_addr base = 0;
-    struct vr_record *record = vr_record_take(operation);
-    if (!record) {
-        return VRAM_ERR_HOST_MEMORY;
-    }
-    vram_status status = find_addresses(pool, wanted, &base, &bytes);
-    if (status == VRAM_OK && (!base || base % granule || !vr_add(base, bytes, &end))) {
-        status = vr_fail(VRAM_ERR_CORRUPT, operation,
-                         "the driver reported success with the impossible address 0x%llx",
-                         (unsigned long long)base);
-    } else if (status == VRAM_OK) {
-        vr_store(&record->pool, pool->object.handle, VR_RELEASE);
-        vr_store(&record->extent, vr_pool_extent, VR_RELEASE);
-        status = vr_record_publish(record, base, bytes, pool->device->object.handle,
-                                   VRAM_MEMORY_DEVICE, true, operation);
-        if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
-            vr_vmm_unreserve(&pool->device->base, base, bytes);
-        }
-    }
-    if (status != VRAM_OK) {
-        vr_record_give(record);
-        return status;
-    }
-    pool->range = record;
-    return VRAM_OK;
-}
-
 static bool stamp_passed(void *user, struct vr_stamp stamp) {
     struct vr_pool *pool = user;
     return vr_lane_passed(&pool->lanes, vr_pool_stamp_from_space(pool, stamp));
 }
 
-/* Each space has one half of the range: addresses cost nothing. */
+/* The space for small blocks has the first small_bytes of the range, the other one the rest. */
 static vram_status make_space(struct vr_pool *pool, const struct vram_pool_options *options,
-                              enum vr_pool_part part) {
+                              enum vr_pool_part part, uint64_t small_bytes) {
     const struct vram_device_info *info = &pool->device->base.info;
-    uint64_t bytes = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) / VR_PART_COUNT : 0;
+    uint64_t base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) : 0;
+    uint64_t bytes = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) : 0;
     struct vr_space_config config = {
         .mode = pool->range ? VR_SPACE_VMM : VR_SPACE_SEGMENTS,
         .deterministic = (pool->flags & VRAM_POOL_DETERMINISTIC) != 0,
         .direct = pool->direct,
         .alias = (info->caps & info->caps_known & VRAM_CAP_ALIAS) != 0,
-        .base = pool->range ? vr_load(&pool->range->base, VR_RELAXED) + part * bytes : 0,
-        .bytes = bytes,
+        .base = part == VR_PART_SMALL ? base : base + small_bytes,
+        .bytes = part == VR_PART_SMALL ? small_bytes : bytes - small_bytes,
         .granule = pool->granule,
         .slack_bytes = options->slack_bytes / VR_PART_COUNT + options->slack_bytes % VR_PART_COUNT,
         .slack_ppm = (uint32_t)vr_option_number(VR_OPTION_POOL_SLACK),
@@ -195,11 +121,12 @@ vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *
     if (status == VRAM_OK) {
         status = vr_pressure_begin(pool, options->response);
     }
+    uint64_t small_bytes = 0;
     if (status == VRAM_OK && vmm) {
-        status = reserve_range(pool, options->range_bytes);
+        status = vr_addresses_begin(pool, options->range_bytes, &small_bytes);
     }
     for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
-        status = make_space(pool, options, (enum vr_pool_part)part);
+        status = make_space(pool, options, (enum vr_pool_part)part, small_bytes);
     }
     return status == VRAM_OK ? vr_guard_make(pool, options) : status;
 }

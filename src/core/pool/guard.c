@@ -56,14 +56,6 @@ vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *
                              &guard->queue);
 }
 
-void vr_guard_end(struct vr_pool *pool) {
-    if (pool->guard.queue) {
-        (void)vr_guard_release(pool);
-        vram_queue_destroy(pool->guard.queue);
-        pool->guard.queue = NULL;
-    }
-}
-
 /* ----------------------------------------------------------------------- zones */
 
 bool vr_guard_widen(const struct vr_pool *pool, struct vr_request *request) {
@@ -170,6 +162,10 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
         vr_pool_return_new(pool, queue, block);
     }
     vr_leave(queue);
+    if (status != VRAM_OK &&
+        vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
+        status = vr_fail(VRAM_ERR_STALE, "vram_alloc", "the pool was destroyed meanwhile");
+    }
     return status;
 }
 
@@ -465,15 +461,16 @@ static void give_on(struct vr_pool *pool, struct vr_block *block, bool looked) {
     }
 }
 
-/* Lets blocks out until at most `most` bytes are left; the error record has the first damage that is found. */
-static bool empty(struct vr_pool *pool, uint64_t most) {
+/* Lets blocks out until at most `most` bytes are left; the error record has the first damage that is found. An ended
+   pool has no memory that could be looked at. */
+static bool empty(struct vr_pool *pool, uint64_t most, bool ended) {
     struct vram_error error;
     bool damaged = false;
     vr_error_save(&error);
     for (;;) {
         vr_mutex_lock(&pool->lock);
         struct vr_block *block = let_out(pool, most);
-        bool readable = block && !block->asleep, looked = true;
+        bool readable = block && !block->asleep && !ended, looked = true;
         vr_mutex_unlock(&pool->lock);
         if (!block) {
             break;
@@ -502,11 +499,11 @@ bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept) {
         vr_store(&pool->tally.quarantine_bytes, guard->bytes, VR_RELAXED);
     }
     vr_mutex_unlock(&pool->lock);
-    return *kept && empty(pool, guard->most_bytes);
+    return *kept && empty(pool, guard->most_bytes, false);
 }
 
 bool vr_guard_inspect(struct vr_pool *pool) {
-    return vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON && empty(pool, 0);
+    return vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON && empty(pool, 0, false);
 }
 
 bool vr_guard_release(struct vr_pool *pool) {
@@ -519,8 +516,16 @@ bool vr_guard_release(struct vr_pool *pool) {
     vr_mutex_unlock(&pool->lock);
     if (any) {
         vr_error_save(&error);
-        (void)empty(pool, 0); /* what is found is logged and counted */
+        (void)empty(pool, 0, false); /* what is found is logged and counted */
         vr_error_restore(&error);
     }
     return any;
+}
+
+void vr_guard_end(struct vr_pool *pool) {
+    if (pool->guard.queue) {
+        (void)empty(pool, 0, true);
+        vram_queue_destroy(pool->guard.queue);
+        pool->guard.queue = NULL;
+    }
 }

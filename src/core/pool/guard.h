@@ -47,7 +47,7 @@ struct vr_guard {
 
 /* Makes what the pool's modes need, which are those of the flags and of the options together. */
 vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *options);
-/* At the end of a pool; and when all its work is done. */
+/* At the end of a pool, after vr_guard_release; and when all its work is done. */
 void vr_guard_end(struct vr_pool *pool);
 void vr_guard_forget(struct vr_pool *pool);
 

@@ -73,6 +73,9 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
                            .idle_bytes = small ? pool->depot.held_bytes : 0,
                            .grow_bytes = grow_bytes,
                            .flags = flags};
+    if (request->flags & VRAM_ALLOC_CACHED_ONLY) {
+        want.flags |= VR_WANT_ANY; /* there is no other way */
+    }
     vram_status status = vr_block_table_reserve(&pool->table);
     *answer = (struct vr_answer){.block = NULL};
     if (status == VRAM_OK) {
@@ -140,8 +143,8 @@ struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_reque
     return answer.block;
 }
 
-static vram_status plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                        uint64_t *grown, struct vr_block **block) {
+static vram_status plan_once(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                             uint64_t *grown, struct vr_block **block) {
     struct vr_space *space = vr_request_space(pool, request);
     struct vr_answer answer;
     if (request->behind && !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
@@ -177,6 +180,21 @@ static vram_status plan(struct vr_pool *pool, const struct vr_request *request, 
     return status;
 }
 
+/* Where no run of addresses is long enough, more of them are reserved: they cost nothing. */
+static vram_status plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                        uint64_t *grown, struct vr_block **block) {
+    uint64_t given = *grown;
+    vram_status status = plan_once(pool, request, flags, grown, block);
+    if (status == VRAM_ERR_FRAGMENTED) {
+        status = vr_addresses_add(pool, vr_request_part(request), request->bytes);
+        if (status == VRAM_OK) {
+            *grown = given;
+            status = plan_once(pool, request, flags, grown, block);
+        }
+    }
+    return status;
+}
+
 /* Behind a block memory is asked for in one large piece. Where the driver has no such, all that is free comes
    first, and the rest in smaller ones. */
 vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
@@ -196,7 +214,7 @@ vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
     plain.room = 0; /* better without than not at all */
     vr_mutex_lock(&pool->lock);
     vr_pool_settle(pool);
-    vram_status status = ask(pool, &plain, VR_WANT_HELD, 0, &answer);
+    vram_status status = ask(pool, &plain, VR_WANT_HELD | VR_WANT_ANY, 0, &answer);
     vr_mutex_unlock(&pool->lock);
     *block = answer.block;
     return status;
@@ -209,7 +227,7 @@ vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request
         return VRAM_ERR_NOT_READY;
     }
     vr_mutex_lock(&pool->lock);
-    vram_status status = ask(pool, request, VR_WANT_HELD | VR_WANT_AFTER, 0, &answer);
+    vram_status status = ask(pool, request, VR_WANT_HELD | VR_WANT_AFTER | VR_WANT_ANY, 0, &answer);
     struct vr_queue_stamp after = vr_pool_stamp_from_space(pool, answer.after);
     vr_mutex_unlock(&pool->lock);
     if (status != VRAM_OK || !after.queue.handle) {
@@ -239,21 +257,15 @@ bool vr_miss_is_short(vram_status status) {
 }
 
 /* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces, and VRAM_ERR_LIMIT to raise one: what is
-   too large for the device or the range as a whole is told apart from both. */
+   too large for the device as a whole is told apart from both. */
 static vram_status judge(const struct vr_pool *pool, const struct vr_request *request,
                          vram_status status) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     enum vr_bound bound = status == VRAM_ERR_LIMIT ? vr_budget_get(pool).bound : VR_BOUND_NONE;
     bool limited = bound == VR_BOUND_POOL || bound == VR_BOUND_DEVICE;
-    if ((status == VRAM_ERR_FRAGMENTED || (status == VRAM_ERR_LIMIT && !limited)) &&
-        vr_pool_on_device(pool) && memory.known && request->bytes > memory.value) {
-        return VRAM_ERR_DEVICE_MEMORY;
-    }
-    if (status != VRAM_ERR_FRAGMENTED) {
-        return status;
-    }
-    uint64_t most = pool->range ? vr_load(&pool->range->bytes, VR_RELAXED) / VR_PART_COUNT : 0;
-    return pool->range && request->bytes > most ? VRAM_ERR_LIMIT : status;
+    bool too_large = vr_pool_on_device(pool) && memory.known && request->bytes > memory.value &&
+                     (status == VRAM_ERR_FRAGMENTED || (status == VRAM_ERR_LIMIT && !limited));
+    return too_large ? VRAM_ERR_DEVICE_MEMORY : status;
 }
 
 static vram_status explain(const struct vr_pool *pool, const struct vr_request *request,
@@ -273,6 +285,13 @@ static vram_status explain(const struct vr_pool *pool, const struct vr_request *
         char why[VRAM_ERROR_TEXT_MAX];
         vr_budget_explain(pool, request->bytes, why, sizeof why);
         return vr_fail(status, "vram_alloc", "pool \"%s\": %s", pool->name, why);
+    }
+    if (status == VRAM_ERR_FRAGMENTED && pool->range) {
+        return vr_fail(
+            status, "vram_alloc",
+            "pool \"%s\" has no run of %llu addresses free, and no more can be reserved; "
+            "see range_bytes (VRAM_RANGE_BYTES)",
+            pool->name, (unsigned long long)request->bytes);
     }
     return vr_fail(status, "vram_alloc", "pool \"%s\" has no %llu bytes to give: %s", pool->name,
                    (unsigned long long)request->bytes, vram_status_text(status));

@@ -273,6 +273,7 @@ static vram_status report_kept(struct vr_pool *pool, vram_status status) {
 
 vram_status vr_pool_end(struct vr_pool *pool) {
     struct vram_error error;
+    (void)vr_guard_release(pool); /* as long as its addresses are good for copies */
     if (!vr_handle_retire(pool->object.handle)) {
         return vr_fail(VRAM_ERR_STALE, "vram_pool_destroy", "the pool is being destroyed already");
     }
@@ -337,18 +338,6 @@ static void free_uses(struct vr_pool *pool) {
     }
 }
 
-static void free_range(struct vr_pool *pool) {
-    struct vr_device *device = &pool->device->base;
-    uint64_t base = vr_load(&pool->range->base, VR_RELAXED);
-    uint64_t bytes = vr_load(&pool->range->bytes, VR_RELAXED);
-    vr_record_withdraw(pool->range);
-    if (pool->range->stuck || (vr_vmm_unreserve(device, base, bytes) != VRAM_OK &&
-                               vr_vmm_unreserve(device, base, bytes) != VRAM_OK)) {
-        vr_log(VRAM_LOG_ERROR, "the driver refused to take back a pool's addresses");
-    }
-    vr_record_give(pool->range);
-}
-
 /* Calls that were inside when the pool was destroyed may have added lanes since. What does not finish of
    those is kept for good: there is nobody left to ask again. */
 void vr_pool_free(void *memory) {
@@ -370,9 +359,7 @@ void vr_pool_free(void *memory) {
     vr_pool_release_all(pool);
     vr_pool_forget_sleep(pool);
     vr_guard_forget(pool);
-    if (pool->range) {
-        free_range(pool);
-    }
+    vr_addresses_end(pool);
     vr_space_destroy(pool->spaces[VR_PART_SMALL]);
     vr_space_destroy(pool->spaces[VR_PART_LARGE]);
     vr_block_table_free(&pool->table);

@@ -3,7 +3,8 @@
  * pool_object.h: what stands behind a vram_pool, and who does what to it.
  *
  *   pool.c       the hit paths of vram_alloc and vram_free
- *   foundation.c making and entering pools, and what one is built on: options, addresses, spaces
+ *   foundation.c making and entering pools, and what one is built on: options, spaces
+ *   addresses.c  the ranges of addresses that it maps memory into
  *   pool_end.c   how they end
  *   shortcut.c   the commonest miss: a large block that memory is there for
  *   miss.c       all others: depot, space, a plan
@@ -140,6 +141,8 @@ struct vr_pool_child {
     void (*pool_ended)(struct vr_pool_child *child);
 };
 
+enum { VR_FURTHER_RANGES = 32 }; /* of which each is twice as long as the one before */
+
 struct vr_pool {
     struct vr_object object;
     struct vr_watcher watcher;
@@ -150,7 +153,9 @@ struct vr_pool {
     bool direct;                     /* pooling is off: direct.c */
     uint64_t granule;
     char name[VR_POOL_NAME_MAX];
-    struct vr_record *range;     /* the reserved addresses; NULL: segments */
+    struct vr_record *range;                      /* the first reserved addresses; NULL: segments */
+    struct vr_record *further[VR_FURTHER_RANGES]; /* addresses.c (4); under the lock */
+    uint32_t further_count;
     struct vr_block_table table; /* read without the lock */
     vr_atomic_u32 uncached;      /* of vr_uncached; 0: threads have caches */
     vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
@@ -455,6 +460,17 @@ void vr_pool_end_init(struct vr_pool *pool);
 vram_status vr_pool_end(struct vr_pool *pool);
 /* The destructor, also of a half-built pool. */
 void vr_pool_free(void *memory);
+/* Reserves the first range of a pool that maps memory, with `wanted` bytes for each space, 0: as many as it can make use
+   of. *small_bytes of it, from its start, are for small blocks; addresses.c. */
+vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *small_bytes);
+/* Gives the space of that part a further range in which a block of `bytes` fits. VRAM_ERR_FRAGMENTED, with no error
+   recorded: there are no such addresses. No lock held. */
+vram_status vr_addresses_add(struct vr_pool *pool, enum vr_pool_part part, uint64_t bytes);
+/* Whether parts of the ranges may be asleep: vr_record.sleeps. Under the lock. */
+void vr_addresses_note_sleep(struct vr_pool *pool, bool sleeps);
+/* All of them go back to the driver, where nothing is mapped any more. */
+void vr_addresses_end(struct vr_pool *pool);
+
 /* Refuses options that make no sense; gives a new pool its range and its spaces. What it has when that
    fails is its destructor's; foundation.c. */
 vram_status vr_pool_check_options(const struct vram_pool_options *options);

@@ -63,7 +63,7 @@ static void forget_seen(struct vr_space *space) {
 /* Notes on every piece what lies over it. VRAM_ERR_BUSY: a block that would fall asleep is pinned. */
 static vram_status see_all(struct vr_space *space, const char *tag, bool *seen) {
     forget_seen(space);
-    for (struct vr_block *span = space->first; span; span = span->span.after) {
+    for (struct vr_block *span = vr_span_first(space); span; span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_BLOCK && is_wanted(span, tag)) {
             if (span->pins) {
                 return vr_fail(VRAM_ERR_BUSY, "vram_pool_sleep",
@@ -158,7 +158,8 @@ static void note_contents(struct vr_space *space, const struct vr_block *block) 
 /* Keeps sleep.h (2), and hides the holes. */
 static vram_status settle_down(struct vr_space *space) {
     vram_status status = VRAM_OK;
-    for (struct vr_block *span = space->first; span && status == VRAM_OK; span = span->span.after) {
+    for (struct vr_block *span = vr_span_first(space); span && status == VRAM_OK;
+         span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_HOLE) {
             status = claim_hole(space, &span);
         } else if (span->span.kind == VR_SPAN_BLOCK && lies_on_nap(space, span)) {
@@ -183,11 +184,11 @@ static bool is_over(const struct vr_space *space, const struct vr_block *span) {
    walk goes on behind the last span that is none. */
 static void get_up(struct vr_space *space) {
     struct vr_block *anchor = NULL;
-    for (struct vr_block *span = space->first; span;) {
+    for (struct vr_block *span = vr_span_first(space); span;) {
         if (is_over(space, span)) {
             span->span.kind = VR_SPAN_HOLE;
             vr_hole_add(space, span);
-            span = anchor ? anchor->span.after : space->first;
+            span = anchor ? vr_span_next(space, anchor) : vr_span_first(space);
             continue;
         }
         if (span->span.kind == VR_SPAN_BLOCK && span->asleep && !lies_on_nap(space, span)) {
@@ -195,7 +196,7 @@ static void get_up(struct vr_space *space) {
             vr_block_note_held(span);
         }
         anchor = span->span.kind == VR_SPAN_HOLE ? anchor : span;
-        span = span->span.after;
+        span = vr_span_next(space, span);
     }
 }
 
@@ -225,7 +226,8 @@ vram_status vr_sleep_pick(struct vr_space *space, const char *tag, struct vr_nap
 uint64_t vr_sleep_call(struct vr_space *space, const char *tag) {
     uint64_t missing = 0;
     forget_seen(space);
-    for (struct vr_block *span = space->first; tag && span; span = span->span.after) {
+    for (struct vr_block *span = vr_span_first(space); tag && span;
+         span = vr_span_next(space, span)) {
         const char *own = vr_tag_name(vr_load(&span->tag, VR_RELAXED));
         if (span->span.kind == VR_SPAN_BLOCK && span->asleep && vr_sleep_tag_covers(tag, own)) {
             see(space, span, SEEN_WANTED);

@@ -40,7 +40,7 @@ void vr_sleep_note(struct vr_pool *pool) {
     uint32_t turning = pool->sleep.turning ? VR_UNCACHED_TURNING : 0;
     uint32_t asleep = pool->sleep.whole ? VR_UNCACHED_ASLEEP : 0;
     vr_store(&pool->uncached, others | turning | asleep, VR_SEQ_CST);
-    vr_store(&pool->range->sleeps, turning || asleep || pool->sleep.naps, VR_RELEASE);
+    vr_addresses_note_sleep(pool, turning || asleep || pool->sleep.naps);
 }
 
 /* Ends the naps of what is awake again and hands them to the caller. Under the lock. */

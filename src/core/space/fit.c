@@ -4,7 +4,7 @@
  *
  * First into memory that is there: best fit among the holes of its queue and the settled ones. If none
  * is large enough, to where the fewest granules are missing: seen from the largest holes that border on
- * a void, and from the end of the range, which always fits.
+ * a void, and from the end of a range, which always fits.
  *
  * Programs allocate in runs: a layer after the other asks for the same size, and later all of them go.
  * Blocks of a run are put side by side, so that they leave a large hole and not many small ones. How
@@ -241,9 +241,7 @@ static void consider_both(const struct vr_space *space, struct vr_window *best,
     }
     if (vr_span_end(span) >= bytes) {
         uint64_t high = (vr_span_end(span) - bytes) & ~(want->align - 1);
-        if (high >= space->config.base) {
-            consider(space, best, span, high, bytes, want->queue);
-        }
+        consider(space, best, span, high, bytes, want->queue);
     }
 }
 
@@ -291,7 +289,7 @@ static struct vr_window fewest_missing(const struct vr_space *space, const struc
             left--;
         }
     }
-    /* The largest void, as a rule the end of the range, and what borders on it from below. */
+    /* The largest void, as a rule the end of a range, and what borders on it from below. */
     struct vr_block *most = vr_hole_smaller(space, VR_QUEUE_VOID, NULL);
     if (most) {
         struct vr_block *below = most->span.before;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ground.c: two levels of tables over a reserved range. */
+/* ground.c: a hash table of pages, never fuller than half, from which none is ever taken out. */
 #include "core/space/ground.h"
 
 #include "base/memory.h"
@@ -7,43 +7,82 @@
 
 #include <assert.h>
 
-enum { PAGE = 512 }; /* granules of a page */
+enum { PAGE_BITS = 9, PAGE = 1 << PAGE_BITS /* granules of a page */, SLOTS_LEAST = 16 };
 
 struct vr_ground_page {
+    uint64_t number; /* address of its first granule, in pages */
     struct vr_piece *pieces[PAGE];
 };
 
-static uint64_t granule_of(const struct vr_ground *ground, uint64_t addr) {
-    assert(vr_inside(addr, 1, ground->base, ground->bytes));
-    return (addr - ground->base) >> ground->shift;
+static uint64_t page_number(const struct vr_ground *ground, uint64_t addr) {
+    return addr >> (ground->shift + PAGE_BITS);
 }
 
-vram_status vr_ground_init(struct vr_ground *ground, uint64_t base, uint64_t bytes,
-                           uint64_t granule) {
-    ground->base = base;
-    ground->bytes = bytes;
-    ground->shift = vr_low_bit(granule);
-    ground->count = ((bytes >> ground->shift) + PAGE - 1) / PAGE;
-    ground->pages = vr_mem_alloc((size_t)ground->count, sizeof(void *), "vram_pool_create");
-    return ground->pages ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
+static uint64_t page_index(const struct vr_ground *ground, uint64_t addr) {
+    return (addr >> ground->shift) & (PAGE - 1);
+}
+
+/* The slot that a page has or would have. */
+static struct vr_ground_page **slot_of(const struct vr_ground *ground, uint64_t number) {
+    uint64_t at = (number * UINT64_C(0x9E3779B97F4A7C15)) >> 32;
+    while (ground->table[at & (ground->slots - 1)] &&
+           ground->table[at & (ground->slots - 1)]->number != number) {
+        at++;
+    }
+    return &ground->table[at & (ground->slots - 1)];
+}
+
+static struct vr_ground_page *page_at(const struct vr_ground *ground, uint64_t addr) {
+    return ground->slots ? *slot_of(ground, page_number(ground, addr)) : NULL;
+}
+
+void vr_ground_init(struct vr_ground *ground, uint64_t granule) {
+    *ground = (struct vr_ground){.shift = vr_low_bit(granule)};
 }
 
 void vr_ground_free(struct vr_ground *ground) {
-    for (uint64_t i = 0; ground->pages && i < ground->count; i++) {
-        vr_mem_free(ground->pages[i]);
+    for (uint64_t i = 0; i < ground->slots; i++) {
+        vr_mem_free(ground->table[i]);
     }
-    vr_mem_free(ground->pages);
+    vr_mem_free(ground->table);
     *ground = (struct vr_ground){0};
 }
 
+/* Makes sure that one more page has room. */
+static vram_status grow(struct vr_ground *ground) {
+    if (ground->made < ground->slots / 2) {
+        return VRAM_OK;
+    }
+    struct vr_ground larger = {.shift = ground->shift, .made = ground->made};
+    larger.slots = ground->slots ? ground->slots * 2 : SLOTS_LEAST;
+    larger.table = vr_mem_alloc((size_t)larger.slots, sizeof *larger.table, "vram_alloc");
+    if (!larger.table) {
+        return VRAM_ERR_HOST_MEMORY;
+    }
+    for (uint64_t i = 0; i < ground->slots; i++) {
+        if (ground->table[i]) {
+            *slot_of(&larger, ground->table[i]->number) = ground->table[i];
+        }
+    }
+    vr_mem_free(ground->table);
+    *ground = larger;
+    return VRAM_OK;
+}
+
 vram_status vr_ground_prepare(struct vr_ground *ground, uint64_t addr, uint64_t bytes) {
-    uint64_t last = granule_of(ground, addr + bytes - 1) / PAGE;
-    for (uint64_t i = granule_of(ground, addr) / PAGE; i <= last; i++) {
-        if (!ground->pages[i]) {
-            ground->pages[i] = vr_mem_alloc(1, sizeof(struct vr_ground_page), "vram_alloc");
-            if (!ground->pages[i]) {
+    uint64_t last = page_number(ground, addr + bytes - 1);
+    for (uint64_t number = page_number(ground, addr); number <= last; number++) {
+        if (grow(ground) != VRAM_OK) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
+        struct vr_ground_page **slot = slot_of(ground, number);
+        if (!*slot) {
+            struct vr_ground_page *page = vr_mem_alloc(1, sizeof *page, "vram_alloc");
+            if (!page) {
                 return VRAM_ERR_HOST_MEMORY;
             }
+            page->number = number;
+            *slot = page;
             ground->made++;
         }
     }
@@ -51,20 +90,24 @@ vram_status vr_ground_prepare(struct vr_ground *ground, uint64_t addr, uint64_t 
 }
 
 struct vr_piece *vr_ground_get(const struct vr_ground *ground, uint64_t addr) {
-    uint64_t at = granule_of(ground, addr);
-    const struct vr_ground_page *page = ground->pages[at / PAGE];
-    return page ? page->pieces[at % PAGE] : NULL;
+    const struct vr_ground_page *page = page_at(ground, addr);
+    return page ? page->pieces[page_index(ground, addr)] : NULL;
 }
 
 void vr_ground_set(struct vr_ground *ground, uint64_t addr, uint64_t bytes,
                    struct vr_piece *piece) {
-    uint64_t at = granule_of(ground, addr);
-    uint64_t end = at + (bytes >> ground->shift);
-    for (; at < end; at++) {
-        ground->pages[at / PAGE]->pieces[at % PAGE] = piece;
+    for (uint64_t at = addr; at - addr < bytes; at += UINT64_C(1) << ground->shift) {
+        struct vr_ground_page *page = page_at(ground, at);
+        assert(page);
+        page->pieces[page_index(ground, at)] = piece;
     }
 }
 
+uint64_t vr_ground_next(const struct vr_ground *ground, uint64_t addr) {
+    unsigned shift = ground->shift + (page_at(ground, addr) ? 0 : PAGE_BITS);
+    return ((addr >> shift) + 1) << shift;
+}
+
 uint64_t vr_ground_bytes(const struct vr_ground *ground) {
-    return ground->count * sizeof(void *) + ground->made * sizeof(struct vr_ground_page);
+    return ground->slots * sizeof(void *) + ground->made * sizeof(struct vr_ground_page);
 }

@@ -54,6 +54,9 @@ vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **plan);
 /* Plans to give back what was free when a block grew past the aim all the same; see vr_space_tidy. */
 vram_status vr_plan_tidy(struct vr_space *space, struct vr_plan **plan);
 
+/* Plans to give coarse pieces back; see vr_space_refine. */
+vram_status vr_plan_refine(struct vr_space *space, struct vr_plan **plan);
+
 /* ------------------------------------ memory behind a block; extension.c */
 
 #define VR_EXTENSION_MOST (1024 * VR_MIB) /* the largest handle that is made there */

@@ -4,7 +4,7 @@
  *
  *     | BLOCK (whole granules) |      ROOM      | ...
  *
- * Addresses are plentiful: a space has twice as many as the device has memory. A room costs nothing but
+ * Addresses are plentiful: a space has many times as many as the device has memory. A room costs nothing but
  * those, and is a wish: it goes when they run out, and with its block.
  */
 #include "core/space/plan.h"
@@ -33,7 +33,8 @@ void vr_room_end(struct vr_space *space, struct vr_block *room) {
 /* Those behind claims are their plans'. A room that ends takes up records behind it alone. */
 bool vr_room_end_all(struct vr_space *space) {
     uint64_t before = space->rooms;
-    for (struct vr_block *span = space->first; span && space->rooms; span = span->span.after) {
+    for (struct vr_block *span = vr_span_first(space); span && space->rooms;
+         span = vr_span_next(space, span)) {
         if (span->span.kind == VR_SPAN_BLOCK && vr_span_is(span->span.after, VR_SPAN_ROOM)) {
             vr_room_end(space, span->span.after);
         }

@@ -41,19 +41,18 @@ static bool config_valid(const struct vr_space_config *config) {
 }
 
 /* The range is one void. */
-static vram_status range_init(struct vr_space *space) {
-    const struct vr_space_config *config = &space->config;
-    vram_status status =
-        vr_ground_init(&space->ground, config->base, config->bytes, config->granule);
-    if (status == VRAM_OK) {
-        status = vr_span_stock(space, 1);
+vram_status vr_space_add_range(struct vr_space *space, uint64_t base, uint64_t bytes) {
+    struct vr_range *ranges =
+        vr_mem_resize(space->ranges, space->range_count + 1, sizeof *ranges, "vram_pool_create");
+    space->ranges = ranges ? ranges : space->ranges;
+    if (!ranges || vr_span_stock(space, 1) != VRAM_OK) {
+        return VRAM_ERR_HOST_MEMORY;
     }
-    if (status == VRAM_OK) {
-        space->first = vr_span_new(space, config->base, config->bytes);
-        space->first->span.kind = VR_SPAN_VOID;
-        vr_hole_add(space, space->first);
-    }
-    return status;
+    struct vr_block *span = vr_span_new(space, base, bytes);
+    span->span.kind = VR_SPAN_VOID;
+    ranges[space->range_count++] = (struct vr_range){base, bytes, span};
+    vr_hole_add(space, span);
+    return VRAM_OK;
 }
 
 vram_status vr_space_create(const struct vr_space_config *config, struct vr_space **out) {
@@ -70,6 +69,7 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
         space->config.largest_handle = 64 * VR_MIB;
     }
     space->reserve_ns = (int64_t)config->credit_ns;
+    space->memory_bytes = config->limit_bytes ? config->limit_bytes : UINT64_MAX;
     space->high_turn = true;
     vr_list_init(&space->pending);
     vr_list_init(&space->idle);
@@ -79,7 +79,9 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
     for (size_t i = 0; i < sizeof first_prices / sizeof first_prices[0]; i++) {
         space->prices[i] = first_prices[i];
     }
-    if (config->mode == VR_SPACE_VMM && range_init(space) != VRAM_OK) {
+    vr_ground_init(&space->ground, config->granule);
+    if (config->mode == VR_SPACE_VMM &&
+        vr_space_add_range(space, config->base, config->bytes) != VRAM_OK) {
         vr_space_destroy(space);
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -101,7 +103,9 @@ void vr_space_destroy(struct vr_space *space) {
         return;
     }
     assert(space->open_plans == 0);
-    chain_drop(space, space->first);
+    for (uint32_t i = 0; i < space->range_count; i++) {
+        chain_drop(space, space->ranges[i].first);
+    }
     struct vr_link *link;
     while ((link = vr_list_first(&space->pieces))) {
         struct vr_piece *piece = VR_CONTAINER(link, struct vr_piece, all);
@@ -111,21 +115,30 @@ void vr_space_destroy(struct vr_space *space) {
     }
     vr_span_stock_free(space);
     vr_ground_free(&space->ground);
+    vr_mem_free(space->ranges);
     vr_mem_free(space);
 }
 
 /* -------------------------------------------------------------- allocation */
 
+/* The largest range, or what no segment has. */
+static uint64_t longest_range(const struct vr_space *space) {
+    uint64_t most = space->config.mode == VR_SPACE_VMM ? 0 : UINT64_MAX / 4;
+    for (uint32_t i = 0; i < space->range_count; i++) {
+        most = vr_larger(most, space->ranges[i].bytes);
+    }
+    return most;
+}
+
 /* Rounds the request. What no space could hold ends here, so that sums of addresses and sizes cannot
    overflow further on. */
 static vram_status want_round(const struct vr_space *space, struct vr_want *want) {
-    uint64_t most = space->config.mode == VR_SPACE_VMM ? space->config.bytes : UINT64_MAX / 4;
     want->align = want->align > VR_SPAN_UNIT ? want->align : VR_SPAN_UNIT;
     if (!vr_is_power_of_two(want->align) || want->align > space->config.granule) {
         return VRAM_ERR_INVALID;
     }
     if (!vr_round_up(want->bytes ? want->bytes : 1, VR_SPAN_UNIT, &want->bytes) ||
-        want->bytes > most) {
+        want->bytes > longest_range(space)) {
         return VRAM_ERR_FRAGMENTED;
     }
     return VRAM_OK;
@@ -195,9 +208,31 @@ static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
     return status;
 }
 
+/* Whether the block would leave a part of a coarse piece that vr_space_refine could release; keeps wear.h (6). */
+static bool cuts_coarse(const struct vr_space *space, const struct vr_place *place,
+                        uint64_t bytes) {
+    uint64_t ends[] = {place->addr, place->addr + bytes - 1};
+    for (int i = 0; i < 2 && space->tight && !place->hole->stamp.queue; i++) {
+        const struct vr_piece *piece = vr_ground_get(&space->ground, ends[i]);
+        if (vr_wear_is_coarse(space, piece) && !piece->ghosts &&
+            vr_inside(piece->addr, piece->bytes, vr_span_addr(place->hole),
+                      vr_span_bytes(place->hole)) &&
+            !vr_inside(piece->addr, piece->bytes, place->addr, bytes)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* With VR_WANT_HELD any hole is better than none; otherwise the policy may prefer to map more. */
 static struct vr_place look(struct vr_space *space, const struct vr_want *want) {
-    return want->flags & VR_WANT_HELD ? vr_fit_held(space, want) : vr_fit_find(space, want);
+    bool held = want->flags & (VR_WANT_HELD | VR_WANT_PROBE) && !(want->flags & VR_WANT_ANY);
+    struct vr_place place =
+        want->flags & VR_WANT_HELD ? vr_fit_held(space, want) : vr_fit_find(space, want);
+    if (place.hole && held && cuts_coarse(space, &place, want->bytes)) {
+        place.hole = NULL;
+    }
+    return place;
 }
 
 /* The one place that will do is behind a block: a hole, or what can be planned there. */
@@ -363,8 +398,13 @@ vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan) {
     return vr_plan_tidy(space, plan);
 }
 
-void vr_space_limit_set(struct vr_space *space, uint64_t bytes) {
+vram_status vr_space_refine(struct vr_space *space, struct vr_plan **plan) {
+    return vr_plan_refine(space, plan);
+}
+
+void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes) {
     space->config.limit_bytes = bytes ? bytes : 1; /* 0 would be no limit */
+    space->memory_bytes = vr_smaller(memory_bytes, space->config.limit_bytes);
 }
 
 void vr_space_rest(struct vr_space *space, bool resting) {
@@ -391,13 +431,9 @@ bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp) {
 }
 
 bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes) {
-    const struct vr_ground *ground = &space->ground;
     const struct vr_piece *piece = NULL;
-    if (!vr_inside(addr, bytes, ground->base, ground->bytes)) {
-        return false;
-    }
     for (uint64_t at = addr; at - addr < bytes; at = piece->addr + piece->bytes) {
-        piece = vr_ground_get(ground, at);
+        piece = vr_ground_get(&space->ground, at);
         if (!piece || piece->nap) {
             return false;
         }
@@ -433,7 +469,13 @@ uint64_t vr_space_reserved(const struct vr_space *space) {
 void vr_space_stats_get(struct vr_space *space, struct vr_space_stats *stats) {
     *stats = space->stats;
     stats->largest_hole_bytes = largest_hole(space);
+    const struct vr_block *longest = vr_hole_smaller(space, VR_QUEUE_VOID, NULL);
+    stats->largest_void_bytes = longest ? vr_span_bytes(longest) : 0;
+    for (uint32_t i = 0; i < space->range_count; i++) {
+        stats->address_bytes += space->ranges[i].bytes;
+    }
     stats->metadata_bytes = sizeof *space + space->records * sizeof(struct vr_block) +
                             space->stats.pieces * sizeof(struct vr_piece) +
+                            space->range_count * sizeof *space->ranges +
                             vr_ground_bytes(&space->ground);
 }

@@ -13,7 +13,7 @@
  *                                   +--step k failed--> vr_space_undo (the steps that take back what
  *                                                       cannot stay), run them, vr_space_abort
  *
- * Two modes. VMM: one reserved range; physical memory comes in handles of one or more granules, each
+ * Two modes. VMM: reserved ranges of addresses; physical memory comes in handles of one or more granules, each
  * mapped and unmapped whole, and free handles are moved to where they are needed. SEGMENTS: the
  * provider gives whole segments; best fit, coalescing, empty segments returned.
  *
@@ -50,7 +50,7 @@ struct vr_space_config {
     bool deterministic;
     bool direct;             /* segments: one for each block, and none is used twice */
     bool alias;              /* VMM: a handle may be mapped at several places */
-    uint64_t base, bytes;    /* VMM: the reserved range, multiples of granule */
+    uint64_t base, bytes;    /* VMM: the first reserved range, multiples of granule */
     uint64_t granule;        /* a power of two >= 4096: unit of handles and of segments */
     uint64_t limit_bytes;    /* physical memory the space may hold; 0: no limit */
     uint64_t largest_handle; /* bytes; 0: 64 MiB; VMM */
@@ -131,8 +131,9 @@ enum vr_want_flag {
     VR_WANT_AFTER = 1 << 2,     /* memory that another queue still uses will do: see answer.after */
     VR_WANT_PROBE = 1 << 3,     /* FOUND where the policy would have it so, otherwise no plan */
     VR_WANT_GATHER =
-        1 << 4 /* free memory that fits comes first, whatever the time budget says, if it is
+        1 << 4, /* free memory that fits comes first, whatever the time budget says, if it is
                                worth moving; with VR_WANT_NO_GROWTH all of it */
+    VR_WANT_ANY = 1 << 5 /* with VR_WANT_HELD: also where a coarse piece would be cut: wear.h (6) */
 };
 
 struct vr_want {
@@ -157,6 +158,10 @@ struct vr_answer {
 };
 
 vram_status vr_space_create(const struct vr_space_config *config, struct vr_space **space);
+
+/* VMM: further addresses, whole granules, that overlap with none it has. Only VRAM_ERR_HOST_MEMORY, with nothing
+   changed. They stay the space's until it is destroyed. */
+vram_status vr_space_add_range(struct vr_space *space, uint64_t base, uint64_t bytes);
 
 /* Frees the bookkeeping, and with it all blocks' records; calls no driver. The pool walks the pieces
    before it and gives them back. No plan may be open. NULL is allowed. */
@@ -215,9 +220,14 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
    *plan is NULL when nothing is owed or there is no time for it. Commit returns NULL for it. */
 vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan);
 
+/* Plans to give back free pieces that are too coarse for memory as tight as it is: *plan is NULL when there are
+   none. Commit returns NULL for it. */
+vram_status vr_space_refine(struct vr_space *space, struct vr_plan **plan);
+
 /* From now on the space may hold that much; what it holds already stays. Plans that are open are not
-   looked at again. */
-void vr_space_limit_set(struct vr_space *space, uint64_t bytes);
+   looked at again. `memory_bytes`: how much there is for it, whether or not that is a limit; UINT64_MAX: not
+   known. */
+void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes);
 /* While it rests a space hands nothing out and plans no block; what is free may still be given back. */
 void vr_space_rest(struct vr_space *space, bool resting);
 /* Plans that are neither committed nor aborted. */
@@ -253,6 +263,8 @@ struct vr_space_stats {
     uint64_t pending_bytes;      /* of hole_bytes, under stamps not seen to have passed */
     uint64_t spare_bytes;        /* created, mapped nowhere */
     uint64_t lost_bytes;         /* could neither be used nor taken back after a failed step */
+    uint64_t address_bytes;      /* reserved: all ranges */
+    uint64_t largest_void_bytes; /* the longest run of them with nothing mapped */
     uint64_t blocks, holes, pieces, spares, lost, ghosts;
     uint64_t moved_pieces, moved_bytes, move_ns; /* since the start */
     uint64_t metadata_bytes;                     /* host memory of all this */

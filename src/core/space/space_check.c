@@ -38,7 +38,7 @@ static unsigned long long hex(uint64_t value) {
 static bool check_memory(struct tally *tally, const struct vr_block *span, bool expected) {
     const struct vr_space *space = tally->space;
     for (uint64_t addr = vr_granule_down(space, vr_span_addr(span)); addr < vr_span_end(span);
-         addr += space->config.granule) {
+         addr = vr_ground_next(&space->ground, addr)) {
         const struct vr_piece *piece = vr_ground_get(&space->ground, addr);
         CHECK(!piece == !expected, "%s at %llx: granule %llx has %s", kind_name(span),
               hex(vr_span_addr(span)), hex(addr), piece ? "memory" : "no memory");
@@ -294,9 +294,11 @@ static bool check_sums(struct tally *tally) {
 
 bool vr_space_check(const struct vr_space *space, char *text, size_t text_bytes) {
     struct tally tally = {.space = space, .text = text, .text_bytes = text_bytes};
-    if (space->config.mode == VR_SPACE_VMM &&
-        !check_chain(&tally, space->first, space->config.base, space->config.bytes)) {
-        return false;
+    for (uint32_t i = 0; i < space->range_count; i++) {
+        const struct vr_range *range = &space->ranges[i];
+        if (!check_chain(&tally, range->first, range->base, range->bytes)) {
+            return false;
+        }
     }
     return check_pieces(&tally) && check_lists(&tally) && check_shelves(&tally) &&
            check_sums(&tally);
@@ -320,7 +322,10 @@ static uint64_t hash_chain(uint64_t hash, const struct vr_block *span) {
 }
 
 uint64_t vr_space_hash(const struct vr_space *space) {
-    uint64_t hash = hash_chain(0, space->first), segments = 0;
+    uint64_t hash = 0, segments = 0;
+    for (uint32_t i = 0; i < space->range_count; i++) {
+        hash = hash_chain(hash, space->ranges[i].first);
+    }
     for (const struct vr_link *link = vr_list_first(&space->pieces); link;
          link = vr_list_next(&space->pieces, link)) {
         const struct vr_piece *piece = VR_CONTAINER(link, struct vr_piece, all);

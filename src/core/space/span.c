@@ -43,6 +43,22 @@ struct vr_block *vr_span_new(struct vr_space *space, uint64_t addr, uint64_t byt
     return span;
 }
 
+struct vr_block *vr_span_first(const struct vr_space *space) {
+    return space->range_count ? space->ranges[0].first : NULL;
+}
+
+struct vr_block *vr_span_next(const struct vr_space *space, const struct vr_block *span) {
+    if (span->span.after) {
+        return span->span.after;
+    }
+    uint32_t next = 1;
+    while (next < space->range_count &&
+           vr_span_end(span) != space->ranges[next - 1].base + space->ranges[next - 1].bytes) {
+        next++;
+    }
+    return next < space->range_count ? space->ranges[next].first : NULL;
+}
+
 /* The record keeps its address and its state FREE, for readers that are too late (block.h (2)). */
 void vr_span_drop(struct vr_space *space, struct vr_block *span) {
     span->span = (struct vr_span){.after = space->stock};

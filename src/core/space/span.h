@@ -8,7 +8,8 @@
  *      out     free,  addresses only  an open free   mapped,
  *              mapped                 plan's         but the memory is another's
  *
- * A reserved range is one chain of spans; a segment is a chain of its own.
+ * Each reserved range is one chain of spans, and so is each segment: no block, hole or window reaches from
+ * one into another.
  *
  *  (1) Holes are mapped and accessible throughout; voids are whole granules with nothing mapped.
  *  (2) Two neighbouring holes differ in their queues, and neither is settled, except in deterministic
@@ -63,10 +64,17 @@ struct vr_run {
     struct vr_block *last;       /* the latest of it, while it is out */
 };
 
+/* Reserved addresses. */
+struct vr_range {
+    uint64_t base, bytes;
+    struct vr_block *first; /* lowest span */
+};
+
 struct vr_space {
     struct vr_space_config config;
-    struct vr_ground ground;             /* VMM */
-    struct vr_block *first;              /* VMM: lowest span of the range */
+    struct vr_ground ground; /* VMM */
+    struct vr_range *ranges; /* VMM: in the order in which they were added */
+    uint32_t range_count;
     struct vr_shelf shelves[VR_SHELVES]; /* free spans by size, see (4) */
     struct vr_list pending, idle;        /* holes, see (3) */
     struct vr_list ghosts;               /* see (6); oldest first */
@@ -80,7 +88,9 @@ struct vr_space {
     uint64_t clock_ns;                  /* when the two were filled last */
     uint64_t prices[VR_STEP_RELEASE + 1]; /* ns a handle, as measured lately */
     uint64_t planned_bytes;               /* to be created by open plans */
+    uint64_t memory_bytes;                /* there is; vr_space_limit_set */
     uint64_t owed_bytes;  /* held past the aim beside free memory that was not worth moving */
+    bool tight;           /* most of the memory there is is needed: wear.h (3) */
     uint32_t wear;        /* how much it is worn: wear.h */
     uint64_t most_blocks; /* that were ever out, as wear.c has seen it */
     uint32_t open_plans;
@@ -127,6 +137,11 @@ vram_status vr_span_stock(struct vr_space *space, uint32_t count);
 
 /* A record from the stock, which is not empty, for [addr, addr + bytes); in no chain. */
 struct vr_block *vr_span_new(struct vr_space *space, uint64_t addr, uint64_t bytes);
+/* The spans of all ranges: the first of all, and the next by address or, behind the last of a range, the first of the
+   next range. NULL: none. */
+struct vr_block *vr_span_first(const struct vr_space *space);
+struct vr_block *vr_span_next(const struct vr_space *space, const struct vr_block *span);
+
 /* Back into the stock. */
 void vr_span_drop(struct vr_space *space, struct vr_block *span);
 /* All records in stock back to the store; those of the chains are dropped before. */

@@ -24,11 +24,11 @@
 #include <assert.h>
 
 enum {
-    BEHIND_PART = 8,  /* one made behind a block when memory is short is this part of the growth, */
-    GROW_PART = 4096, /* one made by other growth is this part of the peak, */
-    GROW_LEAST = 2,   /* at least so many granules; the largest is the configuration's */
-    RUN_LEAST = 4,    /* or so many where a run of blocks is to lie, */
-    RUN_WINDOW = 8,   /* if the window has so many at least */
+    BEHIND_PART = 8, /* one made behind a block when memory is short is this part of the growth, */
+    GROW_LEAST =
+        2, /* one made by other growth, VR_GROW_PART of the peak, has at least so many granules */
+    RUN_LEAST = 4,  /* or so many where a run of blocks is to lie, */
+    RUN_WINDOW = 8, /* if the window has so many at least */
     END_PART = 2,   /* one made of released ones is this part of the way to an end of the window, */
     MELT_LEAST = 2, /* at least so many granules, */
     MELT_MOST = 16, /* at most so many; and so is */
@@ -92,6 +92,7 @@ static struct supply supply_begin(struct vr_space *space, const struct vr_want *
     uint64_t need = space->stats.out_bytes + want->bytes;
     need -= vr_smaller(want->idle_bytes, need);
     need = vr_larger(need, space->stats.peak_need_bytes);
+    vr_wear_tight(space, need);
     struct supply supply = {.space = space,
                             .plan = plan,
                             .window_bytes = window_bytes,
@@ -347,7 +348,7 @@ static uint64_t graded_bytes(const struct supply *supply, uint64_t at) {
 static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t room, bool melted) {
     const struct vr_space *space = supply->space;
     uint64_t granule = space->config.granule, most = space->config.largest_handle;
-    uint64_t bytes = space->stats.peak_need_bytes / GROW_PART;
+    uint64_t bytes = space->stats.peak_need_bytes / VR_GROW_PART;
     uint64_t least = vr_wear_bytes(space, GROW_LEAST);
     if (melted) {
         bytes = graded_bytes(supply, at);

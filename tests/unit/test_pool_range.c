@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_pool_range.c: addresses of pools. A pool does not refuse while the memory is there: it reserves more addresses than
+ * a program can use up, and further ones when it has used them up all the same.
+ */
+#include "device/address.h"
+
+#include "unit/device_world.h"
+#include "unit/whole_device.h"
+#include "vram/limits.h"
+#include "vram/oom.h"
+#include "vram/pool.h"
+
+#define GIB (UINT64_C(1) << 30)
+#define TIB (UINT64_C(1) << 40)
+
+enum { BLOCKS = 64 };
+
+/* What a program has. */
+struct program {
+    struct rig rig;
+    vram_pool *pool;
+    vram_addr addrs[BLOCKS];
+    uint64_t bytes[BLOCKS], live;
+    uint32_t count;
+    uint64_t random;
+};
+
+/* splitmix64 */
+static uint64_t random_next(struct program *program) {
+    uint64_t z = program->random += UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return z ^ (z >> 31);
+}
+
+/* From 0 to 1. */
+static double random_part(struct program *program) {
+    return (double)(random_next(program) >> 11) / 9007199254740992.0;
+}
+
+static void take(struct program *program, uint64_t bytes) {
+    vram_addr addr = 0;
+    vram_status status = vram_alloc(program->pool, bytes, program->rig.queue, &addr);
+    if (status != VRAM_OK) {
+        static char text[VRAM_OOM_TEXT_MAX];
+        vram_oom_report report = {.size = sizeof report};
+        assert_ok(vram_oom_report_get(program->pool, &report));
+        vram_oom_report_text(&report, text, sizeof text);
+        fail_msg("%llu live, %llu asked: %s", (unsigned long long)program->live,
+                 (unsigned long long)bytes, text);
+    }
+    program->addrs[program->count] = addr;
+    program->bytes[program->count++] = bytes;
+    program->live += bytes;
+}
+
+static void give(struct program *program, uint32_t which) {
+    uint32_t last = --program->count;
+    assert_ok(vram_free(program->pool, program->addrs[which], program->rig.queue));
+    program->live -= program->bytes[which];
+    program->addrs[which] = program->addrs[last];
+    program->bytes[which] = program->bytes[last];
+}
+
+static void give_any(struct program *program) {
+    give(program, (uint32_t)(random_next(program) % program->count));
+}
+
+static uint64_t address_bytes(vram_pool *pool) {
+    vram_oom_report report = {.size = sizeof report};
+    vram_addr none = 0;
+    assert_true(vram_status_is_exhausted(vram_alloc(pool, UINT64_C(1) << 60, NULL, &none)));
+    assert_ok(vram_oom_report_get(pool, &report));
+    return report.address_bytes;
+}
+
+/* -------------------------------------------------------------------- ranges */
+
+/* Pools share half of what a process has, and none has less than twice the memory for each space. */
+static void pools_leave_addresses_to_others(void **state) {
+    enum { POOLS = 64 };
+    vram_pool *pools[POOLS];
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=139G");
+    uint64_t before = vr_address_range_bytes(), last = UINT64_MAX;
+    for (int i = 0; i < POOLS; i++) {
+        assert_ok(vram_pool_create(rig.device, NULL, &pools[i]));
+        uint64_t bytes = address_bytes(pools[i]);
+        assert_true(bytes <= last && bytes >= 2 * 139 * GIB);
+        last = bytes;
+    }
+    assert_true(vr_address_range_bytes() - before < 96 * TIB);
+    assert_int_equal(address_bytes(pools[0]), (64 * TIB - before) / 8 / (2 * MIB) * (2 * MIB));
+    for (int i = 0; i < POOLS; i++) {
+        assert_ok(vram_pool_destroy(pools[i]));
+    }
+    assert_int_equal(vr_address_range_bytes(), before);
+    rig_end_clean(&rig);
+}
+
+/* The struct wins over the option, and both are taken as said. */
+static void ranges_are_as_long_as_asked(void **state) {
+    vram_pool_options options = {.size = sizeof options, .range_bytes = 6 * MIB};
+    vram_pool *pool;
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=1G");
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_int_equal(address_bytes(pool), 64 * GIB);
+    assert_ok(vram_option_set("range_bytes", "10M"));
+    assert_ok(vram_pool_create(rig.device, NULL, &pool));
+    assert_int_equal(address_bytes(pool), 10 * MIB);
+    assert_ok(vram_pool_create(rig.device, &options, &pool));
+    assert_int_equal(address_bytes(pool), 6 * MIB);
+    rig_end_clean(&rig);
+}
+
+static void fill(vram_addr addr, uint64_t bytes, int value) {
+    unsigned char *at = (unsigned char *)(uintptr_t)addr;
+    at[0] = at[bytes / 2] = at[bytes - 1] = (unsigned char)value;
+}
+
+static void expect(vram_addr addr, uint64_t bytes, int value) {
+    const unsigned char *at = (const unsigned char *)(uintptr_t)addr;
+    assert_int_equal(at[0], value);
+    assert_int_equal(at[bytes / 2], value);
+    assert_int_equal(at[bytes - 1], value);
+}
+
+/* All of a device through ranges that are far too short: contents stay, sleep and wake find everything, blocks grow,
+   and all is given back. */
+static void further_ranges_follow(void **state) {
+    enum { COUNT = 20 };
+    static const char *const sims[] = {"memory=128M,real=on", "memory=128M,real=on,alias=off",
+                                       "memory=128M,real=on,lag=50"};
+    vram_pool_options options = {.size = sizeof options, .range_bytes = 2 * MIB};
+    vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
+    (void)state;
+    for (size_t k = 0; k < sizeof sims / sizeof sims[0]; k++) {
+        struct program program = {.rig = rig_make("sim", sims[k]), .random = k + 1};
+        whole_device(program.rig.device);
+        assert_ok(vram_pool_create(program.rig.device, &options, &program.pool));
+        for (int i = 0; i < 3; i++) {
+            while (program.count < COUNT) {
+                take(&program, 1 + random_next(&program) % (3 * MIB));
+            }
+            assert_ok(vram_queue_wait(program.rig.queue, UINT64_MAX));
+            for (uint32_t n = 0; n < COUNT; n++) {
+                fill(program.addrs[n], program.bytes[n], (int)n);
+            }
+            assert_ok(vram_pool_sleep(program.pool, &keep));
+            assert_ok(vram_pool_wake(program.pool, NULL));
+            for (uint32_t n = 0; n < COUNT; n++) {
+                expect(program.addrs[n], program.bytes[n], (int)n);
+            }
+            while (program.count > COUNT / 4) {
+                give_any(&program);
+            }
+        }
+        take(&program, 60 * MIB);
+        expect_protocol(&program.rig);
+        assert_ok(vram_pool_destroy(program.pool));
+        rig_end_clean(&program.rig);
+    }
+}
+
+/* A driver that refuses or fails in the middle of it leaves the pool as it was. */
+static void further_ranges_may_fail(void **state) {
+    vram_pool_options options = {.size = sizeof options, .range_bytes = 4 * MIB};
+    vram_addr addr = 0;
+    (void)state;
+    for (int lie = VRAM_SIM_LIE_NONE; lie <= VRAM_SIM_LIE_OVERLAP; lie++) {
+        struct rig rig = rig_make("sim", "memory=64M");
+        vram_pool *pool;
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        vram_sim_fault plan = {.size = sizeof plan, .call = VRAM_SIM_RESERVE, .nth = 1};
+        plan.code = lie ? 0 : 999;
+        plan.lie = (vram_sim_lie)lie;
+        assert_ok(vram_sim_fault_set(rig.context, &plan));
+        vram_status status = vram_alloc(pool, 20 * MIB, rig.queue, &addr);
+        assert_int_equal(status, lie ? VRAM_ERR_CORRUPT : VRAM_ERR_BACKEND);
+        assert_int_equal(sim_state(&rig).faults, 1);
+        assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &addr));
+        assert_ok(vram_free(pool, addr, rig.queue));
+        rig_end_clean(&rig);
+    }
+}
+
+/* Host memory may run out at every allocation of a further range. */
+static void further_ranges_need_host_memory(void **state) {
+    vram_pool_options options = {.size = sizeof options, .range_bytes = 4 * MIB};
+    (void)state;
+    bool done = false;
+    for (uint64_t nth = 1; !done; nth++) {
+        struct rig rig = rig_make("sim", "memory=64M");
+        vram_pool *pool;
+        vram_addr addr = 0;
+        assert_ok(vram_pool_create(rig.device, &options, &pool));
+        assert_ok(vram_alloc(pool, 4 * MIB, rig.queue, &addr));
+        uint64_t before = vr_address_range_bytes();
+        vr_mem_fail_at(nth, true);
+        vram_status status = vram_alloc(pool, 8 * MIB, rig.queue, &addr);
+        done = vr_mem_failed() == 0;
+        vr_mem_fail_at(0, false);
+        assert_true(status == VRAM_OK || (!done && status == VRAM_ERR_HOST_MEMORY));
+        assert_true(vr_address_range_bytes() >= before);
+        assert_ok(vram_alloc(pool, 8 * MIB, rig.queue, &addr));
+        rig_end_clean(&rig);
+    }
+}
+
+/* ------------------------------------------------------------ no false refusal */
+
+/* Blocks up to half of the device, 4.6 of 6 GiB live, freed in any order. */
+static void large_blocks_in_any_order(void **state) {
+    (void)state;
+    struct program program = {.rig = rig_make("sim", "memory=6G"), .random = 1};
+    whole_device(program.rig.device);
+    assert_ok(vram_pool_create(program.rig.device, NULL, &program.pool));
+    for (int i = 0; i < 1500; i++) {
+        double part = random_part(&program);
+        uint64_t bytes = (uint64_t)(part * part * part * 3 * (double)GIB) + 512;
+        while (program.live + bytes > 46 * GIB / 10 || program.count == BLOCKS) {
+            give_any(&program);
+        }
+        take(&program, bytes);
+    }
+    rig_end_clean(&program.rig);
+}
+
+/* What the default limits let pools have. */
+static uint64_t allowed_bytes(vram_pool *pool, uint64_t memory) {
+    vram_limits limits = {.size = sizeof limits};
+    assert_ok(vram_pool_limits_get(pool, &limits));
+    uint64_t fraction = (uint64_t)(limits.fraction * (double)memory);
+    return fraction < memory - limits.min_free_bytes ? fraction : memory - limits.min_free_bytes;
+}
+
+/* Blocks of 1/16 to 1/2 of the memory fit as long as all that is live is 0.98 of what the limits allow. */
+static void random_programs_fit(const char *sim, uint64_t memory, int operations) {
+    enum { SEEDS = 24 };
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct program program = {.rig = rig_make("sim", sim), .random = seed};
+        assert_ok(vram_pool_create(program.rig.device, NULL, &program.pool));
+        uint64_t most = (uint64_t)(0.98 * (double)allowed_bytes(program.pool, memory));
+        for (int i = 0; i < operations; i++) {
+            uint64_t bytes = (uint64_t)((double)memory / 16 * (1 + 7 * random_part(&program)));
+            while (program.live + bytes > most) {
+                give_any(&program);
+            }
+            take(&program, bytes);
+        }
+        rig_end_clean(&program.rig);
+    }
+}
+
+static void random_programs(void **state) {
+    (void)state;
+    random_programs_fit("memory=8G", 8 * GIB, 120);
+}
+
+static void random_programs_on_a_late_device(void **state) {
+    (void)state;
+    random_programs_fit("memory=24G,profile=h200,lag=300", 24 * GIB, 60);
+}
+
+#define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        HERE(pools_leave_addresses_to_others),
+        HERE(ranges_are_as_long_as_asked),
+        HERE(further_ranges_follow),
+        HERE(further_ranges_may_fail),
+        HERE(further_ranges_need_host_memory),
+        HERE(large_blocks_in_any_order),
+        HERE(random_programs),
+        HERE(random_programs_on_a_late_device),
+    };
+    return cmocka_run_group_tests_name("pool_range", tests, NULL, NULL);
+}
