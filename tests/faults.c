@@ -280,7 +280,8 @@ static bool run_once(struct run *run, struct totals *totals) {
     struct check_target target = {.options = &options,
                                   .device = find_device(context, run->plan->backend),
                                   .context = driver ? context : NULL,
-                                  .quick = !run->plan->full};
+                                  .quick = !run->plan->full,
+                                  .faulty = true};
     if (!driver) {
         vram_context_destroy(context);
         context = NULL;

@@ -35,6 +35,7 @@ struct check_target {
     uint32_t device;                     /* index in such a context */
     vram_context *context;               /* use this one; NULL: every case makes its own */
     bool quick;                          /* few rounds and small sizes: for loops over cases */
+    bool faulty;                         /* some of its calls are made to fail */
 };
 
 #define CHECK_REASON_MAX 640

@@ -67,7 +67,8 @@ typedef struct vram_provider {
  * was written to, its size and tag, and the offset of the first bad byte. When the driver or the host's memory
  * fails meanwhile the block is freed all the same and the answer is VRAM_OK: what was not looked at or not
  * overwritten is in the log (level warn). What is pinned or asleep when it is freed, freed on a queue that is
- * being captured, or not of the device's memory is not overwritten, either. With zero_free, such memory of the
+ * being captured, or not of the device's memory is neither looked at nor overwritten. Blocks of the device's memory
+ * whose damage could not be seen for one of these reasons are vram_pool_stats.unchecked_blocks. With zero_free, such memory of the
  * device is overwritten before the pool hands it out again: no later owner reads it. Providers' and page-locked
  * memory has no such modes (VRAM_ERR_UNSUPPORTED).
  */
@@ -378,6 +379,8 @@ typedef struct vram_pool_stats {
     uint64_t other_bytes; /* live, of buffers whose kind is not the device's memory; not reserved */
     uint64_t promotions, promoted_bytes; /* buffers moved back to the device; vram/buffer.h */
     uint64_t demotions, demoted_bytes;   /* buffers moved from the device to host memory */
+
+    uint64_t unchecked_blocks; /* freed, or out of quarantine, and not looked at for damage */
 } vram_pool_stats;
 
 VRAM_API vram_status vram_pool_stats_get(vram_pool *pool, vram_pool_stats *stats);

@@ -66,6 +66,17 @@ static int nothing_left(void **state) {
     return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
 }
 
+static bool strikes(const struct rig *rig) {
+    vram_sim_state state = {.size = sizeof state};
+    assert_ok(vram_sim_state_get(rig->context, &state));
+    return vr_mem_failed() || state.faults;
+}
+
+static void disarm(const struct rig *rig) {
+    vr_mem_fail_at(0, false);
+    assert_ok(vram_sim_fault_set(rig->context, NULL));
+}
+
 /* All bytes of the range, as later work of the queue sees them. */
 static void expect_bytes(vram_queue *queue, vram_addr addr, uint64_t bytes, uint8_t value) {
     static uint8_t found[300 * 1024];
@@ -195,6 +206,47 @@ static void every_stray_byte_is_found(void **state) {
     rig_end(&rig, true);
 }
 
+/* One free of a damaged block while the host's memory or the driver's copies fail; whether one did. */
+static bool try_damaged_free(bool driver, uint64_t nth, uint64_t *unseen) {
+    struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
+    vram_sim_fault planned = {
+        .size = sizeof planned, .call = VRAM_SIM_DOWNLOAD, .nth = nth, .code = 9999};
+    vram_addr addr;
+    assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &addr));
+    assert_ok(vram_queue_fill(rig.queue, addr + 1000, 0x11, 1, 1));
+    if (driver) {
+        assert_ok(vram_sim_fault_set(rig.context, &planned));
+    } else {
+        vr_mem_fail_at(nth, false);
+    }
+    vram_status status = vram_free(rig.pool, addr, rig.queue);
+    bool struck = strikes(&rig);
+    disarm(&rig);
+    vram_pool_stats stats = stats_of(&rig), all = {.size = sizeof all};
+    assert_int_equal(stats.damaged_blocks + stats.unchecked_blocks, 1);
+    assert_int_equal(status, stats.damaged_blocks ? VRAM_ERR_CORRUPT : VRAM_OK);
+    assert_ok(vram_device_stats_get(rig.device, &all));
+    assert_int_equal(all.unchecked_blocks, stats.unchecked_blocks);
+    *unseen += stats.unchecked_blocks;
+    rig_end(&rig, true);
+    return struck;
+}
+
+/* Damage is told, or it is counted that nobody looked; reading needs no more host memory than a copy does. */
+static void no_look_is_lost_in_silence(void **state) {
+    enum { COPIES = 2 }; /* of the two zones */
+    (void)state;
+    for (int driver = 0; driver < 2; driver++) {
+        uint64_t unseen = 0, nth = 1;
+        while (try_damaged_free(driver, nth, &unseen)) {
+            nth++;
+        }
+        assert_true(nth > 1);
+        assert_true(unseen <= COPIES);
+        assert_true(unseen == COPIES || !driver);
+    }
+}
+
 /* ------------------------------------------------------------------------- poison */
 
 static void poison_is_where_it_should_be(void **state) {
@@ -303,6 +355,7 @@ static void other_users_are_waited_for(void **state) {
         }
         assert_ok(vram_pool_trim(rig.pool, 0));
         assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+        assert_int_equal(stats_of(&rig).unchecked_blocks, 3); /* the pinned ones */
         rig_end(&rig, true);
     }
 }
@@ -434,17 +487,6 @@ static void expect_no_secret(struct rig *rig) {
     }
 }
 
-static bool strikes(const struct rig *rig) {
-    vram_sim_state state = {.size = sizeof state};
-    assert_ok(vram_sim_state_get(rig->context, &state));
-    return vr_mem_failed() || state.faults;
-}
-
-static void disarm(const struct rig *rig) {
-    vr_mem_fail_at(0, false);
-    assert_ok(vram_sim_fault_set(rig->context, NULL));
-}
-
 /* One free during which a call fails, of the driver (`code`) or of the host's memory; whether one did. */
 static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) {
     struct rig rig = rig_make("memory=2M,granule=64K,lag=9", modes, 100 * KIB);
@@ -534,7 +576,7 @@ static void what_cannot_be_looked_at_is_no_failure(void **state) {
         assert_ok(vram_free(rig.pool, addr, rig.queue));
         vram_error_clear();
         if (memory) {
-            vr_mem_fail_at(1, false);
+            vr_mem_fail_at(4, false); /* after those of two marks and the poison: the copy's */
         } else {
             assert_ok(vram_sim_fault_set(rig.context, &planned));
         }
@@ -546,6 +588,7 @@ static void what_cannot_be_looked_at_is_no_failure(void **state) {
         disarm(&rig);
         assert_int_equal(stats_of(&rig).quarantine_bytes, 0);
         assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+        assert_int_equal(stats_of(&rig).unchecked_blocks, memory ? 1 : 2);
         assert_ok(vram_pool_trim(rig.pool, 0));
         assert_int_equal(stats_of(&rig).reserved_bytes, 0);
         rig_end(&rig, true);
@@ -623,6 +666,7 @@ int main(void) {
         cmocka_unit_test_teardown(freed_memory_is_zero, nothing_left),
         cmocka_unit_test_teardown(red_zones_change_nothing_else, nothing_left),
         cmocka_unit_test_teardown(every_stray_byte_is_found, nothing_left),
+        cmocka_unit_test_teardown(no_look_is_lost_in_silence, nothing_left),
         cmocka_unit_test_teardown(poison_is_where_it_should_be, nothing_left),
         cmocka_unit_test_teardown(late_writes_are_found, nothing_left),
         cmocka_unit_test_teardown(late_writes_are_found_at_the_end, nothing_left),

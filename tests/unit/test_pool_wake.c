@@ -30,6 +30,34 @@ static void waking_needs_memory(void **state) {
     rig_end(&rig, true);
 }
 
+/* What wakes beside memory that was taken meanwhile is more than was ever held: of the pool, the device and all. */
+static void waking_counts_for_the_peaks(void **state) {
+    (void)state;
+    for (int tagged = 0; tagged < 2; tagged++) {
+        struct rig rig = rig_make("memory=8M,granule=64K", 0);
+        vram_memory_info memory = {.size = sizeof memory};
+        vram_pool_stats device = {.size = sizeof device}, all = {.size = sizeof all};
+        vram_addr addr;
+        fill(&rig);
+        assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, tagged ? "model" : NULL));
+        if (tagged) {
+            assert_ok(vram_alloc(rig.pool, 2048 * KIB, rig.queue, &addr));
+        } else {
+            assert_ok(vram_device_alloc(rig.device, 2048 * KIB, VRAM_MEMORY_DEVICE, &addr));
+        }
+        assert_ok(vram_pool_wake(rig.pool, NULL));
+        vram_pool_stats pool = stats_of(rig.pool);
+        assert_true(pool.peak_reserved_bytes >= pool.reserved_bytes);
+        assert_ok(vram_memory_info_get(rig.device, &memory));
+        assert_true(memory.held_peak_bytes >= memory.held_bytes);
+        assert_ok(vram_device_stats_get(rig.device, &device));
+        assert_true(device.peak_reserved_bytes >= device.reserved_bytes);
+        assert_ok(vram_context_stats_get(rig.context, &all));
+        assert_true(all.peak_reserved_bytes >= all.reserved_bytes);
+        rig_end(&rig, true);
+    }
+}
+
 static vram_pool *second_pool(const struct rig *rig) {
     vram_pool_options options = {.size = sizeof options, .name = "second"};
     vram_pool *pool;
@@ -254,6 +282,7 @@ static void any_call_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(waking_needs_memory, nothing_left),
+        cmocka_unit_test_teardown(waking_counts_for_the_peaks, nothing_left),
         cmocka_unit_test_teardown(waking_climbs_the_ladder, nothing_left),
         cmocka_unit_test_teardown(waking_asks_the_program, nothing_left),
         cmocka_unit_test_teardown(waking_asks_the_handler, nothing_left),

@@ -250,8 +250,7 @@ static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_statu
     return plan->count;
 }
 
-/* The pool's and the device's, once a plan is through, well or not. Under the lock. */
-static void note_peak(struct vr_pool *pool) {
+void vr_pool_note_peak(struct vr_pool *pool) {
     uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
                      vr_space_reserved(pool->spaces[VR_PART_LARGE]);
     if (bytes > pool->peak_reserved_bytes) {
@@ -280,7 +279,7 @@ static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_pl
     }
     vr_mutex_lock(&pool->lock);
     vr_space_abort(space, plan, NULL);
-    note_peak(pool); /* what could not be taken back is held */
+    vr_pool_note_peak(pool); /* what could not be taken back is held */
     vr_mutex_unlock(&pool->lock);
 }
 
@@ -302,7 +301,7 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
     if (status == VRAM_OK) {
         vr_mutex_lock(&pool->lock);
         *block = vr_space_commit(space, plan);
-        note_peak(pool);
+        vr_pool_note_peak(pool);
         vr_mutex_unlock(&pool->lock);
         return VRAM_OK;
     }

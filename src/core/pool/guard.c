@@ -13,11 +13,68 @@
 #include <stdio.h>
 
 enum {
+    LOOKING_MODES = VRAM_POOL_POISON | VRAM_POOL_RED_ZONES,
     FILL_ZONE = 0xFD,       /* around a block */
     FILL_NEW = 0xCD,        /* in a block that nobody has written yet */
     FILL_FREED = 0xDD,      /* in a freed one */
-    LOOK_BYTES = 256 * 1024 /* that are looked through at a time */
+    LOOK_BYTES = 256 * 1024 /* that are looked through at a time, and that a buffer has at least */
 };
+
+/* --------------------------------------------------------------------- buffers */
+
+/* Host memory for what is read. */
+struct vr_guard_buffer {
+    struct vr_guard_buffer *next; /* of those that a copy may still write to */
+    uint8_t data[];
+};
+
+static struct vr_guard_buffer *make_buffer(uint64_t bytes, const char *operation) {
+    return vr_mem_alloc(
+        1, sizeof(struct vr_guard_buffer) + (size_t)(bytes > LOOK_BYTES ? bytes : LOOK_BYTES),
+        operation);
+}
+
+/* The pool's, or when that is too small or another thread has it a new one. */
+static struct vr_guard_buffer *take_buffer(struct vr_pool *pool, uint64_t bytes) {
+    struct vr_guard_buffer *buffer = NULL;
+    if (bytes <= LOOK_BYTES) {
+        vr_mutex_lock(&pool->lock);
+        buffer = pool->guard.buffer;
+        pool->guard.buffer = NULL;
+        vr_mutex_unlock(&pool->lock);
+    }
+    return buffer ? buffer : make_buffer(bytes, "vram_free");
+}
+
+/* What a copy may still write to, since the driver would not say that it is done, stays until the pool
+   ends. */
+static void drop_buffer(struct vr_pool *pool, vram_status status, struct vr_guard_buffer *buffer) {
+    struct vr_guard *guard = &pool->guard;
+    if (!buffer) {
+        return;
+    }
+    vr_mutex_lock(&pool->lock);
+    if (status != VRAM_OK) {
+        buffer->next = guard->stuck;
+        guard->stuck = buffer;
+        buffer = NULL;
+    } else if (!guard->buffer) {
+        guard->buffer = buffer;
+        buffer = NULL;
+    }
+    vr_mutex_unlock(&pool->lock);
+    vr_mem_free(buffer);
+}
+
+void vr_guard_forget(struct vr_pool *pool) {
+    vr_mem_free(pool->guard.buffer);
+    pool->guard.buffer = NULL;
+    while (pool->guard.stuck) {
+        struct vr_guard_buffer *buffer = pool->guard.stuck;
+        pool->guard.stuck = buffer->next;
+        vr_mem_free(buffer);
+    }
+}
 
 /* ---------------------------------------------------------------------- making */
 
@@ -50,6 +107,12 @@ vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *
     if (!vr_pool_on_device(pool)) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_pool_create",
                        "safety modes are for the device's own memory");
+    }
+    if (modes & LOOKING_MODES) { /* now, so that a free needs none */
+        guard->buffer = make_buffer(LOOK_BYTES, "vram_pool_create");
+        if (!guard->buffer) {
+            return VRAM_ERR_HOST_MEMORY;
+        }
     }
     vr_store(&pool->uncached, vr_load(&pool->uncached, VR_RELAXED) | VR_UNCACHED_GUARD, VR_RELAXED);
     return vram_queue_create((vram_device *)(uintptr_t)pool->device->object.handle, NULL,
@@ -224,37 +287,6 @@ static uint64_t first_other(const uint8_t *data, uint64_t bytes, uint8_t pattern
     return i;
 }
 
-/* Host memory for what is read. */
-struct vr_guard_buffer {
-    struct vr_guard_buffer *next; /* of those that a copy may still write to */
-    uint8_t data[];
-};
-
-static struct vr_guard_buffer *take_buffer(uint64_t bytes) {
-    return vr_mem_alloc(1, sizeof(struct vr_guard_buffer) + (size_t)bytes, "vram_free");
-}
-
-/* What a copy may still write to, since the driver would not say that it is done, stays until the pool
-   ends. */
-static void drop_buffer(struct vr_pool *pool, vram_status status, struct vr_guard_buffer *buffer) {
-    if (status == VRAM_OK || !buffer) {
-        vr_mem_free(buffer);
-        return;
-    }
-    vr_mutex_lock(&pool->lock);
-    buffer->next = pool->guard.stuck;
-    pool->guard.stuck = buffer;
-    vr_mutex_unlock(&pool->lock);
-}
-
-void vr_guard_forget(struct vr_pool *pool) {
-    while (pool->guard.stuck) {
-        struct vr_guard_buffer *buffer = pool->guard.stuck;
-        pool->guard.stuck = buffer->next;
-        vr_mem_free(buffer);
-    }
-}
-
 /* The first of the two zones that was written to; rear first. False: neither was. */
 static bool zones_differ(const uint8_t *data, uint64_t size, uint64_t behind,
                          struct damage *damage) {
@@ -269,13 +301,14 @@ static bool zones_differ(const uint8_t *data, uint64_t size, uint64_t behind,
     return rear < behind || front < VR_GUARD_ZONE;
 }
 
-/* Reads the zones of a block, whose queue has come behind all work with it then; whether they are damaged. */
+/* Reads the zones of a block, whose queue has come behind all work with it then; whether they are damaged.
+   *looked: they were seen. */
 static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
-                       const struct vr_block *block) {
+                       const struct vr_block *block, bool *looked) {
     uint64_t size = vr_load(&block->requested, VR_RELAXED);
     vram_addr addr = address_of(block);
     uint64_t behind = end_of(block) - addr - size;
-    struct vr_guard_buffer *buffer = take_buffer(VR_GUARD_ZONE + behind);
+    struct vr_guard_buffer *buffer = take_buffer(pool, VR_GUARD_ZONE + behind);
     vram_status status = buffer ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
         status = vram_queue_download(handle_of(queue), buffer->data, addr - VR_GUARD_ZONE,
@@ -289,10 +322,11 @@ static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
         status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
     }
     struct damage damage;
-    bool damaged = status == VRAM_OK && zones_differ(buffer->data, size, behind, &damage);
+    *looked = status == VRAM_OK;
+    bool damaged = *looked && zones_differ(buffer->data, size, behind, &damage);
     if (damaged) {
         report(pool, block, &damage);
-    } else if (status != VRAM_OK) {
+    } else if (!*looked) {
         tell_undone(pool, block, "its red zones were not looked at");
     }
     drop_buffer(pool, status, buffer);
@@ -328,9 +362,9 @@ static bool overwrite(struct vr_pool *pool, const struct vr_queue_object *queue,
     return poison && status == VRAM_OK;
 }
 
-/* The error record has the damage, or what the last failure was. */
+/* The error record has the damage, or what the last failure was. *looked: the zones were seen. */
 static bool undress_on(struct vr_pool *pool, struct vr_queue_object *queue,
-                       const struct vr_block *block, bool *poisoned) {
+                       const struct vr_block *block, bool *looked, bool *poisoned) {
     uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     struct vram_error error;
     if (!join_uses(queue,
@@ -339,7 +373,7 @@ static bool undress_on(struct vr_pool *pool, struct vr_queue_object *queue,
         tell_undone(pool, block, "neither looked at nor overwritten");
         return false;
     }
-    bool damaged = modes & VRAM_POOL_RED_ZONES && read_zones(pool, queue, block);
+    bool damaged = modes & VRAM_POOL_RED_ZONES && read_zones(pool, queue, block, looked);
     vr_error_save(&error);
     if (modes & (VRAM_POOL_POISON | VRAM_POOL_ZERO_FREE)) {
         *poisoned = overwrite(pool, queue, block);
@@ -372,10 +406,21 @@ static struct vr_queue_object *undress_queue(struct vr_pool *pool, struct vr_que
     return chosen;
 }
 
+/* Counts a block that is freed unseen, or without the poison that it would be looked through for. One that is no
+   memory of the device's has neither. */
+static void note_unchecked(struct vr_pool *pool, const struct vr_block *block, bool looked,
+                           bool poisoned) {
+    uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
+    if (is_ours(block) &&
+        ((modes & VRAM_POOL_RED_ZONES && !looked) || (modes & VRAM_POOL_POISON && !poisoned))) {
+        vr_tally(&pool->tally.unchecked_blocks, 1);
+    }
+}
+
 bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
                       struct vr_queue_object **own, struct vr_block *block, bool *poisoned) {
     struct vram_error error;
-    bool is_own;
+    bool is_own, looked = false;
     *own = NULL;
     *poisoned = false;
     if (!(vr_load(&pool->guard.modes, VR_RELAXED) & ~(uint32_t)VRAM_POOL_ZERO_ALLOC)) {
@@ -385,10 +430,12 @@ bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
     struct vr_queue_object *chosen = undress_queue(pool, *queue, block, &is_own);
     if (!chosen) {
         note_unzeroed(pool);
+        note_unchecked(pool, block, false, false);
         vr_error_restore(&error);
         return false;
     }
-    bool damaged = undress_on(pool, chosen, block, poisoned);
+    bool damaged = undress_on(pool, chosen, block, &looked, poisoned);
+    note_unchecked(pool, block, looked, *poisoned);
     if (!damaged) {
         vr_error_restore(&error);
     }
@@ -408,7 +455,7 @@ static bool look_through(struct vr_pool *pool, const struct vr_block *block, boo
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED), at = 0, other = 0, part = 0;
     void *queue = NULL;
-    struct vr_guard_buffer *buffer = take_buffer(LOOK_BYTES);
+    struct vr_guard_buffer *buffer = take_buffer(pool, LOOK_BYTES);
     vram_status status =
         buffer ? vr_queue_enter(pool->guard.queue, "vram_free", &queue) : VRAM_ERR_HOST_MEMORY;
     for (; at < bytes && status == VRAM_OK && other == part; at += part) {
@@ -478,6 +525,9 @@ static bool empty(struct vr_pool *pool, uint64_t most, bool ended) {
         if (readable && look_through(pool, block, &looked) && !damaged) {
             damaged = true;
             vr_error_save(&error);
+        }
+        if (!readable || !looked) {
+            vr_tally(&pool->tally.unchecked_blocks, 1);
         }
         give_on(pool, block, looked);
     }

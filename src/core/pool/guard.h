@@ -14,9 +14,10 @@
  *  (4) A block in quarantine is nobody's: freed, poisoned and in no cache. It leaves, oldest first, when
  *      there is too much of it or memory is short, and is looked through then.
  *  (5) What is pinned or asleep when it is freed, and what is no memory of the device's, is left alone.
- *  (6) A free is done whatever the driver answers: what it could not look at or overwrite is logged. With
- *      zero_free, from the first block on that was freed without its zeros, blocks are overwritten with zeros
- *      when they are handed out, too: old contents reach no owner.
+ *  (6) A free is done whatever the driver answers: what it could not look at or overwrite is logged, and
+ *      what was not looked at or cannot be, (5) included, is counted. A look needs no host memory of its own, since
+ *      the pool has it. With zero_free, from the first block on that was freed without its zeros, blocks are
+ *      overwritten with zeros when they are handed out, too: old contents reach no owner.
  */
 #ifndef VR_GUARD_H
 #define VR_GUARD_H
@@ -42,7 +43,9 @@ struct vr_guard {
     /* Under the pool's lock. */
     struct vr_block *first, *last; /* in quarantine, through `next`, oldest first */
     uint64_t bytes;
-    struct vr_guard_buffer *stuck; /* host memory that a copy may still write to */
+    struct vr_guard_buffer
+        *buffer; /* host memory to read into; NULL: a thread has it, or none looks */
+    struct vr_guard_buffer *stuck; /* that a copy may still write to */
 };
 
 /* Makes what the pool's modes need, which are those of the flags and of the options together. */

@@ -80,7 +80,7 @@ struct vr_tally {
     vr_atomic_u64 cleanups, cleaned_bytes;
     vr_atomic_u64 last_cleanup_ns; /* vr_pool_now when the last one ended, and 1; 0: none yet */
     vr_atomic_u64 sleeps, wakes, asleep_bytes, asleep_host_bytes;
-    vr_atomic_u64 quarantine_bytes, damaged_blocks;
+    vr_atomic_u64 quarantine_bytes, damaged_blocks, unchecked_blocks;
 };
 
 static inline void vr_tally(vr_atomic_u64 *counter, uint64_t value) {
@@ -349,6 +349,9 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
                             struct vr_block **block, uint64_t *grown);
 /* Makes the driver call of one step, counted and charged. No lock held; executor.c. */
 vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step);
+/* Takes what is held now into the peaks of the pool and its device, once steps are done and what can be taken back
+   of those that failed is. Under the lock; executor.c. */
+void vr_pool_note_peak(struct vr_pool *pool);
 /* Unmaps what no work can reach any more, as far as the driver lets it; executor.c. No lock held. */
 void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space);
 /* Gives free memory of a space back to the driver until it holds at most keep_bytes; executor.c. No lock held. */

@@ -72,6 +72,7 @@ void vr_turn_end(struct vr_turn *turn, bool whole) {
     }
     vr_pool_settle(pool);
     vr_sleep_note(pool);
+    vr_pool_note_peak(pool);
     vr_mutex_unlock(&pool->lock);
     while (ended) {
         struct vr_nap *nap = ended;

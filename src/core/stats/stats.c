@@ -156,6 +156,7 @@ static void add_tally(const struct vr_tally *tally, struct vram_pool_stats *stat
     copy_counters(&stats->asleep_host_bytes, &tally->asleep_host_bytes, 1);
     copy_counters(&stats->quarantine_bytes, &tally->quarantine_bytes, 1);
     copy_counters(&stats->damaged_blocks, &tally->damaged_blocks, 1);
+    copy_counters(&stats->unchecked_blocks, &tally->unchecked_blocks, 1);
     stats->last_cleanup_ns =
         (vram_value){.known = cleaned != 0, .value = cleaned ? cleaned - 1 : 0};
 }
