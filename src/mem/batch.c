@@ -192,16 +192,17 @@ static struct vram_buffer_options options_of(const struct draft *draft,
 /* Reads an item of whatever version, which lies at the size that the first one names. */
 static vram_status take_item(const struct draft *draft, const struct vram_batch_item *items,
                              uint32_t index, struct vram_batch_item *item, uint64_t *bytes) {
-    size_t stride;
+    size_t stride, size;
     memcpy(&stride, items, sizeof stride);
     const void *from = (const char *)items + stride * index;
-    vram_status status = vr_options_take(item, sizeof *item, from, draft->operation);
-    if (status == VRAM_OK && item->size != stride) {
+    memcpy(&size, from, sizeof size);
+    if (size != stride) { /* before anything behind the item is looked at */
         return vr_fail(VRAM_ERR_INVALID, draft->operation,
                        "the size field of item %u is %zu, not "
                        "%zu as in the first",
-                       index, item->size, stride);
+                       index, size, stride);
     }
+    vram_status status = vr_options_take(item, sizeof *item, from, draft->operation);
     if (status == VRAM_OK) {
         status = vram_precision_size(item->precision, item->elements, bytes);
     }

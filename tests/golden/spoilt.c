@@ -55,7 +55,7 @@ vram_status __wrap_vram_memory_info_get(vram_device *device, vram_memory_info *i
 
 /* Not sent but met, as in a driver's code. */
 __attribute__((no_sanitize("undefined"))) static void fault(void) {
-    int *volatile nowhere = NULL;
+    volatile int *volatile nowhere = NULL;
     *nowhere = 1;
 }
 

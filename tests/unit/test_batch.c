@@ -585,12 +585,12 @@ static void acceptance_24_host_bytes_are_checked(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A caller of a later version has longer items: their further fields are not looked at. */
+/* A caller of a later version has longer items: their further fields must be 0. */
 static void items_of_another_version(void **state) {
     struct later {
         vram_batch_item item;
         uint64_t more;
-    } items[2] = {{{.size = sizeof items[0], .elements = 100}, 1},
+    } items[2] = {{{.size = sizeof items[0], .elements = 100}, 0},
                   {{.size = sizeof items[0], .elements = 200}, 2}};
     vram_batch *batch;
     uint32_t first;
@@ -598,6 +598,8 @@ static void items_of_another_version(void **state) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_of(&rig, 0);
     assert_ok(vram_batch_create(pool, rig.queue, NULL, &batch));
+    assert_int_equal(vram_batch_add(batch, &items[0].item, 2, &first), VRAM_ERR_INVALID);
+    items[1].more = 0;
     assert_ok(vram_batch_add(batch, &items[0].item, 2, &first));
     assert_int_equal(buffer_of(batch, 1).capacity_bytes, 200);
     rig_end_clean(&rig);

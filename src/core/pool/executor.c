@@ -250,13 +250,14 @@ static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_statu
     return plan->count;
 }
 
-/* Under the lock. */
+/* The pool's and the device's, once a plan is through, well or not. Under the lock. */
 static void note_peak(struct vr_pool *pool) {
     uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
                      vr_space_reserved(pool->spaces[VR_PART_LARGE]);
     if (bytes > pool->peak_reserved_bytes) {
         pool->peak_reserved_bytes = bytes;
     }
+    vr_held_peak(pool->device, vr_load(&pool->device->held_bytes, VR_RELAXED));
 }
 
 /* Whether an earlier step has failed for the same piece. */
@@ -303,7 +304,6 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
         *block = vr_space_commit(space, plan);
         note_peak(pool);
         vr_mutex_unlock(&pool->lock);
-        vr_held_peak(pool->device, vr_load(&pool->device->held_bytes, VR_RELAXED));
         return VRAM_OK;
     }
     struct vram_error error;

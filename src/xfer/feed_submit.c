@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * feed_submit.c: a block from the program's hands to its place on the device.
+ *
+ *     transfer   upload k to shadow -.   upload k+1 to shadow                 STAGED
+ *     consumer   ... work on k-1 ...  '-> copy k to its place | work on k
+ *
+ *     transfer                 .-> upload k to its place -.                   DIRECT
+ *     consumer   work on k-1 --'                          '-> work on k
+ */
+#include "xfer/feed_object.h"
+
+#include "base/error.h"
+
+#include <string.h>
+
+/* One submit. */
+struct delivery {
+    struct vr_feed *feed;
+    struct vr_feed_slot *slot; /* claimed */
+    vram_queue *consumer;
+    vram_addr to;
+    uint64_t bytes;
+    vram_point uploaded; /* the host memory is free again */
+    vram_point arrived;  /* the bytes lie in their place */
+};
+
+/* Whether the block can go by the slot's shadow: keeps (3). */
+static vram_status choose(struct delivery *delivery, bool *staged) {
+    struct vr_feed *feed = delivery->feed;
+    struct vr_frame_slot *slot = &delivery->slot->memory, was = *slot;
+    struct vram_error error;
+    *staged = false;
+    if (feed->mode == VRAM_FEED_DIRECT) {
+        return VRAM_OK;
+    }
+    vr_error_save(&error);
+    vram_status status = VRAM_OK;
+    if (slot->shadow_bytes < delivery->bytes || slot->pending[VR_SLOT_OTHER].queue) {
+        status = vr_slot_settled(slot);
+        if (status == VRAM_OK) {
+            status = vr_slot_reserve_shadow(slot, vr_feed_device(feed), delivery->bytes);
+            vr_feed_recount(feed, &was, slot);
+        }
+    }
+    *staged = status == VRAM_OK;
+    if (status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST) {
+        vr_error_restore(&error);
+        status = VRAM_OK;
+    }
+    return status;
+}
+
+/* Submits the upload, with its point. */
+static vram_status upload(struct delivery *delivery, vram_addr to) {
+    struct vr_frame_slot *slot = &delivery->slot->memory;
+    vram_queue *transfer = delivery->feed->transfer;
+    vram_status status = vram_queue_upload(transfer, to, slot->host, delivery->bytes);
+    return status == VRAM_OK ? vr_slot_mark(slot, VR_SLOT_TRANSFER, transfer, &delivery->uploaded)
+                             : status;
+}
+
+static vram_status deliver_staged(struct delivery *delivery) {
+    struct vr_frame_slot *slot = &delivery->slot->memory;
+    vram_status status = /* keeps (2) */
+        vram_queue_after(delivery->feed->transfer, slot->pending[VR_SLOT_OTHER].point);
+    if (status == VRAM_OK) {
+        status = upload(delivery, slot->shadow);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_after(delivery->consumer, delivery->uploaded);
+    }
+    if (status == VRAM_OK) {
+        status = vram_queue_copy(delivery->consumer, delivery->to, slot->shadow, delivery->bytes);
+    }
+    return status == VRAM_OK
+               ? vr_slot_mark(slot, VR_SLOT_OTHER, delivery->consumer, &delivery->arrived)
+               : status;
+}
+
+static vram_status deliver_direct(struct delivery *delivery) {
+    vram_point before;
+    vram_status status = vram_queue_mark(delivery->consumer, &before);
+    if (status == VRAM_OK) {
+        status = vram_queue_after(delivery->feed->transfer, before);
+    }
+    if (status == VRAM_OK) {
+        status = upload(delivery, delivery->to);
+    }
+    delivery->arrived = delivery->uploaded;
+    return status == VRAM_OK ? vram_queue_after(delivery->consumer, delivery->uploaded) : status;
+}
+
+/* A handle for the arrival. Where there is no memory for one, the arrival itself is waited for. */
+static vram_status give_handle(const struct delivery *delivery, vram_async *async) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vram_async_of_point(delivery->arrived, "vram_feed_submit", async);
+    if (status != VRAM_OK) {
+        status = vram_point_wait(delivery->arrived, VRAM_TIMEOUT_DEFAULT);
+        *async = (vram_async){{0}};
+    }
+    if (status == VRAM_OK) {
+        vr_error_restore(&error);
+    }
+    return status;
+}
+
+/* A delivery that has failed leaves nothing behind that would write to its place later. */
+static void take_back(struct delivery *delivery) {
+    struct vr_frame_slot *slot = &delivery->slot->memory;
+    bool begun = slot->pending[VR_SLOT_TRANSFER].queue || delivery->uploaded.queue;
+    if (begun && vr_queue_drained(delivery->feed->transfer) &&
+        vr_queue_drained(delivery->consumer)) {
+        memset(slot->pending, 0, sizeof slot->pending);
+    }
+}
+
+static vram_status deliver(struct delivery *delivery) {
+    struct vr_feed *feed = delivery->feed;
+    bool staged = false;
+    vram_status status = choose(delivery, &staged);
+    if (status == VRAM_OK) {
+        vr_transfer_begin(feed->device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_FEED,
+                          &delivery->slot->count);
+        status = staged ? deliver_staged(delivery) : deliver_direct(delivery);
+    }
+    if (status != VRAM_OK) {
+        take_back(delivery);
+        vr_transfer_end(&delivery->slot->count, 0, status);
+    }
+    vr_mutex_lock(&feed->lock);
+    if (status == VRAM_OK) {
+        feed->stats.submitted++;
+        feed->stats.bytes += delivery->bytes;
+        feed->stats.direct += !staged && feed->mode == VRAM_FEED_STAGED;
+        delivery->slot->point = delivery->uploaded;
+        delivery->slot->sent = delivery->bytes;
+        delivery->slot->state = VR_FEED_FLYING;
+    }
+    vr_mutex_unlock(&feed->lock);
+    return status;
+}
+
+/* What the caller gave is of this device, and fits. */
+static vram_status check(const struct delivery *delivery, const struct vr_queue_object *consumer,
+                         const char *operation) {
+    vram_status status = VRAM_OK;
+    if (consumer->device != delivery->feed->device) {
+        status = vr_fail(VRAM_ERR_INVALID, operation, "the queue belongs to another device");
+    } else if (delivery->bytes == 0 || delivery->bytes > delivery->slot->bytes) {
+        status =
+            vr_fail(VRAM_ERR_INVALID, operation, "the block has %llu bytes, not %llu",
+                    (unsigned long long)delivery->slot->bytes, (unsigned long long)delivery->bytes);
+    } else {
+        status = vr_span_check(delivery->feed->device, delivery->to, delivery->bytes, operation);
+    }
+    return status;
+}
+
+/* Keeps (4). A slot that is not FLYING afterwards is OPEN again. */
+static vram_status submit(struct delivery *delivery, const char *operation) {
+    void *consumer, *transfer;
+    vram_status status = vr_submit_enter(delivery->consumer, operation, &consumer);
+    if (status == VRAM_OK) {
+        status = check(delivery, consumer, operation);
+        if (status == VRAM_OK) {
+            status = vr_submit_enter(delivery->feed->transfer, operation, &transfer);
+        }
+        if (status == VRAM_OK) {
+            status = deliver(delivery);
+            vr_submit_leave(transfer);
+        }
+        vr_submit_leave(consumer);
+    }
+    if (status != VRAM_OK) {
+        vr_feed_set_state(delivery->feed, delivery->slot, VR_FEED_OPEN);
+    }
+    return status;
+}
+
+vram_status vram_feed_submit(vram_feed *handle, uint64_t number, vram_queue *consumer, vram_addr to,
+                             uint64_t bytes, vram_async *async) {
+    static const char operation[] = "vram_feed_submit";
+    struct delivery delivery = {.consumer = consumer, .to = to, .bytes = bytes};
+    vram_status status = vr_feed_enter(handle, operation, &delivery.feed);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    status = vr_feed_claim_open(delivery.feed, number, operation, &delivery.slot);
+    if (status == VRAM_OK) {
+        status = submit(&delivery, operation);
+        status = status == VRAM_OK && async ? give_handle(&delivery, async) : status;
+    }
+    vr_leave(delivery.feed);
+    return status;
+}
