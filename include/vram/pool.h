@@ -62,6 +62,7 @@ typedef struct vram_provider {
  *               is too much of them or memory is short, and are looked through when they leave it.
  *   red_zones   at least 512 bytes before and behind each block, looked at when it is freed.
  *
+ * New blocks are filled by the queue they were asked for on: the host waits for it before it touches one itself.
  * With poison or red zones a free waits for its queue. Damage is VRAM_ERR_CORRUPT, of the vram_free or
  * vram_pool_trim that finds it, which has done its work all the same; the error record and the log name the block that
  * was written to, its size and tag, and the offset of the first bad byte. When the driver or the host's memory

@@ -128,7 +128,10 @@ static inline int nothing_left(void **state) {
 
 /* ----------------------------------------------------------------- the hook */
 
-/* Tables in the place of the device's own. */
+/* What happens inside a hooked call, once. */
+typedef void hook_call(void *argument);
+
+/* Tables in the place of the device's own. What a call changes is atomic: that of a second thread meets it. */
 static struct {
     const struct vr_queue_ops *queue;
     const struct vr_vmm_ops *vmm;
@@ -138,90 +141,79 @@ static struct {
     struct vr_queue_ops queue_copy;
     struct vr_vmm_ops vmm_copy;
     struct vr_peer_ops peer_copy;
-    void (*meanwhile)(void *argument);       /* what happens inside the next hooked call, once */
-    void (*alloc_meanwhile)(void *argument); /* the same inside the next allocation, ... */
-    void (*map_meanwhile)(void *argument);   /* ... and inside the next mapping */
+    _Atomic(hook_call *) meanwhile;        /* inside the next hooked call, ... */
+    _Atomic(hook_call *) alloc_meanwhile;  /* ... the next allocation, ... */
+    _Atomic(hook_call *) map_meanwhile;    /* ... the next mapping, ... */
+    _Atomic(hook_call *) signal_meanwhile; /* ... and the next signal, before it is submitted */
     void *argument;
-    vram_status signal_answer;                /* not OK: what signals are answered with */
-    void (*signal_meanwhile)(void *argument); /* inside the next signal, before it is submitted */
-    unsigned signals_left;                    /* signals until one is refused; 0: none is */
-    unsigned refusals;                        /* how many are refused then */
-    vram_status release_answer;
-    vram_status
-        poll_answer; /* not OK: what polls are answered with, and the device does not go on */
+    _Atomic(vram_status) signal_answer; /* not OK: what signals are answered with */
+    atomic_uint signals_left;           /* signals until one is refused; 0: none is */
+    atomic_uint refusals;               /* how many are refused then */
+    _Atomic(vram_status) release_answer;
+    /* Not OK: what polls are answered with, and the device does not go on. */
+    _Atomic(vram_status) poll_answer;
 } hook;
 
-static inline void hook_run(void) {
-    void (*meanwhile)(void *) = hook.meanwhile;
-    hook.meanwhile = NULL;
+static inline void hook_run(_Atomic(hook_call *) *next) {
+    hook_call *meanwhile = atomic_exchange(next, NULL);
     if (meanwhile) {
         meanwhile(hook.argument);
     }
 }
 
 static inline vram_status hooked_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
-    void (*meanwhile)(void *) = hook.alloc_meanwhile;
-    hook.alloc_meanwhile = NULL;
-    if (meanwhile) {
-        meanwhile(hook.argument);
-    }
+    hook_run(&hook.alloc_meanwhile);
     return hook.ops->alloc(device, bytes, addr);
 }
 
 static inline vram_status hooked_upload(struct vr_queue *queue, vram_addr to, const void *from,
                                         uint64_t bytes) {
-    hook_run();
+    hook_run(&hook.meanwhile);
     return hook.queue->upload(queue, to, from, bytes);
 }
 
 static inline vram_status hooked_signal(struct vr_queue *queue, uint64_t value) {
-    void (*meanwhile)(void *) = hook.signal_meanwhile;
-    hook.signal_meanwhile = NULL;
-    if (meanwhile) {
-        meanwhile(hook.argument);
-    }
+    hook_run(&hook.signal_meanwhile);
     bool refuse = hook.signals_left == 1 && hook.refusals;
     hook.refusals -= refuse;
     hook.signals_left -= hook.signals_left > 1;
-    if (hook.signal_answer != VRAM_OK || refuse) {
-        vram_status answer = hook.signal_answer ? hook.signal_answer : VRAM_ERR_HOST_MEMORY;
+    vram_status answer = refuse ? VRAM_ERR_HOST_MEMORY : hook.signal_answer;
+    if (answer != VRAM_OK) {
         return vr_error_set(answer, "hook", "signal", 1, "refused");
     }
     return hook.queue->signal(queue, value);
 }
 
 static inline vram_status hooked_poll(struct vr_queue *queue) {
-    vram_status status = hook.poll_answer ? hook.poll_answer : hook.queue->poll(queue);
-    hook_run();
+    vram_status answer = hook.poll_answer;
+    vram_status status = answer != VRAM_OK ? answer : hook.queue->poll(queue);
+    hook_run(&hook.meanwhile);
     return status;
 }
 
 static inline vram_status hooked_map(struct vr_device *device, vram_addr addr, uint64_t handle,
                                      uint64_t bytes) {
-    void (*meanwhile)(void *) = hook.map_meanwhile;
-    hook.map_meanwhile = NULL;
-    if (meanwhile) {
-        meanwhile(hook.argument);
-    }
+    hook_run(&hook.map_meanwhile);
     return hook.vmm->map(device, addr, handle, bytes);
 }
 
 static inline vram_status hooked_unmap(struct vr_device *device, vram_addr addr, uint64_t bytes) {
-    hook_run();
+    hook_run(&hook.meanwhile);
     return hook.vmm->unmap(device, addr, bytes);
 }
 
 static inline vram_status hooked_release(struct vr_device *device, uint64_t handle,
                                          uint64_t bytes) {
-    if (hook.release_answer != VRAM_OK) {
-        return vr_error_set(hook.release_answer, "hook", "release", 1, "refused");
+    vram_status answer = hook.release_answer;
+    if (answer != VRAM_OK) {
+        return vr_error_set(answer, "hook", "release", 1, "refused");
     }
     return hook.vmm->release(device, handle, bytes);
 }
 
 static inline vram_status hooked_peer_copy(struct vr_queue *queue, vram_addr to,
                                            struct vr_device *peer, vram_addr from, uint64_t bytes) {
-    hook_run();
+    hook_run(&hook.meanwhile);
     return hook.peer->copy(queue, to, peer, from, bytes);
 }
 

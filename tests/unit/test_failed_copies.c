@@ -22,7 +22,7 @@ static unsigned char source[BYTES], target[BYTES];
 static struct {
     const struct vr_queue_ops *plain;
     struct vr_queue_ops ops;
-    vram_queue *dies; /* NULL: none, or it did */
+    _Atomic(vram_queue *) dies; /* NULL: none, or it did */
     pthread_t thread;
 } moment;
 
@@ -32,8 +32,7 @@ static void *destroy(void *queue) {
 }
 
 static void come_now(void) {
-    vram_queue *queue = moment.dies;
-    moment.dies = NULL;
+    vram_queue *queue = atomic_exchange(&moment.dies, NULL);
     if (queue) {
         struct vr_queue_object *object = vr_handle_pin(VR_KIND_QUEUE, queue);
         assert_int_equal(pthread_create(&moment.thread, NULL, destroy, queue), 0);

@@ -268,6 +268,29 @@ static void destroyed_queues_have_no_hits(void **state) {
     rig_end_clean(&scene.rig);
 }
 
+/* A call that is giving a queue work keeps memory that it may use. A pool that has none does not wait for it: the call
+   may be waiting for the end of another such pool. */
+static void a_pool_without_memory_waits_for_no_call(void **state) {
+    (void)state;
+    vram_pool *empty, *used;
+    vram_addr addr;
+    assert_ok(vram_option_set("wait_timeout", "1s"));
+    struct rig rig = rig_make("sim", "memory=64M");
+    assert_ok(vram_pool_create(rig.device, NULL, &empty));
+    assert_ok(vram_pool_create(rig.device, NULL, &used));
+    assert_ok(vram_alloc(used, MIB, NULL, &addr));
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, rig.queue);
+    assert_true(vr_entry_enter(&queue->submitting)); /* as another thread does */
+    uint64_t begun = vr_clock_now();
+    assert_ok(vram_pool_destroy(empty));
+    assert_int_equal(vr_clock_now(), begun);
+    assert_int_equal(vram_pool_destroy(used), VRAM_ERR_TIMEOUT);
+    assert_true(vr_clock_now() - begun >= SECOND);
+    vr_entry_leave(&queue->submitting);
+    vr_leave(queue);
+    rig_end_clean(&rig);
+}
+
 #define HERE(test) cmocka_unit_test_setup_teardown(test, clock_start, clock_end)
 
 int main(void) {
@@ -281,6 +304,7 @@ int main(void) {
         HERE(peers_keep_the_memory),
         HERE(providers_get_nothing_back_early),
         HERE(endless_work_keeps_pools),
+        HERE(a_pool_without_memory_waits_for_no_call),
     };
     return cmocka_run_group_tests_name("pool_end", tests, NULL, NULL);
 }

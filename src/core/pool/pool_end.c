@@ -12,6 +12,8 @@
  *      device/closing.c (4).
  *  (4) The owner's reference is dropped once, by whoever takes `owned` down.
  *  (5) Children of the tier above end with the handle, before memory does.
+ *  (6) A pool without memory waits for no call: none uses it. Calls that submit work make pools, and destroy one at
+ *      once when another thread was first: two that waited for each other there would both wait in vain.
  */
 #include "core/limit/limit.h"
 #include "core/witness/witness.h"
@@ -259,6 +261,10 @@ static uint64_t held_bytes(struct vr_pool *pool) {
     return bytes;
 }
 
+static bool is_unused(struct vr_pool *pool) {
+    return !held_bytes(pool) && !vr_load(&pool->has_fallen, VR_RELAXED);
+}
+
 static vram_status report_kept(struct vr_pool *pool, vram_status status) {
     unsigned long long bytes = held_bytes(pool);
     vr_log(VRAM_LOG_WARN,
@@ -284,9 +290,11 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     vr_watches_end(pool, deadline);
     vr_pool_drop_caches(pool, VR_NO_QUEUE);
     vr_witness_end(pool);
-    bool readers_done = vr_readers_wait(pool->device, deadline);
-    vram_status status =
-        vr_submits_wait(pool->device, deadline) ? settle_all(pool, deadline) : VRAM_ERR_TIMEOUT;
+    bool unused = is_unused(pool); /* keeps (6) */
+    bool readers_done = unused || vr_readers_wait(pool->device, deadline);
+    vram_status status = unused || vr_submits_wait(pool->device, deadline)
+                             ? settle_all(pool, deadline)
+                             : VRAM_ERR_TIMEOUT;
     vr_error_restore(&error); /* keeps (1) */
     if (status != VRAM_OK) {
         status = report_kept(pool, status);
