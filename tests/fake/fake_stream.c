@@ -6,10 +6,18 @@
 #include <string.h>
 
 /* Pageable memory is copied before the call returns, as the driver does. */
+/* Begins in page-locked memory and reaches past it: the real driver refuses that. */
+static bool leaves_pinned(const void *memory, size_t bytes) {
+    return fake_is_pinned(memory, 1) && !fake_is_pinned(memory, bytes);
+}
+
 vr_cu_result fake_cuMemcpyHtoDAsync(vr_cu_addr to, const void *from, size_t bytes,
                                     struct vr_cu_stream *stream) {
     FAKE_ENTER(cuMemcpyHtoDAsync, FAKE_NEEDS_CONTEXT);
     struct fake_op op = {.kind = UPLOAD, .to = to, .from = (uintptr_t)from, .bytes = bytes};
+    if (leaves_pinned(from, bytes)) {
+        return fake_leave(VR_CU_INVALID_VALUE);
+    }
     if (!fake_is_pinned(from, bytes)) {
         op.staged = malloc(bytes ? bytes : 1);
         if (!op.staged) {
@@ -28,6 +36,9 @@ vr_cu_result fake_cuMemcpyDtoHAsync(void *to, vr_cu_addr from, size_t bytes,
     struct fake_op op = {.kind = DOWNLOAD, .to = (uintptr_t)to, .from = from, .bytes = bytes};
     if (fake_thread.lie == FAKE_CUDA_NULL) {
         return fake_leave(VR_CU_SUCCESS); /* a copy that never comes */
+    }
+    if (leaves_pinned(to, bytes)) {
+        return fake_leave(VR_CU_INVALID_VALUE);
     }
     return fake_submit(stream, &op, !fake_is_pinned(to, bytes));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_cuda_copy.c: transfers on CUDA, over the fake driver: small downloads of ordinary memory, which the driver would
- * keep their caller for.
+ * keep their caller for; and ordinary memory beside pages that are locked.
  */
 #include "unit/cuda_world.h"
 #include "vram/vram.h"
@@ -151,6 +151,32 @@ static void every_call_may_fail(void **state) {
     assert_true(failures > 0);
 }
 
+/* The pages of somebody's locked memory reach into what lies beside it, as in any heap. */
+static void locked_pages_beside(void **state) {
+    enum { PAGE = 4096, LOCKED = 3 * PAGE };
+    static const size_t starts[] = {0, PAGE, 2 * PAGE + 100, LOCKED - 1, 5 * PAGE};
+    struct stage *stage = *state;
+    static _Alignas(65536) unsigned char host[1 << 18];
+    uint64_t bytes = sizeof host / 2;
+    stage_open(stage);
+    assert_ok(vram_pinned_begin(stage->device, host, LOCKED));
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        unsigned char *from = host + starts[i];
+        for (size_t j = 0; j < sizeof host; j++) {
+            host[j] = (unsigned char)(j * 7 + i);
+        }
+        memcpy(stage->back, from, bytes);
+        assert_ok(vram_queue_upload(stage->queue, stage->addr, from, bytes));
+        assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+        memset(host, 0, sizeof host);
+        assert_ok(vram_queue_download(stage->queue, from, stage->addr, bytes));
+        assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
+        assert_memory_equal(from, stage->back, bytes);
+    }
+    assert_ok(vram_pinned_end(stage->device, host, LOCKED));
+    stage_close(stage);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, begin, end)
 
 int main(void) {
@@ -158,6 +184,7 @@ int main(void) {
         TEST(idle_queues_are_read_in_the_call),
         TEST(busy_queues_leave_the_caller_alone),
         TEST(every_call_may_fail),
+        TEST(locked_pages_beside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,28 +120,68 @@ static vram_status refuse_capture(const struct vr_queue *queue, enum vr_cu_call 
 
 /* --------------------------------------------------------- copies and fills */
 
+/* One copy between a device and host memory. */
+struct host_copy {
+    bool to_device;
+    vram_addr device;
+    char *host;
+};
+
+/* Bytes from `host` on that are all page-locked or all not, at most `bytes`; the driver is asked page by page. */
+static uint64_t alike_bytes(const struct vr_cuda_device *cuda, char *host, uint64_t bytes) {
+    uint64_t page = vr_os_page_bytes(), alike = page - (uintptr_t)host % page;
+    unsigned flags;
+    if (!cuda->api->cuMemHostGetFlags) {
+        return bytes;
+    }
+    vr_cu_result first = cuda->api->cuMemHostGetFlags(&flags, host);
+    while (alike < bytes && cuda->api->cuMemHostGetFlags(&flags, host + alike) == first) {
+        alike += page;
+    }
+    return alike < bytes ? alike : bytes;
+}
+
+static vr_cu_result copy_part(const struct vr_queue *queue, const struct host_copy *copy,
+                              uint64_t offset, uint64_t bytes) {
+    const struct vr_cuda_api *api = cuda_of(queue)->api;
+    struct vr_cu_stream *stream = vr_cuda_stream(queue);
+    return copy->to_device
+               ? api->cuMemcpyHtoDAsync(copy->device + offset, copy->host + offset, bytes, stream)
+               : api->cuMemcpyDtoHAsync(copy->host + offset, copy->device + offset, bytes, stream);
+}
+
+/* A range that begins in page-locked memory and reaches past it is an invalid value to the driver, and pages that
+   somebody has locked may lie beside any ordinary memory: it is copied in parts then. */
+static vram_status copy_host(struct vr_queue *queue, const struct host_copy *copy, uint64_t bytes) {
+    const struct vr_cuda_device *cuda = cuda_of(queue);
+    enum vr_cu_call call =
+        copy->to_device ? VR_CU_CALL_cuMemcpyHtoDAsync : VR_CU_CALL_cuMemcpyDtoHAsync;
+    struct vr_cuda_scope scope;
+    vram_status status = vr_cuda_submit_begin(queue, &scope, call);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_cu_result code = copy_part(queue, copy, 0, bytes);
+    if (code == VR_CU_INVALID_VALUE && alike_bytes(cuda, copy->host, bytes) < bytes) {
+        code = VR_CU_SUCCESS;
+        for (uint64_t done = 0, part; done < bytes && code == VR_CU_SUCCESS; done += part) {
+            part = alike_bytes(cuda, copy->host + done, bytes - done);
+            code = copy_part(queue, copy, done, part);
+        }
+    }
+    status = vr_cuda_check(cuda->api, call, code, VRAM_ERR_DEVICE_MEMORY);
+    vr_cuda_leave(&scope);
+    return status;
+}
+
 static vram_status queue_upload(struct vr_queue *queue, vram_addr to, const void *from,
                                 uint64_t bytes) {
-    const struct vr_cuda_queue *impl = queue->impl;
-    struct vr_cuda_scope scope;
-    vram_status status = vr_cuda_submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyHtoDAsync);
-    if (status == VRAM_OK) {
-        status = VR_CUDA(cuda_of(queue), cuMemcpyHtoDAsync, to, from, bytes, impl->stream);
-        vr_cuda_leave(&scope);
-    }
-    return status;
+    return copy_host(queue, &(struct host_copy){true, to, (char *)(uintptr_t)from}, bytes);
 }
 
 static vram_status queue_download(struct vr_queue *queue, void *to, vram_addr from,
                                   uint64_t bytes) {
-    const struct vr_cuda_queue *impl = queue->impl;
-    struct vr_cuda_scope scope;
-    vram_status status = vr_cuda_submit_begin(queue, &scope, VR_CU_CALL_cuMemcpyDtoHAsync);
-    if (status == VRAM_OK) {
-        status = VR_CUDA(cuda_of(queue), cuMemcpyDtoHAsync, to, from, bytes, impl->stream);
-        vr_cuda_leave(&scope);
-    }
-    return status;
+    return copy_host(queue, &(struct host_copy){false, from, to}, bytes);
 }
 
 static vram_status queue_copy(struct vr_queue *queue, vram_addr to, vram_addr from,
