@@ -153,8 +153,8 @@ static void every_call_may_fail(void **state) {
 
 /* The pages of somebody's locked memory reach into what lies beside it, as in any heap. */
 static void locked_pages_beside(void **state) {
-    enum { PAGE = 4096, LOCKED = 3 * PAGE };
-    static const size_t starts[] = {0, PAGE, 2 * PAGE + 100, LOCKED - 1, 5 * PAGE};
+    enum { LOCKED = 12 * 1024 };
+    static const size_t starts[] = {0, 4096, 8292, LOCKED - 1, 20480};
     struct stage *stage = *state;
     static _Alignas(65536) unsigned char host[1 << 18];
     uint64_t bytes = sizeof host / 2;
