@@ -3,7 +3,8 @@
  * end_race.h: a thread makes one call on an object again and again while this one ends the object or one of its
  * parents. Every round begins at a barrier and ends something after another delay, so that the end meets the call
  * at each of its steps. A call must answer with a status that it may have there, and in time: neither may it wait as
- * long as the option wait_timeout, nor may it spin meanwhile.
+ * long as the option wait_timeout (a minute), nor may it spin meanwhile. The limits leave room for a machine on which
+ * each thread gets a twentieth of a processor.
  */
 #ifndef TEST_END_RACE_H
 #define TEST_END_RACE_H
@@ -15,10 +16,9 @@
 #include <time.h>
 
 enum {
-    RACE_WAIT_MS =
-        6000, /* wait_timeout in races: no call waits so long, as nothing waits for other work */
-    RACE_LONGEST_MS = 3000, /* of one call, on a machine that is busy with other things */
-    RACE_CPU_MS = 500       /* of one call's own processor time */
+    RACE_LONGEST_MS = 30000, /* of one call */
+    RACE_CPU_MS = 5000,      /* of one call's own processor time */
+    RACE_CALLS = 1000        /* before the end: more would queue work faster than a busy machine can do it */
 };
 
 /* A call of the object under test, made by the second thread; `world` is the test's. */
@@ -53,6 +53,9 @@ static inline void *race_thread(void *argument) {
     struct end_race *race = argument;
     pthread_barrier_wait(&race->begin);
     for (bool last = false; !last; race->calls++) {
+        while (race->calls >= RACE_CALLS && !atomic_load(&race->ended)) {
+            sched_yield();
+        }
         last = atomic_load(&race->ended); /* one more call then, which finds it gone */
         uint64_t begun = race_clock(CLOCK_MONOTONIC);
         uint64_t cpu = race_clock(CLOCK_THREAD_CPUTIME_ID);

@@ -211,7 +211,6 @@ static void expect_no_blocks(struct compute_world *world) {
 }
 
 static void race_rows(const char *backend, unsigned first, unsigned count) {
-    assert_ok(vram_option_set("wait_timeout", "6s"));
     for (unsigned c = first; c < first + count; c++) {
         race_end *const ends[4] = {rows[c].own, end_pool, end_device, end_context};
         for (unsigned i = 0; i < 4; i++) {
@@ -259,7 +258,6 @@ static vram_status start_one(void *argument) {
 /* The first product that nobody waits for starts the scheduler's threads; an end beside it stops them all. */
 static void no_thread_outlasts_its_scheduler(void **state) {
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "6s"));
     for (unsigned i = 0; i < 24; i++) {
         struct compute_world world = world_make("host");
         bool good = race_run("the first matmul_start", &world, start_one, end_scheduler,

@@ -173,7 +173,6 @@ static struct ring_world world_make(const char *backend, const char *sim,
 
 /* Every call beside every end, each pair after other delays. These reach as far as a call that waits for a late copy. */
 static void race_all(const char *backend, const char *sim, vram_ring_strategy strategy, bool lent) {
-    assert_ok(vram_option_set("wait_timeout", "6s"));
     for (unsigned c = 0; c < CALLS; c++) {
         for (unsigned i = 0; i < ENDS * ROUNDS; i++) {
             struct ring_world world = world_make(backend, sim, strategy, lent);
@@ -228,7 +227,6 @@ static void destroy_meanwhile(void *argument) {
 /* A fetch that has more to do finds that its ring ends, and says so at once. */
 static void a_fetch_does_not_outlast_its_ring(void **state) {
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "6s"));
     struct ring_world world = world_make("sim", "memory=64M,lag=20", VRAM_RING_SYNC, false);
     assert_ok(vram_ring_send(world.ring, message, 8, 1, 0));
     hook_set(world.rig.device);
@@ -277,7 +275,6 @@ static void a_late_copy_keeps_its_memory(void **state) {
 static void a_queue_ends_under_its_ring(void **state) {
     static race_call *const some[] = {call_send, call_flush, call_fetch, call_check, call_stop};
     (void)state;
-    assert_ok(vram_option_set("wait_timeout", "6s"));
     for (unsigned i = 0; i < 20; i++) {
         struct ring_world world = world_make("sim", "memory=64M,lag=20", VRAM_RING_SYNC, i % 2);
         bool good = race_run("a call", &world, some[i % 5], end_queue,

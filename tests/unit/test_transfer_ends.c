@@ -406,7 +406,6 @@ enum { DELAYS = 8 };
 
 static void race_rows(const char *backend, unsigned rounds, const struct row *rows,
                       unsigned count) {
-    assert_ok(vram_option_set("wait_timeout", "6s"));
     for (unsigned c = 0; c < count; c++) {
         race_end *const ends[3] = {rows[c].own, end_device, end_context};
         for (unsigned i = 0; i < 3 * rounds; i++) {
