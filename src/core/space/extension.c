@@ -233,19 +233,14 @@ vram_status vr_plan_tidy(struct vr_space *space, struct vr_plan **out) {
         return VRAM_ERR_HOST_MEMORY;
     }
     search.plan->tidies = true;
-    vram_status status = give_back(&search, &purse);
-    if (status == VRAM_OK && search.plan->item_count) {
-        status = vr_plan_write(space, search.plan);
-    }
-    if (status != VRAM_OK || !search.plan->item_count) {
+    vram_status status = vr_plan_finish(space, search.plan, give_back(&search, &purse), out);
+    if (!*out) {
         space->owed_bytes = status == VRAM_OK ? 0 : space->owed_bytes; /* nothing is left of it */
-        vr_plan_cancel(space, search.plan);
         return status;
     }
-    search.plan->price_ns = (uint64_t)(before - purse);
+    (*out)->price_ns = (uint64_t)(before - purse);
     space->purse_ns -= before - purse;
     space->owed_bytes = search.need;
-    *out = search.plan;
     return VRAM_OK;
 }
 
@@ -281,14 +276,5 @@ vram_status vr_plan_refine(struct vr_space *space, struct vr_plan **out) {
         return VRAM_ERR_HOST_MEMORY;
     }
     plan->tidies = true;
-    vram_status status = take_coarse(space, plan);
-    if (status == VRAM_OK && plan->item_count) {
-        status = vr_plan_write(space, plan);
-    }
-    if (status != VRAM_OK || !plan->item_count) {
-        vr_plan_cancel(space, plan);
-        return status;
-    }
-    *out = plan;
-    return VRAM_OK;
+    return vr_plan_finish(space, plan, take_coarse(space, plan), out);
 }

@@ -443,6 +443,19 @@ void vr_plan_cancel(struct vr_space *space, struct vr_plan *plan) {
     conclude(space, plan, false);
 }
 
+vram_status vr_plan_finish(struct vr_space *space, struct vr_plan *plan, vram_status status,
+                           struct vr_plan **out) {
+    if (status == VRAM_OK && plan->item_count) {
+        status = vr_plan_write(space, plan);
+    }
+    if (status != VRAM_OK || !plan->item_count) {
+        vr_plan_cancel(space, plan);
+        plan = NULL;
+    }
+    *out = plan;
+    return status;
+}
+
 struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan) {
     learn_prices(space, plan, plan->count);
     mark_done(plan, plan->count);

@@ -92,5 +92,9 @@ vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr
 vram_status vr_plan_write(struct vr_space *space, struct vr_plan *plan);
 /* Undoes what planning has done so far: nothing was executed. */
 void vr_plan_cancel(struct vr_space *space, struct vr_plan *plan);
+/* Ends the search for what a plan takes, which went as `status` says. *out is the plan, written; NULL, and the plan
+   cancelled: nothing was found, or the status that is returned is a failure. */
+vram_status vr_plan_finish(struct vr_space *space, struct vr_plan *plan, vram_status status,
+                           struct vr_plan **out);
 
 #endif

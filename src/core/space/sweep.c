@@ -43,14 +43,5 @@ vram_status vr_plan_sweep(struct vr_space *space, struct vr_plan **out) {
         return VRAM_ERR_HOST_MEMORY;
     }
     plan->sweep = true;
-    vram_status status = sweep(space, plan);
-    if (status == VRAM_OK && plan->item_count) {
-        status = vr_plan_write(space, plan);
-    }
-    if (status != VRAM_OK || !plan->item_count) {
-        vr_plan_cancel(space, plan);
-        return status;
-    }
-    *out = plan;
-    return VRAM_OK;
+    return vr_plan_finish(space, plan, sweep(space, plan), out);
 }
