@@ -332,6 +332,9 @@ static bool measure(struct row *row, uint32_t variant) {
     if (text || !fine) {
         tell_finding(text ? text : "alone it fails", &outcome);
     }
+    if (outcome.late) {
+        leave_hanging();
+    }
     row->points = outcome.call_points > row->points ? outcome.call_points : row->points;
     row->ns = outcome.call_ns > row->ns ? outcome.call_ns : row->ns;
     current.pair = NULL;
@@ -487,7 +490,9 @@ static bool parse_pair(const char *text) {
         return false;
     }
     snprintf(options.call, sizeof options.call, "%.*s", (int)(comma - text), text);
-    snprintf(options.ender, sizeof options.ender, "%s", comma + 1);
+    /* "nothing": the call alone, which is measured before any pair of it */
+    snprintf(options.ender, sizeof options.ender, "%s",
+             strcmp(comma + 1, "nothing") == 0 ? "" : comma + 1);
     return true;
 }
 

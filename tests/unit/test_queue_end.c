@@ -151,7 +151,7 @@ static void a_call_is_not_cut_in_two(void **state) {
             vram_buffer *buffer = buffer_kind(pool, MIB, VRAM_BUFFER_DEVICE, rig.queue);
             assert_ok(vram_alloc(pool, MIB, rig.queue, &behind)); /* no growth in place */
             bool moves = calls[i].call == resize, reads = calls[i].reads;
-            uint8_t *host = bytes_of(1, 32 * MIB), *expected = bytes_of(1, 32 * MIB);
+            uint8_t *host = bytes_of(1, MIB), *expected = bytes_of(1, MIB);
             write_all(buffer, reads || moves ? 1 : 2, rig.queue);
             if (reads) {
                 memset(host, 0, MIB);
