@@ -57,22 +57,20 @@ void vr_space_keep_room(struct vr_space *space, struct vr_block *block, uint64_t
 
 /* The smallest void that has both, from its beginning: what is larger is left to others. If none has, the
    largest, and half of what it has behind the block. */
-vram_status vr_room_alloc(struct vr_space *space, const struct vr_want *asked,
-                          struct vr_plan **plan) {
-    struct vr_want want = *asked;
-    struct vr_block *place = vr_hole_least(space, VR_QUEUE_VOID, want.bytes + want.room);
+bool vr_room_find(struct vr_space *space, struct vr_want *want, struct vr_place *found) {
+    struct vr_block *place = vr_hole_least(space, VR_QUEUE_VOID, want->bytes + want->room);
     if (!place) {
         place = vr_hole_smaller(space, VR_QUEUE_VOID, NULL);
         uint64_t rest =
-            place && vr_span_bytes(place) > want.bytes ? vr_span_bytes(place) - want.bytes : 0;
-        want.room = vr_granule_down(space, rest / 2);
+            place && vr_span_bytes(place) > want->bytes ? vr_span_bytes(place) - want->bytes : 0;
+        want->room = vr_granule_down(space, rest / 2);
     }
-    if (!place || !want.room) {
-        return VRAM_ERR_FRAGMENTED;
+    if (!place || !want->room) {
+        return false;
     }
-    struct vr_place found = {.window = {.first = place,
-                                        .addr = vr_span_addr(place),
-                                        .bytes = want.bytes,
-                                        .missing = want.bytes / space->config.granule}};
-    return vr_plan_window(space, &want, &found, plan);
+    *found = (struct vr_place){.window = {.first = place,
+                                          .addr = vr_span_addr(place),
+                                          .bytes = want->bytes,
+                                          .missing = want->bytes / space->config.granule}};
+    return true;
 }

@@ -280,13 +280,17 @@ static vram_status alloc_behind(struct vr_space *space, const struct vr_want *as
 /* A block with room behind it, if there is a place for that. */
 static vram_status alloc_with_room(struct vr_space *space, const struct vr_want *want,
                                    struct vr_answer *answer) {
+    struct vr_want roomy = *want;
+    struct vr_place place;
     struct vr_plan *plan = NULL;
     if (want->flags & (VR_WANT_HELD | VR_WANT_PROBE)) {
         return VRAM_ERR_LIMIT;
     }
     vr_hole_settle(space, false); /* what has passed is there to be moved */
     budget_fill(space, want->now_ns);
-    vram_status status = vr_room_alloc(space, want, &plan);
+    vram_status status = vr_room_find(space, &roomy, &place)
+                             ? vr_plan_window(space, &roomy, &place, &plan)
+                             : VRAM_ERR_FRAGMENTED;
     if (status == VRAM_OK) {
         need_note(space, want);
         *answer = (struct vr_answer){.plan = plan};
