@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""circles.py OBJECTS | --self-test CC: files of the library that need each other to link.
+
+OBJECTS is the folder of a build's objects. A circle is a set of files each of which needs all others, directly or
+through some. Inside one backend's folder they are allowed: its files share the driver. KNOWN are those that are still
+to be untied. It may only shrink: a circle in it that is gone is a finding, too.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import tree  # noqa: E402
+
+KNOWN = [
+    "base/log.c base/option.c",
+    "base/os/fault.c base/os/linux.c base/os/posix.c",
+    "device/closing.c device/coarse.c device/device.c device/mapping.c device/point.c device/queue.c device/range.c",
+    "core/cache/drain.c core/ladder/ladder.c core/ladder/ladder_callback.c core/ladder/ladder_fallback.c "
+    "core/ladder/ladder_step.c core/ladder/ladder_wait.c core/ladder/report.c core/ladder/report_cause.c "
+    "core/ladder/report_holder.c core/limit/budget.c core/limit/foreign.c core/limit/limit.c core/limit/tag_quota.c "
+    "core/pool/addresses.c core/pool/direct.c core/pool/executor.c core/pool/foundation.c core/pool/guard.c "
+    "core/pool/miss.c core/pool/order.c core/pool/pool.c core/pool/pool_end.c core/pool/pool_info.c "
+    "core/pool/resize.c core/pool/shortcut.c core/pressure/decay.c core/pressure/pressure.c "
+    "core/pressure/pressure_watch.c core/pressure/release.c core/pressure/response.c core/sleep/sleep_turn.c "
+    "core/stats/stats.c core/witness/recorder.c core/witness/witness.c",
+    "mem/buffer.c mem/buffer_memory.c mem/growth.c mem/wrap.c",
+    "xfer/async_record.c xfer/flight.c",
+    "ring/ring.c ring/ring_pump.c",
+    "compute/arithmetic.c compute/clblast.c",
+    "compute/background.c compute/pipeline.c compute/product.c compute/scheduler.c compute/search.c "
+    "compute/shortlist.c compute/shortlist_kernel.c",
+]
+
+
+def needs(folder):
+    """{file: files that it needs}, by the symbols that one has and the other lacks."""
+    objects = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name.endswith(".o")]
+    lines = subprocess.run(["nm", "-A", "-P", "-g", *objects], capture_output=True, text=True,
+                           check=True).stdout.splitlines()
+    owner, wanted = {}, {}
+    for line in lines:
+        place, rest = line.split(": ", 1)
+        symbol, kind = rest.split()[:2]
+        file = os.path.relpath(place, folder).removesuffix(".o")
+        wanted.setdefault(file, set())
+        if kind in "Uw":
+            wanted[file].add(symbol)
+        else:
+            owner[symbol] = file
+    return {file: {owner[symbol] for symbol in symbols if symbol in owner}
+            for file, symbols in wanted.items()}
+
+
+def reachable(graph, start):
+    found, left = set(), [start]
+    while left:
+        for other in graph[left.pop()] - found:
+            found.add(other)
+            left.append(other)
+    return found
+
+
+def circles(graph):
+    reach = {file: reachable(graph, file) for file in graph}
+    found = {frozenset(other for other in reach[file] if file in reach[other])
+             for file in graph if file in reach[file]}
+    return sorted(sorted(circle) for circle in found if len(circle) > 1)
+
+
+def is_one_backend(circle):
+    folders = {os.path.dirname(file) for file in circle}
+    return len(folders) == 1 and folders.pop().startswith("backend/")
+
+
+def check(folder, known):
+    found = {" ".join(circle) for circle in circles(needs(folder)) if not is_one_backend(circle)}
+    return ([f"files that need each other: {circle}" for circle in sorted(found - set(known))] +
+            [f"no circle any more, take it off the list in tests/lint/circles.py: {circle}"
+             for circle in known if circle not in found])
+
+
+def self_test(compiler):
+    """Compiles small trees, each with one fault, and expects it to be found."""
+    one, two = "int b(void); int a(void) { return b(); }\n", "int a(void); int b(void) { return a(); }\n"
+    leaf = "int b(void) { return 1; }\n"
+    cases = [(None, {"base/a.c": one, "base/b.c": leaf}, []),
+             (None, {"backend/sim/a.c": one, "backend/sim/b.c": two}, []),
+             (None, {"base/a.c": one, "base/b.c": two}, ["base/a.c base/b.c"]),
+             ("need each other: base/a.c base/b.c", {"base/a.c": one, "base/b.c": two}, []),
+             ("need each other", {"backend/sim/a.c": one, "backend/host/b.c": two}, []),
+             ("need each other: base/a.c base/b.c base/c.c",
+              {"base/a.c": one, "base/b.c": "int c(void); int b(void) { return c(); }\n",
+               "base/c.c": "int a(void); int c(void) { return a(); }\n"}, []),
+             ("no circle any more", {"base/a.c": one, "base/b.c": leaf}, ["base/a.c base/b.c"])]
+    failures = 0
+    for expected, sources, known in cases:
+        with tempfile.TemporaryDirectory() as root:
+            tree.plant(root, sources)
+            for path in sources:
+                at = os.path.join(root, path)
+                subprocess.run([compiler, "-c", at, "-o", at + ".o"], check=True)
+            found = check(root, known)
+        if (found != []) if expected is None else not any(expected in line for line in found):
+            failures += 1
+            print(f"self-test: expected {expected or 'no finding'}, got {found}")
+    print(f"self-test: {sum(case[0] is not None for case in cases)} planted violations, {failures} missed")
+    return failures
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--self-test":
+        tree.finish(self_test(sys.argv[2]))
+    tree.finish(tree.report(check(sys.argv[1], KNOWN)))
