@@ -18,7 +18,8 @@
 enum {
     RACE_LONGEST_MS = 30000, /* of one call */
     RACE_CPU_MS = 5000,      /* of one call's own processor time */
-    RACE_CALLS = 1000        /* before the end: more would queue work faster than a busy machine can do it */
+    RACE_CALLS =
+        1000 /* before the end: more would queue work faster than a busy machine can do it */
 };
 
 /* A call of the object under test, made by the second thread; `world` is the test's. */
