@@ -18,6 +18,13 @@
 
 enum { SCENE_BYTES = 320 * 1024, AFTER = 0xEE };
 
+struct trial_fault {
+    const char *name;
+    int32_t code; /* of the driver; 0: a lie, or the host's memory */
+    vram_sim_lie lie;
+    bool for_ever;
+};
+
 /* What a trial works with. */
 struct scene {
     struct rig rig;
@@ -29,7 +36,8 @@ struct scene {
     void *object;
     vram_buffer *buffer;
     vram_addr addr;
-    bool struck; /* the fault, so far */
+    const struct trial_fault *fault; /* NULL: none */
+    bool struck;                     /* it, so far */
 };
 
 enum trial_mark {
@@ -59,13 +67,6 @@ struct trial {
     { .name = name_, .make = make_, .call = call_, .look = look_, .end = end_, .marks = marks_ }
 #define TRIAL(name_, make_, call_, look_, end_) MARKED(name_, make_, call_, look_, end_, 0)
 #define TRIALS(rows)                            trials_run(rows, sizeof(rows) / sizeof(rows)[0])
-
-struct trial_fault {
-    const char *name;
-    int32_t code; /* of the driver; 0: a lie, or the host's memory */
-    vram_sim_lie lie;
-    bool for_ever;
-};
 
 enum { TRIAL_MEMORY_ONCE = 0, TRIAL_DRIVER_MEMORY_ONCE = 2 }; /* of these */
 
@@ -160,6 +161,11 @@ static inline void trial_arm(struct scene *scene, const struct trial_fault *faul
     }
 }
 
+/* Whether the driver refuses from some call on everything, also to undo what was done before. */
+static inline bool driver_refuses(const struct scene *scene) {
+    return scene->fault && scene->fault->code && scene->fault->for_ever;
+}
+
 /* Whether the fault struck, also in a call that was disarmed before it was over. */
 static inline bool trial_disarm(struct scene *scene) {
     scene->struck |= sim_state(&scene->rig).faults + vr_mem_failed() > 0;
@@ -215,19 +221,20 @@ static unsigned trials_wrong;
 /* One run; whether the fault struck. `whole` is what the call does without one. */
 static inline bool trial_run(const struct trial *trial, const struct trial_fault *fault,
                              uint64_t nth, const struct object_state *whole) {
-    bool lost = fault->code == VRAM_SIM_DEVICE_LOST, repeat = !lost, wrong;
+    bool lost = fault->code == VRAM_SIM_DEVICE_LOST, wrong;
     vram_log_set(fault->lie ? NULL : on_log, NULL, VRAM_LOG_ERROR); /* lies are errors in the log */
     struct scene scene = scene_make(trial);
     struct object_state before = scene_look(trial, &scene, !lost);
     vram_error_clear();
+    scene.fault = fault;
     trial_arm(&scene, fault, nth);
     vram_status status = trial->call(&scene), again = VRAM_OK;
-    bool struck = trial_disarm(&scene);
+    bool struck = trial_disarm(&scene), repeat = !(lost && struck);
     vram_error error = *vram_error_get();
     if (status != VRAM_OK) {
         wrong = !struck || error.status != status || trial->marks & TRIAL_NEVER_FAILS ||
                 failure_shows(trial, &scene, &before, fault);
-        repeat = !lost && !(trial->marks & TRIAL_LOSES && fault->code && fault->for_ever);
+        repeat = repeat && !(trial->marks & TRIAL_LOSES && fault->code && fault->for_ever);
         if (!wrong && repeat) {
             again = trial->call(&scene);
             wrong = again != VRAM_OK;
@@ -247,7 +254,7 @@ static inline bool trial_run(const struct trial *trial, const struct trial_fault
                     again == VRAM_OK ? "" : vram_error_get()->text);
         trials_wrong++;
     }
-    if (lost || wrong) {
+    if (wrong || (lost && struck)) {
         vram_context_destroy(scene.rig.context);
         free(scene.host);
     } else {
