@@ -226,9 +226,9 @@ static inline bool trial_run(const struct trial *trial, const struct trial_fault
     bool logs = fault->lie || (trial->marks & TRIAL_LOGS && fault->code); /* lies are errors, too */
     vram_log_set(logs ? NULL : on_log, NULL, VRAM_LOG_ERROR);
     struct scene scene = scene_make(trial);
+    scene.fault = fault;
     struct object_state before = scene_look(trial, &scene, !lost);
     vram_error_clear();
-    scene.fault = fault;
     trial_arm(&scene, fault, nth);
     vram_status status = trial->call(&scene), again = VRAM_OK;
     bool struck = trial_disarm(&scene), repeat = !(lost && struck);
