@@ -76,7 +76,6 @@ static inline void state_pool(struct object_state *state, vram_pool *pool) {
     state_number(state, "pool.demotions", stats.demotions);
     state_number(state, "pool.demoted", stats.demoted_bytes);
     state_number(state, "pool.damaged", stats.damaged_blocks);
-    state_number(state, "pool.unchecked", stats.unchecked_blocks);
 }
 
 static inline void state_block(struct object_state *state, vram_addr addr) {

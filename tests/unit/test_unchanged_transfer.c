@@ -364,17 +364,7 @@ static vram_status call_feed(struct scene *scene) {
                   &async);
 }
 
-/* With memory that is taken at once, of which kind the call may choose. What the device has given out tells whether it
-   was given back, unless the driver refuses that. */
-static void look_made(struct scene *scene, struct object_state *state) {
-    vram_memory_info info = {.size = sizeof info};
-    assert_ok(vram_memory_info_get(scene->rig.device, &info));
-    state_number(state, "made", scene->object != NULL);
-    if (!driver_refuses(scene)) {
-        state_number(state, "@device.held", info.held_bytes);
-        state_number(state, "@device.held_count", info.held_count);
-    }
-}
+/* With memory that is taken at once. */
 static vram_status call_feed_create(struct scene *scene) {
     vram_feed_options options = {.size = sizeof options, .slots = 3, .bytes = 24 * KIB};
     vram_feed *feed = NULL;

@@ -175,6 +175,18 @@ static inline bool trial_disarm(struct scene *scene) {
     return scene->struck;
 }
 
+/* For calls that make scene->object. What the device has given out tells whether it was given back, unless the driver
+   refuses that; how much it is the call may choose. */
+static inline void look_made(struct scene *scene, struct object_state *state) {
+    vram_memory_info info = {.size = sizeof info};
+    assert_ok(vram_memory_info_get(scene->rig.device, &info));
+    state_number(state, "made", scene->object != NULL);
+    if (!driver_refuses(scene)) {
+        state_number(state, "@device.held", info.held_bytes);
+        state_number(state, "@device.held_count", info.held_count);
+    }
+}
+
 /* Nobody touches the caller's memory any more after a call that has failed. */
 static inline void expect_host_left_alone(struct scene *scene, bool lost) {
     memset(scene->host, AFTER, scene->bytes);
