@@ -11,9 +11,13 @@
  *
  * What must hold after every run: the process is alive and no wait was endless; the case ended with
  * a status that belongs to the fault, or passed; its own bookkeeping (held bytes, contents) agreed
- * with the device's after the failing call; the simulated driver saw no breach of protocol; and
- * nothing is left: no host memory, no handle, no native object. Native objects may remain only where
- * the driver itself refused for ever to take them back.
+ * with the device's after the failing call, and at the end of the case (cli/check/ledger.c, stock.c);
+ * the simulated driver saw no breach of protocol; and nothing is left: no host memory, no handle, no
+ * native object. Native objects may remain only where the driver itself refused for ever to take them
+ * back.
+ *
+ * A case ends with its failing call, and knows its own objects alone. That a failing call of any object
+ * changes nothing that can be seen, and can be made again, is what tests/unit/test_unchanged*.c prove.
  */
 #include "check/suite.h"
 

@@ -30,13 +30,15 @@ static bool begin(struct check *check, uint32_t granules, struct scene *scene) {
 
 /*
  * Maps and, when that fails, sees to it that nothing is mapped: a handle that is free can be
- * destroyed. The case is over by then, so the handles are not missed.
+ * destroyed. The case is over by then, so the handles are not missed, and the ledger ends here.
  */
 static bool map_at(struct check *check, struct scene *scene, vram_addr addr,
                    vram_physical *const *physicals, uint32_t count, struct check_place place) {
     if (check_ok(check, vram_range_map(scene->handle, addr, physicals, count), place)) {
         return true;
     }
+    check_unchanged_at(check, scene->device, place);
+    scene->device->unledgered = true;
     for (uint32_t i = 0; i < count; i++) {
         if (vram_physical_destroy(physicals[i]) == VRAM_ERR_BUSY) {
             check_fail(check, place, "failed, yet handle %u of %u is mapped", i, count);

@@ -35,11 +35,8 @@ bool check_ledger_at(struct check *check, struct check_device *device, struct ch
     return compare(check, device, &info, place);
 }
 
-/*
- * After a failure: the device must hold what it held, peak included. Not seen where the driver does
- * not even tell its memory any more; the case is ERRORED already.
- */
-static bool unchanged(struct check *check, struct check_device *device, struct check_place place) {
+bool check_unchanged_at(struct check *check, struct check_device *device,
+                        struct check_place place) {
     vram_memory_info info = {.size = sizeof info};
     if (!device->unledgered && vram_memory_info_get(device->device, &info) == VRAM_OK) {
         compare(check, device, &info, place);
@@ -84,7 +81,7 @@ bool check_alloc_at(struct check *check, struct check_device *device, uint64_t b
     vram_addr given = CHECK_CANARY;
     if (!check_ok(check, vram_device_alloc(device->device, bytes, kind, &given), place)) {
         check_equal(check, given, CHECK_CANARY, place);
-        return unchanged(check, device, place);
+        return check_unchanged_at(check, device, place);
     }
     *addr = given;
     return fresh(check, device, given, bytes, kind, place);
@@ -99,7 +96,7 @@ bool check_free_at(struct check *check, struct check_device *device, vram_addr a
         if (vram_native(addr, &after) != VRAM_OK || after.bytes != before.bytes) {
             check_fail(check, place, "the free failed, yet the memory is no longer known");
         }
-        return unchanged(check, device, place);
+        return check_unchanged_at(check, device, place);
     }
     give(device, before.bytes);
     return true;
@@ -111,7 +108,7 @@ bool check_range_at(struct check *check, struct check_device *device, uint64_t b
     vram_addr given = CHECK_CANARY;
     if (!check_ok(check, vram_range_create(device->device, bytes, &given), place)) {
         check_equal(check, given, CHECK_CANARY, place);
-        return unchanged(check, device, place);
+        return check_unchanged_at(check, device, place);
     }
     *base = given;
     CHECK_TRY(check_that(check, given != 0, place));
@@ -124,7 +121,7 @@ bool check_physical_at(struct check *check, struct check_device *device, uint64_
     vram_physical *canary = (vram_physical *)(uintptr_t)CHECK_CANARY, *given = canary;
     if (!check_ok(check, vram_physical_create(device->device, bytes, &given), place)) {
         check_that(check, given == canary, place);
-        return unchanged(check, device, place);
+        return check_unchanged_at(check, device, place);
     }
     *physical = given;
     uint64_t rounded = check_round_up(bytes, device->info.vmm_granule.value);
@@ -138,7 +135,7 @@ bool check_physical_end_at(struct check *check, struct check_device *device,
     uint64_t bytes = vram_physical_bytes(physical);
     if (!check_ok(check, vram_physical_destroy(physical), place)) {
         check_equal(check, vram_physical_bytes(physical), bytes, place);
-        return unchanged(check, device, place);
+        return check_unchanged_at(check, device, place);
     }
     give(device, bytes);
     return check_equal(check, vram_physical_bytes(physical), 0, place);
@@ -149,7 +146,7 @@ bool check_queue_at(struct check *check, struct check_device *device, vram_queue
     vram_queue *canary = (vram_queue *)(uintptr_t)CHECK_CANARY, *given = canary;
     if (!check_ok(check, vram_queue_create(device->device, NULL, &given), place)) {
         check_that(check, given == canary, place);
-        return unchanged(check, device, place);
+        return check_unchanged_at(check, device, place);
     }
     *queue = given;
     return check_that(check, given != NULL, place);

@@ -193,13 +193,17 @@ static void judge_sim(struct check *check, const vram_sim_state *before) {
     }
 }
 
-/* The ledger of a case that passed must agree with the device until the very end. */
+/* The ledger must agree with the device until the very end, of a case that passed and of one that a failing call
+   ended, whichever call that was. */
 static void close_devices(struct check *check) {
     for (uint32_t i = check->device_count; i-- > 0;) {
         struct check_device *device = &check->devices[i];
-        if (device->device != NULL && !device->unledgered &&
-            check->result->outcome == CHECK_PASSED) {
-            check_ledger_at(check, device, CHECK_AT("ledger at the end"));
+        if (device->device != NULL && !device->unledgered) {
+            if (check->result->outcome == CHECK_PASSED) {
+                check_ledger_at(check, device, CHECK_AT("ledger at the end"));
+            } else if (check->result->outcome == CHECK_ERRORED) {
+                check_unchanged_at(check, device, CHECK_AT("ledger after the failure"));
+            }
         }
         check_close(device);
     }

@@ -62,13 +62,21 @@ static vram_status point_passed(struct vram_point point, bool *passed) {
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
 
-/* Ends the counts of steps that are seen to be over, oldest first: (7). A point whose queue fails has its say in the
-   step itself. */
+/* Whether it is seen to have passed. Who fails to tell has its say in the step itself. */
+static bool point_is_over(struct vram_point point) {
+    struct vram_error error;
+    vr_error_save(&error);
+    bool over = vram_point_poll(point) == VRAM_OK;
+    vr_error_restore(&error);
+    return over;
+}
+
+/* Ends the counts of steps that are seen to be over, oldest first: (7). */
 static void end_loads(struct vr_ring *ring) {
     for (; ring->loads_ended < ring->step; ring->loads_ended++) {
         uint64_t at = ring->loads_ended % VR_RING_STEPS;
         struct vr_ring_load *load = &ring->loads[at];
-        if (load->count.metrics && vram_point_poll(ring->step_points[at]) != VRAM_OK) {
+        if (load->count.metrics && !point_is_over(ring->step_points[at])) {
             return;
         }
         vr_transfer_end(&load->count, load->bytes, VRAM_OK);

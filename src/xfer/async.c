@@ -177,6 +177,8 @@ vram_status vram_async_of_point(vram_point point, const char *operation, vram_as
     if (!async) {
         return vr_fail(VRAM_ERR_INVALID, self, "the place for the handle is NULL");
     }
+    struct vram_error kept;
+    vr_error_save(&kept);
     vram_status status = vram_point_poll(point);
     if (status == VRAM_OK) {
         *async = (vram_async){{(uint64_t)(uintptr_t)point.queue, point.value, 0, 0}};
@@ -185,8 +187,7 @@ vram_status vram_async_of_point(vram_point point, const char *operation, vram_as
     if (status == VRAM_ERR_INVALID || status == VRAM_ERR_FORKED || status == VRAM_ERR_SHUTDOWN) {
         return status;
     }
-    struct vram_error kept;
-    vr_error_save(&kept);
+    vr_error_restore(&kept); /* a driver that cannot be asked now is asked through the handle */
     status = vr_enter(VR_KIND_QUEUE, point.queue, self, &queue);
     if (status == VRAM_ERR_STALE) { /* ended since: its points have passed */
         vr_error_restore(&kept);

@@ -306,13 +306,18 @@ void vram_feed_destroy(vram_feed *handle) {
 static vram_status furnish(struct vr_feed *feed, const struct vram_feed_options *options,
                            const char *operation) {
     struct vram_queue_options queue = {.size = sizeof queue, .priority = options->priority};
+    struct vram_error error;
+    vr_error_save(&error);
     vram_status status = vram_queue_create(vr_feed_device(feed), &queue, &feed->transfer);
     for (uint32_t i = 0; i < feed->count && options->bytes && status == VRAM_OK; i++) {
         struct vr_frame_slot *slot = &feed->slots[i].memory;
         status = vr_slot_reserve_host(slot, vr_feed_device(feed), options->bytes, operation);
         if (status == VRAM_OK && feed->mode == VRAM_FEED_STAGED) {
             status = vr_slot_reserve_shadow(slot, vr_feed_device(feed), options->bytes);
-            status = vram_status_is_exhausted(status) ? VRAM_OK : status;
+            if (vram_status_is_exhausted(status)) {
+                vr_error_restore(&error);
+                status = VRAM_OK;
+            }
         }
         count_memory(feed, slot, true);
     }

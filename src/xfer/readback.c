@@ -495,13 +495,18 @@ static vram_status furnish(struct vr_readback *readback,
                            const struct vram_readback_options *options, const char *operation) {
     struct vram_queue_options queue = {.size = sizeof queue, .priority = options->priority};
     vram_device *device = vr_readback_device(readback);
+    struct vram_error error;
+    vr_error_save(&error);
     vram_status status = vram_queue_create(device, &queue, &readback->transfer);
     for (uint32_t i = 0; i < readback->count && options->bytes && status == VRAM_OK; i++) {
         struct vr_frame_slot *slot = &readback->frames[i].memory;
         status = vr_slot_reserve_host(slot, device, options->bytes, operation);
         if (status == VRAM_OK && readback->mode == VRAM_READBACK_SNAPSHOT) {
             status = vr_slot_reserve_shadow(slot, device, options->bytes);
-            status = vram_status_is_exhausted(status) ? VRAM_OK : status;
+            if (vram_status_is_exhausted(status)) {
+                vr_error_restore(&error);
+                status = VRAM_OK;
+            }
         }
         readback->stats.host_bytes += slot->host_bytes;
         readback->stats.pinned_bytes += slot->pinned ? slot->host_bytes : 0;

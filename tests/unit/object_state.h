@@ -87,6 +87,18 @@ static inline void state_block(struct object_state *state, vram_addr addr) {
     state_line(state, "block.tag", info.tag ? info.tag : "");
 }
 
+/* What a device has given out, by its own account and by the simulated driver's. A lost driver has nothing more. */
+static inline void state_device(struct object_state *state, struct rig *rig) {
+    vram_memory_info info = {.size = sizeof info};
+    assert_ok(vram_memory_info_get(rig->device, &info));
+    state_number(state, "device.held", info.held_bytes);
+    state_number(state, "device.held_count", info.held_count);
+    if (state->contents) {
+        state_number(state, "driver.bytes", sim_state(rig).live_bytes);
+        state_number(state, "driver.handles", sim_state(rig).live_handles);
+    }
+}
+
 /* With the first `most` bytes of its contents. */
 static inline void state_buffer(struct object_state *state, vram_buffer *buffer, vram_queue *queue,
                                 uint64_t most) {

@@ -67,8 +67,19 @@ static vram_status call_pin(struct scene *scene) {
     vram_status status = vram_pin(scene->addr);
     return status == VRAM_OK ? vram_unpin(scene->addr) : status;
 }
+static vram_status call_pool_create(struct scene *scene) {
+    vram_pool_options options = {.size = sizeof options, .name = "another"};
+    vram_pool *pool = NULL;
+    vram_status status = test_pool_create(scene->rig.device, &options, &pool);
+    scene->object = pool;
+    return status;
+}
+static void end_pool(struct scene *scene) {
+    assert_ok(vram_pool_destroy(scene->object));
+}
 static void pools(void **state) {
     static const struct trial trials[] = {
+        MARKED("vram_pool_create", NULL, call_pool_create, look_made, end_pool, TRIAL_LOGS),
         TRIAL("vram_alloc", NULL, call_alloc, look_new_block, end_block),
         TRIAL("vram_alloc_with", NULL, call_alloc_with, look_new_block, end_block),
         MARKED("vram_free", make_block, call_free, look_block, NULL, TRIAL_NEVER_FAILS),
@@ -308,6 +319,33 @@ static vram_status call_scope_buffer_create(struct scene *scene) {
     vram_buffer *buffer;
     return vram_scope_buffer_create(scene->object, 300 * KIB, scene->side, NULL, &buffer);
 }
+static vram_status call_scope_alloc_with(struct scene *scene) {
+    vram_alloc_options options = {.size = sizeof options, .tag = "a/b/c", .name = "thing"};
+    vram_addr addr;
+    return vram_scope_alloc_with(scene->object, 300 * KIB, NULL, &options, &addr);
+}
+/* A block and a buffer of the scope's own. */
+static void make_owning_scope(struct scene *scene) {
+    make_scope(scene);
+    assert_ok(vram_scope_give(scene->object, scene->addr, scene->rig.queue));
+    assert_ok(vram_scope_buffer_give(scene->object, scene->buffer));
+}
+static void look_owning_scope(struct scene *scene, struct object_state *state) {
+    look_scope(scene, state);
+    look_block(scene, state);
+    look_buffer(scene, state);
+}
+static vram_status call_scope_free(struct scene *scene) {
+    vram_status status = vram_scope_free(scene->object, scene->addr, scene->side);
+    scene->addr = status == VRAM_OK ? 0 : scene->addr;
+    return status;
+}
+static vram_status call_scope_take(struct scene *scene) {
+    return vram_scope_take(scene->object, scene->addr);
+}
+static vram_status call_scope_buffer_take(struct scene *scene) {
+    return vram_scope_buffer_take(scene->object, scene->buffer);
+}
 static vram_status call_scope_begin(struct scene *scene) {
     vram_scope *inner;
     return vram_scope_begin(scene->pool, scene->object, &inner);
@@ -361,6 +399,12 @@ static vram_status call_batch_give(struct scene *scene) {
     uint32_t index;
     return vram_batch_give(scene->object, scene->buffer, &index);
 }
+static vram_status call_batch_create(struct scene *scene) {
+    vram_batch *batch = NULL;
+    vram_status status = vram_batch_create(scene->pool, scene->rig.queue, NULL, &batch);
+    scene->object = batch;
+    return status;
+}
 static vram_status call_batch_destroy(struct scene *scene) {
     vram_status status = vram_batch_destroy(scene->object);
     scene->object = NULL;
@@ -382,6 +426,9 @@ static void make_named(struct scene *scene) {
 }
 static void look_named(struct scene *scene, struct object_state *state) {
     vram_named_stats stats = {.size = sizeof stats};
+    if (!scene->object) {
+        return;
+    }
     assert_ok(vram_named_stats_get(scene->object, &stats));
     state_number(state, "named.buffers", stats.buffers);
     state_number(state, "named.used", stats.used_bytes);
@@ -409,6 +456,35 @@ static vram_status call_named_config_set(struct scene *scene) {
     vram_named_config config = {.size = sizeof config};
     return vram_named_config_set(scene->object, "four", &config);
 }
+static vram_status call_named_create(struct scene *scene) {
+    vram_named *named = NULL;
+    vram_status status = vram_named_create(scene->pool, scene->rig.queue, NULL, &named);
+    scene->object = named;
+    return status;
+}
+/* In place and, far past the capacity, by a copy. */
+static vram_status call_named_ensure(struct scene *scene) {
+    vram_buffer *buffer;
+    return vram_named_ensure(scene->object, "one", 28 * KIB, &buffer);
+}
+static vram_status call_named_ensure_more(struct scene *scene) {
+    return vram_named_ensure(scene->object, "one", 3 * MIB, NULL);
+}
+static void make_unused(struct scene *scene) {
+    make_named(scene);
+    assert_ok(vram_buffer_resize(scene->buffer, 0, scene->rig.queue));
+}
+static vram_status call_named_cleanup(struct scene *scene) {
+    uint64_t bytes;
+    vram_status status = vram_named_cleanup(scene->object, 0, &bytes);
+    scene->buffer = status == VRAM_OK ? NULL : scene->buffer;
+    return status;
+}
+static vram_status call_named_destroy(struct scene *scene) {
+    vram_status status = vram_named_destroy(scene->object);
+    scene->object = NULL;
+    return status;
+}
 static vram_status call_named_remove(struct scene *scene) {
     vram_status status = vram_named_remove(scene->object, "one");
     scene->buffer = status == VRAM_OK ? NULL : scene->buffer;
@@ -422,17 +498,31 @@ static void scopes_and_lists(void **state) {
         TRIAL("vram_scope_buffer_give", make_scope, call_scope_buffer_give, look_scope, end_scope),
         TRIAL("vram_scope_buffer_create", make_scope, call_scope_buffer_create, look_scope,
               end_scope),
+        TRIAL("vram_scope_alloc_with", make_scope, call_scope_alloc_with, look_scope, end_scope),
+        MARKED("vram_scope_free", make_owning_scope, call_scope_free, look_owning_scope, end_scope,
+               TRIAL_NEVER_FAILS),
+        TRIAL("vram_scope_take", make_owning_scope, call_scope_take, look_owning_scope, end_scope),
+        TRIAL("vram_scope_buffer_take", make_owning_scope, call_scope_buffer_take,
+              look_owning_scope, end_scope),
         TRIAL("vram_scope_begin", make_scope, call_scope_begin, look_scope, end_scope),
         MARKED("vram_scope_end", make_scope, call_scope_end, look_scope, end_after_scope,
                TRIAL_NEVER_FAILS),
+        TRIAL("vram_batch_create", NULL, call_batch_create, look_batch, end_batch),
         TRIAL("vram_batch_add", make_batch, call_batch_add, look_batch, end_batch),
         TRIAL("vram_batch_give", make_batch, call_batch_give, look_batch, end_batch),
         MARKED("vram_batch_destroy", make_batch, call_batch_destroy, look_batch, end_buffer,
                TRIAL_NEVER_FAILS),
+        TRIAL("vram_named_create", NULL, call_named_create, look_named, end_named),
         TRIAL("vram_named_add", make_named, call_named_add, look_named, end_named),
         TRIAL("vram_named_get_or_create", make_named, call_named_get_or_create, look_named,
               end_named),
         TRIAL("vram_named_config_set", make_named, call_named_config_set, look_named, end_named),
+        TRIAL("vram_named_ensure", make_named, call_named_ensure, look_named, end_named),
+        TRIAL("vram_named_ensure more", make_named, call_named_ensure_more, look_named, end_named),
+        MARKED("vram_named_cleanup", make_unused, call_named_cleanup, look_named, end_named,
+               TRIAL_NEVER_FAILS),
+        MARKED("vram_named_destroy", make_named, call_named_destroy, look_named, NULL,
+               TRIAL_NEVER_FAILS),
         MARKED("vram_named_remove", make_named, call_named_remove, look_named, end_named,
                TRIAL_NEVER_FAILS),
     };

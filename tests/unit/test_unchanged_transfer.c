@@ -148,6 +148,161 @@ static void memory_that_runs_out_once_leaves_no_part(void **state) {
     assert_int_equal(trials_wrong, 0);
 }
 
+/* ------------------------------------------------------------------ other devices */
+
+#define TWO_DEVICES "memory=64M,granule=64K,lag=5,devices=2"
+
+enum { LONG_BYTES = 4 * 1024 * 1024 + 24 * 1024 }; /* two pieces of a copy through the host */
+
+/* Memory of the other device. */
+static void make_source(struct scene *scene, uint64_t bytes) {
+    assert_ok(vram_device_alloc(scene->rig.other, bytes, VRAM_MEMORY_DEVICE, &scene->addr));
+    assert_ok(vram_queue_fill(scene->rig.other_queue, scene->addr, 0x55, 1, bytes));
+    assert_ok(vram_queue_wait(scene->rig.other_queue, VRAM_TIMEOUT_DEFAULT));
+}
+static void make_other(struct scene *scene) {
+    make_source(scene, scene->bytes);
+}
+static void make_peer(struct scene *scene) {
+    make_other(scene);
+    assert_ok(vram_device_peer_enable(scene->rig.device, scene->rig.other));
+}
+/* What is read stays as it is, too. */
+static void look_other(struct scene *scene, struct object_state *state) {
+    state_memory(state, "source", scene->rig.other_queue, scene->addr, scene->bytes);
+}
+static void end_other(struct scene *scene) {
+    assert_ok(vram_device_free(scene->rig.other, scene->addr));
+}
+static vram_status call_copy_over(struct scene *scene) {
+    vram_async async;
+    return finish(scene,
+                  vram_transfer_copy(scene->rig.queue, scene->target, scene->addr, scene->bytes,
+                                     NULL, &async),
+                  &async);
+}
+static vram_status call_queue_copy_over(struct scene *scene) {
+    vram_status status =
+        vram_queue_copy(scene->rig.queue, scene->target, scene->addr, scene->bytes);
+    if (status == VRAM_OK) {
+        (void)trial_disarm(scene);
+        (void)vram_queue_wait(scene->rig.queue, VRAM_TIMEOUT_DEFAULT);
+        vram_error_clear();
+    }
+    return status;
+}
+
+/* In two pieces, into memory of its own, of which the ends of the pieces are looked at. */
+static vram_addr long_target;
+static void make_long(struct scene *scene) {
+    make_source(scene, LONG_BYTES);
+    assert_ok(vram_device_alloc(scene->rig.device, LONG_BYTES, VRAM_MEMORY_DEVICE, &long_target));
+}
+static void look_long(struct scene *scene, struct object_state *state) {
+    static const uint64_t places[] = {0, LONG_BYTES - 28 * 1024, LONG_BYTES - 4 * 1024};
+    for (int i = 0; i < 3; i++) {
+        state_memory(state, "source", scene->rig.other_queue, scene->addr + places[i], 4 * KIB);
+        state_memory(state, "~long", scene->rig.queue, long_target + places[i], 4 * KIB);
+    }
+}
+static void end_long(struct scene *scene) {
+    end_other(scene);
+    assert_ok(vram_device_free(scene->rig.device, long_target));
+}
+static vram_status call_copy_long(struct scene *scene) {
+    vram_async async;
+    return finish(
+        scene,
+        vram_transfer_copy(scene->rig.queue, long_target, scene->addr, LONG_BYTES, NULL, &async),
+        &async);
+}
+
+static void other_devices(void **state) {
+    static const struct trial trials[] = {
+        {.name = "vram_queue_copy from a peer",
+         .make = make_peer,
+         .call = call_queue_copy_over,
+         .look = look_other,
+         .end = end_other,
+         .sim = TWO_DEVICES},
+        {.name = "copy from a peer",
+         .make = make_peer,
+         .call = call_copy_over,
+         .look = look_other,
+         .end = end_other,
+         .marks = TRIAL_UNDERWAY,
+         .sim = TWO_DEVICES},
+        {.name = "copy through the host",
+         .make = make_other,
+         .call = call_copy_over,
+         .look = look_other,
+         .end = end_other,
+         .marks = TRIAL_PARTIAL,
+         .sim = TWO_DEVICES},
+        {.name = "copy through the host in pieces",
+         .make = make_long,
+         .call = call_copy_long,
+         .look = look_long,
+         .end = end_long,
+         .marks = TRIAL_PARTIAL,
+         .sim = TWO_DEVICES},
+    };
+    (void)state;
+    TRIALS(trials);
+}
+
+/* ------------------------------------------------------------------------ handles */
+
+/* What a callback was told. */
+static struct { uint64_t calls, failures; } heard;
+
+static void on_done(void *user, vram_status status) {
+    (void)user;
+    heard.calls++;
+    heard.failures += status != VRAM_OK;
+}
+static void make_quiet(struct scene *scene) {
+    (void)scene;
+    heard.calls = heard.failures = 0;
+}
+static void look_heard(struct scene *scene, struct object_state *state) {
+    if (state->contents) {
+        assert_ok(vram_async_poll_all(scene->rig.device, NULL));
+    }
+    state_number(state, "heard.calls", heard.calls);
+    state_number(state, "heard.failures", heard.failures);
+}
+/* A handle of what is under way: the mark that the handle is of. */
+static vram_status point_handle(struct scene *scene, vram_async *async) {
+    vram_point point;
+    vram_status status = vram_queue_mark(scene->side, &point);
+    return status == VRAM_OK ? vram_async_of_point(point, "mark", async) : status;
+}
+static vram_status call_of_point(struct scene *scene) {
+    vram_async async;
+    return finish(scene, point_handle(scene, &async), &async);
+}
+static vram_status call_then(struct scene *scene) {
+    vram_async async = {{0}};
+    vram_status status = point_handle(scene, &async);
+    if (status == VRAM_OK) {
+        status = vram_async_then(&async, on_done, NULL);
+    }
+    if (status != VRAM_OK) {
+        vram_async_end(&async);
+    }
+    return finish(scene, status, &async);
+}
+
+static void handles(void **state) {
+    static const struct trial trials[] = {
+        TRIAL("vram_async_of_point", make_quiet, call_of_point, look_heard, NULL),
+        TRIAL("vram_async_then", make_quiet, call_then, look_heard, NULL),
+    };
+    (void)state;
+    TRIALS(trials);
+}
+
 /* ------------------------------------------------------------ readbacks and feeds */
 
 static void make_readback(struct scene *scene) {
@@ -209,22 +364,57 @@ static vram_status call_feed(struct scene *scene) {
                   &async);
 }
 
+/* With memory that is taken at once. */
+static vram_status call_feed_create(struct scene *scene) {
+    vram_feed_options options = {.size = sizeof options, .slots = 3, .bytes = 24 * KIB};
+    vram_feed *feed = NULL;
+    vram_status status = vram_feed_create(scene->rig.device, &options, &feed);
+    scene->object = feed;
+    return status;
+}
+static vram_status call_readback_create(struct scene *scene) {
+    vram_readback_options options = {.size = sizeof options, .slots = 3, .bytes = 24 * KIB};
+    vram_readback *readback = NULL;
+    vram_status status = vram_readback_create(scene->rig.device, &options, &readback);
+    scene->object = readback;
+    return status;
+}
+static void end_new_readback(struct scene *scene) {
+    vram_readback_destroy(scene->object);
+}
+
 static vram_status call_stream_set(struct scene *scene) {
-    vram_stream_set *set;
+    vram_stream_set *set = NULL;
     vram_status status = vram_stream_set_create(scene->rig.device, NULL, &set);
-    scene->object = status == VRAM_OK ? set : NULL;
+    scene->object = set;
     return status;
 }
 static void end_stream_set(struct scene *scene) {
     vram_stream_set_destroy(scene->object);
 }
+static void make_stream_set(struct scene *scene) {
+    assert_ok(call_stream_set(scene));
+}
+static vram_status call_stream_transfer(struct scene *scene) {
+    vram_queue *queue;
+    return vram_stream_set_transfer(scene->object, &queue);
+}
+static vram_status call_stream_sync(struct scene *scene) {
+    vram_async async;
+    return finish(scene, vram_stream_set_sync(scene->object, &async), &async);
+}
 
 static void objects(void **state) {
     static const struct trial trials[] = {
+        TRIAL("vram_readback_create", NULL, call_readback_create, look_made, end_new_readback),
         MARKED("vram_readback_start", make_readback, call_readback, look_readback, end_readback,
                TRIAL_UNDERWAY),
+        TRIAL("vram_feed_create", NULL, call_feed_create, look_made, end_feed),
         MARKED("vram_feed_submit", make_feed, call_feed, look_feed, end_feed, TRIAL_PARTIAL),
-        TRIAL("vram_stream_set_create", NULL, call_stream_set, NULL, end_stream_set),
+        TRIAL("vram_stream_set_create", NULL, call_stream_set, look_made, end_stream_set),
+        TRIAL("vram_stream_set_transfer", make_stream_set, call_stream_transfer, look_made,
+              end_stream_set),
+        TRIAL("vram_stream_set_sync", make_stream_set, call_stream_sync, NULL, end_stream_set),
     };
     (void)state;
     TRIALS(trials);
@@ -233,8 +423,11 @@ static void objects(void **state) {
 #define HERE(test) cmocka_unit_test_setup_teardown(test, start, nothing_left)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {HERE(small_transfers), HERE(transfers_in_pieces),
+    const struct CMUnitTest tests[] = {HERE(small_transfers),
+                                       HERE(transfers_in_pieces),
                                        HERE(memory_that_runs_out_once_leaves_no_part),
+                                       HERE(other_devices),
+                                       HERE(handles),
                                        HERE(objects)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

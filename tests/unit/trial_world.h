@@ -18,6 +18,13 @@
 
 enum { SCENE_BYTES = 320 * 1024, AFTER = 0xEE };
 
+struct trial_fault {
+    const char *name;
+    int32_t code; /* of the driver; 0: a lie, or the host's memory */
+    vram_sim_lie lie;
+    bool for_ever;
+};
+
 /* What a trial works with. */
 struct scene {
     struct rig rig;
@@ -29,7 +36,8 @@ struct scene {
     void *object;
     vram_buffer *buffer;
     vram_addr addr;
-    bool struck; /* the fault, so far */
+    const struct trial_fault *fault; /* NULL: none */
+    bool struck;                     /* it, so far */
 };
 
 enum trial_mark {
@@ -41,7 +49,8 @@ enum trial_mark {
                                    the queue is through: errors.md */
     TRIAL_NEVER_FAILS = 1 << 3,
     TRIAL_LOSES =
-        1 << 4 /* addresses that a driver refuses for ever to unmap are lost, and missed later */
+        1 << 4, /* addresses that a driver refuses for ever to unmap are lost, and missed later */
+    TRIAL_LOGS = 1 << 5 /* an error, where the driver does not let a part be undone */
 };
 
 struct trial {
@@ -59,13 +68,6 @@ struct trial {
     { .name = name_, .make = make_, .call = call_, .look = look_, .end = end_, .marks = marks_ }
 #define TRIAL(name_, make_, call_, look_, end_) MARKED(name_, make_, call_, look_, end_, 0)
 #define TRIALS(rows)                            trials_run(rows, sizeof(rows) / sizeof(rows)[0])
-
-struct trial_fault {
-    const char *name;
-    int32_t code; /* of the driver; 0: a lie, or the host's memory */
-    vram_sim_lie lie;
-    bool for_ever;
-};
 
 enum { TRIAL_MEMORY_ONCE = 0, TRIAL_DRIVER_MEMORY_ONCE = 2 }; /* of these */
 
@@ -160,12 +162,29 @@ static inline void trial_arm(struct scene *scene, const struct trial_fault *faul
     }
 }
 
+/* Whether the driver refuses from some call on everything, also to undo what was done before. */
+static inline bool driver_refuses(const struct scene *scene) {
+    return scene->fault && scene->fault->code && scene->fault->for_ever;
+}
+
 /* Whether the fault struck, also in a call that was disarmed before it was over. */
 static inline bool trial_disarm(struct scene *scene) {
     scene->struck |= sim_state(&scene->rig).faults + vr_mem_failed() > 0;
     vr_mem_fail_at(0, false);
     assert_ok(vram_sim_fault_set(scene->rig.context, NULL));
     return scene->struck;
+}
+
+/* For calls that make scene->object. What the device has given out tells whether it was given back, unless the driver
+   refuses that; how much it is the call may choose. */
+static inline void look_made(struct scene *scene, struct object_state *state) {
+    vram_memory_info info = {.size = sizeof info};
+    assert_ok(vram_memory_info_get(scene->rig.device, &info));
+    state_number(state, "made", scene->object != NULL);
+    if (!driver_refuses(scene)) {
+        state_number(state, "@device.held", info.held_bytes);
+        state_number(state, "@device.held_count", info.held_count);
+    }
 }
 
 /* Nobody touches the caller's memory any more after a call that has failed. */
@@ -215,19 +234,21 @@ static unsigned trials_wrong;
 /* One run; whether the fault struck. `whole` is what the call does without one. */
 static inline bool trial_run(const struct trial *trial, const struct trial_fault *fault,
                              uint64_t nth, const struct object_state *whole) {
-    bool lost = fault->code == VRAM_SIM_DEVICE_LOST, repeat = !lost, wrong;
-    vram_log_set(fault->lie ? NULL : on_log, NULL, VRAM_LOG_ERROR); /* lies are errors in the log */
+    bool lost = fault->code == VRAM_SIM_DEVICE_LOST, wrong;
+    bool logs = fault->lie || (trial->marks & TRIAL_LOGS && fault->code); /* lies are errors, too */
+    vram_log_set(logs ? NULL : on_log, NULL, VRAM_LOG_ERROR);
     struct scene scene = scene_make(trial);
+    scene.fault = fault;
     struct object_state before = scene_look(trial, &scene, !lost);
     vram_error_clear();
     trial_arm(&scene, fault, nth);
     vram_status status = trial->call(&scene), again = VRAM_OK;
-    bool struck = trial_disarm(&scene);
+    bool struck = trial_disarm(&scene), repeat = !(lost && struck);
     vram_error error = *vram_error_get();
     if (status != VRAM_OK) {
         wrong = !struck || error.status != status || trial->marks & TRIAL_NEVER_FAILS ||
                 failure_shows(trial, &scene, &before, fault);
-        repeat = !lost && !(trial->marks & TRIAL_LOSES && fault->code && fault->for_ever);
+        repeat = repeat && !(trial->marks & TRIAL_LOSES && fault->code && fault->for_ever);
         if (!wrong && repeat) {
             again = trial->call(&scene);
             wrong = again != VRAM_OK;
@@ -247,7 +268,7 @@ static inline bool trial_run(const struct trial *trial, const struct trial_fault
                     again == VRAM_OK ? "" : vram_error_get()->text);
         trials_wrong++;
     }
-    if (lost || wrong) {
+    if (wrong || (lost && struck)) {
         vram_context_destroy(scene.rig.context);
         free(scene.host);
     } else {
