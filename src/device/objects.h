@@ -136,7 +136,7 @@ struct vr_context {
 struct vr_watcher {
     struct vr_link link; /* in device->watchers */
     uint64_t handle;     /* of the object it is part of */
-    uint64_t told;       /* bits of the tellings under way that have reached it */
+    uint64_t number;     /* of the device's watchers, rising in the order of the list */
     void (*queue_ended)(struct vr_watcher *watcher, uint64_t queue, bool finished);
     void (*closing)(struct vr_watcher *watcher, bool finished);
     /* Whether its range has memory throughout [addr, addr + bytes), which lies in it. */
@@ -173,7 +173,7 @@ struct vr_device_object {
     struct vr_list records;   /* vr_record.link */
     struct vr_list watchers;  /* vr_watcher.link */
     struct vr_handle_set natives; /* the driver's handles of physical memory; ops.c */
-    uint64_t tellings;            /* bits of the tellings under way */
+    uint64_t watcher_numbers;     /* given out */
     struct vr_oom_callback callbacks[VRAM_OOM_CALLBACKS_MAX];
     uint64_t callback_ids; /* given out */
     void *late;            /* memory to free when it is closed; each begins with the next */
@@ -286,6 +286,11 @@ bool vr_device_reads(struct vr_device_object *device, uint64_t peer);
 /* Lists a child, or says VRAM_ERR_SHUTDOWN when the device is closing. */
 vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
                                  struct vr_link *link, const char *operation);
+/* The same for a watcher. The second is for callers that hold the device's lock and have seen that it is
+   not closing; device.c. */
+vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_watcher *watcher,
+                                   const char *operation);
+void vr_device_append_watcher(struct vr_device_object *device, struct vr_watcher *watcher);
 
 /* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all work of
    the one or the other is finished; device.c. */

@@ -345,7 +345,7 @@ static vram_status create(struct vr_device_object *device, const struct vram_fee
         return status;
     }
     uint64_t handle = feed->watcher.handle = feed->object.handle;
-    status = vr_device_list_child(device, &device->watchers, &feed->watcher.link, operation);
+    status = vr_device_list_watcher(device, &feed->watcher, operation);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);

@@ -173,8 +173,7 @@ static vram_status flight_list(struct vr_flight *flight, const char *operation) 
     uint64_t handle = flight->object.handle, none = 0;
     vr_handle_ref(handle);
     vr_handle_ref(device->object.handle);
-    vram_status status =
-        vr_device_list_child(device, &device->watchers, &flight->watcher.link, operation);
+    vram_status status = vr_device_list_watcher(device, &flight->watcher, operation);
     if (status != VRAM_OK || !vr_cas(&device->flight, &none, handle, VR_ACQ_REL)) {
         vr_mutex_lock(&device->lock);
         vr_link_remove(&flight->watcher.link);

@@ -387,7 +387,7 @@ static struct vr_staging *list(struct vr_device_object *device, struct vr_stagin
     vr_mutex_lock(&device->lock);
     struct vr_staging *found = listed(device);
     if (!found && !device->closing) {
-        vr_list_append(&device->watchers, &fresh->watcher.link);
+        vr_device_append_watcher(device, &fresh->watcher);
         vr_handle_ref(fresh->object.handle);
         found = fresh;
     }

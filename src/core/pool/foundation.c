@@ -172,8 +172,7 @@ static vram_status pool_create(struct vr_device_object *device,
     if (status == VRAM_OK) {
         vr_recorder_start();
         vr_witness_begin(pool);
-        status = vr_device_list_child(device, &device->watchers, &pool->watcher.link,
-                                      "vram_pool_create");
+        status = vr_device_list_watcher(device, &pool->watcher, "vram_pool_create");
     }
     if (status != VRAM_OK) {
         vr_pool_end(pool);
