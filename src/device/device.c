@@ -287,9 +287,9 @@ vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device *
     return status;
 }
 
-/* The next watcher behind the one numbered `last`, with a reference for the caller: listed means that its
-   owner's reference is still there. Under the lock, which callers release while they call the watcher: the list
-   may change meanwhile, and other threads or the watcher itself may begin another walk. */
+/* The next watcher behind the one numbered `last`, with a reference for the caller: listed means
+   that its owner's reference is still there. Under the lock, which callers release while they call
+   the watcher. The list may change then, and another walk may begin, by the same thread too. */
 static struct vr_watcher *next_watcher(struct vr_device_object *device, uint64_t last) {
     for (struct vr_link *link = vr_list_first(&device->watchers); link;
          link = vr_list_next(&device->watchers, link)) {
