@@ -359,14 +359,9 @@ ROW(vram_named_stats_get, NAMED, 0) {
     LOOK(vram_named_stats, vram_named_stats_get(w->named, &info));
 }
 
-static bool on_text(void *user, const char *text, size_t bytes) {
-    (void)user, (void)text, (void)bytes;
-    return true;
-}
-
 ROW(vram_named_json, NAMED, 0) {
     vram_json json;
-    vram_json_begin(&json, on_text, NULL, false);
+    vram_json_begin(&json, race_ignore_text, NULL, false);
     vram_status status = vram_named_json(w->named, &json, NULL);
     vram_json_end(&json);
     return status;

@@ -153,6 +153,10 @@ void world_make(struct world *world, const char *backend, uint32_t variant, uint
    `call` is the status of the row's call; `flags` are the row's. */
 const char *world_end(struct world *world, vram_status call, uint32_t flags);
 
+/* Callbacks that do nothing. */
+bool race_ignore_text(void *user, const char *text, size_t bytes);
+void race_ignore_pressure(void *user, const vram_pressure_event *event);
+
 /* ------------------------------------------------------------------------ rows */
 
 enum row_flag {

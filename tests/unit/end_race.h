@@ -10,21 +10,51 @@
 #define TEST_END_RACE_H
 
 #include "unit/device_world.h"
+#include "vram/pool.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
-enum {
-    RACE_LONGEST_MS = 30000, /* of one call */
-    RACE_CPU_MS = 5000,      /* of one call's own processor time */
-    RACE_CALLS = 1000        /* before the end: more would queue work faster than a busy machine can do it */
-};
-
 /* A call of the object under test, made by the second thread; `world` is the test's. */
 typedef vram_status race_call(void *world);
 /* Ends something. */
 typedef void race_end(void *world);
+
+/* What every world of a race has. A test's own world begins with it. */
+struct race_world {
+    struct rig rig;
+    vram_pool *pool;
+};
+
+static inline void race_end_queue(void *world) {
+    vram_queue_destroy(((struct race_world *)world)->rig.queue);
+}
+
+static inline void race_end_pool(void *world) {
+    assert_ok(vram_pool_destroy(((struct race_world *)world)->pool));
+}
+
+static inline void race_end_device(void *world) {
+    vram_device_close(((struct race_world *)world)->rig.device);
+}
+
+static inline void race_end_context(void *world) {
+    vram_context_destroy(((struct race_world *)world)->rig.context);
+}
+
+static inline struct race_world race_world_make(const char *backend, const char *sim) {
+    struct race_world world = {.rig = rig_make(backend, sim)};
+    assert_ok(vram_pool_create(world.rig.device, NULL, &world.pool));
+    return world;
+}
+
+enum {
+    RACE_LONGEST_MS = 30000, /* of one call */
+    RACE_CPU_MS = 5000,      /* of one call's own processor time */
+    RACE_CALLS =
+        1000 /* before the end: more would queue work faster than a busy machine can do it */
+};
 
 struct end_race {
     const char *name;
@@ -33,7 +63,7 @@ struct end_race {
     pthread_barrier_t begin;
     atomic_bool ended;
     uint64_t calls, worst_ns, worst_cpu_ns;
-    vram_status odd; /* the first status that is none of those allowed */
+    vram_status unexpected; /* the first answer that race_allows does not allow; VRAM_OK: none */
 };
 
 static inline uint64_t race_clock(clockid_t clock) {
@@ -64,8 +94,8 @@ static inline void *race_thread(void *argument) {
         cpu = race_clock(CLOCK_THREAD_CPUTIME_ID) - cpu;
         race->worst_ns = begun > race->worst_ns ? begun : race->worst_ns;
         race->worst_cpu_ns = cpu > race->worst_cpu_ns ? cpu : race->worst_cpu_ns;
-        if (!race_allows(status) && race->odd == VRAM_OK) {
-            race->odd = status;
+        if (!race_allows(status) && race->unexpected == VRAM_OK) {
+            race->unexpected = status;
             print_error("%s answered %s: %s\n", race->name, vram_status_name(status),
                         vram_error_get()->text);
         }
@@ -95,7 +125,14 @@ static inline bool race_run(const char *name, void *world, race_call *call, race
                     (double)race.worst_cpu_ns / 1e9);
         return false;
     }
-    return race.odd == VRAM_OK;
+    return race.unexpected == VRAM_OK;
+}
+
+/* The context goes with all that is left, unless it was what the race has ended. */
+static inline void race_world_end(struct race_world *world, race_end *end) {
+    if (end != race_end_context) {
+        vram_context_destroy(world->rig.context);
+    }
 }
 
 /* The delay of round i of n, of up to `most` nanoseconds; short ones are the more frequent. */

@@ -11,25 +11,12 @@
 
 /* What a round ends. */
 struct ring_world {
-    struct rig rig;
-    vram_pool *pool;
+    struct race_world base;
     vram_ring *ring;
 };
 
 static void end_ring(void *argument) {
     assert_ok(vram_ring_destroy(((struct ring_world *)argument)->ring));
-}
-
-static void end_pool(void *argument) {
-    assert_ok(vram_pool_destroy(((struct ring_world *)argument)->pool));
-}
-
-static void end_device(void *argument) {
-    vram_device_close(((struct ring_world *)argument)->rig.device);
-}
-
-static void end_context(void *argument) {
-    vram_context_destroy(((struct ring_world *)argument)->rig.context);
 }
 
 /* The queue that the ring's copies go on, its own or lent. */
@@ -40,7 +27,7 @@ static void end_queue(void *argument) {
     vram_queue_destroy(info.queue);
 }
 
-static race_end *const ends[] = {end_ring, end_pool, end_device, end_context};
+static race_end *const ends[] = {end_ring, race_end_pool, race_end_device, race_end_context};
 enum { ENDS = sizeof ends / sizeof ends[0], BYTES = 4096 };
 
 /* ------------------------------------------------------------------------- calls */
@@ -159,15 +146,14 @@ enum { CALLS = sizeof calls / sizeof calls[0], ROUNDS = 2, DELAYS = 8 };
 
 static struct ring_world world_make(const char *backend, const char *sim,
                                     vram_ring_strategy strategy, bool lent) {
-    struct ring_world world = {.rig = rig_make(backend, sim)};
+    struct ring_world world = {.base = race_world_make(backend, sim)};
     vram_ring_options options = {.size = sizeof options,
                                  .strategy = strategy,
                                  .input_capacity = 8,
                                  .output_capacity = 8,
                                  .message_bytes = BYTES,
-                                 .queue = lent ? world.rig.queue : NULL};
-    assert_ok(vram_pool_create(world.rig.device, NULL, &world.pool));
-    assert_ok(vram_ring_create(world.pool, &options, &world.ring));
+                                 .queue = lent ? world.base.rig.queue : NULL};
+    assert_ok(vram_ring_create(world.base.pool, &options, &world.ring));
     return world;
 }
 
@@ -178,9 +164,7 @@ static void race_all(const char *backend, const char *sim, vram_ring_strategy st
             struct ring_world world = world_make(backend, sim, strategy, lent);
             uint64_t delay = race_delay((c + 3 * i) % DELAYS, DELAYS, 150000);
             bool good = race_run(calls[c].name, &world, calls[c].call, ends[i % ENDS], delay);
-            if (ends[i % ENDS] != end_context) {
-                vram_context_destroy(world.rig.context);
-            }
+            race_world_end(&world.base, ends[i % ENDS]);
             assert_true(good);
         }
     }
@@ -229,7 +213,7 @@ static void a_fetch_does_not_outlast_its_ring(void **state) {
     (void)state;
     struct ring_world world = world_make("sim", "memory=64M,lag=20", VRAM_RING_SYNC, false);
     assert_ok(vram_ring_send(world.ring, message, 8, 1, 0));
-    hook_set(world.rig.device);
+    hook_set(world.base.rig.device);
     hook.meanwhile = destroy_meanwhile;
     hook.argument = &world;
     uint64_t begun = race_clock(CLOCK_MONOTONIC);
@@ -237,12 +221,12 @@ static void a_fetch_does_not_outlast_its_ring(void **state) {
     assert_true(race_clock(CLOCK_MONOTONIC) - begun < 3 * SECOND);
     assert_true(status == VRAM_OK || status == VRAM_ERR_SHUTDOWN);
     pthread_join(ender, NULL);
-    expect_protocol(&world.rig);
-    vram_context_destroy(world.rig.context);
+    expect_protocol(&world.base.rig);
+    vram_context_destroy(world.base.rig.context);
 }
 
 static void *destroy_the_pool(void *argument) {
-    end_pool(argument);
+    race_end_pool(argument);
     return NULL;
 }
 
@@ -250,7 +234,7 @@ static void *destroy_the_pool(void *argument) {
 static void end_pool_meanwhile(void *argument) {
     struct ring_world *world = argument;
     assert_int_equal(pthread_create(&ender, NULL, destroy_the_pool, argument), 0);
-    while (!vr_handle_was(VR_KIND_POOL, world->pool)) {
+    while (!vr_handle_was(VR_KIND_POOL, world->base.pool)) {
         sched_yield();
     }
 }
@@ -261,13 +245,13 @@ static void a_late_copy_keeps_its_memory(void **state) {
     for (int lent = 0; lent < 2; lent++) {
         struct ring_world world = world_make("sim", "memory=64M,lag=40", VRAM_RING_ASYNC, lent);
         assert_ok(vram_ring_send(world.ring, message, BYTES, 1, 0));
-        hook_set(world.rig.device);
+        hook_set(world.base.rig.device);
         hook.meanwhile = end_pool_meanwhile;
         hook.argument = &world;
         assert_int_equal(vram_ring_flush(world.ring, NULL, NULL), VRAM_ERR_SHUTDOWN);
         pthread_join(ender, NULL);
-        expect_protocol(&world.rig);
-        rig_end_clean(&world.rig);
+        expect_protocol(&world.base.rig);
+        rig_end_clean(&world.base.rig);
     }
 }
 
@@ -280,8 +264,8 @@ static void a_queue_ends_under_its_ring(void **state) {
         bool good = race_run("a call", &world, some[i % 5], end_queue,
                              race_delay(i % DELAYS, DELAYS, 150000));
         assert_ok(vram_ring_destroy(world.ring));
-        expect_protocol(&world.rig);
-        vram_context_destroy(world.rig.context);
+        expect_protocol(&world.base.rig);
+        vram_context_destroy(world.base.rig.context);
         assert_true(good);
     }
 }
