@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * half.glsl: half precision to single precision, as half.h does it. Not by unpackHalf2x16: llvmpipe of Mesa 22.3 makes
- * invalid code of it on processors without the x86 extension F16C, so on every aarch64. Results are wrong there, or
- * LLVM ends the process.
+ * half.glsl: half precision to single precision, as half.h does it. Not by unpackHalf2x16: llvmpipe
+ * of Mesa 22.3 generates invalid code for it on processors without the x86 extension F16C, so on
+ * every aarch64 one: results are wrong, or LLVM aborts the process.
  */
 
 /* Exact. Normal numbers get their exponent moved by a multiplication, denormal ones by a subtraction. */

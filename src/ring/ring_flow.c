@@ -67,7 +67,7 @@ static vram_status wait_turn(struct vr_ring *ring, const char *operation,
     if (vr_deadline_passed(patience->deadline)) {
         return VRAM_ERR_TIMEOUT;
     }
-    vr_ring_rest(patience->turns++);
+    vr_ring_backoff(patience->turns++);
     return VRAM_OK;
 }
 

@@ -119,7 +119,7 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_flight *flight = VR_CONTAINER(watcher, struct vr_flight, watcher);
     (void)finished;
     if (!vr_handle_retire(flight->object.handle)) {
-        return; /* flight_list does, whose flight came second: its device is no longer ours to use */
+        return; /* flight_list retires it, because another thread's flight was first */
     }
     struct vr_device_object *device = flight->device;
     vr_mutex_lock(&device->lock);
@@ -273,7 +273,7 @@ void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue) {
     struct vram_error kept;
     vr_error_save(&kept);
     if (vram_free(pool, block, queue) == VRAM_ERR_STALE) {
-        (void)vr_pool_free_late(pool, block, queue);
+        (void)vr_pool_free_after_queue(pool, block, queue);
     }
     vr_error_restore(&kept);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_enders.c: the calls that end something, and which of them can take its objects away from a row. */
+/* race_enders.c: the calls that end something, and which of them can take its objects away from a
+   row. */
 #include "race/race_table.h"
 
 #define ENDER_VOID(call, argument)                                                                 \

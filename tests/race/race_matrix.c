@@ -379,7 +379,8 @@ static double now_seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Leaves out what this backend does not have. Who runs a share of the pairs has little time: it begins with a guess. */
+/* Leaves out what this backend does not have. Who runs a share of the pairs has little time: it
+   begins with a guess. */
 static void measure_all(void) {
     unsigned kept = 0;
     if (options.shares > 1) {

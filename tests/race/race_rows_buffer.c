@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_rows_buffer.c: buffers, scopes, batches and named buffers beside the ends of what they belong to. */
+/* race_rows_buffer.c: buffers, scopes, batches and named buffers beside the ends of what they
+   belong to. */
 #include "race/race_table.h"
 
 /* ---------------------------------------------------------------------- buffers */

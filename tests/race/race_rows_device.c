@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_rows_device.c: contexts, devices, coarse memory, ranges, queues and kernels beside their ends. */
+/* race_rows_device.c: contexts, devices, coarse memory, ranges, queues and kernels beside their
+   ends. */
 #include "race/race_table.h"
 
 /* --------------------------------------------------------------------- contexts */

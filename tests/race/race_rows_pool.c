@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_rows_pool.c: pools, blocks, limits, statistics and pressure beside the ends of what they belong to. */
+/* race_rows_pool.c: pools, blocks, limits, statistics and pressure beside the ends of what they
+   belong to. */
 #include "race/race_table.h"
 
 /* ------------------------------------------------------------------------ pools */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_rows_transfer.c: transfers, handles of work under way, page-locked memory, stream sets, readbacks and feeds. */
+/* race_rows_transfer.c: transfers, handles of work under way, page-locked memory, stream sets,
+   readbacks and feeds. */
 #include "race/race_table.h"
 
 /* -------------------------------------------------------------------- transfers */

@@ -2,8 +2,8 @@
 /*
  * race_schedule.c: two threads that make their calls by a schedule, and a look at the clock.
  *
- * While a run goes on the two tell each other where they are by relaxed atomics alone: anything stronger would order
- * their accesses, and ThreadSanitizer would not see a race any more.
+ * While a run goes on the two tell each other where they are by relaxed atomics alone: anything
+ * stronger would order their accesses, and ThreadSanitizer would not see a race any more.
  */
 #include "race/race_table.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race_table.h: the race matrix. Every public call that names an object is run beside every call that ends that object,
- * one of its parents, or something else that it uses.
+ * race_table.h: the race matrix. Every public call that names an object is run beside every call
+ * that ends that object, one of its parents, or something else that it uses.
  *
- * A row is a call: ROW(vram_queue_upload, QUEUE, flags) { ... }. Its kind says which objects a world needs for it
- * and which calls can end them (race_enders.c). A pair is a row and an ender. A run makes a world, has two threads
- * make the two calls by a schedule (race_schedule.c), and then looks at everything (race_world.c): both statuses,
- * the contents of host and device memory, what the pool, the simulated driver and the library still hold.
- * tests/lint/races.py reads the ROW lines: a public call without one is a finding.
+ * A row is a call: ROW(vram_queue_upload, QUEUE, flags) { ... }. Its kind says which objects a
+ * world needs for it and which calls can end them (race_enders.c). A pair is a row and an ender. A
+ * run makes a world, has two threads make the two calls by a schedule (race_schedule.c), and then
+ * looks at everything (race_world.c): both statuses, the contents of host and device memory, what
+ * the pool, the simulated driver and the library still hold. tests/lint/races.py reads the ROW
+ * lines: a public call without one is a finding.
  */
 #ifndef TEST_RACE_TABLE_H
 #define TEST_RACE_TABLE_H
@@ -146,11 +147,12 @@ enum {
 
 extern _Alignas(65536) unsigned char race_registered[8][65536]; /* page-locked where it lies */
 
-/* Makes what a pair needs; world->failed says what could not be. `set_queue`: the queue is one of the stream set's. */
+/* Makes what a pair needs; world->failed says what could not be. `set_queue`: the queue is one of
+   the stream set's. */
 void world_make(struct world *world, const char *backend, uint32_t variant, uint64_t kinds,
                 bool set_queue);
-/* Ends everything that is left, and looks at what a run has to leave behind. The text of the first finding, or NULL.
-   `call` is the status of the row's call; `flags` are the row's. */
+/* Ends everything that is left, and looks at what a run has to leave behind. The text of the first
+   finding, or NULL. `call` is the status of the row's call; `flags` are the row's. */
 const char *world_end(struct world *world, vram_status call, uint32_t flags);
 
 /* Callbacks that do nothing. */
@@ -225,10 +227,10 @@ uint64_t pair_kinds(const struct row *row, const struct ender *ender);
 /* -------------------------------------------------------------------- schedules */
 
 /*
- * Who goes first and where the two are held up. In builds with delay points `first` runs to its n-th point, the
- * other to its m-th (0: to its end), then `first` to its end, then the other. Nobody is held up for longer than a
- * moment: the other may be waiting for exactly that thread. In builds without, n and m are nanoseconds that each waits
- * before its call.
+ * Who goes first and where the two are held up. In builds with delay points `first` runs to its
+ * n-th point, the other to its m-th (0: to its end), then `first` to its end, then the other.
+ * Nobody is held up for longer than a moment: the other may be waiting for exactly that thread. In
+ * builds without, n and m are nanoseconds that each waits before its call.
  */
 struct schedule {
     bool ender_first;
@@ -256,7 +258,8 @@ void schedule_show_stacks(void);
 
 /* -------------------------------------------------------------------- known defects */
 
-/* Pairs that fail by a defect that is not mended yet: they are told and counted, and run only by their name. */
+/* Pairs that fail by a defect that is not mended yet: they are told and counted, and run only by
+   their name. */
 struct known {
     const char *call, *ender, *backend; /* "*": any */
     const char *why;

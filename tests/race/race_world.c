@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race_world.c: the objects of a run, with work under way, and what has to be left when both calls have returned.
+ * race_world.c: the objects of a run, with work under way, and what has to be left when both calls
+ * have returned.
  *
  * The variant of a run chooses what kind of pool, buffer and ring there is: see below.
  */
@@ -470,7 +471,8 @@ static const char *check_pool(struct world *w, vram_pool *pool) {
     if (!pool || vram_pool_stats_get(pool, &stats) != VRAM_OK) {
         return NULL; /* it has ended */
     }
-    /* A trim waits for no queue, but has them say how far they are: once that has passed, the second finds all. */
+    /* A trim waits for no queue, but has them say how far they are: once that has passed, the
+       second finds all. */
     vram_status trimmed = vram_pool_trim(pool, 0);
     wait_for_queues(w);
     trimmed = trimmed ? trimmed : vram_pool_trim(pool, 0);

@@ -131,7 +131,8 @@ static inline int nothing_left(void **state) {
 /* What happens inside a hooked call, once. */
 typedef void hook_call(void *argument);
 
-/* Tables in the place of the device's own. What a call changes is atomic: that of a second thread meets it. */
+/* Tables in the place of the device's own. What a call changes is atomic: that of a second thread
+   meets it. */
 static struct {
     const struct vr_queue_ops *queue;
     const struct vr_vmm_ops *vmm;

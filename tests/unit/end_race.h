@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * end_race.h: a thread makes one call on an object again and again while this one ends the object or one of its
- * parents. Every round begins at a barrier and ends something after another delay, so that the end meets the call
- * at each of its steps. A call must answer with a status that it may have there, and in time: neither may it wait as
- * long as the option wait_timeout (a minute), nor may it spin meanwhile. The limits leave room for a machine on which
- * each thread gets a twentieth of a processor.
+ * end_race.h: a thread makes one call on an object again and again while this one ends the object
+ * or one of its parents. Every round begins at a barrier and ends something after another delay, so
+ * that the end meets the call at each of its steps. A call must answer with a status that it may
+ * have there, and in time: neither may it wait as long as the option wait_timeout (a minute), nor
+ * may it spin meanwhile. The limits leave room for a machine on which each thread gets a twentieth
+ * of a processor.
  */
 #ifndef TEST_END_RACE_H
 #define TEST_END_RACE_H
@@ -72,8 +73,8 @@ static inline uint64_t race_clock(clockid_t clock) {
     return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* What a call may answer while its object ends: it is done, found nothing to do, or finds the object, its queue or its
-   parents gone or going. */
+/* What a call may answer while its object ends: it is done, found nothing to do, or finds the
+   object, its queue or its parents gone or going. */
 static inline bool race_allows(vram_status status) {
     return status == VRAM_OK || status == VRAM_ERR_NOT_READY || status == VRAM_ERR_STALE ||
            status == VRAM_ERR_SHUTDOWN;

@@ -2,10 +2,10 @@
 /*
  * mem_world.h: what the tests of scopes, batches and named buffers share.
  *
- * A part is what a program does with memory, and how it lets go of it when something fails. fail_every_call
- * runs it with call 1, 2, 3 ... failing, of the host's memory and of the driver, or answered by the driver with a
- * success that cannot be, until no call is left to fail; after each the pool has no live block, and at the end
- * nothing is left.
+ * A part is what a program does with memory, and how it lets go of it when something fails.
+ * fail_every_call runs it with call 1, 2, 3 ... failing, of the host's memory and of the driver, or
+ * answered by the driver with a success that cannot be, until no call is left to fail; after each
+ * the pool has no live block, and at the end nothing is left.
  */
 #ifndef TEST_MEM_WORLD_H
 #define TEST_MEM_WORLD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queue_ender.h: destroys a queue on a second thread from inside a driver's copy, so that the end of the queue meets
- * a call of the library at the same place every time.
+ * queue_ender.h: destroys a queue on a second thread from inside a driver's copy, so that the end
+ * of the queue meets a call of the library at the same place every time.
  */
 #ifndef TEST_QUEUE_ENDER_H
 #define TEST_QUEUE_ENDER_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_cancel.c: threads that are cancelled (pthread_cancel) inside the library. No call is a cancellation point, so
- * that none is left with a lock or a reference: neither the library's own waits and files, nor drivers, nor callbacks
- * of the program.
+ * test_cancel.c: threads that are cancelled (pthread_cancel) inside the library. No call is a
+ * cancellation point, so that none is left with a lock or a reference: neither the library's own
+ * waits and files, nor drivers, nor callbacks of the program.
  *
- * A thread that cancels itself goes on until its first cancellation point. So a thread that does so, and makes every
- * call of a program then, shows each point that there is, at once and every time.
+ * A thread that cancels itself goes on until its first cancellation point. So a thread that does
+ * so, and makes every call of a program then, shows each point that there is, at once and every
+ * time.
  */
 #include "unit/buffer_world.h"
 

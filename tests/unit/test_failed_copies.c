@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_failed_copies.c: the queue of a copy is destroyed while the copy is on its way to the driver. Whether the call
- * then answers success or failure, it leaves nothing behind: no copy that writes later, and no memory.
+ * test_failed_copies.c: the queue of a copy is destroyed while the copy is on its way to the
+ * driver. Whether the call then answers success or failure, it leaves nothing behind: no copy that
+ * writes later, and no memory.
  */
 #include "unit/queue_ender.h"
 #include "vram/vram.h"

@@ -697,7 +697,8 @@ static void bad_input_is_refused(void **state) {
 
 /* ------------------------------------------------------ drivers that lie, and damage */
 
-/* A driver's impossible answer to the request for new memory is no damage of the old: the buffer is what it was. */
+/* A driver's impossible answer to the request for new memory is no damage of the old: the buffer is
+   what it was. */
 static void a_lying_driver_leaves_the_buffer(void **state) {
     static const vram_sim_lie lies[] = {VRAM_SIM_LIE_NULL, VRAM_SIM_LIE_MISALIGNED,
                                         VRAM_SIM_LIE_OVERLAP};

@@ -206,7 +206,8 @@ static void every_stray_byte_is_found(void **state) {
     rig_end(&rig, true);
 }
 
-/* One free of a damaged block while the host's memory or the driver's copies fail; whether one did. */
+/* One free of a damaged block while the host's memory or the driver's copies fail; whether one
+   did. */
 static bool try_damaged_free(bool driver, uint64_t nth, uint64_t *unseen) {
     struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
     vram_sim_fault planned = {
@@ -232,7 +233,8 @@ static bool try_damaged_free(bool driver, uint64_t nth, uint64_t *unseen) {
     return struck;
 }
 
-/* Damage is told, or it is counted that nobody looked; reading needs no more host memory than a copy does. */
+/* Damage is told, or it is counted that nobody looked; reading needs no more host memory than a
+   copy does. */
 static void no_look_is_lost_in_silence(void **state) {
     enum { COPIES = 2 }; /* of the two zones */
     (void)state;
@@ -457,7 +459,8 @@ static void any_call_may_fail(void **state) {
 
 enum { SECRET = 0x53, SECRET_BYTES = 50 * 1024 };
 
-/* A block full of secrets; another queue uses it, too, so that a free has to order itself behind that. */
+/* A block full of secrets; another queue uses it, too, so that a free has to order itself behind
+   that. */
 static vram_addr hide_secret(struct rig *rig) {
     vram_addr addr;
     assert_ok(vram_alloc(rig->pool, SECRET_BYTES, rig->queue, &addr));
@@ -487,7 +490,8 @@ static void expect_no_secret(struct rig *rig) {
     }
 }
 
-/* One free during which a call fails, of the driver (`code`) or of the host's memory; whether one did. */
+/* One free during which a call fails, of the driver (`code`) or of the host's memory; whether one
+   did. */
 static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) {
     struct rig rig = rig_make("memory=2M,granule=64K,lag=9", modes, 100 * KIB);
     vram_sim_fault planned = {
@@ -516,8 +520,8 @@ static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) 
     return struck;
 }
 
-/* A free is done and says so, whatever the driver and the host's memory do, and no later owner of the memory
-   sees what was in it. */
+/* A free is done and says so, whatever the driver and the host's memory do, and no later owner of
+   the memory sees what was in it. */
 static void a_free_is_done_whatever_fails(void **state) {
     static const uint32_t modes[] = {VRAM_POOL_ZERO_FREE, VRAM_POOL_ZERO_FREE | VRAM_POOL_RED_ZONES,
                                      VRAM_POOL_ZERO_FREE | VRAM_POOL_POISON,
@@ -560,7 +564,8 @@ static void what_stays_as_it_was_is_zeroed_later(void **state) {
     }
 }
 
-/* Blocks that leave quarantine unseen, since the driver would not read them, are no failure of a trim or a free. */
+/* Blocks that leave quarantine unseen, since the driver would not read them, are no failure of a
+   trim or a free. */
 static void what_cannot_be_looked_at_is_no_failure(void **state) {
     vram_addr addr, other;
     (void)state;

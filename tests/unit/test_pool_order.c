@@ -212,7 +212,8 @@ static void expect_bytes(struct rig *rig, vram_addr addr, uint8_t value) {
     free(found);
 }
 
-/* Host memory of a destroyed buffer stays until the copies that read it are done, whichever buffer comes next. */
+/* Host memory of a destroyed buffer stays until the copies that read it are done, whichever buffer
+   comes next. */
 static void host_memory_outlives_the_copies_from_it(void **state) {
     static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_FALLBACK};
     (void)state;
@@ -261,7 +262,8 @@ static void what_was_unmapped_outlives_its_copy(void **state) {
     rig_end_clean(&rig);
 }
 
-/* A report of such a pool names queues by their handles, not by the numbers that it knows them by. */
+/* A report of such a pool names queues by their handles, not by the numbers that it knows them
+   by. */
 static void reports_name_the_queues_by_their_handles(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=16M,lag=50");

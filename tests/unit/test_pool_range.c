@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_range.c: addresses of pools. A pool does not refuse while the memory is there: it reserves more addresses than
- * a program can use up, and further ones when it has used them up all the same.
+ * test_pool_range.c: addresses of pools. A pool does not refuse while the memory is there: it
+ * reserves more addresses than a program can use up, and further ones when it has used them up all
+ * the same.
  */
 #include "device/address.h"
 
@@ -77,7 +78,8 @@ static uint64_t address_bytes(vram_pool *pool) {
 
 /* -------------------------------------------------------------------- ranges */
 
-/* Pools share half of what a process has, and none has less than twice the memory for each space. */
+/* Pools share half of what a process has, and none has less than twice the memory for each
+   space. */
 static void pools_leave_addresses_to_others(void **state) {
     enum { POOLS = 64 };
     vram_pool *pools[POOLS];
@@ -127,8 +129,8 @@ static void expect(vram_addr addr, uint64_t bytes, int value) {
     assert_int_equal(at[bytes - 1], value);
 }
 
-/* All of a device through ranges that are far too short: contents stay, sleep and wake find everything, blocks grow,
-   and all is given back. */
+/* All of a device through ranges that are far too short: contents stay, sleep and wake find
+   everything, blocks grow, and all is given back. */
 static void further_ranges_follow(void **state) {
     enum { COUNT = 20 };
     static const char *const sims[] = {"memory=128M,real=on", "memory=128M,real=on,alias=off",
@@ -236,7 +238,8 @@ static uint64_t allowed_bytes(vram_pool *pool, uint64_t memory) {
     return fraction < memory - limits.min_free_bytes ? fraction : memory - limits.min_free_bytes;
 }
 
-/* Blocks of 1/16 to 1/2 of the memory fit as long as all that is live is 0.98 of what the limits allow. */
+/* Blocks of 1/16 to 1/2 of the memory fit as long as all that is live is 0.98 of what the limits
+   allow. */
 static void random_programs_fit(const char *sim, uint64_t memory, int operations) {
     enum { SEEDS = 24 };
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_queue_end.c: buffers, scopes and batches beside the end of a queue that they use: a call of several steps is
- * not cut in two by it, and memory that is let go of meanwhile comes back when the queue has ended.
+ * test_queue_end.c: buffers, scopes and batches beside the end of a queue that they use: a call of
+ * several steps is not cut in two by it, and memory that is let go of meanwhile comes back when the
+ * queue has ended.
  *
- * A queue is destroyed from inside a driver's copy (queue_ender.h), or while a kernel that waits holds it up
- * (gate_world.h).
+ * A queue is destroyed from inside a driver's copy (queue_ender.h), or while a kernel that waits
+ * holds it up (gate_world.h).
  */
 #include "unit/buffer_world.h"
 #include "unit/gate_world.h"
@@ -68,8 +69,8 @@ static vram_status resize(vram_buffer *buffer, uint8_t *host, vram_queue *queue)
     return vram_buffer_resize(buffer, 32 * MIB, queue); /* it has to move */
 }
 
-/* A call that is under way finishes, since the queue waits for all of its steps: what it says is true, and nothing
-   stays behind. */
+/* A call that is under way finishes, since the queue waits for all of its steps: what it says is
+   true, and nothing stays behind. */
 static void a_call_is_not_cut_in_two(void **state) {
     static const struct {
         call_fn *call;
@@ -201,8 +202,8 @@ static void memory_let_go_of_meanwhile_comes_back(void **state) {
     }
 }
 
-/* The end of the queue has given up before its work was done. The memory comes back when that is done, although nobody
-   ends the queue again before the device closes. */
+/* The end of the queue has given up before its work was done. The memory comes back when that is
+   done, although nobody ends the queue again before the device closes. */
 static void memory_of_a_queue_given_up_comes_back(void **state) {
     (void)state;
     for (int kind = 0; kind < OWNERS; kind++) {

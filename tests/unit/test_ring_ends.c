@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_ring_ends.c: every call of a ring beside the end of the ring, its pool, its device and its context, with every
- * strategy. The ring's memory stays until the last call has left it, and no call waits or spins for what will not
- * come any more.
+ * test_ring_ends.c: every call of a ring beside the end of the ring, its pool, its device and its
+ * context, with every strategy. The ring's memory stays until the last call has left it, and no
+ * call waits or spins for what will not come any more.
  */
 #include "unit/end_race.h"
 #include "unit/ring_world.h"
@@ -157,7 +157,8 @@ static struct ring_world world_make(const char *backend, const char *sim,
     return world;
 }
 
-/* Every call beside every end, each pair after other delays. These reach as far as a call that waits for a late copy. */
+/* Every call beside every end, each pair after other delays. These reach as far as a call that
+   waits for a late copy. */
 static void race_all(const char *backend, const char *sim, vram_ring_strategy strategy, bool lent) {
     for (unsigned c = 0; c < CALLS; c++) {
         for (unsigned i = 0; i < ENDS * ROUNDS; i++) {

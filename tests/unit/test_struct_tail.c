@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_struct_tail.c: option structs from a newer header than the library's: longer by fields that it does not know.
- * Each is taken while these are 0 and refused as soon as a byte of them is not, whatever else is right or wrong with
- * the call.
+ * test_struct_tail.c: option structs from a newer header than the library's: longer by fields that
+ * it does not know. Each is taken while these are 0 and refused as soon as a byte of them is not,
+ * whatever else is right or wrong with the call.
  */
 #include "unit/device_world.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_transfer_ends.c: calls on stream sets, readbacks, feeds, copies, their handles and page-locked memory beside
- * the end of the object itself, its queue, its device and its context, with queues that are late.
+ * test_transfer_ends.c: calls on stream sets, readbacks, feeds, copies, their handles and
+ * page-locked memory beside the end of the object itself, its queue, its device and its context,
+ * with queues that are late.
  */
 #include "unit/end_race.h"
 #include "vram/vram.h"
@@ -29,7 +30,8 @@ static vram_status unless(vram_status status, vram_status also) {
     return status == also ? VRAM_OK : status;
 }
 
-/* Of calls that name memory by its address: there is none any more when its device or pool has ended. */
+/* Of calls that name memory by its address: there is none any more when its device or pool has
+   ended. */
 static vram_status with_address(vram_status status) {
     return unless(status, VRAM_ERR_INVALID);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_watchers.c: what tiers above hang on a device, told something on one thread while another closes the device.
+ * test_watchers.c: what tiers above hang on a device, told something on one thread while another
+ * closes the device.
  */
 #include "unit/device_world.h"
 #include "vram/vram.h"
@@ -37,7 +38,8 @@ static vram_status slow_unregister(struct vr_device *device, vram_addr addr, uin
     return plain_unregister(device, addr, bytes);
 }
 
-/* A cleanup that is giving locked memory back when the device closes finishes; nothing is given back twice. */
+/* A cleanup that is giving locked memory back when the device closes finishes; nothing is given
+   back twice. */
 static void a_cleanup_ends_before_its_device(void **state) {
     (void)state;
     for (int of_context = 0; of_context < 2; of_context++) {
@@ -89,8 +91,8 @@ static bool second_told(void) {
     return atomic_load(&first.told);
 }
 
-/* Both have a flight that is listed and not yet the device's. The first makes it so; the second waits until its own is
-   told of the end, and only then finds that it came second. */
+/* Both have a flight that is listed and not yet the device's. The first makes it so; the second
+   waits until its own is told of the end, and only then finds that it came second. */
 static void wait_in_between(const char *place) {
     if (strstr(place, "flight.c")) {
         bool second = atomic_fetch_add(&first.arrived, 1) == 1;
@@ -127,8 +129,8 @@ static void *make_first_flight(void *device) {
     return NULL;
 }
 
-/* Of two threads that make the list of a device's work at the same time one has made it for nothing, and lets go of it
-   while the device closes: it is let go of once. */
+/* Of two threads that make the list of a device's work at the same time one has made it for
+   nothing, and lets go of it while the device closes: it is let go of once. */
 static void a_second_list_ends_once(void **state) {
     (void)state;
     for (int round = 0; round < 4; round++) {

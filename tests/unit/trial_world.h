@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trial_world.h: one call on one object, over and over, while one call after the other fails: of the host's memory,
- * of the driver, and of a driver that reports success with an impossible result.
+ * trial_world.h: one call on one object, over and over, while one call after the other fails: of
+ * the host's memory, of the driver, and of a driver that reports success with an impossible result.
  *
- * After every failure the caller's memory is overwritten and the queues are drained; then everything that can be seen
- * of the object is what it was before, nothing has been read from or written to the caller's memory since, and the
- * same call succeeds and does all that it does without a fault. A call that succeeds in spite of a fault has done the
- * same.
+ * After every failure the caller's memory is overwritten and the queues are drained; then
+ * everything that can be seen of the object is what it was before, nothing has been read from or
+ * written to the caller's memory since, and the same call succeeds and does all that it does
+ * without a fault. A call that succeeds in spite of a fault has done the same.
  */
 #ifndef TEST_TRIAL_WORLD_H
 #define TEST_TRIAL_WORLD_H
@@ -256,7 +256,8 @@ static inline bool trial_run(const struct trial *trial, const struct trial_fault
     return struck;
 }
 
-/* From one failing call to the next. Under a sanitizer a third of them is enough, of each fault another third. */
+/* From one failing call to the next. Under a sanitizer a third of them is enough, of each fault
+   another third. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { TRIAL_STEP = 3 };
 #else
