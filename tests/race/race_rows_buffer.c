@@ -76,7 +76,7 @@ ROW(vram_span_download, BUFFER, 0) {
     return vram_span_download(span, w->host, w->queue);
 }
 
-/* On another queue than the buffer's home, from the block: what comes is known. */
+/* On a queue other than the buffer's home, and from the block, whose contents are known. */
 ROW_AS(vram_span_download, _wrapped, POOL, ROW_USES_QUEUE | ROW_DOWNLOAD | ROW_INVALID) {
     vram_wrap wrap = {
         .size = sizeof wrap, .kind = VRAM_WRAP_ADDRESS, .address = w->block, .bytes = COPY_BYTES};

@@ -3,7 +3,7 @@
    belong to. */
 #include "race/race_table.h"
 
-#define SHORT UINT64_C(300000) /* ns that a call waits for a kernel that is not there */
+#define SHORT UINT64_C(300000) /* ns that a call waits for a kernel that does not run */
 
 /* ------------------------------------------------------------------------ rings */
 

@@ -2,9 +2,9 @@
 /*
  * pool_flags.h: pools of tests that run under every pool flag.
  *
- * TEST_POOL_FLAGS ("deterministic", "zero_free poison") names flags that every pool of the device's
- * own memory gets beside those that the test asks for. CTest sets it; a test whose expectation
- * differs asks pool_has.
+ * TEST_POOL_FLAGS ("deterministic", "zero_free poison") names flags that every pool of device
+ * memory gets in addition to those of the test. CTest sets it; a test whose expectation differs
+ * asks pool_has.
  */
 #ifndef TEST_POOL_FLAGS_H
 #define TEST_POOL_FLAGS_H

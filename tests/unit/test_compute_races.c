@@ -2,7 +2,7 @@
 /*
  * test_compute_races.c: products, distances, weights and labels beside the end of what they use:
  * the scheduler, the weights, the queue, the pool, the device, the context. Whatever a call
- * answers, no memory of it is left in a pool that goes on.
+ * returns, it leaves no memory in a pool that continues.
  */
 #include "unit/end_race.h"
 #include "vram/compute.h"
@@ -41,8 +41,7 @@ static vram_matmul product_of(float *c) {
         .size = sizeof(vram_matmul), .m = SIDE, .k = SIDE, .n = SIDE, .a = a, .b = b, .c = c};
 }
 
-/* A product that is answered with VRAM_OK is right, and one that is not leaves C alone from then
-   on. */
+/* A product that returns VRAM_OK is correct; one that fails does not write C afterwards. */
 static vram_status call_run(void *argument) {
     struct compute_world *world = argument;
     float c[SIDE * SIDE];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_entry_guard.c: the guard of objects that end beside calls on them (base/entry_guard.h):
- * nobody enters after the end, the end waits for everybody inside, and no longer than it may.
+ * test_entry_guard.c: the guard of objects that end beside calls on them (base/entry_guard.h): no
+ * call enters after the close, and the end waits for all calls inside, up to its deadline.
  */
 #include "base/clock.h"
 #include "base/entry_guard.h"

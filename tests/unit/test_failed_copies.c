@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_failed_copies.c: the queue of a copy is destroyed while the copy is on its way to the
- * driver. Whether the call then answers success or failure, it leaves nothing behind: no copy that
- * writes later, and no memory.
+ * test_failed_copies.c: the queue of a copy is destroyed while the driver takes the copy. Whether
+ * the call then succeeds or fails, it leaves nothing behind: no copy that writes later, and no
+ * memory.
  */
 #include "unit/queue_ender.h"
 #include "vram/vram.h"
@@ -74,7 +74,8 @@ static void a_list_leaves_no_memory_behind(void **state) {
     vram_copy copies[8];
     struct rig rig = rig_make("sim", "memory=64M,lag=60");
     assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &addr));
-    for (unsigned i = 0; i < 8; i++) { /* neighbours, from places that are none: gathered */
+    for (unsigned i = 0; i < 8;
+         i++) { /* adjacent targets, separate sources: the copies are gathered */
         copies[i] = (vram_copy){
             .to = addr + i * 256, .from_host = source + i * (uint64_t)1024, .bytes = 256};
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_queue_end.c: buffers, scopes and batches beside the end of a queue that they use: a call of
- * several steps is not cut in two by it, and memory that is let go of meanwhile comes back when the
- * queue has ended.
+ * several steps is not interrupted by it, and memory that is freed meanwhile returns to the pool
+ * when the queue has ended.
  *
  * A queue is destroyed from inside a driver's copy (queue_ender.h), or while a kernel that waits
  * holds it up (gate_world.h).
@@ -69,8 +69,8 @@ static vram_status resize(vram_buffer *buffer, uint8_t *host, vram_queue *queue)
     return vram_buffer_resize(buffer, 32 * MIB, queue); /* it has to move */
 }
 
-/* A call that is under way finishes, since the queue waits for all of its steps: what it says is
-   true, and nothing stays behind. */
+/* A call in progress finishes, since the end of the queue waits for all of its steps: its status is
+   right, and nothing is left behind. */
 static void a_call_is_not_cut_in_two(void **state) {
     static const struct {
         call_fn *call;
@@ -129,7 +129,7 @@ static void *open_gate_soon(void *unused) {
     return unused;
 }
 
-/* Who has the memory, and lets go of it on another thread than the one that made it. */
+/* The owner of the memory, which is freed on another thread than it was made on. */
 struct owner {
     vram_buffer *buffer;
     vram_scope *scope;
@@ -172,7 +172,7 @@ static void run_in_thread(void *(*run)(void *), void *argument) {
     assert_ok(pthread_join(thread, NULL));
 }
 
-/* The queue is being destroyed and waits for its work when its memory is let go of. */
+/* Memory is freed while its queue is being destroyed and waits for its work. */
 static void memory_let_go_of_meanwhile_comes_back(void **state) {
     static const uint32_t flags[] = {0, VRAM_POOL_DETERMINISTIC, VRAM_POOL_SEGMENTS,
                                      VRAM_POOL_ZERO_FREE, VRAM_POOL_TRACKED};
@@ -202,8 +202,8 @@ static void memory_let_go_of_meanwhile_comes_back(void **state) {
     }
 }
 
-/* The end of the queue has given up before its work was done. The memory comes back when that is
-   done, although nobody ends the queue again before the device closes. */
+/* The end of the queue timed out before its work was done. The memory returns when the work is
+   done, although the queue is not ended again before the device closes. */
 static void memory_of_a_queue_given_up_comes_back(void **state) {
     (void)state;
     for (int kind = 0; kind < OWNERS; kind++) {

@@ -2,7 +2,7 @@
 /*
  * test_ring_ends.c: every call of a ring beside the end of the ring, its pool, its device and its
  * context, with every strategy. The ring's memory stays until the last call has left it, and no
- * call waits or spins for what will not come any more.
+ * call waits or spins for an event that can no longer happen.
  */
 #include "unit/end_race.h"
 #include "unit/ring_world.h"
@@ -48,7 +48,7 @@ static vram_status call_send_many(void *argument) {
     return vram_ring_send_many(world->ring, many, 3, 0, &sent);
 }
 
-/* With patience: the ring stays full, as no kernel takes anything. */
+/* With a long timeout: the ring stays full, since no kernel runs. */
 static vram_status call_send_and_wait(void *argument) {
     struct ring_world *world = argument;
     return vram_ring_send(world->ring, message, BYTES, 1, 30 * SECOND);
@@ -157,8 +157,8 @@ static struct ring_world world_make(const char *backend, const char *sim,
     return world;
 }
 
-/* Every call beside every end, each pair after other delays. These reach as far as a call that
-   waits for a late copy. */
+/* Every call beside every end, each pair with different delays, up to the time of a call that waits
+   for a late copy. */
 static void race_all(const char *backend, const char *sim, vram_ring_strategy strategy, bool lent) {
     for (unsigned c = 0; c < CALLS; c++) {
         for (unsigned i = 0; i < ENDS * ROUNDS; i++) {
@@ -200,7 +200,7 @@ static void *destroy_the_ring(void *argument) {
 
 static pthread_t ender;
 
-/* Within an upload of the ring's: the ring ends on another thread, as far as it can. */
+/* Inside an upload of the ring: destroys the ring on another thread, up to where that waits. */
 static void destroy_meanwhile(void *argument) {
     assert_int_equal(pthread_create(&ender, NULL, destroy_the_ring, argument), 0);
     struct ring_world *world = argument;
@@ -231,7 +231,7 @@ static void *destroy_the_pool(void *argument) {
     return NULL;
 }
 
-/* Within an upload of the ring's: its pool ends on another thread, as far as it can. */
+/* Inside an upload of the ring: destroys its pool on another thread, up to where that waits. */
 static void end_pool_meanwhile(void *argument) {
     struct ring_world *world = argument;
     assert_int_equal(pthread_create(&ender, NULL, destroy_the_pool, argument), 0);

@@ -292,8 +292,8 @@ static void a_ring_finds_out_at_once(void **state) {
     assert_int_equal(vram_error_get()->native_code, ENOSPC);
 }
 
-/* Cut off by another program at any time, between two events and in the middle of one: the writer
-   lives on, and finds out with the next chunk. */
+/* Truncated by another program at any time, between two events and during one: the writer survives,
+   and notices at the next chunk. */
 static int write_while_it_is_cut(void *argument) {
     uint64_t ring = *(uint64_t *)argument;
     struct vr_trace_writer *writer = NULL;
@@ -319,13 +319,13 @@ static void cut_off_while_it_is_written(void **state) {
     (void)state;
     for (uint64_t ring = 0; ring < 2; ring++) {
         assert_int_equal(in_child(write_while_it_is_cut, &ring), 0);
-        vr_trace_writer_close(open_writer(ring)); /* and the next one is none the worse */
+        vr_trace_writer_close(open_writer(ring)); /* and the next trace works */
         assert_int_equal(read_path(trace_path).end, RECORDING_ENDED);
     }
 }
 
-/* The limit on the size of files becomes less under a trace, as in a program that locks itself
-   in. */
+/* The limit on the size of files is lowered during a trace, as in a program that sandboxes
+   itself. */
 static int write_under_a_falling_limit(void *argument) {
     struct rlimit limit = {.rlim_cur = 100, .rlim_max = RLIM_INFINITY};
     struct vr_trace_writer *writer = NULL;
@@ -404,7 +404,7 @@ static void places_that_are_none(void **state) {
     assert_null(writer);
 }
 
-/* Who comes second does not empty a file that another is writing. */
+/* A second writer does not truncate a file that another one is writing. */
 static void two_traces_do_not_share_a_file(void **state) {
     (void)state;
     struct vr_trace_writer *first = open_writer(0), *second = NULL;

@@ -24,16 +24,15 @@ struct transfer_world {
 
 static _Alignas(65536) unsigned char pages[ENTRIES][65536];
 static unsigned char source[BYTES], target[BYTES];
-static bool target_failed; /* the last copy to `target` did, and it was poisoned then */
+static bool target_failed; /* the last copy to `target` did, and `target` was overwritten then */
 
-static vram_status unless(vram_status status, vram_status also) {
+static vram_status ok_if(vram_status status, vram_status also) {
     return status == also ? VRAM_OK : status;
 }
 
-/* Of calls that name memory by its address: there is none any more when its device or pool has
-   ended. */
-static vram_status with_address(vram_status status) {
-    return unless(status, VRAM_ERR_INVALID);
+/* For calls that use memory by its address, which is invalid once its device or pool has ended. */
+static vram_status ok_if_address_is_gone(vram_status status) {
+    return ok_if(status, VRAM_ERR_INVALID);
 }
 
 /* -------------------------------------------------------------------------- ends */
@@ -137,14 +136,14 @@ static vram_status call_readback_start(void *argument) {
     struct transfer_world *world = argument;
     vram_status status =
         vram_readback_start(world->readback, world->base.rig.queue, world->addr, SMALL, NULL);
-    return unless(with_address(status), VRAM_ERR_BUSY);
+    return ok_if(ok_if_address_is_gone(status), VRAM_ERR_BUSY);
 }
 
 static vram_status call_readback_spans(void *argument) {
     struct transfer_world *world = argument;
     vram_span spans[2] = {{world->buffer, 0, SMALL}, {world->buffer, SMALL, SMALL}};
-    return unless(vram_readback_start_spans(world->readback, world->base.rig.queue, spans, 2, NULL),
-                  VRAM_ERR_BUSY);
+    return ok_if(vram_readback_start_spans(world->readback, world->base.rig.queue, spans, 2, NULL),
+                 VRAM_ERR_BUSY);
 }
 
 static vram_status call_readback_wait(void *argument) {
@@ -198,7 +197,7 @@ static vram_status call_feed(void *argument) {
             (void)vram_feed_give(world->feed, block.number);
         }
     }
-    return with_address(status);
+    return ok_if_address_is_gone(status);
 }
 
 static vram_status call_feed_handle(void *argument) {
@@ -216,7 +215,8 @@ static vram_status call_feed_handle(void *argument) {
             (void)vram_feed_give(world->feed, block.number);
         }
     }
-    return status == VRAM_OK ? vram_feed_stats_get(world->feed, &stats) : with_address(status);
+    return status == VRAM_OK ? vram_feed_stats_get(world->feed, &stats)
+                             : ok_if_address_is_gone(status);
 }
 
 /* ------------------------------------------------------------------------ copies */
@@ -225,12 +225,12 @@ static const vram_transfer_options sync_options = {.size = sizeof sync_options,
                                                    .strategy = VRAM_TRANSFER_SYNC};
 
 /* A copy that has failed writes nothing any more. */
-static vram_status to_target(vram_status status) {
+static vram_status poison_failed_target(vram_status status) {
     target_failed = status != VRAM_OK;
     if (target_failed) {
         memset(target, 0xEE, sizeof target);
     }
-    return with_address(status);
+    return ok_if_address_is_gone(status);
 }
 
 static vram_status call_upload(void *argument) {
@@ -241,25 +241,25 @@ static vram_status call_upload(void *argument) {
     if (status == VRAM_OK) {
         vram_async_end(&async);
     }
-    return with_address(status);
+    return ok_if_address_is_gone(status);
 }
 
 static vram_status call_upload_sync(void *argument) {
     struct transfer_world *world = argument;
-    return with_address(vram_transfer_upload(world->base.rig.queue, world->addr, source, BYTES,
-                                             &sync_options, NULL));
+    return ok_if_address_is_gone(vram_transfer_upload(world->base.rig.queue, world->addr, source,
+                                                      BYTES, &sync_options, NULL));
 }
 
 static vram_status call_download(void *argument) {
     struct transfer_world *world = argument;
-    return to_target(vram_transfer_download(world->base.rig.queue, target, world->addr, BYTES,
-                                            &sync_options, NULL));
+    return poison_failed_target(vram_transfer_download(world->base.rig.queue, target, world->addr,
+                                                       BYTES, &sync_options, NULL));
 }
 
 static vram_status call_download_small(void *argument) {
     struct transfer_world *world = argument;
-    return to_target(vram_transfer_download(world->base.rig.queue, target, world->addr, SMALL,
-                                            &sync_options, NULL));
+    return poison_failed_target(vram_transfer_download(world->base.rig.queue, target, world->addr,
+                                                       SMALL, &sync_options, NULL));
 }
 
 static vram_status call_download_handle(void *argument) {
@@ -271,7 +271,7 @@ static vram_status call_download_handle(void *argument) {
         status = vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT);
         vram_async_end(&async);
     }
-    return to_target(status);
+    return poison_failed_target(status);
 }
 
 static vram_status call_copy(void *argument) {
@@ -282,7 +282,7 @@ static vram_status call_copy(void *argument) {
         status = vram_transfer_fill(world->base.rig.queue, world->addr, 7, 1, SMALL, &sync_options,
                                     NULL);
     }
-    return with_address(status);
+    return ok_if_address_is_gone(status);
 }
 
 static vram_status call_batch(void *argument) {
@@ -293,7 +293,7 @@ static vram_status call_batch(void *argument) {
                                 .from_host = source + i * 640,
                                 .bytes = 256};
     }
-    return with_address(
+    return ok_if_address_is_gone(
         vram_transfer_batch(world->base.rig.queue, copies, 40, &sync_options, NULL));
 }
 
@@ -304,7 +304,8 @@ static vram_status call_rectangle(void *argument) {
                          .row_bytes = 1024,
                          .to_pitch = 2048,
                          .from_pitch = 4096};
-    return to_target(vram_transfer_2d(world->base.rig.queue, &copy, &sync_options, NULL));
+    return poison_failed_target(
+        vram_transfer_2d(world->base.rig.queue, &copy, &sync_options, NULL));
 }
 
 /* ----------------------------------------------------------------------- handles */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_watchers.c: what tiers above hang on a device, told something on one thread while another
- * closes the device.
+ * test_watchers.c: watchers of a device, notified on one thread while another thread closes the
+ * device.
  */
 #include "unit/device_world.h"
 #include "vram/vram.h"
@@ -28,7 +28,7 @@ static void *close_now(void *argument) {
     return NULL;
 }
 
-/* Within the first call: the device is closed on another thread, as far as it can be. */
+/* Inside the first call: closes the device on another thread, up to where that waits. */
 static vram_status slow_unregister(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     if (atomic_fetch_add(&unlocking, 1) == 0) {
         struct timespec moment = {.tv_nsec = 50000000};
@@ -38,8 +38,7 @@ static vram_status slow_unregister(struct vr_device *device, vram_addr addr, uin
     return plain_unregister(device, addr, bytes);
 }
 
-/* A cleanup that is giving locked memory back when the device closes finishes; nothing is given
-   back twice. */
+/* A cleanup that is unlocking memory when the device closes finishes; nothing is unlocked twice. */
 static void a_cleanup_ends_before_its_device(void **state) {
     (void)state;
     for (int of_context = 0; of_context < 2; of_context++) {
@@ -129,8 +128,8 @@ static void *make_first_flight(void *device) {
     return NULL;
 }
 
-/* Of two threads that make the list of a device's work at the same time one has made it for
-   nothing, and lets go of it while the device closes: it is let go of once. */
+/* Two threads create the flight of a device at the same time, and one of them discards its own
+   while the device closes: it is freed once. */
 static void a_second_list_ends_once(void **state) {
     (void)state;
     for (int round = 0; round < 4; round++) {

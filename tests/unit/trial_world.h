@@ -36,12 +36,9 @@ enum trial_mark {
     TRIAL_PARTIAL =
         1 << 0, /* a driver that fails in the middle leaves a part of the work: errors.md */
     TRIAL_WRITES_HOST = 1 << 1, /* of it, in the caller's memory */
-    TRIAL_UNDERWAY =
-        1 << 2, /* a driver that takes the work and then fails: it may be under way until
-                                   the queue is through: errors.md */
+    TRIAL_UNDERWAY = 1 << 2, /* work that a driver accepted and then failed may run on: errors.md */
     TRIAL_NEVER_FAILS = 1 << 3,
-    TRIAL_LOSES =
-        1 << 4 /* addresses that a driver refuses for ever to unmap are lost, and missed later */
+    TRIAL_LOSES = 1 << 4 /* addresses that a driver never unmaps are lost, and missing later */
 };
 
 struct trial {
@@ -168,7 +165,7 @@ static inline bool trial_disarm(struct scene *scene) {
     return scene->struck;
 }
 
-/* Nobody touches the caller's memory any more after a call that has failed. */
+/* After a failed call nothing accesses the caller's memory. */
 static inline void expect_host_left_alone(struct scene *scene, bool lost) {
     memset(scene->host, AFTER, scene->bytes);
     if (!lost) {
@@ -189,9 +186,9 @@ static inline void expect_no_late_bytes(struct scene *scene) {
 }
 
 /* The call has failed: everything is as it was. True: it was not, which was printed. */
-static inline bool failure_shows(const struct trial *trial, struct scene *scene,
-                                 const struct object_state *before,
-                                 const struct trial_fault *fault) {
+static inline bool failure_left_changes(const struct trial *trial, struct scene *scene,
+                                        const struct object_state *before,
+                                        const struct trial_fault *fault) {
     bool lost = fault->code == VRAM_SIM_DEVICE_LOST;
     bool underway = trial->marks & TRIAL_UNDERWAY && fault->code;
     bool partial = trial->marks & TRIAL_PARTIAL || underway;
@@ -216,7 +213,8 @@ static unsigned trials_wrong;
 static inline bool trial_run(const struct trial *trial, const struct trial_fault *fault,
                              uint64_t nth, const struct object_state *whole) {
     bool lost = fault->code == VRAM_SIM_DEVICE_LOST, repeat = !lost, wrong;
-    vram_log_set(fault->lie ? NULL : on_log, NULL, VRAM_LOG_ERROR); /* lies are errors in the log */
+    vram_log_set(fault->lie ? NULL : on_log, NULL,
+                 VRAM_LOG_ERROR); /* false successes are logged as errors */
     struct scene scene = scene_make(trial);
     struct object_state before = scene_look(trial, &scene, !lost);
     vram_error_clear();
@@ -226,7 +224,7 @@ static inline bool trial_run(const struct trial *trial, const struct trial_fault
     vram_error error = *vram_error_get();
     if (status != VRAM_OK) {
         wrong = !struck || error.status != status || trial->marks & TRIAL_NEVER_FAILS ||
-                failure_shows(trial, &scene, &before, fault);
+                failure_left_changes(trial, &scene, &before, fault);
         repeat = !lost && !(trial->marks & TRIAL_LOSES && fault->code && fault->for_ever);
         if (!wrong && repeat) {
             again = trial->call(&scene);
