@@ -5,7 +5,7 @@
  * every aarch64 one: results are wrong, or LLVM aborts the process.
  */
 
-/* Exact. Normal numbers get their exponent moved by a multiplication, denormal ones by a subtraction. */
+/* Exact: a multiplication moves the exponent of normal numbers, a subtraction that of denormals. */
 float half_float(uint bits) {
     uint magnitude = bits & 0x7FFFu;
     float scale = uintBitsToFloat(0x07800000u); /* 2^-112 */

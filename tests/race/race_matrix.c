@@ -374,9 +374,7 @@ static void run_numbered(struct pair *pair, uint64_t round) {
 /* -------------------------------------------------------------------------- modes */
 
 static double now_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (double)race_now_ns() / 1e9;
 }
 
 /* Leaves out pairs that this backend does not support. A run of a share of the pairs has little

@@ -48,7 +48,7 @@ static uint64_t run_number; /* counts runs; under the lock, as the next two */
 static unsigned working;
 static bool over;
 
-static uint64_t now_ns(void) {
+uint64_t race_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -73,12 +73,12 @@ static void back_off(unsigned turn) {
 /* ------------------------------------------------------------------ delay points */
 
 static void actor_delay(struct actor *actor, const char *place) {
-    uint64_t until = now_ns() + HOLD_NS;
+    uint64_t until = race_now_ns() + HOLD_NS;
     actor->place = place;
     flag_set(&actor->held, true);
     for (unsigned i = 0; !flag_is_set(&actor->other->done); i++) {
         /* The first one continues when the second is delayed in turn. */
-        if ((!actor->second && flag_is_set(&actor->other->held)) || now_ns() > until) {
+        if ((!actor->second && flag_is_set(&actor->other->held)) || race_now_ns() > until) {
             break;
         }
         back_off(i);
@@ -111,8 +111,8 @@ bool schedule_has_points(void) {
 
 static void wait_for_turn(struct actor *actor) {
     if (!schedule_has_points()) {
-        uint64_t until = now_ns() + actor->wait_ns;
-        while (now_ns() < until) {
+        uint64_t until = race_now_ns() + actor->wait_ns;
+        while (race_now_ns() < until) {
         }
         return;
     }
@@ -125,11 +125,11 @@ static void wait_for_turn(struct actor *actor) {
 
 static void actor_run(struct actor *actor) {
     wait_for_turn(actor);
-    uint64_t began = now_ns();
+    uint64_t began = race_now_ns();
     self = actor;
     actor->status = actor->fn(actor->world);
     self = NULL;
-    actor->ns = now_ns() - began;
+    actor->ns = race_now_ns() - began;
     if (actor->status != VRAM_OK) {
         memcpy(actor->text, vram_error_get()->text, sizeof actor->text);
     }

@@ -155,6 +155,9 @@ void world_make(struct world *world, const char *backend, uint32_t variant, uint
    finding, or NULL. `call` is the status of the row's call; `flags` are the row's. */
 const char *world_end(struct world *world, vram_status call, uint32_t flags);
 
+/* A monotonic clock; race_schedule.c. */
+uint64_t race_now_ns(void);
+
 /* Callbacks that do nothing. */
 bool race_ignore_text(void *user, const char *text, size_t bytes);
 void race_ignore_pressure(void *user, const vram_pressure_event *event);
