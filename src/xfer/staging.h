@@ -102,7 +102,7 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
 
 /*
  * Copies `bytes` of ordinary host memory to the device, in the order of `queue`. When it returns,
- * `from` has been read and may be changed; the device has it when the queue has come that far.
+ * `from` has been read and may be changed; the device has it when the queue has completed the copy.
  * Waits for the queue as far as slots are needed again, up to the option `wait_timeout`. After a
  * failure some of it may have been copied. A driver that runs out of memory once is not a failure.
  */

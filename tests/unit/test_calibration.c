@@ -335,8 +335,8 @@ static void a_limit_of_files(void **state) {
     expect_kept(&place);
 }
 
-/* A process ended while it wrote: the next one keeps its rates all the same, and nothing is left
-   behind. */
+/* A process ended while it wrote: the next one still stores its rates, and no temporary file is
+   left. */
 static void ended_in_the_middle(void **state) {
     struct vr_calibration_place place = some_place();
     char path[512];

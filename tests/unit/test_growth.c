@@ -742,7 +742,7 @@ static void a_lying_driver_leaves_the_buffer(void **state) {
     }
 }
 
-/* Damage of the old memory is told of, and the buffer has moved with its contents all the same. */
+/* Damage of the old memory is reported, and the buffer has still moved with its contents. */
 static void damage_is_told_behind_a_move(void **state) {
     (void)state;
     for (int resize = 0; resize < 2; resize++) {
