@@ -29,7 +29,7 @@ test: ## all tests: as users build it, and checking itself under ASan + UBSan an
 	@tools/setup.sh test
 	@tools/run-tests release asan tsan
 
-test-long: ## the same, longer: every fault, more seeds, fuzzing, the other architecture under qemu, a fresh Debian in a folder (needs root)
+test-long: ## the same, longer: every fault, more seeds, fuzzing, the other architecture, a fresh Debian (needs root)
 	@tools/setup.sh test
 	@tools/setup.sh fresh
 	@VRAM_TEST_LONG=1 tools/run-tests release dev asan tsan

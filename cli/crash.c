@@ -47,7 +47,7 @@ static void write_line(const char *what) {
         memcpy(line, what, start);
         memcpy(line + start, where, bytes);
         ssize_t written = write(STDERR_FILENO, line, start + bytes);
-        (void)written; /* there is nobody else to tell */
+        (void)written; /* a failed write cannot be reported */
     }
 }
 
@@ -66,7 +66,7 @@ static void handle(int number, siginfo_t *info, void *context) {
         }
     }
     write_line(what);
-    __atomic_store_n(&where_bytes, 0, __ATOMIC_RELEASE); /* said once */
+    __atomic_store_n(&where_bytes, 0, __ATOMIC_RELEASE); /* printed once */
     if (info->si_code <= 0) {
         raise(number);
     }

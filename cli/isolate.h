@@ -27,7 +27,8 @@ bool isolate_start(struct isolate *isolate);
 
 /*
  * Runs case number `index` on device number `device` of `backend`. A case whose process dies is a
- * failed one, with the signal as its reason. False after one line on stderr when the helper is gone.
+ * failed one, with the signal as its reason. False after one line on stderr when the helper is
+ * gone.
  */
 bool isolate_run(struct isolate *isolate, size_t index, const char *backend, uint32_t device,
                  struct check_result *result);

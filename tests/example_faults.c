@@ -48,7 +48,10 @@ static bool is_clean(const char *what, unsigned nth, int *code) {
     return true;
 }
 
-enum { DRIVER_CALLS = 60, LIES = 3 }; /* of the calls that can lie an example makes few */
+enum {
+    DRIVER_CALLS = 60,
+    LIES = 3
+}; /* an example makes few of the calls that can report a false success */
 
 /* The same with a fault of the driver's. */
 static bool is_clean_on_sim(const char *fault, unsigned nth, int *code) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory_left.c: linked into programs of the tests that make a process for each thing they try. A program that exits
- * while the library still has host memory fails, as it does under LeakSanitizer, which some machines are too
- * slow to start thousands of times.
+ * memory_left.c: linked into programs of the tests that make a process for each thing they try. A
+ * program that exits while the library still has host memory fails, as it does under LeakSanitizer,
+ * which some machines are too slow to start thousands of times.
  */
 #include <stdio.h>
 #include <unistd.h>

@@ -67,13 +67,13 @@ static bool zero_free(struct check *check) {
     return true;
 }
 
-/* A fault has kept the pool from looking at a block, which is counted then. */
+/* An injected fault kept the pool from checking a block, and that was counted. */
 static bool is_unseen(const struct check *check, const vram_pool_stats *before,
                       const vram_pool_stats *after) {
     return check->target->faulty && after->unchecked_blocks == before->unchecked_blocks + 1;
 }
 
-/* A call that has met one damaged block must have said so, unless it was kept from looking. */
+/* A call that met a damaged block must report it, unless a fault kept it from checking. */
 static bool is_told(struct check *check, vram_pool *pool, const vram_pool_stats *before,
                     vram_status status) {
     vram_pool_stats after;

@@ -243,8 +243,8 @@ static bool set_up(struct check *check) {
     return true;
 }
 
-/* A device that hangs must not hold the suite for the default minute. Who has set the option, in the
-   program or in the environment, knows better; true when nobody had. */
+/* A device that hangs must not hold the suite for the default minute. A value that the program or
+   the environment has set is kept; true if there was none. */
 static bool bound_waits(void) {
     vram_option_source source = VRAM_OPTION_FROM_API;
     char text[64];

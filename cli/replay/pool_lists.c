@@ -12,7 +12,7 @@
 struct pool_link {
     uint64_t id;
     uint32_t pool;           /* 0: in no list */
-    uint32_t next, previous; /* slots, and 1; 0: none */
+    uint32_t next, previous; /* slot + 1; 0: none */
 };
 
 bool pool_lists_begin(struct pool_lists *lists) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_lists.h: the live blocks of a recording by the pool they are of, so that the end of a pool ends them.
+ * pool_lists.h: the live blocks of a recording, listed by pool, so that the end of a pool ends its
+ * blocks.
  *
- * A block is known by its slot, a small number that its owner gives it and may give to another once it was
- * removed; a pool by the number of its definition. All but growing takes constant time.
+ * A block is identified by its slot, a small number that the owner may reuse once the block was
+ * removed; a pool by the number of its definition. All operations take constant time, except
+ * growing.
  */
 #ifndef REPLAY_POOL_LISTS_H
 #define REPLAY_POOL_LISTS_H
@@ -14,20 +16,20 @@
 struct pool_link;
 
 struct pool_lists {
-    uint32_t *first;         /* by pool: its first block's slot, and 1; 0: it has none */
+    uint32_t *first;         /* by pool: slot of its first block + 1; 0: no block */
     struct pool_link *links; /* by slot */
     uint32_t capacity;       /* slots */
 };
 
-/* False: no memory. pool_lists_free is due either way. */
+/* False: no memory. Call pool_lists_free either way. */
 bool pool_lists_begin(struct pool_lists *lists);
 void pool_lists_free(struct pool_lists *lists);
 
-/* A block that is in no list becomes one of `pool`, which is 1 to RECORDING_DEFINITIONS_MAX; any other pool has no
-   list, and nothing is done. False: no memory. */
+/* Adds a block that is in no list to that of `pool`, which is 1 to RECORDING_DEFINITIONS_MAX; for
+   any other pool it does nothing. False: no memory. */
 bool pool_lists_add(struct pool_lists *lists, uint32_t pool, uint32_t slot, uint64_t id);
 
-/* Fine for a block that is in no list. */
+/* Does nothing for a block that is in no list. */
 void pool_lists_remove(struct pool_lists *lists, uint32_t slot);
 
 /* A block of the pool; false: it has none. */

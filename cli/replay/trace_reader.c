@@ -219,7 +219,8 @@ static bool add_free(struct reader *reader, uint32_t block, const struct recorde
     return add_block(reader, TRACE_FREE, event);
 }
 
-/* What the pool still had is freed with it: each block on its own queue, by the thread that did something last. */
+/* The live blocks of the pool are freed with it, each on its own queue, by the thread of the last
+   event. */
 static bool end_pool(struct reader *reader, const struct recorded *event) {
     const struct trace *trace = reader->builder.trace;
     struct trace_entry entry = {.kind = TRACE_FREE, .t_us = event->time_ns / 1000};

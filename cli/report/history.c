@@ -262,7 +262,7 @@ static bool add_alloc(struct history *history, const struct recorded *event) {
     return true;
 }
 
-/* Bytes of blocks from before the first event that is left. */
+/* Bytes of blocks that were allocated before the first event of the file. */
 static void free_unknown(struct history *history, uint64_t bytes) {
     bytes = bytes < history->first_bytes ? bytes : history->first_bytes;
     history->first_bytes -= bytes;
@@ -283,7 +283,7 @@ static void free_stranger(struct history *history, const struct recorded *event)
     }
 }
 
-/* A block is live no more. Its slot stays as it is, and may be read until it is given back. */
+/* Removes a block from the live ones. Its slot can still be read until it is returned. */
 static void end_block(struct history *history, uint32_t slot) {
     const struct history_block *block = &history->blocks[slot];
     struct history_group *group = touch(history, block->group);
@@ -419,8 +419,9 @@ static void add_pool(struct history *history, const struct recorded *event) {
 }
 
 /*
- * What is live in a pool goes with it, and nobody freed it: a leak (vram/stats.h), but not live. Of blocks from
- * a part of the trace that is gone only their bytes are known, from the look at the pool that comes before its end.
+ * Blocks that are live when their pool ends were never freed: they are leaks (vram/stats.h), but no
+ * longer live. Of blocks from an overwritten part of the trace only the bytes are known, from the
+ * sample of the pool before its end.
  */
 static void end_pool(struct history *history, const struct recorded *event) {
     uint32_t slot, index;

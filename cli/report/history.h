@@ -17,7 +17,8 @@
 
 enum {
     HISTORY_BLOCKS_MAX = 1 << 22, /* live at once */
-    HISTORY_LOST_MAX = 1 << 16,   /* lost with their pools, and kept; the rest is counted */
+    HISTORY_LOST_MAX =
+        1 << 16, /* blocks kept that were lost with their pool; further ones are only counted */
     HISTORY_GROUPS_MAX = 1 << 16, /* pairs of tag and stack; what is more shares the last */
     HISTORY_POOLS_MAX = 256,      /* what is more shares the last */
     HISTORY_SLICES = 64,          /* of the timeline, at most */
@@ -58,7 +59,7 @@ struct history_block {
     uint64_t id, bytes, held, addr, time_ns, thread, queue;
     uint32_t group, pool;
     const char *name; /* "" when it has none */
-    bool lost;        /* its pool has ended: it is live no more, and nobody freed it */
+    bool lost;        /* its pool has ended before it was freed */
 };
 
 /* A part of the time. */
@@ -86,7 +87,7 @@ struct history {
     uint64_t strangers;   /* frees of blocks from before the trace */
     uint64_t alloc_bytes; /* in all */
     uint64_t live_bytes, live_blocks, first_bytes, first_blocks;
-    uint64_t lost_bytes, lost_blocks; /* live when their pool ended: never freed, live no more */
+    uint64_t lost_bytes, lost_blocks; /* live when their pool ended, and never freed */
     uint64_t peak_bytes, peak_blocks, peak_ns, epoch;
     uint64_t peak_reserved;        /* most that all pools together were seen to hold */
     uint64_t largest_bytes;        /* of one request */
@@ -129,7 +130,8 @@ bool history_begin(struct history *history, const char *name);
 /* One event; false with the problem set when it cannot be. */
 bool history_add(struct history *history, const struct recorded *event);
 
-/* Before each event of a recording: a ring that has lost its beginning says what was live then. */
+/* Call before each event of a recording: takes over what a ring without its beginning says was live
+   before. */
 void history_note_first(struct history *history, const struct recording *recording);
 
 /* Behind the last event. */

@@ -31,8 +31,8 @@ void report_print_stacks(const struct report_view *view, bool leaks);
 /* The same figures as JSON, `leaks` block by block; false: stdout could not take it. */
 bool report_write(const struct report_view *view);
 
-/* Groups in the order of what they had at the peak, never freed, or allocated in all; those that had
-   nothing are left out. Memory of the caller's; NULL: none. *count is how many. */
+/* Groups in the order of what they had at the peak, never freed, or allocated in all; those that
+   had nothing are left out. Memory of the caller's; NULL: none. *count is how many. */
 enum report_order { ORDER_PEAK, ORDER_END, ORDER_CHURN };
 const struct history_group **report_order(const struct history *history, enum report_order order,
                                           size_t *count);

@@ -10,9 +10,10 @@
  *  - A call that can fail returns a vram_status: VRAM_OK is 0, every failure is negative.
  *  - Out-parameters come last and are written only on success.
  *  - Option structs begin with `size_t size` (set it to sizeof the struct); a field that is zero
- *    means its default, and a NULL pointer means all defaults. A struct of a newer header, which is longer
- *    than the library knows it, is accepted where all that the library does not know is zero; else
- *    it asks for something that would not be done, and is VRAM_ERR_INVALID.
+ *    means its default, and a NULL pointer means all defaults. A struct of a newer header may be
+ *    longer than the library's own. It is accepted if all bytes behind the library's own fields are
+ *    zero; otherwise it asks for something that this version cannot do, and the call returns
+ *    VRAM_ERR_INVALID.
  *  - Handles are opaque. A handle that was destroyed, or never was one, is told apart from a
  *    live one by every call (VRAM_ERR_STALE, VRAM_ERR_INVALID): handles carry a generation and
  *    are never followed as pointers.

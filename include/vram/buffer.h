@@ -215,11 +215,12 @@ VRAM_API vram_status vram_buffer_span(vram_buffer *buffer, uint64_t offset, uint
 VRAM_API vram_status vram_span_addr(vram_span span, vram_addr *addr);
 
 /**
- * Copies host memory into the span, in the order of `queue` (NULL: the buffer's home). On the device that is
- * vram_queue_upload with its rules for `from`. In host memory it waits for all work that uses the buffer, up
- * to the option `wait_timeout`, and copies before it returns. On another queue than the home a driver may take the
- * copy and then fail to mark it and to tell when it is done: that is the answer, and the copy may be under way
- * until the queue is through.
+ * Copies host memory into the span, in the order of `queue` (NULL: the buffer's home). On the
+ * device that is vram_queue_upload with its rules for `from`. In host memory it waits for all work
+ * that uses the buffer, up to the option `wait_timeout`, and copies before it returns. On a queue
+ * other than the home, a driver may accept the copy and then fail both to mark it and to wait for
+ * it. The call then returns that failure, and the copy may run until the queue has completed its
+ * work.
  */
 VRAM_API vram_status vram_span_upload(vram_span span, const void *from, vram_queue *queue);
 
@@ -246,10 +247,11 @@ VRAM_API vram_status vram_buffer_map(vram_buffer *buffer, uint64_t offset, uint6
                                      uint32_t flags, vram_queue *queue, void **pointer);
 
 /**
- * Ends it. With VRAM_MAP_WRITE the copy, if there is one, is brought back in the order of the queue; on another
- * queue than the home it waits until that is done. After a failure the mapping goes on, and may be ended again; what
- * was written may be on the device already.
- * VRAM_ERR_INVALID when the buffer is not mapped. Destroying a mapped buffer drops what was written.
+ * Ends the mapping. With VRAM_MAP_WRITE the host copy, if there is one, is written back in the
+ * order of the queue; on a queue other than the home the call waits until that is done. After a
+ * failure the buffer stays mapped and the call may be repeated; the data may be on the device
+ * already. VRAM_ERR_INVALID when the buffer is not mapped. Destroying a mapped buffer drops what
+ * was written.
  */
 VRAM_API vram_status vram_buffer_unmap(vram_buffer *buffer);
 

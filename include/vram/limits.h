@@ -44,10 +44,10 @@ typedef enum vram_switch {
 } vram_switch;
 
 /**
- * Limits of a pool or of a device. A field that is 0 is not set: a pool takes it from its device, that
- * from the option of the same purpose, and last comes the preset that the option `preset` names. A limit
- * from the environment is a ceiling (min_free_bytes: a floor) that no program lifts. It holds for each context:
- * contexts know nothing of each other's memory.
+ * Limits of a pool or of a device. A field that is 0 is not set: a pool takes it from its device,
+ * that from the option of the same purpose, and last comes the preset that the option `preset`
+ * names. A limit from the environment is a ceiling (min_free_bytes: a floor) that the program
+ * cannot raise. It applies to each context separately: contexts do not know of each other's memory.
  */
 typedef struct vram_limits {
     size_t size; /* sizeof(vram_limits) */
@@ -125,13 +125,14 @@ VRAM_API vram_status vram_device_limits_get(vram_device *device, vram_limits *li
  */
 
 /**
- * Sets what blocks of a tag and of all below it may take together. Above `hard_bytes` allocations are
- * VRAM_ERR_LIMIT, and the error record names the tag whose quota it was; above `soft_bytes` the handler is
- * called and it is counted. 0: none. A hard quota below what the tag has now is in force and VRAM_ERR_LIMIT:
- * live blocks stay. The option `quotas` (VRAM_QUOTAS="tenant=4G:6G,tenant/model=2G", soft:hard or hard) sets
- * ceilings that no program lifts: where vram_option_set changes it, the environment's hold all the same, and of two for
- * one tag the lower. It is read when a device is first used for pools or quotas, and what cannot be read of it is
- * VRAM_ERR_INVALID then.
+ * Sets what blocks of a tag and of all below it may take together. Above `hard_bytes` allocations
+ * are VRAM_ERR_LIMIT, and the error record names the tag whose quota it was; above `soft_bytes` the
+ * handler is called and it is counted. 0: none. A hard quota below what the tag has now is in force
+ * and VRAM_ERR_LIMIT: live blocks stay. The option `quotas`
+ * (VRAM_QUOTAS="tenant=4G:6G,tenant/model=2G", soft:hard or hard) sets ceilings that the program
+ * cannot raise: after vram_option_set has changed it, those of the environment still apply, and of
+ * two for one tag the lower one does. It is read when a device is first used for pools or quotas;
+ * an invalid value is VRAM_ERR_INVALID then.
  */
 VRAM_API vram_status vram_tag_quota_set(vram_device *device, const char *tag, uint64_t soft_bytes,
                                         uint64_t hard_bytes);

@@ -62,16 +62,18 @@ typedef struct vram_provider {
  *               is too much of them or memory is short, and are looked through when they leave it.
  *   red_zones   at least 512 bytes before and behind each block, looked at when it is freed.
  *
- * New blocks are filled by the queue they were asked for on: the host waits for it before it touches one itself.
- * With poison or red zones a free waits for its queue. Damage is VRAM_ERR_CORRUPT, of the vram_free or
- * vram_pool_trim that finds it, which has done its work all the same; the error record and the log name the block that
- * was written to, its size and tag, and the offset of the first bad byte. When the driver or the host's memory
- * fails meanwhile the block is freed all the same and the answer is VRAM_OK: what was not looked at or not
- * overwritten is in the log (level warn). What is pinned or asleep when it is freed, freed on a queue that is
- * being captured, or not of the device's memory is neither looked at nor overwritten. Blocks of the device's memory
- * whose damage could not be seen for one of these reasons are vram_pool_stats.unchecked_blocks. With zero_free, such memory of the
- * device is overwritten before the pool hands it out again: no later owner reads it. Providers' and page-locked
- * memory has no such modes (VRAM_ERR_UNSUPPORTED).
+ * New blocks are filled on the queue they were allocated on: the program waits for that queue
+ * before the host touches one. With poison or red zones a free waits for its queue. Damage is
+ * VRAM_ERR_CORRUPT from the vram_free or vram_pool_trim that finds it, which still frees or trims;
+ * the error record and the log name the block that was written to, its size and tag, and the offset
+ * of the first bad byte. If the driver or a host allocation fails, the block is still freed and the
+ * call returns VRAM_OK; the log (level warn) says what was not checked or not overwritten. Blocks
+ * that are pinned or asleep when they are freed, are freed on a queue that is being captured, or
+ * are not device memory are neither checked nor overwritten. vram_pool_stats.unchecked_blocks
+ * counts blocks of device memory that could not be checked for one of these reasons. With
+ * zero_free, such device memory is overwritten before the pool hands it out again: no later owner
+ * can read it. Pools of a provider or of page-locked memory have no such modes
+ * (VRAM_ERR_UNSUPPORTED).
  */
 typedef enum vram_pool_flag {
     VRAM_POOL_DETERMINISTIC = 1 << 0, /* addresses depend on the order of calls alone */
@@ -101,12 +103,11 @@ typedef struct vram_pool_options {
     size_t size;                   /* sizeof(vram_pool_options) */
     uint32_t flags;                /* of vram_pool_flag */
     const vram_provider *provider; /* instead of the device's memory; copied */
-    uint64_t
-        range_bytes; /* addresses to reserve at first where the device can map memory, for small and
-                             for large blocks each, no more and no fewer. 0: option range_bytes, and
-                             without that 2 and 64 times the device's memory, or less where the process
-                             has less. Further ranges follow when they are needed. In a deterministic
-                             pool there are none, and 0 is 2 times the memory for each. */
+    /* Addresses to reserve at first, for small and for large blocks each, if the device can map
+       memory. 0: option range_bytes; without that 2 and 64 times the device's memory, or less if
+       the process has less. Further ranges follow when they are needed. A deterministic pool has
+       no further ranges, and its default is 2 times the memory for each. */
+    uint64_t range_bytes;
     uint64_t slack_bytes;             /* may be held beyond what is needed; 0: option pool_slack */
     const char *name;                 /* for reports; copied; at most 63 bytes */
     const struct vram_limits *limits; /* as vram_pool_limits_set has them; copied; NULL: none set */

@@ -15,12 +15,13 @@
  * No allocation fails for want of memory for its record: the record is lost, and counted. Totals and peaks
  * are exact all the same.
  *
- * When a tracked pool ends with live blocks, by itself or with its device or context, that is a leak: the
- * log has a warning for each site, and where the option `leaks` says `text` or `json` there is a report on
- * standard error, or at the end of the file that the option `leak_file` names. With the option `leak_exit`
- * the same is done for all pools that are there when the process ends. Otherwise nothing is ever written. That file, and
- * the one of `leak_suppressions`, is a plain file, a terminal or the like of /dev/null; a pipe, for which a program
- * could wait for ever, is refused, and the log says so.
+ * When a tracked pool ends with live blocks, by itself or with its device or context, that is a
+ * leak: the log has a warning for each site, and where the option `leaks` says `text` or `json`
+ * there is a report on standard error, or at the end of the file that the option `leak_file` names.
+ * With the option `leak_exit` the same is done for all pools that are there when the process ends.
+ * Otherwise nothing is ever written. That file, and the one of `leak_suppressions`, must be a plain
+ * file or a character device such as a terminal or /dev/null. A pipe is refused with a message in
+ * the log, since writing to it could block forever.
  */
 #ifndef VRAM_STATS_H
 #define VRAM_STATS_H

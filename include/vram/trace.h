@@ -13,12 +13,13 @@
  * plays it again on any device. docs/trace-format.md describes the file. Call stacks are in it where the
  * option `track_stacks` has them taken (vram/stats.h).
  *
- * A trace costs nothing until it is begun. Then pools that are traced serve no allocation by the quick way,
- * so that each allocation and each free takes up to a microsecond, and about 12 bytes of the file; all
- * threads write behind one lock. The file is whole at any moment: a program that is killed loses no event.
- * An allocation never fails for its trace: when the disk is full, or somebody cuts the file off, the trace stops, and
- * counts what it could not write. A trace that VRAM_TRACE asks for and that cannot be begun is a warning in the log
- * (VRAM_LOG=warn); where another program is writing to that file, the process's number is added to its name.
+ * A trace costs nothing until it is begun. Then pools that are traced serve no allocation by the
+ * quick way, so that each allocation and each free takes up to a microsecond, and about 12 bytes of
+ * the file; all threads write behind one lock. The file is whole at any moment: a program that is
+ * killed loses no event. A trace never makes an allocation fail: when the disk is full, or another
+ * process truncates the file, the trace stops and counts the events it could not write. If the
+ * trace that VRAM_TRACE asks for cannot be started, the log has a warning (VRAM_LOG=warn); if
+ * another program is writing to that file, the process id is added to its name.
  */
 #ifndef VRAM_TRACE_H
 #define VRAM_TRACE_H

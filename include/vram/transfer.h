@@ -20,10 +20,11 @@
  *    is asked for: then the call returns at once, a worker writes it, and the handle alone tells when, not the queue;
  *    up to 4 MiB of an idle queue are written before the call returns. Page-locked memory never waits.
  *  - `async` may be NULL for who waits for the queue instead. 0 bytes do nothing and are ready at once.
- *  - A call that fails has changed nothing, but for two cases of a driver that fails in the middle. Work in several
- *    pieces (lists, rectangles, ordinary memory from 256 KiB on, other devices that are no peers) may have reached a part
- *    of its target: each byte there is old or new, and the call may be made again. And where a driver took the work
- *    and then would neither mark it nor tell when it is done, the work may be under way until the queue is through.
+ *  - A call that fails has changed nothing, except in two cases. When a driver fails in the middle
+ *    of work in several pieces (lists, rectangles, ordinary memory from 256 KiB on, devices that
+ *    are not peers), part of the target may have been written: each byte there is old or new, and
+ *    the call may be repeated. And when a driver accepts the work and then fails both to mark it
+ *    and to wait for it, the work may run until the queue has completed.
  */
 #ifndef VRAM_TRANSFER_H
 #define VRAM_TRANSFER_H

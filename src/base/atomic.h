@@ -26,7 +26,8 @@ enum vr_order {
     VR_SEQ_CST = memory_order_seq_cst
 };
 
-/* A delay point in front of each change that other threads go by; counters, which are relaxed, have none. */
+/* A delay point before each change that other threads depend on; relaxed changes (counters) have
+   none. */
 #ifdef VR_DEBUG
 #define VR_ATOMIC_TEXT_(x) #x
 #define VR_ATOMIC_TEXT(x)  VR_ATOMIC_TEXT_(x)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delay.c: one pointer, which is NULL except in tests that hold threads up. */
+/* delay.c: one pointer, which is NULL except in tests that delay threads. */
 #include "base/delay.h"
 
 #ifdef VR_DEBUG

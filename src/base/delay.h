@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * delay.h: places where a test may hold a thread up, so that another thread comes between two steps of it.
+ * delay.h: places where a test may delay a thread, so that another thread runs between two of its
+ * steps.
  *
- * Debug builds (VR_DEBUG) have such a place before every atomic change that others go by (base/atomic.h), before
- * each lock and behind each unlock (base/lock.c), around each driver call (device/ops.c) and before each short
- * sleep (base/clock.c). That is every step of publishing, retiring and ending an object. VR_DELAY_POINT marks
- * further places by hand. Release builds have none of it.
+ * Debug builds (VR_DEBUG) have such a place before every atomic change that other threads depend on
+ * (base/atomic.h), before each lock and after each unlock (base/lock.c), around each driver call
+ * (device/ops.c) and before each short sleep (base/clock.c). That is every step of publishing,
+ * retiring and ending an object. VR_DELAY_POINT marks further places by hand. Release builds have
+ * none of it.
  */
 #ifndef VR_DELAY_H
 #define VR_DELAY_H
 
-/* Called on any thread of the process, perhaps with locks of the library held: it may sleep, and calls nothing of
-   the library. `place` is static text. */
+/* Called on any thread of the process, perhaps with locks of the library held: it may sleep, and
+   calls nothing of the library. `place` is static text. */
 typedef void vr_delay_fn(const char *place);
 
-/* Has `hook` called at every place from now on; NULL: nothing is. Does nothing in release builds. */
+/* Has `hook` called at every place from now on; NULL: nothing is. Does nothing in release
+   builds. */
 void vr_delay_hook_set(vr_delay_fn *hook);
 
 #ifdef VR_DEBUG

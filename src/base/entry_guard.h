@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * entry_guard.h: the calls that are inside an object, and its end: once the guard is closed no call enters, and
- * whoever closed it can wait until the last has left.
+ * entry_guard.h: counts the calls inside an object, so that its end can wait for them: once the
+ * guard is closed no call enters, and the thread that closed it can wait until the last one has
+ * left.
  *
- *  (1) A call enters before it uses what the end takes away, and leaves when it does not use it any more. It needs a
- *      reference to the object besides: a guard keeps no memory alive.
- *  (2) The count and the mark of the end are one word. So an entry either comes before the end, which then sees it,
- *      or finds the guard closed.
+ *  (1) A call enters before it uses anything that the end of the object frees, and leaves
+ *      afterwards. It also needs a reference to the object: a guard does not keep memory alive.
+ *  (2) The count and the closed bit are one word. So an entry either precedes the close, which then
+ *      sees it, or finds the guard closed.
  *  (3) Entering never waits. Nothing of the guard is touched after leaving.
- *  (4) A call that ends the object it is inside of (from a callback of the program's) would wait for itself: the
- *      deadline of the wait ends that, and the object is then left as if the call were another thread's.
+ *  (4) A call that ends the object it is inside (from a callback of the program) would wait for
+ *      itself: the deadline ends the wait, and the object is then treated as if another thread's
+ *      call were still inside.
  *
- * A guard of zeros is open, with nobody inside.
+ * A zeroed guard is open and empty.
  */
 #ifndef VR_ENTRY_GUARD_H
 #define VR_ENTRY_GUARD_H
@@ -29,8 +31,8 @@ static inline void vr_entry_leave(struct vr_entry_guard *guard) {
     vr_fetch_sub(&guard->state, 1, VR_SEQ_CST);
 }
 
-/* Enters; false: the guard is closed, and no vr_entry_leave is owed. The look before keeps those who are refused
-   from holding up the wait. */
+/* Enters; false: the guard is closed, and vr_entry_leave must not be called. The load before the
+   increment keeps refused calls from prolonging the wait. */
 static inline bool vr_entry_enter(struct vr_entry_guard *guard) {
     if (vr_load(&guard->state, VR_SEQ_CST) & VR_ENTRY_CLOSED) {
         return false;
@@ -50,7 +52,7 @@ static inline uint32_t vr_entry_inside(const struct vr_entry_guard *guard) {
     return vr_load(&guard->state, VR_SEQ_CST) & ~VR_ENTRY_CLOSED;
 }
 
-/* Lets nobody enter any more; false: another call has closed it already. */
+/* Closes the guard to further entries; false: another call has closed it already. */
 static inline bool vr_entry_close(struct vr_entry_guard *guard) {
     return !(vr_fetch_or(&guard->state, VR_ENTRY_CLOSED, VR_SEQ_CST) & VR_ENTRY_CLOSED);
 }
@@ -61,18 +63,18 @@ static inline bool vr_entry_close_empty(struct vr_entry_guard *guard) {
     return vr_cas(&guard->state, &empty, VR_ENTRY_CLOSED, VR_SEQ_CST);
 }
 
-/* The one that closed it goes on as one of those inside, and lets others in. */
+/* Reopens the guard and leaves the caller, who closed it, inside. */
 static inline void vr_entry_close_to_enter(struct vr_entry_guard *guard) {
     vr_fetch_sub(&guard->state, VR_ENTRY_CLOSED - 1, VR_SEQ_CST);
 }
 
-/* Takes the end back: the one that closed it does so, because it failed. */
+/* Reopens the guard; for the caller who closed it, after the end has failed. */
 static inline void vr_entry_reopen(struct vr_entry_guard *guard) {
     vr_fetch_and(&guard->state, ~VR_ENTRY_CLOSED, VR_SEQ_CST);
 }
 
-/* Waits until nobody is inside, for whoever has closed the guard; false: somebody still is at the deadline (a moment
-   of vr_clock_now), or since `*stop` is set (NULL: nothing stops it). No lock held. */
+/* Waits until the guard is empty; for the caller who closed it. False: a call is still inside at
+   the deadline (a time of vr_clock_now), or `*stop` was set (stop may be NULL). No lock held. */
 bool vr_entry_wait(const struct vr_entry_guard *guard, uint64_t deadline,
                    const vr_atomic_bool *stop);
 

@@ -76,8 +76,9 @@ static uint32_t generation_limit = UINT32_MAX;
 
 /* --------------------------------------------------------------------- numbers */
 
-/* What tells this copy of the library from another one in the process: where its table lies, mixed. Bits 8 to 52, so
-   that a number of a young process stays below 2^53, which every reader of JSON keeps exactly. */
+/* Distinguishes this copy of the library from another one in the process: a hash of the address of
+   its table. It uses bits 8 to 52, so that handles of a young process stay below 2^53, which every
+   JSON reader represents exactly. */
 static uint64_t instance_mark(void) {
     uint64_t mixed = (uint64_t)(uintptr_t)first_chunk * UINT64_C(0x9E3779B97F4A7C15);
     return mixed >> 11 & ~UINT64_C(0xff);

@@ -13,9 +13,10 @@
  *    +----------------+-------------+-------+
  *      xor         mark             |              bits 52 to 8
  *
- * There may be two copies of the library in a process, one in the program and one in a plug-in. The mark is each
- * copy's own, so a handle of one is a made-up number to the other: what it says there is a random slot and a random
- * generation, and of 2^45 such numbers a table with n handles of that kind, live or dead, takes n for its own.
+ * There may be two copies of the library in a process, one in the program and one in a plug-in.
+ * Each copy has its own mark, so the other copy decodes a foreign handle to a random slot and a
+ * random generation. Of 2^45 such numbers, a table that has given out n handles of that kind
+ * accepts n.
  *
  * Life of an object:
  *  (1) publish gives it a handle and one reference, the owner's.

@@ -163,8 +163,9 @@ uint64_t vr_option_number(enum vr_option option);
 /* What the environment says, whatever the API has set since; false: nothing. */
 bool vr_option_environment(enum vr_option option, uint64_t *number);
 
-/* Copies the present value of a text option, always terminated; at most 255 bytes and the 0. The second: what the
-   environment says, whatever the API has set since; empty: nothing. */
+/* Copies the present value of a text option, always terminated; at most 255 bytes and the 0. The
+   second copies the value from the environment, whatever the API has set since; empty if there is
+   none. */
 #define VR_OPTION_TEXT_MAX 256
 void vr_option_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);
 void vr_option_environment_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * struct_tail.h: option structs that a caller with a newer header fills. They are longer than this version knows them,
- * and what lies behind the part that is known must be 0: anything else asks for something that would not be done.
+ * struct_tail.h: option structs from callers with a newer header. They may be longer than this
+ * version's, and all bytes behind this version's fields must be 0: anything else asks for something
+ * that this version cannot do.
  */
 #ifndef VR_STRUCT_TAIL_H
 #define VR_STRUCT_TAIL_H
@@ -10,7 +11,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Whether the struct, which begins with its own size, has nothing but zeros behind its first `bytes` bytes. */
+/* Whether the struct, which begins with its own size, has nothing but zeros behind its first
+   `bytes` bytes. */
 static inline bool vr_tail_is_zero(const void *from, size_t bytes) {
     const unsigned char *at = from;
     size_t size;

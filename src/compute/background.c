@@ -85,7 +85,8 @@ static void serve(void *argument) {
 
 /* ------------------------------------------------------------------- starting */
 
-/* Makes the list, if there is none. A scheduler that has ended gets none: nobody would stop its threads. */
+/* Makes the list if there is none. A scheduler that has ended gets none, since nothing would stop
+   its threads. */
 static vram_status prepare(struct vr_scheduler *scheduler, const char *operation) {
     vr_mutex_lock(&scheduler->lock);
     bool made = scheduler->background != NULL, ended = scheduler->ended;
@@ -120,8 +121,9 @@ static vram_status prepare(struct vr_scheduler *scheduler, const char *operation
     return ended ? vr_fail(VRAM_ERR_SHUTDOWN, operation, "the scheduler has ended") : VRAM_OK;
 }
 
-/* Starts a thread unless one is waiting or all are there. The lock is held over a system call, which is made twice in
-   a scheduler's life: so an end either sees the thread, and joins it, or keeps it from being started. */
+/* Starts a thread unless one is idle or all are running. The lock is held during the system call,
+   which happens at most twice per scheduler: so the end of the scheduler either joins the thread or
+   prevents its start. */
 static vram_status see_to_threads(struct vr_scheduler *scheduler) {
     struct vr_background *background = scheduler->background;
     vram_status status = VRAM_OK;
@@ -140,7 +142,7 @@ static vram_status see_to_threads(struct vr_scheduler *scheduler) {
         vr_handle_unpin(scheduler->object.handle);
     }
     return others ? VRAM_OK
-                  : status; /* the other thread does it alone; with none, the caller is told */
+                  : status; /* the other thread does all the work; without one the call fails */
 }
 
 /* Puts a job on the list; false: the scheduler has ended. */

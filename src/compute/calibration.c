@@ -169,8 +169,8 @@ vram_status vram_scheduler_calibrate(vram_scheduler *handle, vram_calibration *c
     struct vram_calibration rates = scheduler->rates;
     vr_mutex_unlock(&scheduler->lock);
     if (!rates.size) {
-        status = vr_answer(VR_KIND_POOL, (uintptr_t)scheduler->pool,
-                           find_rates(scheduler, operation, &rates), operation);
+        status = vr_stale_if_ended(VR_KIND_POOL, (uintptr_t)scheduler->pool,
+                                   find_rates(scheduler, operation, &rates), operation);
     }
     if (status == VRAM_OK && calibration) {
         status = vr_info_give(calibration, &rates, sizeof rates, sizeof rates, operation);

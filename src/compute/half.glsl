@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * half.glsl: half precision to single precision, as half.h does it. Not by unpackHalf2x16: llvmpipe of Mesa 22.3 makes
- * invalid code of it on processors without the x86 extension F16C, so on every aarch64. Results are wrong there, or
- * LLVM ends the process.
+ * half.glsl: half precision to single precision, as half.h does it. Not by unpackHalf2x16: llvmpipe
+ * of Mesa 22.3 generates invalid code for it on processors without the x86 extension F16C, so on
+ * every aarch64 one: results are wrong, or LLVM aborts the process.
  */
 
-/* Exact. Normal numbers get their exponent moved by a multiplication, denormal ones by a subtraction. */
+/* Exact: a multiplication moves the exponent of normal numbers, a subtraction that of denormals. */
 float half_float(uint bits) {
     uint magnitude = bits & 0x7FFFu;
     float scale = uintBitsToFloat(0x07800000u); /* 2^-112 */

@@ -434,7 +434,7 @@ vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status) {
         vr_error_save(&error);
     }
     if (pipeline->only) {
-        vr_pool_expect(pipeline->scheduler->pool_object, pipeline->only);
+        vr_pool_end_waits_for(pipeline->scheduler->pool_object, pipeline->only);
     }
     vr_parcels_end(pipeline);
     vr_error_restore(&error);

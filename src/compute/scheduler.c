@@ -52,7 +52,7 @@ static void let_go(struct vr_scheduler *scheduler) {
     }
     for (uint32_t i = 0; i < scheduler->lane_count; i++) {
         vram_queue_destroy(scheduler->lanes[i]);
-        vr_pool_expect(scheduler->pool_object, scheduler->lanes[i]);
+        vr_pool_end_waits_for(scheduler->pool_object, scheduler->lanes[i]);
     }
     vr_scratch_end(scheduler);
     vr_error_restore(&error);

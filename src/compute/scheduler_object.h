@@ -13,9 +13,9 @@
  *   scratch.c      host memory that copies go through
  *   shortlist.c    searches on the device from end to end
  *
- *  (1) A scheduler is a child of its pool and ends with it. It pins the pool, whose memory stays until the last product
- *      has left. Otherwise pool, device and queues are known by handle: a call on one that has ended is
- *      VRAM_ERR_STALE, and that is the product's answer.
+ *  (1) A scheduler is a child of its pool and ends with it. It pins the pool, whose memory stays
+ *      until the last product has left. Otherwise pool, device and queues are known by handle: a
+ *      call on one that has ended is VRAM_ERR_STALE, and that is the product's answer.
  *  (2) Weights are a child of the pool too, and know their scheduler by handle.
  *  (3) `arithmetic` and `shortlist` are opened by whoever needs them first and set once: a thread that comes
  *      second closes its own.
@@ -112,8 +112,8 @@ bool vr_plan_shrink(const struct vr_product *product, struct vram_matmul_plan *p
 /* Who computes on the device; NULL in provider: nobody. Opens it when nobody has; decision.c. */
 vram_status vr_scheduler_arithmetic(struct vr_scheduler *scheduler, struct vr_arithmetic **out);
 
-/* Waits for the work of a queue that the scheduler's products have used, also when it is ending meanwhile: then what
-   it was given is waited for all the same. scheduler.c */
+/* Waits for the work of a queue that the scheduler's products have used, even if the queue is
+   ending. scheduler.c */
 vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue);
 /* Products, and their answer with the error recorded; product.c. */
 vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *products,

@@ -520,8 +520,8 @@ vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_sea
         return vram_status_is_exhausted(status) ? VRAM_OK : status;
     }
     list.kernels = kernels;
-    status = vr_answer(VR_KIND_POOL, (uintptr_t)scheduler->pool,
-                       run(&list, scheduler, arithmetic, done), search->operation);
+    status = vr_stale_if_ended(VR_KIND_POOL, (uintptr_t)scheduler->pool,
+                               run(&list, scheduler, arithmetic, done), search->operation);
     if (*done) {
         vr_tally(&scheduler->tally.device_products, list.tiles);
         vr_tally(&scheduler->tally.tiles, list.tiles);

@@ -145,8 +145,9 @@ static vram_status make(struct vr_scheduler *scheduler, struct vr_pool *pool,
     weights->bytes = bytes;
     weights->precision = options->precision ? options->precision : VRAM_PRECISION_FP32;
     weights->transposed = (options->flags & VRAM_MATMUL_TRANSPOSED_B) != 0;
-    vram_status status = vr_answer(VR_KIND_POOL, (uintptr_t)scheduler->pool,
-                                   fill(scheduler, weights, options->b, operation), operation);
+    vram_status status =
+        vr_stale_if_ended(VR_KIND_POOL, (uintptr_t)scheduler->pool,
+                          fill(scheduler, weights, options->b, operation), operation);
     if (status != VRAM_OK) {
         vr_mem_free(weights->host);
         vr_mem_free(weights);

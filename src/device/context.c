@@ -78,7 +78,7 @@ static vram_status start_backend(struct vr_backend_state *state, const char *lis
                  "left out by the option backends (VRAM_BACKENDS) or the program");
         return VRAM_OK;
     }
-    VR_UNCANCELLED; /* drivers are called, not by the wrappers of ops.c */
+    VR_UNCANCELLED; /* calls drivers directly, not by the wrappers of ops.c */
     vram_status status = ops->start(&state->base, options);
     if (status == VRAM_OK) {
         state->started = true;

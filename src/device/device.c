@@ -108,6 +108,22 @@ vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list
     return closing ? vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed") : VRAM_OK;
 }
 
+void vr_device_append_watcher(struct vr_device_object *device, struct vr_watcher *watcher) {
+    watcher->number = ++device->watcher_numbers;
+    vr_list_append(&device->watchers, &watcher->link);
+}
+
+vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_watcher *watcher,
+                                   const char *operation) {
+    vr_mutex_lock(&device->lock);
+    bool closing = device->closing;
+    if (!closing) {
+        vr_device_append_watcher(device, watcher);
+    }
+    vr_mutex_unlock(&device->lock);
+    return closing ? vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed") : VRAM_OK;
+}
+
 /* What the backend set up must be what it described: a group is there exactly when its capability
    is, and a single call at least then. */
 static bool bears_out(const struct vr_device *device) {
@@ -271,14 +287,14 @@ vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device *
     return status;
 }
 
-/* The next watcher that this telling has not reached, with a reference for the caller: listed means
-   that its owner's reference is still there. Under the lock. */
-static struct vr_watcher *next_watcher(struct vr_device_object *device, uint64_t telling) {
+/* The next watcher behind the one numbered `last`, with a reference for the caller: listed means
+   that its owner's reference is still there. Under the lock, which callers release while they call
+   the watcher. The list may change then, and another walk may begin, by the same thread too. */
+static struct vr_watcher *next_watcher(struct vr_device_object *device, uint64_t last) {
     for (struct vr_link *link = vr_list_first(&device->watchers); link;
          link = vr_list_next(&device->watchers, link)) {
         struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
-        if (!(watcher->told & telling)) {
-            watcher->told |= telling;
+        if (watcher->number > last) {
             vr_handle_ref(watcher->handle);
             return watcher;
         }
@@ -286,36 +302,13 @@ static struct vr_watcher *next_watcher(struct vr_device_object *device, uint64_t
     return NULL;
 }
 
-/* Several threads may tell at once, each with a bit of its own; with all 64 in use one more waits.
-   Takes the lock. */
-static uint64_t telling_begin(struct vr_device_object *device) {
-    vr_mutex_lock(&device->lock);
-    while (device->tellings == UINT64_MAX) {
-        vr_mutex_unlock(&device->lock);
-        vr_os_yield();
-        vr_mutex_lock(&device->lock);
-    }
-    uint64_t telling = UINT64_C(1) << vr_low_bit(~device->tellings);
-    device->tellings |= telling;
-    return telling;
-}
-
-/* Lets go of the lock. */
-static void telling_end(struct vr_device_object *device, uint64_t telling) {
-    for (struct vr_link *link = vr_list_first(&device->watchers); link;
-         link = vr_list_next(&device->watchers, link)) {
-        VR_CONTAINER(link, struct vr_watcher, link)->told &= ~telling;
-    }
-    device->tellings &= ~telling;
-    vr_mutex_unlock(&device->lock);
-}
-
 void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished) {
-    uint64_t telling = telling_begin(device);
     struct vr_watcher *watcher;
+    vr_mutex_lock(&device->lock);
     device->closing = device->closing || !ended_queue;
-    while ((watcher = next_watcher(device, telling))) {
+    for (uint64_t last = 0; (watcher = next_watcher(device, last));) {
         uint64_t handle = watcher->handle;
+        last = watcher->number;
         vr_mutex_unlock(&device->lock);
         if (ended_queue) {
             watcher->queue_ended(watcher, ended_queue, finished);
@@ -325,20 +318,22 @@ void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool 
         vr_handle_unpin(handle);
         vr_mutex_lock(&device->lock);
     }
-    telling_end(device, telling);
+    vr_mutex_unlock(&device->lock);
 }
 
 uint64_t vr_device_spare(struct vr_device_object *device) {
-    uint64_t bytes = 0, telling = telling_begin(device);
     struct vr_watcher *watcher;
-    while ((watcher = next_watcher(device, telling))) {
+    uint64_t bytes = 0;
+    vr_mutex_lock(&device->lock);
+    for (uint64_t last = 0; (watcher = next_watcher(device, last));) {
         uint64_t handle = watcher->handle;
+        last = watcher->number;
         vr_mutex_unlock(&device->lock);
         bytes += watcher->spare ? watcher->spare(watcher) : 0;
         vr_handle_unpin(handle);
         vr_mutex_lock(&device->lock);
     }
-    telling_end(device, telling);
+    vr_mutex_unlock(&device->lock);
     return bytes;
 }
 

@@ -136,7 +136,7 @@ struct vr_context {
 struct vr_watcher {
     struct vr_link link; /* in device->watchers */
     uint64_t handle;     /* of the object it is part of */
-    uint64_t told;       /* bits of the tellings under way that have reached it */
+    uint64_t number;     /* of the device's watchers, rising in the order of the list */
     void (*queue_ended)(struct vr_watcher *watcher, uint64_t queue, bool finished);
     void (*closing)(struct vr_watcher *watcher, bool finished);
     /* Whether its range has memory throughout [addr, addr + bytes), which lies in it. */
@@ -159,13 +159,12 @@ struct vr_device_object {
     struct vr_context *context; /* pinned */
     struct vr_slot *slot;
     struct vr_link link;   /* in context->devices */
-    bool quieted;          /* the context, which ends, has seen to its queues; context lock */
+    bool quieted;          /* the ending context has stopped its queues; context lock */
     vr_atomic_u32 keepers; /* the handle, and queues of other devices that wait for its words */
-    struct vr_entry_guard
-        readers;              /* calls that are having another device's queue read its memory */
-    struct vr_mutex lock;     /* guards all below but the atomics */
-    bool closing;             /* takes no more children */
-    bool sweeping;            /* its queues are done: what is mapped is being unmapped */
+    struct vr_entry_guard readers; /* calls that have another device's queue read its memory */
+    struct vr_mutex lock;          /* guards all below but the atomics */
+    bool closing;                  /* takes no more children */
+    bool sweeping;                 /* its queues are done: what is mapped is being unmapped */
     bool unfinished;          /* work never ended that may use its memory: nothing is given back */
     struct vr_list queues;    /* vr_queue_object.link */
     struct vr_list kernels;   /* vr_kernel.link */
@@ -173,7 +172,7 @@ struct vr_device_object {
     struct vr_list records;   /* vr_record.link */
     struct vr_list watchers;  /* vr_watcher.link */
     struct vr_handle_set natives; /* the driver's handles of physical memory; ops.c */
-    uint64_t tellings;            /* bits of the tellings under way */
+    uint64_t watcher_numbers;     /* given out */
     struct vr_oom_callback callbacks[VRAM_OOM_CALLBACKS_MAX];
     uint64_t callback_ids; /* given out */
     void *late;            /* memory to free when it is closed; each begins with the next */
@@ -207,7 +206,7 @@ struct vr_queue_object {
     vr_atomic_bool finished;            /* nothing is left to wait for; nothing new can come */
     bool region;                        /* made by vram_capture_begin */
     vr_atomic_bool captured;            /* a region that has not ended: no marker goes into it */
-    struct vr_entry_guard submitting;   /* calls that may give it work; closed: it is being ended */
+    struct vr_entry_guard submitting;   /* calls that may submit work to it; closed: it is ending */
     struct vr_entry_guard asking;       /* calls that ask the driver about it; closed: all is done,
                                            and the native queue is the program's alone */
     struct vr_device_object **followed; /* devices whose words it may wait for; device lock */
@@ -239,10 +238,10 @@ struct vr_physical {
    caller owes a vr_leave. */
 vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operation, void **object);
 void vr_leave(void *object);
-/* The answer of a call on an object that may have ended meanwhile: what it then found missing of it is no mistake of
-   the caller's, so VRAM_ERR_INVALID becomes VRAM_ERR_STALE. */
-vram_status vr_answer(enum vr_kind kind, uint64_t handle, vram_status status,
-                      const char *operation);
+/* The status of a call on an object that may have ended during it. What the call then did not find
+   is not the caller's mistake, so VRAM_ERR_INVALID becomes VRAM_ERR_STALE. */
+vram_status vr_stale_if_ended(enum vr_kind kind, uint64_t handle, vram_status status,
+                              const char *operation);
 
 /* Whether the process is exiting: from then on no driver is called. */
 bool vr_exiting(void);
@@ -256,8 +255,9 @@ bool vr_forked(const struct vr_object *object);
    VRAM_ERR_INVALID for NULL and for sizes no version had. */
 vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest,
                          const char *operation);
-/* Reads an option struct of whatever version into `to`, which is zeroed first. VRAM_ERR_INVALID for sizes no version
-   had, and where a longer one has anything but zeros behind what is known. */
+/* Reads an option struct of any version into `to`, which is zeroed first. VRAM_ERR_INVALID for a
+   size that no version had, and for a longer struct with a non-zero byte behind the known
+   fields. */
 vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation);
 
 /* The next device of a context, or queue of a device, by the number of its handle, with a reference that
@@ -286,6 +286,11 @@ bool vr_device_reads(struct vr_device_object *device, uint64_t peer);
 /* Lists a child, or says VRAM_ERR_SHUTDOWN when the device is closing. */
 vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
                                  struct vr_link *link, const char *operation);
+/* The same for a watcher. The second is for callers that hold the device's lock and have seen that
+   it is not closing; device.c. */
+vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_watcher *watcher,
+                                   const char *operation);
+void vr_device_append_watcher(struct vr_device_object *device, struct vr_watcher *watcher);
 
 /* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all work of
    the one or the other is finished; device.c. */
@@ -341,17 +346,19 @@ vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place
 
 /* Whether the queue takes calls: it was neither destroyed nor is its device closing; queue.c. */
 bool vr_queue_is_open(const struct vr_queue_object *queue);
-/* vr_enter for a queue; VRAM_ERR_STALE once it is being ended, unless the calling thread is among those who give it
-   work; queue.c. */
+/* vr_enter for a queue; VRAM_ERR_STALE once it is ending, unless the calling thread is already
+   inside a call that submits work to it; queue.c. */
 vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered);
-/* The same for a call that may give the queue work or a signal. The queue does not end before that call
-   has left, or has said that it submits nothing more: then it owes a vr_leave only. A call of several steps, such as
-   a copy and the note that it uses a buffer, enters around all of them: each step may enter again, and finds the queue
-   open until the outermost leaves. In the same thread, and no callback of the program's inside. */
+/* The same for a call that may give the queue work or a signal. The queue does not end before that
+   call has left, or has said that it submits nothing more: then it owes a vr_leave only. A call of
+   several steps, such as a copy and the note that it uses a buffer, enters around all of them: each
+   step may enter again, and finds the queue open until the outermost leaves. In the same thread,
+   and no callback of the program's inside. */
 vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered);
 void vr_submit_leave(void *queue);
-/* Waits until no call of another thread is giving a queue of the device work, or, of each queue, has not for a moment:
-   what such a call has found to be live memory it has submitted by then. False: not until the deadline; queue.c. */
+/* Waits until each queue of the device was seen without a call of another thread that submits work:
+   such a call has by then submitted all work on memory that it found live. False: not before the
+   deadline; queue.c. */
 bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline);
 /* For who has a reference already; false: the queue has ended. */
 bool vr_submit_begin(struct vr_queue_object *queue);
@@ -377,9 +384,9 @@ static inline bool vr_work_goes_on(vram_status waited) {
 /* Waits until all work that the queue was given is done, whether or not it can be marked. */
 vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
                             const char *operation);
-/* The same for who has its handle, also when the queue is ending meanwhile, which public waits refuse: for a call that
-   has failed and must not leave work of its own behind. Waits as long as the context's option wait_timeout. Whether
-   the work is over, as that of a lost device is; no error is recorded. */
+/* The same by handle, and also for a queue that is ending, which public waits refuse: for a call
+   that has failed and must not leave its work behind. Waits up to the context's option
+   wait_timeout. Whether the work has ended, as that of a lost device has; no error is recorded. */
 bool vr_queue_drained(const vram_queue *handle);
 
 #endif

@@ -31,7 +31,7 @@ static bool begin_always(struct vr_device *device, const char *operation) {
     return true;
 }
 
-/* The driver has answered. Every call that began ends with this, or with finish. */
+/* The driver has returned. Every call that began ends with this, or with finish. */
 static void end_call(void) {
     vr_os_cancel_on(NULL);
 }

@@ -303,7 +303,7 @@ bool vr_queue_drained(const vram_queue *handle) {
     vram_status status = VRAM_OK;
     struct vram_error error;
     if (!queue) {
-        return true; /* it has ended, or never was */
+        return true; /* it has ended, or never existed */
     }
     vr_error_save(&error);
     if (!vr_load(&queue->finished, VR_ACQUIRE) && vr_queue_hold(queue)) {

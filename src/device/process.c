@@ -62,8 +62,8 @@ vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operatio
     return VRAM_OK;
 }
 
-vram_status vr_answer(enum vr_kind kind, uint64_t handle, vram_status status,
-                      const char *operation) {
+vram_status vr_stale_if_ended(enum vr_kind kind, uint64_t handle, vram_status status,
+                              const char *operation) {
     const void *number = (const void *)(uintptr_t)handle;
     return status == VRAM_ERR_INVALID && vr_handle_was(kind, number)
                ? vr_handle_error(kind, number, operation)

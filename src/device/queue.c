@@ -3,9 +3,10 @@
  * queue.c: making, adopting and ending queues.
  *
  * A queue ends in steps:
- *  (1) It is closed to calls that give it work: every call but those on its points answers that it is gone.
- *  (2) Calls that were let in before, and may still give it work, leave (base/entry_guard.h). What such a thread does
- *      in further steps is let in, too: it is the outermost step that is waited for.
+ *  (1) It is closed to calls that submit work: every call except those on its points returns
+ *      VRAM_ERR_STALE.
+ *  (2) Calls that entered before and may still submit work leave (base/entry_guard.h). Nested calls
+ *      of such a thread still enter: only the outermost one is waited for.
  *  (3) Its work is waited for.
  *  (4) Its handle is retired; its points count as passed from then on.
  *  (5) Its last reference goes, and the native queue with it.
@@ -187,8 +188,8 @@ vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
 
 /* ------------------------------------------------------------------- ending */
 
-/* Waits until no call is inside any more. On a lost device calls give no work any more; and a program may
-   end everything right where the log tells it of the loss, inside such a call. */
+/* Waits until no call is inside. On a lost device it does not wait: calls submit nothing there, and
+   a program may end everything from its log callback, inside such a call. */
 static vram_status wait_for_calls(const struct vr_queue_object *queue,
                                   const struct vr_entry_guard *guard, uint64_t deadline) {
     const vr_atomic_bool *lost = &queue->base.device->lost;
@@ -275,7 +276,7 @@ void vram_queue_destroy(vram_queue *handle) {
     vr_leave(queue);
 }
 
-/* Ends an adoption that is closed to calls; on failure it is to go on. */
+/* Ends an adoption that is closed to calls; on failure the adoption continues. */
 static vram_status leave_native(struct vr_queue_object *queue) {
     uint64_t deadline = deadline_of(queue);
     struct vram_error error;
@@ -354,8 +355,8 @@ bool vr_queue_is_open(const struct vr_queue_object *queue) {
     return vr_entry_is_open(&queue->submitting) && !vr_load(&queue->closed, VR_SEQ_CST);
 }
 
-/* Queues that the calling thread is giving work to, so that its further steps are let in: keeps (2). More than it has
-   room for are let in like other calls. */
+/* Queues that the calling thread is submitting to, so that its nested calls enter: keeps (2).
+   Queues beyond its capacity are entered like by any other call. */
 static _Thread_local struct {
     const struct vr_queue_object *queue; /* NULL: free */
     uint32_t depth;                      /* steps that have entered it and not left */
@@ -363,7 +364,7 @@ static _Thread_local struct {
 
 enum { INSIDE = sizeof inside / sizeof inside[0] };
 
-/* The place of a queue; INSIDE: it has none. NULL: a free place. */
+/* The index of a queue, or INSIDE if it is not there; of a free entry with NULL. */
 static unsigned inside_find(const struct vr_queue_object *queue) {
     unsigned i = 0;
     while (i < INSIDE && inside[i].queue != queue) {

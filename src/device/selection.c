@@ -28,8 +28,7 @@ struct search {
     uint32_t seen;                               /* devices that were asked, all in vain */
     char had[VRAM_ERROR_TEXT_MAX - FRAME_BYTES]; /* what they had, for people */
     bool full;                                   /* no more goes into that */
-    vram_status
-        ended; /* not VRAM_OK: the context, or the process, is ending, and this is its answer */
+    vram_status ended; /* not VRAM_OK: context or process is ending, and the call returns this */
 };
 
 bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
@@ -118,7 +117,7 @@ static void consider(struct search *search, uint32_t index) {
         left = room(search, index, &memory);
     } else if (vram_error_get()->status == VRAM_ERR_STALE ||
                vram_error_get()->status == VRAM_ERR_SHUTDOWN) {
-        search->ended = vram_error_get()->status; /* nobody else knows the handle of `ask` */
+        search->ended = vram_error_get()->status; /* no other thread has the handle of `ask` */
     }
     if (told && left.known && left.value >= search->bytes) {
         search->found = index;

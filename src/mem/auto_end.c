@@ -23,6 +23,6 @@ VR_QUIET_HANDLE(vram_queue, {
 
 VR_QUIET_STRUCT(vram_auto_block, object->addr, {
     if (vram_free(object->pool, object->addr, object->queue) == VRAM_ERR_STALE) {
-        (void)vr_pool_free_late(object->pool, object->addr, object->queue);
+        (void)vr_pool_free_after_queue(object->pool, object->addr, object->queue);
     }
 })

@@ -196,7 +196,7 @@ static vram_status take_item(const struct draft *draft, const struct vram_batch_
     memcpy(&stride, items, sizeof stride);
     const void *from = (const char *)items + stride * index;
     memcpy(&size, from, sizeof size);
-    if (size != stride) { /* before anything behind the item is looked at */
+    if (size != stride) { /* before anything behind the item is read */
         return vr_fail(VRAM_ERR_INVALID, draft->operation,
                        "the size field of item %u is %zu, not "
                        "%zu as in the first",
@@ -421,8 +421,8 @@ vram_status vram_batch_add(vram_batch *handle, const vram_batch_item *items, uin
         uint64_t device = pool->device->object.handle;
         status = add(batch, pool, items, count, operation, first);
         vr_pool_leave(pool, queue);
-        status = vr_answer(VR_KIND_POOL, batch->pool, status, operation);
-        status = vr_answer(VR_KIND_DEVICE, device, status, operation);
+        status = vr_stale_if_ended(VR_KIND_POOL, batch->pool, status, operation);
+        status = vr_stale_if_ended(VR_KIND_DEVICE, device, status, operation);
     }
     vr_leave(batch);
     return status;
@@ -500,7 +500,7 @@ vram_status vram_batch_get(vram_batch *handle, uint32_t index, vram_buffer **buf
         status = vr_fail(VRAM_ERR_INVALID, operation, "there is no buffer %u: the batch has %zu",
                          index, count);
     }
-    status = vr_answer(VR_KIND_BATCH, batch->object.handle, status, operation);
+    status = vr_stale_if_ended(VR_KIND_BATCH, batch->object.handle, status, operation);
     vr_leave(batch);
     return status;
 }

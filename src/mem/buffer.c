@@ -40,13 +40,13 @@ void vr_buffer_leave(struct vr_buffer *buffer) {
     vr_leave(pool);
 }
 
-vram_status vr_buffer_answer(struct vr_buffer *buffer, vram_status status, const char *operation) {
+vram_status vr_buffer_finish(struct vr_buffer *buffer, vram_status status, const char *operation) {
     uint64_t handle = buffer->object.handle, pool = buffer->pool_handle;
     uint64_t device = buffer->pool->device->object.handle;
     vr_buffer_leave(buffer);
-    status = vr_answer(VR_KIND_BUFFER, handle, status, operation);
-    status = vr_answer(VR_KIND_POOL, pool, status, operation);
-    return vr_answer(VR_KIND_DEVICE, device, status, operation);
+    status = vr_stale_if_ended(VR_KIND_BUFFER, handle, status, operation);
+    status = vr_stale_if_ended(VR_KIND_POOL, pool, status, operation);
+    return vr_stale_if_ended(VR_KIND_DEVICE, device, status, operation);
 }
 
 static vram_status busy(const struct vr_buffer *buffer, const char *operation) {
@@ -413,7 +413,7 @@ vram_status vram_buffer_use(vram_buffer *handle, vram_queue *queue_handle) {
     if (status == VRAM_OK) {
         vr_buffer_touch(buffer);
     }
-    return vr_buffer_answer(buffer, status, operation);
+    return vr_buffer_finish(buffer, status, operation);
 }
 
 /* ------------------------------------------------------------------ information */

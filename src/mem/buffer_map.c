@@ -111,7 +111,7 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
             vr_buffer_unclaim(buffer);
         }
     }
-    return vr_buffer_answer(buffer, status, operation);
+    return vr_buffer_finish(buffer, status, operation);
 }
 
 /* ----------------------------------------------------------------------- ending */
@@ -191,5 +191,5 @@ vram_status vram_buffer_unmap(vram_buffer *handle) {
         }
         vr_buffer_touch(buffer);
     }
-    return vr_buffer_answer(buffer, status, operation);
+    return vr_buffer_finish(buffer, status, operation);
 }

@@ -221,7 +221,7 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
     vram_status status = vram_free(pool_of(buffer), memory->addr, queue);
     if (status == VRAM_ERR_STALE && queue) {
         vr_error_restore(&error);
-        status = vr_pool_free_late(pool_of(buffer), memory->addr, queue);
+        status = vr_pool_free_after_queue(pool_of(buffer), memory->addr, queue);
     }
     if (status != VRAM_OK && status != VRAM_ERR_CORRUPT) {
         vr_error_restore(&error); /* the pool has ended meanwhile: so has its memory */
@@ -235,10 +235,10 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
 
 /* ----------------------------------------------------------------------- moving */
 
-/* Of a home that has ended, or takes no more calls because it is ending: waits for its work. `before` is the error
-   record from before it refused. */
-static vram_status await_home(vram_queue *home, const struct vram_error *before,
-                              const char *operation) {
+/* Waits for the work of a home queue that has ended or is ending. `before` is the error record from
+   before the queue refused. */
+static vram_status wait_for_home(vram_queue *home, const struct vram_error *before,
+                                 const char *operation) {
     vr_error_restore(before);
     return vr_queue_drained(home)
                ? VRAM_OK
@@ -258,7 +258,7 @@ static vram_status follow_home(vram_queue *queue, vram_queue *home, const char *
     if (status == VRAM_OK) {
         return vram_queue_after(queue, point);
     }
-    return status == VRAM_ERR_STALE ? await_home(home, &error, operation) : status;
+    return status == VRAM_ERR_STALE ? wait_for_home(home, &error, operation) : status;
 }
 
 vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const char *operation) {
@@ -306,7 +306,7 @@ static vram_status settle_home(vram_queue *home, const char *operation) {
     }
     vr_error_save(&error);
     vram_status status = vram_queue_wait(home, VRAM_TIMEOUT_DEFAULT);
-    return status == VRAM_ERR_STALE ? await_home(home, &error, operation) : status;
+    return status == VRAM_ERR_STALE ? wait_for_home(home, &error, operation) : status;
 }
 
 vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation) {

@@ -62,9 +62,9 @@ struct vr_buffer {
     uint64_t created_ns;           /* vr_clock_now */
     char name[VRAM_BUFFER_NAME_MAX];
 
-    struct vr_entry_guard sharers; /* calls that need the memory to stay; closed: one changes it, or
-                                      it was given back: (2), (5) */
-    struct vr_mutex lock;          /* guards the rest */
+    /* Calls that need the memory to stay. Closed: a call changes it, or it was freed: (2), (5). */
+    struct vr_entry_guard sharers;
+    struct vr_mutex lock; /* guards the rest */
     struct vr_buffer_memory memory;
     struct vr_buffer_mapping mapping;
     uint64_t promotions, demotions; /* moves to the device, and away from it */
@@ -84,8 +84,9 @@ struct vr_buffer {
 /* Enters the buffer and its pool; STALE when either has ended. On VRAM_OK a vr_buffer_leave is owed. */
 vram_status vr_buffer_enter(vram_buffer *handle, const char *operation, struct vr_buffer **buffer);
 void vr_buffer_leave(struct vr_buffer *buffer);
-/* Leaves; the answer of the call, which is STALE rather than INVALID if the buffer, its pool or device has ended meanwhile. */
-vram_status vr_buffer_answer(struct vr_buffer *buffer, vram_status status, const char *operation);
+/* Leaves the buffer and returns the call's status, with STALE instead of INVALID if the buffer, its
+   pool or its device has ended. */
+vram_status vr_buffer_finish(struct vr_buffer *buffer, vram_status status, const char *operation);
 
 /* Keeps the memory where it is, or makes the caller the only one who may change it: (2). */
 vram_status vr_buffer_share(struct vr_buffer *buffer, const char *operation);
@@ -93,9 +94,10 @@ void vr_buffer_unshare(struct vr_buffer *buffer);
 vram_status vr_buffer_claim(struct vr_buffer *buffer, const char *operation);
 void vr_buffer_unclaim(struct vr_buffer *buffer);
 
-/* Notes that work which a call of the library's own has submitted to `queue` uses the shared buffer; when that
-   cannot be noted it waits for it. The call has entered the queue (vr_submit_enter) before it submitted: a queue that
-   ended in between could not be noted any more. */
+/* Notes that work which a call of the library's own has submitted to `queue` uses the shared
+   buffer; when that cannot be noted it waits for it. The call has entered the queue
+   (vr_submit_enter) before it submitted: a queue that ended in between could not be noted any
+   more. */
 vram_status vr_buffer_note(struct vr_buffer *buffer, vram_queue *queue);
 
 /* Notes that somebody looked. */
@@ -142,8 +144,8 @@ vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vra
 /* vram_buffer_resize, but VRAM_ERR_UNSUPPORTED, without an error record and with nothing changed, when the buffer
    would have to move; growth.c. */
 vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *queue);
-/* Gives memory back in the time of `queue`; nothing for none. It is given back whatever the answer is: VRAM_OK, or
-   VRAM_ERR_CORRUPT when the pool found damage. A queue that has ended meanwhile does no harm. */
+/* Frees memory in the order of `queue`; does nothing if there is none. The memory is freed in any
+   case; VRAM_ERR_CORRUPT if the pool found damage. The queue may have ended. */
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                            vram_queue *queue);
 /* Takes wrapped memory out of the map, and lets go of a wrapped object; wrap.c. */
@@ -153,8 +155,9 @@ vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const c
 /* Waits on the host until all work that uses the claimed or shared buffer is done, up to the option
    wait_timeout. */
 vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation);
-/* Submits the copy of the first `bytes` from one memory of the claimed buffer to another, behind all work that uses
-   the buffer (vr_buffer_order); from host to host memory it waits for the queue and copies. */
+/* Submits a copy of the first `bytes` from one memory of the claimed buffer to another, after all
+   work that uses the buffer (vr_buffer_order); from host to host memory it waits for the queue and
+   copies. */
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
                            uint64_t bytes, const char *operation);

@@ -142,7 +142,7 @@ static vram_status copy_span(vram_span span, const struct copy *copy, vram_queue
     if (status == VRAM_OK) {
         vr_buffer_touch(buffer);
     }
-    return vr_buffer_answer(buffer, status, copy->operation);
+    return vr_buffer_finish(buffer, status, copy->operation);
 }
 
 vram_status vram_span_upload(vram_span span, const void *from, vram_queue *queue) {

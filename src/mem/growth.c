@@ -27,9 +27,9 @@ struct call {
     struct vr_queue_object *queue; /* entered; NULL: none was given */
     const char *operation;
     vram_buffer_event event;  /* size 0: the buffer has not changed its kind of memory */
-    bool rooted;              /* the buffer grows where it is, or not at all */
+    bool rooted;              /* the buffer must grow in place */
     bool damaged;             /* the buffer has moved, and its old memory was found damaged, */
-    struct vram_error damage; /* as this says: no failure of the call's own work */
+    struct vram_error damage; /* with this error; the call itself did not fail */
 };
 
 /* One change of a claimed buffer. */
@@ -152,7 +152,7 @@ static vram_status move(const struct change *change) {
     vr_buffer_install(buffer, &fresh, change->queue);
     note_change(change, true, kept);
     note_kind(change, old.kind, kept);
-    if (vr_buffer_give(buffer, &old, change->queue) != VRAM_OK) { /* given back all the same */
+    if (vr_buffer_give(buffer, &old, change->queue) != VRAM_OK) { /* it is freed even so */
         change->call->damaged = true;
         vr_error_save(&change->call->damage);
     }
@@ -257,8 +257,8 @@ static vram_status begin(vram_buffer *handle, vram_queue *queue, const char *ope
     return status;
 }
 
-/* The program hears of it when nobody holds the buffer any more but this call. Returns the call's answer: damage
-   is told of when all else went well. */
+/* Calls the program's handler when no other call is inside the buffer. Returns the call's status:
+   damage is reported if everything else succeeded. */
 static vram_status end(struct call *call, vram_status status) {
     struct vr_buffer *buffer = call->buffer;
     vr_buffer_unclaim(buffer);
@@ -272,7 +272,7 @@ static vram_status end(struct call *call, vram_status status) {
         vr_error_restore(&call->damage);
         status = VRAM_ERR_CORRUPT;
     }
-    return vr_buffer_answer(buffer, status, call->operation);
+    return vr_buffer_finish(buffer, status, call->operation);
 }
 
 vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
@@ -389,7 +389,7 @@ static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char 
     vr_mutex_lock(&buffer->lock);
     uint64_t after = buffer->capacity_bytes;
     vr_mutex_unlock(&buffer->lock);
-    vr_buffer_unclaim(buffer); /* its last use is as long ago as it was */
+    vr_buffer_unclaim(buffer); /* without counting as a use of the buffer */
     return before - after;
 }
 

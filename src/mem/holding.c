@@ -82,7 +82,7 @@ static vram_status free_block(const struct vr_thing *block) {
     (void)vr_pool_own(block->pool, block->number, false);
     vram_status status = vram_free(pool, block->number, queue);
     if (status == VRAM_ERR_STALE) { /* the pool or the queue has ended */
-        status = vr_pool_free_late(pool, block->number, queue);
+        status = vr_pool_free_after_queue(pool, block->number, queue);
     }
     return status == VRAM_ERR_STALE ? VRAM_OK : status;
 }

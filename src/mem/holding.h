@@ -43,9 +43,9 @@ bool vr_holding_remove(struct vr_holding *holding, enum vr_thing_kind kind, uint
 bool vr_holding_pop(struct vr_holding *holding, struct vr_thing *thing);
 void vr_holding_free(struct vr_holding *holding);
 
-/* Frees a block or destroys a buffer that is on no list any more. A pool that has ended took it with it, and
-   a buffer may have been destroyed before: that is no failure. A block whose queue was destroyed is used again when
-   the work of that queue has ended. No lock held. */
+/* Frees a block or destroys a buffer that is on no list any more. A pool that has ended took it
+   with it, and a buffer may have been destroyed before: that is no failure. A block whose queue was
+   destroyed is used again when the work of that queue has ended. No lock held. */
 vram_status vr_thing_release(const struct vr_thing *thing);
 /* Lets go of all that is on the list, newest first, and of the list. Returns the first answer that is not OK,
    with its error. */

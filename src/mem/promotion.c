@@ -123,7 +123,7 @@ static vram_status move_one(vram_buffer *handle, vram_queue *queue, bool to_devi
         status = move_entered(buffer, queue, to_device, operation, bytes);
         vr_pool_leave(pool, entered);
     }
-    return vr_buffer_answer(buffer, status, operation);
+    return vr_buffer_finish(buffer, status, operation);
 }
 
 vram_status vram_buffer_promote(vram_buffer *buffer, vram_queue *queue) {
@@ -271,7 +271,7 @@ static vram_status leave_unified(struct vr_buffer *buffer, vram_status status,
                                  const char *operation) {
     vr_buffer_unshare(buffer);
     vr_buffer_touch(buffer);
-    return vr_buffer_answer(buffer, status, operation);
+    return vr_buffer_finish(buffer, status, operation);
 }
 
 vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t bytes, bool to_host,

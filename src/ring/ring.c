@@ -2,9 +2,10 @@
 /*
  * ring.c: making, describing and ending rings.
  *
- * A ring is a child of its pool (pool_end.c) and has its memory as buffers of that pool. Who retires its handle
- * ends it: the thread is stopped first, then the owner's reference goes. The destructor, which runs when the last
- * call has left, waits for the copies, gives queue and memory back and lets go of the pool.
+ * A ring is a child of its pool (pool_end.c) and has its memory as buffers of that pool. Who
+ * retires its handle ends it: the thread is stopped first, then the owner's reference goes. The
+ * destructor, which runs when the last call has left, waits for the copies, frees queue and memory,
+ * and drops the reference to the pool.
  */
 #include "ring/ring_object.h"
 
@@ -381,8 +382,8 @@ vram_status vram_ring_create(vram_pool *pool_handle, const vram_ring_options *op
         status = vr_pool_enter(pool_handle, taken.queue, operation, &pool, &queue);
     }
     if (status == VRAM_OK) {
-        status = vr_answer(VR_KIND_POOL, (uintptr_t)pool_handle,
-                           ring_create(pool, &taken, operation, out), operation);
+        status = vr_stale_if_ended(VR_KIND_POOL, (uintptr_t)pool_handle,
+                                   ring_create(pool, &taken, operation, out), operation);
         vr_pool_leave(pool, queue);
     }
     return status;

@@ -67,7 +67,7 @@ static vram_status wait_turn(struct vr_ring *ring, const char *operation,
     if (vr_deadline_passed(patience->deadline)) {
         return VRAM_ERR_TIMEOUT;
     }
-    vr_ring_rest(patience->turns++);
+    vr_ring_backoff(patience->turns++);
     return VRAM_OK;
 }
 
@@ -269,23 +269,28 @@ vram_status vram_ring_receive(vram_ring *handle, void *data, uint32_t room, uint
 
 /* ---------------------------------------------------------- flush and fetch */
 
-/* The handle of what was submitted up to the ring's last point. */
-static vram_status async_of(struct vr_ring *ring, const char *operation, uint64_t messages,
-                            vram_async *async) {
+/* The handle of what was submitted up to the ring's last point. It cannot fail, since the messages
+   have moved: without memory for a record, or after the queue has ended, the point alone is the
+   handle. */
+static vram_async async_of(struct vr_ring *ring, const char *operation, uint64_t messages) {
     struct vram_point point =
         vr_ring_copies(ring) ? vr_ring_last_point(ring) : (struct vram_point){0};
-    void *entered;
+    vram_async async = {{0}};
+    struct vram_error kept;
+    void *queue;
+    async.word[VR_ASYNC_QUEUE] = (uint64_t)(uintptr_t)point.queue;
+    async.word[VR_ASYNC_VALUE] = point.value;
+    async.word[VR_ASYNC_RESULT] = messages;
     if (!point.queue) {
-        *async = (vram_async){0};
-        async->word[VR_ASYNC_RESULT] = messages;
-        return VRAM_OK;
+        return async;
     }
-    vram_status status = vr_enter(VR_KIND_QUEUE, point.queue, operation, &entered);
-    if (status == VRAM_OK) {
-        status = vr_async_of_value(entered, point.value, operation, messages, async);
-        vr_leave(entered);
+    vr_error_save(&kept);
+    if (vr_enter(VR_KIND_QUEUE, point.queue, operation, &queue) == VRAM_OK) {
+        (void)vr_async_of_value(queue, point.value, operation, messages, &async);
+        vr_leave(queue);
     }
-    return status;
+    vr_error_restore(&kept);
+    return async;
 }
 
 /* Both ways are alike: `push` or `pull` with SYNC, which waits; else a push or one step. */
@@ -313,7 +318,7 @@ static vram_status flow(vram_ring *handle, bool out, const char *operation, uint
         status = status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
     }
     if (status == VRAM_OK && async) {
-        status = async_of(ring, operation, count, async);
+        *async = async_of(ring, operation, count);
     }
     if (status == VRAM_OK && messages) {
         *messages = count;

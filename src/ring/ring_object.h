@@ -27,8 +27,9 @@
  *  (6) What the device writes is checked against the host's own numbers before it is used. `corrupt` stays.
  *  (7) Copies of slots are counted as transfers, one for a step that has any, from before they are submitted until
  *      their point is seen to have passed; words are not.
- *  (8) A ring pins its pool, and so all memory that its calls touch: it stays until the last call has left the ring,
- *      whoever ends the ring, the pool, the device or the context meanwhile. Calls that wait find `ending` and leave.
+ *  (8) A ring pins its pool, and so all memory that its calls use, until the last call has left the
+ *      ring, even if the ring, the pool, the device or the context is ended before. Calls that wait
+ *      see `ending` and leave.
  */
 #ifndef VR_RING_OBJECT_H
 #define VR_RING_OBJECT_H
@@ -148,9 +149,9 @@ vram_status vr_ring_damaged(struct vr_ring *ring, const char *operation, const c
 
 /* ------------------------------------------------------------- ring_pump.c */
 
-/* One step: takes in what has come, submits what there is to submit. VRAM_OK, VRAM_ERR_NOT_READY when another
-   thread is at it (no error record), VRAM_ERR_SHUTDOWN when the ring is ending, or a failure. *moved and *arrived are
-   the messages of this step. */
+/* One step: takes in what has come, submits what there is to submit. VRAM_OK, VRAM_ERR_NOT_READY
+   when another thread is at it (no error record), VRAM_ERR_SHUTDOWN when the ring is ending, or a
+   failure. *moved and *arrived are the messages of this step. */
 vram_status vr_ring_pump(struct vr_ring *ring, const char *operation, uint64_t *moved,
                          uint64_t *arrived);
 /* Steps, with waits in between, until all that was sent when it was called has been copied to the device, or until
@@ -159,8 +160,8 @@ vram_status vr_ring_push(struct vr_ring *ring, const char *operation, uint64_t d
                          uint64_t *moved);
 vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t deadline,
                          uint64_t *arrived);
-/* Rests before the next of several turns, the longer the more there were. */
-void vr_ring_rest(uint32_t turns);
+/* Pauses between two attempts of a loop, longer with each turn. */
+void vr_ring_backoff(uint32_t turns);
 /* The last point that a step has made; no queue: none has. */
 struct vram_point vr_ring_last_point(const struct vr_ring *ring);
 /* Waits for it, and counts the time as one that the program waited for copies of this direction. */

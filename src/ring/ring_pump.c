@@ -10,17 +10,17 @@
 
 #include <string.h>
 
-static vram_status ends(const char *operation) {
+static vram_status ring_is_ending(const char *operation) {
     return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the ring is being destroyed");
 }
 
-/* The answer of who pumped. What fails while the ring ends or its pool does, fails for that: its queue or its memory is
-   no longer one that copies may name. */
+/* The status of a pump. A failure while the ring or its pool is ending becomes SHUTDOWN: copies can
+   then fail because the ring's queue or memory is gone. */
 static vram_status answer(const struct vr_ring *ring, vram_status status, const char *operation) {
     const void *pool = (void *)(uintptr_t)ring->pool->object.handle;
     return status != VRAM_OK &&
                    (vr_load(&ring->ending, VR_ACQUIRE) || vr_handle_was(VR_KIND_POOL, pool))
-               ? ends(operation)
+               ? ring_is_ending(operation)
                : status;
 }
 
@@ -222,7 +222,8 @@ static vram_status submit_down(struct vr_ring *ring, const struct plan *plan) {
     return status;
 }
 
-/* The step was submitted, up to the point; which is there before others see what it moved. */
+/* Records a step that was submitted up to the point. The point is stored before other threads see
+   what the step moved. */
 static void note(struct vr_ring *ring, const struct plan *plan, struct vram_point point,
                  uint64_t *moved) {
     vr_store(&ring->last_value, point.value, VR_RELEASE);
@@ -289,7 +290,7 @@ vram_status vr_ring_pump(struct vr_ring *ring, const char *operation, uint64_t *
                          uint64_t *arrived) {
     *moved = *arrived = 0;
     if (vr_load(&ring->ending, VR_ACQUIRE)) {
-        return ends(operation);
+        return ring_is_ending(operation);
     }
     if (vr_exchange(&ring->pumping, true, VR_ACQUIRE)) {
         return VRAM_ERR_NOT_READY;
@@ -304,7 +305,7 @@ vram_status vr_ring_pump(struct vr_ring *ring, const char *operation, uint64_t *
 
 /* --------------------------------------------------------------------- to the end */
 
-void vr_ring_rest(uint32_t turns) {
+void vr_ring_backoff(uint32_t turns) {
     if (turns < 64) {
         vr_os_pause();
     } else if (turns < 256) {
@@ -314,17 +315,17 @@ void vr_ring_rest(uint32_t turns) {
     }
 }
 
-/* Waits for whoever pumps, and keeps others from it. */
+/* Waits until no other thread pumps, and keeps others from pumping. */
 static vram_status pump_take(struct vr_ring *ring, const char *operation, uint64_t deadline) {
     for (uint32_t turns = 0; vr_exchange(&ring->pumping, true, VR_ACQUIRE); turns++) {
         if (vr_load(&ring->ending, VR_ACQUIRE)) {
-            return ends(operation);
+            return ring_is_ending(operation);
         }
         if (vr_deadline_passed(deadline)) {
             return vr_fail(VRAM_ERR_TIMEOUT, operation,
                            "another thread did not leave the ring in time");
         }
-        vr_ring_rest(turns);
+        vr_ring_backoff(turns);
     }
     return VRAM_OK;
 }
@@ -342,13 +343,14 @@ vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline) {
     return status;
 }
 
-/* Waits for the last step, and a little more each time: another thread may be at the next one. */
+/* Waits for the last step, and a little longer each time, since another thread may be submitting
+   the next one. */
 static vram_status pause_pump(struct vr_ring *ring, const char *operation, bool out, uint32_t turns,
                               uint64_t deadline) {
     if (vr_deadline_passed(deadline)) {
         return vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time");
     }
-    vr_ring_rest(turns);
+    vr_ring_backoff(turns);
     vram_status status = vr_ring_settle(ring, out, deadline);
     return status == VRAM_ERR_TIMEOUT
                ? vr_fail(VRAM_ERR_TIMEOUT, operation, "copies of the ring were not done in time")
@@ -404,8 +406,9 @@ static void peek_shared(const struct vr_ring *ring, uint64_t offset, uint64_t *t
     }
 }
 
-/* Waits until words of a failed step are over. */
-static vram_status mend_by(struct vr_ring *ring, const char *operation, uint64_t deadline) {
+/* Waits until the copies of a failed step have ended. */
+static vram_status wait_until_mended(struct vr_ring *ring, const char *operation,
+                                     uint64_t deadline) {
     bool ready = false;
     vram_status status = mend(ring, &ready);
     while (status == VRAM_OK && !ready) {
@@ -429,7 +432,7 @@ vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t o
     if (status != VRAM_OK) {
         return status;
     }
-    status = mend_by(ring, operation, deadline);
+    status = wait_until_mended(ring, operation, deadline);
     ring->broken = true; /* until the words have come: nobody else uses their place */
     for (uint64_t i = 0; status == VRAM_OK && i < count; i++) {
         status = copy_word(ring, download, offset + i * sizeof(uint64_t), &ring->peeked[i]);

@@ -64,7 +64,7 @@ static void make_head(struct vr_trace_file *file, uint64_t seal) {
     put(chunk + VR_TRACE_AT_LIVE_BYTES, file->live_bytes, 8);
 }
 
-/* The slot of a ring is void while it is neither the chunk that was there before nor the new one. */
+/* In a ring, the slot is marked void while it is neither the old chunk nor the new one. */
 static bool write_head(struct vr_trace_file *file) {
     if (!file->slots || file->sequence < file->slots) {
         make_head(file, 0);
@@ -127,7 +127,8 @@ void vr_trace_file_commit(struct vr_trace_file *file, uint8_t kind, uint32_t byt
     file->used += bytes;
 }
 
-/* What lies behind the first page goes first. After a failure a part may be there: its first byte becomes 0. */
+/* Bytes behind the first page are written first: keeps (2). After a failure a part may be in the
+   file, so its first byte is set to 0. */
 bool vr_trace_file_flush(struct vr_trace_file *file) {
     uint32_t page = file->written - file->written % PAGE + PAGE;
     uint32_t first = file->used < page ? file->used : page;
@@ -243,8 +244,8 @@ static void write_end(struct vr_trace_file *file, uint64_t file_bytes) {
     }
 }
 
-/* One that was cut off is left as it is: it may be somebody else's by now. Without the seal of its last chunk a file
-   has no end, and is read as that of a program that was killed. */
+/* A truncated file is left as it is: it may belong to another process now. Without the seal of its
+   last chunk the file has no end record, and is read like that of a killed program. */
 static void end_file(struct vr_trace_file *file) {
     uint64_t end = file->header_bytes + (uint64_t)file->slots * VR_TRACE_CHUNK_BYTES;
     if (!file->slots && file->sequence) {
@@ -271,7 +272,7 @@ void vr_trace_file_close(struct vr_trace_file *file) {
     vr_error_restore(&before);
 }
 
-/* The child has neither of the mappings. */
+/* The child has inherited neither mapping. */
 void vr_trace_file_abandon(struct vr_trace_file *file) {
     if (file->fd >= 0) {
         vr_os_disk_abandon(file->fd);

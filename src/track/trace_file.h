@@ -2,14 +2,17 @@
 /*
  * trace_file.h: the file under a trace: a header and chunks of records.
  *
- *  (1) A chunk is made up in memory of our own, and every event is in the file, and so the kernel's, before the
- *      next: a process that is killed loses none but the one it was writing. The kernel does the copying
- *      (vr_os_disk_put): somebody may cut the file off, and that does not end the process.
- *  (2) A record counts from the moment its first byte is not 0. The kernel does not stop for a kill within
- *      PAGE bytes, so these are copied at once, and of more the first ones are copied last. A chunk is sealed, and
- *      the trace ended, by eight bytes. So a reader finds the old or the new, whenever the writer died.
- *  (3) Room on the disk is taken before it is written to. When there is none, the file was cut off, or the system
- *      refuses anything else, the file is stopped for good: what comes later is lost, and counted.
+ *  (1) A chunk is composed in private memory. Every event is copied to the file's pages, which the
+ *      kernel owns, before the next: a killed process loses only the event that it was writing. The
+ *      kernel does the copying (vr_os_disk_put), so that a file truncated by another process does
+ *      not raise SIGBUS.
+ *  (2) A record counts from the moment its first byte is not 0. The kernel finishes a copy within
+ *      one page even if the process is killed, so a record within a page is written at once, and
+ *      the first page of a longer one is written last. A chunk is sealed, and the trace ended, by
+ *      writing eight bytes. So a reader finds the old or the new state, whenever the writer died.
+ *  (3) Disk blocks are allocated before they are written. If there are none, the file was
+ *      truncated, or any other call fails, the file is stopped for good: later events are lost and
+ *      counted.
  *  (4) Its functions are called by one thread at a time: the writer's lock sees to that. No function
  *      touches the thread's error record but vr_trace_file_open.
  */
@@ -25,7 +28,7 @@ struct vr_trace_file {
     int memory_fd;         /* a file in memory, of one chunk, */
     uint8_t *memory;       /* and its pages */
     uint8_t *chunk;        /* the one being written: `memory`; NULL: none yet, or it is sealed */
-    uint8_t *target;       /* its pages of the file, which are not to be touched; see (1) */
+    uint8_t *target;       /* its pages of the file, accessed only by vr_os_disk_put; see (1) */
     uint32_t used;         /* bytes of it, */
     uint32_t written;      /* and those that the file has */
     uint64_t sequence;     /* chunks that were begun */
@@ -47,14 +50,15 @@ uint8_t *vr_trace_file_room(struct vr_trace_file *file, uint32_t bytes, bool *fr
 /* A record was put at the front of the room, all but its first byte, which is `kind`. */
 void vr_trace_file_commit(struct vr_trace_file *file, uint8_t kind, uint32_t bytes);
 
-/* Writes what was committed. Keeps (1) and (2). False: none of it counts, and the file is stopped. */
+/* Writes what was committed. Keeps (1) and (2). False: none of it counts, and the file is
+   stopped. */
 bool vr_trace_file_flush(struct vr_trace_file *file);
 
 /* Seals, writes the end into the header, cuts off what was not used, and closes. Fine for one that was never
    opened. */
 void vr_trace_file_close(struct vr_trace_file *file);
 
-/* The same without a word to the file: it is the parent process's. */
+/* Closes without writing: the file belongs to the parent process. */
 void vr_trace_file_abandon(struct vr_trace_file *file);
 
 #endif

@@ -311,7 +311,7 @@ static uint8_t *put_block_event(struct vr_trace_writer *writer, const struct spo
     }
 }
 
-/* What a pool has ends with it. */
+/* The live blocks of a pool end with it. */
 static uint8_t *put_pool_event(struct vr_trace_writer *writer, const struct spoken *spoken,
                                const struct vr_event *event, uint8_t *at) {
     if (event->kind == VR_EVENT_POOL_END) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * feed.c: making and ending feeds, and the blocks that the program fills; numbers in brackets are those of
- * feed_object.h.
+ * feed.c: making and ending feeds, and the blocks that the program fills; numbers in brackets are
+ * those of feed_object.h.
  */
 #include "xfer/feed_object.h"
 
@@ -157,7 +157,8 @@ static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline, const 
             return status;
         }
         if (status != VRAM_ERR_TIMEOUT) {
-            vr_clock_sleep(SLEEP_NS); /* other work of the slot, or another thread, may be at it */
+            vr_clock_sleep(
+                SLEEP_NS); /* other work of the slot, or another thread, may be using it */
         }
         vr_error_restore(&before);
     }
@@ -350,7 +351,7 @@ static vram_status create(struct vr_device_object *device, const struct vram_fee
         return status;
     }
     uint64_t handle = feed->watcher.handle = feed->object.handle;
-    status = vr_device_list_child(device, &device->watchers, &feed->watcher.link, operation);
+    status = vr_device_list_watcher(device, &feed->watcher, operation);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * feed_object.h: what stands behind a vram_feed, and the life of its slots.
+ * feed_object.h: the object behind a vram_feed, and the states of its slots.
  *
- *  (1) `lock` guards states, numbers and counters; no driver call is made under it. A slot is IDLE, OPEN (the
- *      program fills it), BUSY (one call has it), FLYING (its upload reads it) or SETTLING (given back after
- *      a submit that failed, whose work may still read it).
- *  (2) Host memory of a slot is free when its upload has passed. Its shadow is free when the consumer's copy has:
- *      the host does not wait for that, the next upload into it does, on the device.
- *  (3) A shadow is replaced by a larger one only when nothing is pending on the slot. A block that cannot have
- *      one now goes DIRECT.
- *  (4) A submit has entered both queues from its first step to its last: neither ends in between.
+ *  (1) `lock` guards states, numbers and counters; no driver call is made under it. A slot is IDLE,
+ *      OPEN (the program fills it), BUSY (one call has it), FLYING (its upload reads it) or
+ *      SETTLING (given back after a submit that failed, whose work may still read it).
+ *  (2) Host memory of a slot is free when its upload has passed. Its shadow is free when the
+ *      consumer's copy has: the host does not wait for that, the next upload into it does, on the
+ *      device.
+ *  (3) A shadow is replaced by a larger one only when no work is pending on the slot. Otherwise the
+ *      block goes DIRECT.
+ *  (4) A submit is inside both queues from its first step to its last, so neither ends in between.
  */
 #ifndef VR_FEED_OBJECT_H
 #define VR_FEED_OBJECT_H
@@ -42,7 +43,7 @@ struct vr_feed {
     struct vr_device_object *device; /* pinned */
     vram_queue *transfer;            /* its own */
     enum vram_feed_mode mode;
-    vr_atomic_bool closing; /* the device is: nothing is waited for any more */
+    vr_atomic_bool closing; /* the device is closing: waits end */
     struct vr_mutex lock;   /* guards the rest */
     uint64_t begun;         /* the last block's number */
     struct vram_feed_stats stats;
@@ -62,7 +63,7 @@ void vr_feed_set_state(struct vr_feed *feed, struct vr_feed_slot *slot, enum vr_
 vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, const char *operation,
                                struct vr_feed_slot **found);
 
-/* The memory of a slot, which was `was`, has changed: the statistics follow. */
+/* Updates the statistics after the memory of a slot has changed from `was`. */
 void vr_feed_recount(struct vr_feed *feed, const struct vr_frame_slot *was,
                      const struct vr_frame_slot *slot);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * feed_submit.c: a block from the program's hands to its place on the device.
+ * feed_submit.c: submits a filled block to its place on the device.
  *
  *     transfer   upload k to shadow -.   upload k+1 to shadow                 STAGED
  *     consumer   ... work on k-1 ...  '-> copy k to its place | work on k
@@ -91,7 +91,7 @@ static vram_status deliver_direct(struct delivery *delivery) {
     return status == VRAM_OK ? vram_queue_after(delivery->consumer, delivery->uploaded) : status;
 }
 
-/* A handle for the arrival. Where there is no memory for one, the arrival itself is waited for. */
+/* Makes a handle for the arrival. Without host memory for one, waits for the arrival instead. */
 static vram_status give_handle(const struct delivery *delivery, vram_async *async) {
     struct vram_error error;
     vr_error_save(&error);
@@ -106,7 +106,7 @@ static vram_status give_handle(const struct delivery *delivery, vram_async *asyn
     return status;
 }
 
-/* A delivery that has failed leaves nothing behind that would write to its place later. */
+/* After a failed delivery, waits so that nothing writes to its place later. */
 static void take_back(struct delivery *delivery) {
     struct vr_frame_slot *slot = &delivery->slot->memory;
     bool begun = slot->pending[VR_SLOT_TRANSFER].queue || delivery->uploaded.queue;
@@ -142,7 +142,7 @@ static vram_status deliver(struct delivery *delivery) {
     return status;
 }
 
-/* What the caller gave is of this device, and fits. */
+/* Checks that queue and place belong to this device and that the bytes fit. */
 static vram_status check(const struct delivery *delivery, const struct vr_queue_object *consumer,
                          const char *operation) {
     vram_status status = VRAM_OK;

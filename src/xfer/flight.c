@@ -119,7 +119,7 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     struct vr_flight *flight = VR_CONTAINER(watcher, struct vr_flight, watcher);
     (void)finished;
     if (!vr_handle_retire(flight->object.handle)) {
-        return; /* flight_list does, whose flight came second: its device is no longer ours to use */
+        return; /* flight_list retires it, because another thread's flight was first */
     }
     struct vr_device_object *device = flight->device;
     vr_mutex_lock(&device->lock);
@@ -173,8 +173,7 @@ static vram_status flight_list(struct vr_flight *flight, const char *operation) 
     uint64_t handle = flight->object.handle, none = 0;
     vr_handle_ref(handle);
     vr_handle_ref(device->object.handle);
-    vram_status status =
-        vr_device_list_child(device, &device->watchers, &flight->watcher.link, operation);
+    vram_status status = vr_device_list_watcher(device, &flight->watcher, operation);
     if (status != VRAM_OK || !vr_cas(&device->flight, &none, handle, VR_ACQ_REL)) {
         vr_mutex_lock(&device->lock);
         vr_link_remove(&flight->watcher.link);
@@ -274,7 +273,7 @@ void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue) {
     struct vram_error kept;
     vr_error_save(&kept);
     if (vram_free(pool, block, queue) == VRAM_ERR_STALE) {
-        (void)vr_pool_free_late(pool, block, queue);
+        (void)vr_pool_free_after_queue(pool, block, queue);
     }
     vr_error_restore(&kept);
 }

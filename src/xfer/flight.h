@@ -86,7 +86,8 @@ bool vr_flight_lost(struct vr_flight *flight);
    asked for, and the device's children. NULL with the error set; flight.c. */
 vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operation);
 vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operation);
-/* Frees a block of a pool behind the work of a queue, which may be at its end. A pool that has ended took it along. */
+/* Frees a block of a pool after the work of a queue, which may be ending. A pool that has ended has
+   freed it already. */
 void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue);
 
 /* Brings a record to its end, for the reason `cause` when it failed; who comes late changes nothing. The

@@ -544,7 +544,7 @@ static vram_status create(struct vr_device_object *device,
         return status;
     }
     uint64_t handle = readback->watcher.handle = readback->object.handle;
-    status = vr_device_list_child(device, &device->watchers, &readback->watcher.link, operation);
+    status = vr_device_list_watcher(device, &readback->watcher, operation);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);

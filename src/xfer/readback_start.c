@@ -184,8 +184,8 @@ static void publish(struct job *job, enum vr_frame_state before, uint64_t *numbe
     vr_mutex_unlock(&readback->lock);
 }
 
-/* The start failed. What it has submitted reads its sources no longer when it answers. A frame whose slot was not
-   touched is there again. */
+/* The start failed. Waits until what it has submitted no longer reads its sources. A frame whose
+   slot was not written is available again. */
 static void undo(struct job *job, enum vr_frame_state before) {
     const struct vr_pending *pending = job->frame->memory.pending;
     if (pending[VR_SLOT_OTHER].queue || pending[VR_SLOT_OTHER].point.queue) {
@@ -446,9 +446,11 @@ vram_status vram_readback_start_spans(vram_readback *handle, vram_queue *produce
     if (status == VRAM_OK) {
         status = start(&job, number);
     }
-    status = vr_answer(VR_KIND_DEVICE, job.readback->device->object.handle, status, operation);
+    status =
+        vr_stale_if_ended(VR_KIND_DEVICE, job.readback->device->object.handle, status, operation);
     for (uint32_t i = 0; i < job.count; i++) {
-        status = vr_answer(VR_KIND_POOL, job.sources[i].buffer->pool_handle, status, operation);
+        status =
+            vr_stale_if_ended(VR_KIND_POOL, job.sources[i].buffer->pool_handle, status, operation);
     }
     release_sources(&job);
     vr_leave(job.readback);

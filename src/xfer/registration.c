@@ -99,8 +99,9 @@ static vram_status give_up(struct vr_registrations *all, struct entry *entry,
                   : status;
 }
 
-/* Under the lock, which is open meanwhile: until no thread moves what overlaps. *entry is the first that does, NULL:
-   none. VRAM_ERR_TIMEOUT: the driver has kept that thread for the option's wait_timeout. */
+/* Waits until no other thread is registering or unregistering an overlapping range; releases the
+   lock while it waits. *entry is the first overlapping entry, or NULL. VRAM_ERR_TIMEOUT: the driver
+   has kept that thread for longer than the option wait_timeout. */
 static vram_status settled(struct vr_registrations *all, const struct entry *pages,
                            const char *operation, struct entry **entry) {
     uint64_t begun = vr_os_now(), most = all->device->context->wait_ns;
@@ -177,7 +178,8 @@ static vram_status register_pages(struct vr_registrations *all, struct entry *fr
     return status;
 }
 
-/* Under the lock: an entry that has it all, used once more. *found: there is one. */
+/* Takes another use of an entry that contains the whole range; *found: there is one. Under the
+   lock. */
 static vram_status hit(struct vr_registrations *all, const struct entry *pages,
                        const char *operation, bool *found) {
     struct entry *entry;
@@ -211,7 +213,7 @@ vram_status vr_registration_use(struct vr_registrations *all, uint64_t addr, uin
         if (status == VRAM_OK) {
             status = make_room(all, fresh->bytes, operation);
         }
-        if (status == VRAM_OK) { /* the lock was open: another thread may have been quicker */
+        if (status == VRAM_OK) { /* the lock was released: another thread may have registered it */
             status = hit(all, fresh, operation, &found);
         }
         if (status == VRAM_OK && !found && !overlapping(all, fresh)) {
@@ -337,7 +339,7 @@ vram_status vr_registrations_begin(struct vr_registrations *all, struct vr_devic
     return status;
 }
 
-/* Twice, since a driver that refused once may only have been asked at a bad moment. */
+/* Tries twice, since a driver may refuse for a transient reason. */
 void vr_registrations_end(struct vr_registrations *all) {
     struct vr_device *device = &all->device->base;
     for (struct vr_link *link = vr_list_first(&all->entries); link;

@@ -27,9 +27,10 @@ struct vr_registrations {
 
 vram_status vr_registrations_begin(struct vr_registrations *registrations,
                                    struct vr_device_object *device);
-/* Of a device that closes: gives all up, used or not. No call is inside, and no work uses them any more. */
+/* For a closing device: unregisters everything, used or not. No call is inside, and no work uses
+   the memory. */
 void vr_registrations_end(struct vr_registrations *registrations);
-/* What is left is the driver's: work may still use it. */
+/* Leaves everything registered with the driver: work may still use it. */
 void vr_registrations_destroy(struct vr_registrations *registrations);
 
 vram_status vr_registration_use(struct vr_registrations *registrations, uint64_t addr,

@@ -262,7 +262,7 @@ static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finishe
     (void)watcher, (void)queue, (void)finished;
 }
 
-/* Waits for calls to notice; false: not all have by then. */
+/* Waits for calls to leave; false: some were still inside at the deadline. */
 static bool wait_for_calls(struct vr_staging *staging, bool finished) {
     (void)vr_entry_close(&staging->calls);
     vr_mutex_lock(&staging->lock);
@@ -297,7 +297,7 @@ static void device_closing(struct vr_watcher *watcher, bool finished) {
     vr_handle_unpin(staging->object.handle);
 }
 
-/* On any thread that runs out of memory, also while the device closes: keeps (5). */
+/* Called on any thread that runs out of memory, even while the device closes: keeps (5). */
 static uint64_t spare(struct vr_watcher *watcher) {
     struct vr_staging *staging = VR_CONTAINER(watcher, struct vr_staging, watcher);
     if (!vr_entry_enter(&staging->calls)) {
@@ -387,7 +387,7 @@ static struct vr_staging *list(struct vr_device_object *device, struct vr_stagin
     vr_mutex_lock(&device->lock);
     struct vr_staging *found = listed(device);
     if (!found && !device->closing) {
-        vr_list_append(&device->watchers, &fresh->watcher.link);
+        vr_device_append_watcher(device, &fresh->watcher);
         vr_handle_ref(fresh->object.handle);
         found = fresh;
     }

@@ -21,9 +21,9 @@
  *      others and then goes the driver's way. So two transfers cannot stop each other, whatever their queues
  *      wait for.
  *  (4) Before a transfer ends nobody copies from or to the user's memory any more, whatever has failed.
- *  (5) Queues are named by their handles in every step: one that is destroyed meanwhile ends the transfer with
- *      VRAM_ERR_STALE. Whoever uses slots or registrations is inside `calls`, a cleanup of the device among them, and
- *      the device ends when nobody is inside any more.
+ *  (5) Queues are named by their handles in every step: one that is destroyed meanwhile ends the
+ *      transfer with VRAM_ERR_STALE. Every user of slots or registrations, a cleanup of the device
+ *      included, is inside `calls`, and the device ends when `calls` is empty.
  */
 #ifndef VR_STAGING_H
 #define VR_STAGING_H
@@ -48,7 +48,7 @@ struct vr_staging_slot {
     uint64_t
         transfer; /* number of the one that it belongs to, or did before it became BUSY; 0: none; as this */
     vram_addr memory; /* a host pointer; slot_bytes */
-    vram_point point; /* BUSY; value 0: none could be made, and the queue tells by being idle */
+    vram_point point; /* BUSY; value 0: there is none, and the slot waits for an idle queue */
     struct vr_copy_job job;
     uint64_t at, bytes; /* of the transfer that it has */
 };
@@ -68,10 +68,10 @@ struct vr_staging {
     struct vr_staging_counts counts;
     uint64_t slot_bytes;
     uint32_t slot_most;
-    struct vr_entry_guard calls; /* (5); closed: the device is closing, and who waits gives up */
+    struct vr_entry_guard calls; /* (5); closed: the device is closing, and waits end */
     struct vr_mutex lock;        /* guards the rest */
     struct vr_cond changed;
-    bool abandoned;     /* what is looked after gives up, too, as work of the device did not end */
+    bool abandoned;     /* the device's work did not end: slots and registrations are left alone */
     uint64_t turns;     /* of slots that became BUSY */
     uint64_t used_ns;   /* vr_os_now when a transfer last began or ended */
     uint64_t transfers; /* numbers given out */
@@ -90,8 +90,8 @@ struct vr_staging_slot *vr_slot_take(struct vr_staging *staging, uint64_t transf
                                      bool *refused);
 /* Whether the transfer has one, or had it last; with 0, whether there are any. */
 bool vr_slot_any(struct vr_staging *staging, uint64_t transfer);
-/* The slot is free, or busy until what `queue` was given so far is done. Where no point can be made the answer says
-   why, and the slot waits until the queue is idle. */
+/* Makes the slot free, or busy until `queue` has completed the work submitted so far. If no point
+   can be made the status says why, and the slot is busy until the queue is idle. */
 void vr_slot_free(struct vr_staging *staging, struct vr_staging_slot *slot);
 vram_status vr_slot_busy(struct vr_staging *staging, struct vr_staging_slot *slot,
                          vram_queue *queue);
@@ -101,10 +101,10 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
                           uint64_t ns, struct vr_staging_slot **slot);
 
 /*
- * Copies `bytes` of ordinary host memory to the device, in the order of `queue`. When it returns, `from` has been
- * read and may be changed; the device has it when the queue has come that far. Waits for the queue as far as
- * slots are needed again, up to the option `wait_timeout`. After a failure some of it may have been copied; a driver
- * that runs out of memory once is no failure.
+ * Copies `bytes` of ordinary host memory to the device, in the order of `queue`. When it returns,
+ * `from` has been read and may be changed; the device has it when the queue has completed the copy.
+ * Waits for the queue as far as slots are needed again, up to the option `wait_timeout`. After a
+ * failure some of it may have been copied. A driver that runs out of memory once is not a failure.
  */
 vram_status vr_staging_upload(vram_queue *queue, vram_addr to, const void *from, uint64_t bytes);
 

@@ -109,8 +109,8 @@ static void end_copying(struct transfer *transfer) {
     vr_mutex_unlock(&staging->lock);
 }
 
-/* A driver that has run out of memory for its own records has some again when work is done. Chunks before this one
-   are on their way already, so it is worth a second try. */
+/* A driver that has run out of memory for its own records has some again when work completes.
+   Earlier chunks were submitted already, so a second attempt is worthwhile. */
 static bool try_again(struct transfer *transfer, vram_status status) {
     if (!vram_status_is_exhausted(status)) {
         return false;
@@ -124,8 +124,8 @@ static vram_status send(struct transfer *transfer, const struct vr_staging_slot 
                              (const void *)(uintptr_t)slot->memory, slot->bytes);
 }
 
-/* The slot has its chunk of an upload: on to the bus. On any thread. A marker that the driver refuses is no failure:
-   the slot waits for the queue then. */
+/* Submits the upload of a filled slot. On any thread. If the driver refuses the marker, that is not
+   a failure: the slot then waits for the whole queue. */
 static void filled(struct vr_copy_job *job) {
     struct vr_staging_slot *slot = VR_CONTAINER(job, struct vr_staging_slot, job);
     struct transfer *transfer = job->user;

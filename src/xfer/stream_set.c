@@ -220,7 +220,7 @@ static vram_status create(struct vr_device_object *device,
         return status;
     }
     uint64_t handle = set->watcher.handle = set->object.handle;
-    status = vr_device_list_child(device, &device->watchers, &set->watcher.link, operation);
+    status = vr_device_list_watcher(device, &set->watcher, operation);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);

@@ -26,8 +26,8 @@ struct vr_submission {
 /* Reads the options and enters the queue; on VRAM_OK the caller owes a vr_submission_end. */
 vram_status vr_submission_begin(vram_queue *handle, const vram_transfer_options *options,
                                 const char *operation, struct vr_submission *submission);
-/* Leaves the queue; with VRAM_OK so far, makes the handle for `result`, or waits with SYNC. After a failure nothing
-   that was submitted is under way any more, unless it does not end within the option's wait_timeout. */
+/* Leaves the queue; with VRAM_OK so far, makes the handle for `result`, or waits with SYNC. After a
+   failure it waits until all submitted work has ended, up to the option wait_timeout. */
 vram_status vr_submission_end(struct vr_submission *submission, vram_status status, uint64_t result,
                               vram_async *async);
 

@@ -53,13 +53,13 @@ vram_status __wrap_vram_memory_info_get(vram_device *device, vram_memory_info *i
     return status;
 }
 
-/* Not sent but met, as in a driver's code. */
+/* A fault of the code itself, not a signal that is sent. */
 __attribute__((no_sanitize("undefined"))) static void fault(void) {
     volatile int *volatile nowhere = NULL;
     *nowhere = 1;
 }
 
-/* Of all cases, few ask for this. */
+/* Few of the cases call this. */
 vram_status __wrap_vram_backend_info_get(vram_context *context, uint32_t index,
                                          vram_backend_info *info) {
     if (spoils("fault")) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_enders.c: the calls that end something, and which of them can take its objects away from a row. */
+/* race_enders.c: the calls that end objects, and which of them can end the objects of a row. */
 #include "race/race_table.h"
 
 #define ENDER_VOID(call, argument)                                                                 \
@@ -238,7 +238,7 @@ uint64_t row_enders(const struct row *row) {
     if (row->flags & ROW_WALKS) {
         enders |= BIT(END_DEVICE) | BIT(END_POOL) | BIT(END_QUEUE);
     }
-    if (row->flags & ROW_UNTIL_END) { /* its queue may be another one */
+    if (row->flags & ROW_UNTIL_END) { /* it may wait on another queue */
         enders &= ~BIT(END_QUEUE);
     }
     return enders;
@@ -246,7 +246,7 @@ uint64_t row_enders(const struct row *row) {
 
 uint64_t pair_kinds(const struct row *row, const struct ender *ender) {
     uint64_t kinds = BIT(row->kind) | (ender ? BIT(ender->kind) : 0);
-    if (row->flags & ROW_WALKS) { /* something to find */
+    if (row->flags & ROW_WALKS) { /* so that the walk finds something */
         kinds |= BIT(KIND_REGISTERED) | BIT(KIND_BUFFER);
     }
     return kinds;

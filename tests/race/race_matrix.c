@@ -2,12 +2,12 @@
 /*
  * race_matrix.c: runs the pairs of the race matrix (race_table.h) and says what it found.
  *
- *   race_matrix --backend sim --seconds 4          every pair at least once, then again until the time is over
- *   race_matrix --backend host --runs 100          every pair a hundred times
+ *   race_matrix --backend sim --seconds 4    every pair once, then again until the time is over
+ *   race_matrix --backend host --runs 100    every pair a hundred times
  *   race_matrix --pair vram_alloc,vram_pool_destroy [--variant V --schedule call,N,M] [--runs K]
- *   race_matrix --sweep ...                        every point of both calls in turn, not points at random
- *   race_matrix --share 1/2 ...                    every second pair, beginning with the first (2/2: the others)
- *   race_matrix --isolate ...                      each pair in a process of its own: one that dies is a finding
+ *   race_matrix --sweep ...      every delay point of both calls in turn, instead of random ones
+ *   race_matrix --share 1/2 ...  every second pair, from the first on (2/2: the others)
+ *   race_matrix --isolate ...    each pair in its own process: one that dies is a finding
  *   race_matrix --list
  *
  * Names of pairs may be "*". A finding says how to repeat it. Exit code 1: something was found.
@@ -32,7 +32,7 @@ enum { PAIRS_MAX = 4096, CHILD_SECONDS = 120, GUESSED_POINTS = 60 };
 struct pair {
     struct row *row;
     struct ender *ender;
-    bool set_queue; /* the queue is one of a stream set's, which the ender ends */
+    bool set_queue; /* the queue belongs to a stream set, which the ender destroys */
 };
 
 static struct {
@@ -54,7 +54,7 @@ static unsigned pair_count, row_count, known_count, absent_count;
 static uint64_t run_count;
 static unsigned finding_count;
 
-/* What is running now, for who tells of a crash. */
+/* What is running now, for the report of a crash. */
 static struct {
     const struct pair *pair;
     struct schedule schedule;
@@ -85,7 +85,7 @@ static bool wanted(const char *pattern, const char *name) {
     return !*pattern || strcmp(pattern, "*") == 0 || strcmp(pattern, name) == 0;
 }
 
-static const struct known *known_of(const char *row, const struct ender *ender) {
+static const struct known *known_defect(const char *row, const struct ender *ender) {
     for (const struct known *known = race_known; known->call; known++) {
         if (wanted(known->call, row) && wanted(known->ender, ender->call) &&
             wanted(known->backend, options.backend)) {
@@ -107,7 +107,7 @@ static void pairs_of(struct row *row) {
             !wanted(options.ender, ender->call) || pair_count == PAIRS_MAX) {
             continue;
         }
-        const struct known *known = known_of(name, ender);
+        const struct known *known = known_defect(name, ender);
         if (known && !*options.call) {
             printf("known: %s beside %s on %s: %s\n", name, ender->call, options.backend,
                    known->why);
@@ -227,7 +227,7 @@ static bool answer_is_fine(vram_status status, uint32_t flags) {
 
 static struct world world;
 
-/* What is wrong with a run, or NULL. The world is ended, unless a call hangs. */
+/* What is wrong with a run, or NULL. Ends the world, unless a call hangs. */
 static const char *look(const struct pair *pair, const struct outcome *outcome) {
     if (outcome->late) {
         return "a call did not return in time";
@@ -248,8 +248,8 @@ static void fill_host(const struct row *row) {
     }
 }
 
-/* Nothing can go on beside a call that hangs. */
-static void leave_hanging(void) {
+/* No further run is possible while a call hangs. */
+static void abort_on_hang(void) {
     printf("race matrix: a call hangs; the threads that have not returned are at:\n");
     fflush(stdout);
     schedule_show_stacks();
@@ -289,7 +289,7 @@ static bool run(struct pair *pair, uint32_t variant, struct schedule schedule) {
                outcome.second_place ? outcome.second_place : "-");
     }
     if (outcome.late) {
-        leave_hanging();
+        abort_on_hang();
     }
     pair->ender->points =
         outcome.ender_points > pair->ender->points ? outcome.ender_points : pair->ender->points;
@@ -301,7 +301,7 @@ static bool run(struct pair *pair, uint32_t variant, struct schedule schedule) {
     return true;
 }
 
-/* The call alone, for how far it goes and how long that takes. */
+/* Runs the call alone, to count its delay points and measure its time. */
 static bool measure(struct row *row, uint32_t variant) {
     struct outcome outcome;
     struct ender nobody = {.call = "nothing"};
@@ -360,7 +360,7 @@ static struct schedule schedule_of(const struct pair *pair, uint64_t number, uin
         schedule.n = 1 + (uint32_t)(two % (schedule.ender_first ? ender : call));
         schedule.m = one & 2 ? 0 : 1 + (uint32_t)(three % (schedule.ender_first ? call : ender));
     } else if (schedule.ender_first) {
-        schedule.m = (uint32_t)(two % (pair->ender->ns + 1000)); /* the call comes later */
+        schedule.m = (uint32_t)(two % (pair->ender->ns + 1000)); /* the call starts later */
     } else {
         schedule.m = (uint32_t)(two % (pair->row->ns + 1000));
     }
@@ -377,12 +377,11 @@ static void run_numbered(struct pair *pair, uint64_t round) {
 /* -------------------------------------------------------------------------- modes */
 
 static double now_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (double)race_now_ns() / 1e9;
 }
 
-/* Leaves out what this backend does not have. Who runs a share of the pairs has little time: it begins with a guess. */
+/* Leaves out pairs that this backend does not support. A run of a share of the pairs has little
+   time, so it starts with an estimate. */
 static void measure_all(void) {
     unsigned kept = 0;
     if (options.shares > 1) {
@@ -425,7 +424,7 @@ static void run_together(void) {
              i++) {
             run_numbered(&pairs[i], round);
             if (options.isolate && finding_count) {
-                break; /* one is enough of a pair */
+                break; /* one finding per pair is enough */
             }
         }
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_rows_buffer.c: buffers, scopes, batches and named buffers beside the ends of what they belong to. */
+/* race_rows_buffer.c: buffers, scopes, batches and named buffers beside the ends of what they
+   belong to. */
 #include "race/race_table.h"
 
 /* ---------------------------------------------------------------------- buffers */
@@ -75,7 +76,7 @@ ROW(vram_span_download, BUFFER, 0) {
     return vram_span_download(span, w->host, w->queue);
 }
 
-/* On another queue than the buffer's home, from the block: what comes is known. */
+/* On a queue other than the buffer's home, and from the block, whose contents are known. */
 ROW_AS(vram_span_download, _wrapped, POOL, ROW_USES_QUEUE | ROW_DOWNLOAD | ROW_INVALID) {
     vram_wrap wrap = {
         .size = sizeof wrap, .kind = VRAM_WRAP_ADDRESS, .address = w->block, .bytes = COPY_BYTES};
@@ -359,14 +360,9 @@ ROW(vram_named_stats_get, NAMED, 0) {
     LOOK(vram_named_stats, vram_named_stats_get(w->named, &info));
 }
 
-static bool on_text(void *user, const char *text, size_t bytes) {
-    (void)user, (void)text, (void)bytes;
-    return true;
-}
-
 ROW(vram_named_json, NAMED, 0) {
     vram_json json;
-    vram_json_begin(&json, on_text, NULL, false);
+    vram_json_begin(&json, race_ignore_text, NULL, false);
     vram_status status = vram_named_json(w->named, &json, NULL);
     vram_json_end(&json);
     return status;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_rows_compute.c: rings, schedulers, weights and caches of labels beside the ends of what they belong to. */
+/* race_rows_compute.c: rings, schedulers, weights and caches of labels beside the ends of what they
+   belong to. */
 #include "race/race_table.h"
 
-#define SHORT UINT64_C(300000) /* ns that a call waits for a kernel that is not there */
+#define SHORT UINT64_C(300000) /* ns that a call waits for a kernel that does not run */
 
 /* ------------------------------------------------------------------------ rings */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_rows_device.c: contexts, devices, coarse memory, ranges, queues and kernels beside their ends. */
+/* race_rows_device.c: contexts, devices, coarse memory, ranges, queues and kernels beside their
+   ends. */
 #include "race/race_table.h"
 
 /* --------------------------------------------------------------------- contexts */
@@ -297,7 +298,8 @@ ROW(vram_kernel_auto_end, KERNEL, 0) {
     return VRAM_OK;
 }
 
-/* Beside the ends of queue and device. A kernel is destroyed by who has waited for its launches. */
+/* Beside the ends of queue and device only: a program destroys a kernel after waiting for its
+   launches. */
 ROW(vram_queue_launch, QUEUE, 0) {
     vram_launch launch = {.size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
     vram_kernel_source source = {.size = sizeof source,

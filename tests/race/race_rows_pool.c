@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_rows_pool.c: pools, blocks, limits, statistics and pressure beside the ends of what they belong to. */
+/* race_rows_pool.c: pools, blocks, limits, statistics and pressure beside the ends of what they
+   belong to. */
 #include "race/race_table.h"
 
 /* ------------------------------------------------------------------------ pools */
@@ -243,17 +244,13 @@ ROW(vram_device_pressure_get, DEVICE, ROW_WALKS) {
     LOOK(vram_pressure, vram_device_pressure_get(w->device, &info));
 }
 
-static void on_pressure(void *user, const vram_pressure_event *event) {
-    (void)user, (void)event;
-}
-
 ROW(vram_pool_watch_begin, POOL, 0) {
-    vram_watch_options options = {.size = sizeof options, .call = on_pressure};
+    vram_watch_options options = {.size = sizeof options, .call = race_ignore_pressure};
     return vram_pool_watch_begin(w->pool, &options, &w->made.watch);
 }
 
 ROW(vram_device_watch_begin, DEVICE, 0) {
-    vram_watch_options options = {.size = sizeof options, .call = on_pressure};
+    vram_watch_options options = {.size = sizeof options, .call = race_ignore_pressure};
     return vram_device_watch_begin(w->device, &options, &w->made.watch);
 }
 
@@ -369,11 +366,6 @@ static bool on_group(void *user, const vram_live_group *group) {
     return true;
 }
 
-static bool on_text(void *user, const char *text, size_t bytes) {
-    (void)user, (void)text, (void)bytes;
-    return true;
-}
-
 ROW(vram_live_visit, POOL, ROW_USES_QUEUE) {
     vram_live_query query = {.size = sizeof query, .pool = w->pool};
     return vram_live_visit(&query, on_live, NULL);
@@ -400,7 +392,7 @@ ROW(vram_live_groups, POOL, ROW_USES_QUEUE) {
 
 ROW(vram_leaks_write, CONTEXT, ROW_WALKS) {
     vram_live_query query = {.size = sizeof query, .context = w->context};
-    return vram_leaks_write(&query, VRAM_LEAK_TEXT, on_text, NULL, NULL);
+    return vram_leaks_write(&query, VRAM_LEAK_TEXT, race_ignore_text, NULL, NULL);
 }
 
 ROW(vram_trace_begin, CONTEXT, ROW_WALKS) {

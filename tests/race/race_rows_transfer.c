@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* race_rows_transfer.c: transfers, handles of work under way, page-locked memory, stream sets, readbacks and feeds. */
+/* race_rows_transfer.c: transfers, handles of work under way, page-locked memory, stream sets,
+   readbacks and feeds. */
 #include "race/race_table.h"
 
 /* -------------------------------------------------------------------- transfers */
@@ -96,14 +97,9 @@ ROW(vram_transfer_stats_get, DEVICE, 0) {
          vram_transfer_stats_get(w->device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY, &info));
 }
 
-static bool on_text(void *user, const char *text, size_t bytes) {
-    (void)user, (void)text, (void)bytes;
-    return true;
-}
-
 ROW(vram_transfer_stats_json, DEVICE, 0) {
     vram_json json;
-    vram_json_begin(&json, on_text, NULL, false);
+    vram_json_begin(&json, race_ignore_text, NULL, false);
     vram_status status = vram_transfer_stats_json(w->device, &json, NULL);
     vram_json_end(&json);
     return status;

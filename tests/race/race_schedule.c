@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race_schedule.c: two threads that make their calls by a schedule, and a look at the clock.
+ * race_schedule.c: two threads that make their calls by a schedule, and a deadline for both.
  *
- * While a run goes on the two tell each other where they are by relaxed atomics alone: anything stronger would order
- * their accesses, and ThreadSanitizer would not see a race any more.
+ * During a run the two threads use only relaxed atomics to tell each other where they are: anything
+ * stronger would order their accesses, and ThreadSanitizer would no longer see a race.
  */
 #include "race/race_table.h"
 
@@ -19,23 +19,23 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HOLD_NS = 600000 }; /* longest that a thread is held up at a point */
+enum { HOLD_NS = 600000 }; /* longest delay of a thread at a point */
 
 struct actor {
     pthread_t thread;
     struct world *world;
     race_fn *fn; /* NULL: nothing to do in this run */
     uint32_t flags;
-    bool second;                    /* starts when the other is held up, or has ended */
-    uint32_t stop_at;               /* the point at which it is held up; 0: none */
+    bool second;                    /* starts when the other is delayed, or has returned */
+    uint32_t stop_at;               /* the point at which it is delayed; 0: none */
     uint32_t wait_ns;               /* before the call, where there are no points */
     unsigned points;                /* passed so far */
-    const char *place;              /* where it was held up */
-    vram_status status;             /* what the call answered */
+    const char *place;              /* where it was delayed */
+    vram_status status;             /* what the call returned */
     char text[VRAM_ERROR_TEXT_MAX]; /* why it failed */
     uint64_t ns;                    /* how long that took */
-    atomic_bool held; /* it has come to that point, perhaps long ago; relaxed, see above */
-    atomic_bool done; /* relaxed, too */
+    atomic_bool held;               /* it has reached that point at some time; relaxed, see above */
+    atomic_bool done;               /* relaxed, too */
     struct actor *other;
 };
 
@@ -48,21 +48,21 @@ static uint64_t run_number; /* counts runs; under the lock, as the next two */
 static unsigned working;
 static bool over;
 
-static uint64_t now_ns(void) {
+uint64_t race_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static bool is(atomic_bool *flag) {
+static bool flag_is_set(atomic_bool *flag) {
     return atomic_load_explicit(flag, memory_order_relaxed);
 }
 
-static void set(atomic_bool *flag, bool value) {
+static void flag_set(atomic_bool *flag, bool value) {
     atomic_store_explicit(flag, value, memory_order_relaxed);
 }
 
-static void nap(unsigned turn) {
+static void back_off(unsigned turn) {
     if (turn < 32) {
         sched_yield();
     } else {
@@ -72,23 +72,23 @@ static void nap(unsigned turn) {
 
 /* ------------------------------------------------------------------ delay points */
 
-static void hold_up(struct actor *actor, const char *place) {
-    uint64_t until = now_ns() + HOLD_NS;
+static void actor_delay(struct actor *actor, const char *place) {
+    uint64_t until = race_now_ns() + HOLD_NS;
     actor->place = place;
-    set(&actor->held, true);
-    for (unsigned i = 0; !is(&actor->other->done); i++) {
-        /* The first one goes on where the second is held up in its turn. */
-        if ((!actor->second && is(&actor->other->held)) || now_ns() > until) {
+    flag_set(&actor->held, true);
+    for (unsigned i = 0; !flag_is_set(&actor->other->done); i++) {
+        /* The first one continues when the second is delayed in turn. */
+        if ((!actor->second && flag_is_set(&actor->other->held)) || race_now_ns() > until) {
             break;
         }
-        nap(i);
+        back_off(i);
     }
 }
 
 static void on_point(const char *place) {
     struct actor *actor = self;
     if (actor && ++actor->points == actor->stop_at) {
-        hold_up(actor, place);
+        actor_delay(actor, place);
     }
 }
 
@@ -111,32 +111,33 @@ bool schedule_has_points(void) {
 
 static void wait_for_turn(struct actor *actor) {
     if (!schedule_has_points()) {
-        uint64_t until = now_ns() + actor->wait_ns;
-        while (now_ns() < until) {
+        uint64_t until = race_now_ns() + actor->wait_ns;
+        while (race_now_ns() < until) {
         }
         return;
     }
-    for (unsigned i = 0; actor->second && !is(&actor->other->held) && !is(&actor->other->done);
+    for (unsigned i = 0;
+         actor->second && !flag_is_set(&actor->other->held) && !flag_is_set(&actor->other->done);
          i++) {
-        nap(i);
+        back_off(i);
     }
 }
 
-static void act(struct actor *actor) {
+static void actor_run(struct actor *actor) {
     wait_for_turn(actor);
-    uint64_t began = now_ns();
+    uint64_t began = race_now_ns();
     self = actor;
     actor->status = actor->fn(actor->world);
     self = NULL;
-    actor->ns = now_ns() - began;
+    actor->ns = race_now_ns() - began;
     if (actor->status != VRAM_OK) {
         memcpy(actor->text, vram_error_get()->text, sizeof actor->text);
     }
-    /* What a failed call was given is the program's again. */
+    /* Memory that was passed to a failed call belongs to the program again. */
     if (actor->status != VRAM_OK && (actor->flags & (ROW_DOWNLOAD | ROW_UPLOAD))) {
         memset(actor->world->host, FAILED_BYTE, COPY_BYTES);
     }
-    set(&actor->done, true);
+    flag_set(&actor->done, true);
 }
 
 static void *actor_main(void *argument) {
@@ -153,7 +154,7 @@ static void *actor_main(void *argument) {
         seen = run_number;
         if (actor->fn) {
             pthread_mutex_unlock(&lock);
-            act(actor);
+            actor_run(actor);
             pthread_mutex_lock(&lock);
             working--;
             pthread_cond_signal(&end);
@@ -191,7 +192,7 @@ static void show_stack(int number) {
 void schedule_show_stacks(void) {
     signal(SIGUSR1, show_stack);
     for (int i = 0; i < 2; i++) {
-        if (actors[i].fn && !is(&actors[i].done)) {
+        if (actors[i].fn && !flag_is_set(&actors[i].done)) {
             pthread_kill(actors[i].thread, SIGUSR1);
             usleep(200000);
         }
@@ -212,8 +213,8 @@ static void prepare(struct actor *actor, struct world *world, race_fn *fn, bool 
     actor->status = VRAM_OK;
     actor->text[0] = 0;
     actor->ns = 0;
-    set(&actor->held, false);
-    set(&actor->done, fn == NULL);
+    flag_set(&actor->held, false);
+    flag_set(&actor->done, fn == NULL);
 }
 
 void schedule_run(struct world *world, const struct row *row, const struct ender *ender,
@@ -244,9 +245,9 @@ void schedule_run(struct world *world, const struct row *row, const struct ender
     *outcome = (struct outcome){.call = call->status,
                                 .ender = end_call->status,
                                 .late = late,
-                                .late_call = late && !is(&call->done) ? row->call
-                                             : late                   ? ender->call
-                                                                      : NULL,
+                                .late_call = late && !flag_is_set(&call->done) ? row->call
+                                             : late                            ? ender->call
+                                                                               : NULL,
                                 .call_points = call->points,
                                 .ender_points = end_call->points,
                                 .call_ns = call->ns,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race_table.h: the race matrix. Every public call that names an object is run beside every call that ends that object,
- * one of its parents, or something else that it uses.
+ * race_table.h: the race matrix. Every public call that names an object is run beside every call
+ * that ends that object, one of its parents, or something else that it uses.
  *
- * A row is a call: ROW(vram_queue_upload, QUEUE, flags) { ... }. Its kind says which objects a world needs for it
- * and which calls can end them (race_enders.c). A pair is a row and an ender. A run makes a world, has two threads
- * make the two calls by a schedule (race_schedule.c), and then looks at everything (race_world.c): both statuses,
- * the contents of host and device memory, what the pool, the simulated driver and the library still hold.
- * tests/lint/races.py reads the ROW lines: a public call without one is a finding.
+ * A row is a call: ROW(vram_queue_upload, QUEUE, flags) { ... }. Its kind says which objects a
+ * world needs for it and which calls can end them (race_enders.c). A pair is a row and an ender. A
+ * run makes a world, has two threads make the two calls by a schedule (race_schedule.c), and then
+ * checks everything (race_world.c): both statuses, the contents of host and device memory, what the
+ * pool, the simulated driver and the library still hold. tests/lint/races.py reads the ROW lines: a
+ * public call without one is a finding.
  */
 #ifndef TEST_RACE_TABLE_H
 #define TEST_RACE_TABLE_H
@@ -30,12 +31,12 @@
 enum {
     COPY_BYTES = 16 << 10, /* of the block and of each copy */
     RACE_SECONDS = 20,     /* within which both calls of a run return */
-    WAIT_SECONDS = 5       /* option wait_timeout: a call that needs that long has waited in vain */
+    WAIT_SECONDS = 5       /* option wait_timeout: a call that takes this long has timed out */
 };
 
 /* ---------------------------------------------------------------------- world */
 
-/* What a row is about. Each is made in a world that a pair needs it for. */
+/* The kind of object that a row uses. A world has those that its pair needs. */
 enum kind {
     KIND_CONTEXT,
     KIND_DEVICE,
@@ -144,30 +145,38 @@ enum {
     FRESH_BYTE = 0x11   /* in host memory before a download */
 };
 
-extern _Alignas(65536) unsigned char race_registered[8][65536]; /* page-locked where it lies */
+extern _Alignas(65536) unsigned char race_registered[8][65536]; /* page-locked in place */
 
-/* Makes what a pair needs; world->failed says what could not be. `set_queue`: the queue is one of the stream set's. */
+/* Makes what a pair needs; world->failed says what could not be. `set_queue`: the queue is one of
+   the stream set's. */
 void world_make(struct world *world, const char *backend, uint32_t variant, uint64_t kinds,
                 bool set_queue);
-/* Ends everything that is left, and looks at what a run has to leave behind. The text of the first finding, or NULL.
-   `call` is the status of the row's call; `flags` are the row's. */
+/* Ends everything that is left, and checks what a run must leave behind. The text of the first
+   finding, or NULL. `call` is the status of the row's call; `flags` are the row's. */
 const char *world_end(struct world *world, vram_status call, uint32_t flags);
+
+/* A monotonic clock; race_schedule.c. */
+uint64_t race_now_ns(void);
+
+/* Callbacks that do nothing. */
+bool race_ignore_text(void *user, const char *text, size_t bytes);
+void race_ignore_pressure(void *user, const vram_pressure_event *event);
 
 /* ------------------------------------------------------------------------ rows */
 
 enum row_flag {
-    ROW_DOWNLOAD = 1 << 0,   /* the block comes to `host` */
-    ROW_UPLOAD = 1 << 1,     /* `host` goes to the block */
-    ROW_USES_QUEUE = 1 << 2, /* names the queue beside its object */
-    ROW_USES_BLOCK = 1 << 3, /* names a block of the pool */
+    ROW_DOWNLOAD = 1 << 0,   /* copies the block to `host` */
+    ROW_UPLOAD = 1 << 1,     /* copies `host` to the block */
+    ROW_USES_QUEUE = 1 << 2, /* uses the queue in addition to its object */
+    ROW_USES_BLOCK = 1 << 3, /* uses a block of the pool */
     ROW_WALKS = 1 << 4,      /* looks at objects below its own */
     ROW_SLOW = 1 << 5,       /* long runs only */
-    ROW_UNTIL_END = 1 << 6,  /* waits for what never comes: only the end lets it go */
-    /* Answers that it may have beside OK, STALE, SHUTDOWN and UNSUPPORTED: */
-    ROW_INVALID = 1 << 8, /* its address, index or name has gone with its owner */
+    ROW_UNTIL_END = 1 << 6,  /* waits for what never happens: only the end wakes it */
+    /* Statuses that it may return in addition to OK, STALE, SHUTDOWN and UNSUPPORTED: */
+    ROW_INVALID = 1 << 8, /* its address, index or name ended with its owner */
     ROW_BUSY = 1 << 9,    /* the object is in another call */
     ROW_NOT_READY = 1 << 10,
-    ROW_TIMEOUT = 1 << 11 /* it was given little time */
+    ROW_TIMEOUT = 1 << 11 /* it has a short timeout */
 };
 
 typedef vram_status race_fn(struct world *w);
@@ -206,7 +215,7 @@ struct ender {
     const char *call;
     race_fn *fn;
     enum kind kind;   /* what it needs in the world */
-    uint32_t answers; /* of row_flag: what it may answer beside OK, STALE and SHUTDOWN */
+    uint32_t answers; /* of row_flag: what it may return in addition to OK, STALE and SHUTDOWN */
     unsigned points;  /* that it passes; measured */
     uint64_t ns;
 };
@@ -221,10 +230,10 @@ uint64_t pair_kinds(const struct row *row, const struct ender *ender);
 /* -------------------------------------------------------------------- schedules */
 
 /*
- * Who goes first and where the two are held up. In builds with delay points `first` runs to its n-th point, the
- * other to its m-th (0: to its end), then `first` to its end, then the other. Nobody is held up for longer than a
- * moment: the other may be waiting for exactly that thread. In builds without, n and m are nanoseconds that each waits
- * before its call.
+ * Which call goes first, and where the two are delayed. In builds with delay points `first` runs to
+ * its n-th point, the other to its m-th (0: to its end), then `first` to its end, then the other.
+ * No delay is longer than 0.6 ms, since the other thread may be waiting for the delayed one. In
+ * builds without, n and m are nanoseconds that each waits before its call.
  */
 struct schedule {
     bool ender_first;
@@ -233,11 +242,11 @@ struct schedule {
 
 struct outcome {
     vram_status call, ender;
-    bool late;             /* one of the two did not return: nothing can go on */
+    bool late;             /* one of the two did not return, and no further run is possible */
     const char *late_call; /* which */
     unsigned call_points, ender_points;
     uint64_t call_ns, ender_ns;
-    const char *first_place, *second_place; /* where they were held up; NULL: nowhere */
+    const char *first_place, *second_place; /* where they were delayed; NULL: nowhere */
     char call_text[VRAM_ERROR_TEXT_MAX], ender_text[VRAM_ERROR_TEXT_MAX]; /* why they failed */
 };
 
@@ -252,7 +261,7 @@ void schedule_show_stacks(void);
 
 /* -------------------------------------------------------------------- known defects */
 
-/* Pairs that fail by a defect that is not mended yet: they are told and counted, and run only by their name. */
+/* Pairs that fail because of a known defect: they are printed and counted, and run only by name. */
 struct known {
     const char *call, *ender, *backend; /* "*": any */
     const char *why;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * race_world.c: the objects of a run, with work under way, and what has to be left when both calls have returned.
+ * race_world.c: makes the objects of a run, with work in progress, and checks what is left when
+ * both calls have returned.
  *
  * The variant of a run chooses what kind of pool, buffer and ring there is: see below.
  */
@@ -21,7 +22,7 @@ _Alignas(65536) unsigned char race_registered[8][65536];
 
 /* ------------------------------------------------------------------------ making */
 
-/* The first thing that could not be had ends the making. */
+/* Stops at the first object that cannot be made. */
 #define NEED(call)                                                                                 \
     do {                                                                                           \
         if ((call) != VRAM_OK) {                                                                   \
@@ -259,17 +260,22 @@ static void make_point(struct world *world) {
     NEED(vram_queue_mark(world->queue, &world->point));
 }
 
-static void on_pressure(void *user, const vram_pressure_event *event) {
+bool race_ignore_text(void *user, const char *text, size_t bytes) {
+    (void)user, (void)text, (void)bytes;
+    return true;
+}
+
+void race_ignore_pressure(void *user, const vram_pressure_event *event) {
     (void)user, (void)event;
 }
 
 static void make_watch(struct world *world) {
-    vram_watch_options options = {.size = sizeof options, .call = on_pressure};
+    vram_watch_options options = {.size = sizeof options, .call = race_ignore_pressure};
     NEED(vram_pool_watch_begin(world->pool, &options, &world->watch));
 }
 
 static void make_device_watch(struct world *world) {
-    vram_watch_options options = {.size = sizeof options, .call = on_pressure};
+    vram_watch_options options = {.size = sizeof options, .call = race_ignore_pressure};
     NEED(vram_device_watch_begin(world->device, &options, &world->watch));
 }
 
@@ -429,7 +435,7 @@ static void wait_for_queues(struct world *w) {
     }
 }
 
-/* The block, where there is still somebody who can read it. */
+/* The contents of the block, if a queue and a device are left to read it. */
 static const char *check_block(struct world *w, vram_status call, uint32_t flags) {
     static unsigned char now[COPY_BYTES];
     if (!(flags & (ROW_UPLOAD | ROW_DOWNLOAD)) ||
@@ -465,7 +471,8 @@ static const char *check_pool(struct world *w, vram_pool *pool) {
     if (!pool || vram_pool_stats_get(pool, &stats) != VRAM_OK) {
         return NULL; /* it has ended */
     }
-    /* A trim waits for no queue, but has them say how far they are: once that has passed, the second finds all. */
+    /* A trim does not wait for queues but marks their work: once the marks have passed, a second
+       trim frees everything. */
     vram_status trimmed = vram_pool_trim(pool, 0);
     wait_for_queues(w);
     trimmed = trimmed ? trimmed : vram_pool_trim(pool, 0);

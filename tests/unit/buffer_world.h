@@ -46,6 +46,16 @@ static inline vram_pool_stats stats_of(vram_pool *pool) {
     return stats;
 }
 
+/* An idle pool, once trimmed, has nothing left. */
+static inline void expect_pool_empty(vram_pool *pool) {
+    assert_ok(vram_pool_trim(pool, 0));
+    vram_pool_stats stats = stats_of(pool);
+    assert_int_equal(stats.live_blocks, 0);
+    assert_int_equal(stats.reserved_bytes, 0);
+    assert_int_equal(stats.other_bytes, 0);
+    assert_int_equal(stats.fallback_bytes, 0);
+}
+
 static inline uint64_t held_by(struct rig *rig) {
     vram_memory_info info = {.size = sizeof info};
     assert_ok(vram_memory_info_get(rig->device, &info));

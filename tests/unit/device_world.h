@@ -131,7 +131,8 @@ static inline int nothing_left(void **state) {
 /* What happens inside a hooked call, once. */
 typedef void hook_call(void *argument);
 
-/* Tables in the place of the device's own. What a call changes is atomic: that of a second thread meets it. */
+/* Tables that replace the device's own. Fields that a hooked call changes are atomic, since a
+   second thread may be in one too. */
 static struct {
     const struct vr_queue_ops *queue;
     const struct vr_vmm_ops *vmm;
@@ -146,11 +147,11 @@ static struct {
     _Atomic(hook_call *) map_meanwhile;    /* ... the next mapping, ... */
     _Atomic(hook_call *) signal_meanwhile; /* ... and the next signal, before it is submitted */
     void *argument;
-    _Atomic(vram_status) signal_answer; /* not OK: what signals are answered with */
+    _Atomic(vram_status) signal_answer; /* not OK: what signals return */
     atomic_uint signals_left;           /* signals until one is refused; 0: none is */
     atomic_uint refusals;               /* how many are refused then */
     _Atomic(vram_status) release_answer;
-    /* Not OK: what polls are answered with, and the device does not go on. */
+    /* Not OK: what polls return; the device makes no progress then. */
     _Atomic(vram_status) poll_answer;
 } hook;
 

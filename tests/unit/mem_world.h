@@ -2,10 +2,10 @@
 /*
  * mem_world.h: what the tests of scopes, batches and named buffers share.
  *
- * A part is what a program does with memory, and how it lets go of it when something fails. fail_every_call
- * runs it with call 1, 2, 3 ... failing, of the host's memory and of the driver, or answered by the driver with a
- * success that cannot be, until no call is left to fail; after each the pool has no live block, and at the end
- * nothing is left.
+ * A part is what a program does with memory, with its cleanup when something fails. fail_every_call
+ * runs it with call 1, 2, 3 ... failing, of host memory and of the driver, or with the driver
+ * reporting an impossible success, until no call is left to fail; after each the pool has no live
+ * block, and at the end nothing is left.
  */
 #ifndef TEST_MEM_WORLD_H
 #define TEST_MEM_WORLD_H
@@ -38,7 +38,8 @@ static inline bool fail_one_call(part_fn *part, const char *sim, int32_t code, v
                                  bool for_ever, uint64_t nth) {
     struct rig rig = rig_make("sim", sim);
     vram_pool *pool = pool_of(&rig, 0);
-    vram_log_set(lie ? NULL : on_log, NULL, VRAM_LOG_ERROR); /* a lie is an error in the log */
+    vram_log_set(lie ? NULL : on_log, NULL,
+                 VRAM_LOG_ERROR); /* a false success is logged as an error */
     if (code || lie) {
         vram_sim_fault plan = {
             .size = sizeof plan, .nth = nth, .for_ever = for_ever, .code = code, .lie = lie};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * object_state.h: all that a program can see of an object, as text: taken before a call that may fail, and compared
- * after it.
+ * object_state.h: everything that a program can observe of an object, as text: taken before a call
+ * that may fail, and compared after it.
  *
- * A line is one thing: "name=value". Contents are there as a checksum. Lines that begin with '@' are places and ways
- * (addresses, kinds of memory, copies made), which a call that succeeds may choose otherwise when something failed on
- * its way; after a failure they have to be what they were, too. Lines that begin with '~' are the target of a call
- * that may leave a part of its work done.
+ * A line is one thing: "name=value". Contents are there as a checksum. Lines that begin with '@'
+ * are implementation choices (addresses, kinds of memory, copies made). A call that succeeds after
+ * an internal failure may make other choices; after a failed call they must be unchanged too. Lines
+ * that begin with '~' are the target of a call that may leave a part of its work done.
  */
 #ifndef TEST_OBJECT_STATE_H
 #define TEST_OBJECT_STATE_H
@@ -57,7 +57,8 @@ static inline void state_memory(struct object_state *state, const char *name, vr
     free(data);
 }
 
-/* Of the counters those that tell what lives: what is cached, reserved and counted on the way is not a result. */
+/* Only the counters of what is live: what is cached, reserved or counted in between is not a result
+   of the call. */
 static inline void state_pool(struct object_state *state, vram_pool *pool) {
     vram_pool_stats stats = {.size = sizeof stats};
     assert_ok(vram_pool_stats_get(pool, &stats));

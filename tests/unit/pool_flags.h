@@ -2,8 +2,9 @@
 /*
  * pool_flags.h: pools of tests that run under every pool flag.
  *
- * TEST_POOL_FLAGS ("deterministic", "zero_free poison") names flags that every pool of the device's own memory gets
- * beside those that the test asks for. CTest sets it; a test whose expectation differs asks pool_has.
+ * TEST_POOL_FLAGS ("deterministic", "zero_free poison") names flags that every pool of device
+ * memory gets in addition to those of the test. CTest sets it; a test whose expectation differs
+ * asks pool_has.
  */
 #ifndef TEST_POOL_FLAGS_H
 #define TEST_POOL_FLAGS_H
@@ -41,7 +42,8 @@ static inline bool pooling_is_off(void) {
     return pool && strcmp(pool, "off") == 0;
 }
 
-/* For a test whose expectation does not hold under these flags, or with pooling off: says why, and skips it. */
+/* For a test whose expectation does not hold under these flags, or with pooling off: says why, and
+   skips it. */
 #define SKIP_UNDER(flags, off, reason)                                                             \
     do {                                                                                           \
         if (pool_has(flags) || ((off) && pooling_is_off())) {                                      \

@@ -314,7 +314,8 @@ static void expect_kept(const struct vr_calibration_place *place) {
     expect_no_record();
 }
 
-/* A limit on the size of files keeps nothing, ends nobody, and leaves nothing behind. */
+/* Under a limit on the size of files nothing is stored, no signal ends the process, and no file is
+   left. */
 static void a_limit_of_files(void **state) {
     struct vr_calibration_place place = some_place();
     const struct rlimit little = {10, 10};
@@ -334,7 +335,8 @@ static void a_limit_of_files(void **state) {
     expect_kept(&place);
 }
 
-/* A process ended while it wrote: the next one keeps its rates all the same, and nothing is left behind. */
+/* A process ended while it wrote: the next one still stores its rates, and no temporary file is
+   left. */
 static void ended_in_the_middle(void **state) {
     struct vr_calibration_place place = some_place();
     char path[512];

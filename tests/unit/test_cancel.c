@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_cancel.c: threads that are cancelled (pthread_cancel) inside the library. No call is a cancellation point, so
- * that none is left with a lock or a reference: neither the library's own waits and files, nor drivers, nor callbacks
- * of the program.
+ * test_cancel.c: threads that are cancelled (pthread_cancel) inside the library. No call is a
+ * cancellation point, so that none is left with a lock or a reference: neither the library's own
+ * waits and files, nor drivers, nor callbacks of the program.
  *
- * A thread that cancels itself goes on until its first cancellation point. So a thread that does so, and makes every
- * call of a program then, shows each point that there is, at once and every time.
+ * A thread that cancels itself continues until its first cancellation point. So a thread that does
+ * so and then makes every call finds each cancellation point, reliably.
  */
 #include "unit/buffer_world.h"
 
@@ -21,7 +21,7 @@
 
 /* ------------------------------------------------------- a program that is cancelled */
 
-/* What is left of the thread's work: the line that failed, or 0; and how far it came. */
+/* The result of the thread: the line that failed, or 0; and how far it got. */
 struct program {
     const char *backend, *sim, *path;
     int failed;
@@ -198,7 +198,7 @@ static void no_call_is_a_cancellation_point(void **state) {
         assert_true(program.ended);
         assert_int_equal(program.failed, 0);
         assert_true(program.callbacks > 3);
-        assert_ptr_equal(result, PTHREAD_CANCELED); /* behind its last call */
+        assert_ptr_equal(result, PTHREAD_CANCELED); /* after its last call */
     }
 }
 
@@ -230,7 +230,7 @@ static void *work_until_cancelled(void *argument) {
     return NULL;
 }
 
-/* Whoever is cancelled, and when: others are not held up, and everything can be ended. */
+/* Whenever a thread is cancelled, others are not blocked, and everything can be ended. */
 static void other_threads_go_on(void **state) {
     static const char *const backends[] = {"host", "sim"};
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_compute_races.c: products, distances, weights and labels beside the end of what they use: the scheduler, the
- * weights, the queue, the pool, the device, the context. Whatever a call answers, no memory of it is left in a pool
- * that goes on.
+ * test_compute_races.c: products, distances, weights and labels beside the end of what they use:
+ * the scheduler, the weights, the queue, the pool, the device, the context. Whatever a call
+ * returns, it leaves no memory in a pool that continues.
  */
 #include "unit/end_race.h"
 #include "vram/compute.h"
@@ -13,8 +13,7 @@
 enum { SIDE = 24, VECTORS = 40, DIM = 8 };
 
 struct compute_world {
-    struct rig rig;
-    vram_pool *pool;
+    struct race_world base;
     vram_scheduler *scheduler;
     vram_weights *weights;
     vram_labels *labels;
@@ -31,24 +30,8 @@ static void end_weights(void *argument) {
     assert_ok(vram_weights_destroy(((struct compute_world *)argument)->weights));
 }
 
-static void end_queue(void *argument) {
-    vram_queue_destroy(((struct compute_world *)argument)->rig.queue);
-}
-
 static void end_labels(void *argument) {
     assert_ok(vram_labels_destroy(((struct compute_world *)argument)->labels));
-}
-
-static void end_pool(void *argument) {
-    assert_ok(vram_pool_destroy(((struct compute_world *)argument)->pool));
-}
-
-static void end_device(void *argument) {
-    vram_device_close(((struct compute_world *)argument)->rig.device);
-}
-
-static void end_context(void *argument) {
-    vram_context_destroy(((struct compute_world *)argument)->rig.context);
 }
 
 /* ------------------------------------------------------------------------- calls */
@@ -58,7 +41,7 @@ static vram_matmul product_of(float *c) {
         .size = sizeof(vram_matmul), .m = SIDE, .k = SIDE, .n = SIDE, .a = a, .b = b, .c = c};
 }
 
-/* A product that is answered with VRAM_OK is right, and one that is not leaves C alone from then on. */
+/* A product that returns VRAM_OK is correct; one that fails does not write C afterwards. */
 static vram_status call_run(void *argument) {
     struct compute_world *world = argument;
     float c[SIDE * SIDE];
@@ -84,7 +67,7 @@ static vram_status call_run_queue(void *argument) {
     product.a = product.b = NULL;
     product.a_addr = world->a;
     product.b_addr = world->b;
-    product.queue = world->rig.queue;
+    product.queue = world->base.rig.queue;
     vram_status status = vram_matmul_run(world->scheduler, &product);
     return status == VRAM_ERR_INVALID ? VRAM_OK : status; /* the device's memory has gone */
 }
@@ -96,7 +79,7 @@ static vram_status call_start(void *argument) {
     vram_matmul product = product_of(c);
     vram_status status = vram_matmul_start(world->scheduler, &product, &async);
     if (status == VRAM_OK) {
-        status = vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT);
+        status = vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT); /* it ends, whatever else does */
         vram_async_end(&async);
     }
     return status;
@@ -174,7 +157,7 @@ static const struct {
 } rows[] = {
     {"matmul_run", call_run, end_scheduler},
     {"matmul_run with weights", call_run_weights, end_weights},
-    {"matmul_run on a queue", call_run_queue, end_queue},
+    {"matmul_run on a queue", call_run_queue, race_end_queue},
     {"matmul_start", call_start, end_scheduler},
     {"matmul_batch", call_batch, end_scheduler},
     {"matmul_plan_get, scheduler_stats_get", call_plan, end_scheduler},
@@ -188,16 +171,15 @@ enum { ROWS = sizeof rows / sizeof rows[0], DELAYS = 8 };
 /* ------------------------------------------------------------------------- races */
 
 static struct compute_world world_make(const char *backend) {
-    struct compute_world world = {.rig = rig_make(backend, "memory=64M,lag=20,real=on")};
+    struct compute_world world = {.base = race_world_make(backend, "memory=64M,lag=20,real=on")};
     vram_scheduler_options options = {
         .size = sizeof options, .place = VRAM_PLACE_DEVICE, .flags = VRAM_SCHEDULER_ANY_DEVICE};
     vram_weights_options matrix = {.size = sizeof matrix, .k = SIDE, .n = SIDE, .b = b};
-    assert_ok(vram_pool_create(world.rig.device, NULL, &world.pool));
-    assert_ok(vram_scheduler_create(world.pool, &options, &world.scheduler));
+    assert_ok(vram_scheduler_create(world.base.pool, &options, &world.scheduler));
     assert_ok(vram_weights_create(world.scheduler, &matrix, &world.weights));
     assert_ok(vram_labels_create(NULL, &world.labels));
-    assert_ok(vram_device_alloc(world.rig.device, sizeof a, VRAM_MEMORY_DEVICE, &world.a));
-    assert_ok(vram_device_alloc(world.rig.device, sizeof b, VRAM_MEMORY_DEVICE, &world.b));
+    assert_ok(vram_device_alloc(world.base.rig.device, sizeof a, VRAM_MEMORY_DEVICE, &world.a));
+    assert_ok(vram_device_alloc(world.base.rig.device, sizeof b, VRAM_MEMORY_DEVICE, &world.b));
     return world;
 }
 
@@ -206,13 +188,13 @@ static void expect_no_blocks(struct compute_world *world) {
     vram_pool_stats stats = {.size = sizeof stats};
     vram_scheduler_destroy(world->scheduler);
     vram_weights_destroy(world->weights);
-    assert_ok(vram_pool_stats_get(world->pool, &stats));
+    assert_ok(vram_pool_stats_get(world->base.pool, &stats));
     assert_int_equal(stats.live_blocks, 0);
 }
 
 static void race_rows(const char *backend, unsigned first, unsigned count) {
     for (unsigned c = first; c < first + count; c++) {
-        race_end *const ends[4] = {rows[c].own, end_pool, end_device, end_context};
+        race_end *const ends[4] = {rows[c].own, race_end_pool, race_end_device, race_end_context};
         for (unsigned i = 0; i < 4; i++) {
             struct compute_world world = world_make(backend);
             uint64_t delay = race_delay((c + 3 * i) % DELAYS, DELAYS, 300000);
@@ -220,9 +202,7 @@ static void race_rows(const char *backend, unsigned first, unsigned count) {
             if (i == 0) {
                 expect_no_blocks(&world);
             }
-            if (ends[i] != end_context) {
-                vram_context_destroy(world.rig.context);
-            }
+            race_world_end(&world.base, ends[i]);
             (void)vram_labels_destroy(world.labels);
             assert_true(good);
         }
@@ -241,28 +221,14 @@ static void calls_on_the_simulation(void **state) {
 
 /* ---------------------------------------------------------------- the first start */
 
-static vram_status start_one(void *argument) {
-    struct compute_world *world = argument;
-    static float c[SIDE * SIDE];
-    vram_async async;
-    vram_matmul product = product_of(c);
-    vram_status status = vram_matmul_start(world->scheduler, &product, &async);
-    if (status == VRAM_OK) { /* it is told of its end, whoever ended */
-        vram_status waited = vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT);
-        vram_async_end(&async);
-        return waited;
-    }
-    return status;
-}
-
-/* The first product that nobody waits for starts the scheduler's threads; an end beside it stops them all. */
+/* The first vram_matmul_start starts the scheduler's threads; an end beside it stops them all. */
 static void no_thread_outlasts_its_scheduler(void **state) {
     (void)state;
     for (unsigned i = 0; i < 24; i++) {
         struct compute_world world = world_make("host");
-        bool good = race_run("the first matmul_start", &world, start_one, end_scheduler,
+        bool good = race_run("the first matmul_start", &world, call_start, end_scheduler,
                              race_delay(i % DELAYS, DELAYS, 60000));
-        vram_context_destroy(world.rig.context);
+        vram_context_destroy(world.base.rig.context);
         (void)vram_labels_destroy(world.labels);
         assert_true(good);
     }

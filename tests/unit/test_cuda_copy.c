@@ -151,8 +151,8 @@ static void every_call_may_fail(void **state) {
     assert_true(failures > 0);
 }
 
-/* The pages of somebody's locked memory reach into what lies beside it, as in any heap. */
-static void locked_pages_beside(void **state) {
+/* Pages of locked memory extend into neighbouring memory, as in any heap. */
+static void ordinary_memory_next_to_locked_pages(void **state) {
     enum { LOCKED = 12 * 1024 };
     static const size_t starts[] = {0, 4096, 8292, LOCKED - 1, 20480};
     struct stage *stage = *state;
@@ -184,7 +184,7 @@ int main(void) {
         TEST(idle_queues_are_read_in_the_call),
         TEST(busy_queues_leave_the_caller_alone),
         TEST(every_call_may_fail),
-        TEST(locked_pages_beside),
+        TEST(ordinary_memory_next_to_locked_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

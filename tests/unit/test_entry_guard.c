@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_entry_guard.c: the guard of objects that end beside calls on them (base/entry_guard.h): nobody enters after
- * the end, the end waits for everybody inside, and no longer than it may.
+ * test_entry_guard.c: the guard of objects that end beside calls on them (base/entry_guard.h): no
+ * call enters after the close, and the end waits for all calls inside, up to its deadline.
  */
 #include "base/clock.h"
 #include "base/entry_guard.h"
@@ -80,7 +80,8 @@ static void *use(void *argument) {
     return NULL;
 }
 
-/* The memory is plain, so that ThreadSanitizer and AddressSanitizer see a use beside or after the end. */
+/* The memory is plain, so that ThreadSanitizer and AddressSanitizer see a use beside or after the
+   end. */
 static void the_end_comes_after_everybody_inside(void **state) {
     (void)state;
     for (uint32_t round = 0; round < ROUNDS; round++) {

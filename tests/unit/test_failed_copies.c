@@ -1,83 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_failed_copies.c: the queue of a copy is destroyed while the copy is on its way to the driver. Whether the call
- * then answers success or failure, it leaves nothing behind: no copy that writes later, and no memory.
+ * test_failed_copies.c: the queue of a copy is destroyed while the driver takes the copy. Whether
+ * the call then succeeds or fails, it leaves nothing behind: no copy that writes later, and no
+ * memory.
  */
-#include "unit/device_world.h"
+#include "unit/queue_ender.h"
 #include "vram/vram.h"
 #include "xfer/flight.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 
 enum { BYTES = 512 << 10, SMALL = 4096 };
 
 static unsigned char source[BYTES], target[BYTES];
-
-/* -------------------------------------------------------------------- the moment */
-
-/* The next copy of a kind is submitted, then its queue, or another, is destroyed on another thread: as far as
-   that can be while the call goes on. */
-static struct {
-    const struct vr_queue_ops *plain;
-    struct vr_queue_ops ops;
-    _Atomic(vram_queue *) dies; /* NULL: none, or it did */
-    pthread_t thread;
-} moment;
-
-static void *destroy(void *queue) {
-    vram_queue_destroy(queue);
-    return NULL;
-}
-
-static void come_now(void) {
-    vram_queue *queue = atomic_exchange(&moment.dies, NULL);
-    if (queue) {
-        struct vr_queue_object *object = vr_handle_pin(VR_KIND_QUEUE, queue);
-        assert_int_equal(pthread_create(&moment.thread, NULL, destroy, queue), 0);
-        while (vr_queue_is_open(object)) {
-            sched_yield();
-        }
-        vr_leave(object);
-    }
-}
-
-static vram_status then_upload(struct vr_queue *queue, vram_addr to, const void *from,
-                               uint64_t bytes) {
-    vram_status status = moment.plain->upload(queue, to, from, bytes);
-    come_now();
-    return status;
-}
-
-static vram_status then_download(struct vr_queue *queue, void *to, vram_addr from, uint64_t bytes) {
-    vram_status status = moment.plain->download(queue, to, from, bytes);
-    come_now();
-    return status;
-}
-
-static vram_status then_copy(struct vr_queue *queue, vram_addr to, vram_addr from, uint64_t bytes) {
-    vram_status status = moment.plain->copy(queue, to, from, bytes);
-    come_now();
-    return status;
-}
-
-static void moment_set(vram_device *handle, vram_queue *dies) {
-    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, handle);
-    moment.plain = device->base.queue_ops;
-    moment.ops = *moment.plain;
-    moment.ops.upload = then_upload;
-    moment.ops.download = then_download;
-    moment.ops.copy = then_copy;
-    moment.dies = dies;
-    device->base.queue_ops = &moment.ops;
-    vr_leave(device);
-}
-
-static void moment_end(void) {
-    assert_null(moment.dies);
-    pthread_join(moment.thread, NULL);
-}
 
 /* Blocks that the library has of its own pool of page-locked memory. */
 static uint64_t own_blocks(vram_device *handle) {
@@ -102,7 +37,7 @@ static void a_download_that_failed_writes_nothing(void **state) {
         assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &addr));
         assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, BYTES));
         fault(&rig, VRAM_SIM_PINNED_ALLOC, 1, true, 2);
-        moment_set(rig.device, rig.queue);
+        ender_set(rig.device, rig.queue, AFTER_COPY);
         memset(target, 0, sizeof target);
         vram_status status =
             vram_transfer_download(rig.queue, target, addr, (uint64_t)bytes, &sync_options, NULL);
@@ -110,7 +45,7 @@ static void a_download_that_failed_writes_nothing(void **state) {
         if (status != VRAM_OK) {
             memset(target, 0xEE, sizeof target);
         }
-        moment_end();
+        ender_join();
         for (int i = 0; i < bytes; i++) {
             assert_int_equal(target[i], expected);
         }
@@ -124,12 +59,12 @@ static void an_upload_leaves_no_copy_behind(void **state) {
     vram_addr addr;
     struct rig rig = rig_make("sim", "memory=64M,lag=60");
     assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &addr));
-    moment_set(rig.device, rig.queue);
+    ender_set(rig.device, rig.queue, AFTER_COPY);
     vram_status status = vram_transfer_upload(rig.queue, addr, source, BYTES, &sync_options, NULL);
     assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
     assert_ok(vram_device_free(rig.device, addr)); /* the driver sees whether work uses it */
     expect_protocol(&rig);
-    moment_end();
+    ender_join();
     rig_end_clean(&rig);
 }
 
@@ -139,14 +74,15 @@ static void a_list_leaves_no_memory_behind(void **state) {
     vram_copy copies[8];
     struct rig rig = rig_make("sim", "memory=64M,lag=60");
     assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &addr));
-    for (unsigned i = 0; i < 8; i++) { /* neighbours, from places that are none: gathered */
+    for (unsigned i = 0; i < 8;
+         i++) { /* adjacent targets, separate sources: the copies are gathered */
         copies[i] = (vram_copy){
             .to = addr + i * 256, .from_host = source + i * (uint64_t)1024, .bytes = 256};
     }
-    moment_set(rig.device, rig.queue);
+    ender_set(rig.device, rig.queue, AFTER_COPY);
     vram_status status = vram_transfer_batch(rig.queue, copies, 8, NULL, NULL);
     assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
-    moment_end();
+    ender_join();
     assert_int_equal(own_blocks(rig.device), 0);
     rig_end_clean(&rig);
 }
@@ -158,10 +94,11 @@ static void a_bridge_leaves_no_memory_behind(void **state) {
         struct rig rig = rig_make("sim", "memory=64M,lag=60,devices=2");
         assert_ok(vram_device_alloc(rig.device, BYTES, VRAM_MEMORY_DEVICE, &to));
         assert_ok(vram_device_alloc(rig.other, BYTES, VRAM_MEMORY_DEVICE, &from));
-        moment_set(both ? rig.other : rig.device, rig.queue); /* in the read, or in the write */
+        ender_set(both ? rig.other : rig.device, rig.queue,
+                  AFTER_COPY); /* in the read, or in the write */
         vram_status status = vram_transfer_copy(rig.queue, to, from, BYTES, &sync_options, NULL);
         assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
-        moment_end();
+        ender_join();
         assert_int_equal(own_blocks(rig.device), 0);
         rig_end_clean(&rig);
     }
@@ -180,7 +117,7 @@ static void a_block_arrives_or_does_not(void **state) {
         assert_ok(vram_device_alloc(rig.device, SMALL, VRAM_MEMORY_DEVICE, &addr));
         assert_ok(vram_feed_create(rig.device, &options, &feed));
         assert_ok(vram_feed_begin(feed, SMALL, 0, &block));
-        moment_set(rig.device, rig.queue);
+        ender_set(rig.device, rig.queue, AFTER_COPY);
         vram_status status = vram_feed_submit(feed, block.number, rig.queue, addr, SMALL, NULL);
         assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
         if (status != VRAM_OK) { /* nothing of it uses that memory any more */
@@ -188,7 +125,7 @@ static void a_block_arrives_or_does_not(void **state) {
             expect_protocol(&rig);
             assert_ok(vram_feed_give(feed, block.number));
         }
-        moment_end();
+        ender_join();
         vram_feed_destroy(feed);
         rig_end_clean(&rig);
     }
@@ -203,14 +140,14 @@ static void a_frame_that_failed_reads_nothing(void **state) {
         vram_readback_options options = {.size = sizeof options, .mode = (vram_readback_mode)mode};
         assert_ok(vram_device_alloc(rig.device, SMALL, VRAM_MEMORY_DEVICE, &addr));
         assert_ok(vram_readback_create(rig.device, &options, &readback));
-        moment_set(rig.device, rig.queue);
+        ender_set(rig.device, rig.queue, AFTER_COPY);
         vram_status status = vram_readback_start(readback, rig.queue, addr, SMALL, NULL);
         assert_true(status == VRAM_OK || status == VRAM_ERR_STALE);
         if (status != VRAM_OK) {
             assert_ok(vram_device_free(rig.device, addr));
             expect_protocol(&rig);
         }
-        moment_end();
+        ender_join();
         vram_readback_destroy(readback);
         rig_end_clean(&rig);
     }

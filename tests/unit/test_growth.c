@@ -697,7 +697,8 @@ static void bad_input_is_refused(void **state) {
 
 /* ------------------------------------------------------ drivers that lie, and damage */
 
-/* A driver's impossible answer to the request for new memory is no damage of the old: the buffer is what it was. */
+/* A driver's impossible answer to the request for new memory is no damage of the old: the buffer is
+   what it was. */
 static void a_lying_driver_leaves_the_buffer(void **state) {
     static const vram_sim_lie lies[] = {VRAM_SIM_LIE_NULL, VRAM_SIM_LIE_MISALIGNED,
                                         VRAM_SIM_LIE_OVERLAP};
@@ -741,7 +742,7 @@ static void a_lying_driver_leaves_the_buffer(void **state) {
     }
 }
 
-/* Damage of the old memory is told of, and the buffer has moved with its contents all the same. */
+/* Damage of the old memory is reported, and the buffer has still moved with its contents. */
 static void damage_is_told_behind_a_move(void **state) {
     (void)state;
     for (int resize = 0; resize < 2; resize++) {

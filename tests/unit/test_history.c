@@ -147,7 +147,8 @@ static struct recorded of_pool(enum recorded_kind kind, uint64_t id, uint64_t by
     return event;
 }
 
-/* A pool's end takes its blocks and no other's; pools that share a place in the report are told apart. */
+/* A pool's end takes its blocks and no other's; pools that share a place in the report are told
+   apart. */
 static void a_pool_takes_its_blocks_with_it(void **state) {
     struct history history;
     (void)state;
@@ -196,7 +197,8 @@ static void many_lost_blocks(void **state) {
     history_free(&history);
 }
 
-/* In a ring that has lost its beginning the look before a pool's end tells what it had from then. */
+/* In a ring that has lost its beginning the look before a pool's end tells what it had from
+   then. */
 static void a_pool_takes_unknown_blocks_with_it(void **state) {
     struct history history;
     struct recording ring = {.first_sequence = 3, .first_blocks = 5, .first_bytes = 1000};

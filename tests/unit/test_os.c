@@ -465,7 +465,8 @@ static void libraries_open_and_close(void **state) {
     assert_string_equal(why, "no");
 }
 
-/* A pipe that nobody else has open, with a name: nothing that is told to use it waits for the other end. */
+/* A pipe that nobody else has open, with a name: nothing that is told to use it waits for the other
+   end. */
 static void a_pipe_makes_nobody_wait(void **state) {
     char path[64], text[16], why[128] = "";
     size_t bytes;

@@ -268,8 +268,8 @@ static void destroyed_queues_have_no_hits(void **state) {
     rig_end_clean(&scene.rig);
 }
 
-/* A call that is giving a queue work keeps memory that it may use. A pool that has none does not wait for it: the call
-   may be waiting for the end of another such pool. */
+/* A call that is giving a queue work keeps memory that it may use. A pool that has none does not
+   wait for it: the call may be waiting for the end of another such pool. */
 static void a_pool_without_memory_waits_for_no_call(void **state) {
     (void)state;
     vram_pool *empty, *used;

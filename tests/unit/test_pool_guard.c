@@ -66,7 +66,7 @@ static int nothing_left(void **state) {
     return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
 }
 
-static bool strikes(const struct rig *rig) {
+static bool fault_struck(const struct rig *rig) {
     vram_sim_state state = {.size = sizeof state};
     assert_ok(vram_sim_state_get(rig->context, &state));
     return vr_mem_failed() || state.faults;
@@ -206,7 +206,8 @@ static void every_stray_byte_is_found(void **state) {
     rig_end(&rig, true);
 }
 
-/* One free of a damaged block while the host's memory or the driver's copies fail; whether one did. */
+/* One free of a damaged block while the host's memory or the driver's copies fail; whether one
+   did. */
 static bool try_damaged_free(bool driver, uint64_t nth, uint64_t *unseen) {
     struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_RED_ZONES, 0);
     vram_sim_fault planned = {
@@ -220,7 +221,7 @@ static bool try_damaged_free(bool driver, uint64_t nth, uint64_t *unseen) {
         vr_mem_fail_at(nth, false);
     }
     vram_status status = vram_free(rig.pool, addr, rig.queue);
-    bool struck = strikes(&rig);
+    bool struck = fault_struck(&rig);
     disarm(&rig);
     vram_pool_stats stats = stats_of(&rig), all = {.size = sizeof all};
     assert_int_equal(stats.damaged_blocks + stats.unchecked_blocks, 1);
@@ -232,7 +233,8 @@ static bool try_damaged_free(bool driver, uint64_t nth, uint64_t *unseen) {
     return struck;
 }
 
-/* Damage is told, or it is counted that nobody looked; reading needs no more host memory than a copy does. */
+/* Damage is reported, or the missing check is counted; reading needs no more host memory than a
+   copy. */
 static void no_look_is_lost_in_silence(void **state) {
     enum { COPIES = 2 }; /* of the two zones */
     (void)state;
@@ -457,7 +459,8 @@ static void any_call_may_fail(void **state) {
 
 enum { SECRET = 0x53, SECRET_BYTES = 50 * 1024 };
 
-/* A block full of secrets; another queue uses it, too, so that a free has to order itself behind that. */
+/* A block full of secrets; another queue uses it, too, so that a free has to order itself behind
+   that. */
 static vram_addr hide_secret(struct rig *rig) {
     vram_addr addr;
     assert_ok(vram_alloc(rig->pool, SECRET_BYTES, rig->queue, &addr));
@@ -468,7 +471,7 @@ static vram_addr hide_secret(struct rig *rig) {
     return addr;
 }
 
-/* Whoever has the memory next does not find the secret in it. */
+/* The next owner of the memory does not find the secret in it. */
 static void expect_no_secret(struct rig *rig) {
     static uint8_t found[SECRET_BYTES];
     vram_addr addrs[3];
@@ -487,7 +490,8 @@ static void expect_no_secret(struct rig *rig) {
     }
 }
 
-/* One free during which a call fails, of the driver (`code`) or of the host's memory; whether one did. */
+/* One free during which a call fails, of the driver (`code`) or of the host's memory; whether one
+   did. */
 static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) {
     struct rig rig = rig_make("memory=2M,granule=64K,lag=9", modes, 100 * KIB);
     vram_sim_fault planned = {
@@ -501,7 +505,7 @@ static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) 
     }
     assert_ok(vram_free(rig.pool, addr, nth % 3 ? rig.queue : NULL));
     assert_int_equal(vram_error_get()->status, VRAM_OK);
-    bool struck = strikes(&rig);
+    bool struck = fault_struck(&rig);
     disarm(&rig);
     assert_int_equal(stats_of(&rig).live_blocks, 0);
     assert_int_equal(stats_of(&rig).frees, 1);
@@ -516,8 +520,8 @@ static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) 
     return struck;
 }
 
-/* A free is done and says so, whatever the driver and the host's memory do, and no later owner of the memory
-   sees what was in it. */
+/* A free is done and says so, whatever the driver and the host's memory do, and no later owner of
+   the memory sees what was in it. */
 static void a_free_is_done_whatever_fails(void **state) {
     static const uint32_t modes[] = {VRAM_POOL_ZERO_FREE, VRAM_POOL_ZERO_FREE | VRAM_POOL_RED_ZONES,
                                      VRAM_POOL_ZERO_FREE | VRAM_POOL_POISON,
@@ -539,7 +543,7 @@ static void a_free_is_done_whatever_fails(void **state) {
     }
 }
 
-/* What cannot be overwritten when it is freed is, before somebody has it. */
+/* Memory that cannot be overwritten when it is freed is overwritten before it is handed out. */
 static void what_stays_as_it_was_is_zeroed_later(void **state) {
     (void)state;
     for (int way = 0; way < 2; way++) {
@@ -560,7 +564,8 @@ static void what_stays_as_it_was_is_zeroed_later(void **state) {
     }
 }
 
-/* Blocks that leave quarantine unseen, since the driver would not read them, are no failure of a trim or a free. */
+/* Blocks that leave quarantine unseen, since the driver would not read them, are no failure of a
+   trim or a free. */
 static void what_cannot_be_looked_at_is_no_failure(void **state) {
     vram_addr addr, other;
     (void)state;
@@ -584,7 +589,7 @@ static void what_cannot_be_looked_at_is_no_failure(void **state) {
         assert_int_equal(stats_of(&rig).quarantine_bytes, 60 * KIB);
         assert_ok(vram_pool_trim(rig.pool, 0));
         assert_int_equal(vram_error_get()->status, VRAM_OK);
-        assert_true(strikes(&rig));
+        assert_true(fault_struck(&rig));
         disarm(&rig);
         assert_int_equal(stats_of(&rig).quarantine_bytes, 0);
         assert_int_equal(stats_of(&rig).damaged_blocks, 0);
@@ -595,7 +600,7 @@ static void what_cannot_be_looked_at_is_no_failure(void **state) {
     }
 }
 
-/* The poison of a block whose allocation failed does not come over its next owner. */
+/* The poison of a failed allocation does not overwrite the next owner's data. */
 static void poison_under_way_keeps_the_block(void **state) {
     vram_addr addr = 0;
     int failed = 0;

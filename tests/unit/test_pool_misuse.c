@@ -343,8 +343,8 @@ static vram_status tight_reserve(struct vr_device *device, uint64_t bytes, uint6
     return hook.vmm->reserve(device, bytes, align, addr);
 }
 
-/* Where nothing was asked for, less will do, and further ranges follow as far as there are any; what no range can
-   hold is refused as such. */
+/* Where nothing was asked for, less will do, and further ranges follow as far as there are any;
+   what no range can hold is refused as such. */
 static void tight_systems_get_smaller_ranges(void **state) {
     vram_addr addr, other, none;
     (void)state;

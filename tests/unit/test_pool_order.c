@@ -3,16 +3,9 @@
  * test_pool_order.c: in deterministic pools addresses follow from the order of the program's calls alone:
  * not from how fast a device is, which numbers its queues have, or which threads ask.
  */
-#include "unit/device_world.h"
-#include "unit/whole_device.h"
-#include "vram/buffer.h"
-#include "vram/oom.h"
-#include "vram/pool.h"
+#include "unit/buffer_world.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-
-#define KIB UINT64_C(1024)
 
 enum { STEPS = 600, SLOTS = 24, QUEUES = 6, RUNS = 4 };
 
@@ -190,17 +183,6 @@ static vram_pool *ordered_pool(struct rig *rig) {
     return pool;
 }
 
-/* Idle and trimmed, the pool has nothing left. */
-static void expect_empty(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_trim(pool, 0));
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    assert_int_equal(stats.live_blocks, 0);
-    assert_int_equal(stats.reserved_bytes, 0);
-    assert_int_equal(stats.other_bytes, 0);
-    assert_int_equal(stats.fallback_bytes, 0);
-}
-
 static void expect_bytes(struct rig *rig, vram_addr addr, uint8_t value) {
     uint8_t *found = malloc(MIB);
     assert_non_null(found);
@@ -212,7 +194,8 @@ static void expect_bytes(struct rig *rig, vram_addr addr, uint8_t value) {
     free(found);
 }
 
-/* Host memory of a destroyed buffer stays until the copies that read it are done, whichever buffer comes next. */
+/* Host memory of a destroyed buffer stays until the copies that read it are done, whichever buffer
+   comes next. */
 static void host_memory_outlives_the_copies_from_it(void **state) {
     static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_FALLBACK};
     (void)state;
@@ -237,7 +220,7 @@ static void host_memory_outlives_the_copies_from_it(void **state) {
         assert_ok(vram_buffer_destroy(other));
         assert_ok(vram_free(pool, target, rig.queue));
         assert_ok(vram_free(pool, filler, rig.queue));
-        expect_empty(pool);
+        expect_pool_empty(pool);
         rig_end_clean(&rig);
     }
 }
@@ -257,11 +240,12 @@ static void what_was_unmapped_outlives_its_copy(void **state) {
     assert_ok(vram_buffer_unmap(buffer));
     expect_bytes(&rig, addr, 0x5a);
     assert_ok(vram_buffer_destroy(buffer));
-    expect_empty(pool);
+    expect_pool_empty(pool);
     rig_end_clean(&rig);
 }
 
-/* A report of such a pool names queues by their handles, not by the numbers that it knows them by. */
+/* A report of such a pool names queues by their handles, not by the numbers that it knows them
+   by. */
 static void reports_name_the_queues_by_their_handles(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", "memory=16M,lag=50");
@@ -278,7 +262,7 @@ static void reports_name_the_queues_by_their_handles(void **state) {
     assert_int_equal(report.queue_count, 1);
     assert_ptr_equal(report.queues[0].queue, other);
     assert_int_equal(report.queues[0].bytes, 10 * MIB);
-    expect_empty(pool);
+    expect_pool_empty(pool);
     rig_end_clean(&rig);
 }
 

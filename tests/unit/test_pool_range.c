@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_pool_range.c: addresses of pools. A pool does not refuse while the memory is there: it reserves more addresses than
- * a program can use up, and further ones when it has used them up all the same.
+ * test_pool_range.c: addresses of pools. A pool does not refuse while there is memory: it reserves
+ * many times the memory in addresses, and adds ranges when these run out.
  */
 #include "device/address.h"
 
@@ -63,7 +63,7 @@ static void give(struct program *program, uint32_t which) {
     program->bytes[which] = program->bytes[last];
 }
 
-static void give_any(struct program *program) {
+static void free_random_block(struct program *program) {
     give(program, (uint32_t)(random_next(program) % program->count));
 }
 
@@ -77,7 +77,8 @@ static uint64_t address_bytes(vram_pool *pool) {
 
 /* -------------------------------------------------------------------- ranges */
 
-/* Pools share half of what a process has, and none has less than twice the memory for each space. */
+/* Pools share half of what a process has, and none has less than twice the memory for each
+   space. */
 static void pools_leave_addresses_to_others(void **state) {
     enum { POOLS = 64 };
     vram_pool *pools[POOLS];
@@ -99,7 +100,7 @@ static void pools_leave_addresses_to_others(void **state) {
     rig_end_clean(&rig);
 }
 
-/* The struct wins over the option, and both are taken as said. */
+/* The struct overrides the option, and both are used exactly. */
 static void ranges_are_as_long_as_asked(void **state) {
     vram_pool_options options = {.size = sizeof options, .range_bytes = 6 * MIB};
     vram_pool *pool;
@@ -127,8 +128,8 @@ static void expect(vram_addr addr, uint64_t bytes, int value) {
     assert_int_equal(at[bytes - 1], value);
 }
 
-/* All of a device through ranges that are far too short: contents stay, sleep and wake find everything, blocks grow,
-   and all is given back. */
+/* All of a device through ranges that are far too short: contents stay, sleep and wake find
+   everything, blocks grow, and all is given back. */
 static void further_ranges_follow(void **state) {
     enum { COUNT = 20 };
     static const char *const sims[] = {"memory=128M,real=on", "memory=128M,real=on,alias=off",
@@ -154,7 +155,7 @@ static void further_ranges_follow(void **state) {
                 expect(program.addrs[n], program.bytes[n], (int)n);
             }
             while (program.count > COUNT / 4) {
-                give_any(&program);
+                free_random_block(&program);
             }
         }
         take(&program, 60 * MIB);
@@ -221,7 +222,7 @@ static void large_blocks_in_any_order(void **state) {
         double part = random_part(&program);
         uint64_t bytes = (uint64_t)(part * part * part * 3 * (double)GIB) + 512;
         while (program.live + bytes > 46 * GIB / 10 || program.count == BLOCKS) {
-            give_any(&program);
+            free_random_block(&program);
         }
         take(&program, bytes);
     }
@@ -236,7 +237,8 @@ static uint64_t allowed_bytes(vram_pool *pool, uint64_t memory) {
     return fraction < memory - limits.min_free_bytes ? fraction : memory - limits.min_free_bytes;
 }
 
-/* Blocks of 1/16 to 1/2 of the memory fit as long as all that is live is 0.98 of what the limits allow. */
+/* Blocks of 1/16 to 1/2 of the memory fit as long as all that is live is 0.98 of what the limits
+   allow. */
 static void random_programs_fit(const char *sim, uint64_t memory, int operations) {
     enum { SEEDS = 24 };
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -246,7 +248,7 @@ static void random_programs_fit(const char *sim, uint64_t memory, int operations
         for (int i = 0; i < operations; i++) {
             uint64_t bytes = (uint64_t)((double)memory / 16 * (1 + 7 * random_part(&program)));
             while (program.live + bytes > most) {
-                give_any(&program);
+                free_random_block(&program);
             }
             take(&program, bytes);
         }

@@ -30,7 +30,8 @@ static void waking_needs_memory(void **state) {
     rig_end(&rig, true);
 }
 
-/* What wakes beside memory that was taken meanwhile is more than was ever held: of the pool, the device and all. */
+/* What wakes beside memory that was taken meanwhile is more than was ever held: of the pool, the
+   device and all. */
 static void waking_counts_for_the_peaks(void **state) {
     (void)state;
     for (int tagged = 0; tagged < 2; tagged++) {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_queue_end.c: buffers, scopes and batches beside the end of a queue that they use: a call of several steps is
- * not cut in two by it, and memory that is let go of meanwhile comes back when the queue has ended.
+ * test_queue_end.c: buffers, scopes and batches beside the end of a queue that they use: a call of
+ * several steps is not interrupted by it, and memory that is freed meanwhile returns to the pool
+ * when the queue has ended.
  *
- * Hooks in the driver's tables begin the end of the queue inside a call, on a thread of its own, so that each meeting
- * happens every time. A kernel that waits for a gate holds a queue up for as long as a test wants.
+ * A queue is destroyed from inside a driver's copy (queue_ender.h), or while a kernel that waits
+ * holds it up (gate_world.h).
  */
 #include "unit/buffer_world.h"
+#include "unit/gate_world.h"
+#include "unit/queue_ender.h"
 
 #include "base/clock.h"
 #include "vram/batch.h"
 #include "vram/scope.h"
 
-#include <pthread.h>
-#include <unistd.h>
-
-/* Idle and trimmed, the pool has nothing left, and nothing else is held on its device. */
+/* The idle pool, once trimmed, has nothing left, and nothing else is held on its device. */
 static void expect_empty(struct rig *rig, vram_pool *pool) {
     uint64_t deadline = vr_os_now() + 10 * SECOND;
     assert_ok(vram_pool_trim(pool, 0));
@@ -23,72 +23,11 @@ static void expect_empty(struct rig *rig, vram_pool *pool) {
         usleep(1000);
         assert_ok(vram_pool_trim(pool, 0));
     }
-    vram_pool_stats stats = stats_of(pool);
-    assert_int_equal(stats.live_blocks, 0);
-    assert_int_equal(stats.reserved_bytes, 0);
-    assert_int_equal(stats.other_bytes, 0);
-    assert_int_equal(stats.fallback_bytes, 0);
+    expect_pool_empty(pool);
     assert_int_equal(held_by(rig), 0);
 }
 
 /* ----------------------------------------------------- ends inside a driver's call */
-
-/* A queue and the thread that ends it. */
-static struct {
-    const struct vr_queue_ops *ops; /* the driver's own */
-    struct vr_queue_ops copy;
-    vram_queue *queue; /* NULL: nothing happens */
-    pthread_t thread;
-} ending;
-
-static void *end_queue(void *queue) {
-    vram_queue_destroy(queue);
-    return NULL;
-}
-
-/* Begins the end and returns when the queue takes no more calls; it cannot end before the call that we stand in. */
-static void begin_end(void) {
-    vram_queue *handle = ending.queue;
-    if (handle) {
-        struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, handle);
-        ending.queue = NULL;
-        assert_non_null(queue);
-        assert_int_equal(pthread_create(&ending.thread, NULL, end_queue, handle), 0);
-        while (vr_queue_is_open(queue)) {
-            usleep(100);
-        }
-        vr_leave(queue);
-    }
-}
-
-static vram_status end_upload(struct vr_queue *queue, vram_addr to, const void *from,
-                              uint64_t bytes) {
-    begin_end();
-    return ending.ops->upload(queue, to, from, bytes);
-}
-
-static vram_status end_download(struct vr_queue *queue, void *to, vram_addr from, uint64_t bytes) {
-    begin_end();
-    return ending.ops->download(queue, to, from, bytes);
-}
-
-static vram_status end_copy(struct vr_queue *queue, vram_addr to, vram_addr from, uint64_t bytes) {
-    begin_end();
-    return ending.ops->copy(queue, to, from, bytes);
-}
-
-static void ending_set(vram_device *handle) {
-    struct vr_device_object *device = vr_handle_pin(VR_KIND_DEVICE, handle);
-    assert_non_null(device);
-    ending.ops = device->base.queue_ops;
-    ending.copy = *ending.ops;
-    ending.copy.upload = end_upload;
-    ending.copy.download = end_download;
-    ending.copy.copy = end_copy;
-    ending.queue = NULL;
-    device->base.queue_ops = &ending.copy;
-    vr_leave(device);
-}
 
 /* What one call does with a buffer, on a queue that ends in the middle of it. */
 typedef vram_status call_fn(vram_buffer *buffer, uint8_t *host, vram_queue *queue);
@@ -126,8 +65,8 @@ static vram_status resize(vram_buffer *buffer, uint8_t *host, vram_queue *queue)
     return vram_buffer_resize(buffer, 32 * MIB, queue); /* it has to move */
 }
 
-/* A call that is under way finishes, since the queue waits for all of its steps: what it says is true, and nothing
-   stays behind. */
+/* A call in progress finishes, since the end of the queue waits for all of its steps: its status is
+   right, and nothing is left behind. */
 static void a_call_is_not_cut_in_two(void **state) {
     static const struct {
         call_fn *call;
@@ -156,12 +95,10 @@ static void a_call_is_not_cut_in_two(void **state) {
             if (reads) {
                 memset(host, 0, MIB);
             }
-            ending_set(rig.device);
-            ending.queue = queue;
+            ender_set(rig.device, queue, BEFORE_COPY);
             assert_ok(calls[i].call(buffer, host, queue));
-            assert_null(ending.queue); /* it has met the end */
-            assert_ok(pthread_join(ending.thread, NULL));
-            assert_true(vr_handle_was(VR_KIND_QUEUE, queue)); /* and the queue is gone */
+            ender_join();
+            assert_true(vr_handle_was(VR_KIND_QUEUE, queue));
             if (!reads) {
                 memset(host, 0, MIB);
                 assert_ok(vram_queue_download(rig.queue, host, info_of(buffer).addr, MIB));
@@ -180,40 +117,15 @@ static void a_call_is_not_cut_in_two(void **state) {
 
 /* ------------------------------------------------------------ memory of such a queue */
 
-static atomic_bool gate, running;
-
-static void wait_for_gate(const vram_kernel_call *call) {
-    (void)call;
-    atomic_store(&running, true);
-    while (!atomic_load(&gate)) {
-        usleep(100);
-    }
-}
-
-/* Holds the queue up until the gate opens. */
-static void hold_up(vram_device *device, vram_queue *queue) {
-    vram_kernel_source source = {.size = sizeof source,
-                                 .format = VRAM_KERNEL_C,
-                                 .code = (const void *)(uintptr_t)wait_for_gate,
-                                 .entry = "wait_for_gate"};
-    vram_launch launch = {.size = sizeof launch, .groups = {1, 1, 1}, .group_size = {1, 1, 1}};
-    vram_kernel *kernel;
-    atomic_store(&gate, false);
-    atomic_store(&running, false);
-    assert_ok(vram_kernel_create(device, &source, &kernel));
-    assert_ok(vram_queue_launch(queue, kernel, &launch));
-    while (!atomic_load(&running)) {
-        usleep(100);
-    }
-}
+static struct gate gate;
 
 static void *open_gate_soon(void *unused) {
     usleep(5000);
-    atomic_store(&gate, true);
+    gate_open(&gate);
     return unused;
 }
 
-/* Who has the memory, and lets go of it on another thread than the one that made it. */
+/* The owner of the memory, which is freed on another thread than it was made on. */
 struct owner {
     vram_buffer *buffer;
     vram_scope *scope;
@@ -256,16 +168,7 @@ static void run_in_thread(void *(*run)(void *), void *argument) {
     assert_ok(pthread_join(thread, NULL));
 }
 
-static void wait_until_closed(vram_queue *handle) {
-    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, handle);
-    assert_non_null(queue);
-    while (vr_queue_is_open(queue)) {
-        usleep(100);
-    }
-    vr_leave(queue);
-}
-
-/* The queue is being destroyed and waits for its work when its memory is let go of. */
+/* Memory is freed while its queue is being destroyed and waits for its work. */
 static void memory_let_go_of_meanwhile_comes_back(void **state) {
     static const uint32_t flags[] = {0, VRAM_POOL_DETERMINISTIC, VRAM_POOL_SEGMENTS,
                                      VRAM_POOL_ZERO_FREE, VRAM_POOL_TRACKED};
@@ -276,16 +179,15 @@ static void memory_let_go_of_meanwhile_comes_back(void **state) {
             vram_pool_options options = {.size = sizeof options, .flags = flags[i]};
             vram_sleep_options sleep = {.size = sizeof sleep};
             vram_pool *pool;
-            pthread_t ender, opener;
+            pthread_t destroyer, opener;
             assert_ok(vram_pool_create(rig.device, &options, &pool));
             struct owner owner = make_owner(pool, rig.queue, kind);
-            hold_up(rig.device, rig.queue);
-            assert_ok(pthread_create(&ender, NULL, end_queue, rig.queue));
-            wait_until_closed(rig.queue);
+            gate_shut(rig.device, rig.queue, &gate);
+            queue_destroy_begin(rig.queue, &destroyer);
             assert_ok(pthread_create(&opener, NULL, open_gate_soon, NULL));
             run_in_thread(let_go, &owner);
             assert_ok(owner.status);
-            assert_ok(pthread_join(ender, NULL));
+            assert_ok(pthread_join(destroyer, NULL));
             assert_ok(pthread_join(opener, NULL));
             assert_true(vr_handle_was(VR_KIND_QUEUE, rig.queue));
             expect_empty(&rig, pool);
@@ -296,8 +198,8 @@ static void memory_let_go_of_meanwhile_comes_back(void **state) {
     }
 }
 
-/* The end of the queue has given up before its work was done. The memory comes back when that is done, although nobody
-   ends the queue again before the device closes. */
+/* The end of the queue timed out before its work was done. The memory returns when the work is
+   done, although the queue is not ended again before the device closes. */
 static void memory_of_a_queue_given_up_comes_back(void **state) {
     (void)state;
     for (int kind = 0; kind < OWNERS; kind++) {
@@ -307,13 +209,13 @@ static void memory_of_a_queue_given_up_comes_back(void **state) {
         assert_ok(vram_option_set("wait_timeout", NULL));
         assert_ok(vram_pool_create(rig.device, NULL, &pool));
         struct owner owner = make_owner(pool, rig.queue, kind);
-        hold_up(rig.device, rig.queue);
+        gate_shut(rig.device, rig.queue, &gate);
         vram_queue_destroy(rig.queue);
         run_in_thread(let_go, &owner);
         assert_ok(owner.status);
         assert_ok(vram_pool_trim(pool, 0));
         assert_int_not_equal(held_by(&rig), 0); /* not under work */
-        atomic_store(&gate, true);
+        gate_open(&gate);
         expect_empty(&rig, pool);
         vram_context_destroy(rig.context);
     }

@@ -217,7 +217,8 @@ static void read_twice(struct history *history, struct trace *trace) {
     assert_string_equal(problem, "");
 }
 
-/* Blocks that nobody freed end with their pool, whichever way it ends: they are leaks, and live no more. */
+/* Blocks that nobody freed end with their pool, whichever way it ends: they are leaks, and live no
+   more. */
 static void blocks_end_with_their_pool(void **state) {
     enum { POOLS = 300, EACH = 3 }; /* more pools than a report tells apart */
     struct history history;

@@ -329,6 +329,36 @@ static void a_flush_gives_a_handle(void **state) {
     ring_rig_end(&world);
 }
 
+/* Either nothing has moved, and another flush moves it, or there is a handle. */
+static void a_flush_without_memory_fails_before_it_moves(void **state) {
+    (void)state;
+    vram_ring_options options = options_of(VRAM_RING_ASYNC, 16, VRAM_RING_INPUT);
+    struct ring_rig world = ring_rig_make("sim", &options, sink_kernel);
+    bool struck = true;
+    for (uint64_t nth = 1; struck; nth++) {
+        uint64_t moved, result = 0;
+        vram_async async;
+        send_note(&world, nth - 1, 0);
+        vr_mem_fail_at(nth, false);
+        vram_status status = vram_ring_flush(world.ring, &moved, &async);
+        struck = vr_mem_failed() > 0;
+        vr_mem_fail_at(0, false);
+        if (status != VRAM_OK) {
+            assert_int_equal(status, VRAM_ERR_HOST_MEMORY);
+            assert_ok(vram_ring_flush(world.ring, &moved, &async));
+            vram_error_clear();
+        }
+        assert_int_equal(moved, 1);
+        expect_no_record();
+        assert_ok(vram_async_wait(&async, 30 * SECOND));
+        assert_ok(vram_async_result_get(&async, &result));
+        assert_int_equal(result, 1);
+        vram_async_end(&async);
+        assert_true(struck || nth > 1);
+    }
+    ring_rig_end(&world);
+}
+
 /* Section 4: with UNIFIED a flush copies nothing and says so; the counter tells what is visible. */
 static void a_unified_flush_copies_nothing(void **state) {
     (void)state;
@@ -461,6 +491,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_setup_teardown(a_full_ring_is_a_stall, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_refused_copy_is_a_failure, start, nothing_left),
         cmocka_unit_test_setup_teardown(a_flush_gives_a_handle, start, nothing_left),
+        cmocka_unit_test_setup_teardown(a_flush_without_memory_fails_before_it_moves, start,
+                                        nothing_left),
         cmocka_unit_test_setup_teardown(a_unified_flush_copies_nothing, start, nothing_left),
         cmocka_unit_test_setup_teardown(several_threads_send, start, nothing_left),
         cmocka_unit_test_setup_teardown(several_kernels_send, start, nothing_left),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_ring_ends.c: every call of a ring beside the end of the ring, its pool, its device and its context, with every
- * strategy. The ring's memory stays until the last call has left it, and no call waits or spins for what will not
- * come any more.
+ * test_ring_ends.c: every call of a ring beside the end of the ring, its pool, its device and its
+ * context, with every strategy. The ring's memory stays until the last call has left it, and no
+ * call waits or spins for an event that can no longer happen.
  */
 #include "unit/end_race.h"
 #include "unit/ring_world.h"
@@ -11,25 +11,12 @@
 
 /* What a round ends. */
 struct ring_world {
-    struct rig rig;
-    vram_pool *pool;
+    struct race_world base;
     vram_ring *ring;
 };
 
 static void end_ring(void *argument) {
     assert_ok(vram_ring_destroy(((struct ring_world *)argument)->ring));
-}
-
-static void end_pool(void *argument) {
-    assert_ok(vram_pool_destroy(((struct ring_world *)argument)->pool));
-}
-
-static void end_device(void *argument) {
-    vram_device_close(((struct ring_world *)argument)->rig.device);
-}
-
-static void end_context(void *argument) {
-    vram_context_destroy(((struct ring_world *)argument)->rig.context);
 }
 
 /* The queue that the ring's copies go on, its own or lent. */
@@ -40,7 +27,7 @@ static void end_queue(void *argument) {
     vram_queue_destroy(info.queue);
 }
 
-static race_end *const ends[] = {end_ring, end_pool, end_device, end_context};
+static race_end *const ends[] = {end_ring, race_end_pool, race_end_device, race_end_context};
 enum { ENDS = sizeof ends / sizeof ends[0], BYTES = 4096 };
 
 /* ------------------------------------------------------------------------- calls */
@@ -61,7 +48,7 @@ static vram_status call_send_many(void *argument) {
     return vram_ring_send_many(world->ring, many, 3, 0, &sent);
 }
 
-/* With patience: the ring stays full, as no kernel takes anything. */
+/* With a long timeout: the ring stays full, since no kernel runs. */
 static vram_status call_send_and_wait(void *argument) {
     struct ring_world *world = argument;
     return vram_ring_send(world->ring, message, BYTES, 1, 30 * SECOND);
@@ -159,28 +146,26 @@ enum { CALLS = sizeof calls / sizeof calls[0], ROUNDS = 2, DELAYS = 8 };
 
 static struct ring_world world_make(const char *backend, const char *sim,
                                     vram_ring_strategy strategy, bool lent) {
-    struct ring_world world = {.rig = rig_make(backend, sim)};
+    struct ring_world world = {.base = race_world_make(backend, sim)};
     vram_ring_options options = {.size = sizeof options,
                                  .strategy = strategy,
                                  .input_capacity = 8,
                                  .output_capacity = 8,
                                  .message_bytes = BYTES,
-                                 .queue = lent ? world.rig.queue : NULL};
-    assert_ok(vram_pool_create(world.rig.device, NULL, &world.pool));
-    assert_ok(vram_ring_create(world.pool, &options, &world.ring));
+                                 .queue = lent ? world.base.rig.queue : NULL};
+    assert_ok(vram_ring_create(world.base.pool, &options, &world.ring));
     return world;
 }
 
-/* Every call beside every end, each pair after other delays. These reach as far as a call that waits for a late copy. */
+/* Every call beside every end, each pair with different delays, up to the time of a call that waits
+   for a late copy. */
 static void race_all(const char *backend, const char *sim, vram_ring_strategy strategy, bool lent) {
     for (unsigned c = 0; c < CALLS; c++) {
         for (unsigned i = 0; i < ENDS * ROUNDS; i++) {
             struct ring_world world = world_make(backend, sim, strategy, lent);
             uint64_t delay = race_delay((c + 3 * i) % DELAYS, DELAYS, 150000);
             bool good = race_run(calls[c].name, &world, calls[c].call, ends[i % ENDS], delay);
-            if (ends[i % ENDS] != end_context) {
-                vram_context_destroy(world.rig.context);
-            }
+            race_world_end(&world.base, ends[i % ENDS]);
             assert_true(good);
         }
     }
@@ -215,7 +200,7 @@ static void *destroy_the_ring(void *argument) {
 
 static pthread_t ender;
 
-/* Within an upload of the ring's: the ring ends on another thread, as far as it can. */
+/* Inside an upload of the ring: destroys the ring on another thread, up to where that waits. */
 static void destroy_meanwhile(void *argument) {
     assert_int_equal(pthread_create(&ender, NULL, destroy_the_ring, argument), 0);
     struct ring_world *world = argument;
@@ -229,7 +214,7 @@ static void a_fetch_does_not_outlast_its_ring(void **state) {
     (void)state;
     struct ring_world world = world_make("sim", "memory=64M,lag=20", VRAM_RING_SYNC, false);
     assert_ok(vram_ring_send(world.ring, message, 8, 1, 0));
-    hook_set(world.rig.device);
+    hook_set(world.base.rig.device);
     hook.meanwhile = destroy_meanwhile;
     hook.argument = &world;
     uint64_t begun = race_clock(CLOCK_MONOTONIC);
@@ -237,20 +222,20 @@ static void a_fetch_does_not_outlast_its_ring(void **state) {
     assert_true(race_clock(CLOCK_MONOTONIC) - begun < 3 * SECOND);
     assert_true(status == VRAM_OK || status == VRAM_ERR_SHUTDOWN);
     pthread_join(ender, NULL);
-    expect_protocol(&world.rig);
-    vram_context_destroy(world.rig.context);
+    expect_protocol(&world.base.rig);
+    vram_context_destroy(world.base.rig.context);
 }
 
 static void *destroy_the_pool(void *argument) {
-    end_pool(argument);
+    race_end_pool(argument);
     return NULL;
 }
 
-/* Within an upload of the ring's: its pool ends on another thread, as far as it can. */
+/* Inside an upload of the ring: destroys its pool on another thread, up to where that waits. */
 static void end_pool_meanwhile(void *argument) {
     struct ring_world *world = argument;
     assert_int_equal(pthread_create(&ender, NULL, destroy_the_pool, argument), 0);
-    while (!vr_handle_was(VR_KIND_POOL, world->pool)) {
+    while (!vr_handle_was(VR_KIND_POOL, world->base.pool)) {
         sched_yield();
     }
 }
@@ -261,13 +246,13 @@ static void a_late_copy_keeps_its_memory(void **state) {
     for (int lent = 0; lent < 2; lent++) {
         struct ring_world world = world_make("sim", "memory=64M,lag=40", VRAM_RING_ASYNC, lent);
         assert_ok(vram_ring_send(world.ring, message, BYTES, 1, 0));
-        hook_set(world.rig.device);
+        hook_set(world.base.rig.device);
         hook.meanwhile = end_pool_meanwhile;
         hook.argument = &world;
         assert_int_equal(vram_ring_flush(world.ring, NULL, NULL), VRAM_ERR_SHUTDOWN);
         pthread_join(ender, NULL);
-        expect_protocol(&world.rig);
-        rig_end_clean(&world.rig);
+        expect_protocol(&world.base.rig);
+        rig_end_clean(&world.base.rig);
     }
 }
 
@@ -280,8 +265,8 @@ static void a_queue_ends_under_its_ring(void **state) {
         bool good = race_run("a call", &world, some[i % 5], end_queue,
                              race_delay(i % DELAYS, DELAYS, 150000));
         assert_ok(vram_ring_destroy(world.ring));
-        expect_protocol(&world.rig);
-        vram_context_destroy(world.rig.context);
+        expect_protocol(&world.base.rig);
+        vram_context_destroy(world.base.rig.context);
         assert_true(good);
     }
 }

@@ -285,7 +285,8 @@ static void halves_are_rounded_alike(void **state) {
     rig_end(&rig);
 }
 
-/* Every half times one is the float of the same value: a shader may have its own way from the one to the other. */
+/* Every half times one is the float of the same value: a shader may have its own way from the one
+   to the other. */
 static void every_half_is_exact(void **state) {
     enum { ROWS = 4096, SIDE = 16 };
     static uint16_t a[ROWS * SIDE], one[SIDE * SIDE];

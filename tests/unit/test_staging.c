@@ -506,8 +506,8 @@ static void late_work_is_not_waited_for_for_ever(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Where the driver refuses to mark points, uploads wait until the queue is idle, a download fails, and the slots are
-   used again when their queue is done. */
+/* Where the driver refuses to mark points, uploads wait until the queue is idle, a download fails,
+   and the slots are used again when their queue is done. */
 static void refused_marks(void **state) {
     (void)state;
     options("128K", "2", "1");

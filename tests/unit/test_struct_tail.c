@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_struct_tail.c: option structs from a newer header than the library's: longer by fields that it does not know.
- * Each is taken while these are 0 and refused as soon as a byte of them is not, whatever else is right or wrong with
- * the call.
+ * test_struct_tail.c: option structs from a newer header than the library's: longer by fields that
+ * it does not know. Each is taken while these are 0 and refused as soon as a byte of them is not,
+ * whatever else is right or wrong with the call.
  */
 #include "unit/device_world.h"
 
@@ -69,7 +69,7 @@ static vram_model_place found = {.size = sizeof found};
 static vram_live_stats live = {.size = sizeof live};
 static char host[64];
 
-static void idle(const vram_kernel_call *call) {
+static void empty_kernel(const vram_kernel_call *call) {
     (void)call;
 }
 
@@ -207,7 +207,7 @@ static int begin(void **state) {
     assert_ok(vram_named_create(on.pool, on.rig.queue, NULL, &on.named));
     assert_ok(vram_scheduler_create(on.pool, NULL, &on.scheduler));
     vram_kernel_source source = {.size = sizeof source, .format = VRAM_KERNEL_C, .entry = "idle"};
-    void (*code)(const vram_kernel_call *call) = idle;
+    void (*code)(const vram_kernel_call *call) = empty_kernel;
     memcpy(&source.code, &code, sizeof code);
     assert_ok(vram_kernel_create(on.rig.device, &source, &on.kernel));
     return 0;

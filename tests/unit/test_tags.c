@@ -376,8 +376,8 @@ static void quotas_from_the_environment_are_ceilings(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Whatever the program sets the option to, also before there is a context: the environment's hold, and what it
-   says besides holds too. */
+/* Whatever the program sets the option to, also before there is a context: the environment's hold,
+   and what it says besides holds too. */
 static void the_option_lifts_no_quota_of_the_environment(void **state) {
     static const struct {
         const char *set;

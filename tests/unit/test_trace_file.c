@@ -210,8 +210,8 @@ static void leave_an_old_one(void) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* A trace that could not be begun leaves nothing of an earlier one that could be taken for it, from the moment the
-   file is its own. What cannot even be opened stays as it is. */
+/* A trace that could not be begun leaves nothing of an earlier one that could be taken for it, from
+   the moment the file is its own. What cannot even be opened stays as it is. */
 static void old_is_gone(bool opened) {
     size_t bytes;
     uint8_t *data = file_bytes(trace_path, &bytes);
@@ -299,8 +299,8 @@ static void a_ring_finds_out_at_once(void **state) {
     assert_int_equal(vram_error_get()->native_code, ENOSPC);
 }
 
-/* Cut off by another program at any time, between two events and in the middle of one: the writer lives on, and
-   finds out with the next chunk. */
+/* Truncated by another program at any time, between two events and during one: the writer survives,
+   and notices at the next chunk. */
 static int write_while_it_is_cut(void *argument) {
     uint64_t ring = *(uint64_t *)argument;
     struct vr_trace_writer *writer = NULL;
@@ -326,12 +326,13 @@ static void cut_off_while_it_is_written(void **state) {
     (void)state;
     for (uint64_t ring = 0; ring < 2; ring++) {
         assert_int_equal(in_child(write_while_it_is_cut, &ring), 0);
-        vr_trace_writer_close(open_writer(ring)); /* and the next one is none the worse */
+        vr_trace_writer_close(open_writer(ring)); /* and the next trace works */
         assert_int_equal(read_path(trace_path).end, RECORDING_ENDED);
     }
 }
 
-/* The limit on the size of files becomes less under a trace, as in a program that locks itself in. */
+/* The limit on the size of files is lowered during a trace, as in a program that sandboxes
+   itself. */
 static int write_under_a_falling_limit(void *argument) {
     struct rlimit limit = {.rlim_cur = 100, .rlim_max = RLIM_INFINITY};
     struct vr_trace_writer *writer = NULL;
@@ -410,7 +411,7 @@ static void places_that_are_none(void **state) {
     assert_null(writer);
 }
 
-/* Who comes second does not empty a file that another is writing. */
+/* A second writer does not truncate a file that another one is writing. */
 static void two_traces_do_not_share_a_file(void **state) {
     (void)state;
     struct vr_trace_writer *first = open_writer(0), *second = NULL;
@@ -446,7 +447,8 @@ static void a_forked_child_writes_nothing(void **state) {
 
 /* ------------------------------------------------------------------ the lock */
 
-/* A child that outlives the writer, whether that ended well or was killed, does not keep the file. */
+/* A child that outlives the writer, whether that ended well or was killed, does not keep the
+   file. */
 static int leave_a_helper(void *argument) {
     struct vr_trace_writer *writer = NULL;
     int *pipe_of = argument, ready[2];
@@ -485,7 +487,8 @@ static void a_child_that_stays_does_not_keep_it(void **state) {
 }
 
 #ifdef __linux__
-/* A child that no fork handler has seen still shares the lock: the end of the writing takes it away. */
+/* A child that no fork handler has seen still shares the lock: the end of the writing takes it
+   away. */
 static void a_child_behind_the_library_does_not_keep_it(void **state) {
     (void)state;
     struct vr_trace_writer *writer = open_writer(0);

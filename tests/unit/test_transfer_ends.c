@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_transfer_ends.c: calls on stream sets, readbacks, feeds, copies, their handles and page-locked memory beside
- * the end of the object itself, its queue, its device and its context, with queues that are late.
+ * test_transfer_ends.c: calls on stream sets, readbacks, feeds, copies, their handles and
+ * page-locked memory beside the end of the object itself, its queue, its device and its context,
+ * with queues that are late.
  */
 #include "unit/end_race.h"
 #include "vram/vram.h"
@@ -11,9 +12,8 @@
 enum { BYTES = 512 << 10, SMALL = 4096, ENTRIES = 16 };
 
 struct transfer_world {
-    struct rig rig;
+    struct race_world base;
     vram_addr addr; /* BYTES of the device's */
-    vram_pool *pool;
     vram_buffer *buffer;
     vram_stream_set *set;
     vram_readback *readback;
@@ -24,30 +24,18 @@ struct transfer_world {
 
 static _Alignas(65536) unsigned char pages[ENTRIES][65536];
 static unsigned char source[BYTES], target[BYTES];
-static bool target_failed; /* the last copy to `target` did, and it was poisoned then */
+static bool target_failed; /* the last copy to `target` did, and `target` was overwritten then */
 
-static vram_status unless(vram_status status, vram_status also) {
+static vram_status ok_if(vram_status status, vram_status also) {
     return status == also ? VRAM_OK : status;
 }
 
-/* Of calls that name memory by its address: there is none any more when its device or pool has ended. */
-static vram_status with_address(vram_status status) {
-    return unless(status, VRAM_ERR_INVALID);
+/* For calls that use memory by its address, which is invalid once its device or pool has ended. */
+static vram_status ok_if_address_is_gone(vram_status status) {
+    return ok_if(status, VRAM_ERR_INVALID);
 }
 
 /* -------------------------------------------------------------------------- ends */
-
-static void end_device(void *argument) {
-    vram_device_close(((struct transfer_world *)argument)->rig.device);
-}
-
-static void end_context(void *argument) {
-    vram_context_destroy(((struct transfer_world *)argument)->rig.context);
-}
-
-static void end_queue(void *argument) {
-    vram_queue_destroy(((struct transfer_world *)argument)->rig.queue);
-}
 
 static void end_set(void *argument) {
     vram_stream_set_destroy(((struct transfer_world *)argument)->set);
@@ -61,43 +49,39 @@ static void end_feed(void *argument) {
     vram_feed_destroy(((struct transfer_world *)argument)->feed);
 }
 
-static void end_pool(void *argument) {
-    assert_ok(vram_pool_destroy(((struct transfer_world *)argument)->pool));
-}
-
 /* ----------------------------------------------------------- page-locked memory */
 
 static vram_status call_pinned(void *argument) {
     struct transfer_world *world = argument;
-    vram_status status = vram_pinned_begin(world->rig.device, pages[3], SMALL);
+    vram_status status = vram_pinned_begin(world->base.rig.device, pages[3], SMALL);
     if (status == VRAM_OK) {
-        status = vram_pinned_end(world->rig.device, pages[3], SMALL);
+        status = vram_pinned_end(world->base.rig.device, pages[3], SMALL);
     }
     return status;
 }
 
 static vram_status call_pinned_forget(void *argument) {
     struct transfer_world *world = argument;
-    return vram_pinned_forget(world->rig.device, pages, sizeof pages);
+    return vram_pinned_forget(world->base.rig.device, pages, sizeof pages);
 }
 
 static vram_status call_pinned_trim(void *argument) {
-    return vram_pinned_trim(((struct transfer_world *)argument)->rig.device, NULL);
+    return vram_pinned_trim(((struct transfer_world *)argument)->base.rig.device, NULL);
 }
 
 static vram_status call_pinned_info(void *argument) {
     vram_pinned_info info = {.size = sizeof info};
-    return vram_pinned_info_get(((struct transfer_world *)argument)->rig.device, &info);
+    return vram_pinned_info_get(((struct transfer_world *)argument)->base.rig.device, &info);
 }
 
 static vram_status call_device_cleanup(void *argument) {
     uint64_t bytes;
-    return vram_device_cleanup(((struct transfer_world *)argument)->rig.device, &bytes);
+    return vram_device_cleanup(((struct transfer_world *)argument)->base.rig.device, &bytes);
 }
 
 static vram_status call_context_cleanup(void *argument) {
     uint64_t bytes;
-    return vram_context_cleanup(((struct transfer_world *)argument)->rig.context, &bytes);
+    return vram_context_cleanup(((struct transfer_world *)argument)->base.rig.context, &bytes);
 }
 
 /* ------------------------------------------------------------------- stream sets */
@@ -151,15 +135,15 @@ static vram_status call_set_barrier(void *argument) {
 static vram_status call_readback_start(void *argument) {
     struct transfer_world *world = argument;
     vram_status status =
-        vram_readback_start(world->readback, world->rig.queue, world->addr, SMALL, NULL);
-    return unless(with_address(status), VRAM_ERR_BUSY);
+        vram_readback_start(world->readback, world->base.rig.queue, world->addr, SMALL, NULL);
+    return ok_if(ok_if_address_is_gone(status), VRAM_ERR_BUSY);
 }
 
 static vram_status call_readback_spans(void *argument) {
     struct transfer_world *world = argument;
     vram_span spans[2] = {{world->buffer, 0, SMALL}, {world->buffer, SMALL, SMALL}};
-    return unless(vram_readback_start_spans(world->readback, world->rig.queue, spans, 2, NULL),
-                  VRAM_ERR_BUSY);
+    return ok_if(vram_readback_start_spans(world->readback, world->base.rig.queue, spans, 2, NULL),
+                 VRAM_ERR_BUSY);
 }
 
 static vram_status call_readback_wait(void *argument) {
@@ -207,13 +191,13 @@ static vram_status call_feed(void *argument) {
     vram_feed_block block;
     vram_status status = vram_feed_begin(world->feed, SMALL, VRAM_TIMEOUT_DEFAULT, &block);
     if (status == VRAM_OK) {
-        status =
-            vram_feed_submit(world->feed, block.number, world->rig.queue, world->addr, SMALL, NULL);
+        status = vram_feed_submit(world->feed, block.number, world->base.rig.queue, world->addr,
+                                  SMALL, NULL);
         if (status != VRAM_OK) {
             (void)vram_feed_give(world->feed, block.number);
         }
     }
-    return with_address(status);
+    return ok_if_address_is_gone(status);
 }
 
 static vram_status call_feed_handle(void *argument) {
@@ -223,15 +207,16 @@ static vram_status call_feed_handle(void *argument) {
     vram_async async;
     vram_status status = vram_feed_begin(world->feed, SMALL, VRAM_TIMEOUT_DEFAULT, &block);
     if (status == VRAM_OK) {
-        status = vram_feed_submit(world->feed, block.number, world->rig.queue, world->addr, SMALL,
-                                  &async);
+        status = vram_feed_submit(world->feed, block.number, world->base.rig.queue, world->addr,
+                                  SMALL, &async);
         if (status == VRAM_OK) {
             vram_async_end(&async);
         } else {
             (void)vram_feed_give(world->feed, block.number);
         }
     }
-    return status == VRAM_OK ? vram_feed_stats_get(world->feed, &stats) : with_address(status);
+    return status == VRAM_OK ? vram_feed_stats_get(world->feed, &stats)
+                             : ok_if_address_is_gone(status);
 }
 
 /* ------------------------------------------------------------------------ copies */
@@ -240,64 +225,64 @@ static const vram_transfer_options sync_options = {.size = sizeof sync_options,
                                                    .strategy = VRAM_TRANSFER_SYNC};
 
 /* A copy that has failed writes nothing any more. */
-static vram_status to_target(vram_status status) {
+static vram_status poison_failed_target(vram_status status) {
     target_failed = status != VRAM_OK;
     if (target_failed) {
         memset(target, 0xEE, sizeof target);
     }
-    return with_address(status);
+    return ok_if_address_is_gone(status);
 }
 
 static vram_status call_upload(void *argument) {
     struct transfer_world *world = argument;
     vram_async async;
     vram_status status =
-        vram_transfer_upload(world->rig.queue, world->addr, source, BYTES, NULL, &async);
+        vram_transfer_upload(world->base.rig.queue, world->addr, source, BYTES, NULL, &async);
     if (status == VRAM_OK) {
         vram_async_end(&async);
     }
-    return with_address(status);
+    return ok_if_address_is_gone(status);
 }
 
 static vram_status call_upload_sync(void *argument) {
     struct transfer_world *world = argument;
-    return with_address(
-        vram_transfer_upload(world->rig.queue, world->addr, source, BYTES, &sync_options, NULL));
+    return ok_if_address_is_gone(vram_transfer_upload(world->base.rig.queue, world->addr, source,
+                                                      BYTES, &sync_options, NULL));
 }
 
 static vram_status call_download(void *argument) {
     struct transfer_world *world = argument;
-    return to_target(
-        vram_transfer_download(world->rig.queue, target, world->addr, BYTES, &sync_options, NULL));
+    return poison_failed_target(vram_transfer_download(world->base.rig.queue, target, world->addr,
+                                                       BYTES, &sync_options, NULL));
 }
 
 static vram_status call_download_small(void *argument) {
     struct transfer_world *world = argument;
-    return to_target(
-        vram_transfer_download(world->rig.queue, target, world->addr, SMALL, &sync_options, NULL));
+    return poison_failed_target(vram_transfer_download(world->base.rig.queue, target, world->addr,
+                                                       SMALL, &sync_options, NULL));
 }
 
 static vram_status call_download_handle(void *argument) {
     struct transfer_world *world = argument;
     vram_async async;
     vram_status status =
-        vram_transfer_download(world->rig.queue, target, world->addr, BYTES, NULL, &async);
+        vram_transfer_download(world->base.rig.queue, target, world->addr, BYTES, NULL, &async);
     if (status == VRAM_OK) {
         status = vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT);
         vram_async_end(&async);
     }
-    return to_target(status);
+    return poison_failed_target(status);
 }
 
 static vram_status call_copy(void *argument) {
     struct transfer_world *world = argument;
-    vram_status status = vram_transfer_copy(world->rig.queue, world->addr, world->addr + SMALL,
+    vram_status status = vram_transfer_copy(world->base.rig.queue, world->addr, world->addr + SMALL,
                                             SMALL, &sync_options, NULL);
     if (status == VRAM_OK) {
-        status =
-            vram_transfer_fill(world->rig.queue, world->addr, 7, 1, SMALL, &sync_options, NULL);
+        status = vram_transfer_fill(world->base.rig.queue, world->addr, 7, 1, SMALL, &sync_options,
+                                    NULL);
     }
-    return with_address(status);
+    return ok_if_address_is_gone(status);
 }
 
 static vram_status call_batch(void *argument) {
@@ -308,7 +293,8 @@ static vram_status call_batch(void *argument) {
                                 .from_host = source + i * 640,
                                 .bytes = 256};
     }
-    return with_address(vram_transfer_batch(world->rig.queue, copies, 40, &sync_options, NULL));
+    return ok_if_address_is_gone(
+        vram_transfer_batch(world->base.rig.queue, copies, 40, &sync_options, NULL));
 }
 
 static vram_status call_rectangle(void *argument) {
@@ -318,7 +304,8 @@ static vram_status call_rectangle(void *argument) {
                          .row_bytes = 1024,
                          .to_pitch = 2048,
                          .from_pitch = 4096};
-    return to_target(vram_transfer_2d(world->rig.queue, &copy, &sync_options, NULL));
+    return poison_failed_target(
+        vram_transfer_2d(world->base.rig.queue, &copy, &sync_options, NULL));
 }
 
 /* ----------------------------------------------------------------------- handles */
@@ -353,7 +340,7 @@ static vram_status call_async_of_point(void *argument) {
     struct transfer_world *world = argument;
     vram_async async;
     vram_point point;
-    vram_status status = vram_queue_mark(world->rig.queue, &point);
+    vram_status status = vram_queue_mark(world->base.rig.queue, &point);
     if (status == VRAM_OK && (status = vram_async_of_point(point, "work", &async)) == VRAM_OK) {
         status = vram_async_then(&async, nothing, NULL);
         vram_async_end(&async);
@@ -362,12 +349,12 @@ static vram_status call_async_of_point(void *argument) {
 }
 
 static vram_status call_async_poll_all(void *argument) {
-    return vram_async_poll_all(((struct transfer_world *)argument)->rig.device, NULL);
+    return vram_async_poll_all(((struct transfer_world *)argument)->base.rig.device, NULL);
 }
 
 static vram_status call_stats(void *argument) {
     vram_transfer_stats stats = {.size = sizeof stats};
-    return vram_transfer_stats_get(((struct transfer_world *)argument)->rig.device,
+    return vram_transfer_stats_get(((struct transfer_world *)argument)->base.rig.device,
                                    VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_ANY, &stats);
 }
 
@@ -375,23 +362,24 @@ static vram_status call_stats(void *argument) {
 
 /* `locked`: with memory of the program's own that was page-locked and is kept so. */
 static struct transfer_world world_make(const char *backend, bool locked) {
-    struct transfer_world world = {.rig = rig_make(backend, "memory=64M,lag=20")};
+    struct transfer_world world = {.base = race_world_make(backend, "memory=64M,lag=20")};
     vram_buffer_options options = {.size = sizeof options};
     vram_readback_options two = {.size = sizeof two, .policy = VRAM_READBACK_EVERY};
-    assert_ok(vram_device_alloc(world.rig.device, BYTES, VRAM_MEMORY_DEVICE, &world.addr));
-    assert_ok(vram_pool_create(world.rig.device, NULL, &world.pool));
-    assert_ok(vram_buffer_create(world.pool, 4 * SMALL, world.rig.queue, &options, &world.buffer));
-    assert_ok(vram_stream_set_create(world.rig.device, NULL, &world.set));
-    assert_ok(vram_readback_create(world.rig.device, &two, &world.readback));
-    assert_ok(vram_feed_create(world.rig.device, NULL, &world.feed));
+    assert_ok(vram_device_alloc(world.base.rig.device, BYTES, VRAM_MEMORY_DEVICE, &world.addr));
+    assert_ok(vram_buffer_create(world.base.pool, 4 * SMALL, world.base.rig.queue, &options,
+                                 &world.buffer));
+    assert_ok(vram_stream_set_create(world.base.rig.device, NULL, &world.set));
+    assert_ok(vram_readback_create(world.base.rig.device, &two, &world.readback));
+    assert_ok(vram_feed_create(world.base.rig.device, NULL, &world.feed));
     for (int i = 0; i < ENTRIES && locked; i++) {
-        assert_ok(vram_pinned_begin(world.rig.device, pages[i], SMALL));
-        assert_ok(vram_pinned_end(world.rig.device, pages[i], SMALL));
+        assert_ok(vram_pinned_begin(world.base.rig.device, pages[i], SMALL));
+        assert_ok(vram_pinned_end(world.base.rig.device, pages[i], SMALL));
     }
-    assert_ok(vram_queue_fill(world.rig.queue, world.addr, 7, 1, BYTES));
-    assert_ok(vram_readback_start(world.readback, world.rig.queue, world.addr, SMALL, NULL));
-    assert_ok(vram_transfer_upload(world.rig.queue, world.addr, source, SMALL, NULL, &world.async));
-    assert_ok(vram_queue_mark(world.rig.queue, &world.point));
+    assert_ok(vram_queue_fill(world.base.rig.queue, world.addr, 7, 1, BYTES));
+    assert_ok(vram_readback_start(world.readback, world.base.rig.queue, world.addr, SMALL, NULL));
+    assert_ok(
+        vram_transfer_upload(world.base.rig.queue, world.addr, source, SMALL, NULL, &world.async));
+    assert_ok(vram_queue_mark(world.base.rig.queue, &world.point));
     target_failed = false;
     return world;
 }
@@ -407,15 +395,13 @@ enum { DELAYS = 8 };
 static void race_rows(const char *backend, unsigned rounds, const struct row *rows,
                       unsigned count) {
     for (unsigned c = 0; c < count; c++) {
-        race_end *const ends[3] = {rows[c].own, end_device, end_context};
+        race_end *const ends[3] = {rows[c].own, race_end_device, race_end_context};
         for (unsigned i = 0; i < 3 * rounds; i++) {
             struct transfer_world world = world_make(backend, rounds > 1);
             uint64_t delay = race_delay((c + 3 * i) % DELAYS, DELAYS, 150000);
             bool good = race_run(rows[c].name, &world, rows[c].call, ends[i % 3], delay);
             vram_async_end(&world.async);
-            if (ends[i % 3] != end_context) {
-                vram_context_destroy(world.rig.context);
-            }
+            race_world_end(&world.base, ends[i % 3]);
             for (unsigned k = 0; target_failed && k < sizeof target; k++) {
                 assert_int_equal(target[k], 0xEE);
             }
@@ -425,12 +411,12 @@ static void race_rows(const char *backend, unsigned rounds, const struct row *ro
 }
 
 static const struct row pinned_rows[] = {
-    {"pinned_begin and _end", call_pinned, end_device},
-    {"pinned_forget", call_pinned_forget, end_device},
-    {"pinned_trim", call_pinned_trim, end_device},
-    {"pinned_info_get", call_pinned_info, end_device},
-    {"device_cleanup", call_device_cleanup, end_device},
-    {"context_cleanup", call_context_cleanup, end_device},
+    {"pinned_begin and _end", call_pinned, race_end_device},
+    {"pinned_forget", call_pinned_forget, race_end_device},
+    {"pinned_trim", call_pinned_trim, race_end_device},
+    {"pinned_info_get", call_pinned_info, race_end_device},
+    {"device_cleanup", call_device_cleanup, race_end_device},
+    {"context_cleanup", call_context_cleanup, race_end_device},
 };
 
 static const struct row object_rows[] = {
@@ -442,33 +428,33 @@ static const struct row object_rows[] = {
     {"stream_set_sync", call_set_sync, end_set},
     {"stream_set_order, _after, _barrier", call_set_barrier, end_set},
     {"readback_start", call_readback_start, end_readback},
-    {"readback_start", call_readback_start, end_queue},
+    {"readback_start", call_readback_start, race_end_queue},
     {"readback_start_spans", call_readback_spans, end_readback},
-    {"readback_start_spans", call_readback_spans, end_pool},
+    {"readback_start_spans", call_readback_spans, race_end_pool},
     {"readback_wait", call_readback_wait, end_readback},
     {"readback_poll, _point, _async", call_readback_handle, end_readback},
     {"readback_next and _give", call_readback_next, end_readback},
     {"readback_latest, _stats_get", call_readback_latest, end_readback},
     {"feed_begin, _submit, _give", call_feed, end_feed},
-    {"feed_begin, _submit, _give", call_feed, end_queue},
+    {"feed_begin, _submit, _give", call_feed, race_end_queue},
     {"feed_submit with a handle", call_feed_handle, end_feed},
 };
 
 static const struct row copy_rows[] = {
-    {"transfer_upload", call_upload, end_queue},
-    {"transfer_upload, sync", call_upload_sync, end_queue},
-    {"transfer_download", call_download, end_queue},
-    {"transfer_download, small", call_download_small, end_queue},
-    {"transfer_download with a handle", call_download_handle, end_queue},
-    {"transfer_copy and _fill", call_copy, end_queue},
-    {"transfer_batch", call_batch, end_queue},
-    {"transfer_2d", call_rectangle, end_queue},
-    {"async_state_get, _result_get, _error_get", call_async_look, end_queue},
-    {"async_wait and _poll", call_async_wait, end_queue},
-    {"async_then", call_async_then, end_queue},
-    {"async_of_point", call_async_of_point, end_queue},
-    {"async_poll_all", call_async_poll_all, end_queue},
-    {"transfer_stats_get", call_stats, end_queue},
+    {"transfer_upload", call_upload, race_end_queue},
+    {"transfer_upload, sync", call_upload_sync, race_end_queue},
+    {"transfer_download", call_download, race_end_queue},
+    {"transfer_download, small", call_download_small, race_end_queue},
+    {"transfer_download with a handle", call_download_handle, race_end_queue},
+    {"transfer_copy and _fill", call_copy, race_end_queue},
+    {"transfer_batch", call_batch, race_end_queue},
+    {"transfer_2d", call_rectangle, race_end_queue},
+    {"async_state_get, _result_get, _error_get", call_async_look, race_end_queue},
+    {"async_wait and _poll", call_async_wait, race_end_queue},
+    {"async_then", call_async_then, race_end_queue},
+    {"async_of_point", call_async_of_point, race_end_queue},
+    {"async_poll_all", call_async_poll_all, race_end_queue},
+    {"transfer_stats_get", call_stats, race_end_queue},
 };
 
 #define ROWS(rows) rows, sizeof rows / sizeof rows[0]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_two_copies.c: the library twice in one process, once in this program and once as a shared library that is
- * loaded: neither takes a handle of the other for its own, whatever it is asked to do with it.
+ * test_two_copies.c: the library twice in one process, once in this program and once as a shared
+ * library that is loaded: neither accepts a handle of the other in any call.
  */
 #include <dlfcn.h>
 #include <setjmp.h>

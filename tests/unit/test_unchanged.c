@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_unchanged.c: a call that fails has changed nothing. Every call of pools, buffers, scopes, batches and named
- * buffers, with every call below it failing in turn; trial_world.h says what holds after each.
+ * test_unchanged.c: a call that fails has changed nothing. Every call of pools, buffers, scopes,
+ * batches and named buffers, with every call below it failing in turn; trial_world.h says what
+ * holds after each.
  */
 #include "unit/trial_world.h"
 #include "vram/named.h"

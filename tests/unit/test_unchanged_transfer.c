@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_unchanged_transfer.c: a transfer that fails has changed nothing, or a part of its target where errors.md says
- * so. Every call below it fails in turn; trial_world.h says what holds after each.
+ * test_unchanged_transfer.c: a transfer that fails has changed nothing, or a part of its target
+ * where errors.md says so. Every call below it fails in turn; trial_world.h says what holds after
+ * each.
  */
 #include "unit/trial_world.h"
 
@@ -10,8 +11,8 @@
 #include "vram/stream.h"
 #include "vram/transfer.h"
 
-/* Waits for the handle as a program does. A question that the driver does not answer is asked again; that the device
-   is lost later on is no failure of the call that submitted. */
+/* Waits for the handle as a program does. A question that the driver does not answer is asked
+   again; that the device is lost later on is no failure of the call that submitted. */
 static vram_status finish(struct scene *scene, vram_status status, vram_async *async) {
     if (status != VRAM_OK) {
         return status;
@@ -99,8 +100,8 @@ static void small_transfers(void **state) {
     TRIALS(trials);
 }
 
-/* In several pieces: once the driver fails in the middle, a part is there. Memory of the host's that runs out once
-   is no such failure: the call succeeds, or nothing has changed. */
+/* In several pieces: once the driver fails in the middle, a part is there. Memory of the host's
+   that runs out once is no such failure: the call succeeds, or nothing has changed. */
 static void transfers_in_pieces(void **state) {
     static const struct trial trials[] = {
         {.name = "staged upload",
@@ -120,8 +121,8 @@ static void transfers_in_pieces(void **state) {
     TRIALS(trials);
 }
 
-/* The memory of the host or of the driver runs out once, while a transfer is in several pieces: it succeeds, or nothing
-   has changed. */
+/* The memory of the host or of the driver runs out once, while a transfer is in several pieces: it
+   succeeds, or nothing has changed. */
 static void memory_that_runs_out_once_leaves_no_part(void **state) {
     static const struct trial trials[] = {{.name = "staged upload",
                                            .call = call_upload,

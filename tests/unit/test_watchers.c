@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_watchers.c: what tiers above hang on a device, told something on one thread while another closes the device.
+ * test_watchers.c: watchers of a device, notified on one thread while another thread closes the
+ * device.
  */
 #include "unit/device_world.h"
 #include "vram/vram.h"
@@ -27,7 +28,7 @@ static void *close_now(void *argument) {
     return NULL;
 }
 
-/* Within the first call: the device is closed on another thread, as far as it can be. */
+/* Inside the first call: closes the device on another thread, up to where that waits. */
 static vram_status slow_unregister(struct vr_device *device, vram_addr addr, uint64_t bytes) {
     if (atomic_fetch_add(&unlocking, 1) == 0) {
         struct timespec moment = {.tv_nsec = 50000000};
@@ -37,7 +38,7 @@ static vram_status slow_unregister(struct vr_device *device, vram_addr addr, uin
     return plain_unregister(device, addr, bytes);
 }
 
-/* A cleanup that is giving locked memory back when the device closes finishes; nothing is given back twice. */
+/* A cleanup that is unlocking memory when the device closes finishes; nothing is unlocked twice. */
 static void a_cleanup_ends_before_its_device(void **state) {
     (void)state;
     for (int of_context = 0; of_context < 2; of_context++) {
@@ -67,10 +68,10 @@ static void a_cleanup_ends_before_its_device(void **state) {
 /* ------------------------------------------------------- two that come first, and an end */
 
 static struct {
-    pthread_t closer;
     struct vr_device_object *device;
-    atomic_int
-        arrived;      /* threads that have listed a flight and are about to make it the device's */
+    void (*plain_closing)(struct vr_watcher *watcher, bool finished);
+    /* Threads that have listed a flight and are about to make it the device's. */
+    atomic_int arrived;
     atomic_bool told; /* the one that came second is being told that the device closes */
 } first;
 
@@ -89,26 +90,33 @@ static bool second_told(void) {
     return atomic_load(&first.told);
 }
 
-/* Whether this thread, which closes the device, is about to tell the flight that came second. */
-static bool tells_second(void) {
-    struct vr_link *link = vr_list_first(&first.device->watchers);
-    struct vr_link *next = link ? vr_list_next(&first.device->watchers, link) : NULL;
-    struct vr_watcher *second = VR_CONTAINER(next ? next : link, struct vr_watcher, link);
-    return link && second->told;
-}
-
-/* Both have a flight that is listed and not yet the device's. The first makes it so; the second waits until its own is
-   told of the end, and only then finds that it came second. */
-static void come_between(const char *place) {
+/* Both have a flight that is listed and not yet the device's. The first makes it so; the second
+   waits until its own is told of the end, and only then finds that it came second. */
+static void wait_in_between(const char *place) {
     if (strstr(place, "flight.c")) {
         bool second = atomic_fetch_add(&first.arrived, 1) == 1;
         rest_until(second ? second_told : both_arrived, second ? 2000 : 50);
-    } else if (strcmp(place, "unlock") == 0 && pthread_equal(pthread_self(), first.closer) &&
-               both_arrived() && !second_told() && tells_second()) {
-        struct timespec moment = {.tv_nsec = 20000000};
-        atomic_store(&first.told, true);
-        nanosleep(&moment, NULL);
     }
+}
+
+/* In the place of the second flight's own function: it has been told, and is slow to end. */
+static void slow_closing(struct vr_watcher *watcher, bool finished) {
+    struct timespec moment = {.tv_nsec = 20000000};
+    atomic_store(&first.told, true);
+    nanosleep(&moment, NULL);
+    first.plain_closing(watcher, finished);
+}
+
+static void slow_down_second(void) {
+    vr_mutex_lock(&first.device->lock);
+    struct vr_link *link = vr_list_first(&first.device->watchers);
+    struct vr_link *second = link ? vr_list_next(&first.device->watchers, link) : NULL;
+    if (second) {
+        struct vr_watcher *watcher = VR_CONTAINER(second, struct vr_watcher, link);
+        first.plain_closing = watcher->closing;
+        watcher->closing = slow_closing;
+    }
+    vr_mutex_unlock(&first.device->lock);
 }
 
 static void *make_first_flight(void *device) {
@@ -120,8 +128,8 @@ static void *make_first_flight(void *device) {
     return NULL;
 }
 
-/* Of two threads that make the list of a device's work at the same time one has made it for nothing, and lets go of it
-   while the device closes: it is let go of once. */
+/* Two threads create the flight of a device at the same time, and one of them discards its own
+   while the device closes: it is freed once. */
 static void a_second_list_ends_once(void **state) {
     (void)state;
     for (int round = 0; round < 4; round++) {
@@ -130,14 +138,14 @@ static void a_second_list_ends_once(void **state) {
         vram_queue_destroy(rig.queue); /* its end would be told, too */
         atomic_store(&first.arrived, 0);
         atomic_store(&first.told, false);
-        first.closer = pthread_self();
         first.device = vr_handle_pin(VR_KIND_DEVICE, rig.device);
-        vr_delay_hook_set(come_between); /* does nothing in release builds */
+        vr_delay_hook_set(wait_in_between); /* does nothing in release builds */
         for (int i = 0; i < 2; i++) {
             vr_handle_ref(first.device->object.handle);
             assert_int_equal(pthread_create(&threads[i], NULL, make_first_flight, first.device), 0);
         }
         rest_until(both_arrived, 50);
+        slow_down_second();
         vram_device_close(rig.device);
         vr_delay_hook_set(NULL);
         pthread_join(threads[0], NULL);
@@ -147,12 +155,57 @@ static void a_second_list_ends_once(void **state) {
     }
 }
 
+/* -------------------------------------------------------------- ends inside of ends */
+
+enum { QUEUES = 80 };
+
+static struct {
+    vram_queue *queues[QUEUES];
+    unsigned destroyed, depth, deepest;
+} chain;
+
+/* The end of each queue is told to a callback that destroys the next one. */
+static void destroy_next(void *user, vram_status status) {
+    (void)user;
+    assert_ok(status);
+    chain.depth++;
+    chain.deepest = chain.depth > chain.deepest ? chain.depth : chain.deepest;
+    if (chain.destroyed < QUEUES) {
+        vram_queue_destroy(chain.queues[chain.destroyed++]);
+    }
+    chain.depth--;
+}
+
+/* Any number of ends may be told at the same time, one inside the other. */
+static void ends_may_be_nested(void **state) {
+    (void)state;
+    struct rig rig = rig_make("sim", "memory=64M,lag=1000");
+    vram_addr addr;
+    memset(&chain, 0, sizeof chain);
+    assert_ok(vram_device_alloc(rig.device, SMALL, VRAM_MEMORY_DEVICE, &addr));
+    for (unsigned i = 0; i < QUEUES; i++) {
+        vram_async async;
+        vram_point point;
+        assert_ok(vram_queue_create(rig.device, NULL, &chain.queues[i]));
+        assert_ok(vram_queue_fill(chain.queues[i], addr, 1, 1, SMALL));
+        assert_ok(vram_queue_mark(chain.queues[i], &point));
+        assert_ok(vram_async_of_point(point, "fill", &async));
+        assert_ok(vram_async_then(&async, destroy_next, NULL));
+    }
+    vram_queue_destroy(chain.queues[chain.destroyed++]);
+    assert_int_equal(chain.destroyed, QUEUES);
+    assert_true(chain.deepest > 64);
+    assert_ok(vram_device_free(rig.device, addr));
+    rig_end_clean(&rig);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, nothing_left)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_cleanup_ends_before_its_device),
         TEST(a_second_list_ends_once),
+        TEST(ends_may_be_nested),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

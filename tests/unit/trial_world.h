@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trial_world.h: one call on one object, over and over, while one call after the other fails: of the host's memory,
- * of the driver, and of a driver that reports success with an impossible result.
+ * trial_world.h: one call on one object, over and over, while one call after the other fails: of
+ * the host's memory, of the driver, and of a driver that reports success with an impossible result.
  *
- * After every failure the caller's memory is overwritten and the queues are drained; then everything that can be seen
- * of the object is what it was before, nothing has been read from or written to the caller's memory since, and the
- * same call succeeds and does all that it does without a fault. A call that succeeds in spite of a fault has done the
- * same.
+ * After every failure the caller's memory is overwritten and the queues are drained; then
+ * everything that can be seen of the object is what it was before, nothing has been read from or
+ * written to the caller's memory since, and the same call succeeds and does all that it does
+ * without a fault. A call that succeeds in spite of a fault has done the same.
  */
 #ifndef TEST_TRIAL_WORLD_H
 #define TEST_TRIAL_WORLD_H
@@ -44,13 +44,10 @@ enum trial_mark {
     TRIAL_PARTIAL =
         1 << 0, /* a driver that fails in the middle leaves a part of the work: errors.md */
     TRIAL_WRITES_HOST = 1 << 1, /* of it, in the caller's memory */
-    TRIAL_UNDERWAY =
-        1 << 2, /* a driver that takes the work and then fails: it may be under way until
-                                   the queue is through: errors.md */
+    TRIAL_UNDERWAY = 1 << 2, /* work that a driver accepted and then failed may run on: errors.md */
     TRIAL_NEVER_FAILS = 1 << 3,
-    TRIAL_LOSES =
-        1 << 4, /* addresses that a driver refuses for ever to unmap are lost, and missed later */
-    TRIAL_LOGS = 1 << 5 /* an error, where the driver does not let a part be undone */
+    TRIAL_LOSES = 1 << 4, /* addresses that a driver never unmaps are lost, and missing later */
+    TRIAL_LOGS = 1 << 5   /* an error, where the driver does not let a part be undone */
 };
 
 struct trial {
@@ -187,7 +184,7 @@ static inline void look_made(struct scene *scene, struct object_state *state) {
     }
 }
 
-/* Nobody touches the caller's memory any more after a call that has failed. */
+/* After a failed call nothing accesses the caller's memory. */
 static inline void expect_host_left_alone(struct scene *scene, bool lost) {
     memset(scene->host, AFTER, scene->bytes);
     if (!lost) {
@@ -208,9 +205,9 @@ static inline void expect_no_late_bytes(struct scene *scene) {
 }
 
 /* The call has failed: everything is as it was. True: it was not, which was printed. */
-static inline bool failure_shows(const struct trial *trial, struct scene *scene,
-                                 const struct object_state *before,
-                                 const struct trial_fault *fault) {
+static inline bool failure_left_changes(const struct trial *trial, struct scene *scene,
+                                        const struct object_state *before,
+                                        const struct trial_fault *fault) {
     bool lost = fault->code == VRAM_SIM_DEVICE_LOST;
     bool underway = trial->marks & TRIAL_UNDERWAY && fault->code;
     bool partial = trial->marks & TRIAL_PARTIAL || underway;
@@ -235,7 +232,8 @@ static unsigned trials_wrong;
 static inline bool trial_run(const struct trial *trial, const struct trial_fault *fault,
                              uint64_t nth, const struct object_state *whole) {
     bool lost = fault->code == VRAM_SIM_DEVICE_LOST, wrong;
-    bool logs = fault->lie || (trial->marks & TRIAL_LOGS && fault->code); /* lies are errors, too */
+    /* False successes are logged as errors, too. */
+    bool logs = fault->lie || (trial->marks & TRIAL_LOGS && fault->code);
     vram_log_set(logs ? NULL : on_log, NULL, VRAM_LOG_ERROR);
     struct scene scene = scene_make(trial);
     scene.fault = fault;
@@ -247,7 +245,7 @@ static inline bool trial_run(const struct trial *trial, const struct trial_fault
     vram_error error = *vram_error_get();
     if (status != VRAM_OK) {
         wrong = !struck || error.status != status || trial->marks & TRIAL_NEVER_FAILS ||
-                failure_shows(trial, &scene, &before, fault);
+                failure_left_changes(trial, &scene, &before, fault);
         repeat = repeat && !(trial->marks & TRIAL_LOSES && fault->code && fault->for_ever);
         if (!wrong && repeat) {
             again = trial->call(&scene);
@@ -277,7 +275,8 @@ static inline bool trial_run(const struct trial *trial, const struct trial_fault
     return struck;
 }
 
-/* From one failing call to the next. Under a sanitizer a third of them is enough, of each fault another third. */
+/* From one failing call to the next. Under a sanitizer a third of them is enough, of each fault
+   another third. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { TRIAL_STEP = 3 };
 #else

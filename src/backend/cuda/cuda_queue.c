@@ -127,8 +127,9 @@ struct host_copy {
     char *host;
 };
 
-/* Bytes from `host` on that are all page-locked or all not, at most `bytes`; the driver is asked page by page. */
-static uint64_t alike_bytes(const struct vr_cuda_device *cuda, char *host, uint64_t bytes) {
+/* How many bytes from `host` on are either all page-locked or all not, at most `bytes`; asks the
+   driver for each page. */
+static uint64_t uniform_bytes(const struct vr_cuda_device *cuda, char *host, uint64_t bytes) {
     uint64_t page = vr_os_page_bytes(), alike = page - (uintptr_t)host % page;
     unsigned flags;
     if (!cuda->api->cuMemHostGetFlags) {
@@ -150,8 +151,8 @@ static vr_cu_result copy_part(const struct vr_queue *queue, const struct host_co
                : api->cuMemcpyDtoHAsync(copy->host + offset, copy->device + offset, bytes, stream);
 }
 
-/* A range that begins in page-locked memory and reaches past it is an invalid value to the driver, and pages that
-   somebody has locked may lie beside any ordinary memory: it is copied in parts then. */
+/* The driver rejects a range that begins in page-locked memory and extends past it. Any ordinary
+   memory may lie next to pages that were locked, so such a range is copied in parts. */
 static vram_status copy_host(struct vr_queue *queue, const struct host_copy *copy, uint64_t bytes) {
     const struct vr_cuda_device *cuda = cuda_of(queue);
     enum vr_cu_call call =
@@ -162,10 +163,10 @@ static vram_status copy_host(struct vr_queue *queue, const struct host_copy *cop
         return status;
     }
     vr_cu_result code = copy_part(queue, copy, 0, bytes);
-    if (code == VR_CU_INVALID_VALUE && alike_bytes(cuda, copy->host, bytes) < bytes) {
+    if (code == VR_CU_INVALID_VALUE && uniform_bytes(cuda, copy->host, bytes) < bytes) {
         code = VR_CU_SUCCESS;
         for (uint64_t done = 0, part; done < bytes && code == VR_CU_SUCCESS; done += part) {
-            part = alike_bytes(cuda, copy->host + done, bytes - done);
+            part = uniform_bytes(cuda, copy->host + done, bytes - done);
             code = copy_part(queue, copy, done, part);
         }
     }

@@ -2,12 +2,13 @@
 /*
  * disk.c: files that have a name and outlive the process.
  *
- * (1) Anybody may cut a file off at any time, and a touch of mapped memory that is gone ends the process. So no
- *     code of ours touches it: the kernel copies into it, and answers where it is gone.
- * (2) A file that is written bit by bit is locked before it is emptied, and whoever finds it locked leaves it
- *     alone. The lock belongs to the opening, which a forked child shares: the child would keep it when the
- *     parent is gone. So the child closes it at the fork; and the end of the writing unlocks it, for the sake of
- *     children that were forked behind the C library's back.
+ * (1) Any process may truncate a file at any time, and an access to mapped memory past its new end
+ *     raises SIGBUS. So our code never accesses such memory: the kernel copies into it and reports
+ *     an error where it is gone.
+ * (2) A file that is written in steps is locked before it is truncated, and a process that finds it
+ *     locked leaves it alone. The lock belongs to the open file description, which a forked child
+ *     shares and would keep after the parent has ended. So the child closes it in a fork handler;
+ *     and closing unlocks explicitly, for children made without fork handlers (a raw clone).
  */
 #include "base/error.h"
 #include "base/lock.h"
@@ -33,7 +34,7 @@ static vram_status refuse(int fd, vram_status status, int error, const char *cal
 /* -------------------------------------------------------------- locked files */
 
 static struct vr_mutex locked_lock = VR_MUTEX_INIT(VR_RANK_DISK); /* no fork while it is held */
-static int locked[LOCKED_MAX]; /* descriptors, and 1; 0: none; see (2) */
+static int locked[LOCKED_MAX]; /* descriptor + 1; 0: unused; see (2) */
 static pthread_once_t locked_once = PTHREAD_ONCE_INIT;
 
 /* In the child, which has one thread. */
@@ -46,7 +47,8 @@ static void locked_drop(void) {
     }
 }
 
-/* Without the handler a child that outlives its parent keeps the lock, which is no reason to write nothing. */
+/* Without the handler a child that outlives its parent keeps the lock. That is no reason to
+   fail. */
 static void locked_start(void) {
     vram_error before;
     vr_error_save(&before);
@@ -54,7 +56,7 @@ static void locked_start(void) {
     vr_error_restore(&before);
 }
 
-/* Enters `to` in the place of `from`; false: there is none. */
+/* Replaces the entry `from` by `to`; false: there is no such entry. */
 static bool locked_change(int from, int to) {
     for (int i = 0; i < LOCKED_MAX; i++) {
         if (locked[i] == from) {
@@ -133,7 +135,7 @@ vram_status vr_os_disk_grow(int fd, uint64_t offset, uint64_t bytes) {
         error = EFBIG;
     }
     if (!error && !vr_os_disk_reaches(fd, offset)) {
-        error = ESPIPE; /* cut off: nothing of it is where it was written */
+        error = ESPIPE; /* truncated: what was written before is gone */
     }
     error = error ? error : vr_os_file_allocate(fd, offset, bytes);
     return error ? vr_os_error_as(VRAM_ERR_IO, error, "posix_fallocate", bytes) : VRAM_OK;
@@ -156,8 +158,8 @@ vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages
     return VRAM_OK;
 }
 
-/* Keeps (1): where there is no page, the kernel's copy is EFAULT. It is cheaper than a write, and no limit on the
-   size of files brings a signal. */
+/* Keeps (1): where there is no page, pread fails with EFAULT. It is cheaper than pwrite to the
+   file, and cannot raise SIGXFSZ. */
 bool vr_os_disk_put(int from, uint64_t offset, void *to, size_t bytes) {
     VR_UNCANCELLED;
     char *at = to;
@@ -211,8 +213,8 @@ vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes) {
 
 /* ---------------------------------------------------------------------- text */
 
-/* Never waits. A pipe or a socket could make the caller wait for whoever is at its other end: it is refused as ESPIPE.
-   Terminals and the likes of /dev/null are files like any other. */
+/* Never waits. A pipe or a socket could block the caller until its peer acts, so it is refused with
+   ESPIPE. Character devices such as terminals and /dev/null are accepted. */
 static int open_text(const char *path, int flags, int *error) {
     struct stat about;
     int fd = -1;
@@ -230,7 +232,7 @@ static int open_text(const char *path, int flags, int *error) {
     return fd;
 }
 
-static vram_status text_unopened(int error) {
+static vram_status open_text_error(int error) {
     return vr_os_error_as(error == ESPIPE ? VRAM_ERR_INVALID : VRAM_ERR_IO, error, "open", 0);
 }
 
@@ -255,7 +257,7 @@ vram_status vr_os_text_append(const char *path, const char *text, size_t bytes) 
     VR_UNCANCELLED;
     int error, fd = open_text(path, O_WRONLY | O_CREAT | O_APPEND, &error);
     if (error) {
-        return text_unopened(error);
+        return open_text_error(error);
     }
     error = write_text(fd, text, bytes);
     (void)close(fd);
@@ -350,7 +352,7 @@ vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *b
     int error, fd = open_text(path, O_RDONLY, &error);
     size_t got = 0;
     if (error) {
-        return text_unopened(error);
+        return open_text_error(error);
     }
     for (bool more = true; !error && more && got < room;) {
         ssize_t count = read(fd, text + got, room - got);

@@ -108,8 +108,8 @@ void vr_os_thread_name(const char *name) {
     (void)pthread_setname_np(pthread_self(), name);
 }
 
-/* glibc's strerror_r answers with a text, which may be a constant of its own instead of the buffer; that of other C
-   libraries, as POSIX has it, with 0 or an errno, and the text is in the buffer. */
+/* glibc's strerror_r returns the text, which may be a constant instead of the buffer. In other C
+   libraries it is POSIX's, which returns 0 or an errno and writes the buffer. */
 static const char *answer_text(const char *answer, const char *buffer) {
     (void)buffer;
     return answer;

@@ -77,32 +77,35 @@ vram_status vr_os_pages_unmap(void *pages, uint64_t bytes);
 
 /* ------------------------------------------------------------ files on disk */
 
-/* Opens or makes a file for writing, locks it, and empties it. VRAM_ERR_BUSY when another opening of it,
-   in this process or another, has it locked; VRAM_ERR_INVALID for what is no plain file; VRAM_ERR_LIMIT for more than
-   eight at a time. A forked child does not have it open. */
+/* Opens or makes a file for writing, locks it, and empties it. VRAM_ERR_BUSY when it is locked by
+   another open of it, in this process or another; VRAM_ERR_INVALID if it is not a plain file;
+   VRAM_ERR_LIMIT for more than eight at a time. It is closed in a forked child. */
 vram_status vr_os_disk_open(const char *path, int *fd);
 /* Unlocks and closes it. */
 void vr_os_disk_close(int fd);
-/* The same in a forked child, which has it open only where fork handlers were not run: the lock stays the parent's. */
+/* Closes it in a forked child, where it is open only if fork handlers did not run: the parent keeps
+   the lock. */
 void vr_os_disk_abandon(int fd);
-/* Sees to it that [offset, offset + bytes) has room on the disk, as zeros where it is new. VRAM_ERR_IO, too, when the
-   file does not reach to `offset` any more. */
+/* Allocates disk blocks for [offset, offset + bytes); new bytes are zero. VRAM_ERR_IO also if the
+   file was truncated below `offset`. */
 vram_status vr_os_disk_grow(int fd, uint64_t offset, uint64_t bytes);
-/* A part of a file as memory, both ways; a forked child does not have it. Memory of a file that has a name is only
-   for vr_os_disk_put: it may be cut off at any time. Give it back with vr_os_pages_free. */
+/* Maps a part of a file for reading and writing; not inherited by a forked child. Memory of a file
+   that has a name is for vr_os_disk_put only, since the file may be truncated at any time. Free it
+   with vr_os_pages_free. */
 vram_status vr_os_disk_map(int fd, uint64_t offset, uint64_t bytes, void **pages);
-/* Copies from the file in memory `from` to mapped memory of a file on disk. False: it is cut off; a part may be
-   there. Touches no error record. */
+/* Copies from the memory file `from` to mapped memory of a file on disk. False: the file was
+   truncated, and a part may have been copied. Does not touch the error record. */
 bool vr_os_disk_put(int from, uint64_t offset, void *to, size_t bytes);
-/* Whether the file still has that many bytes: anybody may cut it off. */
+/* Whether the file still has that many bytes: another process may truncate it. */
 bool vr_os_disk_reaches(int fd, uint64_t bytes);
 
 /* Opens a plain file for reading, and how long it is. VRAM_ERR_INVALID for what is none, with the native code EISDIR
    for a folder. Read it with vr_os_file_read, close it with vr_os_file_close. */
 vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes);
 
-/* Adds text to the end of a file, which is made if need be, in one write; reads a whole file of at most `room` bytes,
-   a longer one is VRAM_ERR_LIMIT. Neither waits: VRAM_ERR_INVALID for a pipe, a socket or a folder. */
+/* Adds text to the end of a file, which is made if need be, in one write; reads a whole file of at
+   most `room` bytes, a longer one is VRAM_ERR_LIMIT. Neither waits: VRAM_ERR_INVALID for a pipe, a
+   socket or a folder. */
 vram_status vr_os_text_append(const char *path, const char *text, size_t bytes);
 vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes);
 
@@ -137,12 +140,13 @@ static inline uint64_t vr_os_thread_number(void) {
     uint64_t own = vr_os_thread_own;
     return __builtin_expect(own != 0, 1) ? own : vr_os_thread_number_first();
 }
-/* From the one to the other the calling thread is not cancelled (pthread_cancel); they nest. No call of the library is
-   a cancellation point: it would be left with its locks and references. So whatever the system may make one, and all
-   code that is not the library's (drivers, callbacks of the program), runs between the two. */
+/* Between the two the calling thread cannot be cancelled (pthread_cancel); they nest. No call of
+   the library is a cancellation point, since a cancelled call would leave its locks and references
+   behind. So every system call that may be one, and all code outside the library (drivers,
+   callbacks of the program), runs between the two. */
 bool vr_os_cancel_off(void);
 void vr_os_cancel_on(const bool *unused);
-/* The same up to the end of the block that it stands in. */
+/* The same until the end of the enclosing block. */
 #define VR_UNCANCELLED                                                                             \
     __attribute__((cleanup(vr_os_cancel_on), unused)) const bool vr_uncancelled = vr_os_cancel_off()
 /* Processors that the calling thread may run on; at least 1. */
@@ -228,8 +232,8 @@ void vr_os_code_at(uint64_t pc, struct vr_code *symbol);
 
 /* Makes the n-th fallible system call from now fail with `error` (an errno), once or for ever; 0
    ends the plan. Counted, one for each call: pages_alloc, _reserve, _lock, _access, file_create,
-   _resize, _read, _write, _map, disk_open, _grow, _map, _put, _read_open, thread_start and at_exit. Giving back is not: pages_free, _unlock,
-   _unmap, file_punch, _close. */
+   _resize, _read, _write, _map, disk_open, _grow, _map, _put, _read_open, thread_start and at_exit.
+   Giving back is not: pages_free, _unlock, _unmap, file_punch, _close. */
 void vr_os_fail_at(uint64_t nth, bool for_ever, int error);
 uint64_t vr_os_calls(void);  /* since the plan was set */
 uint64_t vr_os_failed(void); /* failed by the plan */

@@ -243,7 +243,7 @@ uint64_t vr_os_thread_number_first(void) {
 
 static _Thread_local struct {
     uint32_t depth;
-    int before; /* what the outermost found */
+    int before; /* state before the outermost call */
 } cancellation;
 
 bool vr_os_cancel_off(void) {

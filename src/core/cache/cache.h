@@ -69,7 +69,7 @@ struct vr_cache_counts {
 };
 
 struct vr_cache {
-    char apart_before[128];   /* from what another thread writes in the memory beside */
+    char apart_before[128];   /* padding: other threads write to the memory before it */
     uint64_t pool_handle;     /* the key, */
     struct vr_queue_id queue; /* with this */
     struct vr_pool *pool;

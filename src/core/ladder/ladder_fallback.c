@@ -255,7 +255,7 @@ vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *re
                        info->backend_index);
     }
     if (status == VRAM_OK) {
-        vr_error_restore(&error); /* that the first kinds were exhausted is no error */
+        vr_error_restore(&error); /* exhausted earlier kinds are not an error */
     }
     return status;
 }

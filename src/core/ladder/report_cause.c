@@ -2,9 +2,10 @@
 /*
  * report_cause.c: why a request could not be served, and which knob would help; see report.h.
  *
- * A quota that refused says so itself, and so does a lack of addresses. Memory that exists and could not be had comes first, since it can be got
- * at: what is in pieces, in use by queues, pinned, or in other pools, in this order, each if it would have
- * sufficed. Then what stands in the way: a limit, or others. A device that is simply full comes last.
+ * A quota and a lack of addresses are causes by themselves. Otherwise memory that exists but could
+ * not be used comes first, since the program can free it up: what is in pieces, in use by queues,
+ * pinned, or in other pools, in this order, each if it would have sufficed. Then what stands in the
+ * way: a limit, or others. A device that is simply full comes last.
  */
 #include "core/ladder/report.h"
 
@@ -236,7 +237,8 @@ static void advise_limit(const struct vram_oom_report *report, const struct vr_p
     }
 }
 
-/* A deterministic pool never asks for more; of others the system has refused it. */
+/* A deterministic pool never reserves more addresses; for other pools the system has refused
+   them. */
 static void advise_addresses(const struct vr_pool *pool, char *text, size_t bytes) {
     vr_text_format(
         text, bytes,

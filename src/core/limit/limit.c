@@ -205,7 +205,8 @@ struct vr_ledger *vr_ledger_of(const struct vr_device_object *device) {
     return vr_load(&device->slot->account->ledger, VR_ACQUIRE);
 }
 
-/* The environment's hold whatever the program has set the option to; what that says holds beside them. */
+/* Quotas of the environment apply whatever the program has set the option to; those of the option
+   apply in addition. */
 static vram_status read_quotas(struct vr_ledger *ledger, const char *operation) {
     char quotas[VR_OPTION_TEXT_MAX];
     vr_option_environment_text(VR_OPTION_QUOTAS, quotas);

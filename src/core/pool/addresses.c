@@ -7,19 +7,22 @@
  *     | small   | large blocks                 |   | large (or small)  |  ...
  *     +---------+------------------------------+   +-------------------+
  *
- *  (1) Memory moves and addresses do not, so a space needs more addresses than memory: what lies between live blocks may
- *      be too short for a larger one. First fit needs at most the logarithm of largest over smallest size times the
- *      memory (Robson 1974), which is 22 for blocks from 32 KiB to 128 GiB. 64 times leaves room for placement that is
- *      not first fit. Small blocks, each of which fits into any granule, need no more than twice.
- *  (2) A process has 128 TiB for all its devices and all else. Pools share half of that: each takes 64 times the memory,
- *      or an eighth of what is left of the half, and 2 times the memory if even that is more.
- *  (3) Where the system refuses, as under `ulimit -v`, the pool asks for half as much, and so on. What is granted at last
- *      may be all there is, so the pool takes a quarter of it: the rest of the program needs addresses, too.
- *  (4) When no run of addresses is long enough for a block, the space gets a further range, twice as long as the one
- *      before if the system has that, and long enough for the block. So there are few, and range_bytes does not limit
- *      what a pool can hold.
- *  (5) Ranges stay until the pool ends. In a deterministic pool, where addresses follow from the order of calls
- *      alone, there is one, of a length that depends on nothing else.
+ *  (1) Memory can be remapped but live addresses cannot change, so a space needs more addresses
+ *      than memory: the gaps between live blocks may be too short for a larger one. First fit needs
+ *      at most the logarithm of largest over smallest size times the memory (Robson 1974), which is
+ *      22 for blocks from 32 KiB to 128 GiB. 64 times leaves room for placement that is not first
+ *      fit. Small blocks fit into any granule and need only twice the memory.
+ *  (2) A process has 128 TiB of addresses for all purposes. Pools share half of that. Each takes 64
+ *      times the memory, but at most an eighth of what is left of the half, and at least 2 times
+ *      the memory.
+ *  (3) If the system refuses, as under `ulimit -v`, the pool asks for half as much, and so on. The
+ *      amount that is granted may be all there is, so the pool keeps only a quarter of it: the rest
+ *      of the program needs addresses too.
+ *  (4) When no run of addresses is long enough for a block, the space gets a further range, twice
+ *      as long as the previous one if the system grants it, and long enough for the block. So there
+ *      are few ranges, and range_bytes does not limit the pool's size.
+ *  (5) Ranges stay until the pool ends. A deterministic pool, whose addresses depend only on the
+ *      order of calls, has a single range of a fixed length.
  */
 #include "core/pool/pool_object.h"
 
@@ -30,14 +33,14 @@
 #include "device/ops.h"
 
 enum {
-    LARGE_TIMES = 64, /* the device's memory, for large blocks; (1) */
+    LARGE_TIMES = 64, /* times the device's memory, for large blocks; (1) */
     SMALL_TIMES = 2,  /* and for small ones, and in a deterministic pool for both */
     SHARE_PART = 8,   /* one pool takes at most this part of what is left to pools; (2) */
-    SCARCE_PART = 4   /* what is taken of what is granted after a refusal; (3) */
+    SCARCE_PART = 4   /* part that is kept of a range granted after a refusal; (3) */
 };
 
 #define POOLS_BYTES   (UINT64_C(1) << 46) /* half of 128 TiB; (2) */
-#define UNKNOWN_BYTES (UINT64_C(1) << 40) /* where the device does not tell its memory */
+#define UNKNOWN_BYTES (UINT64_C(1) << 40) /* if the device does not report its memory */
 
 /* A multiple of the memory, or that where there is no such number. */
 static uint64_t times(uint64_t memory, uint64_t count) {
@@ -45,20 +48,21 @@ static uint64_t times(uint64_t memory, uint64_t count) {
     return vr_mul(memory, count, &bytes) ? bytes : memory;
 }
 
-/* Most that one range takes, unless it needs more; keeps (2). */
+/* The maximum for one range, unless a block needs more; keeps (2). */
 static uint64_t share(void) {
     uint64_t taken = vr_address_range_bytes();
     return taken < POOLS_BYTES ? (POOLS_BYTES - taken) / SHARE_PART : 0;
 }
 
-/* What a space for large blocks begins with. */
+/* The initial size of the space for large blocks. */
 static uint64_t large_bytes(uint64_t memory) {
     return vr_larger(vr_smaller(times(memory, LARGE_TIMES), share()), times(memory, SMALL_TIMES));
 }
 
 /* ---------------------------------------------------------------- one range */
 
-/* Asks the driver for *bytes, and for less down to `least` where it refuses; *bytes is what was had. Keeps (3). */
+/* Reserves *bytes, or less, down to `least`, if the driver refuses; *bytes becomes the size of the
+   range. Keeps (3). */
 static vram_status find(struct vr_pool *pool, uint64_t least, uint64_t *bytes, vram_addr *base) {
     struct vr_device *device = &pool->device->base;
     uint64_t wanted = *bytes, granule = pool->granule;
@@ -76,7 +80,8 @@ static vram_status find(struct vr_pool *pool, uint64_t least, uint64_t *bytes, v
     return status;
 }
 
-/* The address map knows the range as the pool's from here on. Else it goes back, unless it is in use already. */
+/* Enters the range in the address map as the pool's. On failure it is returned to the driver,
+   unless it is in use already. */
 static vram_status publish(struct vr_pool *pool, vram_addr base, uint64_t bytes,
                            struct vr_record **range) {
     static const char operation[] = "vram_pool_create";
@@ -151,14 +156,14 @@ vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *
     if (status != VRAM_OK) {
         return status;
     }
-    vr_error_restore(&error); /* that there was less is no error */
+    vr_error_restore(&error); /* a smaller range is not an error */
     *small_bytes = vr_smaller(small, bytes / VR_PART_COUNT / pool->granule * pool->granule);
     return publish(pool, base, bytes, &pool->range);
 }
 
 /* -------------------------------------------------------------- further ones */
 
-/* Under the lock; what the map knows already becomes the space's. */
+/* Adds a range that is in the address map to the space. Under the lock. */
 static vram_status enter(struct vr_pool *pool, enum vr_pool_part part, struct vr_record *range) {
     if (pool->further_count == VR_FURTHER_RANGES) {
         return VRAM_ERR_FRAGMENTED;
@@ -172,7 +177,7 @@ static vram_status enter(struct vr_pool *pool, enum vr_pool_part part, struct vr
     return status;
 }
 
-/* How long the next one is, if the system has that; keeps (4). */
+/* The wanted length of the next range; keeps (4). */
 static uint64_t next_bytes(struct vr_pool *pool) {
     uint64_t first = vr_load(&pool->range->bytes, VR_RELAXED) / VR_PART_COUNT;
     vr_mutex_lock(&pool->lock);

@@ -279,7 +279,7 @@ static void take_back(struct vr_pool *pool, struct vr_space *space, struct vr_pl
     }
     vr_mutex_lock(&pool->lock);
     vr_space_abort(space, plan, NULL);
-    vr_pool_note_peak(pool); /* what could not be taken back is held */
+    vr_pool_note_peak(pool); /* what could not be undone is still held */
     vr_mutex_unlock(&pool->lock);
 }
 

@@ -22,7 +22,7 @@ static bool stamp_passed(void *user, struct vr_stamp stamp) {
     return vr_lane_passed(&pool->lanes, vr_pool_stamp_from_space(pool, stamp));
 }
 
-/* The space for small blocks has the first small_bytes of the range, the other one the rest. */
+/* The space for small blocks gets the first small_bytes of the range, the other space the rest. */
 static vram_status make_space(struct vr_pool *pool, const struct vram_pool_options *options,
                               enum vr_pool_part part, uint64_t small_bytes) {
     const struct vram_device_info *info = &pool->device->base.info;
@@ -172,8 +172,7 @@ static vram_status pool_create(struct vr_device_object *device,
     if (status == VRAM_OK) {
         vr_recorder_start();
         vr_witness_begin(pool);
-        status = vr_device_list_child(device, &device->watchers, &pool->watcher.link,
-                                      "vram_pool_create");
+        status = vr_device_list_watcher(device, &pool->watcher, "vram_pool_create");
     }
     if (status != VRAM_OK) {
         vr_pool_end(pool);

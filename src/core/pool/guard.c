@@ -17,14 +17,14 @@ enum {
     FILL_ZONE = 0xFD,       /* around a block */
     FILL_NEW = 0xCD,        /* in a block that nobody has written yet */
     FILL_FREED = 0xDD,      /* in a freed one */
-    LOOK_BYTES = 256 * 1024 /* that are looked through at a time, and that a buffer has at least */
+    LOOK_BYTES = 256 * 1024 /* checked at a time; also the minimum size of a buffer */
 };
 
 /* --------------------------------------------------------------------- buffers */
 
-/* Host memory for what is read. */
+/* Host memory that blocks are read into. */
 struct vr_guard_buffer {
-    struct vr_guard_buffer *next; /* of those that a copy may still write to */
+    struct vr_guard_buffer *next; /* in the list of buffers that a copy may still write to */
     uint8_t data[];
 };
 
@@ -34,7 +34,7 @@ static struct vr_guard_buffer *make_buffer(uint64_t bytes, const char *operation
         operation);
 }
 
-/* The pool's, or when that is too small or another thread has it a new one. */
+/* The pool's own buffer, or a new one if that is too small or in use by another thread. */
 static struct vr_guard_buffer *take_buffer(struct vr_pool *pool, uint64_t bytes) {
     struct vr_guard_buffer *buffer = NULL;
     if (bytes <= LOOK_BYTES) {
@@ -46,8 +46,7 @@ static struct vr_guard_buffer *take_buffer(struct vr_pool *pool, uint64_t bytes)
     return buffer ? buffer : make_buffer(bytes, "vram_free");
 }
 
-/* What a copy may still write to, since the driver would not say that it is done, stays until the pool
-   ends. */
+/* After a failure a copy may still write to the buffer, so it stays until the pool ends. */
 static void drop_buffer(struct vr_pool *pool, vram_status status, struct vr_guard_buffer *buffer) {
     struct vr_guard *guard = &pool->guard;
     if (!buffer) {
@@ -108,7 +107,7 @@ vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *
         return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_pool_create",
                        "safety modes are for the device's own memory");
     }
-    if (modes & LOOKING_MODES) { /* now, so that a free needs none */
+    if (modes & LOOKING_MODES) { /* allocated now, so that a free does not have to */
         guard->buffer = make_buffer(LOOK_BYTES, "vram_pool_create");
         if (!guard->buffer) {
             return VRAM_ERR_HOST_MEMORY;
@@ -264,9 +263,9 @@ static void report(struct vr_pool *pool, const struct vr_block *block,
     (void)vr_fail(VRAM_ERR_CORRUPT, "vram_free", "%s", text);
 }
 
-/* Tells of what was not done to a block that is freed all the same, by log; the error record says why. */
-static void tell_undone(const struct vr_pool *pool, const struct vr_block *block,
-                        const char *undone) {
+/* Logs what was not done to a block that is freed; the error record has the reason. */
+static void log_undone(const struct vr_pool *pool, const struct vr_block *block,
+                       const char *undone) {
     vr_log(VRAM_LOG_WARN, "pool \"%s\": block 0x%llx was freed and %s: %s", pool->name,
            address_of(block), undone, vram_error_get()->text);
 }
@@ -301,8 +300,8 @@ static bool zones_differ(const uint8_t *data, uint64_t size, uint64_t behind,
     return rear < behind || front < VR_GUARD_ZONE;
 }
 
-/* Reads the zones of a block, whose queue has come behind all work with it then; whether they are damaged.
-   *looked: they were seen. */
+/* Reads the zones of a block on its queue, after all work that uses it, and waits. Returns whether
+   they are damaged. *looked: they could be read. */
 static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
                        const struct vr_block *block, bool *looked) {
     uint64_t size = vr_load(&block->requested, VR_RELAXED);
@@ -327,14 +326,14 @@ static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
     if (damaged) {
         report(pool, block, &damage);
     } else if (!*looked) {
-        tell_undone(pool, block, "its red zones were not looked at");
+        log_undone(pool, block, "its red zones were not checked");
     }
     drop_buffer(pool, status, buffer);
     return damaged;
 }
 
-/* The queue waits for the others that were said to use the block. What it cannot wait for is waited for
-   here; false: in vain. */
+/* The queue waits for the others that were said to use the block. What it cannot wait for is waited
+   for on the host; false: the wait failed. */
 static bool join_uses(const struct vr_queue_object *queue, const struct vr_block *block) {
     bool joined = true;
     for (const struct vr_uses *use = block->uses; use && joined; use = use->next) {
@@ -345,7 +344,8 @@ static bool join_uses(const struct vr_queue_object *queue, const struct vr_block
     return joined;
 }
 
-/* Poison or zeros; whether there is poison, and nothing that the queue was given can change it any more. */
+/* Fills the block with poison or zeros. Returns whether it has poison and all work of the queue has
+   completed. */
 static bool overwrite(struct vr_pool *pool, const struct vr_queue_object *queue,
                       const struct vr_block *block) {
     bool poison = vr_load(&pool->guard.modes, VR_RELAXED) & VRAM_POOL_POISON;
@@ -357,20 +357,20 @@ static bool overwrite(struct vr_pool *pool, const struct vr_queue_object *queue,
         status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
     }
     if (status != VRAM_OK) {
-        tell_undone(pool, block, "not overwritten");
+        log_undone(pool, block, "not overwritten");
     }
     return poison && status == VRAM_OK;
 }
 
-/* The error record has the damage, or what the last failure was. *looked: the zones were seen. */
+/* The error record has the damage, or the last failure. *looked: the zones could be read. */
 static bool undress_on(struct vr_pool *pool, struct vr_queue_object *queue,
                        const struct vr_block *block, bool *looked, bool *poisoned) {
     uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     struct vram_error error;
     if (!join_uses(queue,
-                   block)) { /* what others still do to it comes after all that is done here */
+                   block)) { /* other queues may still use it, after all that could be done here */
         note_unzeroed(pool);
-        tell_undone(pool, block, "neither looked at nor overwritten");
+        log_undone(pool, block, "neither checked nor overwritten");
         return false;
     }
     bool damaged = modes & VRAM_POOL_RED_ZONES && read_zones(pool, queue, block, looked);
@@ -390,7 +390,7 @@ static bool is_left_alone(struct vr_pool *pool, const struct vr_block *block) {
     return alone;
 }
 
-/* The queue that a block is undressed on; NULL: none can be. */
+/* The queue to check and overwrite a block on; NULL: the block is left alone. */
 static struct vr_queue_object *undress_queue(struct vr_pool *pool, struct vr_queue_object *given,
                                              const struct vr_block *block, bool *is_own) {
     if (is_left_alone(pool, block)) {
@@ -398,16 +398,17 @@ static struct vr_queue_object *undress_queue(struct vr_pool *pool, struct vr_que
     }
     struct vr_queue_object *chosen = choose(pool, given ? given->object.handle : 0, is_own);
     if (!chosen) {
-        tell_undone(pool, block, "neither looked at nor overwritten");
-    } else if (*is_own && given) { /* which is captured: nothing can be said about its time */
+        log_undone(pool, block, "neither checked nor overwritten");
+    } else if (*is_own &&
+               given) { /* `given` is being captured: nothing can be ordered after its work */
         vr_leave(chosen);
         chosen = NULL;
     }
     return chosen;
 }
 
-/* Counts a block that is freed unseen, or without the poison that it would be looked through for. One that is no
-   memory of the device's has neither. */
+/* Counts a block of device memory that is freed without a check of its zones, or without the poison
+   that a later check needs. */
 static void note_unchecked(struct vr_pool *pool, const struct vr_block *block, bool looked,
                            bool poisoned) {
     uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
@@ -449,8 +450,8 @@ bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
 
 /* ------------------------------------------------------------------ quarantine */
 
-/* Looks through a block that leaves: nothing may have been written since. Nobody but us knows of it. Whether
-   something was; *looked: it was seen to its end or to the damage. */
+/* Checks the poison of a block that leaves quarantine; no other code can reach the block. Returns
+   whether something was written to it. *looked: it was read to its end or to the damage. */
 static bool look_through(struct vr_pool *pool, const struct vr_block *block, bool *looked) {
     vram_addr addr = vr_load(&block->addr, VR_RELAXED);
     uint64_t bytes = vr_load(&block->bytes, VR_RELAXED), at = 0, other = 0, part = 0;
@@ -474,7 +475,7 @@ static bool look_through(struct vr_pool *pool, const struct vr_block *block, boo
                                 (int64_t)(at - part + other) - (int64_t)vr_guard_front(block),
                                 buffer->data[other]});
     } else if (!*looked) {
-        tell_undone(pool, block, "its poison was not looked at");
+        log_undone(pool, block, "its poison was not checked");
     }
     drop_buffer(pool, status, buffer);
     if (queue) {
@@ -508,8 +509,8 @@ static void give_on(struct vr_pool *pool, struct vr_block *block, bool looked) {
     }
 }
 
-/* Lets blocks out until at most `most` bytes are left; the error record has the first damage that is found. An ended
-   pool has no memory that could be looked at. */
+/* Lets blocks out of quarantine until at most `most` bytes are left; the error record has the first
+   damage that is found. The memory of an ended pool can no longer be checked. */
 static bool empty(struct vr_pool *pool, uint64_t most, bool ended) {
     struct vram_error error;
     bool damaged = false;

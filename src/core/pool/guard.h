@@ -14,10 +14,11 @@
  *  (4) A block in quarantine is nobody's: freed, poisoned and in no cache. It leaves, oldest first, when
  *      there is too much of it or memory is short, and is looked through then.
  *  (5) What is pinned or asleep when it is freed, and what is no memory of the device's, is left alone.
- *  (6) A free is done whatever the driver answers: what it could not look at or overwrite is logged, and
- *      what was not looked at or cannot be, (5) included, is counted. A look needs no host memory of its own, since
- *      the pool has it. With zero_free, from the first block on that was freed without its zeros, blocks are
- *      overwritten with zeros when they are handed out, too: old contents reach no owner.
+ *  (6) A free succeeds whatever the driver returns: a block that could not be checked or
+ *      overwritten is logged, and every block that was not checked, those of (5) included, is
+ *      counted. A check allocates no host memory, since the pool has a buffer. With zero_free, once
+ *      a block was freed without being zeroed, blocks are also zeroed when they are handed out: no
+ *      later owner sees old contents.
  */
 #ifndef VR_GUARD_H
 #define VR_GUARD_H
@@ -38,14 +39,14 @@ enum {
 struct vr_guard {
     vr_atomic_u32 modes;     /* of VR_GUARD_MODES; fixed at the pool's creation */
     uint64_t most_bytes;     /* in quarantine */
-    vram_queue *queue;       /* the pool's own, for what is asked for or freed on none */
+    vram_queue *queue;       /* the pool's own, for allocations and frees without a queue */
     vr_atomic_bool unzeroed; /* zero_free: a block was freed without its zeros; keeps (6) */
     /* Under the pool's lock. */
     struct vr_block *first, *last; /* in quarantine, through `next`, oldest first */
     uint64_t bytes;
     struct vr_guard_buffer
-        *buffer; /* host memory to read into; NULL: a thread has it, or none looks */
-    struct vr_guard_buffer *stuck; /* that a copy may still write to */
+        *buffer; /* host memory to read into; NULL: in use by a thread, or no mode checks */
+    struct vr_guard_buffer *stuck; /* buffers that a copy may still write to */
 };
 
 /* Makes what the pool's modes need, which are those of the flags and of the options together. */
@@ -56,13 +57,15 @@ void vr_guard_forget(struct vr_pool *pool);
 
 /* Adds the zones to a request; false: too large. */
 bool vr_guard_widen(const struct vr_pool *pool, struct vr_request *request);
-/* Makes a supplied block ready: zones, poison, zeros. Not OK: it went back to the pool. No lock held. */
+/* Makes a supplied block ready: zones, poison, zeros. Not OK: it went back to the pool. No lock
+   held. */
 vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block *block);
 
 /*
- * These return whether damage was found, which the error record then describes; otherwise it is left alone.
- * What cannot be known because a driver or the host's memory fails is no damage: keeps (6). No lock held.
+ * These return whether damage was found, which the error record then describes; otherwise it is
+ * left alone. A check that fails because of the driver or of host memory finds no damage: keeps
+ * (6). No lock held.
  */
 
 /* Looks at the zones of a block that is being freed, and writes zeros or poison. `*queue`, entered by the
@@ -70,8 +73,8 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
    *poisoned: it may go into quarantine. */
 bool vr_guard_undress(struct vr_pool *pool, struct vr_queue_object **queue,
                       struct vr_queue_object **own, struct vr_block *block, bool *poisoned);
-/* Takes a freed and poisoned block into quarantine. *kept: false when it does not belong there. Damage is that
-   of blocks that had to leave for it. */
+/* Takes a freed and poisoned block into quarantine. *kept: false when it does not belong there.
+   Damage is that of blocks that had to leave for it. */
 bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept);
 /* Lets all blocks out of quarantine. */
 bool vr_guard_inspect(struct vr_pool *pool);

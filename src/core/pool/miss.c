@@ -180,7 +180,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
     return status;
 }
 
-/* Where no run of addresses is long enough, more of them are reserved: they cost nothing. */
+/* If no run of addresses is long enough, more are reserved: addresses cost no memory. */
 static vram_status plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                         uint64_t *grown, struct vr_block **block) {
     uint64_t given = *grown;

@@ -571,8 +571,9 @@ static vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queu
     return status;
 }
 
-/* Safety modes write to the block: what a queue that takes no work any more does to it is waited for before. */
-vram_status vr_pool_free_late(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
+/* Safety modes write to the block, so the work of a queue that accepts no more work is waited for
+   first. */
+vram_status vr_pool_free_after_queue(vram_pool *handle, vram_addr addr, vram_queue *queue_handle) {
     void *entered;
     if (vr_exiting()) {
         return VRAM_OK;
@@ -586,7 +587,7 @@ vram_status vr_pool_free_late(vram_pool *handle, vram_addr addr, vram_queue *que
     bool guarded = queue && vr_load(&pool->guard.modes, VR_RELAXED);
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
     if (guarded && vr_pool_settle_queue(queue, deadline) != VRAM_OK) {
-        (void)vram_pin(addr); /* there is no later moment to write to it */
+        (void)vram_pin(addr); /* pinned blocks are neither checked nor overwritten: guard.h (5) */
     }
     status = free_entered(pool, guarded ? NULL : queue, addr);
     vr_pool_leave(pool, queue);

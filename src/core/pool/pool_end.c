@@ -2,9 +2,9 @@
 /*
  * pool_end.c: how a pool ends.
  *
- *  (1) Memory under unfinished work is never given back. A pool that is destroyed waits for calls that may have
- *      found its memory live and are submitting work, for the queues it has seen, its lanes, and for peers that
- *      read its device, all until one deadline.
+ *  (1) Memory under unfinished work is never given back. A pool that is destroyed waits for calls
+ *      that may have found its memory live and are submitting work, for the queues it has seen, its
+ *      lanes, and for peers that read its device, all until one deadline.
  *  (2) What does not finish keeps the whole pool, although its handle is dead: its memory stays taken
  *      from the driver, counted by the device and against its limit. The pool goes on watching the
  *      device and goes when the last of these queues has ended, or when the device closes.
@@ -12,8 +12,9 @@
  *      device/closing.c (4).
  *  (4) The owner's reference is dropped once, by whoever takes `owned` down.
  *  (5) Children of the tier above end with the handle, before memory does.
- *  (6) A pool without memory waits for no call: none uses it. Calls that submit work make pools, and destroy one at
- *      once when another thread was first: two that waited for each other there would both wait in vain.
+ *  (6) A pool without memory waits for no call, since none can use it. Calls that submit work may
+ *      create a pool and destroy it at once because another thread's was first: two such calls
+ *      would wait for each other until the deadline.
  */
 #include "core/limit/limit.h"
 #include "core/witness/witness.h"
@@ -38,7 +39,8 @@ static struct vr_queue_object *queue_behind(struct vr_pool *pool, struct vr_queu
     return queue;
 }
 
-/* One that was destroyed with unfinished work can still be asked, and on a lost device nothing runs any more. */
+/* A queue that was destroyed with unfinished work can still be polled; on a lost device nothing
+   runs. */
 vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline) {
     vram_status status = VRAM_OK;
     if (!vr_load(&queue->finished, VR_ACQUIRE) && vr_queue_hold(queue)) {
@@ -86,8 +88,8 @@ static vram_status settle_all(struct vr_pool *pool, uint64_t deadline) {
     return lanes != VRAM_OK ? lanes : owed;
 }
 
-/* Without memory for the note the pool's own stays, for good. */
-void vr_pool_expect(struct vr_pool *pool, const vram_queue *queue) {
+/* If host memory for the entry runs out, the pool's memory is never freed. */
+void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue) {
     struct vr_queue_object *object = queue ? vr_handle_pin(VR_KIND_QUEUE, queue) : NULL;
     if (!object) {
         return; /* there is none, or all its work has ended */
@@ -279,7 +281,7 @@ static vram_status report_kept(struct vr_pool *pool, vram_status status) {
 
 vram_status vr_pool_end(struct vr_pool *pool) {
     struct vram_error error;
-    (void)vr_guard_release(pool); /* as long as its addresses are good for copies */
+    (void)vr_guard_release(pool); /* while its memory can still be copied from */
     if (!vr_handle_retire(pool->object.handle)) {
         return vr_fail(VRAM_ERR_STALE, "vram_pool_destroy", "the pool is being destroyed already");
     }

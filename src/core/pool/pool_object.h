@@ -310,7 +310,8 @@ static inline struct vr_space *vr_request_space(const struct vr_pool *pool,
    VRAM_ERR_STALE: it has come to its end. Under the lock; miss.c. */
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue);
 
-/* What the spaces call a queue, and a stamp of it; 0: none, or it has ended. And back. Under the lock; order.c. */
+/* The number by which the spaces know a queue, and the same for a stamp; 0: no queue, or it has
+   ended. And the reverse. Under the lock; order.c. */
 uint64_t vr_pool_queue_in_space(struct vr_pool *pool, struct vr_queue_id queue);
 struct vr_stamp vr_pool_stamp_to_space(struct vr_pool *pool, struct vr_queue_stamp stamp);
 struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_stamp stamp);
@@ -319,14 +320,15 @@ struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_s
    room in the table; miss.c. */
 void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_id queue);
 
-/* vram_free by an object of the library that is at home on a queue, which may be at its end or gone: the block is used
-   again when the queue has come that far, or has ended. The error record may have changed. No lock held; pool.c. */
-vram_status vr_pool_free_late(vram_pool *handle, vram_addr addr, vram_queue *queue);
+/* vram_free for objects of the library, in the order of their queue, which may be ending or gone:
+   the block is reused once the queue has completed the work submitted so far, or has ended. May
+   change the error record. No lock held; pool.c. */
+vram_status vr_pool_free_after_queue(vram_pool *handle, vram_addr addr, vram_queue *queue);
 
-/* Work of the queue, NULL: none, may use memory of the pool, and was submitted by a call that may have been inside while
-   the pool ended and waited for its queues: it waits for this one again. For an object that pins the pool and is about
-   to let go of it. No lock held; pool_end.c. */
-void vr_pool_expect(struct vr_pool *pool, const vram_queue *queue);
+/* Makes the end of the pool wait for the queue (NULL: none) as well: its work may use the pool's
+   memory, and may have been submitted after the ending pool had waited for its queues. For an
+   object that is about to drop its reference to the pool. No lock held; pool_end.c. */
+void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue);
 
 /* Waits until all work of a queue that the caller has pinned is done. No lock held; pool_end.c. */
 vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline);
@@ -349,8 +351,8 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
                             struct vr_block **block, uint64_t *grown);
 /* Makes the driver call of one step, counted and charged. No lock held; executor.c. */
 vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step);
-/* Takes what is held now into the peaks of the pool and its device, once steps are done and what can be taken back
-   of those that failed is. Under the lock; executor.c. */
+/* Updates the peaks of the pool and its device with what is held now, after a plan's steps and the
+   undoing of failed ones. Under the lock; executor.c. */
 void vr_pool_note_peak(struct vr_pool *pool);
 /* Unmaps what no work can reach any more, as far as the driver lets it; executor.c. No lock held. */
 void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space);
@@ -463,15 +465,15 @@ void vr_pool_end_init(struct vr_pool *pool);
 vram_status vr_pool_end(struct vr_pool *pool);
 /* The destructor, also of a half-built pool. */
 void vr_pool_free(void *memory);
-/* Reserves the first range of a pool that maps memory, with `wanted` bytes for each space, 0: as many as it can make use
-   of. *small_bytes of it, from its start, are for small blocks; addresses.c. */
+/* Reserves the first range of a pool that maps memory, with `wanted` bytes for each space; 0: the
+   defaults of addresses.c. Its first *small_bytes are for small blocks. */
 vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *small_bytes);
-/* Gives the space of that part a further range in which a block of `bytes` fits. VRAM_ERR_FRAGMENTED, with no error
-   recorded: there are no such addresses. No lock held. */
+/* Gives the space of that part a further range in which a block of `bytes` fits.
+   VRAM_ERR_FRAGMENTED, with no error recorded: there are no such addresses. No lock held. */
 vram_status vr_addresses_add(struct vr_pool *pool, enum vr_pool_part part, uint64_t bytes);
 /* Whether parts of the ranges may be asleep: vr_record.sleeps. Under the lock. */
 void vr_addresses_note_sleep(struct vr_pool *pool, bool sleeps);
-/* All of them go back to the driver, where nothing is mapped any more. */
+/* Returns all ranges in which nothing is mapped to the driver. */
 void vr_addresses_end(struct vr_pool *pool);
 
 /* Refuses options that make no sense; gives a new pool its range and its spaces. What it has when that

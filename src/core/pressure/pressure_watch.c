@@ -283,7 +283,7 @@ static vram_status begin(struct vr_device_object *device, struct vr_pool *pool,
         return status;
     }
     uint64_t handle = watch->watcher.handle = watch->object.handle;
-    status = vr_device_list_child(device, &device->watchers, &watch->watcher.link, operation);
+    status = vr_device_list_watcher(device, &watch->watcher, operation);
     if (status != VRAM_OK) {
         vr_handle_retire(handle);
         vr_handle_unpin(handle);

@@ -15,8 +15,9 @@
  *      also while resize.c has made it CACHED under that lock, and then it has another turn. A reader without
  *      a lock may look at any block at any time (type-stable memory, for all pools) and must check pool,
  *      addr and state.
- *  (3) stamp tells when the memory is free of work, in the words of its space; freed does so while the block is in
- *      none. It is written by the owner before the block goes to a place where others find it.
+ *  (3) stamp tells when the memory is free of work, in the words of its space; freed does so while
+ *      the block is in none. It is written by the owner before the block goes to a place where
+ *      others find it.
  *  (4) Every time a block leaves the space it has another turn, which is part of its state. So who has
  *      seen it LIVE, then looked at pool and address, and moves it from exactly that state by (1), has
  *      the block that was looked at, and not what a record used again stands for meanwhile.
@@ -51,8 +52,8 @@ enum {
 
 enum { VR_POOL_OWNED = 0x80 }; /* in `pool`, as VR_HOME_TAGGED is in `home`; see (7) */
 
-/* A queue, by the number of its handle, which is never used twice; 0: none. A type of its own, since spaces know
-   queues by other numbers: see vr_stamp. */
+/* A queue, by the number of its handle, which is never used twice; 0: none. A type of its own,
+   since spaces know queues by other numbers: see vr_stamp. */
 struct vr_queue_id {
     uint64_t handle;
 };
@@ -71,14 +72,14 @@ static inline vram_queue *vr_queue_id_handle(struct vr_queue_id id) {
     return (vram_queue *)(uintptr_t)id.handle;
 }
 
-/* Until when work may still touch memory: the point `value` of a queue. Queue 0: no work. */
+/* The point until which work may use memory: `value` of a queue. Queue 0: no work. */
 struct vr_queue_stamp {
     struct vr_queue_id queue;
     uint64_t value;
 };
 
-/* The same as a space knows it. `queue` is the number that the space's owner calls the queue by, not always that of
-   its handle: order.c converts. */
+/* The same inside a space. `queue` is the number that the space's owner gave the queue, which may
+   differ from its handle: order.c converts. */
 struct vr_stamp {
     uint64_t queue;
     uint64_t value;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ground.c: a hash table of pages, never fuller than half, from which none is ever taken out. */
+/* ground.c: a hash table of pages, at most half full, from which pages are never removed. */
 #include "core/space/ground.h"
 
 #include "base/memory.h"

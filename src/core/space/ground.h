@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ground.h: which piece of physical memory lies under each granule of the reserved addresses. A hash table of pages of 512
- * granules each, made where memory is mapped for the first time: addresses that nobody has used cost
- * nothing, however many are reserved.
+ * ground.h: which piece of physical memory lies under each granule of the reserved addresses. A
+ * hash table of pages of 512 granules each, made where memory is mapped for the first time:
+ * addresses that nobody has used cost nothing, however many are reserved.
  */
 #ifndef VR_GROUND_H
 #define VR_GROUND_H
@@ -32,7 +32,7 @@ struct vr_piece *vr_ground_get(const struct vr_ground *ground, uint64_t addr);
 /* Whole granules; NULL: nothing is mapped there now. The pages are prepared. */
 void vr_ground_set(struct vr_ground *ground, uint64_t addr, uint64_t bytes, struct vr_piece *piece);
 
-/* The first address behind `addr` that may differ from it: where the next granule begins or, if nothing was
+/* The next address whose entry may differ from that of `addr`: the next granule or, if nothing was
    ever mapped around `addr`, the next page. */
 uint64_t vr_ground_next(const struct vr_ground *ground, uint64_t addr);
 

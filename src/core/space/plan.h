@@ -91,8 +91,8 @@ vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr
 vram_status vr_plan_write(struct vr_space *space, struct vr_plan *plan);
 /* Undoes what planning has done so far: nothing was executed. */
 void vr_plan_cancel(struct vr_space *space, struct vr_plan *plan);
-/* Ends the search for what a plan takes, which went as `status` says. *out is the plan, written; NULL, and the plan
-   cancelled: nothing was found, or the status that is returned is a failure. */
+/* Completes a plan after the search for its pieces returned `status`. *out is the plan; NULL if
+   nothing was found or on failure, and the plan is cancelled then. */
 vram_status vr_plan_finish(struct vr_space *space, struct vr_plan *plan, vram_status status,
                            struct vr_plan **out);
 

@@ -4,8 +4,8 @@
  *
  *     | BLOCK (whole granules) |      ROOM      | ...
  *
- * Addresses are plentiful: a space has many times as many as the device has memory. A room costs nothing but
- * those, and is a wish: it goes when they run out, and with its block.
+ * Addresses are plentiful: a space has many times as many as the device has memory. A room costs
+ * nothing but those, and is a wish: it goes when they run out, and with its block.
  */
 #include "core/space/plan.h"
 

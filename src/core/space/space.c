@@ -208,7 +208,8 @@ static vram_status plan_for(struct vr_space *space, const struct vr_want *want,
     return status;
 }
 
-/* Whether the block would leave a part of a coarse piece that vr_space_refine could release; keeps wear.h (6). */
+/* Whether the block would leave a part of a coarse piece that vr_space_refine could release; keeps
+   wear.h (6). */
 static bool cuts_coarse(const struct vr_space *space, const struct vr_place *place,
                         uint64_t bytes) {
     uint64_t ends[] = {place->addr, place->addr + bytes - 1};

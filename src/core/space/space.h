@@ -13,9 +13,9 @@
  *                                   +--step k failed--> vr_space_undo (the steps that take back what
  *                                                       cannot stay), run them, vr_space_abort
  *
- * Two modes. VMM: reserved ranges of addresses; physical memory comes in handles of one or more granules, each
- * mapped and unmapped whole, and free handles are moved to where they are needed. SEGMENTS: the
- * provider gives whole segments; best fit, coalescing, empty segments returned.
+ * Two modes. VMM: reserved ranges of addresses; physical memory comes in handles of one or more
+ * granules, each mapped and unmapped whole, and free handles are moved to where they are needed.
+ * SEGMENTS: the provider gives whole segments; best fit, coalescing, empty segments returned.
  *
  * Rules for the caller:
  *  (1) Every call is made under the pool's lock; nothing here locks, waits, or calls a driver. While
@@ -159,8 +159,8 @@ struct vr_answer {
 
 vram_status vr_space_create(const struct vr_space_config *config, struct vr_space **space);
 
-/* VMM: further addresses, whole granules, that overlap with none it has. Only VRAM_ERR_HOST_MEMORY, with nothing
-   changed. They stay the space's until it is destroyed. */
+/* VMM: adds a range of whole granules that overlaps none of its own. Fails only with
+   VRAM_ERR_HOST_MEMORY, with nothing changed. The range stays until the space is destroyed. */
 vram_status vr_space_add_range(struct vr_space *space, uint64_t base, uint64_t bytes);
 
 /* Frees the bookkeeping, and with it all blocks' records; calls no driver. The pool walks the pieces
@@ -220,13 +220,13 @@ vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
    *plan is NULL when nothing is owed or there is no time for it. Commit returns NULL for it. */
 vram_status vr_space_tidy(struct vr_space *space, struct vr_plan **plan);
 
-/* Plans to give back free pieces that are too coarse for memory as tight as it is: *plan is NULL when there are
-   none. Commit returns NULL for it. */
+/* Plans to give back free pieces that are too coarse for memory as tight as it is: *plan is NULL
+   when there are none. Commit returns NULL for it. */
 vram_status vr_space_refine(struct vr_space *space, struct vr_plan **plan);
 
-/* From now on the space may hold that much; what it holds already stays. Plans that are open are not
-   looked at again. `memory_bytes`: how much there is for it, whether or not that is a limit; UINT64_MAX: not
-   known. */
+/* From now on the space may hold that much; what it holds already stays. Plans that are open are
+   not looked at again. `memory_bytes`: how much there is for it, whether or not that is a limit;
+   UINT64_MAX: not known. */
 void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes);
 /* While it rests a space hands nothing out and plans no block; what is free may still be given back. */
 void vr_space_rest(struct vr_space *space, bool resting);

@@ -8,8 +8,8 @@
  *      out     free,  addresses only  an open free   mapped,
  *              mapped                 plan's         but the memory is another's
  *
- * Each reserved range is one chain of spans, and so is each segment: no block, hole or window reaches from
- * one into another.
+ * Each reserved range is one chain of spans, and so is each segment: no block, hole or window
+ * reaches from one into another.
  *
  *  (1) Holes are mapped and accessible throughout; voids are whole granules with nothing mapped.
  *  (2) Two neighbouring holes differ in their queues, and neither is settled, except in deterministic
@@ -137,8 +137,8 @@ vram_status vr_span_stock(struct vr_space *space, uint32_t count);
 
 /* A record from the stock, which is not empty, for [addr, addr + bytes); in no chain. */
 struct vr_block *vr_span_new(struct vr_space *space, uint64_t addr, uint64_t bytes);
-/* The spans of all ranges: the first of all, and the next by address or, behind the last of a range, the first of the
-   next range. NULL: none. */
+/* The spans of all ranges: the first of all, and the next by address or, behind the last of a
+   range, the first of the next range. NULL: none. */
 struct vr_block *vr_span_first(const struct vr_space *space);
 struct vr_block *vr_span_next(const struct vr_space *space, const struct vr_block *span);
 

@@ -8,19 +8,20 @@
  *  (1) each time that it grows past its aim although nothing more is needed than ever before, and not for want of time:
  *      all that is free is stuck then;
  *  (2) when nearly all blocks have come back: the program starts over;
- *  (3) to the end, when the program needs three quarters of the memory there is: what is stuck then is what a later block
- *      may lack.
+ *  (3) permanently, once the program needs three quarters of the memory: a later block may then
+ *      lack what is held in pieces too coarse.
  *
  * From then on it spends time on what a first pass with memory to spare cannot afford:
  *
- *  (4) new handles are half as large for each time, and free ones that are much coarser are released when they would be
- *      moved (supply.c);
- *  (5) blocks stay off islands and off the inside of coarse pieces, and go to low addresses while little is out (fit.c);
- *  (6) and in case (3) free pieces that are coarse are released before the next plan (extension.c), and no block is put
- *      where it would cut one, as long as there is another way (space.c).
+ *  (4) new handles are half as large for each time, and free ones that are much coarser are
+ *      released when they would be moved (supply.c);
+ *  (5) blocks stay off islands and off the inside of coarse pieces, and go to low addresses while
+ *      little is out (fit.c);
+ *  (6) and in case (3) free pieces that are coarse are released before the next plan (extension.c),
+ *      and no block is put where it would cut one, as long as there is another way (space.c).
  *
- * A program's first pass with memory to spare, and one that always asks for the same, has no wear and does not pay for
- * it. Where addresses follow from the order of calls alone there is none: it depends on the clock.
+ * A program's first pass with memory to spare, and one that always allocates the same, has no wear
+ * and no cost. Deterministic pools have none, since it depends on the clock.
  */
 #ifndef VR_WEAR_H
 #define VR_WEAR_H
@@ -34,16 +35,17 @@ void vr_wear_creep(struct vr_space *space);
 /* A block is about to leave the space: (2). */
 void vr_wear_note(struct vr_space *space);
 
-/* So much is needed of the memory there is: (3). */
+/* Notes how much of the memory is needed: (3). */
 void vr_wear_tight(struct vr_space *space, uint64_t need_bytes);
 
-/* Whether memory is tight, and the piece so coarse that it is released as soon as it is free: (6). */
+/* Whether memory is tight, and the piece so coarse that it is released as soon as it is free:
+   (6). */
 bool vr_wear_is_coarse(const struct vr_space *space, const struct vr_piece *piece);
 
 /* Whether little is out beside the most that ever was. */
 bool vr_wear_lull(const struct vr_space *space);
 
-/* Bytes of a handle that has so many granules where nothing is worn: (4). */
+/* The size of a new handle that would have so many granules without wear: (4). */
 uint64_t vr_wear_bytes(const struct vr_space *space, uint64_t granules);
 
 #endif
