@@ -333,7 +333,7 @@ static bool measure(struct row *row, uint32_t variant) {
         tell_finding(text ? text : "alone it fails", &outcome);
     }
     if (outcome.late) {
-        leave_hanging();
+        abort_on_hang();
     }
     row->points = outcome.call_points > row->points ? outcome.call_points : row->points;
     row->ns = outcome.call_ns > row->ns ? outcome.call_ns : row->ns;
