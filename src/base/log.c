@@ -2,10 +2,10 @@
 /*
  * log.c: who hears what the library has to say.
  *
- *  (1) `threshold` is the highest level that anyone wants. It is read without a lock, and a message
- *      above it costs that one load.
+ *  (1) `threshold` is the highest level that anyone wants. It is read without a lock, and so is the
+ *      number of changes of options: a message above it costs these two loads.
  *  (2) UNKNOWN lets every message into the slow path, where the option `log` is read. It stands at
- *      the start, after the callback was taken away, and after the option changed.
+ *      the start, after the callback was taken away, and after an option changed.
  *  (3) `change` counts changes. Who reads the option notes it first and publishes a threshold only
  *      if nothing changed meanwhile, so an old answer never replaces a new one. The option's own
  *      lock ranks below ours and is therefore taken outside of it.
@@ -37,6 +37,7 @@ static struct {
 } sink = {.lock = VR_MUTEX_INIT(VR_RANK_LOG)};
 
 static vr_atomic_u32 threshold = UNKNOWN;
+static vr_atomic_u64 seen;        /* vr_option_changes that `threshold` takes into account */
 static _Thread_local bool inside; /* this thread is in the callback */
 
 /* The levels by number; the option's choices have the same order. */
@@ -55,18 +56,24 @@ void vram_log_set(vram_log_fn *log, void *user, vram_log_level level) {
     vr_mutex_unlock(&sink.lock);
 }
 
-void vr_log_refresh(void) {
-    vr_mutex_lock(&sink.lock);
-    if (!sink.log) {
-        sink.change++;
-        vr_store(&threshold, UNKNOWN, VR_RELAXED);
+/* The threshold as far as it is known: UNKNOWN when the option may have changed. */
+static uint32_t current_threshold(void) {
+    uint64_t changes = vr_option_changes();
+    if (vr_load(&seen, VR_RELAXED) != changes) {
+        vr_mutex_lock(&sink.lock);
+        if (!sink.log) {
+            sink.change++;
+            vr_store(&threshold, UNKNOWN, VR_RELAXED);
+        }
+        vr_store(&seen, changes, VR_RELAXED);
+        vr_mutex_unlock(&sink.lock);
     }
-    vr_mutex_unlock(&sink.lock);
+    return vr_load(&threshold, VR_RELAXED);
 }
 
 /* The threshold, found out first where it is not known. Keeps (3). */
 static uint32_t known_threshold(void) {
-    uint32_t found = vr_load(&threshold, VR_RELAXED);
+    uint32_t found = current_threshold();
     while (found == UNKNOWN) {
         vr_mutex_lock(&sink.lock);
         uint64_t before = sink.change;
@@ -125,7 +132,7 @@ void vr_log(vram_log_level level, const char *format, ...) {
     vram_log_fn *log;
     void *user;
     assert(level > VRAM_LOG_OFF && level <= VRAM_LOG_DEBUG);
-    if ((uint32_t)level > vr_load(&threshold, VR_RELAXED) || inside) {
+    if ((uint32_t)level > current_threshold() || inside) {
         return;
     }
     assert(vr_locks_held() == 0 && "the callback is the user's code");
@@ -141,5 +148,14 @@ void vr_log(vram_log_level level, const char *format, ...) {
         deliver(log, user, level, text);
     } else {
         write_stderr(level, text);
+    }
+}
+
+void vr_log_option_problems(void) {
+    char text[LINE_BYTES];
+    if (vr_log_enabled(VRAM_LOG_WARN) && vr_option_problems_claim()) {
+        for (size_t i = 0; i < vram_option_problem(i, text, sizeof text); i++) {
+            vr_log(VRAM_LOG_WARN, "%s", text);
+        }
     }
 }

@@ -5,14 +5,15 @@
 
 #include "vram/base.h"
 
-/* Costs one relaxed load when the level is off. Must not be called with a lock held: the callback
+/* Costs two loads when the level is off. Must not be called with a lock held: the callback
    is the user's code. */
 void vr_log(vram_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Whether a message of this level would reach anyone. */
 bool vr_log_enabled(vram_log_level level);
 
-/* Told by the options table that the option `log` may have changed. */
-void vr_log_refresh(void);
+/* Logs, at warn level, what vram_option_problem tells: once in the process, at the first call that
+   finds somebody listening. Must not be called with a lock held. */
+void vr_log_option_problems(void);
 
 #endif

@@ -20,7 +20,6 @@
 #include "base/conf.h"
 #include "base/error.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/option_value.h"
 #include "base/os/os.h"
 #include "base/text.h"
@@ -70,6 +69,7 @@ static struct {
 } table = {.lock = VR_MUTEX_INIT(VR_RANK_OPTION)};
 
 static vr_atomic_bool problems_logged;
+static vr_atomic_u64 changes; /* calls that may have changed a value */
 
 /* ---------------------------------------------------------------------- names */
 
@@ -329,14 +329,12 @@ void vr_option_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]) {
     close_table();
 }
 
-void vr_option_log_problems(void) {
-    char text[PROBLEM_BYTES];
-    if (!vr_log_enabled(VRAM_LOG_WARN) || vr_exchange(&problems_logged, true, VR_RELAXED)) {
-        return;
-    }
-    for (size_t i = 0; i < vram_option_problem(i, text, sizeof text); i++) {
-        vr_log(VRAM_LOG_WARN, "%s", text);
-    }
+bool vr_option_problems_claim(void) {
+    return !vr_exchange(&problems_logged, true, VR_RELAXED);
+}
+
+uint64_t vr_option_changes(void) {
+    return vr_load(&changes, VR_ACQUIRE);
 }
 
 void vr_option_reset(void) {
@@ -347,7 +345,7 @@ void vr_option_reset(void) {
     table.loaded = false;
     vr_mutex_unlock(&table.lock);
     vr_store(&problems_logged, false, VR_RELAXED);
-    vr_log_refresh();
+    vr_fetch_add(&changes, 1, VR_RELEASE);
 }
 
 /* -------------------------------------------------------------------- the API */
@@ -406,9 +404,7 @@ vram_status vram_option_set(const char *name, const char *text) {
                          name, text, table.environment[option].text);
     }
     close_table();
-    if (option == VR_OPTION_LOG) {
-        vr_log_refresh();
-    }
+    vr_fetch_add(&changes, 1, VR_RELEASE);
     return status;
 }
 

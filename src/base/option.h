@@ -170,9 +170,11 @@ bool vr_option_environment(enum vr_option option, uint64_t *number);
 void vr_option_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);
 void vr_option_environment_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);
 
-/* Logs, at warn level, what vram_option_problem tells: once in the process, at the first call that
-   finds somebody listening. Must not be called with a lock held. */
-void vr_option_log_problems(void);
+/* True for one caller since the options were read: it logs what vram_option_problem tells. */
+bool vr_option_problems_claim(void);
+
+/* Rises with every call that may have changed a value. */
+uint64_t vr_option_changes(void);
 
 /* Tests: forgets everything set by the API and reads the environment again at the next use. */
 void vr_option_reset(void);

@@ -239,7 +239,7 @@ vram_status vram_context_create(const vram_context_options *options, vram_contex
         return status;
     }
     vr_error_save(&error); /* a driver that is absent is no failure of this call */
-    vr_option_log_problems();
+    vr_log_option_problems();
     vr_option_text(VR_OPTION_BACKENDS, list);
     vr_option_text(VR_OPTION_SIM, sim);
     const char *wanted = taken.backends ? taken.backends : list;

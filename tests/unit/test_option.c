@@ -3,6 +3,7 @@
 #include "base/option.h"
 
 #include "base/atomic.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/option_value.h"
 
@@ -503,15 +504,15 @@ static void problems_are_logged_once(void **state) {
     struct listener listener = {0};
     set_variable("VRAM_CONF", "nonsense");
     set_variable("VRAM_WAIT_TIMEOUT", "x");
-    vr_option_log_problems(); /* nobody listens: not used up */
+    vr_log_option_problems(); /* nobody listens: not used up */
     vram_log_set(listen, &listener, VRAM_LOG_ERROR);
-    vr_option_log_problems();
+    vr_log_option_problems();
     assert_int_equal(listener.heard, 0);
     vram_log_set(listen, &listener, VRAM_LOG_WARN);
-    vr_option_log_problems();
+    vr_log_option_problems();
     assert_int_equal(listener.heard, 2);
     assert_non_null(strstr(listener.last, "VRAM_WAIT_TIMEOUT: "));
-    vr_option_log_problems();
+    vr_log_option_problems();
     assert_int_equal(listener.heard, 2);
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
 }
