@@ -206,11 +206,25 @@ static void reap(const struct vr_buffer *buffer) {
     }
 }
 
+/* Takes wrapped memory out of the map, and releases a wrapped object. */
+static void unwrap(const struct vr_buffer_memory *memory) {
+    struct vr_record *record = memory->foreign;
+    if (record) {
+        uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
+        vr_record_withdraw(record);
+        vr_record_give(record);
+        if (memory->keeper) {
+            vr_object_give(&memory->keeper->base, memory->addr, bytes);
+            vr_handle_unpin(memory->keeper->object.handle);
+        }
+    }
+}
+
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                            vram_queue *queue) {
     struct vram_error error;
     if (memory->wrapped) {
-        vr_wrap_end(memory);
+        unwrap(memory);
     }
     if (memory->wrapped || !memory->addr || memory->base ||
         vr_handle_was(VR_KIND_POOL, pool_of(buffer))) {

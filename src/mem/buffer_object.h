@@ -148,8 +148,6 @@ vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *qu
    case; VRAM_ERR_CORRUPT if the pool found damage. The queue may have ended. */
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                            vram_queue *queue);
-/* Takes wrapped memory out of the map, and lets go of a wrapped object; wrap.c. */
-void vr_wrap_end(const struct vr_buffer_memory *memory);
 /* Has later work of `queue` wait for all work that uses the claimed buffer: that of its home, and (4). */
 vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const char *operation);
 /* Waits on the host until all work that uses the claimed or shared buffer is done, up to the option

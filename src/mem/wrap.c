@@ -82,19 +82,6 @@ static vram_status adopt_object(struct vr_pool *pool, const struct vram_wrap *wr
     return VRAM_OK;
 }
 
-void vr_wrap_end(const struct vr_buffer_memory *memory) {
-    struct vr_record *record = memory->foreign;
-    if (record) {
-        uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);
-        vr_record_withdraw(record);
-        vr_record_give(record);
-        if (memory->keeper) {
-            vr_object_give(&memory->keeper->base, memory->addr, bytes);
-            vr_handle_unpin(memory->keeper->object.handle);
-        }
-    }
-}
-
 static vram_status adopt(struct vr_pool *pool, const struct vram_wrap *wrap,
                          struct vr_buffer_memory *memory) {
     struct vram_error error;

@@ -23,13 +23,6 @@ const char *vram_ring_strategy_name(vram_ring_strategy strategy) {
     return (unsigned)strategy < 5 ? names[strategy] : "unknown";
 }
 
-vram_status vr_ring_damaged(struct vr_ring *ring, const char *operation, const char *what) {
-    vr_store(&ring->corrupt, true, VR_RELEASE);
-    return vr_fail(VRAM_ERR_CORRUPT, operation,
-                   "%s makes no sense: the ring is damaged; destroy it and look at the kernel",
-                   what);
-}
-
 /* ------------------------------------------------------------------- options */
 
 enum { WAYS = VRAM_RING_INPUT | VRAM_RING_OUTPUT, FLAGS = (VRAM_RING_NO_TELEMETRY << 1) - 1 };

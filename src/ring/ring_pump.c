@@ -10,6 +10,13 @@
 
 #include <string.h>
 
+vram_status vr_ring_damaged(struct vr_ring *ring, const char *operation, const char *what) {
+    vr_store(&ring->corrupt, true, VR_RELEASE);
+    return vr_fail(VRAM_ERR_CORRUPT, operation,
+                   "%s makes no sense: the ring is damaged; destroy it and look at the kernel",
+                   what);
+}
+
 static vram_status ring_is_ending(const char *operation) {
     return vr_fail(VRAM_ERR_SHUTDOWN, operation, "the ring is being destroyed");
 }

@@ -17,7 +17,6 @@
 _Static_assert(sizeof(vram_async) == 32, "a handle has 32 bytes");
 
 enum {
-    SWEEP = 2,         /* records looked at when one begins: keeps (7) */
     SLICE_NS = 2000000 /* a wait for a producer looks at the clock this often */
 };
 
@@ -38,6 +37,23 @@ static void retire(struct vr_async *record) {
     if (vr_handle_retire(handle)) {
         vr_handle_unpin(handle);
     }
+}
+
+/* Whether the device is lost, or was when it closed. */
+static bool is_device_lost(struct vr_flight *flight) {
+    vr_mutex_lock(&flight->lock);
+    bool lost = flight->device ? vr_load(&flight->device->base.lost, VR_ACQUIRE) : flight->lost;
+    vr_mutex_unlock(&flight->lock);
+    return lost;
+}
+
+/* The flight's device with a reference that vr_leave drops; NULL once it has closed. With the lock held. */
+static struct vr_device_object *device_of(struct vr_flight *flight) {
+    struct vr_device_object *device = flight->device;
+    if (device) {
+        vr_handle_ref(device->object.handle); /* it has the flight's own reference */
+    }
+    return device;
 }
 
 /* The failure under the name of what the program called, and what the driver was asked behind it. */
@@ -81,7 +97,7 @@ void vr_async_settle(struct vr_async *record, vram_status status, const struct v
     bool stays = (status != VRAM_OK || record->late) && !record->ended;
     struct vr_callback *callbacks = record->first;
     struct vr_transfer_count count = record->count;
-    struct vr_device_object *device = count.metrics ? vr_flight_device(flight) : NULL;
+    struct vr_device_object *device = count.metrics ? device_of(flight) : NULL;
     record->count.metrics = NULL;
     record->first = NULL;
     vr_link_remove(&record->link);
@@ -123,7 +139,7 @@ static vram_status answer(struct vr_async *record) {
 /* What the point said: keeps (5) and (6). */
 vram_status vr_async_conclude(struct vr_async *record, vram_status status) {
     if (status == VRAM_OK && vr_handle_was(VR_KIND_QUEUE, record->point.queue) &&
-        vr_flight_lost(record->flight)) {
+        is_device_lost(record->flight)) {
         status = vr_fail(VRAM_ERR_DEVICE_LOST, record->operation,
                          "the device was lost before the work was known to have ended");
     }
@@ -180,7 +196,7 @@ static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
 vram_status vr_async_wait(struct vr_async *record, uint64_t timeout) {
     vr_mutex_lock(&record->flight->lock);
     struct vr_transfer_count count = record->count;
-    struct vr_device_object *device = count.metrics ? vr_flight_device(record->flight) : NULL;
+    struct vr_device_object *device = count.metrics ? device_of(record->flight) : NULL;
     vr_mutex_unlock(&record->flight->lock);
     uint64_t before = device ? vr_clock_now() : 0;
     vram_status status = wait_for(record, timeout);
@@ -194,35 +210,8 @@ vram_status vr_async_wait(struct vr_async *record, uint64_t timeout) {
 
 /* ---------------------------------------------------------------- beginning */
 
-/* Keeps (7): a look at a word, no driver call. */
-static void glance(struct vr_flight *flight) {
-    struct vr_async *record = NULL;
-    vr_mutex_lock(&flight->lock);
-    struct vr_link *link = vr_list_first(&flight->pending);
-    if (link) {
-        vr_link_remove(link);
-        vr_list_append(&flight->pending, link);
-        record = VR_CONTAINER(link, struct vr_async, link);
-        bool fits = vr_load(&record->state, VR_RELAXED) == VR_ASYNC_FOLLOWING && !record->first;
-        record = fits && vr_handle_try_ref(record->object.handle) ? record : NULL;
-    }
-    vr_mutex_unlock(&flight->lock);
-    if (!record) {
-        return;
-    }
-    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, record->point.queue);
-    bool passed = !queue || vr_queue_passed(queue, record->point.value);
-    if (queue) {
-        vr_leave(queue);
-    }
-    if (passed) {
-        (void)vr_async_conclude(record, VRAM_OK);
-    }
-    vr_leave(record);
-}
-
-static vram_status record_make(struct vr_flight *flight, const char *operation, uint64_t result,
-                               vram_point point, struct vr_async **made) {
+vram_status vr_async_make(struct vr_flight *flight, const char *operation, uint64_t result,
+                          vram_point point, struct vr_async **made) {
     struct vr_async *record = vr_mem_alloc(1, sizeof *record, operation);
     if (!record) {
         return VRAM_ERR_HOST_MEMORY;
@@ -256,49 +245,6 @@ static vram_status record_make(struct vr_flight *flight, const char *operation, 
     }
     *made = record;
     return VRAM_OK;
-}
-
-static vram_status begin(struct vr_device_object *device, const char *operation, uint64_t result,
-                         vram_point point, vram_async *async, struct vr_async **record) {
-    struct vram_error kept;
-    struct vr_async *made = NULL;
-    struct vr_flight *flight = vr_flight_enter(device, operation);
-    if (!flight) {
-        return vram_error_get()->status;
-    }
-    vr_error_save(&kept);
-    for (int i = 0; i < SWEEP; i++) {
-        glance(flight);
-    }
-    vr_error_restore(&kept);
-    vram_status status = record_make(flight, operation, result, point, &made);
-    vr_leave(flight);
-    if (status == VRAM_OK) {
-        *async = (vram_async){
-            {(uint64_t)(uintptr_t)point.queue, point.value, made->object.handle, result}};
-        *record = made;
-    }
-    return status;
-}
-
-vram_status vr_async_begin(struct vr_device_object *device, const char *operation, uint64_t result,
-                           vram_async *async, struct vr_async **record) {
-    return begin(device, operation, result, (vram_point){0}, async, record);
-}
-
-vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, const char *operation,
-                              uint64_t result, vram_async *async) {
-    vram_point point = {(vram_queue *)(uintptr_t)queue->object.handle, value};
-    struct vr_async *record = NULL;
-    if (vr_queue_passed(queue, value)) {
-        *async = (vram_async){{queue->object.handle, value, 0, result}};
-        return VRAM_OK;
-    }
-    vram_status status = begin(queue->device, operation, result, point, async, &record);
-    if (status == VRAM_OK) {
-        vr_leave(record);
-    }
-    return status;
 }
 
 /* ---------------------------------------------------------------- producers */

@@ -20,21 +20,6 @@ static void flight_free(void *memory) {
     vr_handle_unpin(context);
 }
 
-bool vr_flight_lost(struct vr_flight *flight) {
-    vr_mutex_lock(&flight->lock);
-    bool lost = flight->device ? vr_load(&flight->device->base.lost, VR_ACQUIRE) : flight->lost;
-    vr_mutex_unlock(&flight->lock);
-    return lost;
-}
-
-struct vr_device_object *vr_flight_device(struct vr_flight *flight) {
-    struct vr_device_object *device = flight->device;
-    if (device) {
-        vr_handle_ref(device->object.handle); /* it has the flight's own reference */
-    }
-    return device;
-}
-
 /* Takes the first record of a list, on `queue` if that is not 0, that has a reference to add to. */
 static struct vr_async *first_of(struct vr_flight *flight, struct vr_list *list, uint64_t queue,
                                  bool following) {
@@ -212,6 +197,80 @@ struct vr_flight *vr_flight_enter(struct vr_device_object *device, const char *o
         vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed");
     }
     return flight;
+}
+
+/* ---------------------------------------------------------------- beginning */
+
+enum { SWEEP = 2 }; /* records looked at when one begins: keeps (7) */
+
+/* Keeps (7): a look at a word, no driver call. */
+static void glance(struct vr_flight *flight) {
+    struct vr_async *record = NULL;
+    vr_mutex_lock(&flight->lock);
+    struct vr_link *link = vr_list_first(&flight->pending);
+    if (link) {
+        vr_link_remove(link);
+        vr_list_append(&flight->pending, link);
+        record = VR_CONTAINER(link, struct vr_async, link);
+        bool fits = vr_load(&record->state, VR_RELAXED) == VR_ASYNC_FOLLOWING && !record->first;
+        record = fits && vr_handle_try_ref(record->object.handle) ? record : NULL;
+    }
+    vr_mutex_unlock(&flight->lock);
+    if (!record) {
+        return;
+    }
+    struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, record->point.queue);
+    bool passed = !queue || vr_queue_passed(queue, record->point.value);
+    if (queue) {
+        vr_leave(queue);
+    }
+    if (passed) {
+        (void)vr_async_conclude(record, VRAM_OK);
+    }
+    vr_leave(record);
+}
+
+static vram_status begin(struct vr_device_object *device, const char *operation, uint64_t result,
+                         vram_point point, vram_async *async, struct vr_async **record) {
+    struct vram_error kept;
+    struct vr_async *made = NULL;
+    struct vr_flight *flight = vr_flight_enter(device, operation);
+    if (!flight) {
+        return vram_error_get()->status;
+    }
+    vr_error_save(&kept);
+    for (int i = 0; i < SWEEP; i++) {
+        glance(flight);
+    }
+    vr_error_restore(&kept);
+    vram_status status = vr_async_make(flight, operation, result, point, &made);
+    vr_leave(flight);
+    if (status == VRAM_OK) {
+        *async = (vram_async){
+            {(uint64_t)(uintptr_t)point.queue, point.value, made->object.handle, result}};
+        *record = made;
+    }
+    return status;
+}
+
+vram_status vr_async_begin(struct vr_device_object *device, const char *operation, uint64_t result,
+                           vram_async *async, struct vr_async **record) {
+    return begin(device, operation, result, (vram_point){0}, async, record);
+}
+
+vram_status vr_async_of_value(struct vr_queue_object *queue, uint64_t value, const char *operation,
+                              uint64_t result, vram_async *async) {
+    vram_point point = {(vram_queue *)(uintptr_t)queue->object.handle, value};
+    struct vr_async *record = NULL;
+    if (vr_queue_passed(queue, value)) {
+        *async = (vram_async){{queue->object.handle, value, 0, result}};
+        return VRAM_OK;
+    }
+    vram_status status = begin(queue->device, operation, result, point, async, &record);
+    if (status == VRAM_OK) {
+        vr_leave(record);
+    }
+    return status;
 }
 
 uint64_t vr_async_look_all(struct vr_device_object *device) {

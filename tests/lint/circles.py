@@ -15,8 +15,6 @@ sys.dont_write_bytecode = True
 import tree  # noqa: E402
 
 KNOWN = [
-    "base/log.c base/option.c",
-    "base/os/fault.c base/os/linux.c base/os/posix.c",
     "device/closing.c device/coarse.c device/device.c device/mapping.c device/point.c device/queue.c device/range.c",
     "core/cache/drain.c core/ladder/ladder.c core/ladder/ladder_callback.c core/ladder/ladder_fallback.c "
     "core/ladder/ladder_step.c core/ladder/ladder_wait.c core/ladder/report.c core/ladder/report_cause.c "
@@ -26,9 +24,6 @@ KNOWN = [
     "core/pool/resize.c core/pool/shortcut.c core/pressure/decay.c core/pressure/pressure.c "
     "core/pressure/pressure_watch.c core/pressure/release.c core/pressure/response.c core/sleep/sleep_turn.c "
     "core/stats/stats.c core/witness/recorder.c core/witness/witness.c",
-    "mem/buffer.c mem/buffer_memory.c mem/growth.c mem/wrap.c",
-    "xfer/async_record.c xfer/flight.c",
-    "ring/ring.c ring/ring_pump.c",
     "compute/arithmetic.c compute/clblast.c",
     "compute/background.c compute/pipeline.c compute/product.c compute/scheduler.c compute/search.c "
     "compute/shortlist.c compute/shortlist_kernel.c",

@@ -134,12 +134,6 @@ void vr_os_thread_name(const char *name) {
     (void)pthread_setname_np(name);
 }
 
-void vr_os_error_text(int error, char *text, size_t bytes) {
-    if (strerror_r(error, text, bytes) != 0) {
-        snprintf(text, bytes, "error %d", error);
-    }
-}
-
 int vr_os_cond_init(pthread_cond_t *cond) {
     return pthread_cond_init(cond, NULL);
 }

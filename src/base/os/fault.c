@@ -10,6 +10,7 @@
 #include "base/os/platform.h"
 
 #include <errno.h>
+#include <string.h>
 
 static vr_atomic_u64 plan_nth;       /* which call fails, 1 is the next; 0: none */
 static vr_atomic_bool plan_for_ever; /* and all behind it */
@@ -62,9 +63,32 @@ static vram_status status_of(int error) {
     }
 }
 
+/* glibc's strerror_r returns the text, which may be a constant instead of the buffer. In other C
+   libraries it is POSIX's, which returns 0 or an errno and writes the buffer. */
+static const char *answer_text(const char *answer, const char *buffer) {
+    (void)buffer;
+    return answer;
+}
+
+static const char *answer_number(int answer, const char *buffer) {
+    return answer == 0 ? buffer : "unknown error";
+}
+
+#define ANSWER(answer, buffer)                                                                     \
+    _Generic((answer), int : answer_number, default : answer_text)(answer, buffer)
+
+/* The system's text for an errno, always terminated. */
+static void error_text(int error, char *text, size_t bytes) {
+    char buffer[96];
+    const char *answer = ANSWER(strerror_r(error, buffer, sizeof buffer), buffer);
+    size_t length = strnlen(answer, bytes - 1);
+    memcpy(text, answer, length);
+    text[length] = 0;
+}
+
 vram_status vr_os_error_as(vram_status status, int error, const char *call, uint64_t bytes) {
     char why[96];
-    vr_os_error_text(error, why, sizeof why);
+    error_text(error, why, sizeof why);
     if (bytes == 0) {
         return vr_error_set(status, "os", call, error, "%s: %s", call, why);
     }

@@ -108,28 +108,6 @@ void vr_os_thread_name(const char *name) {
     (void)pthread_setname_np(pthread_self(), name);
 }
 
-/* glibc's strerror_r returns the text, which may be a constant instead of the buffer. In other C
-   libraries it is POSIX's, which returns 0 or an errno and writes the buffer. */
-static const char *answer_text(const char *answer, const char *buffer) {
-    (void)buffer;
-    return answer;
-}
-
-static const char *answer_number(int answer, const char *buffer) {
-    return answer == 0 ? buffer : "unknown error";
-}
-
-#define ANSWER(answer, buffer)                                                                     \
-    _Generic((answer), int : answer_number, default : answer_text)(answer, buffer)
-
-void vr_os_error_text(int error, char *text, size_t bytes) {
-    char buffer[96];
-    const char *answer = ANSWER(strerror_r(error, buffer, sizeof buffer), buffer);
-    size_t length = strnlen(answer, bytes - 1);
-    memcpy(text, answer, length);
-    text[length] = 0;
-}
-
 int vr_os_cond_init(pthread_cond_t *cond) {
     pthread_condattr_t attributes;
     (void)pthread_condattr_init(&attributes); /* fills the struct; glibc has no failure here */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * platform.h: the seam inside this folder. linux.c and darwin.c each define all of the first part;
- * posix.c, fork.c and lock.c use it, so that no other file asks which system it is compiled for.
+ * the others use it, so that no other file asks which system it is compiled for.
  */
 #ifndef VR_PLATFORM_H
 #define VR_PLATFORM_H
@@ -34,14 +34,14 @@ bool vr_os_function_at(uint64_t pc, uint64_t module, struct vr_function *functio
 /* Names the calling thread. */
 void vr_os_thread_name(const char *name);
 
-/* The system's text for an errno, always terminated. */
-void vr_os_error_text(int error, char *text, size_t bytes);
-
 /* A condition whose waits are on the monotonic clock: init gives an errno, wait 0 or ETIMEDOUT. */
 int vr_os_cond_init(pthread_cond_t *cond);
 int vr_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns);
 
 /* ---------------------------------------------------- shared by the folder */
+
+/* How mmap reserves addresses, without memory behind them. */
+#define VR_OS_RESERVED (MAP_PRIVATE | MAP_ANON | MAP_NORESERVE)
 
 /* Counts a fallible call; the errno it must fail with by the plan, or 0. */
 int vr_os_fault(void);

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffer_object.c: the object behind a buffer's handle: calls that enter it, use it or claim it for themselves; how it
+ * is made and published, and its end.
+ */
+#include "mem/buffer_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/os/os.h"
+#include "core/limit/limit.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static vr_atomic_u64 last_id;
+
+/* ------------------------------------------------------------ entering, leaving */
+
+vram_status vr_buffer_enter(vram_buffer *handle, const char *operation, struct vr_buffer **out) {
+    void *entered, *pool;
+    vram_status status = vr_enter(VR_KIND_BUFFER, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    struct vr_buffer *buffer = entered;
+    status = vr_enter(VR_KIND_POOL, (void *)(uintptr_t)buffer->pool_handle, operation, &pool);
+    if (status != VRAM_OK) {
+        vr_leave(buffer); /* its pool ends at this moment, and the buffer with it */
+        return status;
+    }
+    *out = buffer;
+    return VRAM_OK;
+}
+
+void vr_buffer_leave(struct vr_buffer *buffer) {
+    struct vr_pool *pool = buffer->pool;
+    vr_leave(buffer);
+    vr_leave(pool);
+}
+
+vram_status vr_buffer_finish(struct vr_buffer *buffer, vram_status status, const char *operation) {
+    uint64_t handle = buffer->object.handle, pool = buffer->pool_handle;
+    uint64_t device = buffer->pool->device->object.handle;
+    vr_buffer_leave(buffer);
+    status = vr_stale_if_ended(VR_KIND_BUFFER, handle, status, operation);
+    status = vr_stale_if_ended(VR_KIND_POOL, pool, status, operation);
+    return vr_stale_if_ended(VR_KIND_DEVICE, device, status, operation);
+}
+
+static vram_status busy(const struct vr_buffer *buffer, const char *operation) {
+    const void *handle = (const void *)(uintptr_t)buffer->object.handle;
+    return vr_handle_was(VR_KIND_BUFFER, handle)
+               ? vr_handle_error(VR_KIND_BUFFER, handle, operation)
+               : vr_fail(VRAM_ERR_BUSY, operation,
+                         "another call is using or changing the buffer at this moment");
+}
+
+vram_status vr_buffer_share(struct vr_buffer *buffer, const char *operation) {
+    return vr_entry_enter(&buffer->sharers) ? VRAM_OK : busy(buffer, operation);
+}
+
+void vr_buffer_unshare(struct vr_buffer *buffer) {
+    vr_entry_leave(&buffer->sharers);
+}
+
+vram_status vr_buffer_claim(struct vr_buffer *buffer, const char *operation) {
+    return vr_entry_close_empty(&buffer->sharers) ? VRAM_OK : busy(buffer, operation);
+}
+
+void vr_buffer_unclaim(struct vr_buffer *buffer) {
+    assert(!vr_entry_is_open(&buffer->sharers));
+    vr_entry_reopen(&buffer->sharers);
+}
+
+void vr_buffer_touch(struct vr_buffer *buffer) {
+    uint64_t now = vr_clock_now();
+    vr_mutex_lock(&buffer->lock);
+    buffer->accessed_ns = now;
+    vr_mutex_unlock(&buffer->lock);
+}
+
+/* ----------------------------------------------------------------------- ending */
+
+/* Takes the memory out of a buffer that nobody may enter any more, to be given back; none while somebody
+   is inside who needs it: keeps (5) and (6). */
+static struct vr_buffer_memory take_out(struct vr_buffer *buffer, bool last, vram_queue **home) {
+    struct vr_buffer_memory memory = {0};
+    vr_mutex_lock(&buffer->lock);
+    *home = buffer->home;
+    if (last || vr_entry_close_empty(&buffer->sharers)) {
+        memory = buffer->memory;
+        buffer->memory = (struct vr_buffer_memory){0};
+    }
+    if (buffer->orphan && !memory.wrapped) {
+        memory.addr = 0;
+    }
+    vr_mutex_unlock(&buffer->lock);
+    return memory;
+}
+
+void vr_buffer_free(void *object) {
+    struct vr_buffer *buffer = object;
+    vram_queue *home;
+    struct vr_buffer_memory memory = take_out(buffer, true, &home);
+    struct vr_buffer_memory staging = {.addr = buffer->orphan ? 0 : buffer->mapping.staging,
+                                       .kind = VRAM_MEMORY_PINNED};
+    (void)vr_buffer_give(buffer, &staging, buffer->mapping.queue);
+    (void)vr_buffer_give(buffer, &memory, home);
+    vr_pool_child_remove(buffer->pool_handle, buffer->pool, &buffer->child);
+    vr_mutex_destroy(&buffer->lock);
+    vr_mem_free(buffer->uses);
+    vr_mem_free(buffer);
+}
+
+void vr_buffer_pool_ended(struct vr_pool_child *child) {
+    struct vr_buffer *buffer = VR_CONTAINER(child, struct vr_buffer, child);
+    vr_mutex_lock(&buffer->lock);
+    buffer->orphan = true;
+    vr_mutex_unlock(&buffer->lock);
+    if (vr_handle_retire(buffer->object.handle)) {
+        vr_handle_unpin(buffer->object.handle);
+    }
+}
+
+vram_status vram_buffer_destroy(vram_buffer *handle) {
+    static const char operation[] = "vram_buffer_destroy";
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    struct vr_buffer *buffer = vr_handle_pin(VR_KIND_BUFFER, handle);
+    if (!buffer) {
+        return vr_handle_error(VR_KIND_BUFFER, handle, operation);
+    }
+    if (vr_forked(&buffer->object)) {
+        vr_handle_retire(buffer->object.handle);
+        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
+    }
+    vram_status status = VRAM_OK;
+    if (vr_handle_retire(buffer->object.handle)) {
+        vram_queue *home;
+        struct vr_buffer_memory memory = take_out(buffer, false, &home);
+        status = vr_buffer_give(buffer, &memory, home);
+        vr_handle_unpin(buffer->object.handle);
+    } else {
+        status = vr_handle_error(VR_KIND_BUFFER, handle, operation);
+    }
+    vr_leave(buffer);
+    return status;
+}
+
+/* --------------------------------------------------------------------- creating */
+
+vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes,
+                                    const char *operation) {
+    uint32_t each = vram_precision_bytes(taken->precision);
+    if ((unsigned)taken->kind > VRAM_BUFFER_FALLBACK) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no kind of buffer", (int)taken->kind);
+    }
+    if (!each) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%d is no precision", (int)taken->precision);
+    }
+    if (bytes % each) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "%llu bytes are no whole number of %s elements",
+                       (unsigned long long)bytes, vram_precision_name(taken->precision));
+    }
+    if (taken->flags & ~(uint32_t)VRAM_BUFFER_PAGEABLE) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken->flags);
+    }
+    if (taken->name && strnlen(taken->name, VRAM_BUFFER_NAME_MAX) == VRAM_BUFFER_NAME_MAX) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "a buffer's name has at most %d bytes",
+                       VRAM_BUFFER_NAME_MAX - 1);
+    }
+    return VRAM_OK;
+}
+
+/* A pool of page-locked memory has no other. */
+static vram_status check_kind(const struct vr_pool *pool, vram_buffer_kind kind,
+                              const char *operation) {
+    return pool->kind != VRAM_MEMORY_PINNED || kind == VRAM_BUFFER_PINNED ||
+                   kind == VRAM_BUFFER_MAPPED
+               ? VRAM_OK
+               : vr_fail(VRAM_ERR_UNSUPPORTED, operation,
+                         "pool \"%s\" is of page-locked memory: its buffers are pinned or mapped",
+                         pool->name);
+}
+
+vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *queue,
+                           const struct vram_buffer_options *options, const char *operation,
+                           struct vr_buffer **out) {
+    struct vr_tag *tag = NULL;
+    vram_status status = check_kind(pool, options->kind, operation);
+    if (status == VRAM_OK && options->tag && *options->tag) {
+        status = vr_tag_get(vr_ledger_of(pool->device), options->tag, operation, &tag);
+    }
+    struct vr_buffer *buffer =
+        status == VRAM_OK ? vr_mem_alloc(1, sizeof *buffer, operation) : NULL;
+    if (!buffer) {
+        return status == VRAM_OK ? VRAM_ERR_HOST_MEMORY : status;
+    }
+    buffer->object.process = vr_os_process_generation();
+    buffer->child.pool_ended = vr_buffer_pool_ended;
+    buffer->pool = pool;
+    buffer->pool_handle = pool->object.handle;
+    buffer->id = vr_fetch_add(&last_id, 1, VR_RELAXED) + 1;
+    buffer->kind = options->kind;
+    buffer->precision = options->precision;
+    buffer->flags = options->flags;
+    buffer->moved = options->moved;
+    buffer->user = options->user;
+    buffer->tag = vr_tag_name(tag);
+    buffer->created_ns = buffer->accessed_ns = vr_clock_now();
+    snprintf(buffer->name, sizeof buffer->name, "%s", options->name ? options->name : "");
+    vr_mutex_init(&buffer->lock, VR_RANK_BUFFER);
+    buffer->capacity_bytes = buffer->used_bytes = bytes;
+    buffer->home = queue;
+    *out = buffer;
+    return VRAM_OK;
+}
+
+vram_status vr_buffer_publish(struct vr_pool *pool, struct vr_buffer *buffer, const char *operation,
+                              vram_buffer **out) {
+    uint64_t handle;
+    vram_status status = vr_pool_child_publish(pool, VR_KIND_BUFFER, &buffer->object,
+                                               vr_buffer_free, &buffer->child, operation, &handle);
+    if (status == VRAM_OK) {
+        *out = (vram_buffer *)(uintptr_t)handle;
+    }
+    return status;
+}
