@@ -77,8 +77,7 @@ struct plan {
     const char *backend, *sim, *filter, *source, *mode;
     uint64_t nth; /* only this one; 0: all */
     bool json, full;
-    bool thin;   /* not every n: 1 to 32, then an eighth further each time; see run_numbers */
-    bool sparse; /* every second one, then a quarter further each time */
+    bool sparse; /* not every n: see run_numbers */
 };
 
 struct totals {
@@ -349,8 +348,7 @@ static void note_calls(struct run *run) {
 static void run_numbers(struct run *run, struct totals *totals) {
     const struct plan *plan = run->plan;
     uint64_t only = plan->nth, odd = (uint64_t)(run->mode - modes) % 2;
-    uint64_t dense = plan->sparse ? 8 + odd : plan->thin ? 32 + odd : UINT64_MAX;
-    uint64_t part = plan->sparse ? 4 : 8, step = 1;
+    uint64_t dense = plan->sparse ? 8 + odd : UINT64_MAX, step = 1;
     run->nth = 1;
     if (plan->sparse && run->call == VRAM_SIM_ANY) {
         run->nth += odd;
@@ -358,7 +356,7 @@ static void run_numbers(struct run *run, struct totals *totals) {
     }
     run->nth = only ? only : run->nth;
     while (run_once(run, totals) && !only) {
-        run->nth += run->nth >= dense ? run->nth / part : step;
+        run->nth += run->nth >= dense ? run->nth / 4 : step;
     }
 }
 
@@ -441,9 +439,8 @@ static void report(const struct plan *plan, const struct totals *totals) {
 }
 
 static int usage(void) {
-    fprintf(stderr,
-            "usage: faults [--backend B] [--sim TEXT] [--filter TEXT] [--source "
-            "memory|system|driver] [--mode M] [--nth N] [--full] [--thin | --sparse] [--json]\n");
+    fprintf(stderr, "usage: faults [--backend B] [--sim TEXT] [--filter TEXT] [--source "
+                    "memory|system|driver] [--mode M] [--nth N] [--full] [--sparse] [--json]\n");
     return 2;
 }
 
@@ -459,10 +456,7 @@ static bool parse(int count, char **words, struct plan *plan) {
     const struct {
         const char *flag;
         bool *place;
-    } switches[] = {{"--json", &plan->json},
-                    {"--full", &plan->full},
-                    {"--thin", &plan->thin},
-                    {"--sparse", &plan->sparse}};
+    } switches[] = {{"--json", &plan->json}, {"--full", &plan->full}, {"--sparse", &plan->sparse}};
     for (int i = 1; i < count; i++) {
         bool known = false;
         for (size_t s = 0; s < sizeof switches / sizeof switches[0] && !known; s++) {

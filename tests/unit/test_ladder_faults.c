@@ -4,6 +4,7 @@
  * allocation of the library's failing in turn. Whatever fails, a request succeeds or has an error, nothing
  * is lost, and the driver's protocol is kept.
  */
+#include "unit/fault_step.h"
 #include "unit/ladder_world.h"
 
 struct life {
@@ -137,7 +138,7 @@ static void each_driver_call(void **state) {
     for (int world = 0; world < WORLDS; world++) {
         for (int code = 0; code < 3; code++) {
             bool struck = true;
-            for (uint64_t nth = 1; struck; nth++) {
+            for (uint64_t nth = 1; struck; nth += FAULT_STEP) {
                 struct life life;
                 begin(&life, worlds[world]);
                 fault(&life.rig, VRAM_SIM_ANY, nth, false, codes[code]);
@@ -154,7 +155,7 @@ static void each_allocation(void **state) {
     (void)state;
     for (int world = 0; world < WORLDS; world++) {
         uint64_t struck = 1;
-        for (uint64_t nth = 1; struck; nth++) {
+        for (uint64_t nth = 1; struck; nth += FAULT_STEP) {
             struct life life;
             begin(&life, worlds[world]);
             vr_mem_fail_at(nth, false);

@@ -6,6 +6,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "unit/fault_step.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
@@ -434,13 +435,6 @@ static bool try_life(bool memory, bool for_ever, int32_t code, uint64_t nth) {
     rig_end(&rig, !for_ever || memory);
     return struck;
 }
-
-/* From one failing call to the next. It is one thread's work: under ThreadSanitizer a part of it is enough. */
-#if defined(__SANITIZE_THREAD__)
-enum { FAULT_STEP = 5 };
-#else
-enum { FAULT_STEP = 1 };
-#endif
 
 static void any_call_may_fail(void **state) {
     static const int32_t codes[] = {VRAM_SIM_OUT_OF_MEMORY, 9999, VRAM_SIM_DEVICE_LOST};

@@ -3,6 +3,7 @@
  * test_pool_sleep.c: pools that give their memory back and keep their addresses. Contents are compared
  * through the simulated device; then every step of falling asleep and of waking fails in turn.
  */
+#include "unit/fault_step.h"
 #include "unit/sleep_world.h"
 
 #include "base/clock.h"
@@ -401,13 +402,6 @@ static bool try_turn(const struct plan *plan, bool waking, const char *tag, uint
     assert_int_equal(vr_mem_live_bytes(), 0);
     return struck;
 }
-
-/* From one failing call to the next. It is one thread's work: under ThreadSanitizer a part of it is enough. */
-#if defined(__SANITIZE_THREAD__)
-enum { FAULT_STEP = 5 };
-#else
-enum { FAULT_STEP = 1 };
-#endif
 
 static void any_step_may_fail(void **state) {
     static const struct plan plans[] = {

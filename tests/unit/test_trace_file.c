@@ -4,6 +4,7 @@
  * that refuses anything, two programs that mean the same file, a fork; and rings that go round.
  */
 #include "unit/child.h"
+#include "unit/fault_step.h"
 #include "unit/trace_world.h"
 
 #include <fcntl.h>
@@ -218,13 +219,6 @@ static void old_is_gone(bool opened) {
     assert_int_equal(memcmp(data, "what an", bytes < 7 ? bytes : 7) == 0 && bytes > 0, !opened);
     free(data);
 }
-
-/* From one failing call to the next, once a trace is open. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { FAULT_STEP = 5 };
-#else
-enum { FAULT_STEP = 1 };
-#endif
 
 /* Every system call of a trace's life fails once, and for ever. */
 static void any_refusal_stops_it(void **state) {

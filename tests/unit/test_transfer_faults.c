@@ -3,6 +3,7 @@
  * test_transfer_faults.c: transfers whose every driver call and every allocation fails in turn, once and for
  * ever, and devices that are lost under them.
  */
+#include "unit/fault_step.h"
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
 #include "unit/transfer_world.h"
@@ -262,7 +263,7 @@ static void lost_in_the_middle(void **state) {
     (void)state;
     for (int part = 0; part < 3; part++) {
         bool struck = true;
-        for (uint64_t nth = 1; struck; nth++) {
+        for (uint64_t nth = 1; struck; nth += FAULT_STEP) {
             struct rig rig = rig_make("sim", "memory=64M,lag=5,real=on");
             vram_addr a = memory_of(rig.device, sizeof data),
                       b = memory_of(rig.device, sizeof data);

@@ -11,6 +11,7 @@
 #ifndef TEST_TRIAL_WORLD_H
 #define TEST_TRIAL_WORLD_H
 
+#include "unit/fault_step.h"
 #include "unit/object_state.h"
 #include "unit/pool_flags.h"
 
@@ -275,14 +276,6 @@ static inline bool trial_run(const struct trial *trial, const struct trial_fault
     return struck;
 }
 
-/* From one failing call to the next. Under a sanitizer a third of them is enough, of each fault
-   another third. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { TRIAL_STEP = 3 };
-#else
-enum { TRIAL_STEP = 1 };
-#endif
-
 /* One call of the object, with every call below it failing in turn. */
 static inline void trial_all(const struct trial *trial) {
     struct scene scene = scene_make(trial);
@@ -293,9 +286,9 @@ static inline void trial_all(const struct trial *trial) {
     struct object_state whole = scene_look(trial, &scene, true);
     scene_end(trial, &scene, true);
     for (size_t i = 0; i < sizeof trial_faults / sizeof trial_faults[0]; i++) {
-        uint64_t nth = 1 + i % TRIAL_STEP;
+        uint64_t nth = 1 + i % FAULT_STEP;
         while (trial_run(trial, &trial_faults[i], nth, &whole)) {
-            nth += TRIAL_STEP;
+            nth += FAULT_STEP;
             assert_true(nth < 500);
         }
     }
