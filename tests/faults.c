@@ -343,12 +343,20 @@ static void note_calls(struct run *run) {
     vram_context_destroy(context);
 }
 
+/* Where sparse: up to which n every call may fail, and how much further it goes from there on, as a part of n. Under a
+   sanitizer each run is dear. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { DENSE = 4, PART = 2 };
+#else
+enum { DENSE = 8, PART = 4 };
+#endif
+
 /* n = 1, 2, 3 ... until the fault does not strike any more. Where sparse, one mode of a source has 1, 3, 5 ... and
-   the next 2, 4, 6 ..., a quarter further from 8 on; each entry point has its first calls in every mode. */
+   the next 2, 4, 6 ..., and larger steps from DENSE on; each entry point has its first calls in every mode. */
 static void run_numbers(struct run *run, struct totals *totals) {
     const struct plan *plan = run->plan;
     uint64_t only = plan->nth, odd = (uint64_t)(run->mode - modes) % 2;
-    uint64_t dense = plan->sparse ? 8 + odd : UINT64_MAX, step = 1;
+    uint64_t dense = plan->sparse ? DENSE + odd : UINT64_MAX, step = 1;
     run->nth = 1;
     if (plan->sparse && run->call == VRAM_SIM_ANY) {
         run->nth += odd;
@@ -356,7 +364,7 @@ static void run_numbers(struct run *run, struct totals *totals) {
     }
     run->nth = only ? only : run->nth;
     while (run_once(run, totals) && !only) {
-        run->nth += run->nth >= dense ? run->nth / 4 : step;
+        run->nth += run->nth >= dense ? run->nth / PART : step;
     }
 }
 
