@@ -343,8 +343,8 @@ static void note_calls(struct run *run) {
     vram_context_destroy(context);
 }
 
-/* Where sparse: up to which n every call may fail, and how much further it goes from there on, as a part of n. Under a
-   sanitizer each run is dear. */
+/* Where sparse: n rises by small steps up to DENSE, and by n / PART from there on. Under a sanitizer
+   each run takes long. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { DENSE = 4, PART = 2 };
 #else

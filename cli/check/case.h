@@ -137,8 +137,8 @@ bool check_other_device(struct check *check, uint32_t *index);
 
 /* The device's memory info must say what the ledger says. */
 bool check_ledger_at(struct check *check, struct check_device *device, struct check_place place);
-/* After a failure, false: the device must hold what it held, peak included. Not seen where the driver does not even tell
-   its memory any more; the case is ERRORED already. */
+/* After a failure: the device must hold what it held, peak included. Always false: the case is ERRORED
+   already. Not checked when the driver does not even report its memory. */
 bool check_unchanged_at(struct check *check, struct check_device *device, struct check_place place);
 #define CHECK_LEDGER(check, device) CHECK_TRY(check_ledger_at(check, device, CHECK_AT("ledger")))
 

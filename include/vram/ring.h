@@ -32,8 +32,8 @@
  * Ownership: a ring is its pool's, like a buffer, and takes its memory from it.
  * Threads: any call from any thread. Two that send at the same time need VRAM_RING_MULTI_INPUT, or the second
  * is VRAM_ERR_BUSY; the same goes for two that receive, always.
- * A driver that fails in the middle of a copy fails the call, and no message is lost, doubled or out of order: some may
- * have arrived already, and the next call that copies goes on from there.
+ * A driver that fails in the middle of a copy fails the call, and no message is lost, doubled or out
+ * of order: some may have arrived already, and the next call that copies continues from there.
  * A device is not trusted: its counters, sequences and lengths are checked before they are used. Damage is
  * VRAM_ERR_CORRUPT from then on, for every call but vram_ring_destroy and those that only look.
  */
@@ -161,8 +161,8 @@ VRAM_API vram_status vram_ring_fetch(vram_ring *ring, uint64_t *messages, vram_a
 /* ----------------------------------------------------------------- its end */
 
 /**
- * Says that no more is sent, and to the kernel, behind all that was sent, that it is to end. Waits for nothing. After a
- * failure nothing more is sent all the same; the kernel is told by the next call that copies.
+ * Says that no more is sent, and tells the kernel, behind all that was sent, to end. Waits for
+ * nothing. After a failure nothing more is sent either; the next call that copies tells the kernel.
  */
 VRAM_API vram_status vram_ring_stop(vram_ring *ring);
 

@@ -39,8 +39,9 @@ VRAM_API uint64_t vram_physical_bytes(vram_physical *physical);
 
 /**
  * Maps `count` handles one behind the other from `addr` on and makes them readable and writable:
- * all or none. VRAM_ERR_BUSY when a handle is mapped already or the place is taken. Where the driver fails and then
- * refuses, twice, to undo what it did, the first of the handles stay mapped but unusable: vram_range_unmap ends that.
+ * all or none. VRAM_ERR_BUSY when a handle is mapped already or the place is taken. When the driver
+ * fails and then refuses, twice, to undo what it did, the first handles stay mapped but unusable
+ * until vram_range_unmap.
  */
 VRAM_API vram_status vram_range_map(vram_device *device, vram_addr addr,
                                     vram_physical *const *physicals, uint32_t count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer_object.c: the object behind a buffer's handle: calls that enter it, use it or claim it for themselves; how it
- * is made and published, and its end.
+ * buffer_object.c: the object behind a buffer's handle: entering, sharing and claiming it; how it is
+ * made, published and ended.
  */
 #include "mem/buffer_object.h"
 

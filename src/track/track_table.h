@@ -146,7 +146,8 @@ static inline uint64_t vr_track_held(const struct vr_track_record *record) {
 /* The list of all tracks; track_list.c. */
 struct vr_tracks_filter;
 void vr_tracks_add(struct vr_track *track);
-/* Refers to those that the filter lets through, as many as there is room for; how many there are. */
+/* Adds a reference to each track that the filter selects, as many as there is room for; returns how
+   many it selects. */
 uint32_t vr_tracks_collect(const struct vr_tracks_filter *filter, struct vr_track **all,
                            uint32_t room);
 /* Drops a reference; true: that was the last, and nobody can find it any more. */

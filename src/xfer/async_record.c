@@ -47,7 +47,8 @@ static bool is_device_lost(struct vr_flight *flight) {
     return lost;
 }
 
-/* The flight's device with a reference that vr_leave drops; NULL once it has closed. With the lock held. */
+/* The flight's device with a reference that vr_leave drops; NULL once it has closed. With the lock
+   held. */
 static struct vr_device_object *device_of(struct vr_flight *flight) {
     struct vr_device_object *device = flight->device;
     if (device) {

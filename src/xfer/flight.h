@@ -86,8 +86,8 @@ vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operati
    freed it already. */
 void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue);
 
-/* A record of a flight, pending and published, with a reference for the caller. VRAM_ERR_SHUTDOWN when the device is
-   closing; async_record.c. */
+/* Makes a record of a flight, pending and published, with a reference for the caller.
+   VRAM_ERR_SHUTDOWN when the device is closing; async_record.c. */
 vram_status vr_async_make(struct vr_flight *flight, const char *operation, uint64_t result,
                           vram_point point, struct vr_async **made);
 /* Brings a record to its end, for the reason `cause` when it failed; who comes late changes nothing. The

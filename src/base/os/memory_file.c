@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_file.c: files in memory, once they are open: their size, their contents, and pages of them. */
+/* memory_file.c: files in memory, once they are open: their size, contents and pages. */
 #include "base/os/platform.h"
 #include "base/size.h"
 

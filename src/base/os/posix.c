@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * posix.c: what Linux and macOS have in common: pages, time, the process and its cancellation, standard error and
- * shared libraries. Files in memory are memory_file.c's, threads os_thread.c's.
+ * posix.c: what Linux and macOS have in common: pages, time, the process and its cancellation,
+ * standard error and shared libraries. See memory_file.c for files in memory, os_thread.c for
+ * threads.
  */
 #include "base/os/platform.h"
 #include "base/size.h"

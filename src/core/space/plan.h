@@ -69,7 +69,8 @@ vram_status vr_extension_gather(struct vr_space *space, struct vr_plan *plan, ui
 
 /* ---------------------------------------------------------- rooms; room.c */
 
-/* Finds a place for a block with want->room behind it, or with less, which is then want->room; false: there is none. */
+/* Finds a place for a block with want->room behind it. Where there is only a place with less,
+   want->room becomes that; false: there is none. */
 bool vr_room_find(struct vr_space *space, struct vr_want *want, struct vr_place *found);
 /* Makes the first `bytes` of a void a room; NULL: it is none or has fewer, or no record is in stock. */
 struct vr_block *vr_room_cut(struct vr_space *space, struct vr_block *span, uint64_t bytes);
