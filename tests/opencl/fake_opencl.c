@@ -314,6 +314,7 @@ const struct fake_opencl_control *fake_opencl_control(void) {
                                                        .settings = &fake_settings,
                                                        .hold = fake_engine_hold,
                                                        .crash = fake_engine_crash,
+                                                       .settle = fake_engine_settle,
                                                        .call_back = fake_engine_call_back,
                                                        .live = control_live,
                                                        .violations = control_violations,

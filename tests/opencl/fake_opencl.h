@@ -39,6 +39,7 @@ struct fake_opencl_control {
     struct fake_opencl_settings *settings;
     void (*hold)(bool held);   /* commands wait while it is held */
     void (*crash)(int status); /* commands end with this from now on; 0: they do not */
+    void (*settle)(void);      /* waits until no command can run and no callback is running */
     void (*call_back)(void);   /* late callbacks, newest first */
     uint64_t (*live)(void);    /* objects and pointers that were not given back */
     /* Rules that were broken; *text is the last one's. */
@@ -189,6 +190,7 @@ void *fake_usm_call(const char *name);
 /* Control of the engine. */
 void fake_engine_hold(bool held);
 void fake_engine_crash(int status);
+void fake_engine_settle(void);
 void fake_engine_call_back(void);
 struct vr_cl_queue *fake_engine_queue(struct vr_cl_queue *like, bool unordered, bool elsewhere);
 

@@ -16,6 +16,7 @@
 static struct vr_cl_queue *queues;
 static bool held;
 static int crashed;
+static int at_work; /* engines that run a command or its callbacks */
 static struct fake_callback *late;
 static pthread_once_t engine_once = PTHREAD_ONCE_INIT;
 
@@ -264,7 +265,9 @@ static void *engine(void *unused) {
     (void)unused;
     for (;;) {
         fake_lock();
+        at_work++;
         bool busy = step_any();
+        at_work--;
         fake_unlock();
         if (!busy) {
             rest();
@@ -293,6 +296,21 @@ void fake_engine_crash(int status) {
     fake_lock();
     crashed = status;
     fake_unlock();
+}
+
+/* Callbacks run without the lock: an engine inside one is at work all the same. */
+void fake_engine_settle(void) {
+    for (bool busy = true; busy;) {
+        fake_lock();
+        busy = at_work > 0;
+        for (struct vr_cl_queue *queue = queues; queue && !busy; queue = queue->next) {
+            busy = choose(queue) != NULL;
+        }
+        fake_unlock();
+        if (busy) {
+            rest();
+        }
+    }
 }
 
 void fake_engine_call_back(void) {
