@@ -20,6 +20,7 @@
  *      pending, and vr_pipeline_end fetches it or fails: products that were added whole are never half there.
  */
 #include "compute/scheduler_object.h"
+#include "core/pool/pool_calls.h"
 
 #include "base/error.h"
 #include "base/memory.h"

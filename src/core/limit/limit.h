@@ -21,7 +21,7 @@
 
 #include "core/limit/foreign_record.h"
 #include "core/limit/tag.h"
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 #include "vram/limits.h"
 
 /* Device memory as the driver told it last. */

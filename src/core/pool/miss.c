@@ -13,44 +13,19 @@
  *
  * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
  */
+#include "core/backing/backing.h"
+#include "core/cache/drain.h"
+#include "core/cache/other_memory.h"
+#include "core/cache/stamp.h"
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
 #include "core/limit/budget.h"
+#include "core/pool/pool_calls.h"
 
 #include "base/error.h"
 #include "base/size.h"
 
 enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle and no lane has this number */
-
-vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
-    return queue ? vr_lane_know(&pool->lanes, queue) : VRAM_OK;
-}
-
-/* The queue, if memory that it gets may be under work of its own; keeps block.h (5). A deterministic pool
-   does not look at time. Under the lock. */
-static struct vr_queue_id home_of(struct vr_pool *pool, struct vr_queue_id queue) {
-    struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
-    bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
-    bool works = lane && (timeless || !vr_queue_passed(lane->queue, lane->stamped));
-    return works ? queue : VR_NO_QUEUE;
-}
-
-void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_id queue) {
-    block->home = home_of(pool, queue);
-    block->freed = block->before = (struct vr_queue_stamp){{0}, 0};
-    block->uses = NULL;
-    block->pins = 0;
-    block->asleep = block->growing = false;
-    block->part = (uint8_t)vr_part_of(vr_load(&block->bytes, VR_RELAXED));
-    vr_store(&block->zone, 0, VR_RELAXED);
-    block->owed = false;
-    block->turn += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
-    vr_store(&block->held, false, VR_RELAXED);
-    vr_store(&block->pool, pool->object.handle, VR_RELAXED);
-    vr_store(&block->state, block->turn | VR_BLOCK_CACHED, VR_RELEASE);
-    vr_block_table_insert(&pool->table, block); /* keeps pool_object.h (2) */
-    vr_pool_out(pool, block);
-}
 
 /* A block of the space leaves it for the request. */
 static void leave(struct vr_pool *pool, const struct vr_request *request, struct vr_block *block) {
@@ -197,8 +172,8 @@ static vram_status plan(struct vr_pool *pool, const struct vr_request *request, 
 
 /* Behind a block memory is asked for in one large piece. Where the driver has no such, all that is free comes
    first, and the rest in smaller ones. */
-vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                         uint64_t *grown, struct vr_block **block) {
+static vram_status miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                             uint64_t *grown, struct vr_block **block) {
     vram_status status = plan(pool, request, flags, grown, block);
     if (status == VRAM_ERR_DEVICE_MEMORY && request->behind && !(flags & VR_WANT_NO_GROWTH)) {
         *grown = UINT64_MAX;
@@ -207,8 +182,8 @@ vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request,
     return status;
 }
 
-vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
-                         struct vr_block **block) {
+static vram_status miss_held(struct vr_pool *pool, const struct vr_request *request,
+                             struct vr_block **block) {
     struct vr_request plain = *request;
     struct vr_answer answer;
     plain.room = 0; /* better without than not at all */
@@ -220,8 +195,8 @@ vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
     return status;
 }
 
-vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request,
-                          struct vr_block **block) {
+static vram_status miss_after(struct vr_pool *pool, const struct vr_request *request,
+                              struct vr_block **block) {
     struct vr_answer answer;
     if (!request->queue.handle) {
         return VRAM_ERR_NOT_READY;
@@ -251,10 +226,7 @@ vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request
     return status;
 }
 
-bool vr_miss_is_short(vram_status status) {
-    return (vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
-           status == VRAM_ERR_NOT_READY;
-}
+const struct vr_miss_ops vr_miss_ops = {miss_plan, miss_held, miss_after};
 
 /* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces, and VRAM_ERR_LIMIT to raise one: what is
    too large for the device as a whole is told apart from both. */
@@ -323,13 +295,13 @@ static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *r
     uint32_t *extra = find->extra, room = find->room;
     *extra = room;
     vram_status status = from_held(pool, request, block, more, extra);
-    if (status == VRAM_OK || !vr_miss_is_short(status)) {
+    if (status == VRAM_OK || !vr_status_is_short(status)) {
         return status;
     }
     vr_pool_drain(pool);
     *extra = room;
     status = from_held(pool, request, block, more, extra);
-    if (status == VRAM_OK || !vr_miss_is_short(status)) {
+    if (status == VRAM_OK || !vr_status_is_short(status)) {
         return status;
     }
     *extra = 0;
@@ -341,12 +313,12 @@ static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *r
     }
     vr_pool_look(pool, false);
     uint64_t grown = 0;
-    status = vr_miss_plan(pool, request, 0, &grown, block);
-    if (vr_miss_is_short(status) && vr_guard_release(pool)) {
+    status = miss_plan(pool, request, 0, &grown, block);
+    if (vr_status_is_short(status) && vr_guard_release(pool)) {
         grown = 0;
-        status = vr_miss_plan(pool, request, 0, &grown, block);
+        status = miss_plan(pool, request, 0, &grown, block);
     }
-    if (!vr_miss_is_short(status)) {
+    if (!vr_status_is_short(status)) {
         return status;
     }
     vr_climb_begin(&find->climb, pool, request, status, grown, block);

@@ -9,6 +9,8 @@
  *  (3) A segment is in the address map for as long as it exists, whoever gave it; its record is the
  *      piece's native name.
  */
+#include "core/backing/backing.h"
+#include "core/guard/block_lookup.h"
 #include "core/limit/budget.h"
 
 #include "base/clock.h"
@@ -18,20 +20,6 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "device/ops.h"
-
-uint64_t vr_device_now(const struct vr_device_object *device) {
-    struct vr_backend *backend = device->base.backend;
-    if (backend->ops->sim) {
-        struct vram_sim_state state = {.size = sizeof state};
-        backend->ops->sim->state(backend, &state);
-        return state.clock_ns;
-    }
-    return vr_clock_now();
-}
-
-uint64_t vr_pool_now(const struct vr_pool *pool) {
-    return vr_device_now(pool->device);
-}
 
 static void count(struct vr_pool *pool, enum vr_pool_call call) {
     vr_fetch_add(&pool->calls[call], 1, VR_RELAXED);
