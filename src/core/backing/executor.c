@@ -222,20 +222,33 @@ vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step) {
     return VRAM_ERR_INVALID;
 }
 
+/* Steps of one kind that took so long together: each took its share. */
+static void note_time(struct vr_plan *plan, uint32_t first, uint32_t end, uint64_t ns) {
+    uint64_t handles = 0;
+    for (uint32_t i = first; i < end; i++) {
+        handles += plan->steps[i].handles;
+    }
+    for (uint32_t i = first; i < end; i++) {
+        plan->steps[i].ns = ns * plan->steps[i].handles / handles;
+    }
+}
+
 /* Runs the steps of the plan until one fails; how many were done. */
 static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_status *status) {
-    uint64_t before = vr_pool_now(pool);
+    uint32_t done = 0;
     *status = VRAM_OK;
-    for (uint32_t i = 0; i < plan->count; i++) {
-        *status = vr_pool_step(pool, &plan->steps[i]);
-        uint64_t after = vr_pool_now(pool);
-        plan->steps[i].ns = after - before;
-        before = after;
-        if (*status != VRAM_OK) {
-            return i;
+    while (done < plan->count && *status == VRAM_OK) {
+        uint32_t first = done;
+        uint64_t before = vr_pool_now(pool);
+        while (done < plan->count && plan->steps[done].kind == plan->steps[first].kind &&
+               (*status = vr_pool_step(pool, &plan->steps[done])) == VRAM_OK) {
+            done++;
+        }
+        if (*status == VRAM_OK) { /* how long a refusal takes is no price */
+            note_time(plan, first, done, vr_pool_now(pool) - before);
         }
     }
-    return plan->count;
+    return done;
 }
 
 void vr_pool_note_peak(struct vr_pool *pool) {

@@ -263,20 +263,23 @@ void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
 
 /* ----------------------------------------------------------------- draining */
 
-/* Empties a cache into the space. Its thread is kept out. */
-static void drain_cache(struct vr_cache *cache) {
+/* Empties a cache into the space; bytes that came back. Its thread is kept out. */
+static uint64_t drain_cache(struct vr_cache *cache) {
     struct vr_pool *pool = cache->pool;
     vr_pool_tell(cache);
     struct vr_block *blocks[BATCH];
     uint32_t count;
     vr_mutex_lock(&pool->lock);
+    uint64_t before = pool->out_bytes;
     struct vr_queue_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue);
     while ((count = vr_cache_empty(cache, blocks, BATCH))) {
         for (uint32_t i = 0; i < count; i++) {
             vr_pool_to_space(pool, blocks[i], stamp);
         }
     }
+    uint64_t drained = before - pool->out_bytes;
     vr_mutex_unlock(&pool->lock);
+    return drained;
 }
 
 /* The pool has to look for memory: keeps cache.c (3). */
@@ -288,12 +291,18 @@ static void be_shy(struct vr_cache *cache) {
     cache->shyness = cache->shy = shyness;
 }
 
+struct draining {
+    const struct vr_pool *pool;
+    uint64_t bytes; /* that came back */
+};
+
 static void drain_thread(struct vr_thread_state *thread, void *user) {
+    struct draining *draining = user;
     for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
         struct vr_cache *cache = thread->caches[i];
-        if (cache && cache->pool == user) {
+        if (cache && cache->pool == draining->pool) {
             be_shy(cache);
-            drain_cache(cache);
+            draining->bytes += drain_cache(cache);
         }
     }
 }
@@ -307,17 +316,22 @@ void vr_pool_empty_depot(struct vr_pool *pool, struct vr_queue_id only) {
     vr_pool_settle(pool);
 }
 
-static void drain_depot(struct vr_pool *pool, struct vr_queue_id only) {
+static uint64_t drain_depot(struct vr_pool *pool, struct vr_queue_id only) {
     vr_mutex_lock(&pool->lock);
+    uint64_t before = pool->out_bytes;
     vr_pool_empty_depot(pool, only);
+    uint64_t drained = before - pool->out_bytes;
     vr_mutex_unlock(&pool->lock);
+    return drained;
 }
 
-void vr_pool_drain(struct vr_pool *pool) {
+uint64_t vr_pool_drain(struct vr_pool *pool) {
+    struct draining draining = {.pool = pool};
     vr_pool_repay(pool);
-    vr_thread_visit_all(drain_thread, pool);
-    drain_depot(pool, VR_NO_QUEUE);
+    vr_thread_visit_all(drain_thread, &draining);
+    draining.bytes += drain_depot(pool, VR_NO_QUEUE);
     vr_fallback_reap(pool);
+    return draining.bytes;
 }
 
 /* ----------------------------------------------------------------- dropping */
@@ -335,7 +349,7 @@ static void keep_counts(struct vr_pool *pool, const struct vr_cache *cache) {
 }
 
 static void drop(struct vr_cache *cache) {
-    drain_cache(cache);
+    (void)drain_cache(cache);
     keep_counts(cache->pool, cache);
     vr_cache_drop(cache);
 }
@@ -365,7 +379,7 @@ static void drop_of_thread(struct vr_thread_state *thread, void *user) {
 void vr_pool_drop_caches(struct vr_pool *pool, struct vr_queue_id queue) {
     struct dropping dropping = {pool, queue};
     vr_thread_visit_all(drop_of_thread, &dropping);
-    drain_depot(pool, queue);
+    (void)drain_depot(pool, queue);
 }
 
 /* The thread is at its end and touches its caches no more; pools and queues may end meanwhile, so it

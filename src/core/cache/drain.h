@@ -65,8 +65,8 @@ struct vr_queue_id vr_pool_owed_behind(struct vr_pool *pool, struct vr_queue_id 
 /* A queue has ended: forgets its lane and what is owed to it. No lock held. */
 void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue);
 
-/* Takes all blocks out of all caches and the depot into the space. */
-void vr_pool_drain(struct vr_pool *pool);
+/* Takes all blocks out of all caches and the depot into the space; bytes that came back. */
+uint64_t vr_pool_drain(struct vr_pool *pool);
 
 /* Takes all blocks out of the depot, or those of one queue (0: all), into the space, and settles. Under the
    lock. */

@@ -18,14 +18,13 @@ enum { GROWTH_LEAST = 2 }; /* granules by which a space grows at least: supply.c
 
 /* What changes in a pool while a step is taken. */
 struct gauge {
-    uint64_t out, pending, moved; /* bytes */
+    uint64_t pending, moved; /* bytes */
 };
 
 static struct gauge read_gauge(struct vr_pool *pool) {
     struct vr_space_stats stats;
     struct gauge gauge = {0};
     vr_mutex_lock(&pool->lock);
-    gauge.out = pool->out_bytes;
     for (int part = 0; part < VR_PART_COUNT; part++) {
         vr_space_stats_get(pool->spaces[part], &stats);
         gauge.pending += stats.pending_bytes;
@@ -42,9 +41,7 @@ static uint64_t less(uint64_t before, uint64_t after) {
 /* ------------------------------------------------------------- the pool's own */
 
 bool vr_step_drain(struct vr_climb *climb) {
-    uint64_t before = read_gauge(climb->pool).out;
-    vr_pool_drain(climb->pool);
-    vr_climb_gave(climb, less(before, read_gauge(climb->pool).out));
+    vr_climb_gave(climb, vr_pool_drain(climb->pool));
     return true;
 }
 
@@ -137,7 +134,7 @@ uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need) {
     uint64_t given = 0;
     struct vram_error error;
     vr_error_save(&error);
-    vr_pool_drain(pool);
+    (void)vr_pool_drain(pool);
     vr_pool_look(pool, true);
     for (int part = VR_PART_COUNT; part-- > 0 && given < need;) {
         vr_mutex_lock(&pool->lock);

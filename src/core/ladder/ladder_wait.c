@@ -131,7 +131,7 @@ bool vr_step_wait(struct vr_climb *climb) {
             vr_clock_sleep(slice < left ? slice : left);
             waited = true;
         }
-        vr_pool_drain(pool);
+        (void)vr_pool_drain(pool);
         vr_pool_look(pool, false);
         vr_climb_try(climb); /* keeps (2), and (3) when alone */
     }

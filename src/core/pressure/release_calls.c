@@ -37,7 +37,7 @@ vram_status vram_pool_clear(vram_pool *handle, uint64_t *cached) {
     vram_status status = enter(VR_KIND_POOL, handle, cached, "vram_pool_clear", &pool);
     if (status == VRAM_OK) {
         vr_decay_survey(pool, false, &survey);
-        vr_pool_drain(pool);
+        (void)vr_pool_drain(pool);
         vr_count_cleanup(pool, 0);
         *cached = survey.all_bytes;
         vr_leave(pool);

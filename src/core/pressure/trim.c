@@ -51,7 +51,7 @@ void vr_pool_calm_end(struct vr_pool *pool) {
 vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes) {
     vram_status status = VRAM_OK;
     (void)vr_guard_release(pool);
-    vr_pool_drain(pool);
+    (void)vr_pool_drain(pool);
     if (pool->flags & VRAM_POOL_DETERMINISTIC) {
         status = vr_pool_finish(pool);
     } else {
