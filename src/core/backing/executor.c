@@ -295,6 +295,7 @@ static uint64_t created_bytes(const struct vr_plan *plan, uint32_t done) {
 
 vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan,
                             struct vr_block **block, uint64_t *grown) {
+    VR_UNCANCELLED; /* once for all steps */
     vram_status status;
     uint32_t done = run_steps(pool, plan, &status);
     *grown = created_bytes(plan, done);

@@ -22,10 +22,6 @@ static void ledger_free(void *memory) {
     vr_mem_free(ledger);
 }
 
-struct vr_ledger *vr_ledger_of(const struct vr_device_object *device) {
-    return vr_load(&device->slot->account->ledger, VR_ACQUIRE);
-}
-
 /* Quotas of the environment apply whatever the program has set the option to; those of the option
    apply in addition. */
 static vram_status read_quotas(struct vr_ledger *ledger, const char *operation) {
