@@ -84,4 +84,8 @@ void vr_pool_settle(struct vr_pool *pool);
 /* Work that one of `deferred` waits for; false when none does. Under the lock. */
 bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp);
 
+/* The thread's cache for this pool and queue, made if need be, with the thread inside it; NULL where there
+   can be none: the pool then counts for itself. No lock held; cache_entry.c. */
+struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_object *queue);
+
 #endif

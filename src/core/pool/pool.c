@@ -71,45 +71,49 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
  */
 #define ASIDE __attribute__((noinline)) static
 
-/* A hit of a pool that tells (witness.h), whose caches are never the thread's recent one: so no other pool's
-   hits pay for it. What cannot be noted here is left to the slow way. The thread is inside. */
-ASIDE vram_status alloc_witnessed(struct vr_cache *cache, uint64_t size, uint64_t bytes,
-                                  vram_addr *addr) {
-    uint64_t pool = cache->pool_handle, id;
-    struct vr_queue_id queue = cache->queue;
-    struct vr_block *block = vr_witness_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
-    bool noted = block && vr_witness_quick(cache, block, size, NULL, &id);
-    if (noted) {
-        *addr = vr_hand_out(cache, block, size, bytes, NULL);
-        if (__builtin_expect(vr_events_wanted(), 0)) {
-            vr_witness_tell_hit(cache, block, size, NULL, id); /* leaves */
-            return VRAM_OK;
-        }
-    } else if (block) {
-        vr_cache_untake(cache, block, bytes);
+/* A hit from a cache of any pool, tagged or not. In a pool that tells (witness.h) it must be noted first, and what
+   cannot be noted here is left to the slow way. The thread is inside, and outside after a hit. */
+bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct vr_tag *tag,
+                 vram_addr *addr) {
+    bool told = vr_cache_is_witnessed(cache);
+    struct vr_block *block =
+        !told || vr_witness_is_brief(cache->pool) ? vr_cache_take(cache, bytes) : NULL;
+    uint64_t id = 0;
+    if (!block) {
+        return false;
     }
-    vr_thread_leave(cache->thread);
-    return noted ? VRAM_OK
-                 : vr_pool_alloc_slow((vram_pool *)(uintptr_t)pool, size, vr_queue_id_handle(queue),
-                                      NULL, addr);
+    if (told && !vr_witness_quick(cache, block, size, tag, &id)) {
+        vr_cache_untake(cache, block, bytes);
+        return false;
+    }
+    if (tag) {
+        vr_tag_charge_free(tag, bytes, size);
+    }
+    *addr = vr_hand_out(cache, block, size, bytes, tag);
+    if (tag) {
+        vr_tag_confirm(tag);
+    }
+    if (told && __builtin_expect(vr_events_wanted(), 0)) {
+        vr_witness_tell_hit(cache, block, size, tag, id); /* leaves */
+    } else {
+        vr_thread_leave(cache->thread);
+    }
+    return true;
 }
 
-/* Another queue than the last time, or none of that size at hand. The thread is inside. */
+/* Another queue than the last time, or none of that size at hand; caches of pools that tell are never the thread's
+   recent one, so that no other pool's hits pay for them. The thread is inside. */
 ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
                               vram_queue *queue, vram_addr *addr) {
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     uint64_t bytes = 0;
     (void)vr_block_bytes(size, &bytes); /* which was seen to do */
-    if (cache && vr_cache_is_witnessed(cache)) {
-        return alloc_witnessed(cache, size, bytes, addr);
+    if (cache && vr_hit_from(cache, size, bytes, NULL, addr)) {
+        return VRAM_OK;
     }
-    struct vr_block *block = cache ? vr_cache_take(cache, bytes) : NULL;
-    if (block) {
-        *addr = vr_hand_out(cache, block, size, bytes, NULL);
-    }
+    bool plain = cache && !vr_cache_is_witnessed(cache) && bytes > VR_SMALL_BYTES;
     vr_thread_leave(thread);
-    if (block || (cache && bytes > VR_SMALL_BYTES &&
-                  vr_pool_alloc_shortcut(pool, size, bytes, queue, addr))) {
+    if (plain && vr_pool_alloc_shortcut(pool, size, bytes, queue, addr)) {
         return VRAM_OK;
     }
     return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
@@ -261,66 +265,6 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
         vr_pool_return(pool, queue, blocks, count);
         vr_handle_unpin(handle);
     }
-}
-
-/* Makes the thread's cache for this pool and queue; false when there can be none. */
-static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
-                       struct vr_queue_object *queue) {
-    struct vr_queue_id id = {queue ? queue->object.handle : 0};
-    vr_mutex_lock(&pool->lock);
-    vram_status status = vr_pool_know(pool, queue);
-    vr_mutex_unlock(&pool->lock);
-    if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, id)) {
-        return false;
-    }
-    if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_SEQ_CST)) {
-        /* It has ended meanwhile, or the pool falls asleep. Who drops caches then may have come before this
-           one was made. */
-        vr_pool_drop_caches(pool, id);
-        return false;
-    }
-    return true;
-}
-
-/* The thread's cache for this pool and queue, made if need be; the thread is inside it on return.
-   NULL when there can be none: no memory, or the queue is ending. */
-static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *queue) {
-    uint64_t pool_handle = pool->object.handle;
-    struct vr_queue_id queue_id = {queue ? queue->object.handle : 0};
-    struct vr_thread_state *thread = vr_thread_get("vram_alloc");
-    if (!thread) {
-        return NULL;
-    }
-    for (;;) {
-        if (vr_load(&thread->busy, VR_RELAXED)) {
-            return NULL; /* a signal handler inside a call of its own thread */
-        }
-        while (!vr_thread_enter(thread)) {
-            vr_thread_rest(thread);
-        }
-        struct vr_cache *cache = vr_cache_find(thread, pool_handle, queue_id);
-        if (cache) {
-            return cache;
-        }
-        vr_thread_leave(thread);
-        if (!make_cache(thread, pool, queue)) {
-            return NULL;
-        }
-    }
-}
-
-/* A thread without a cache is slower and nothing worse: the error record does not tell. */
-struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
-    struct vram_error error;
-    if (vr_load(&pool->uncached, VR_SEQ_CST)) {
-        return NULL;
-    }
-    vr_error_save(&error);
-    struct vr_cache *cache = cache_try(pool, queue);
-    if (!cache) {
-        vr_error_restore(&error);
-    }
-    return cache;
 }
 
 /* Hands a supplied block out and keeps the further ones. */

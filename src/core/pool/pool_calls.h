@@ -74,10 +74,6 @@ void vr_pool_free(void *memory);
 vram_status vr_pool_check_options(const struct vram_pool_options *options);
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options);
 
-/* The thread's cache for this pool and queue, made if need be, with the thread inside it; NULL where there
-   can be none: the pool then counts for itself. No lock held; pool.c. */
-struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_object *queue);
-
 /* Memory of other kinds than the pool's own, as a block of the pool that vram_free and the pool's end give
    back in queue order: of the first of `other` (vram_fallback) that can be had. `flags`: VR_REQUEST_WISHED,
    _MOVED, or 0 for a fallback; of `options` tag, name and elements count. VRAM_ERR_UNSUPPORTED: the device

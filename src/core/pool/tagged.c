@@ -9,7 +9,6 @@
 #include "core/limit/limit.h"
 #include "core/pool/hit.h"
 #include "core/pool/pool_calls.h"
-#include "core/witness/witness.h"
 
 static bool is_only_tagged(const vram_alloc_options *options) {
     return options->size == sizeof *options && options->tag && *options->tag &&
@@ -20,8 +19,7 @@ static bool is_only_tagged(const vram_alloc_options *options) {
 /* The tag of that name, if the cache's pool can hand out a block for it by what is at hand. Inside enter. */
 static struct vr_tag *tag_at_hand(const struct vr_cache *cache, const char *name) {
     const struct vr_pool *pool = cache->pool;
-    bool plain = !vr_load(&pool->guard.modes, VR_RELAXED) &&
-                 (!vr_cache_is_witnessed(cache) || vr_witness_is_brief(pool));
+    bool plain = !vr_load(&pool->guard.modes, VR_RELAXED);
     struct vr_tag *tag = plain ? vr_tag_recent(vr_ledger_of(pool->device), name) : NULL;
     return tag && !vr_tag_has_quota(tag) ? tag : NULL;
 }
@@ -30,30 +28,17 @@ static struct vr_tag *tag_at_hand(const struct vr_cache *cache, const char *name
 static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const char *name,
                        vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
-    uint64_t bytes, id = 0;
+    uint64_t bytes;
     if (!thread || !addr || !vr_block_bytes(size, &bytes) || !vr_thread_enter(thread)) {
         return false;
     }
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
     struct vr_tag *tag = cache ? tag_at_hand(cache, name) : NULL;
-    struct vr_block *block = tag ? vr_cache_take(cache, bytes) : NULL;
-    if (block && vr_cache_is_witnessed(cache) && !vr_witness_quick(cache, block, size, tag, &id)) {
-        vr_cache_untake(cache, block, bytes);
-        block = NULL;
+    if (tag && vr_hit_from(cache, size, bytes, tag, addr)) {
+        return true;
     }
-    if (!block) {
-        vr_thread_leave(thread);
-        return false;
-    }
-    vr_tag_charge_free(tag, bytes, size);
-    *addr = vr_hand_out(cache, block, size, bytes, tag);
-    vr_tag_confirm(tag);
-    if (vr_cache_is_witnessed(cache) && vr_events_wanted()) {
-        vr_witness_tell_hit(cache, block, size, tag, id); /* leaves */
-    } else {
-        vr_thread_leave(thread);
-    }
-    return true;
+    vr_thread_leave(thread);
+    return false;
 }
 
 vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cache_entry.c: the calling thread's cache for a pool and a queue, made when it is first needed.
+ */
+#include "core/cache/drain.h"
+#include "core/cache/stamp.h"
+
+#include "base/error.h"
+
+/* Makes the thread's cache for this pool and queue; false when there can be none. */
+static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
+                       struct vr_queue_object *queue) {
+    struct vr_queue_id id = {queue ? queue->object.handle : 0};
+    vr_mutex_lock(&pool->lock);
+    vram_status status = vr_pool_know(pool, queue);
+    vr_mutex_unlock(&pool->lock);
+    if (status != VRAM_OK || !vr_cache_make(thread, pool, pool->object.handle, id)) {
+        return false;
+    }
+    if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_SEQ_CST)) {
+        /* It has ended meanwhile, or the pool falls asleep. Who drops caches then may have come before this
+           one was made. */
+        vr_pool_drop_caches(pool, id);
+        return false;
+    }
+    return true;
+}
+
+/* The thread's cache for this pool and queue, made if need be; the thread is inside it on return.
+   NULL when there can be none: no memory, or the queue is ending. */
+static struct vr_cache *cache_try(struct vr_pool *pool, struct vr_queue_object *queue) {
+    uint64_t pool_handle = pool->object.handle;
+    struct vr_queue_id queue_id = {queue ? queue->object.handle : 0};
+    struct vr_thread_state *thread = vr_thread_get("vram_alloc");
+    if (!thread) {
+        return NULL;
+    }
+    for (;;) {
+        if (vr_load(&thread->busy, VR_RELAXED)) {
+            return NULL; /* a signal handler inside a call of its own thread */
+        }
+        while (!vr_thread_enter(thread)) {
+            vr_thread_rest(thread);
+        }
+        struct vr_cache *cache = vr_cache_find(thread, pool_handle, queue_id);
+        if (cache) {
+            return cache;
+        }
+        vr_thread_leave(thread);
+        if (!make_cache(thread, pool, queue)) {
+            return NULL;
+        }
+    }
+}
+
+/* A thread without a cache is slower and nothing worse: the error record does not tell. */
+struct vr_cache *vr_pool_cache_enter(struct vr_pool *pool, struct vr_queue_object *queue) {
+    struct vram_error error;
+    if (vr_load(&pool->uncached, VR_SEQ_CST)) {
+        return NULL;
+    }
+    vr_error_save(&error);
+    struct vr_cache *cache = cache_try(pool, queue);
+    if (!cache) {
+        vr_error_restore(&error);
+    }
+    return cache;
+}
