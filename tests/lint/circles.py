@@ -15,7 +15,6 @@ sys.dont_write_bytecode = True
 import tree  # noqa: E402
 
 KNOWN = [
-    "device/closing.c device/coarse.c device/device.c device/mapping.c device/point.c device/queue.c device/range.c",
     "core/cache/drain.c core/ladder/ladder.c core/ladder/ladder_callback.c core/ladder/ladder_fallback.c "
     "core/ladder/ladder_step.c core/ladder/ladder_wait.c core/ladder/report.c core/ladder/report_cause.c "
     "core/ladder/report_holder.c core/limit/budget.c core/limit/foreign.c core/limit/limit.c core/limit/tag_quota.c "
