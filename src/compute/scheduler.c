@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scheduler.c: schedulers from their creation to their end, and what is known of them. The rules are in
- * scheduler_object.h.
+ * scheduler.c: schedulers from their creation to their end, and what is known of them. The rules
+ * are in scheduler_object.h.
  */
 #include "compute/shortlist.h"
 
@@ -10,7 +10,6 @@
 #include "base/os/os.h"
 #include "base/struct_tail.h"
 #include "base/text.h"
-#include "device/ops.h"
 
 #include <string.h>
 
@@ -28,17 +27,6 @@ static void scheduler_free(void *memory) {
     vr_mutex_destroy(&scheduler->lock);
     vr_mem_free(scheduler);
     vr_handle_unpin(pool);
-}
-
-vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue) {
-    struct vram_error error;
-    vr_error_save(&error);
-    vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
-    if (status == VRAM_ERR_STALE && vr_queue_drained(queue)) {
-        vr_error_restore(&error);
-        status = vr_check_lost(&scheduler->pool_object->device->base, "vram_queue_wait");
-    }
-    return status;
 }
 
 /* Ends what it has. Queues wait for their work. */
@@ -127,8 +115,9 @@ static vram_status check(const struct vram_scheduler_options *options, const cha
     return VRAM_OK;
 }
 
-/* An OpenCL device that is the CPU gives one kernel all processors, so that further queues gain nothing. And PoCL
-   up to 5.0 ends the program when launches of one kernel overlap of which a later one has more groups than any before. */
+/* An OpenCL device that is the CPU gives one kernel all processors, so that further queues gain
+   nothing. And PoCL up to 5.0 ends the program when launches of one kernel overlap of which a later
+   one has more groups than any before. */
 static uint32_t lanes_of(const struct vr_scheduler *scheduler,
                          const struct vram_scheduler_options *options) {
     if (scheduler->info.kind == VRAM_DEVICE_CPU && strcmp(scheduler->info.backend, "opencl") == 0) {

@@ -23,8 +23,6 @@ KNOWN = [
     "core/pool/resize.c core/pool/shortcut.c core/pressure/decay.c core/pressure/pressure.c "
     "core/pressure/pressure_watch.c core/pressure/release.c core/pressure/response.c core/sleep/sleep_turn.c "
     "core/stats/stats.c core/witness/recorder.c core/witness/witness.c",
-    "compute/background.c compute/pipeline.c compute/product.c compute/scheduler.c compute/search.c "
-    "compute/shortlist.c compute/shortlist_kernel.c",
 ]
 
 
