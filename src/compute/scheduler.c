@@ -71,18 +71,12 @@ static void pool_ended(struct vr_pool_child *child) {
 
 vram_status vram_scheduler_destroy(vram_scheduler *handle) {
     static const char operation[] = "vram_scheduler_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_scheduler *scheduler = vr_handle_pin(VR_KIND_SCHEDULER, handle);
+    void *entered;
+    vram_status status = vr_end_enter(VR_KIND_SCHEDULER, handle, operation, &entered);
+    struct vr_scheduler *scheduler = entered;
     if (!scheduler) {
-        return vr_handle_error(VR_KIND_SCHEDULER, handle, operation);
+        return status;
     }
-    if (vr_forked(&scheduler->object)) {
-        vr_handle_retire(scheduler->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
-    }
-    vram_status status = VRAM_OK;
     if (!end(scheduler)) {
         status = vr_fail(VRAM_ERR_STALE, operation, "the scheduler is being destroyed already");
     }

@@ -43,24 +43,19 @@ static void pool_ended(struct vr_pool_child *child) {
 
 vram_status vram_weights_destroy(vram_weights *handle) {
     static const char operation[] = "vram_weights_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_weights *weights = vr_handle_pin(VR_KIND_WEIGHTS, handle);
+    void *entered;
+    vram_status status = vr_end_enter(VR_KIND_WEIGHTS, handle, operation, &entered);
+    struct vr_weights *weights = entered;
     if (!weights) {
-        return vr_handle_error(VR_KIND_WEIGHTS, handle, operation);
+        return status;
     }
-    uint64_t number = weights->object.handle;
-    bool forked = vr_forked(&weights->object);
-    if (!vr_handle_retire(number)) {
-        vr_handle_unpin(number);
-        return vr_fail(VRAM_ERR_STALE, operation, "the weights are being destroyed already");
+    if (vr_handle_retire(weights->object.handle)) {
+        vr_handle_unpin(weights->object.handle); /* the owner's */
+    } else {
+        status = vr_fail(VRAM_ERR_STALE, operation, "the weights are being destroyed already");
     }
-    if (!forked) { /* in a child the references stay: nothing of the parent's is torn down */
-        vr_handle_unpin(number);
-        vr_handle_unpin(number);
-    }
-    return VRAM_OK;
+    vr_leave(weights);
+    return status;
 }
 
 /* ------------------------------------------------------------------- creating */

@@ -221,21 +221,13 @@ vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device *
 }
 
 void vram_device_close(vram_device *handle) {
-    struct vr_device_object *device;
-    if (!handle || vr_exiting()) {
-        return;
+    void *entered;
+    (void)vr_end_enter(VR_KIND_DEVICE, handle, "vram_device_close", &entered);
+    struct vr_device_object *device = entered;
+    if (device) {
+        vr_device_retire(device->object.handle, device, vr_deadline_in(device->context->wait_ns));
+        vr_leave(device);
     }
-    device = vr_handle_pin(VR_KIND_DEVICE, handle);
-    if (!device) {
-        vr_handle_error(VR_KIND_DEVICE, handle, "vram_device_close");
-        return;
-    }
-    if (vr_forked(&device->object)) {
-        vr_handle_retire(device->object.handle);
-        return;
-    }
-    vr_device_retire(device->object.handle, device, vr_deadline_in(device->context->wait_ns));
-    vr_leave(device);
 }
 
 /* ---------------------------------------------------------------- asking it */

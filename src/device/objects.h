@@ -239,6 +239,11 @@ struct vr_physical {
    caller owes a vr_leave. */
 vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operation, void **object);
 void vr_leave(void *object);
+/* The same for a call that ends the object. *object NULL: there is nothing to do, and the status is
+   the call's. That is VRAM_OK for NULL, which every end accepts, for a process that is exiting, and
+   in a forked child: there the handle dies, and nothing of the parent's is torn down. */
+vram_status vr_end_enter(enum vr_kind kind, const void *handle, const char *operation,
+                         void **object);
 /* The status of a call on an object that may have ended during it. What the call then did not find
    is not the caller's mistake, so VRAM_ERR_INVALID becomes VRAM_ERR_STALE. */
 vram_status vr_stale_if_ended(enum vr_kind kind, uint64_t handle, vram_status status,

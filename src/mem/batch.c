@@ -106,18 +106,12 @@ static void pool_ended(struct vr_pool_child *child) {
 
 vram_status vram_batch_destroy(vram_batch *handle) {
     static const char operation[] = "vram_batch_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_batch *batch = vr_handle_pin(VR_KIND_BATCH, handle);
+    void *entered;
+    vram_status status = vr_end_enter(VR_KIND_BATCH, handle, operation, &entered);
+    struct vr_batch *batch = entered;
     if (!batch) {
-        return vr_handle_error(VR_KIND_BATCH, handle, operation);
+        return status;
     }
-    if (vr_forked(&batch->object)) {
-        vr_handle_retire(batch->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
-    }
-    vram_status status;
     if (!end(batch, &status)) {
         status = vr_fail(VRAM_ERR_STALE, operation, "the batch is being destroyed already");
     }

@@ -127,18 +127,12 @@ void vr_buffer_pool_ended(struct vr_pool_child *child) {
 
 vram_status vram_buffer_destroy(vram_buffer *handle) {
     static const char operation[] = "vram_buffer_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_buffer *buffer = vr_handle_pin(VR_KIND_BUFFER, handle);
+    void *entered;
+    vram_status status = vr_end_enter(VR_KIND_BUFFER, handle, operation, &entered);
+    struct vr_buffer *buffer = entered;
     if (!buffer) {
-        return vr_handle_error(VR_KIND_BUFFER, handle, operation);
+        return status;
     }
-    if (vr_forked(&buffer->object)) {
-        vr_handle_retire(buffer->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
-    }
-    vram_status status = VRAM_OK;
     if (vr_handle_retire(buffer->object.handle)) {
         vram_queue *home;
         struct vr_buffer_memory memory = take_out(buffer, false, &home);

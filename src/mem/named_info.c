@@ -69,18 +69,12 @@ static void pool_ended(struct vr_pool_child *child) {
 
 vram_status vram_named_destroy(vram_named *handle) {
     static const char operation[] = "vram_named_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_named *named = vr_handle_pin(VR_KIND_NAMED, handle);
+    void *entered;
+    vram_status status = vr_end_enter(VR_KIND_NAMED, handle, operation, &entered);
+    struct vr_named *named = entered;
     if (!named) {
-        return vr_handle_error(VR_KIND_NAMED, handle, operation);
+        return status;
     }
-    if (vr_forked(&named->object)) {
-        vr_handle_retire(named->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
-    }
-    vram_status status;
     if (!end(named, &status)) {
         status = vr_fail(VRAM_ERR_STALE, operation, "the manager is being destroyed already");
     }

@@ -384,16 +384,11 @@ vram_status vram_ring_create(vram_pool *pool_handle, const vram_ring_options *op
 
 vram_status vram_ring_destroy(vram_ring *handle) {
     static const char operation[] = "vram_ring_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_ring *ring = vr_handle_pin(VR_KIND_RING, handle);
+    void *entered;
+    vram_status status = vr_end_enter(VR_KIND_RING, handle, operation, &entered);
+    struct vr_ring *ring = entered;
     if (!ring) {
-        return vr_handle_error(VR_KIND_RING, handle, operation);
-    }
-    if (vr_forked(&ring->object)) {
-        vr_handle_retire(ring->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
+        return status;
     }
     if (vr_ring_thread_is_own(ring)) {
         vr_leave(ring);
