@@ -401,18 +401,6 @@ vram_status vram_labels_create(const vram_labels_options *options, vram_labels *
 }
 
 vram_status vram_labels_destroy(vram_labels *handle) {
-    static const char operation[] = "vram_labels_destroy";
-    void *entered;
-    vram_status status = vr_end_enter(VR_KIND_LABELS, handle, operation, &entered);
-    struct vr_labels *cache = entered;
-    if (!cache) {
-        return status;
-    }
-    if (vr_handle_retire(cache->object.handle)) {
-        vr_handle_unpin(cache->object.handle); /* the owner's */
-    } else {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the cache is being destroyed already");
-    }
-    vr_leave(cache);
-    return status;
+    return vr_object_destroy(VR_KIND_LABELS, handle, "vram_labels_destroy", NULL,
+                             "the cache is being destroyed");
 }

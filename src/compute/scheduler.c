@@ -52,36 +52,18 @@ static void scheduler_end(void *memory) {
     scheduler_free(memory);
 }
 
-static bool end(struct vr_scheduler *scheduler) {
-    uint64_t handle = scheduler->object.handle;
-    if (!vr_handle_retire(handle)) {
-        return false;
-    }
+static vram_status stop_threads(void *scheduler) {
     vr_background_end(scheduler);
-    vr_handle_unpin(handle); /* the owner's */
-    return true;
+    return VRAM_OK;
 }
 
 static void pool_ended(struct vr_pool_child *child) {
-    struct vram_error error;
-    vr_error_save(&error);
-    (void)end(VR_CONTAINER(child, struct vr_scheduler, child));
-    vr_error_restore(&error);
+    vr_object_parent_ended(&VR_CONTAINER(child, struct vr_scheduler, child)->object, stop_threads);
 }
 
 vram_status vram_scheduler_destroy(vram_scheduler *handle) {
-    static const char operation[] = "vram_scheduler_destroy";
-    void *entered;
-    vram_status status = vr_end_enter(VR_KIND_SCHEDULER, handle, operation, &entered);
-    struct vr_scheduler *scheduler = entered;
-    if (!scheduler) {
-        return status;
-    }
-    if (!end(scheduler)) {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the scheduler is being destroyed already");
-    }
-    vr_leave(scheduler);
-    return status;
+    return vr_object_destroy(VR_KIND_SCHEDULER, handle, "vram_scheduler_destroy", stop_threads,
+                             "the scheduler is being destroyed");
 }
 
 /* ------------------------------------------------------------------- creating */

@@ -35,27 +35,12 @@ static void weights_free(void *memory) {
 }
 
 static void pool_ended(struct vr_pool_child *child) {
-    struct vr_weights *weights = VR_CONTAINER(child, struct vr_weights, child);
-    if (vr_handle_retire(weights->object.handle)) {
-        vr_handle_unpin(weights->object.handle);
-    }
+    vr_object_parent_ended(&VR_CONTAINER(child, struct vr_weights, child)->object, NULL);
 }
 
 vram_status vram_weights_destroy(vram_weights *handle) {
-    static const char operation[] = "vram_weights_destroy";
-    void *entered;
-    vram_status status = vr_end_enter(VR_KIND_WEIGHTS, handle, operation, &entered);
-    struct vr_weights *weights = entered;
-    if (!weights) {
-        return status;
-    }
-    if (vr_handle_retire(weights->object.handle)) {
-        vr_handle_unpin(weights->object.handle); /* the owner's */
-    } else {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the weights are being destroyed already");
-    }
-    vr_leave(weights);
-    return status;
+    return vr_object_destroy(VR_KIND_WEIGHTS, handle, "vram_weights_destroy", NULL,
+                             "the weights are being destroyed");
 }
 
 /* ------------------------------------------------------------------- creating */

@@ -62,25 +62,6 @@ vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operatio
     return VRAM_OK;
 }
 
-vram_status vr_end_enter(enum vr_kind kind, const void *handle, const char *operation,
-                         void **object) {
-    *object = NULL;
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_object *found = vr_handle_pin(kind, handle);
-    if (!found) {
-        return vr_handle_error(kind, handle, operation);
-    }
-    if (vr_forked(found)) {
-        vr_handle_retire(
-            found->handle); /* the references stay, and keep the parent's object whole */
-        return VRAM_OK;
-    }
-    *object = found;
-    return VRAM_OK;
-}
-
 vram_status vr_stale_if_ended(enum vr_kind kind, uint64_t handle, vram_status status,
                               const char *operation) {
     const void *number = (const void *)(uintptr_t)handle;

@@ -125,24 +125,14 @@ void vr_buffer_pool_ended(struct vr_pool_child *child) {
     }
 }
 
+static vram_status buffer_end(void *object) {
+    vram_queue *home;
+    struct vr_buffer_memory memory = take_out(object, false, &home);
+    return vr_buffer_give(object, &memory, home);
+}
+
 vram_status vram_buffer_destroy(vram_buffer *handle) {
-    static const char operation[] = "vram_buffer_destroy";
-    void *entered;
-    vram_status status = vr_end_enter(VR_KIND_BUFFER, handle, operation, &entered);
-    struct vr_buffer *buffer = entered;
-    if (!buffer) {
-        return status;
-    }
-    if (vr_handle_retire(buffer->object.handle)) {
-        vram_queue *home;
-        struct vr_buffer_memory memory = take_out(buffer, false, &home);
-        status = vr_buffer_give(buffer, &memory, home);
-        vr_handle_unpin(buffer->object.handle);
-    } else {
-        status = vr_handle_error(VR_KIND_BUFFER, handle, operation);
-    }
-    vr_leave(buffer);
-    return status;
+    return vr_object_destroy(VR_KIND_BUFFER, handle, "vram_buffer_destroy", buffer_end, NULL);
 }
 
 /* --------------------------------------------------------------------- creating */

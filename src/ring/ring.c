@@ -281,19 +281,15 @@ static void ring_free(void *object) {
     vr_handle_unpin(pool);
 }
 
-/* Ends a ring that the caller has a reference to; false: another thread does. */
-static bool ring_end(struct vr_ring *ring) {
-    if (!vr_handle_retire(ring->object.handle)) {
-        return false;
-    }
+static vram_status ring_end(void *object) {
+    struct vr_ring *ring = object;
     vr_store(&ring->ending, true, VR_RELEASE);
     vr_ring_thread_stop(ring);
-    vr_handle_unpin(ring->object.handle);
-    return true;
+    return VRAM_OK;
 }
 
 static void pool_ended(struct vr_pool_child *child) {
-    (void)ring_end(VR_CONTAINER(child, struct vr_ring, child));
+    vr_object_parent_ended(&VR_CONTAINER(child, struct vr_ring, child)->object, ring_end);
 }
 
 static vram_status ring_make(struct vr_pool *pool, const struct vram_ring_options *options,
@@ -397,10 +393,11 @@ vram_status vram_ring_destroy(vram_ring *handle) {
             "this is the ring's own thread, inside a callback of the program's: a ring is "
             "destroyed on another thread, after the callback has returned");
     }
-    bool ended = ring_end(ring);
+    if (!vr_object_end(&ring->object, ring_end, &status)) {
+        status = vr_fail(VRAM_ERR_STALE, operation, "the ring is being destroyed already");
+    }
     vr_leave(ring);
-    return ended ? VRAM_OK
-                 : vr_fail(VRAM_ERR_STALE, operation, "the ring is being destroyed already");
+    return status;
 }
 
 /* ---------------------------------------------------------------- what it is */
