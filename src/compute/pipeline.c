@@ -22,6 +22,7 @@
  *      whole are never half there.
  */
 #include "compute/scheduler_object.h"
+#include "core/pool/pool_calls.h"
 
 #include "base/error.h"
 #include "base/memory.h"

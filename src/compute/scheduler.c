@@ -4,6 +4,7 @@
  * are in scheduler_object.h.
  */
 #include "compute/shortlist.h"
+#include "core/pool/pool_calls.h"
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -25,7 +25,7 @@
 #define VR_SCHEDULER_OBJECT_H
 
 #include "compute/arithmetic.h"
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 #include "vram/compute.h"
 
 struct vr_background;

@@ -3,6 +3,7 @@
  * weights.c: matrices that stay where products need them. The rules are in scheduler_object.h.
  */
 #include "compute/scheduler_object.h"
+#include "core/pool/pool_calls.h"
 
 #include "base/error.h"
 #include "base/memory.h"

@@ -30,6 +30,7 @@
 #include "base/handle.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/os/os.h"
 #include "device/handle_set.h"
 #include "vram/oom.h"
 
@@ -245,7 +246,9 @@ vram_status vr_stale_if_ended(enum vr_kind kind, uint64_t handle, vram_status st
                               const char *operation);
 
 /* Whether the process is exiting: from then on no driver is called. */
-bool vr_exiting(void);
+static inline bool vr_exiting(void) {
+    return vr_os_exiting();
+}
 /* Sees to it that vr_exiting becomes true before the drivers' own exit handlers run. Called after
    the drivers were started; bit i of `started`: row i of the registry was. */
 vram_status vr_process_watch(uint32_t started);

@@ -20,10 +20,6 @@ static vr_atomic_u32 watched; /* backends that our last handler was registered b
 
 #define WATCHED (UINT32_C(1) << 31) /* a handler was registered at all */
 
-bool vr_exiting(void) {
-    return vr_os_exiting();
-}
-
 /* Handlers run in the reverse order of their registration, so registering after the drivers were
    started makes ours run before theirs. A later context may start a driver that no earlier one did,
    and then registers once more; raising the flag twice is harmless. */

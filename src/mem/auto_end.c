@@ -3,7 +3,7 @@
  * auto_end.c: what the cleanup attribute calls for contexts, devices, queues, pools and memory.
  */
 #include "base/quiet.h"
-#include "core/pool/pool_object.h"
+#include "core/pool/pool_calls.h"
 #include "vram/auto.h"
 
 VR_QUIET_HANDLE(vram_context, vram_context_destroy(*object))

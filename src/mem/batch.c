@@ -21,7 +21,9 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
+#include "core/pool/pool_calls.h"
 #include "mem/buffer_object.h"
 
 #include <string.h>

@@ -2,6 +2,7 @@
 /*
  * buffer.c: how buffers are created and changed, and what is known of them.
  */
+#include "core/pool/pool_calls.h"
 #include "mem/buffer_object.h"
 
 #include "base/clock.h"

@@ -8,6 +8,7 @@
  *  (3) The copy is a block of host memory of the pool. Nothing of it is in use by a queue when unmap has
  *      succeeded but what that submitted, and it is freed behind that.
  */
+#include "core/pool/pool_calls.h"
 #include "mem/buffer_object.h"
 
 #include "base/error.h"

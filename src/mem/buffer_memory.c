@@ -7,7 +7,10 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "core/cache/other_memory.h"
+#include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
+#include "core/pool/pool_calls.h"
 #include "device/ops.h"
 #include "vram/oom.h"
 

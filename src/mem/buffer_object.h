@@ -21,7 +21,7 @@
 #ifndef VR_BUFFER_OBJECT_H
 #define VR_BUFFER_OBJECT_H
 
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 #include "mem/growth_state.h"
 #include "vram/buffer.h"
 

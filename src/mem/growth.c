@@ -10,6 +10,8 @@
  *      before anything else: from then on that queue is its home.
  *  (4) Only what is in use is copied. So what a program has written counts as in use, or it has said less.
  */
+#include "core/guard/block_lookup.h"
+#include "core/pool/pool_calls.h"
 #include "mem/buffer_object.h"
 
 #include "base/clock.h"

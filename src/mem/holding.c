@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "core/pool/pool_object.h"
+#include "core/guard/block_lookup.h"
+#include "core/pool/pool_calls.h"
 #include "vram/buffer.h"
 
 #include <string.h>

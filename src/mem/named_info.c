@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "core/limit/limit.h"
+#include "core/pool/pool_calls.h"
 
 #include <string.h>
 

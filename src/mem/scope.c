@@ -15,6 +15,8 @@
  *      freed under it.
  */
 #include "vram/scope.h"
+#include "core/guard/block_lookup.h"
+#include "core/pool/pool_calls.h"
 #include "mem/holding.h"
 
 #include "base/error.h"

@@ -7,6 +7,7 @@
  * destructor, which runs when the last call has left, waits for the copies, frees queue and memory,
  * and drops the reference to the pool.
  */
+#include "core/pool/pool_calls.h"
 #include "ring/ring_object.h"
 
 #include "base/clock.h"

@@ -35,7 +35,7 @@
 #define VR_RING_OBJECT_H
 
 #include "base/os/os.h"
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 #include "ring/channel.h"
 #include "vram/buffer.h"
 #include "vram/ring.h"

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
-#include "core/pool/pool_object.h"
+#include "core/pool/pool_calls.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""readme.py SOURCE BUILD: the README shows real code, real output and real commands."""
+"""readme.py SOURCE BUILD: README.md and docs/examples.md show real code, real output and real commands."""
 import os
 import re
 import subprocess
@@ -66,14 +66,16 @@ def check(source, build):
     if said.returncode != 0 or block(readme, "It prints", "text") != said.stdout:
         found.append(f"README.md shows another output than the program's: {said.stdout!r}")
 
+    examples = read(source, "docs", "examples.md")
+    examples = examples[examples.index("\n## "):]  # the table in front links to all of them
     for name in ("05_growth", "09_tracker"):
-        shown = block(readme, f"examples/{name}.c", "c")
+        shown = block(examples, f"examples/{name}.c", "c")
         indented = "".join(f"    {line}\n" if line else "\n" for line in shown.split("\n")[:-1])
         if not shown or indented not in read(source, "examples", f"{name}.c"):
-            found.append(f"what README.md shows of examples/{name}.c is not in it")
-        if block(readme, f"examples/{name}.c", "text") != \
+            found.append(f"what docs/examples.md shows of examples/{name}.c is not in it")
+        if block(examples, f"examples/{name}.c", "text") != \
                 read(source, "examples", "expected", f"{name}.txt"):
-            found.append(f"README.md shows another output than that of examples/{name}.c")
+            found.append(f"docs/examples.md shows another output than that of examples/{name}.c")
 
     targets = set(re.findall(r"^([a-z-]+):", read(source, "Makefile"), re.M))
     for page in ("README.md", "CONTRIBUTING.md", "docs/benchmarks.md"):
@@ -87,6 +89,10 @@ def check(source, build):
         verb = re.match(r"vram ([a-z]+)", words)
         if verb and not re.search(rf"^\s+{verb.group(1)}\b", helped, re.M):
             found.append(f"README.md speaks of `{words}`, which is not a verb")
+    listed = re.search(r"^Verbs\n(.*?)^$", helped, re.S | re.M).group(1)
+    for verb in re.findall(r"^  ([a-z]+) ", listed, re.M):
+        if verb != "help" and f"| `vram {verb}` |" not in readme:
+            found.append(f"README.md has no row for the verb {verb}")
 
     found += try_commands(readme, source, build)
     found += compare_caption(readme, read(source, "docs", "ratio.svg"))

@@ -9,7 +9,7 @@
 #ifndef TEST_SHORTCUT_WORLD_H
 #define TEST_SHORTCUT_WORLD_H
 
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 #include "unit/child.h"
 #include "unit/device_world.h"
 #include "vram/vram.h"

@@ -9,7 +9,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>

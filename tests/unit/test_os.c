@@ -291,6 +291,16 @@ static void the_plan_fails_each_call_once(void **state) {
     vr_os_fail_at(0, false, 0);
 }
 
+/* What valgrind answers to more addresses than it has is a shortage, and not a mistake: pools then ask for fewer. */
+static void an_invalid_length_is_a_shortage(void **state) {
+    (void)state;
+    void *range = NULL;
+    vr_os_fail_at(1, false, EINVAL);
+    assert_int_equal(vr_os_pages_reserve(2 * PAGE, PAGE, &range), VRAM_ERR_HOST_MEMORY);
+    vr_os_fail_at(0, false, 0);
+    assert_null(range);
+}
+
 static void the_plan_fails_for_ever(void **state) {
     (void)state;
     void *pages = NULL;
@@ -524,6 +534,7 @@ int main(void) {
         cmocka_unit_test(bad_files_and_offsets_are_told),
         cmocka_unit_test(the_file_limit_does_not_kill),
         cmocka_unit_test(the_plan_fails_each_call_once),
+        cmocka_unit_test(an_invalid_length_is_a_shortage),
         cmocka_unit_test(the_plan_fails_for_ever),
         cmocka_unit_test(errors_become_statuses),
         cmocka_unit_test(threads_run_with_signals_blocked),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_shortcut.c: the short way of a miss (shortcut.c): who goes it, and who does not. */
+#include "core/pool/pool_calls.h"
 #include "unit/shortcut_world.h"
 
 #include <pthread.h>

@@ -11,6 +11,7 @@
 #ifndef VR_OS_H
 #define VR_OS_H
 
+#include "base/atomic.h"
 #include "vram/base.h"
 
 /* -------------------------------------------------------------------- pages */
@@ -144,8 +145,26 @@ static inline uint64_t vr_os_thread_number(void) {
    the library is a cancellation point, since a cancelled call would leave its locks and references
    behind. So every system call that may be one, and all code outside the library (drivers,
    callbacks of the program), runs between the two. */
-bool vr_os_cancel_off(void);
-void vr_os_cancel_on(const bool *unused);
+struct vr_os_cancellation {
+    uint32_t depth;
+    int before; /* state before the outermost call */
+};
+extern _Thread_local struct vr_os_cancellation vr_os_cancellation
+    __attribute__((tls_model("initial-exec")));
+void vr_os_cancel_off_first(void);
+void vr_os_cancel_on_last(void);
+static inline bool vr_os_cancel_off(void) {
+    if (vr_os_cancellation.depth++ == 0) {
+        vr_os_cancel_off_first();
+    }
+    return true;
+}
+static inline void vr_os_cancel_on(const bool *unused) {
+    (void)unused;
+    if (--vr_os_cancellation.depth == 0) {
+        vr_os_cancel_on_last();
+    }
+}
 /* The same until the end of the enclosing block. */
 #define VR_UNCANCELLED                                                                             \
     __attribute__((cleanup(vr_os_cancel_on), unused)) const bool vr_uncancelled = vr_os_cancel_off()
@@ -196,7 +215,10 @@ vram_status vr_os_at_fork(void (*prepare)(void), void (*parent)(void), void (*ch
 vram_status vr_os_at_exit(void (*fn)(void));
 /* The process is ending: no driver is called from now on, on any thread. */
 void vr_os_exit_begins(void);
-bool vr_os_exiting(void);
+extern vr_atomic_bool vr_os_exit_began;
+static inline bool vr_os_exiting(void) {
+    return vr_load(&vr_os_exit_began, VR_ACQUIRE);
+}
 
 /* Shared libraries: a handle or NULL with the reason copied into `why`. */
 void *vr_os_library_open(const char *name, char *why, size_t why_bytes);

@@ -81,8 +81,8 @@ vram_status vr_os_pages_reserve(uint64_t bytes, uint64_t align, void **pages) {
     }
     void *got = NULL;
     int error = map(total, PROT_NONE, VR_OS_RESERVED, &got);
-    if (error) {
-        return vr_os_error(error, "mmap", bytes);
+    if (error) { /* under valgrind a length that is too large is invalid */
+        return vr_os_error(error == EINVAL ? ENOMEM : error, "mmap", bytes);
     }
     *pages = slack ? trim(got, total, bytes, align) : got;
     return VRAM_OK;
@@ -149,24 +149,16 @@ uint64_t vr_os_process_id(void) {
     return (uint64_t)getpid();
 }
 
-static _Thread_local struct {
-    uint32_t depth;
-    int before; /* state before the outermost call */
-} cancellation;
+_Thread_local struct vr_os_cancellation vr_os_cancellation
+    __attribute__((tls_model("initial-exec")));
 
-bool vr_os_cancel_off(void) {
-    if (cancellation.depth++ == 0) {
-        (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation.before);
-    }
-    return true;
+void vr_os_cancel_off_first(void) {
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &vr_os_cancellation.before);
 }
 
-void vr_os_cancel_on(const bool *unused) {
-    (void)unused;
-    if (--cancellation.depth == 0) {
-        int off;
-        (void)pthread_setcancelstate(cancellation.before, &off);
-    }
+void vr_os_cancel_on_last(void) {
+    int off;
+    (void)pthread_setcancelstate(vr_os_cancellation.before, &off);
 }
 
 void vr_os_yield(void) {
@@ -197,14 +189,10 @@ vram_status vr_os_at_exit(void (*fn)(void)) {
     return error ? vr_os_error(error, "atexit", 0) : VRAM_OK;
 }
 
-static vr_atomic_bool exiting;
+vr_atomic_bool vr_os_exit_began;
 
 void vr_os_exit_begins(void) {
-    vr_store(&exiting, true, VR_RELEASE);
-}
-
-bool vr_os_exiting(void) {
-    return vr_load(&exiting, VR_ACQUIRE);
+    vr_store(&vr_os_exit_began, true, VR_RELEASE);
 }
 
 void *vr_os_library_open(const char *name, char *why, size_t why_bytes) {

@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "core/pool/pool_object.h"
+#include "core/cache/drain.h"
 
 #include <string.h>
 

@@ -8,7 +8,9 @@
  *  (2) Other threads' caches are emptied with the threads kept out (thread.h), the pool's lock inside:
  *      ranks THREAD < POOL.
  */
-#include "core/pool/pool_object.h"
+#include "core/cache/drain.h"
+#include "core/cache/other_memory.h"
+#include "core/cache/stamp.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -261,20 +263,23 @@ void vr_pool_forget_queue(struct vr_pool *pool, struct vr_queue_id queue) {
 
 /* ----------------------------------------------------------------- draining */
 
-/* Empties a cache into the space. Its thread is kept out. */
-static void drain_cache(struct vr_cache *cache) {
+/* Empties a cache into the space; bytes that came back. Its thread is kept out. */
+static uint64_t drain_cache(struct vr_cache *cache) {
     struct vr_pool *pool = cache->pool;
     vr_pool_tell(cache);
     struct vr_block *blocks[BATCH];
     uint32_t count;
     vr_mutex_lock(&pool->lock);
+    uint64_t before = pool->out_bytes;
     struct vr_queue_stamp stamp = vr_lane_stamp(&pool->lanes, cache->queue);
     while ((count = vr_cache_empty(cache, blocks, BATCH))) {
         for (uint32_t i = 0; i < count; i++) {
             vr_pool_to_space(pool, blocks[i], stamp);
         }
     }
+    uint64_t drained = before - pool->out_bytes;
     vr_mutex_unlock(&pool->lock);
+    return drained;
 }
 
 /* The pool has to look for memory: keeps cache.c (3). */
@@ -286,12 +291,18 @@ static void be_shy(struct vr_cache *cache) {
     cache->shyness = cache->shy = shyness;
 }
 
+struct draining {
+    const struct vr_pool *pool;
+    uint64_t bytes; /* that came back */
+};
+
 static void drain_thread(struct vr_thread_state *thread, void *user) {
+    struct draining *draining = user;
     for (uint32_t i = 0; thread->caches && i <= thread->cache_mask; i++) {
         struct vr_cache *cache = thread->caches[i];
-        if (cache && cache->pool == user) {
+        if (cache && cache->pool == draining->pool) {
             be_shy(cache);
-            drain_cache(cache);
+            draining->bytes += drain_cache(cache);
         }
     }
 }
@@ -305,17 +316,22 @@ void vr_pool_empty_depot(struct vr_pool *pool, struct vr_queue_id only) {
     vr_pool_settle(pool);
 }
 
-static void drain_depot(struct vr_pool *pool, struct vr_queue_id only) {
+static uint64_t drain_depot(struct vr_pool *pool, struct vr_queue_id only) {
     vr_mutex_lock(&pool->lock);
+    uint64_t before = pool->out_bytes;
     vr_pool_empty_depot(pool, only);
+    uint64_t drained = before - pool->out_bytes;
     vr_mutex_unlock(&pool->lock);
+    return drained;
 }
 
-void vr_pool_drain(struct vr_pool *pool) {
+uint64_t vr_pool_drain(struct vr_pool *pool) {
+    struct draining draining = {.pool = pool};
     vr_pool_repay(pool);
-    vr_thread_visit_all(drain_thread, pool);
-    drain_depot(pool, VR_NO_QUEUE);
+    vr_thread_visit_all(drain_thread, &draining);
+    draining.bytes += drain_depot(pool, VR_NO_QUEUE);
     vr_fallback_reap(pool);
+    return draining.bytes;
 }
 
 /* ----------------------------------------------------------------- dropping */
@@ -333,7 +349,7 @@ static void keep_counts(struct vr_pool *pool, const struct vr_cache *cache) {
 }
 
 static void drop(struct vr_cache *cache) {
-    drain_cache(cache);
+    (void)drain_cache(cache);
     keep_counts(cache->pool, cache);
     vr_cache_drop(cache);
 }
@@ -363,7 +379,7 @@ static void drop_of_thread(struct vr_thread_state *thread, void *user) {
 void vr_pool_drop_caches(struct vr_pool *pool, struct vr_queue_id queue) {
     struct dropping dropping = {pool, queue};
     vr_thread_visit_all(drop_of_thread, &dropping);
-    drain_depot(pool, queue);
+    (void)drain_depot(pool, queue);
 }
 
 /* The thread is at its end and touches its caches no more; pools and queues may end meanwhile, so it
@@ -377,111 +393,4 @@ void vr_pool_thread_ended(struct vr_thread_state *thread) {
             }
         }
     }
-}
-
-/* ------------------------------------------------------------------ marking */
-
-/* A queue that is being ended takes no marks, but can be asked until it is gone. */
-void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) {
-    vram_point point;
-    void *entered;
-    vram_queue *handle = vr_queue_id_handle(stamp.queue);
-    if (vr_enter(VR_KIND_QUEUE, handle, "vram_alloc", &entered) != VRAM_OK) {
-        return; /* it has ended: all its stamps have passed */
-    }
-    struct vr_queue_object *queue = entered;
-    if (vr_queue_is_open(queue) && (!queue->base.adopted || ours)) {
-        vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
-        (void)vram_queue_mark(handle, &point);
-    } else {
-        vr_queue_look(queue, stamp.value);
-    }
-    vr_leave(queue);
-}
-
-static void ask_whether_idle(struct vr_queue_stamp stamp) {
-    void *queue;
-    if (vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &queue) == VRAM_OK) {
-        vr_queue_look(queue, stamp.value);
-        vr_leave(queue);
-    }
-}
-
-vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout) {
-    void *entered;
-    vram_status status =
-        vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &entered);
-    if (status != VRAM_OK) {
-        return status == VRAM_ERR_STALE ? VRAM_OK : status;
-    }
-    struct vr_queue_object *queue = entered;
-    if (!vr_load(&queue->finished, VR_ACQUIRE)) {
-        status = stamp.value <= vr_load(&queue->issued, VR_ACQUIRE)
-                     ? vr_queue_wait_value(queue, stamp.value, timeout, "vram_alloc")
-                     : VRAM_ERR_NOT_READY;
-    }
-    vr_leave(queue);
-    return status;
-}
-
-/* Marks all queues that need it, or only asks them. */
-static void mark_all(struct vr_pool *pool, bool ask) {
-    struct vr_queue_stamp stamp = {{0}, 0};
-    for (;;) {
-        vr_mutex_lock(&pool->lock);
-        stamp = vr_lane_unmarked(&pool->lanes, stamp.queue);
-        vr_mutex_unlock(&pool->lock);
-        if (!stamp.queue.handle) {
-            return;
-        }
-        if (ask) {
-            ask_whether_idle(stamp);
-        } else {
-            vr_pool_mark(pool, stamp, false);
-        }
-    }
-}
-
-/* Whether memory waits for work in either space. */
-static bool is_pending(struct vr_pool *pool) {
-    struct vr_stamp stamp;
-    bool pending = false;
-    vr_mutex_lock(&pool->lock);
-    for (int part = 0; part < VR_PART_COUNT && !pending; part++) {
-        pending = vr_space_pending(pool->spaces[part], &stamp);
-    }
-    vr_mutex_unlock(&pool->lock);
-    return pending;
-}
-
-/* Asks every queue with stamps that have not been seen to pass, once. Whether any could tell. */
-static bool ask_all(struct vr_pool *pool) {
-    struct vr_queue_stamp stamp = {{0}, 0};
-    bool told = false;
-    while (is_pending(pool)) {
-        vr_mutex_lock(&pool->lock);
-        stamp = vr_lane_unpassed(&pool->lanes, stamp.queue);
-        vr_mutex_unlock(&pool->lock);
-        if (!stamp.queue.handle) {
-            break;
-        }
-        vram_status status = vr_pool_await(stamp, 0);
-        told = told || status == VRAM_OK || status == VRAM_ERR_TIMEOUT;
-    }
-    return told;
-}
-
-bool vr_pool_look(struct vr_pool *pool, bool idle) {
-    struct vram_error error;
-    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
-        return false; /* such a pool does not look at time */
-    }
-    vr_error_save(&error);
-    if (idle) {
-        mark_all(pool, true);
-    }
-    mark_all(pool, false);
-    bool told = ask_all(pool);
-    vr_error_restore(&error);
-    return told;
 }

@@ -30,7 +30,6 @@ struct vr_thread_state {
     struct vr_cache **caches; /* hashed by pool and queue; the thread's own, or a revoker's */
     uint32_t cache_mask;      /* slots in it, a power of two, minus 1; 0: none */
     uint32_t cache_count;
-    bool telling;           /* inside a handler of quotas; the thread's own */
     vr_atomic_u64 short_of; /* handle of the pool that it waits for memory of; ladder_wait.c */
     bool listed;            /* in the list of threads, as the thread knows; not in a child */
     struct vr_link link;    /* in that list; its lock's */

@@ -6,6 +6,7 @@
  *  (2) A thread inside a handler is not asked again: what it does there fails as if there were none.
  */
 #include "core/ladder/handler.h"
+#include "core/object/request.h"
 
 #include "base/clock.h"
 #include "base/error.h"

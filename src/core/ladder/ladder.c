@@ -3,6 +3,7 @@
  * ladder.c: the order of the steps, and the climb; see ladder.h.
  */
 #include "core/ladder/ladder.h"
+#include "core/object/request.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -186,38 +187,10 @@ void vr_climb_begin(struct vr_climb *climb, struct vr_pool *pool, const struct v
     climb->block = block;
 }
 
-/* A segment comes whole: when a good one is refused, the smallest that will do is asked for. */
-void vr_climb_try(struct vr_climb *climb) {
-    struct vr_pool *pool = climb->pool;
-    const struct vr_request *request = climb->request;
-    if (climb->attempt) {
-        climb->tried = climb->attempt(climb);
-        return;
-    }
-    climb->grown = 0;
-    climb->tried = vr_miss_plan(pool, request, 0, &climb->grown, climb->block);
-    uint64_t grown = 0;
-    if (vr_miss_is_short(climb->tried) && !pool->range &&
-        vr_round_up(request->bytes, pool->granule, &grown)) {
-        climb->tried = vr_miss_plan(pool, request, VR_WANT_NO_GROWTH, &grown, climb->block);
-    }
-    if (vr_miss_is_short(climb->tried)) {
-        vram_status held = vr_miss_held(pool, request, climb->block);
-        climb->tried = vr_miss_is_short(held) ? climb->tried : held;
-    }
-}
-
-void vr_climb_gave(struct vr_climb *climb, uint64_t bytes) {
-    climb->rungs[climb->step].bytes += bytes;
-    if (bytes) {
-        vr_climb_try(climb);
-    }
-}
-
 /* Whether a further step may help. */
 static bool goes_on(const struct vr_climb *climb) {
     return climb->purpose == VR_FOR_HOST ? climb->tried == VRAM_ERR_HOST_MEMORY
-                                         : vr_miss_is_short(climb->tried);
+                                         : vr_status_is_short(climb->tried);
 }
 
 /* Takes one step, and counts it. */
@@ -269,14 +242,6 @@ static uint32_t take_row(struct vr_climb *climb, uint32_t at) {
         }
     } while (waits && goes_on(climb) && wait_behind(climb));
     return end;
-}
-
-vram_status vr_climb_status(const struct vr_climb *climb) {
-    bool limited = vr_budget_get(climb->pool).bound != VR_BOUND_NONE;
-    if (climb->status != VRAM_ERR_NOT_READY) {
-        return climb->status;
-    }
-    return limited ? VRAM_ERR_LIMIT : VRAM_ERR_DEVICE_MEMORY;
 }
 
 vram_status vr_climb_run(struct vr_climb *climb) {

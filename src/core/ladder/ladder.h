@@ -5,10 +5,13 @@
  *
  *   miss.c            a request before it is short, and one attempt to serve it
  *   ladder.c          the order of the steps, and the climb
- *   ladder_step.c     the steps that give memory back
+ *   climb.c           one attempt of a climb
+ *   ladder_step.c     the steps that give memory back, and the one to other memory
  *   ladder_wait.c     waiting, for queues and for other threads
  *   ladder_callback.c the program's callbacks
- *   ladder_fallback.c other memory than the device's
+ *   quota_charge.c    quotas of tags
+ *   handler.c         the context's error handler
+ *   report.h          what is said when nothing helped
  *
  *  (1) No lock is held by a step when it calls a driver or the program.
  *  (2) A step that makes an attempt leaves its answer in `tried`; the climb ends as soon as that is no
@@ -18,7 +21,7 @@
 #ifndef VR_LADDER_H
 #define VR_LADDER_H
 
-#include "core/pool/pool_object.h"
+#include "core/object/request.h"
 #include "vram/oom.h"
 
 /* What became of one step of a climb. */
@@ -58,20 +61,27 @@ struct vr_climb {
     struct vr_rung rungs[VRAM_LADDER_STEPS];
 };
 
-/* ----------------------------------------------------------------- attempts; miss.c */
+/* ----------------------------------------------------------------------- attempts */
+
+/* Ways to serve a request, which the pool has (miss.c) and the steps try. No lock held. */
+struct vr_miss_ops {
+    /* Asks with these flags and carries out what the space plans. *grown: what the space may take from the
+       driver with VR_WANT_NO_GROWTH, and what the driver gave in the end. */
+    vram_status (*plan)(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                        uint64_t *grown, struct vr_block **block);
+    /* Memory that is mapped already, whatever the policy would rather have. */
+    vram_status (*held)(struct vr_pool *pool, const struct vr_request *request,
+                        struct vr_block **block);
+    /* Memory of another queue, after the device has been told to wait for it. */
+    vram_status (*after)(struct vr_pool *pool, const struct vr_request *request,
+                         struct vr_block **block);
+};
 
 /* Whether a status means that the ladder may help. */
-bool vr_miss_is_short(vram_status status);
-/* Asks with these flags and carries out what the space plans. *grown: what the space may take from the
-   driver with VR_WANT_NO_GROWTH, and what the driver gave in the end. */
-vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                         uint64_t *grown, struct vr_block **block);
-/* Memory that is mapped already, whatever the policy would rather have. */
-vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
-                         struct vr_block **block);
-/* Memory of another queue, after the device has been told to wait for it. */
-vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request,
-                          struct vr_block **block);
+static inline bool vr_status_is_short(vram_status status) {
+    return (vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
+           status == VRAM_ERR_NOT_READY;
+}
 
 /* ------------------------------------------------------------------ climbing; ladder.c */
 
@@ -97,7 +107,7 @@ vram_status vr_climb_status(const struct vr_climb *climb);
 vram_status vr_climb_fall_back(struct vr_pool *pool, const struct vr_request *request,
                                vram_status status, struct vr_block **block);
 
-/* One more attempt to serve the request. */
+/* One more attempt to serve the request; climb.c. */
 void vr_climb_try(struct vr_climb *climb);
 /* The same if the present step gave anything back, which is noted. */
 void vr_climb_gave(struct vr_climb *climb, uint64_t bytes);
@@ -108,10 +118,9 @@ void vr_climb_gave(struct vr_climb *climb, uint64_t bytes);
 typedef bool vr_step_fn(struct vr_climb *climb);
 
 vr_step_fn vr_step_drain, vr_step_finished, vr_step_move, vr_step_trim, vr_step_others,
-    vr_step_cleanup, vr_step_retry; /* ladder_step.c */
-vr_step_fn vr_step_wait;            /* ladder_wait.c */
-vr_step_fn vr_step_callbacks;       /* ladder_callback.c */
-vr_step_fn vr_step_fallback;        /* ladder_fallback.c */
+    vr_step_cleanup, vr_step_retry, vr_step_fallback; /* ladder_step.c */
+vr_step_fn vr_step_wait;                              /* ladder_wait.c */
+vr_step_fn vr_step_callbacks;                         /* ladder_callback.c */
 
 /* Behind a row of the pool's own steps: waits for unfinished work, on the device or for a while on the host.
    False when there is none, or no time left; ladder_wait.c. */

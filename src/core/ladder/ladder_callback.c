@@ -80,7 +80,7 @@ bool vr_step_callbacks(struct vr_climb *climb) {
         return false;
     }
     for (uint64_t last = 0;
-         vr_miss_is_short(climb->tried) && (place = callback_behind(device, last, &copy));) {
+         vr_status_is_short(climb->tried) && (place = callback_behind(device, last, &copy));) {
         last = copy.id;
         any = true;
         call_one(climb, place, &copy);

@@ -2,25 +2,29 @@
 /*
  * ladder_step.c: the steps that give memory back; see ladder.h.
  */
+#include "core/backing/backing.h"
+#include "core/cache/drain.h"
+#include "core/cache/other_memory.h"
+#include "core/cache/stamp.h"
 #include "core/ladder/ladder.h"
 
 #include "base/error.h"
 #include "base/size.h"
-#include "core/pool/walk.h"
+#include "core/limit/limit.h"
+#include "core/object/walk.h"
 #include "core/pressure/pressure_state.h"
 
 enum { GROWTH_LEAST = 2 }; /* granules by which a space grows at least: supply.c */
 
 /* What changes in a pool while a step is taken. */
 struct gauge {
-    uint64_t out, pending, moved; /* bytes */
+    uint64_t pending, moved; /* bytes */
 };
 
 static struct gauge read_gauge(struct vr_pool *pool) {
     struct vr_space_stats stats;
     struct gauge gauge = {0};
     vr_mutex_lock(&pool->lock);
-    gauge.out = pool->out_bytes;
     for (int part = 0; part < VR_PART_COUNT; part++) {
         vr_space_stats_get(pool->spaces[part], &stats);
         gauge.pending += stats.pending_bytes;
@@ -37,9 +41,7 @@ static uint64_t less(uint64_t before, uint64_t after) {
 /* ------------------------------------------------------------- the pool's own */
 
 bool vr_step_drain(struct vr_climb *climb) {
-    uint64_t before = read_gauge(climb->pool).out;
-    vr_pool_drain(climb->pool);
-    vr_climb_gave(climb, less(before, read_gauge(climb->pool).out));
+    vr_climb_gave(climb, vr_pool_drain(climb->pool));
     return true;
 }
 
@@ -66,11 +68,13 @@ bool vr_step_move(struct vr_climb *climb) {
         climb->grown = 0;
     }
     if (climb->grown) {
-        climb->tried = vr_miss_plan(pool, request, VR_WANT_NO_GROWTH, &climb->grown, climb->block);
+        climb->tried =
+            pool->miss->plan(pool, request, VR_WANT_NO_GROWTH, &climb->grown, climb->block);
     }
-    if (vr_miss_is_short(climb->tried)) {
+    if (vr_status_is_short(climb->tried)) {
         climb->grown = 0;
-        climb->tried = vr_miss_plan(pool, request, VR_WANT_NO_GROWTH, &climb->grown, climb->block);
+        climb->tried =
+            pool->miss->plan(pool, request, VR_WANT_NO_GROWTH, &climb->grown, climb->block);
     }
     uint64_t after = read_gauge(pool).moved;
     climb->rungs[climb->step].bytes += after > before ? after - before : 0;
@@ -88,7 +92,7 @@ static uint64_t trim_part(struct vr_climb *climb, int part) {
     uint64_t before = vr_space_reserved(space);
     vr_mutex_unlock(&pool->lock);
     vram_status status = vr_pool_shrink(pool, space, less(before, need));
-    if (status != VRAM_OK && !vr_miss_is_short(status)) {
+    if (status != VRAM_OK && !vr_status_is_short(status)) {
         climb->tried = status;
     }
     vr_mutex_lock(&pool->lock);
@@ -102,9 +106,9 @@ static uint64_t trim_part(struct vr_climb *climb, int part) {
 bool vr_step_trim(struct vr_climb *climb) {
     int own = vr_request_part(climb->request);
     int parts = climb->pool->range && !climb->attempt ? 1 : VR_PART_COUNT;
-    for (int i = 0; i < parts && vr_miss_is_short(climb->tried); i++) {
+    for (int i = 0; i < parts && vr_status_is_short(climb->tried); i++) {
         uint64_t bytes = trim_part(climb, i ? own : !own);
-        if (vr_miss_is_short(climb->tried)) {
+        if (vr_status_is_short(climb->tried)) {
             vr_climb_gave(climb, bytes);
         }
     }
@@ -117,7 +121,8 @@ bool vr_step_retry(struct vr_climb *climb) {
         return true;
     }
     climb->grown = 0;
-    climb->tried = vr_miss_plan(climb->pool, climb->request, 0, &climb->grown, climb->block);
+    climb->tried =
+        climb->pool->miss->plan(climb->pool, climb->request, 0, &climb->grown, climb->block);
     return true;
 }
 
@@ -129,7 +134,7 @@ uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need) {
     uint64_t given = 0;
     struct vram_error error;
     vr_error_save(&error);
-    vr_pool_drain(pool);
+    (void)vr_pool_drain(pool);
     vr_pool_look(pool, true);
     for (int part = VR_PART_COUNT; part-- > 0 && given < need;) {
         vr_mutex_lock(&pool->lock);
@@ -159,7 +164,7 @@ bool vr_step_others(struct vr_climb *climb) {
     if (!vr_pool_on_device(own)) {
         return false;
     }
-    while (vr_miss_is_short(climb->tried) && (pool = vr_walk_next(&walk))) {
+    while (vr_status_is_short(climb->tried) && (pool = vr_walk_next(&walk))) {
         bool other = pool != own && can_yield(pool);
         uint64_t given = other ? vr_pool_yield(pool, need) : 0;
         any = any || other;
@@ -177,5 +182,26 @@ bool vr_step_cleanup(struct vr_climb *climb) {
         return false; /* the device's memory is no use to it */
     }
     vr_climb_gave(climb, all ? vr_context_cleanup(device->context) : vr_device_cleanup(device));
+    return true;
+}
+
+/* -------------------------------------------------------------- other memory */
+
+bool vr_step_fallback(struct vr_climb *climb) {
+    struct vr_pool *pool = climb->pool;
+    if ((climb->request->flags & VR_REQUEST_AHEAD) || !vr_limit_falls_back(pool)) {
+        return false; /* what is prepared ahead must be the pool's own memory */
+    }
+    vram_status status;
+    if (!vr_fallback_first_of(pool, climb->request, climb->ladder.fallback, climb->block,
+                              &status)) {
+        return false;
+    }
+    if (!vram_status_is_exhausted(status)) {
+        climb->tried = status;
+    }
+    if (status == VRAM_OK) {
+        climb->rungs[climb->step].bytes += vr_load(&(*climb->block)->bytes, VR_RELAXED);
+    }
     return true;
 }

@@ -9,7 +9,10 @@
  *  (3) Who finds nobody left looks once more: the last of the others may have freed what it had, and gone,
  *      since the look before.
  */
+#include "core/cache/drain.h"
+#include "core/cache/stamp.h"
 #include "core/ladder/ladder.h"
+#include "core/object/request.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -67,12 +70,12 @@ static bool wait_for_work(struct vr_climb *climb) {
 }
 
 bool vr_climb_wait(struct vr_climb *climb) {
-    climb->tried = vr_miss_after(climb->pool, climb->request, climb->block);
-    if (!vr_miss_is_short(climb->tried) || !wait_for_work(climb)) {
+    climb->tried = climb->pool->miss->after(climb->pool, climb->request, climb->block);
+    if (!vr_status_is_short(climb->tried) || !wait_for_work(climb)) {
         return false;
     }
     vr_climb_try(climb); /* it may lack less now */
-    return vr_miss_is_short(climb->tried);
+    return vr_status_is_short(climb->tried);
 }
 
 /* ------------------------------------------------------------------ for threads */
@@ -120,7 +123,7 @@ bool vr_step_wait(struct vr_climb *climb) {
     }
     vr_store(&thread->short_of, pool->object.handle, VR_RELAXED);
     for (uint32_t round = 0;
-         vr_miss_is_short(climb->tried) && !vr_deadline_passed(deadline) && !alone; round++) {
+         vr_status_is_short(climb->tried) && !vr_deadline_passed(deadline) && !alone; round++) {
         uint64_t left = vr_deadline_left(deadline);
         slice = slice_of(round);
         alone = !may_wait(climb, thread);
@@ -128,10 +131,10 @@ bool vr_step_wait(struct vr_climb *climb) {
             vr_clock_sleep(slice < left ? slice : left);
             waited = true;
         }
-        vr_pool_drain(pool);
+        (void)vr_pool_drain(pool);
         vr_pool_look(pool, false);
         vr_climb_try(climb); /* keeps (2), and (3) when alone */
     }
     vr_store(&thread->short_of, 0, VR_RELAXED);
-    return waited || !vr_miss_is_short(climb->tried);
+    return waited || !vr_status_is_short(climb->tried);
 }

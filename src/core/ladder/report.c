@@ -3,12 +3,14 @@
  * report.c: gathers what is known when a request fails, and keeps it; see report.h.
  */
 #include "core/ladder/report.h"
+#include "core/cache/stamp.h"
+#include "core/object/request.h"
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "core/limit/budget.h"
-#include "core/pool/walk.h"
+#include "core/object/walk.h"
 #include "core/space/hole.h"
 #include "core/space/span.h"
 #include "core/stats/pool_stats.h"

@@ -24,6 +24,11 @@ void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vra
 void vr_report_write_quota(struct vr_pool *pool, const struct vr_request *request,
                            vram_status status, struct vr_tag *full);
 
+/* vr_tag_charge for a request, counted; a refusal is told in a report, and to the error handler, which may have
+   it tried again. No lock held; quota_charge.c. */
+vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,
+                            uint32_t *crossed);
+
 /* What is live in the pools of a device, or counts for it (vram/foreign.h), and what of the tags' account is not: the charge of the request that
    failed. */
 struct vr_live {

@@ -16,13 +16,6 @@ enum { ROOM_FIRST = 16 };
 
 static vr_atomic_u64 last_id; /* in the process */
 
-void vr_foreigns_free(struct vr_foreigns *foreigns) {
-    for (size_t i = 0; i < foreigns->count; i++) {
-        vr_mem_free(foreigns->records[i]);
-    }
-    vr_mem_free(foreigns->records);
-}
-
 /* The place of the first record whose number is at least `id`. Under the lock. */
 static size_t place_of(const struct vr_foreigns *foreigns, uint64_t id) {
     size_t from = 0, to = foreigns->count;

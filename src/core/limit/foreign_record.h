@@ -30,6 +30,4 @@ struct vr_foreigns {
     uint64_t bytes, counted_bytes, peak_bytes; /* as vram_foreign_totals has them */
 };
 
-void vr_foreigns_free(struct vr_foreigns *foreigns);
-
 #endif

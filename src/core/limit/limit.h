@@ -21,7 +21,7 @@
 
 #include "core/limit/foreign_record.h"
 #include "core/limit/tag.h"
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 #include "vram/limits.h"
 
 /* Device memory as the driver told it last. */
@@ -48,7 +48,9 @@ struct vr_ledger {
    quotas unreadable. */
 struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *operation);
 /* The same once there is one: every pool's device has it. */
-struct vr_ledger *vr_ledger_of(const struct vr_device_object *device);
+static inline struct vr_ledger *vr_ledger_of(const struct vr_device_object *device) {
+    return vr_load(&device->slot->account->ledger, VR_ACQUIRE);
+}
 
 /* Checks limits of whatever version and writes them as they are kept: fractions inside 0.1 to 1. */
 vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *from,

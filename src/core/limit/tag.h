@@ -91,16 +91,15 @@ void vr_tag_cancel(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 void vr_tag_join(struct vr_tag *tag);
 void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 
-/* The same for a request, counted; a refusal is told in a report, and to the error handler, which may have
-   it tried again. No lock held; tag_quota.c. */
-vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,
-                            uint32_t *crossed);
-
 /* Tells the program of soft quotas that were crossed, by a block of the pool or, with NULL, by memory of no
    pool. No lock held; not from inside such a call. */
 void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct vr_tag *tag,
                    uint32_t crossed);
 
+/* Whether a quota makes sense; puts in force what the program and the environment have set, under the ledger's
+   lock; quota_text.c. */
+vram_status vr_quota_check(uint64_t soft, uint64_t hard, const char *operation);
+void vr_quota_enforce(struct vr_tag *tag);
 /* Reads the option `quotas` into a new ledger. */
 vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const char *operation);
 

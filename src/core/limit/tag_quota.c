@@ -8,37 +8,12 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
-#include "base/size_text.h"
-#include "base/text.h"
-#include "core/ladder/handler.h"
-#include "core/ladder/report.h"
 #include "core/limit/limit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------- setting */
-
-/* The lesser of two limits, where 0 is none. */
-static uint64_t lesser(uint64_t a, uint64_t b) {
-    return !a || (b && b < a) ? b : a;
-}
-
-/* What is in force: the program's word below the environment's. Under the ledger's lock. */
-static void enforce(struct vr_tag *tag) {
-    vr_store(&tag->soft, lesser(tag->set_soft, tag->outer_soft), VR_RELAXED);
-    vr_store(&tag->hard, lesser(tag->set_hard, tag->outer_hard), VR_RELAXED);
-}
-
-static vram_status check_quota(uint64_t soft, uint64_t hard, const char *operation) {
-    if (hard && soft > hard) {
-        return vr_fail(
-            VRAM_ERR_INVALID, operation,
-            "a soft quota of %llu bytes above the hard one of %llu would never be crossed",
-            (unsigned long long)soft, (unsigned long long)hard);
-    }
-    return VRAM_OK;
-}
 
 /* A ledger for a call on a device, which is the caller's to leave. */
 static vram_status enter(vram_device *handle, const char *operation,
@@ -70,7 +45,7 @@ vram_status vram_tag_quota_set(vram_device *handle, const char *name, uint64_t s
     if (status != VRAM_OK) {
         return status;
     }
-    status = check_quota(soft_bytes, hard_bytes, operation);
+    status = vr_quota_check(soft_bytes, hard_bytes, operation);
     if (status == VRAM_OK) {
         status = vr_tag_get(ledger, name, operation, &tag);
     }
@@ -78,7 +53,7 @@ vram_status vram_tag_quota_set(vram_device *handle, const char *name, uint64_t s
         vr_mutex_lock(&ledger->lock);
         tag->set_soft = soft_bytes;
         tag->set_hard = hard_bytes;
-        enforce(tag);
+        vr_quota_enforce(tag);
         vr_mutex_unlock(&ledger->lock);
         uint64_t used = vr_load(&tag->used, VR_RELAXED), hard = vr_load(&tag->hard, VR_RELAXED);
         if (hard && used > hard) {
@@ -107,118 +82,13 @@ vram_status vram_tag_handler_set(vram_device *handle, vram_tag_handler *handler,
     return status;
 }
 
-/* --------------------------------------------------------------- environment */
-
-static vram_status unreadable(const char *text, size_t bytes, const char *why,
-                              const char *operation) {
-    return vr_fail(
-        VRAM_ERR_INVALID, operation,
-        "option quotas: \"%.*s\" %s; write tenant=4G:6G,tenant/model=2G, where 4G is the soft "
-        "quota",
-        (int)(bytes < 48 ? bytes : 48), text, why);
-}
-
-/* "4G:6G" or "6G". */
-static bool read_sizes(char *text, uint64_t *soft, uint64_t *hard) {
-    char *second = strchr(text, ':');
-    *soft = 0;
-    if (second) {
-        *second++ = '\0';
-        if (vr_size_read(text, soft) != VRAM_OK) {
-            return false;
-        }
-    }
-    return vr_size_read(second ? second : text, hard) == VRAM_OK;
-}
-
-static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_t bytes,
-                              const char *operation) {
-    char text[VR_TAG_BYTES * 2];
-    uint64_t soft, hard;
-    struct vr_tag *tag;
-    size_t name = 0;
-    while (name < bytes && entry[name] != '=') {
-        name++;
-    }
-    if (name == bytes || bytes >= sizeof text) {
-        return unreadable(entry, bytes, "has no quota", operation);
-    }
-    memcpy(text, entry, bytes);
-    text[name] = text[bytes] = '\0';
-    if (!read_sizes(text + name + 1, &soft, &hard)) {
-        return unreadable(entry, bytes, "has an unreadable size", operation);
-    }
-    vram_status status = check_quota(soft, hard, operation);
-    if (status == VRAM_OK) {
-        status = vr_tag_get(ledger, text, operation, &tag);
-    }
-    if (status == VRAM_OK) {
-        tag->outer_soft = lesser(tag->outer_soft, soft);
-        tag->outer_hard = lesser(tag->outer_hard, hard);
-        enforce(tag);
-    }
-    return status;
-}
-
-vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const char *operation) {
-    vram_status status = VRAM_OK;
-    while (*text && status == VRAM_OK) {
-        size_t bytes = strcspn(text, ",");
-        status = read_quota(ledger, text, bytes, operation);
-        text += bytes + (text[bytes] == ',');
-    }
-    /* What `recent` holds is the address of a buffer that is gone: only a guess, but a useless one. */
-    for (size_t i = 0; i < VR_TAG_RECENT; i++) {
-        vr_store(&ledger->tags.recent[i], NULL, VR_RELAXED);
-    }
-    return status;
-}
-
-/* ------------------------------------------------------------------- refusing */
-
-/* Whether the error handler, after a refusal, has it tried again. */
-static bool is_retried(struct vr_pool *pool, const struct vr_request *request, vram_status *status,
-                       uint32_t retries) {
-    if (vr_handler_ask(pool, request, *status, retries) != VRAM_ERROR_RETRY) {
-        return false;
-    }
-    if (vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
-        *status =
-            vr_fail(VRAM_ERR_STALE, "vram_alloc", "the pool was destroyed by the error handler");
-        return false;
-    }
-    return true;
-}
-
-vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,
-                            uint32_t *crossed) {
-    struct vr_tag *full;
-    vram_status status;
-    uint32_t retries = 0;
-    struct vram_error error;
-    vr_error_save(&error);
-    do {
-        status = vr_tag_charge(request->tag, request->bytes, request->size, crossed, &full);
-        if (status == VRAM_OK) {
-            vr_error_restore(&error);
-            return status;
-        }
-        if (!(request->flags & VRAM_ALLOC_CACHED_ONLY)) {
-            vr_report_write_quota(pool, request, status, full);
-        }
-    } while (is_retried(pool, request, &status, retries++));
-    vr_tally(&pool->tally.quota_refusals, 1);
-    vr_tally(&pool->tally.limit_refusals, 1);
-    vr_tally(&pool->tally.refusals, 1);
-    return status;
-}
-
 /* ------------------------------------------------------------------- telling */
+
+static _Thread_local bool inside; /* a handler that crosses a quota is not told of that */
 
 void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct vr_tag *tag,
                    uint32_t crossed) {
     struct vr_ledger *ledger = vr_ledger_of(device);
-    struct vr_thread_state *thread = vr_thread_get("vram_alloc");
     for (struct vr_tag *at = tag; at && crossed; at = at->parent, crossed >>= 1) {
         if (!(crossed & 1)) {
             continue;
@@ -231,8 +101,7 @@ void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct
         vram_tag_handler *handler = ledger->tags.handler;
         void *user = ledger->tags.handler_user;
         vr_mutex_unlock(&ledger->lock);
-        if (handler && thread &&
-            !thread->telling) { /* a handler that crosses a quota is not told */
+        if (handler && !inside) {
             struct vram_tag_event event = {
                 .size = sizeof event,
                 .device = (vram_device *)(uintptr_t)device->object.handle,
@@ -242,9 +111,9 @@ void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct
                 .hard_bytes = vr_load(&at->hard, VR_RELAXED),
             };
             VR_UNCANCELLED;
-            thread->telling = true;
+            inside = true;
             handler(user, &event);
-            thread->telling = false;
+            inside = false;
         }
     }
 }

@@ -8,7 +8,10 @@
  * is looked at by the call that frees it and by every later one that allocates or frees. Statuses and
  * counters are those of any pool.
  */
-#include "core/pool/pool_object.h"
+#include "core/cache/drain.h"
+#include "core/cache/stamp.h"
+#include "core/pool/pool_calls.h"
+#include "core/pressure/trim.h"
 
 #include "base/error.h"
 

@@ -2,8 +2,12 @@
 /*
  * foundation.c: making and entering pools, and what one is built on: its options and its spaces.
  */
+#include "core/backing/backing.h"
+#include "core/cache/drain.h"
+#include "core/cache/stamp.h"
 #include "core/ladder/ladder.h"
 #include "core/limit/limit.h"
+#include "core/pool/pool_calls.h"
 #include "core/witness/recorder.h"
 #include "core/witness/witness.h"
 
@@ -147,6 +151,7 @@ static struct vr_pool *pool_make(struct vr_device_object *device) {
     if (pool) {
         pool->object.process = vr_os_process_generation();
         pool->device = device;
+        pool->miss = &vr_miss_ops;
         vr_pool_end_init(pool);
         vr_mutex_init(&pool->lock, VR_RANK_POOL);
         vr_handle_ref(device->object.handle);
@@ -201,38 +206,4 @@ vram_status vram_pool_create(vram_device *handle, const vram_pool_options *optio
     }
     vr_leave(device);
     return status;
-}
-
-/* ----------------------------------------------------------------- entering */
-
-vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
-                          struct vr_pool **pool, struct vr_queue_object **queue) {
-    void *entered, *queue_entered = NULL;
-    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    *pool = entered;
-    if (queue_handle) {
-        status = vr_queue_enter(queue_handle, operation, &queue_entered);
-        if (status == VRAM_OK &&
-            ((struct vr_queue_object *)queue_entered)->device != (*pool)->device) {
-            vr_leave(queue_entered);
-            status = vr_fail(VRAM_ERR_INVALID, operation,
-                             "the queue belongs to another device than the pool");
-        }
-    }
-    if (status != VRAM_OK) {
-        vr_leave(entered);
-        return status;
-    }
-    *queue = queue_entered;
-    return VRAM_OK;
-}
-
-void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue) {
-    if (queue) {
-        vr_leave(queue);
-    }
-    vr_leave(pool);
 }

@@ -2,55 +2,31 @@
 /*
  * miss.c: where a block comes from when the thread's cache has none.
  *
- * In order, each only if those before it found nothing:
+ * The sources, each asked only if those before it found nothing:
  *
- *   1. the depot: what other threads freed on this queue, exactly this size;
- *   2. a hole of the space that is mapped already;
- *   3. everything that threads keep to themselves is drained into the space, and 2 again;
- *   4. a plan: the space moves free memory to where it is needed or takes more from the driver, as its
+ *   1. what the pool holds free: the depot has what other threads freed on this queue, exactly this size; else
+ *      a hole of the space that is mapped already;
+ *   2. what threads keep to themselves, drained into the space; if that was anything, 1 again;
+ *   3. a plan: the space moves free memory to where it is needed or takes more from the driver, as its
  *      policy says;
+ *   4. the same after blocks were let out of quarantine (guard.h), if there were any;
  *   5. memory is short: the ladder (ladder.h).
  *
  * Growing comes before waiting while memory is plentiful, waiting before failing when it is not.
  */
+#include "core/backing/backing.h"
+#include "core/cache/drain.h"
+#include "core/cache/other_memory.h"
+#include "core/cache/stamp.h"
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
 #include "core/limit/budget.h"
+#include "core/pool/pool_calls.h"
 
 #include "base/error.h"
 #include "base/size.h"
 
 enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle and no lane has this number */
-
-vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
-    return queue ? vr_lane_know(&pool->lanes, queue) : VRAM_OK;
-}
-
-/* The queue, if memory that it gets may be under work of its own; keeps block.h (5). A deterministic pool
-   does not look at time. Under the lock. */
-static struct vr_queue_id home_of(struct vr_pool *pool, struct vr_queue_id queue) {
-    struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
-    bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
-    bool works = lane && (timeless || !vr_queue_passed(lane->queue, lane->stamped));
-    return works ? queue : VR_NO_QUEUE;
-}
-
-void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_id queue) {
-    block->home = home_of(pool, queue);
-    block->freed = block->before = (struct vr_queue_stamp){{0}, 0};
-    block->uses = NULL;
-    block->pins = 0;
-    block->asleep = block->growing = false;
-    block->part = (uint8_t)vr_part_of(vr_load(&block->bytes, VR_RELAXED));
-    vr_store(&block->zone, 0, VR_RELAXED);
-    block->owed = false;
-    block->turn += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
-    vr_store(&block->held, false, VR_RELAXED);
-    vr_store(&block->pool, pool->object.handle, VR_RELAXED);
-    vr_store(&block->state, block->turn | VR_BLOCK_CACHED, VR_RELEASE);
-    vr_block_table_insert(&pool->table, block); /* keeps pool_object.h (2) */
-    vr_pool_out(pool, block);
-}
 
 /* A block of the space leaves it for the request. */
 static void leave(struct vr_pool *pool, const struct vr_request *request, struct vr_block *block) {
@@ -87,11 +63,25 @@ static vram_status ask(struct vr_pool *pool, const struct vr_request *request, u
     return status;
 }
 
-/* Steps 1 and 2, with a few more of the same size for the thread's cache when they cost nothing. */
-static vram_status from_held(struct vr_pool *pool, const struct vr_request *request,
-                             struct vr_block **block, struct vr_block **more, uint32_t *extra) {
+/* One request on its way through the sources. */
+struct miss {
+    struct vr_pool *pool;
+    const struct vr_request *request;
+    struct vr_block **block; /* where the block goes, */
+    struct vr_block **more;  /* and further ones of the same size: */
+    uint32_t *extra, room;   /* how many, and how many there may be */
+    vram_status status;      /* of the last source */
+    uint64_t grown;          /* what the driver gave of a plan that was refused */
+    struct vr_climb *climb;  /* as far as it came; it has no steps where nothing was short */
+};
+
+/* Source 1, with a few more of the same size for the thread's cache when they cost nothing. */
+static vram_status from_held(struct miss *miss) {
+    struct vr_pool *pool = miss->pool;
+    const struct vr_request *request = miss->request;
+    struct vr_block **block = miss->block, **more = miss->more;
     struct vr_answer answer;
-    uint32_t room = *extra, got = 0;
+    uint32_t got = 0;
     vr_mutex_lock(&pool->lock);
     if (pool->owed) {
         vr_mutex_unlock(&pool->lock);
@@ -102,7 +92,7 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
     vram_status status = vr_pool_know(pool, request->queue_object);
     if (status == VRAM_OK && !request->align && !request->behind) {
         *block = vr_depot_take(&pool->depot, request->queue, request->bytes);
-        while (*block && got < room &&
+        while (*block && got < miss->room &&
                (more[got] = vr_depot_take(&pool->depot, request->queue, request->bytes))) {
             got++;
         }
@@ -110,18 +100,18 @@ static vram_status from_held(struct vr_pool *pool, const struct vr_request *requ
     if (status == VRAM_OK && !*block) {
         status = ask(pool, request, VR_WANT_HELD, 0, &answer);
         *block = answer.block;
-        while (status == VRAM_OK && got < room &&
+        while (status == VRAM_OK && got < miss->room &&
                ask(pool, request, VR_WANT_HELD, 0, &answer) == VRAM_OK) {
             more[got++] = answer.block;
         }
     }
     vr_mutex_unlock(&pool->lock);
-    *extra = got;
+    *miss->extra = got;
     return status != VRAM_ERR_STALE ? status
                                     : vr_fail(status, "vram_alloc", "the queue was destroyed");
 }
 
-/* Step 2 alone; the depot has no large blocks. */
+/* Source 1 alone; the depot has no large blocks. */
 struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_request *request,
                                      bool *marks) {
     struct vr_answer answer = {.block = NULL};
@@ -197,8 +187,8 @@ static vram_status plan(struct vr_pool *pool, const struct vr_request *request, 
 
 /* Behind a block memory is asked for in one large piece. Where the driver has no such, all that is free comes
    first, and the rest in smaller ones. */
-vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
-                         uint64_t *grown, struct vr_block **block) {
+static vram_status miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
+                             uint64_t *grown, struct vr_block **block) {
     vram_status status = plan(pool, request, flags, grown, block);
     if (status == VRAM_ERR_DEVICE_MEMORY && request->behind && !(flags & VR_WANT_NO_GROWTH)) {
         *grown = UINT64_MAX;
@@ -207,8 +197,8 @@ vram_status vr_miss_plan(struct vr_pool *pool, const struct vr_request *request,
     return status;
 }
 
-vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
-                         struct vr_block **block) {
+static vram_status miss_held(struct vr_pool *pool, const struct vr_request *request,
+                             struct vr_block **block) {
     struct vr_request plain = *request;
     struct vr_answer answer;
     plain.room = 0; /* better without than not at all */
@@ -220,8 +210,8 @@ vram_status vr_miss_held(struct vr_pool *pool, const struct vr_request *request,
     return status;
 }
 
-vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request,
-                          struct vr_block **block) {
+static vram_status miss_after(struct vr_pool *pool, const struct vr_request *request,
+                              struct vr_block **block) {
     struct vr_answer answer;
     if (!request->queue.handle) {
         return VRAM_ERR_NOT_READY;
@@ -251,10 +241,7 @@ vram_status vr_miss_after(struct vr_pool *pool, const struct vr_request *request
     return status;
 }
 
-bool vr_miss_is_short(vram_status status) {
-    return (vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
-           status == VRAM_ERR_NOT_READY;
-}
+const struct vr_miss_ops vr_miss_ops = {miss_plan, miss_held, miss_after};
 
 /* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces, and VRAM_ERR_LIMIT to raise one: what is
    too large for the device as a whole is told apart from both. */
@@ -310,143 +297,154 @@ void vr_pool_reap(struct vr_pool *pool) {
     }
 }
 
-/* Where what was found goes. */
-struct find {
-    struct vr_block **block, **more;
-    uint32_t *extra, room; /* blocks in `more`, and how many may be */
-    struct vr_climb climb; /* as far as it came; it has no steps where nothing was short */
-};
+static vram_status from_drained(struct miss *miss) {
+    return vr_pool_drain(miss->pool) ? from_held(miss) : miss->status;
+}
 
-static vram_status find_or_make(struct vr_pool *pool, const struct vr_request *request,
-                                struct find *find) {
-    struct vr_block **block = find->block, **more = find->more;
-    uint32_t *extra = find->extra, room = find->room;
-    *extra = room;
-    vram_status status = from_held(pool, request, block, more, extra);
-    if (status == VRAM_OK || !vr_miss_is_short(status)) {
-        return status;
+static vram_status from_plan(struct miss *miss) {
+    vr_pool_look(miss->pool, false);
+    miss->grown = 0;
+    return miss_plan(miss->pool, miss->request, 0, &miss->grown, miss->block);
+}
+
+static vram_status from_quarantine(struct miss *miss) {
+    if (!vr_guard_release(miss->pool)) {
+        return miss->status;
     }
-    vr_pool_drain(pool);
-    *extra = room;
-    status = from_held(pool, request, block, more, extra);
-    if (status == VRAM_OK || !vr_miss_is_short(status)) {
-        return status;
+    miss->grown = 0;
+    return miss_plan(miss->pool, miss->request, 0, &miss->grown, miss->block);
+}
+
+static vram_status from_ladder(struct miss *miss) {
+    vr_climb_begin(miss->climb, miss->pool, miss->request, miss->status, miss->grown, miss->block);
+    return vr_climb_run(miss->climb);
+}
+
+static vram_status (*const sources[])(struct miss *miss) = {from_held, from_drained, from_plan,
+                                                            from_quarantine, from_ladder};
+
+enum { SOURCE_COUNT = sizeof sources / sizeof sources[0], CACHED_SOURCES = 2 };
+
+/* Asks the sources from `first` on, until one has the block or fails for another reason than want of it. */
+static vram_status find_from(struct miss *miss, uint32_t first) {
+    bool cached_only = miss->request->flags & VRAM_ALLOC_CACHED_ONLY;
+    uint32_t count = cached_only ? CACHED_SOURCES : SOURCE_COUNT;
+    *miss->extra = 0;
+    for (uint32_t i = first; i < count; i++) {
+        miss->status = sources[i](miss);
+        if (!vr_status_is_short(miss->status)) {
+            return miss->status;
+        }
     }
-    *extra = 0;
-    if (request->flags & VRAM_ALLOC_CACHED_ONLY) {
-        return vr_fail(VRAM_ERR_LIMIT, "vram_alloc",
-                       "the pool holds no free run of %llu bytes, and only cached memory was asked "
-                       "for",
-                       (unsigned long long)request->bytes);
-    }
-    vr_pool_look(pool, false);
-    uint64_t grown = 0;
-    status = vr_miss_plan(pool, request, 0, &grown, block);
-    if (vr_miss_is_short(status) && vr_guard_release(pool)) {
-        grown = 0;
-        status = vr_miss_plan(pool, request, 0, &grown, block);
-    }
-    if (!vr_miss_is_short(status)) {
-        return status;
-    }
-    vr_climb_begin(&find->climb, pool, request, status, grown, block);
-    return vr_climb_run(&find->climb);
+    return cached_only
+               ? vr_fail(VRAM_ERR_LIMIT, "vram_alloc",
+                         "the pool holds no free run of %llu bytes, and only cached memory was "
+                         "asked for",
+                         (unsigned long long)miss->request->bytes)
+               : miss->status;
 }
 
 static vram_status find_again(struct vr_climb *climb) {
-    return find_or_make(climb->pool, climb->request, climb->subject);
+    return find_from(climb->subject, 0);
 }
 
-/* The same, and when the library's own memory has run out: once more after all that is cached on every device
-   was given back. */
-static vram_status find_or_clean(struct vr_pool *pool, const struct vr_request *request,
-                                 struct find *find) {
+/* The library's own memory has run out: all that is cached on every device is given back, and the sources are
+   asked once more. */
+static vram_status find_after_cleanup(struct miss *miss) {
     struct vr_climb climb;
-    vram_status status = find_or_make(pool, request, find);
-    if (status != VRAM_ERR_HOST_MEMORY || (request->flags & VRAM_ALLOC_CACHED_ONLY)) {
-        return status;
-    }
-    vr_climb_begin_for(&climb, VR_FOR_HOST, pool, request, status, find_again, find);
-    status = vr_climb_run(&climb);
+    vr_climb_begin_for(&climb, VR_FOR_HOST, miss->pool, miss->request, miss->status, find_again,
+                       miss);
+    vram_status status = vr_climb_run(&climb);
     if (status == VRAM_ERR_HOST_MEMORY) {
-        find->climb = climb;
+        *miss->climb = climb;
     }
     return status;
 }
 
 /* One attempt with all that belongs to it. When it fails, the error is in the record, and the report of an
    exhaustion is written. */
-static vram_status attempt(struct vr_pool *pool, const struct vr_request *request,
-                           struct vr_block **block, struct vr_block **more, uint32_t *extra) {
-    struct find find = {.block = block, .more = more, .extra = extra, .room = *extra};
-    *block = NULL;
+static vram_status attempt(struct miss *miss, uint32_t first) {
+    struct vr_pool *pool = miss->pool;
+    bool cached_only = miss->request->flags & VRAM_ALLOC_CACHED_ONLY;
+    *miss->climb = (struct vr_climb){.pool = NULL};
     vram_error_clear(); /* for explain: what is there then is of this call */
-    vram_status status = find_or_clean(pool, request, &find);
+    vram_status status = find_from(miss, first);
+    if (status == VRAM_ERR_HOST_MEMORY && !cached_only) {
+        status = find_after_cleanup(miss);
+    }
     vr_pool_reap(pool);
     if (status == VRAM_OK) {
         return status;
     }
-    status = explain(pool, request, status);
-    if (vram_status_is_exhausted(status) && !(request->flags & VRAM_ALLOC_CACHED_ONLY)) {
-        vr_report_write(pool, request, status, &find.climb);
+    status = explain(pool, miss->request, status);
+    if (vram_status_is_exhausted(status) && !cached_only) {
+        vr_report_write(pool, miss->request, status, miss->climb);
     }
     return status;
 }
 
 /* The attempt failed: what the context's error handler says is done, as far as it may say anything. */
-static vram_status handle(struct vr_pool *pool, const struct vr_request *request,
-                          vram_status status, struct vr_block **block, struct vr_block **more,
-                          uint32_t *extra) {
-    uint32_t room = *extra;
+static vram_status handle(struct miss *miss, vram_status status) {
+    struct vr_pool *pool = miss->pool;
     vram_error_answer answer;
     for (uint32_t retries = 0;
          status != VRAM_OK &&
-         (answer = vr_handler_ask(pool, request, status, retries)) != VRAM_ERROR_FAIL;
+         (answer = vr_handler_ask(pool, miss->request, status, retries)) != VRAM_ERROR_FAIL;
          retries++) {
-        *extra = 0;
+        *miss->extra = 0;
         if (vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
             return vr_fail(VRAM_ERR_STALE, "vram_alloc",
                            "the pool was destroyed by the error handler");
         }
         if (answer == VRAM_ERROR_FALL_BACK) {
-            return vr_climb_fall_back(pool, request, status, block);
+            return vr_climb_fall_back(pool, miss->request, status, miss->block);
         }
-        *extra = room;
-        status = attempt(pool, request, block, more, extra);
+        status = attempt(miss, 0);
+    }
+    return status;
+}
+
+/* The first source had none. One that failed for another reason is asked again, so that it says why. */
+static vram_status supply_slowly(struct miss *miss) {
+    struct vr_climb climb;
+    miss->climb = &climb;
+    vram_status status = attempt(miss, vr_status_is_short(miss->status) ? 1 : 0);
+    bool elsewhere = miss->request->behind && status == VRAM_ERR_BUSY; /* there is another way */
+    bool counts = !(miss->request->flags & VRAM_ALLOC_CACHED_ONLY);
+    if (status != VRAM_OK && !elsewhere) {
+        status = handle(miss, status);
+    }
+    if (status != VRAM_OK) {
+        *miss->extra = 0;
+        vr_tally(&miss->pool->tally.refusals, counts && vram_status_is_exhausted(status));
+        vr_tally(&miss->pool->tally.limit_refusals, counts && status == VRAM_ERR_LIMIT);
     }
     return status;
 }
 
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra) {
+    struct miss miss = {.pool = pool,
+                        .request = request,
+                        .block = block,
+                        .more = more,
+                        .extra = extra,
+                        .room = *extra};
     struct vram_error error;
-    uint32_t room = *extra;
     if (request->other) {
         return vr_fallback_supply(pool, request, block);
     }
     vr_error_save(&error);
     *block = NULL;
     vr_pool_flush(pool);
-    if (from_held(pool, request, block, more, extra) == VRAM_OK) { /* as nearly always */
+    miss.status = from_held(&miss);
+    if (miss.status == VRAM_OK) { /* as nearly always */
         vr_pool_reap(pool);
         return VRAM_OK;
     }
-    *extra = room;
-    vram_status status = attempt(pool, request, block, more, extra);
-    bool elsewhere =
-        request->behind && status == VRAM_ERR_BUSY; /* no error: there is another way */
-    if (status != VRAM_OK && !elsewhere) {
-        *extra = room;
-        status = handle(pool, request, status, block, more, extra);
+    vram_status status = supply_slowly(&miss);
+    if (status == VRAM_OK) {
+        vr_error_restore(&error); /* what was tried in vain is nobody's business */
     }
-    if (status != VRAM_OK) {
-        *extra = 0;
-        vr_tally(&pool->tally.refusals,
-                 vram_status_is_exhausted(status) && !(request->flags & VRAM_ALLOC_CACHED_ONLY));
-        vr_tally(&pool->tally.limit_refusals,
-                 status == VRAM_ERR_LIMIT && !(request->flags & VRAM_ALLOC_CACHED_ONLY));
-        return status;
-    }
-    vr_error_restore(&error); /* what was tried in vain is nobody's business */
     return status;
 }

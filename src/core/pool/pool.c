@@ -7,8 +7,12 @@
  * locked instruction of a pair is the compare-and-swap that makes a second free of the same address
  * fail (block.h (1)).
  */
+#include "core/cache/drain.h"
+#include "core/cache/stamp.h"
+#include "core/ladder/report.h"
 #include "core/limit/limit.h"
 #include "core/pool/hit.h"
+#include "core/pool/pool_calls.h"
 #include "core/witness/witness.h"
 
 #include "base/clock.h"

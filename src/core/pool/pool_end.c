@@ -16,7 +16,12 @@
  *      create a pool and destroy it at once because another thread's was first: two such calls
  *      would wait for each other until the deadline.
  */
+#include "core/backing/backing.h"
+#include "core/cache/drain.h"
+#include "core/cache/other_memory.h"
+#include "core/cache/stamp.h"
 #include "core/limit/limit.h"
+#include "core/pool/pool_calls.h"
 #include "core/witness/witness.h"
 
 #include "base/clock.h"

@@ -19,7 +19,10 @@
  *  (4) The tail that a block loses is a freed block like any other: in queue time, behind the block's home.
  *      Where it would have to wait for more than queues (pins, uses by others) it stays with the block.
  */
+#include "core/cache/drain.h"
+#include "core/ladder/report.h"
 #include "core/limit/limit.h"
+#include "core/pool/pool_calls.h"
 #include "core/witness/witness.h"
 
 #include "base/error.h"
@@ -140,19 +143,6 @@ static void return_tail(const struct resizing *job) {
 }
 
 /* ------------------------------------------------------------------- growing */
-
-void vr_request_wish_room(const struct vr_pool *pool, uint64_t room_bytes,
-                          struct vr_request *request) {
-    uint64_t bytes, room;
-    if (room_bytes && pool->range && !vr_load(&pool->guard.modes, VR_RELAXED) &&
-        !(request->flags & VRAM_ALLOC_CACHED_ONLY) &&
-        vr_round_up(request->bytes, pool->granule, &bytes) &&
-        vr_round_up(room_bytes, pool->granule, &room)) {
-        request->bytes = bytes;
-        request->room = room;
-        request->align = pool->granule; /* which no cached block is found by */
-    }
-}
 
 /* A block that has room behind it grows by whole granules, so that what is left of the room stays beside
    it. Under the lock. */

@@ -9,9 +9,10 @@
  *
  * The queue is not pinned: under the pool's lock its lane keeps it (lane.h), and it is not touched after that.
  */
+#include "core/cache/drain.h"
 #include "core/limit/limit.h"
 #include "core/pool/hit.h"
-#include "core/pool/pool_object.h"
+#include "core/pool/pool_calls.h"
 
 #include "base/handle.h"
 

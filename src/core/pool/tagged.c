@@ -8,6 +8,7 @@
  */
 #include "core/limit/limit.h"
 #include "core/pool/hit.h"
+#include "core/pool/pool_calls.h"
 #include "core/witness/witness.h"
 
 static bool is_only_tagged(const vram_alloc_options *options) {

@@ -6,7 +6,7 @@
  */
 #include "core/pressure/decay.h"
 
-#include "core/pool/pool_object.h"
+#include "core/cache/drain.h"
 
 /* What a walk through all bins of a pool does with each. */
 struct walk {
@@ -148,4 +148,11 @@ static uint32_t keep_used(struct walk *walk, const struct vr_bin_view *bin) {
 uint64_t vr_decay_tick(struct vr_pool *pool) {
     struct walk walk = {.pool = pool, .keep = keep_used, .tick = true};
     return walk_all(&walk);
+}
+
+void vr_pool_need_anew(struct vr_pool *pool) {
+    vr_mutex_lock(&pool->lock);
+    pool->pressure.needed_before = pool->pressure.needed_bytes;
+    pool->pressure.needed_bytes = pool->out_bytes;
+    vr_mutex_unlock(&pool->lock);
 }

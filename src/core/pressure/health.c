@@ -2,8 +2,8 @@
 /*
  * health.c: the health check of a device in one call: look, warn, clean up, say so.
  */
-#include "core/pool/pool_object.h"
-#include "core/pool/walk.h"
+#include "core/object/pool_object.h"
+#include "core/object/walk.h"
 #include "core/stats/pool_stats.h"
 
 #include "base/error.h"

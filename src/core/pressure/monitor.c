@@ -9,7 +9,7 @@
  *      inside a callback, lets go at once.
  *  (3) `lock` is never held across a look.
  */
-#include "core/pool/walk.h"
+#include "core/object/walk.h"
 
 #include "base/error.h"
 #include "base/log.h"

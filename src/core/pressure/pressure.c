@@ -7,7 +7,7 @@
  * look at pressure with all that follows from it.
  */
 #include "core/limit/budget.h"
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -19,140 +19,7 @@ enum {
     ROUNDS = 8   /* looks in one call, while callbacks go on changing things */
 };
 
-bool vr_pool_is_open(const struct vr_pool *pool) {
-    return !vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle);
-}
-
-/* -------------------------------------------------------------------- levels */
-
-/* Where each level begins; the highest begins above its number, the others with it. */
-static const double level_begins[] = {[VRAM_PRESSURE_UNKNOWN] = 0,
-                                      [VRAM_PRESSURE_LOW] = 0,
-                                      [VRAM_PRESSURE_MEDIUM] = 0.60,
-                                      [VRAM_PRESSURE_HIGH] = 0.80,
-                                      [VRAM_PRESSURE_CRITICAL] = 0.95};
-
-vram_pressure_level vram_pressure_level_of(double value) {
-    if (!(value >= 0)) { /* no number compares */
-        return VRAM_PRESSURE_UNKNOWN;
-    }
-    return value > level_begins[VRAM_PRESSURE_CRITICAL]  ? VRAM_PRESSURE_CRITICAL
-           : value >= level_begins[VRAM_PRESSURE_HIGH]   ? VRAM_PRESSURE_HIGH
-           : value >= level_begins[VRAM_PRESSURE_MEDIUM] ? VRAM_PRESSURE_MEDIUM
-                                                         : VRAM_PRESSURE_LOW;
-}
-
-double vr_pressure_level_begin(uint32_t level) {
-    return level_begins[level];
-}
-
-const char *vram_pressure_level_name(vram_pressure_level level) {
-    switch (level) {
-#define NAME(NAME, number, name, text)                                                             \
-    case VRAM_PRESSURE_##NAME:                                                                     \
-        return name;
-        VRAM_PRESSURE_MAP(NAME)
-#undef NAME
-    }
-    return "unknown";
-}
-
-/* ----------------------------------------------------------------- measuring */
-
-/* Asks the driver. What it cannot say is unknown. */
-static void ask_driver(struct vr_device_object *device, struct vram_pressure *p) {
-    p->total_bytes = device->base.info.memory_bytes;
-    p->free_bytes = (struct vram_value){.known = false};
-    if ((device->base.info.caps & VRAM_CAP_MEMORY_INFO) &&
-        vr_memory_info(&device->base, &p->free_bytes, &p->total_bytes) != VRAM_OK) {
-        p->free_bytes = (struct vram_value){.known = false};
-    }
-}
-
-/* The same from the sample that all pools of the device share. */
-static void sample(struct vr_pool *pool, bool fresh, struct vram_pressure *p) {
-    struct vr_sample sample;
-    vr_sample_refresh(pool->device, fresh);
-    if (vr_sample_get(pool->device, &sample)) {
-        p->free_bytes = sample.free;
-        p->total_bytes = sample.total;
-    }
-}
-
-/* Fills in the device's half. A driver may say that more is free than there is. */
-static void add_device(struct vram_pressure *p) {
-    uint64_t total = p->total_bytes.known ? p->total_bytes.value : 0;
-    if (total && p->free_bytes.known) { /* of nothing there is no share */
-        uint64_t free = p->free_bytes.value < total ? p->free_bytes.value : total;
-        p->device_known = true;
-        p->device = (double)(total - free) / (double)total;
-    }
-}
-
-static void add_own(struct vram_pressure *p) {
-    uint64_t limit = p->limit_bytes.value;
-    p->own_known = p->limit_bytes.known && (limit || p->reserved_bytes);
-    if (p->own_known) { /* whoever holds anything where nothing may be held is at the end */
-        p->own = limit ? (double)p->reserved_bytes / (double)limit : 1;
-    }
-}
-
-static void conclude(struct vram_pressure *p) {
-    p->known = p->own_known || p->device_known;
-    p->value = p->own > p->device ? p->own : p->device;
-    p->level = p->known ? vram_pressure_level_of(p->value) : VRAM_PRESSURE_UNKNOWN;
-}
-
-/* A provider's memory is not the device's, and page-locked memory is not either. */
-void vr_pressure_of_pool(struct vr_pool *pool, bool fresh, struct vram_pressure *p) {
-    struct vram_error error;
-    vr_error_save(&error);
-    *p = (struct vram_pressure){.size = sizeof *p};
-    p->reserved_bytes = vr_pool_reserved(pool);
-    if (vr_pool_on_device(pool)) {
-        sample(pool, fresh, p);
-        add_device(p);
-    }
-    vr_budget_refresh(pool, false);
-    uint64_t budget = vr_budget_bytes(pool);
-    p->limit_bytes = (struct vram_value){.known = budget != UINT64_MAX, .value = budget};
-    add_own(p);
-    conclude(p);
-    vr_error_restore(&error);
-}
-
-void vr_pressure_of_device(struct vr_device_object *device, const struct vram_pressure *given,
-                           struct vram_pressure *p) {
-    struct vram_error error;
-    uint64_t limit = vr_charge_limit(device);
-    vr_error_save(&error);
-    *p = (struct vram_pressure){.size = sizeof *p};
-    if (given) {
-        p->free_bytes = given->free_bytes;
-        p->total_bytes = given->total_bytes;
-    }
-    p->reserved_bytes = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
-    p->limit_bytes = (struct vram_value){.known = limit != 0, .value = limit};
-    if (!given) {
-        ask_driver(device, p);
-    }
-    add_device(p);
-    add_own(p);
-    conclude(p);
-    vr_error_restore(&error);
-}
-
 /* ------------------------------------------------------------------- noting */
-
-uint32_t vr_pressure_level_after(uint32_t last, const struct vram_pressure *p, double hysteresis) {
-    if (!p->known || p->level >= last) {
-        return p->known ? (uint32_t)p->level : last;
-    }
-    while (last > (uint32_t)p->level && p->value < level_begins[last] - hysteresis) {
-        last--;
-    }
-    return last;
-}
 
 /* Counts the levels between the last one and this; keeps pressure_state.h (1). Levels fall with hysteresis, so
    that what is counted is what watches would be told. */

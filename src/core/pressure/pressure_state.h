@@ -2,11 +2,15 @@
 /*
  * pressure_state.h: what a pool keeps to know how near its memory is to the end, and what it does about it.
  *
- *   pressure.c        the number, its levels, and when it is looked at
+ *   pressure_level.c  the number and its levels
+ *   pressure.c        when it is looked at
  *   pressure_watch.c  who is told of it
- *   response.c        what a pool does by itself
+ *   response.c        what a pool does by itself; response_rules.c: what it may do
  *   decay.c           which cached sizes are used, and letting go of the others
- *   release.c         giving back on demand
+ *   trim.c            free memory goes back to the driver
+ *   release.c         giving back on demand; release_calls.c: the program's calls
+ *   limit_set.c       limits that are set, and what is held above them
+ *   fragmentation.c   how scattered free memory is
  *   health.c          all of it in one answer
  *   monitor.c         a thread for programs that want one
  *
@@ -59,9 +63,6 @@ struct vr_pool;
 /* A new pool begins; refuses what makes no sense. */
 vram_status vr_pressure_begin(struct vr_pool *pool, const struct vram_response_options *options);
 
-/* Whether its handle is live: it was not destroyed meanwhile, by a callback or by another thread. */
-bool vr_pool_is_open(const struct vr_pool *pool);
-
 /* How things stand; `fresh`: the driver is asked now. Of a device with what it said already `given`, or NULL.
    No lock held. */
 void vr_pressure_of_pool(struct vr_pool *pool, bool fresh, struct vram_pressure *pressure);
@@ -92,27 +93,34 @@ vram_status vr_rules_read(const struct vram_response_options *options, const cha
                           struct vr_rules *rules);
 struct vr_rules vr_rules_of(struct vr_pool *pool);
 
-/* The value of an option that is given in millionths; response.c. */
+/* The value of an option that is given in millionths; response_rules.c. */
 double vr_pressure_option(enum vr_option option);
 /* Whether `warn` and `emergency` are thresholds and the hysteresis fits below them; records what is wrong
    with them. */
 vram_status vr_pressure_thresholds(double warn, double emergency, double hysteresis,
                                    const char *operation);
 
-/* What the pool holds. No lock held; release.c. */
+/* What the pool holds. No lock held; trim.c. */
 uint64_t vr_pool_reserved(struct vr_pool *pool);
 /* vram_pool_trim of an entered pool; *released: how much less it holds; release.c. */
 vram_status vr_pool_trim(struct vr_pool *pool, uint64_t keep_bytes, uint64_t *released);
 /* Gives up to so many bytes of free memory back to the driver; how many. No lock held; release.c. */
 uint64_t vr_pool_give_back(struct vr_pool *pool, uint64_t bytes);
-/* What vram_pool_fragmentation_get says; no lock held; release.c. */
+/* What vram_pool_fragmentation_get says; no lock held; fragmentation.c. */
 void vr_pool_measure(struct vr_pool *pool, struct vram_fragmentation *found);
-/* The larger of vram_fragmentation's two numbers; release.c. */
+/* The larger of vram_fragmentation's two numbers; fragmentation.c. */
 double vr_pool_fragmentation(struct vr_pool *pool);
-/* What is needed from now on counts anew; no lock held; release.c. */
+/* What is needed from now on counts anew; no lock held; decay.c. */
 void vr_pool_need_anew(struct vr_pool *pool);
 /* Maintenance if it is due; release.c. */
 vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_t *released);
+/* Shrinks all pools on a device (slot NULL: on all devices); the first failure. `ours`: not on behalf of the
+   program, which then has to wait for nothing. Page-locked memory is dear, and giving it back is no help to a
+   device. No lock held; release.c. */
+vram_status vr_cleanup(struct vr_context *context, const struct vr_slot *slot, bool ours,
+                       uint64_t *released);
+/* Counts a cleanup that gave back so many bytes; release.c. */
+void vr_count_cleanup(struct vr_pool *pool, uint64_t released);
 /* Emergency cleanup of the device behind that handle, for the library's own use: waits for nothing and
    passes by deterministic pools. The bytes that its pools hold less. The same of all devices. No lock held;
    release.c. */

@@ -10,7 +10,7 @@
  *  (2) A watch that has ended is in no list, and gets no new call. Whoever ends it waits for the one that
  *      is under way, unless it is that call itself.
  */
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -17,7 +17,7 @@
  * Waking: handles are made, all of them, mapped, made accessible, and filled. The contents on the host go
  * when all is done.
  */
-#include "core/pool/pool_object.h"
+#include "core/cache/drain.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -191,12 +191,15 @@ static vram_status begin(struct vr_turn *turn, bool whole) {
 /* Step 2. */
 static vram_status come_to_rest(const struct vr_turn *turn) {
     struct vram_error error;
+    uint64_t released;
     vr_pool_drop_caches(turn->pool, VR_NO_QUEUE);
     (void)vr_guard_release(turn->pool);
     vram_status status = wait_for_work(turn);
     if (status == VRAM_OK && !turn->tag) {
         vr_error_save(&error);
-        (void)vram_pool_trim((vram_pool *)(uintptr_t)turn->pool->object.handle, 0);
+        (void)vr_guard_inspect(turn->pool);
+        (void)vr_pool_trim(turn->pool, 0, &released);
+        vr_pressure_note(turn->pool, false);
         vr_error_restore(&error); /* what could not be given back falls asleep with the rest */
         status = wait_for_plans(turn);
     }

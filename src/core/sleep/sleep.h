@@ -95,4 +95,8 @@ vram_status vr_turn_copy(const struct vr_turn *turn, bool out, bool *safe);
 /* Frees what a nap has on the host. */
 void vr_nap_free_host(struct vr_pool *pool, struct vr_nap *nap);
 
+/* At the end of a pool: frees kept contents. What is asleep and not gone is released with all else;
+   sleep_turn.c. */
+void vr_pool_forget_sleep(struct vr_pool *pool);
+
 #endif

@@ -2,7 +2,7 @@
 /*
  * sleep_copy.c: contents on their way to the host and back, on a queue of their own.
  */
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 
 #include "base/error.h"
 #include "base/memory.h"

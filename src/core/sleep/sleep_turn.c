@@ -3,7 +3,8 @@
  * sleep_turn.c: one change of a pool's sleep, from its start to its end: which naps take part, and the
  * driver's calls that falling asleep and waking share.
  */
-#include "core/pool/pool_object.h"
+#include "core/backing/backing.h"
+#include "core/cache/drain.h"
 
 #include "base/error.h"
 #include "base/memory.h"

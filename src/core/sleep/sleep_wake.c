@@ -6,6 +6,7 @@
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
 #include "core/limit/budget.h"
+#include "core/object/request.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -79,7 +80,7 @@ static vram_status create_one(const struct vr_turn *turn, uint32_t at) {
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vr_turn_step(pool, piece.nap, VR_STEP_CREATE);
-    if (!vr_miss_is_short(status)) {
+    if (!vr_status_is_short(status)) {
         return status;
     }
     uint64_t bytes = missing_from(turn, at);

@@ -79,7 +79,7 @@ struct vr_queue_stamp {
 };
 
 /* The same inside a space. `queue` is the number that the space's owner gave the queue, which may
-   differ from its handle: order.c converts. */
+   differ from its handle: stamp.c converts. */
 struct vr_stamp {
     uint64_t queue;
     uint64_t value;
@@ -94,7 +94,7 @@ enum vr_span_kind {
     VR_SPAN_CLAIM = 4,  /* part of an open plan, or lost to one that failed */
     VR_SPAN_GHOST = 5,  /* where a piece was mapped, and still is until work has ended */
     VR_SPAN_ROOM = 6,   /* addresses only, kept for the block in front to grow; room.c */
-    VR_SPAN_FALLEN = 7, /* in no chain: other memory than the device's; ladder_fallback.c */
+    VR_SPAN_FALLEN = 7, /* in no chain: other memory than the device's; other_memory.c */
     VR_SPAN_WISHED = 8  /* the same, of a kind that was asked for */
 };
 

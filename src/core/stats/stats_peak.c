@@ -5,6 +5,7 @@
  * A scope puts the peaks aside and starts anew; at its end the peaks are the larger of both. What caches
  * have not told yet is asked for first, so that it falls to the right side.
  */
+#include "core/cache/drain.h"
 #include "core/stats/pool_stats.h"
 
 #include "base/error.h"

@@ -2,7 +2,7 @@
 /*
  * stats_sum.c: the counters of pools summed for a device and a context, and those of a tag.
  */
-#include "core/pool/walk.h"
+#include "core/object/walk.h"
 #include "core/stats/pool_stats.h"
 
 #include "base/error.h"

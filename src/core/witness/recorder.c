@@ -18,7 +18,7 @@
 #include "base/option.h"
 #include "base/os/os.h"
 #include "base/text.h"
-#include "core/pool/walk.h"
+#include "core/object/walk.h"
 #include "core/stats/pool_stats.h"
 #include "track/stack.h"
 #include "track/trace_format.h"

@@ -2,6 +2,7 @@
 /*
  * witness.c: from a pool's blocks to records and events. See witness.h.
  */
+#include "core/object/request.h"
 #include "core/witness/leaks.h"
 
 #include "base/error.h"

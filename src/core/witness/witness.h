@@ -16,7 +16,7 @@
 #define VR_WITNESS_H
 
 #include "core/limit/tag.h"
-#include "core/pool/pool_object.h"
+#include "core/object/request.h"
 #include "track/event.h"
 #include "track/track.h"
 
@@ -81,7 +81,7 @@ bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queu
 bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_track_size before,
                        uint64_t queue, struct vr_event *event);
 
-/* The number of the record of the live block that starts at `addr`; *pool is entered; pool_info.c. */
+/* The number of the record of the live block that starts at `addr`; *pool is entered; block_lookup.c. */
 vram_status vr_pool_record_of(vram_addr addr, const char *operation, struct vr_pool **pool,
                               uint32_t *record);
 

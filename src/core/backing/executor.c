@@ -9,6 +9,8 @@
  *  (3) A segment is in the address map for as long as it exists, whoever gave it; its record is the
  *      piece's native name.
  */
+#include "core/backing/backing.h"
+#include "core/guard/block_lookup.h"
 #include "core/limit/budget.h"
 
 #include "base/clock.h"
@@ -18,20 +20,6 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "device/ops.h"
-
-uint64_t vr_device_now(const struct vr_device_object *device) {
-    struct vr_backend *backend = device->base.backend;
-    if (backend->ops->sim) {
-        struct vram_sim_state state = {.size = sizeof state};
-        backend->ops->sim->state(backend, &state);
-        return state.clock_ns;
-    }
-    return vr_clock_now();
-}
-
-uint64_t vr_pool_now(const struct vr_pool *pool) {
-    return vr_device_now(pool->device);
-}
 
 static void count(struct vr_pool *pool, enum vr_pool_call call) {
     vr_fetch_add(&pool->calls[call], 1, VR_RELAXED);
@@ -234,20 +222,33 @@ vram_status vr_pool_step(struct vr_pool *pool, struct vr_step *step) {
     return VRAM_ERR_INVALID;
 }
 
+/* Steps of one kind that took so long together: each took its share. */
+static void note_time(struct vr_plan *plan, uint32_t first, uint32_t end, uint64_t ns) {
+    uint64_t handles = 0;
+    for (uint32_t i = first; i < end; i++) {
+        handles += plan->steps[i].handles;
+    }
+    for (uint32_t i = first; i < end; i++) {
+        plan->steps[i].ns = ns * plan->steps[i].handles / handles;
+    }
+}
+
 /* Runs the steps of the plan until one fails; how many were done. */
 static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_status *status) {
-    uint64_t before = vr_pool_now(pool);
+    uint32_t done = 0;
     *status = VRAM_OK;
-    for (uint32_t i = 0; i < plan->count; i++) {
-        *status = vr_pool_step(pool, &plan->steps[i]);
-        uint64_t after = vr_pool_now(pool);
-        plan->steps[i].ns = after - before;
-        before = after;
-        if (*status != VRAM_OK) {
-            return i;
+    while (done < plan->count && *status == VRAM_OK) {
+        uint32_t first = done;
+        uint64_t before = vr_pool_now(pool);
+        while (done < plan->count && plan->steps[done].kind == plan->steps[first].kind &&
+               (*status = vr_pool_step(pool, &plan->steps[done])) == VRAM_OK) {
+            done++;
+        }
+        if (*status == VRAM_OK) { /* how long a refusal takes is no price */
+            note_time(plan, first, done, vr_pool_now(pool) - before);
         }
     }
-    return plan->count;
+    return done;
 }
 
 void vr_pool_note_peak(struct vr_pool *pool) {
@@ -294,6 +295,7 @@ static uint64_t created_bytes(const struct vr_plan *plan, uint32_t done) {
 
 vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan,
                             struct vr_block **block, uint64_t *grown) {
+    VR_UNCANCELLED; /* once for all steps */
     vram_status status;
     uint32_t done = run_steps(pool, plan, &status);
     *grown = created_bytes(plan, done);

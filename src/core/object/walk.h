@@ -6,7 +6,7 @@
 #ifndef VR_WALK_H
 #define VR_WALK_H
 
-#include "core/pool/pool_object.h"
+#include "core/object/pool_object.h"
 
 /* Where it goes, as narrow as said: what is NULL does not matter. */
 struct vr_walk {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guard.c: zeros, poison and red zones: writing them, and looking at what became of them. */
-#include "core/pool/guard.h"
+#include "core/guard/guard.h"
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/size.h"
+#include "core/cache/drain.h"
 #include "core/limit/tag.h"
-#include "core/pool/pool_object.h"
+#include "core/object/request.h"
 
 #include <stdio.h>
 

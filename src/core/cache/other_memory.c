@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ladder_fallback.c: other memory than the device's, for pools whose option allows it; see ladder.h.
+ * other_memory.c: blocks of other memory than the pool's own: managed, page-locked or the host's.
  *
  *  (1) A block of such memory is an allocation of its own, with a record of its own in the address map.
  *      It is in no space; its record is in the pool's list `fallen`, through span.after, from the
@@ -11,16 +11,15 @@
  *  (4) It is charged to no limit: the program has allowed what goes beyond. Managed memory that was asked for
  *      (WISHED) is charged to the device's, as it may come to lie there.
  */
-#include "core/ladder/ladder.h"
-#include "core/limit/limit.h"
+#include "core/cache/other_memory.h"
+#include "core/cache/drain.h"
+#include "core/cache/stamp.h"
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/os/os.h"
 #include "base/size.h"
-#include "core/limit/limit.h"
 #include "core/space/span.h"
-#include "core/witness/witness.h"
 #include "device/ops.h"
 
 /* ------------------------------------------------------------------------ kinds */
@@ -204,10 +203,8 @@ static void count_fallback(struct vr_pool *pool, const struct vr_request *reques
              vr_load(&block->bytes, VR_RELAXED));
 }
 
-/* Of the first of these kinds that the device has and that can be had. Any exhaustion leads to the next, an
-   error that is none ends it. False: the device has none of them. */
-static bool first_of(struct vr_pool *pool, const struct vr_request *request, uint32_t allowed,
-                     struct vr_block **block, vram_status *status) {
+bool vr_fallback_first_of(struct vr_pool *pool, const struct vr_request *request, uint32_t allowed,
+                          struct vr_block **block, vram_status *status) {
     uint32_t caps = pool->device->base.info.caps;
     bool any = false;
     *status = VRAM_ERR_LIMIT;
@@ -223,24 +220,6 @@ static bool first_of(struct vr_pool *pool, const struct vr_request *request, uin
     return any;
 }
 
-bool vr_step_fallback(struct vr_climb *climb) {
-    struct vr_pool *pool = climb->pool;
-    if ((climb->request->flags & VR_REQUEST_AHEAD) || !vr_limit_falls_back(pool)) {
-        return false; /* what is prepared ahead must be the pool's own memory */
-    }
-    vram_status status;
-    if (!first_of(pool, climb->request, climb->ladder.fallback, climb->block, &status)) {
-        return false;
-    }
-    if (!vram_status_is_exhausted(status)) {
-        climb->tried = status;
-    }
-    if (status == VRAM_OK) {
-        climb->rungs[climb->step].bytes += vr_load(&(*climb->block)->bytes, VR_RELAXED);
-    }
-    return true;
-}
-
 /* What was given back and waits for nobody any more goes first: it may be what is asked for. */
 vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *request,
                                struct vr_block **block) {
@@ -249,7 +228,7 @@ vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *re
     vram_status status;
     vr_error_save(&error);
     vr_fallback_reap(pool);
-    if (!first_of(pool, request, request->other, block, &status)) {
+    if (!vr_fallback_first_of(pool, request, request->other, block, &status)) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "vram_alloc",
                        "%s device %u has no memory of the kind that was asked for", info->backend,
                        info->backend_index);
@@ -257,42 +236,6 @@ vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *re
     if (status == VRAM_OK) {
         vr_error_restore(&error); /* exhausted earlier kinds are not an error */
     }
-    return status;
-}
-
-vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
-                                const struct vram_alloc_options *options, uint32_t other,
-                                uint32_t flags, vram_addr *addr) {
-    static const char operation[] = "vram_alloc";
-    struct vr_request request = {.size = size,
-                                 .queue = vr_queue_id_of(queue),
-                                 .flags = flags,
-                                 .other = other,
-                                 .name = options->name,
-                                 .elements = options->elements};
-    struct vr_pool *pool;
-    if (!vr_block_bytes(size, &request.bytes)) {
-        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
-                       (unsigned long long)size);
-    }
-    vram_status status = vr_pool_enter(handle, queue, operation, &pool, &request.queue_object);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    if (options->tag) {
-        status = vr_tag_get(vr_ledger_of(pool->device), options->tag, operation, &request.tag);
-    }
-    if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
-        status = vr_fail(VRAM_ERR_OVERFLOW, operation,
-                         "%llu bytes and their red zones are too much", (unsigned long long)size);
-    }
-    if (status == VRAM_OK) {
-        if (vr_pool_is_tracked(pool)) {
-            vr_witness_ask(pool, &request);
-        }
-        status = vr_pool_alloc_request(pool, &request, addr);
-    }
-    vr_pool_leave(pool, request.queue_object);
     return status;
 }
 

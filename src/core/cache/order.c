@@ -10,42 +10,12 @@
  *      waits for the others on the device.
  *  (4) Trimming waits for all work, so that what it gives back does not depend on how much was done.
  */
-#include "core/pool/pool_object.h"
+#include "core/cache/drain.h"
+#include "core/cache/stamp.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-
-/* Keeps (2). */
-uint64_t vr_pool_queue_in_space(struct vr_pool *pool, struct vr_queue_id queue) {
-    if (!queue.handle || !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
-        return queue.handle;
-    }
-    struct vr_lane *lane = vr_lane_find(&pool->lanes, queue);
-    return lane ? lane->number.number : 0;
-}
-
-struct vr_stamp vr_pool_stamp_to_space(struct vr_pool *pool, struct vr_queue_stamp stamp) {
-    return (struct vr_stamp){vr_pool_queue_in_space(pool, stamp.queue), stamp.value};
-}
-
-struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_stamp stamp) {
-    struct vr_queue_id queue = {stamp.queue};
-    if (stamp.queue && pool->flags & VRAM_POOL_DETERMINISTIC) {
-        struct vr_lane *lane = vr_lane_numbered(&pool->lanes, (struct vr_lane_id){stamp.queue});
-        queue = lane ? lane->id : VR_NO_QUEUE;
-    }
-    return (struct vr_queue_stamp){queue, stamp.value};
-}
-
-/* Its work is done, which such a pool finds out in no other way. */
-void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane) {
-    for (int part = 0; part < VR_PART_COUNT && (pool->flags & VRAM_POOL_DETERMINISTIC); part++) {
-        if (pool->spaces[part]) {
-            vr_space_forget(pool->spaces[part], lane->number.number);
-        }
-    }
-}
 
 /* Waits for what was freed on the lane behind `last` so far, and for what is freed meanwhile. *last becomes
    its handle, or 0 behind the last one. */

@@ -24,7 +24,8 @@
  *  (5) Ranges stay until the pool ends. A deterministic pool, whose addresses depend only on the
  *      order of calls, has a single range of a fixed length.
  */
-#include "core/pool/pool_object.h"
+#include "core/backing/backing.h"
+#include "core/guard/block_lookup.h"
 
 #include "base/error.h"
 #include "base/log.h"

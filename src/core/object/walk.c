@@ -2,7 +2,7 @@
 /*
  * walk.c: see walk.h.
  */
-#include "core/pool/walk.h"
+#include "core/object/walk.h"
 
 static bool is_on_the_way(const struct vr_walk *walk, const struct vr_device_object *device) {
     return (!walk->device || device == walk->device) &&

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * live_block.c: a block leaves its space for a cache or a program.
+ */
+#include "core/cache/drain.h"
+
+/* The queue, if memory that it gets may be under work of its own; keeps block.h (5). A deterministic pool
+   does not look at time. Under the lock. */
+static struct vr_queue_id home_of(struct vr_pool *pool, struct vr_queue_id queue) {
+    struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
+    bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
+    bool works = lane && (timeless || !vr_queue_passed(lane->queue, lane->stamped));
+    return works ? queue : VR_NO_QUEUE;
+}
+
+void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_id queue) {
+    block->home = home_of(pool, queue);
+    block->freed = block->before = (struct vr_queue_stamp){{0}, 0};
+    block->uses = NULL;
+    block->pins = 0;
+    block->asleep = block->growing = false;
+    block->part = (uint8_t)vr_part_of(vr_load(&block->bytes, VR_RELAXED));
+    vr_store(&block->zone, 0, VR_RELAXED);
+    block->owed = false;
+    block->turn += VR_BLOCK_STATES + 1; /* keeps block.h (4) */
+    vr_store(&block->held, false, VR_RELAXED);
+    vr_store(&block->pool, pool->object.handle, VR_RELAXED);
+    vr_store(&block->state, block->turn | VR_BLOCK_CACHED, VR_RELEASE);
+    vr_block_table_insert(&pool->table, block); /* keeps pool_object.h (2) */
+    vr_pool_out(pool, block);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stamp.c: stamps of queues: the names that a space knows them by, and finding out whether they have passed.
+ */
+#include "core/cache/stamp.h"
+
+#include "base/error.h"
+
+vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
+    return queue ? vr_lane_know(&pool->lanes, queue) : VRAM_OK;
+}
+
+/* Keeps (2). */
+uint64_t vr_pool_queue_in_space(struct vr_pool *pool, struct vr_queue_id queue) {
+    if (!queue.handle || !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
+        return queue.handle;
+    }
+    struct vr_lane *lane = vr_lane_find(&pool->lanes, queue);
+    return lane ? lane->number.number : 0;
+}
+
+struct vr_stamp vr_pool_stamp_to_space(struct vr_pool *pool, struct vr_queue_stamp stamp) {
+    return (struct vr_stamp){vr_pool_queue_in_space(pool, stamp.queue), stamp.value};
+}
+
+struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_stamp stamp) {
+    struct vr_queue_id queue = {stamp.queue};
+    if (stamp.queue && pool->flags & VRAM_POOL_DETERMINISTIC) {
+        struct vr_lane *lane = vr_lane_numbered(&pool->lanes, (struct vr_lane_id){stamp.queue});
+        queue = lane ? lane->id : VR_NO_QUEUE;
+    }
+    return (struct vr_queue_stamp){queue, stamp.value};
+}
+
+/* Its work is done, which such a pool finds out in no other way. */
+void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane) {
+    for (int part = 0; part < VR_PART_COUNT && (pool->flags & VRAM_POOL_DETERMINISTIC); part++) {
+        if (pool->spaces[part]) {
+            vr_space_forget(pool->spaces[part], lane->number.number);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ marking */
+
+/* A queue that is being ended takes no marks, but can be asked until it is gone. */
+void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) {
+    vram_point point;
+    void *entered;
+    vram_queue *handle = vr_queue_id_handle(stamp.queue);
+    if (vr_enter(VR_KIND_QUEUE, handle, "vram_alloc", &entered) != VRAM_OK) {
+        return; /* it has ended: all its stamps have passed */
+    }
+    struct vr_queue_object *queue = entered;
+    if (vr_queue_is_open(queue) && (!queue->base.adopted || ours)) {
+        vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
+        (void)vram_queue_mark(handle, &point);
+    } else {
+        vr_queue_look(queue, stamp.value);
+    }
+    vr_leave(queue);
+}
+
+static void ask_whether_idle(struct vr_queue_stamp stamp) {
+    void *queue;
+    if (vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &queue) == VRAM_OK) {
+        vr_queue_look(queue, stamp.value);
+        vr_leave(queue);
+    }
+}
+
+vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout) {
+    void *entered;
+    vram_status status =
+        vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &entered);
+    if (status != VRAM_OK) {
+        return status == VRAM_ERR_STALE ? VRAM_OK : status;
+    }
+    struct vr_queue_object *queue = entered;
+    if (!vr_load(&queue->finished, VR_ACQUIRE)) {
+        status = stamp.value <= vr_load(&queue->issued, VR_ACQUIRE)
+                     ? vr_queue_wait_value(queue, stamp.value, timeout, "vram_alloc")
+                     : VRAM_ERR_NOT_READY;
+    }
+    vr_leave(queue);
+    return status;
+}
+
+/* Marks all queues that need it, or only asks them. */
+static void mark_all(struct vr_pool *pool, bool ask) {
+    struct vr_queue_stamp stamp = {{0}, 0};
+    for (;;) {
+        vr_mutex_lock(&pool->lock);
+        stamp = vr_lane_unmarked(&pool->lanes, stamp.queue);
+        vr_mutex_unlock(&pool->lock);
+        if (!stamp.queue.handle) {
+            return;
+        }
+        if (ask) {
+            ask_whether_idle(stamp);
+        } else {
+            vr_pool_mark(pool, stamp, false);
+        }
+    }
+}
+
+/* Whether memory waits for work in either space. */
+static bool is_pending(struct vr_pool *pool) {
+    struct vr_stamp stamp;
+    bool pending = false;
+    vr_mutex_lock(&pool->lock);
+    for (int part = 0; part < VR_PART_COUNT && !pending; part++) {
+        pending = vr_space_pending(pool->spaces[part], &stamp);
+    }
+    vr_mutex_unlock(&pool->lock);
+    return pending;
+}
+
+/* Asks every queue with stamps that have not been seen to pass, once. Whether any could tell. */
+static bool ask_all(struct vr_pool *pool) {
+    struct vr_queue_stamp stamp = {{0}, 0};
+    bool told = false;
+    while (is_pending(pool)) {
+        vr_mutex_lock(&pool->lock);
+        stamp = vr_lane_unpassed(&pool->lanes, stamp.queue);
+        vr_mutex_unlock(&pool->lock);
+        if (!stamp.queue.handle) {
+            break;
+        }
+        vram_status status = vr_pool_await(stamp, 0);
+        told = told || status == VRAM_OK || status == VRAM_ERR_TIMEOUT;
+    }
+    return told;
+}
+
+bool vr_pool_look(struct vr_pool *pool, bool idle) {
+    struct vram_error error;
+    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
+        return false; /* such a pool does not look at time */
+    }
+    vr_error_save(&error);
+    if (idle) {
+        mark_all(pool, true);
+    }
+    mark_all(pool, false);
+    bool told = ask_all(pool);
+    vr_error_restore(&error);
+    return told;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * block_lookup.c: from an address to its pool and its live block, red zones and all.
+ */
+#include "core/guard/block_lookup.h"
+#include "core/limit/limit.h"
+#include "core/witness/witness.h"
+
+#include "base/error.h"
+
+vram_status vr_pool_enter_at(vram_addr addr, const char *operation, struct vr_pool **pool) {
+    uint64_t handle = vr_address_pool(addr);
+    void *entered;
+    vram_status status =
+        handle ? vr_enter(VR_KIND_POOL, (void *)(uintptr_t)handle, operation, &entered)
+               : VRAM_ERR_STALE;
+    if (status == VRAM_ERR_STALE) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "no pool has memory at 0x%llx",
+                       (unsigned long long)addr);
+    }
+    if (status == VRAM_OK) {
+        *pool = entered;
+    }
+    return status;
+}
+
+static vram_status no_block(vram_addr addr, const char *operation) {
+    return vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not the start of a live block",
+                   (unsigned long long)addr);
+}
+
+struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr, const char *operation) {
+    struct vr_block *block = vr_guard_find(pool, addr);
+    if (!block || !vr_block_is_live(block)) {
+        no_block(addr, operation);
+        return NULL;
+    }
+    return block;
+}
+
+/* What the block's record says, if it stood for the live block of the pool at `addr` all the while: keeps
+   block.h (4). */
+static bool read_block(const struct vr_pool *pool, const struct vr_block *block, vram_addr addr,
+                       struct vram_block_info *info, uint64_t *front) {
+    uint32_t seen = block ? vr_load(&block->state, VR_ACQUIRE) : VR_BLOCK_FREE;
+    if ((seen & VR_BLOCK_STATES) != VR_BLOCK_LIVE ||
+        (vr_load(&block->pool, VR_ACQUIRE) & ~(uint64_t)VR_POOL_OWNED) != pool->object.handle) {
+        return false;
+    }
+    *front = vr_guard_front(block);
+    info->addr = vr_load(&block->addr, VR_ACQUIRE) + *front;
+    info->requested_bytes = vr_load(&block->requested, VR_ACQUIRE);
+    info->held_bytes = vr_load(&block->bytes, VR_ACQUIRE);
+    info->tag = vr_tag_name(vr_load(&block->tag, VR_ACQUIRE));
+    return info->addr == addr && vr_load(&block->state, VR_ACQUIRE) == seen;
+}
+
+/* Inside its caches a thread keeps the table from being freed (block_table.h). One that has none, or is
+   kept out of them at this moment, takes the lock. */
+static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info *info,
+                    uint64_t *front) {
+    struct vr_thread_state *thread = vr_thread_current;
+    bool inside = thread && vr_thread_enter(thread);
+    if (!inside) {
+        vr_mutex_lock(&pool->lock);
+    }
+    struct vr_block *block = vr_guard_find(pool, addr);
+    bool found = read_block(pool, block, addr, info, front);
+    if (inside) {
+        vr_thread_leave(thread);
+    } else {
+        vr_mutex_unlock(&pool->lock);
+    }
+    if (!found && block &&
+        inside) { /* it may be resized at this moment, which is done under the lock */
+        vr_mutex_lock(&pool->lock);
+        found = read_block(pool, vr_guard_find(pool, addr), addr, info, front);
+        vr_mutex_unlock(&pool->lock);
+    }
+    return found;
+}
+
+/* Moves the mark on the live block that starts at `addr`. Inside the thread's caches or under the lock. */
+static bool move_mark(struct vr_pool *pool, vram_addr addr, bool owned) {
+    struct vr_block *block = vr_guard_find(pool, addr);
+    uint64_t plain = pool->object.handle, marked = plain | VR_POOL_OWNED;
+    uint64_t from = owned ? plain : marked;
+    return block && vr_block_is_live(block) &&
+           vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block) == addr &&
+           vr_cas(&block->pool, &from, owned ? marked : plain, VR_ACQ_REL);
+}
+
+bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (void *)(uintptr_t)handle);
+    struct vr_thread_state *thread = vr_thread_current;
+    bool done = false;
+    if (!pool) {
+        return false;
+    }
+    if (thread && vr_thread_enter(thread)) {
+        done = move_mark(pool, addr, owned);
+        vr_thread_leave(thread);
+    }
+    if (!done) { /* it may be resized at this moment, which is done under the lock */
+        vr_mutex_lock(&pool->lock);
+        done = move_mark(pool, addr, owned);
+        vr_mutex_unlock(&pool->lock);
+    }
+    vr_leave(pool);
+    return done;
+}
+
+/* A thread that has no state yet gets one here, so that later look-ups take no lock. Every copy asks. The zone in
+   front of a block is part of what it holds, and does not lie behind the program's address. */
+uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
+    struct vram_block_info info;
+    struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (void *)(uintptr_t)handle);
+    if (!pool) {
+        return 0;
+    }
+    if (!vr_thread_current) {
+        struct vram_error error;
+        vr_error_save(&error);
+        (void)vr_thread_get("vram_native");
+        vr_error_restore(&error);
+    }
+    uint64_t front, bytes = look_up(pool, addr, &info, &front) ? info.held_bytes - front : 0;
+    vr_leave(pool);
+    return bytes;
+}
+
+vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
+    static const char operation[] = "vram_block_info_get";
+    struct vram_block_info full = {.size = sizeof full};
+    struct vr_place place;
+    struct vr_pool *pool;
+    uint64_t front;
+    vram_status status = vr_pool_enter_at(addr, operation, &pool);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    full.pool = (vram_pool *)(uintptr_t)pool->object.handle;
+    full.kind = vr_address_find(addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
+    status = look_up(pool, addr, &full, &front)
+                 ? vr_info_give(info, &full, sizeof full, sizeof full, operation)
+                 : no_block(addr, operation);
+    vr_leave(pool);
+    return status;
+}
+
+vram_status vr_pool_record_of(vram_addr addr, const char *operation, struct vr_pool **pool,
+                              uint32_t *record) {
+    struct vr_pool *entered;
+    vram_status status = vr_pool_enter_at(addr, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    vr_mutex_lock(&entered->lock);
+    struct vr_block *block = vr_pool_live_block(entered, addr, operation);
+    *record = block ? vr_load(&block->record, VR_RELAXED) : 0;
+    vr_mutex_unlock(&entered->lock);
+    if (!block) {
+        vr_leave(entered);
+        return VRAM_ERR_INVALID;
+    }
+    *pool = entered;
+    return VRAM_OK;
+}

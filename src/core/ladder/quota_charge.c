@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quota_charge.c: a tagged request and the quotas of its tag: charged, or refused with a report.
+ */
+#include "core/ladder/handler.h"
+#include "core/ladder/report.h"
+#include "core/limit/tag.h"
+#include "core/object/request.h"
+
+#include "base/error.h"
+
+/* Whether the error handler, after a refusal, has it tried again. */
+static bool is_retried(struct vr_pool *pool, const struct vr_request *request, vram_status *status,
+                       uint32_t retries) {
+    if (vr_handler_ask(pool, request, *status, retries) != VRAM_ERROR_RETRY) {
+        return false;
+    }
+    if (vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle)) {
+        *status =
+            vr_fail(VRAM_ERR_STALE, "vram_alloc", "the pool was destroyed by the error handler");
+        return false;
+    }
+    return true;
+}
+
+vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,
+                            uint32_t *crossed) {
+    struct vr_tag *full;
+    vram_status status;
+    uint32_t retries = 0;
+    struct vram_error error;
+    vr_error_save(&error);
+    do {
+        status = vr_tag_charge(request->tag, request->bytes, request->size, crossed, &full);
+        if (status == VRAM_OK) {
+            vr_error_restore(&error);
+            return status;
+        }
+        if (!(request->flags & VRAM_ALLOC_CACHED_ONLY)) {
+            vr_report_write_quota(pool, request, status, full);
+        }
+    } while (is_retried(pool, request, &status, retries++));
+    vr_tally(&pool->tally.quota_refusals, 1);
+    vr_tally(&pool->tally.limit_refusals, 1);
+    vr_tally(&pool->tally.refusals, 1);
+    return status;
+}

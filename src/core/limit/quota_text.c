@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quota_text.c: quotas of tags as the option `quotas` writes them, and which of two quotas is in force.
+ */
+#include "core/limit/limit.h"
+
+#include "base/error.h"
+#include "base/size_text.h"
+
+#include <string.h>
+
+/* The lesser of two limits, where 0 is none. */
+static uint64_t lesser(uint64_t a, uint64_t b) {
+    return !a || (b && b < a) ? b : a;
+}
+
+/* What is in force: the program's word below the environment's. Under the ledger's lock. */
+void vr_quota_enforce(struct vr_tag *tag) {
+    vr_store(&tag->soft, lesser(tag->set_soft, tag->outer_soft), VR_RELAXED);
+    vr_store(&tag->hard, lesser(tag->set_hard, tag->outer_hard), VR_RELAXED);
+}
+
+vram_status vr_quota_check(uint64_t soft, uint64_t hard, const char *operation) {
+    if (hard && soft > hard) {
+        return vr_fail(
+            VRAM_ERR_INVALID, operation,
+            "a soft quota of %llu bytes above the hard one of %llu would never be crossed",
+            (unsigned long long)soft, (unsigned long long)hard);
+    }
+    return VRAM_OK;
+}
+
+static vram_status unreadable(const char *text, size_t bytes, const char *why,
+                              const char *operation) {
+    return vr_fail(
+        VRAM_ERR_INVALID, operation,
+        "option quotas: \"%.*s\" %s; write tenant=4G:6G,tenant/model=2G, where 4G is the soft "
+        "quota",
+        (int)(bytes < 48 ? bytes : 48), text, why);
+}
+
+/* "4G:6G" or "6G". */
+static bool read_sizes(char *text, uint64_t *soft, uint64_t *hard) {
+    char *second = strchr(text, ':');
+    *soft = 0;
+    if (second) {
+        *second++ = '\0';
+        if (vr_size_read(text, soft) != VRAM_OK) {
+            return false;
+        }
+    }
+    return vr_size_read(second ? second : text, hard) == VRAM_OK;
+}
+
+static vram_status read_quota(struct vr_ledger *ledger, const char *entry, size_t bytes,
+                              const char *operation) {
+    char text[VR_TAG_BYTES * 2];
+    uint64_t soft, hard;
+    struct vr_tag *tag;
+    size_t name = 0;
+    while (name < bytes && entry[name] != '=') {
+        name++;
+    }
+    if (name == bytes || bytes >= sizeof text) {
+        return unreadable(entry, bytes, "has no quota", operation);
+    }
+    memcpy(text, entry, bytes);
+    text[name] = text[bytes] = '\0';
+    if (!read_sizes(text + name + 1, &soft, &hard)) {
+        return unreadable(entry, bytes, "has an unreadable size", operation);
+    }
+    vram_status status = vr_quota_check(soft, hard, operation);
+    if (status == VRAM_OK) {
+        status = vr_tag_get(ledger, text, operation, &tag);
+    }
+    if (status == VRAM_OK) {
+        tag->outer_soft = lesser(tag->outer_soft, soft);
+        tag->outer_hard = lesser(tag->outer_hard, hard);
+        vr_quota_enforce(tag);
+    }
+    return status;
+}
+
+vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const char *operation) {
+    vram_status status = VRAM_OK;
+    while (*text && status == VRAM_OK) {
+        size_t bytes = strcspn(text, ",");
+        status = read_quota(ledger, text, bytes, operation);
+        text += bytes + (text[bytes] == ',');
+    }
+    /* What `recent` holds is the address of a buffer that is gone: only a guess, but a useless one. */
+    for (size_t i = 0; i < VR_TAG_RECENT; i++) {
+        vr_store(&ledger->tags.recent[i], NULL, VR_RELAXED);
+    }
+    return status;
+}

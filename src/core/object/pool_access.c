@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool_access.c: what every part of a pool needs of it: entering it with a queue, and its time.
+ */
+#include "core/object/pool_object.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+
+vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
+                          struct vr_pool **pool, struct vr_queue_object **queue) {
+    void *entered, *queue_entered = NULL;
+    vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    *pool = entered;
+    if (queue_handle) {
+        status = vr_queue_enter(queue_handle, operation, &queue_entered);
+        if (status == VRAM_OK &&
+            ((struct vr_queue_object *)queue_entered)->device != (*pool)->device) {
+            vr_leave(queue_entered);
+            status = vr_fail(VRAM_ERR_INVALID, operation,
+                             "the queue belongs to another device than the pool");
+        }
+    }
+    if (status != VRAM_OK) {
+        vr_leave(entered);
+        return status;
+    }
+    *queue = queue_entered;
+    return VRAM_OK;
+}
+
+void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue) {
+    if (queue) {
+        vr_leave(queue);
+    }
+    vr_leave(pool);
+}
+
+uint64_t vr_device_now(const struct vr_device_object *device) {
+    struct vr_backend *backend = device->base.backend;
+    if (backend->ops->sim) {
+        struct vram_sim_state state = {.size = sizeof state};
+        backend->ops->sim->state(backend, &state);
+        return state.clock_ns;
+    }
+    return vr_clock_now();
+}
+
+uint64_t vr_pool_now(const struct vr_pool *pool) {
+    return vr_device_now(pool->device);
+}

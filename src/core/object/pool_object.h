@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pool_object.h: what stands behind a vram_pool. Each folder of core is a module that works on its own part of
+ * it; the arrows go down, and what a folder needs from above comes as a function pointer (vr_miss_ops).
+ *
+ *   pool/      vram_alloc and vram_free, misses, making and ending pools
+ *   sleep/     memory that is given back and keeps its contents
+ *   ladder/    what is tried when memory is short, and what is said when nothing helped
+ *   witness/   what a pool tells of its blocks
+ *   pressure/  how near memory is to its end, and giving it back
+ *   backing/   the driver's memory: ranges of addresses, and carrying plans out
+ *   guard/     safety modes, and finding blocks by address
+ *   stats/     counters and peaks
+ *   cache/     caches of threads, the depot, queues, and the way back to the space
+ *   limit/     limits, budgets, tags, memory of others
+ *   object/    this struct, requests, entering and walking pools
+ *   space/     the block engine, which knows nothing of pools
+ *
+ *  (1) `lock` guards the space, the depot, the lanes and changes of the table. It is never held across
+ *      a driver call: what the space wants done comes as a plan (space.h).
+ *  (2) A block is in the table from the moment it leaves the space until it returns.
+ *  (3) The pool outlives its caches: a cache is dropped by its thread's end, its queue's end or the
+ *      pool's, each with the thread kept out.
+ *  (4) A freed block that other queues still use, or that is pinned, waits in `deferred`. So does one
+ *      whose queue is new to the pool when host memory is out: a free never fails for want of memory.
+ *  (5) Small blocks have a space of their own. Threads keep them at hand, scattered as they were freed;
+ *      among large blocks each would hold a whole handle and cut a hole in two.
+ */
+#ifndef VR_POOL_OBJECT_H
+#define VR_POOL_OBJECT_H
+
+#include "core/cache/block_table.h"
+#include "core/cache/cache.h"
+#include "core/cache/depot.h"
+#include "core/cache/lane.h"
+#include "core/guard/guard.h"
+#include "core/pressure/pressure_state.h"
+#include "core/sleep/sleep.h"
+#include "core/space/space.h"
+#include "device/address.h"
+#include "device/objects.h"
+#include "vram/limits.h"
+
+/* Driver calls that a pool counts. */
+enum vr_pool_call {
+    VR_CALL_CREATE,
+    VR_CALL_RELEASE,
+    VR_CALL_MAP,
+    VR_CALL_UNMAP,
+    VR_CALL_ACCESS,
+    VR_CALL_ALLOC,
+    VR_CALL_FREE,
+    VR_CALL_MARK,
+    VR_CALL_COUNT
+};
+
+/* Another queue that uses a block, and until when. */
+struct vr_uses {
+    struct vr_uses *next;
+    struct vr_queue_stamp stamp;
+};
+
+/* What is counted past the hit path, in the words of vram_pool_stats: whoever does one of these things
+   adds to it with vr_tally, from any thread. */
+struct vr_tally {
+    vr_atomic_u64 refusals, limit_refusals, quota_refusals, quota_crossings;
+    vr_atomic_u64 fallbacks, fallback_bytes, other_bytes;
+    vr_atomic_u64 promotions, promoted_bytes, demotions, demoted_bytes; /* of buffers; src/mem */
+    vr_atomic_u64 ladder_runs;
+    vr_atomic_u64 ladder_steps[VRAM_LADDER_ROOM], ladder_bytes[VRAM_LADDER_ROOM];
+    vr_atomic_u64 ladder_rescues[VRAM_LADDER_ROOM];
+    vr_atomic_u64 response_steps[VRAM_RESPONSE_ROOM], response_bytes[VRAM_RESPONSE_ROOM];
+    vr_atomic_u64 rises[VRAM_PRESSURE_ROOM], falls[VRAM_PRESSURE_ROOM];
+    vr_atomic_u64 cleanups, cleaned_bytes;
+    vr_atomic_u64 last_cleanup_ns; /* vr_pool_now when the last one ended, and 1; 0: none yet */
+    vr_atomic_u64 sleeps, wakes, asleep_bytes, asleep_host_bytes;
+    vr_atomic_u64 quarantine_bytes, damaged_blocks, unchecked_blocks;
+};
+
+static inline void vr_tally(vr_atomic_u64 *counter, uint64_t value) {
+    vr_fetch_add(counter, value, VR_RELAXED);
+}
+
+/* Peaks as they were when scopes began, the oldest first. */
+enum { VR_PEAK_SCOPES = 16 };
+struct vr_peak_stack {
+    uint32_t depth;
+    struct {
+        uint64_t requested, allocated, reserved;
+    } saved[VR_PEAK_SCOPES];
+};
+
+/* The limits of a pool as numbers, UINT64_MAX where there is none; limit.h (1). */
+struct vr_caps {
+    vr_atomic_u64 turn;      /* of the ledger, when they were derived */
+    vr_atomic_u64 own_bytes; /* that the pool may hold */
+    vr_atomic_u64
+        fraction_bytes; /* that the program may hold on the device, when this pool grows */
+    vr_atomic_u64 min_free_bytes; /* to stay free on the device; 0: none */
+    vr_atomic_u64 cached_bytes;   /* held, and in no block */
+    vr_atomic_u32 cached_blocks;  /* in an exact bin */
+    vr_atomic_bool falls_back;    /* other memory than the device's may be handed out at all */
+};
+
+/* Why threads keep nothing of a pool at hand. */
+enum vr_uncached {
+    VR_UNCACHED_ORDER = 1 << 0, /* deterministic: addresses must not depend on which thread asks */
+    VR_UNCACHED_TURNING = 1 << 1, /* memory is falling asleep or waking: sleep.c */
+    VR_UNCACHED_ASLEEP = 1 << 2,  /* all of it is asleep */
+    VR_UNCACHED_DIRECT = 1 << 3,  /* pooling is off: direct.c */
+    VR_UNCACHED_GUARD = 1 << 4    /* safety modes: guard.h (1) */
+};
+
+enum { VR_POOL_NAME_MAX = 64 }; /* bytes of a name, the final 0 included */
+
+/* The two spaces of a pool: keeps (5). */
+enum vr_pool_part { VR_PART_SMALL, VR_PART_LARGE, VR_PART_COUNT };
+
+/* How the pool's requests climb when memory is short; ladder.h. */
+struct vr_ladder {
+    uint8_t steps[VRAM_LADDER_ROOM]; /* vram_ladder_step, in order */
+    uint32_t count;                  /* of steps */
+    uint32_t fallback;               /* vram_fallback */
+    uint64_t wait_ns;                /* longest wait for other threads */
+};
+
+/*
+ * What the tier above hangs on a pool (a buffer): an object behind a handle itself. When the pool ends,
+ * before any of its memory goes, it is taken off the list and told, with no lock held and a reference to it
+ * taken; then it must end. It takes itself off the list before its own memory goes; pool_end.c.
+ */
+struct vr_pool_child {
+    struct vr_link link; /* in pool->children */
+    uint64_t handle;     /* of the object it is part of */
+    void (*pool_ended)(struct vr_pool_child *child);
+};
+
+enum { VR_FURTHER_RANGES = 32 }; /* of which each is twice as long as the one before */
+
+struct vr_miss_ops; /* ladder.h */
+
+struct vr_pool {
+    struct vr_object object;
+    struct vr_watcher watcher;
+    struct vr_device_object *device; /* pinned */
+    struct vram_provider provider;   /* alloc NULL: the driver's memory */
+    vram_memory_kind kind;           /* of the driver's: DEVICE or PINNED */
+    uint32_t flags;                  /* vram_pool_flag */
+    bool direct;                     /* pooling is off: direct.c */
+    uint64_t granule;
+    char name[VR_POOL_NAME_MAX];
+    struct vr_record *range;                      /* the first reserved addresses; NULL: segments */
+    struct vr_record *further[VR_FURTHER_RANGES]; /* addresses.c (4); under the lock */
+    uint32_t further_count;
+    struct vr_block_table table; /* read without the lock */
+    vr_atomic_u32 uncached;      /* of vr_uncached; 0: threads have caches */
+    vr_atomic_u64 large_left;    /* bytes of large blocks that caches may still keep */
+    vr_atomic_u64 calls[VR_CALL_COUNT];
+    struct vr_tally tally;
+    struct vram_oom_report
+        report; /* of the last request that ran out; number 0: none; report.c's lock */
+    struct vr_caps caps;
+    vr_atomic_u64 charged;     /* bytes taken from the driver or provider, or about to be */
+    uint64_t large_most;       /* what large_left was last set to allow; the ledger's lock */
+    struct vram_limits limits; /* as set; the ledger's lock */
+    struct vr_pool_pressure pressure;
+    vr_atomic_bool owned;        /* its owner's reference is there; pool_end.c (4) */
+    struct vr_cache_counts past; /* of caches that are gone, and of blocks that never were in one */
+    vr_atomic_u64
+        requested_now; /* bytes asked for and live, as far as caches have told; may be below 0 */
+    vr_atomic_u64
+        requested_peak; /* most that this was, with what the teller knew of its own; with a
+                                     track both are exact, and the track's */
+
+    struct vr_mutex lock; /* guards the rest */
+    struct vr_space *spaces[VR_PART_COUNT];
+    uint64_t peak_reserved_bytes; /* of both together */
+    uint64_t out_bytes;      /* of blocks that are in neither: live, or in a cache or the depot */
+    uint64_t peak_out_bytes; /* most that this was */
+    struct vr_lanes lanes;
+    struct vr_depot depot;
+    struct vr_ladder ladder;
+    const struct vr_miss_ops *miss; /* what the ladder's steps try; fixed at creation */
+    uint64_t plans;                 /* times that held memory did not suffice */
+    uint64_t landing; /* plans for blocks that have not left the space yet; sleep.c step 2 */
+    struct vr_block *deferred; /* freed, waiting for other queues or pins; by `next` */
+    bool kept;                 /* destroyed, and only queues it has seen keep it; pool_end.c (2) */
+    struct vr_block *fallen;   /* blocks of other memory, live or freed; other_memory.c */
+    vr_atomic_bool has_fallen; /* there ever were such */
+    uint64_t owed;             /* of `deferred`, those without a lane */
+    struct vr_sleep sleep;
+    struct vr_guard guard;
+    struct vr_list children;    /* vr_pool_child.link */
+    bool childless;             /* it has ended, and takes no more of them */
+    vr_atomic_u64 requested_up; /* of requested_now, what device and context were told last */
+    struct vr_peak_stack peaks;
+
+    struct vr_track
+        *track; /* its live blocks; NULL: it tells of none; fixed at creation; witness.h */
+    uint32_t stack_every; /* option track_stacks, at creation */
+    vr_atomic_bool told;  /* its end was told of */
+};
+
+/* Whether its memory is the device's own: not a provider's, and not page-locked memory of the host. Only then
+   the device's size and limits mean something to it, and giving it back helps other pools. */
+static inline bool vr_pool_on_device(const struct vr_pool *pool) {
+    return !pool->provider.alloc && pool->kind == VRAM_MEMORY_DEVICE;
+}
+
+/* The space where new blocks of that size lie. One that was resized stays in its own: vr_block.part. */
+static inline enum vr_pool_part vr_part_of(uint64_t bytes) {
+    return bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE;
+}
+
+/* Whether its handle is live: it was not destroyed meanwhile, by a callback or by another thread. */
+static inline bool vr_pool_is_open(const struct vr_pool *pool) {
+    return !vr_handle_was(VR_KIND_POOL, (const void *)(uintptr_t)pool->object.handle);
+}
+
+/* Whether it tells of its blocks; witness.h. */
+static inline bool vr_pool_is_tracked(const struct vr_pool *pool) {
+    return VR_TRACKER && pool->track;
+}
+
+/* Now, in the device's time: a simulated device has its own; pool_access.c. */
+uint64_t vr_pool_now(const struct vr_pool *pool);
+uint64_t vr_device_now(const struct vr_device_object *device);
+
+/* Under the lock: a block leaves the spaces, or comes back. */
+static inline void vr_pool_out(struct vr_pool *pool, const struct vr_block *block) {
+    pool->out_bytes += vr_load(&block->bytes, VR_RELAXED);
+    if (pool->out_bytes > pool->peak_out_bytes) {
+        pool->peak_out_bytes = pool->out_bytes;
+    }
+    if (pool->out_bytes > pool->pressure.needed_bytes) {
+        pool->pressure.needed_bytes = pool->out_bytes;
+    }
+}
+
+static inline void vr_pool_in(struct vr_pool *pool, const struct vr_block *block) {
+    pool->out_bytes -= vr_load(&block->bytes, VR_RELAXED);
+}
+
+/* Enters pool and queue for a slow path; the queue may be NULL; pool_access.c. */
+vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
+                          struct vr_pool **pool, struct vr_queue_object **queue);
+void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue);
+
+#endif

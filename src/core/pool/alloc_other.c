@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * alloc_other.c: requests for other memory than the pool's own; cache/other_memory.c has it.
+ */
+#include "core/limit/limit.h"
+#include "core/pool/pool_calls.h"
+#include "core/witness/witness.h"
+
+#include "base/error.h"
+
+vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
+                                const struct vram_alloc_options *options, uint32_t other,
+                                uint32_t flags, vram_addr *addr) {
+    static const char operation[] = "vram_alloc";
+    struct vr_request request = {.size = size,
+                                 .queue = vr_queue_id_of(queue),
+                                 .flags = flags,
+                                 .other = other,
+                                 .name = options->name,
+                                 .elements = options->elements};
+    struct vr_pool *pool;
+    if (!vr_block_bytes(size, &request.bytes)) {
+        return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
+                       (unsigned long long)size);
+    }
+    vram_status status = vr_pool_enter(handle, queue, operation, &pool, &request.queue_object);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (options->tag) {
+        status = vr_tag_get(vr_ledger_of(pool->device), options->tag, operation, &request.tag);
+    }
+    if (status == VRAM_OK && !vr_guard_widen(pool, &request)) {
+        status = vr_fail(VRAM_ERR_OVERFLOW, operation,
+                         "%llu bytes and their red zones are too much", (unsigned long long)size);
+    }
+    if (status == VRAM_OK) {
+        if (vr_pool_is_tracked(pool)) {
+            vr_witness_ask(pool, &request);
+        }
+        status = vr_pool_alloc_request(pool, &request, addr);
+    }
+    vr_pool_leave(pool, request.queue_object);
+    return status;
+}

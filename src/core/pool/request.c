@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * request.c: what a request asks for beside its size.
+ */
+#include "core/limit/limit.h"
+#include "core/pool/pool_calls.h"
+
+#include "base/error.h"
+#include "base/size.h"
+
+vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options *options,
+                            struct vr_request *request) {
+    static const char operation[] = "vram_alloc_with";
+    struct vram_alloc_options taken;
+    vram_status status = vr_options_take(&taken, sizeof taken, options, operation);
+    if (status != VRAM_OK) {
+        return status;
+    }
+    if (taken.alignment && (!vr_is_power_of_two(taken.alignment) || taken.alignment < 256 ||
+                            taken.alignment > pool->granule)) {
+        return vr_fail(VRAM_ERR_INVALID, operation,
+                       "the alignment is a power of two from 256 to %llu, not %llu",
+                       (unsigned long long)pool->granule, (unsigned long long)taken.alignment);
+    }
+    if (taken.flags & ~(uint32_t)(VRAM_ALLOC_CACHED_ONLY | VRAM_ALLOC_NO_WAIT)) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken.flags);
+    }
+    request->align = taken.alignment > VR_UNIT ? taken.alignment : 0;
+    request->flags = taken.flags;
+    vr_request_wish_room(pool, taken.room_bytes, request);
+    request->name = taken.name;
+    request->elements = taken.elements;
+    if (taken.tag && *taken.tag) {
+        return vr_tag_get(vr_ledger_of(pool->device), taken.tag, operation, &request->tag);
+    }
+    return VRAM_OK;
+}
+
+void vr_request_wish_room(const struct vr_pool *pool, uint64_t room_bytes,
+                          struct vr_request *request) {
+    uint64_t bytes, room;
+    if (room_bytes && pool->range && !vr_load(&pool->guard.modes, VR_RELAXED) &&
+        !(request->flags & VRAM_ALLOC_CACHED_ONLY) &&
+        vr_round_up(request->bytes, pool->granule, &bytes) &&
+        vr_round_up(room_bytes, pool->granule, &room)) {
+        request->bytes = bytes;
+        request->room = room;
+        request->align = pool->granule; /* which no cached block is found by */
+    }
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trim.c: free memory of a pool goes back to the driver.
+ */
+#include "core/pressure/trim.h"
+#include "core/backing/backing.h"
+#include "core/cache/drain.h"
+#include "core/cache/stamp.h"
+
+#include "device/stillness.h"
+
+uint64_t vr_pool_reserved(struct vr_pool *pool) {
+    vr_mutex_lock(&pool->lock);
+    uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
+                     vr_space_reserved(pool->spaces[VR_PART_LARGE]);
+    vr_mutex_unlock(&pool->lock);
+    return bytes;
+}
+
+/* Leaves to one part what the other does not use up of `keep_bytes`. */
+static vram_status shrink(struct vr_pool *pool, int part, uint64_t keep_bytes) {
+    vr_mutex_lock(&pool->lock);
+    uint64_t other = vr_space_reserved(pool->spaces[!part]);
+    vr_mutex_unlock(&pool->lock);
+    return vr_pool_shrink(pool, pool->spaces[part], keep_bytes > other ? keep_bytes - other : 0);
+}
+
+vram_status vr_pool_shrink_to(struct vr_pool *pool, uint64_t keep_bytes) {
+    vram_status status = VRAM_OK;
+    for (int part = VR_PART_COUNT; part-- > 0 && status == VRAM_OK;) {
+        status = shrink(pool, part, keep_bytes);
+    }
+    return status;
+}
+
+static bool driver_waits(const struct vr_pool *pool) {
+    return pool->kind == VRAM_MEMORY_PINNED && pool->device->base.pageable_waits &&
+           !(pool->flags & VRAM_POOL_DETERMINISTIC);
+}
+
+bool vr_pool_calm_begin(struct vr_pool *pool) {
+    return !driver_waits(pool) || vr_still_begin(pool->device);
+}
+
+void vr_pool_calm_end(struct vr_pool *pool) {
+    if (driver_waits(pool)) {
+        vr_still_end(pool->device);
+    }
+}
+
+vram_status vr_pool_trim_to(struct vr_pool *pool, uint64_t keep_bytes) {
+    vram_status status = VRAM_OK;
+    (void)vr_guard_release(pool);
+    (void)vr_pool_drain(pool);
+    if (pool->flags & VRAM_POOL_DETERMINISTIC) {
+        status = vr_pool_finish(pool);
+    } else {
+        vr_pool_look(pool, true);
+    }
+    if (status == VRAM_OK && vr_pool_calm_begin(pool)) {
+        status = vr_pool_shrink_to(pool, keep_bytes);
+        vr_pool_calm_end(pool);
+    }
+    return status;
+}
