@@ -12,30 +12,64 @@
 
 #include <string.h>
 
-/* Adds one name's failure to the text of all. The system's reason nearly always begins with the
-   name; where it does not, the name is put in front. */
-static void add_reason(char *text, size_t text_bytes, const char *name, const char *reason) {
-    size_t length = strlen(text);
-    bool named = strncmp(reason, name, strlen(name)) == 0;
-    (void)vr_text_format(text + length, text_bytes - length, "%s%s%s%s", length ? "; " : "",
-                         named ? "" : name, named ? "" : ": ", reason);
+/* The names that were tried, and why each did not load. */
+struct failures {
+    size_t count;                     /* of the names */
+    char text[VRAM_ERROR_TEXT_MAX];   /* "name, name: reason; name: reason", as far as it fits */
+    char reason[VRAM_ERROR_TEXT_MAX]; /* of the last name; not in `text` yet */
+};
+
+static void append(struct failures *failures, const char *before, const char *words) {
+    size_t length = strlen(failures->text);
+    (void)vr_text_format(failures->text + length, sizeof failures->text - length, "%s%s", before,
+                         words);
 }
 
-/* The first name that loads, or an error that names all. */
-static vram_status open_first(struct vr_library *library, const char *backend,
-                              const char *const *sonames) {
-    char tried[VRAM_ERROR_TEXT_MAX] = "";
+/* Adds one name's failure. Names with the same reason share it. */
+static void failures_add(struct failures *failures, const char *name, const char *reason) {
+    size_t length = strlen(name);
+    if (strncmp(reason, name, length) == 0 && strncmp(reason + length, ": ", 2) == 0) {
+        reason += length + 2; /* the system's reason nearly always begins with the name */
+    }
+    if (failures->count++ == 0) {
+        append(failures, "", name);
+    } else if (strcmp(reason, failures->reason) == 0) {
+        append(failures, ", ", name);
+    } else {
+        append(failures, ": ", failures->reason);
+        append(failures, "; ", name);
+    }
+    (void)vr_text_copy(failures->reason, sizeof failures->reason, reason);
+}
+
+/* The mend is whole, whatever the reasons' length. */
+static vram_status failures_report(struct failures *failures, const char *backend,
+                                   const char *mend) {
+    size_t rest = mend ? strlen(mend) + sizeof "; " : 1;
+    size_t room = rest < VRAM_ERROR_TEXT_MAX ? VRAM_ERROR_TEXT_MAX - rest : 0;
+    if (failures->count == 0) {
+        append(failures, "", "no name to open");
+    } else {
+        append(failures, *failures->text ? ": " : "", failures->reason);
+    }
+    return vr_error_set(VRAM_ERR_NO_DRIVER, backend, "dlopen", 0, "%.*s%s%s", (int)room,
+                        failures->text, mend ? "; " : "", mend ? mend : "");
+}
+
+vram_status vr_library_load(struct vr_library *library, const char *backend,
+                            const char *const *sonames, const char *mend) {
+    struct failures failures = {.count = 0};
     for (; *sonames; sonames++) {
         char reason[VRAM_ERROR_TEXT_MAX] = "";
-        library->native = vr_os_library_open(*sonames, reason, sizeof reason);
-        if (library->native) {
+        void *native = vr_os_library_open(*sonames, reason, sizeof reason);
+        if (native) {
+            library->native = native;
             (void)vr_text_copy(library->name, sizeof library->name, *sonames);
             return VRAM_OK;
         }
-        add_reason(tried, sizeof tried, *sonames, reason);
+        failures_add(&failures, *sonames, reason);
     }
-    return vr_error_set(VRAM_ERR_NO_DRIVER, backend, "dlopen", 0, "%s",
-                        *tried ? tried : "no name to open");
+    return failures_report(&failures, backend, mend);
 }
 
 static void *find(const struct vr_library *library, const struct vr_symbol *symbol) {
@@ -57,28 +91,29 @@ static const char *missing(const struct vr_library *library, const struct vr_sym
     return NULL;
 }
 
-vram_status vr_library_open(struct vr_library *library, const char *backend,
-                            const char *const *sonames, const struct vr_symbol *symbols,
-                            size_t symbol_count, void *table) {
-    struct vr_library opened = {.native = NULL};
-    vram_status status = open_first(&opened, backend, sonames);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    const char *absent = missing(&opened, symbols, symbol_count);
+vram_status vr_library_fill(struct vr_library *library, const char *backend,
+                            const struct vr_symbol *symbols, size_t symbol_count, void *table) {
+    const char *absent = missing(library, symbols, symbol_count);
     if (absent) {
-        status = vr_error_set(VRAM_ERR_NO_DRIVER, backend, "dlsym", 0,
-                              "%s has no %s: the driver is too old or not what its name says",
-                              opened.name, absent);
-        vr_library_close(&opened);
+        vram_status status = vr_error_set(
+            VRAM_ERR_NO_DRIVER, backend, "dlsym", 0,
+            "%s has no %s: the driver is too old or not what its name says", library->name, absent);
+        vr_library_close(library);
         return status;
     }
     for (size_t i = 0; i < symbol_count; i++) {
-        void *address = find(&opened, &symbols[i]);
+        void *address = find(library, &symbols[i]);
         memcpy((char *)table + symbols[i].offset, &address, sizeof address);
     }
-    *library = opened;
     return VRAM_OK;
+}
+
+vram_status vr_library_open(struct vr_library *library, const char *backend,
+                            const char *const *sonames, const struct vr_symbol *symbols,
+                            size_t symbol_count, void *table) {
+    vram_status status = vr_library_load(library, backend, sonames, NULL);
+    return status == VRAM_OK ? vr_library_fill(library, backend, symbols, symbol_count, table)
+                             : status;
 }
 
 void vr_library_close(struct vr_library *library) {

@@ -22,9 +22,23 @@ struct vr_library {
 
 /*
  * Opens the first of `sonames` (NULL-terminated, versioned name first) that loads, with
- * RTLD_NOW | RTLD_LOCAL, and fills `table`. All or nothing: VRAM_ERR_NO_DRIVER with a text that
- * names the files tried or the symbol missing, the library closed again, the table untouched.
+ * RTLD_NOW | RTLD_LOCAL. If none does: VRAM_ERR_NO_DRIVER with the names, the system's reasons, and
+ * `mend`, which says what to do about it; NULL: nothing.
+ *
+ * No difference is made between a file that is not there and one that is there and does not load.
+ * dlopen has no code for it, and its text says "No such file" also for a library that is there and
+ * needs another one that is not. Where it looks, the cache of ld.so included, cannot be asked. So
+ * the text has the system's words, which name the file, and `mend` must fit both.
  */
+vram_status vr_library_load(struct vr_library *library, const char *backend,
+                            const char *const *sonames, const char *mend);
+
+/* Fills `table` from a loaded library. All or nothing: VRAM_ERR_NO_DRIVER with a text that names
+   the symbol missing, the library closed again, the table untouched. */
+vram_status vr_library_fill(struct vr_library *library, const char *backend,
+                            const struct vr_symbol *symbols, size_t symbol_count, void *table);
+
+/* Both. */
 vram_status vr_library_open(struct vr_library *library, const char *backend,
                             const char *const *sonames, const struct vr_symbol *symbols,
                             size_t symbol_count, void *table);

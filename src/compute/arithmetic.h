@@ -2,13 +2,15 @@
 /*
  * arithmetic.h: who computes products on a device.
  *
- * A provider is a row of a table: whether it can serve a device, and how it submits one product to a queue.
- * Libraries come first, kernels of our own last. Nothing waits: a product is ordered on its queue like a copy.
+ * A provider is a row of a table: whether it can serve a device, and how it submits one product to
+ * a queue. Libraries come first, kernels of our own last. Nothing waits: a product is ordered on
+ * its queue like a copy.
  *
- *   arithmetic.c   the table, and our own kernels: C on host and simulation, PTX, OpenCL C, SPIR-V
- *   cublas.c       cuBLAS
- *   hipblas.c      hipBLAS
- *   clblast.c      CLBlast
+ *   arithmetic.c      the table
+ *   cublas.c          cuBLAS
+ *   hipblas.c         hipBLAS
+ *   clblast.c         CLBlast
+ *   matmul_kernel.c   our own kernels: C on host and simulation, PTX, OpenCL C, SPIR-V
  */
 #ifndef VR_ARITHMETIC_H
 #define VR_ARITHMETIC_H
@@ -16,7 +18,7 @@
 #include "compute/gemm.h"
 #include "vram/pool.h"
 
-/* A matrix on the device: the first address of its block, and how many elements into it it begins. */
+/* A matrix on the device: the first address of its block, and the element that it begins at. */
 struct vr_matrix {
     vram_addr base;
     uint64_t offset; /* elements */
@@ -53,19 +55,29 @@ struct vr_provider {
     vram_status (*open)(struct vr_arithmetic *arithmetic);
     vram_status (*submit)(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
                           const struct vr_device_gemm *gemm);
-    void (*close)(struct vr_arithmetic *arithmetic);
+    void (*close)(struct vr_arithmetic *arithmetic); /* NULL: a kernel of our own */
     uint64_t lines_max;  /* most rows, columns and steps of one product */
     uint32_t precisions; /* that it takes: bit i for precision i */
 };
 
-/* Finds who computes on the device; the fields above `name` are set. VRAM_OK with provider NULL: nobody does. */
+/* Finds who computes on the device; the fields above `name` are set. VRAM_OK with provider NULL:
+   nobody does. */
 vram_status vr_arithmetic_open(struct vr_arithmetic *arithmetic);
 void vr_arithmetic_close(struct vr_arithmetic *arithmetic);
 
-/* Our own kernel; also for types that a library lacks. */
+/* Our own kernel in the device's language; also for types that a library lacks. */
 vram_status vr_kernel_open(struct vr_arithmetic *arithmetic);
 vram_status vr_kernel_submit(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
                              const struct vr_device_gemm *gemm);
+/* The same in C, for host and simulation. */
+vram_status vr_kernel_open_c(struct vr_arithmetic *arithmetic);
+vram_status vr_kernel_submit_c(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
+                               const struct vr_device_gemm *gemm);
+
+enum { VR_KERNEL_TILE = 64 }; /* rows and columns of the result that a group computes */
+
+/* What 65,535 groups of a launch cover; elements are counted in 32 bits. */
+#define VR_KERNEL_LINES_MAX (UINT64_C(65535) * VR_KERNEL_TILE)
 
 /* The element at `matrix`, as an address that arithmetic works on. */
 static inline vram_addr vr_matrix_addr(const struct vr_matrix *matrix, uint64_t element_bytes) {

@@ -401,23 +401,6 @@ vram_status vram_labels_create(const vram_labels_options *options, vram_labels *
 }
 
 vram_status vram_labels_destroy(vram_labels *handle) {
-    static const char operation[] = "vram_labels_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_labels *cache = vr_handle_pin(VR_KIND_LABELS, handle);
-    if (!cache) {
-        return vr_handle_error(VR_KIND_LABELS, handle, operation);
-    }
-    uint64_t number = cache->object.handle;
-    bool forked = vr_forked(&cache->object);
-    if (!vr_handle_retire(number)) {
-        vr_handle_unpin(number);
-        return vr_fail(VRAM_ERR_STALE, operation, "the cache is being destroyed already");
-    }
-    if (!forked) { /* in a child the references stay: nothing of the parent's is torn down */
-        vr_handle_unpin(number);
-        vr_handle_unpin(number);
-    }
-    return VRAM_OK;
+    return vr_object_destroy(VR_KIND_LABELS, handle, "vram_labels_destroy", NULL,
+                             "the cache is being destroyed");
 }

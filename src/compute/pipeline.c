@@ -6,18 +6,20 @@
  *   lane 1            \ A1 ----> product ----------> C1       time ->
  *   lane 2             \ A2 ----> product ----------> C2
  *
- *  (1) A lane is a queue: what is submitted to it runs in order, so memory that is freed to it is used again by
- *      its next tile without anybody waiting. Lanes run beside each other.
- *  (2) A lane's result is fetched when the lane's next turn comes, not at once: a driver may hold the caller up
- *      until a result is there, and by then the other lanes have their work. Pageable memory of some size goes
- *      through the library's page-locked memory (vram/transfer.h), where that is quicker.
- *  (3) B is sent once and stays until another B is needed. Lanes other than the one that sent it wait for its
- *      point, on the device, and the pool is told that they use it.
- *  (4) Whatever happens, vr_pipeline_end waits for all lanes that have work: host memory of the program is in
- *      use until then. A wait that took too long is the answer, whatever else went wrong: it is then in use for
- *      longer than the call.
- *  (5) A result that a lane's next turn could not fetch may be that of a product before the one at hand. It stays
- *      pending, and vr_pipeline_end fetches it or fails: products that were added whole are never half there.
+ *  (1) A lane is a queue: what is submitted to it runs in order, so memory that is freed to it is
+ *      used again by its next tile without anybody waiting. Lanes run beside each other.
+ *  (2) A lane's result is fetched when the lane's next turn comes, not at once: a driver may hold
+ *      the caller up until a result is there, and by then the other lanes have their work. Pageable
+ *      memory of some size goes through the library's page-locked memory (vram/transfer.h), where
+ *      that is quicker.
+ *  (3) B is sent once and stays until another B is needed. Lanes other than the one that sent it
+ *      wait for its point, on the device, and the pool is told that they use it.
+ *  (4) Whatever happens, vr_pipeline_end waits for all lanes that have work: host memory of the
+ *      program is in use until then. A wait that took too long is the answer, whatever else went
+ *      wrong: it is then in use for longer than the call.
+ *  (5) A result that a lane's next turn could not fetch may be that of a product before the one at
+ *      hand. It stays pending, and vr_pipeline_end fetches it or fails: products that were added
+ *      whole are never half there.
  */
 #include "compute/scheduler_object.h"
 #include "core/pool/pool_calls.h"
@@ -25,12 +27,24 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "device/ops.h"
 #include "vram/transfer.h"
 #include "xfer/flight.h"
 
 #include <string.h>
 
 #define PACK_BYTES (UINT64_C(4) << 20) /* of rows that are gathered before they are sent */
+
+vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue) {
+    struct vram_error error;
+    vr_error_save(&error);
+    vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    if (status == VRAM_ERR_STALE && vr_queue_drained(queue)) {
+        vr_error_restore(&error);
+        status = vr_check_lost(&scheduler->pool_object->device->base, "vram_queue_wait");
+    }
+    return status;
+}
 
 /* ---------------------------------------------------------------------- transfers */
 
@@ -44,7 +58,8 @@ static void count_down(struct vr_pipeline *pipeline, uint64_t bytes) {
     vr_tally(&pipeline->scheduler->tally.downloaded_bytes, bytes);
 }
 
-/* Rows that do not lie one behind the other are gathered in host memory, some at a time, or scattered. */
+/* Rows that do not lie one behind the other are gathered in host memory, some at a time, or
+   scattered. */
 static vram_status by_pieces(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
                              char *host, const struct vr_part *part, bool up) {
     vram_queue *queue = vr_pipeline_queue(pipeline, lane);
@@ -161,7 +176,8 @@ static vram_status fetch_small(struct vr_pipeline *pipeline, uint32_t lane) {
     return status;
 }
 
-/* Fetches what the lane has ready: keeps (2). What could not be fetched stays pending: keeps (5). */
+/* Fetches what the lane has ready: keeps (2). What could not be fetched stays pending: keeps
+   (5). */
 static vram_status fetch(struct vr_pipeline *pipeline, uint32_t lane) {
     struct vr_pending *pending = &pipeline->pending[lane];
     vram_status status = VRAM_OK;
@@ -238,8 +254,9 @@ static vram_status await_b(struct vr_pipeline *pipeline, uint32_t lane) {
     return vram_queue_after(vr_pipeline_queue(pipeline, lane), pipeline->b_point);
 }
 
-/* Keeps (3), whatever became of the lane's product: when the pool cannot be told that the lane uses B, the lane is
-   waited for. If that fails as well B stays where it is until the lanes are seen to be through. */
+/* Keeps (3), whatever became of the lane's product: when the pool cannot be told that the lane uses
+   B, the lane is waited for. If that fails as well B stays where it is until the lanes are seen to
+   be through. */
 static vram_status tell_use(struct vr_pipeline *pipeline, uint32_t lane, vram_status status) {
     struct vram_error error;
     vr_error_save(&error);
@@ -354,7 +371,8 @@ static vram_status add_tile(struct vr_pipeline *pipeline, const struct vr_produc
     return status;
 }
 
-/* Waits for all lanes with work, and brings small results home; the first failure, but keeps (4). */
+/* Waits for all lanes with work, and brings small results home; the first failure, but keeps
+   (4). */
 static vram_status wait_for_all(struct vr_pipeline *pipeline) {
     struct vram_error error;
     vram_status status = VRAM_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scheduler.c: schedulers from their creation to their end, and what is known of them. The rules are in
- * scheduler_object.h.
+ * scheduler.c: schedulers from their creation to their end, and what is known of them. The rules
+ * are in scheduler_object.h.
  */
 #include "compute/shortlist.h"
 #include "core/pool/pool_calls.h"
@@ -11,7 +11,6 @@
 #include "base/os/os.h"
 #include "base/struct_tail.h"
 #include "base/text.h"
-#include "device/ops.h"
 
 #include <string.h>
 
@@ -29,17 +28,6 @@ static void scheduler_free(void *memory) {
     vr_mutex_destroy(&scheduler->lock);
     vr_mem_free(scheduler);
     vr_handle_unpin(pool);
-}
-
-vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue) {
-    struct vram_error error;
-    vr_error_save(&error);
-    vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
-    if (status == VRAM_ERR_STALE && vr_queue_drained(queue)) {
-        vr_error_restore(&error);
-        status = vr_check_lost(&scheduler->pool_object->device->base, "vram_queue_wait");
-    }
-    return status;
 }
 
 /* Ends what it has. Queues wait for their work. */
@@ -65,42 +53,18 @@ static void scheduler_end(void *memory) {
     scheduler_free(memory);
 }
 
-static bool end(struct vr_scheduler *scheduler) {
-    uint64_t handle = scheduler->object.handle;
-    if (!vr_handle_retire(handle)) {
-        return false;
-    }
+static vram_status stop_threads(void *scheduler) {
     vr_background_end(scheduler);
-    vr_handle_unpin(handle); /* the owner's */
-    return true;
+    return VRAM_OK;
 }
 
 static void pool_ended(struct vr_pool_child *child) {
-    struct vram_error error;
-    vr_error_save(&error);
-    (void)end(VR_CONTAINER(child, struct vr_scheduler, child));
-    vr_error_restore(&error);
+    vr_object_parent_ended(&VR_CONTAINER(child, struct vr_scheduler, child)->object, stop_threads);
 }
 
 vram_status vram_scheduler_destroy(vram_scheduler *handle) {
-    static const char operation[] = "vram_scheduler_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_scheduler *scheduler = vr_handle_pin(VR_KIND_SCHEDULER, handle);
-    if (!scheduler) {
-        return vr_handle_error(VR_KIND_SCHEDULER, handle, operation);
-    }
-    if (vr_forked(&scheduler->object)) {
-        vr_handle_retire(scheduler->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
-    }
-    vram_status status = VRAM_OK;
-    if (!end(scheduler)) {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the scheduler is being destroyed already");
-    }
-    vr_leave(scheduler);
-    return status;
+    return vr_object_destroy(VR_KIND_SCHEDULER, handle, "vram_scheduler_destroy", stop_threads,
+                             "the scheduler is being destroyed");
 }
 
 /* ------------------------------------------------------------------- creating */
@@ -128,8 +92,9 @@ static vram_status check(const struct vram_scheduler_options *options, const cha
     return VRAM_OK;
 }
 
-/* An OpenCL device that is the CPU gives one kernel all processors, so that further queues gain nothing. And PoCL
-   up to 5.0 ends the program when launches of one kernel overlap of which a later one has more groups than any before. */
+/* An OpenCL device that is the CPU gives one kernel all processors, so that further queues gain
+   nothing. And PoCL up to 5.0 ends the program when launches of one kernel overlap of which a later
+   one has more groups than any before. */
 static uint32_t lanes_of(const struct vr_scheduler *scheduler,
                          const struct vram_scheduler_options *options) {
     if (scheduler->info.kind == VRAM_DEVICE_CPU && strcmp(scheduler->info.backend, "opencl") == 0) {

@@ -17,8 +17,8 @@
  *      until the last product has left. Otherwise pool, device and queues are known by handle: a
  *      call on one that has ended is VRAM_ERR_STALE, and that is the product's answer.
  *  (2) Weights are a child of the pool too, and know their scheduler by handle.
- *  (3) `arithmetic` and `shortlist` are opened by whoever needs them first and set once: a thread that comes
- *      second closes its own.
+ *  (3) `arithmetic` and `shortlist` are opened by whoever needs them first and set once: a thread
+ *      that comes second closes its own.
  *  (4) No lock is held while a driver is called or a product computed.
  */
 #ifndef VR_SCHEDULER_OBJECT_H
@@ -112,9 +112,6 @@ bool vr_plan_shrink(const struct vr_product *product, struct vram_matmul_plan *p
 /* Who computes on the device; NULL in provider: nobody. Opens it when nobody has; decision.c. */
 vram_status vr_scheduler_arithmetic(struct vr_scheduler *scheduler, struct vr_arithmetic **out);
 
-/* Waits for the work of a queue that the scheduler's products have used, even if the queue is
-   ending. scheduler.c */
-vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue);
 /* Products, and their answer with the error recorded; product.c. */
 vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *products,
                             size_t count, const char *operation);
@@ -164,6 +161,9 @@ struct vr_pipeline {
     uint64_t sack_bytes;
 };
 
+/* Waits for the work of a queue that the scheduler's products have used, even if the queue is
+   ending. */
+vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue);
 void vr_pipeline_begin(struct vr_pipeline *pipeline, struct vr_scheduler *scheduler,
                        struct vr_arithmetic *arithmetic, vram_queue *only);
 /* Submits all tiles of a product. */
@@ -172,8 +172,8 @@ vram_status vr_pipeline_add(struct vr_pipeline *pipeline, const struct vr_produc
 /* Brings all results home and lets go of all memory, whatever `status` is; the first failure. */
 vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status);
 
-/* For those who have other work for the lanes: memory in the order of a lane, and a copy of host memory that the
-   lane then has; 0 is no block. */
+/* For those who have other work for the lanes: memory in the order of a lane, and a copy of host
+   memory that the lane then has; 0 is no block. */
 vram_status vr_pipeline_alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes,
                               vram_addr *block);
 void vr_pipeline_free(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block);
@@ -184,8 +184,8 @@ static inline vram_queue *vr_pipeline_queue(const struct vr_pipeline *pipeline, 
     return pipeline->only ? pipeline->only : pipeline->scheduler->lanes[lane];
 }
 
-/* Sends a small operand, or has a small result arrive, without waiting. Not *taken: it is not small, or there is no
-   page-locked memory; nothing was done. parcel.c */
+/* Sends a small operand, or has a small result arrive, without waiting. Not *taken: it is not
+   small, or there is no page-locked memory; nothing was done. parcel.c */
 vram_status vr_parcel_send(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block,
                            const void *from, const struct vr_part *part, bool *taken);
 vram_status vr_parcel_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block, void *to,
@@ -201,12 +201,14 @@ void vr_parcels_end(struct vr_pipeline *pipeline);
 
 /* Host memory for copies, zeroed; NULL with VRAM_ERR_HOST_MEMORY recorded. */
 void *vr_scratch_alloc(uint64_t count, uint64_t bytes, const char *operation);
-/* Frees it, at once when `waited`, which is what the wait for the queue behind its copies answered, is VRAM_OK, or else
-   when they are known to have ended. NULL for the queue: any of the scheduler's own. NULL for the memory is allowed. */
+/* Frees it, at once when `waited`, which is what the wait for the queue behind its copies answered,
+   is VRAM_OK, or else when they are known to have ended. NULL for the queue: any of the scheduler's
+   own. NULL for the memory is allowed. */
 void vr_scratch_free(struct vr_scheduler *scheduler, void *memory, vram_queue *queue,
                      vram_status waited);
-/* Takes over a block of the scheduler's pool that work of the queue may still use, NULL: of any lane; freed like the memory
-   above. Without host memory for the note it stays until the pool ends. 0 is allowed. */
+/* Takes over a block of the scheduler's pool that work of the queue may still use, NULL: of any
+   lane; freed like the memory above. Without host memory for the note it stays until the pool ends.
+   0 is allowed. */
 void vr_scratch_keep_block(struct vr_scheduler *scheduler, vram_addr block, vram_queue *queue);
 /* The scheduler's queues have ended: frees what was kept, or leaves it to the device. */
 void vr_scratch_end(struct vr_scheduler *scheduler);

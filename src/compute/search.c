@@ -3,18 +3,19 @@
  * search.c: distances in tiles.
  *
  *   for each tile of the corpus      converted once, its squared lengths taken
- *     for each tile of the queries   one product of the scheduler's, queries times corpus transposed
+ *     for each tile of the queries   one product of the scheduler's: queries by corpus transposed
  *       for each result              the distance; into the matrix, among the nearest, or both
  *
- * The products of one tile of the corpus are a batch: the tile is sent to the device once, and transfers and
- * products overlap. Numbers of 8 bits travel as numbers of 16 bits, which hold them exactly. Where the nearest alone
- * are asked for, all of it may happen on the device instead: shortlist.c is asked first.
+ * The products of one tile of the corpus are a batch: the tile is sent to the device once, and
+ * transfers and products overlap. Numbers of 8 bits travel as numbers of 16 bits, which hold them
+ * exactly. Where the nearest alone are asked for, all of it may happen on the device instead:
+ * shortlist.c is asked first.
  */
 #include "compute/search.h"
 
-#include "base/error.h"
 #include "base/memory.h"
 #include "compute/half.h"
+#include "compute/metric.h"
 #include "compute/shortlist.h"
 
 enum { QUERY_TILE = 256, CORPUS_TILE = 2048, BATCH = 8 };
@@ -42,30 +43,6 @@ struct tiles {
 
 /* ------------------------------------------------------------------ converting */
 
-static bool finite(float value) {
-    return value - value == 0;
-}
-
-float vr_search_round(vram_precision precision, float value) {
-    if (precision == VRAM_PRECISION_FP16) {
-        return vr_half_float(vr_float_half(value));
-    }
-    if (precision == VRAM_PRECISION_INT8) {
-        float scaled = value * 127.0f;
-        scaled = scaled > 127 ? 127 : scaled < -128 ? -128 : scaled;
-        return (float)(int)(scaled < 0 ? scaled - 0.5f : scaled + 0.5f);
-    }
-    return value;
-}
-
-static vram_status reject(const struct vr_search *search, const char *whose, uint64_t vector,
-                          uint64_t at, float value) {
-    return vr_fail(VRAM_ERR_INVALID, search->operation,
-                   "number %llu of %s %llu is %g, which is not finite in %s",
-                   (unsigned long long)at, whose, (unsigned long long)vector, (double)value,
-                   vram_precision_name(search->precision));
-}
-
 /* Makes room for the converted vectors. */
 static vram_status reserve(const struct tiles *tiles, struct vectors *vectors) {
     if (vectors->room_count < vectors->count) {
@@ -84,7 +61,7 @@ static bool measure(const float *from, uint64_t dim, double *length) {
     bool all = true;
     for (uint64_t i = 0; i < dim; i++) {
         sum += (double)from[i] * (double)from[i];
-        all &= finite(from[i]);
+        all &= vr_is_finite(from[i]);
     }
     *length = sum;
     return all;
@@ -121,10 +98,10 @@ static vram_status convert(const struct tiles *tiles, struct vectors *vectors, c
         double length = 0;
         for (uint64_t j = 0; j < dim; j++) {
             float given = vectors->from[i * dim + j];
-            float value = finite(given) ? vr_search_round(search->precision, given) : given;
-            if (!finite(value)) {
+            float value = vr_is_finite(given) ? vr_search_round(search->precision, given) : given;
+            if (!vr_is_finite(value)) {
                 if (search->distance->nonfinite == VRAM_NONFINITE_REJECT) {
-                    return reject(search, whose, first + i, j, given);
+                    return vr_search_reject(search, whose, first + i, j, given);
                 }
                 value = 0;
             }
@@ -138,34 +115,6 @@ static vram_status convert(const struct tiles *tiles, struct vectors *vectors, c
 }
 
 /* -------------------------------------------------------------------- distances */
-
-static double root(double value) {
-    return value > 0 ? __builtin_sqrt(value) : 0;
-}
-
-void vr_search_measure(vram_metric metric, vram_precision precision, double query,
-                       const double *lengths, float *row, uint64_t count) {
-    double scale = precision == VRAM_PRECISION_INT8 ? 1.0 / (127.0 * 127.0) : 1.0;
-    switch (metric) {
-    case VRAM_METRIC_INNER_PRODUCT:
-        for (uint64_t j = 0; scale != 1.0 && j < count; j++) {
-            row[j] = (float)(row[j] * scale);
-        }
-        break;
-    case VRAM_METRIC_COSINE:
-        for (uint64_t j = 0; j < count; j++) {
-            double both = root(query * lengths[j]);
-            row[j] = both > 0 ? (float)(1 - row[j] / both) : 1.0f;
-        }
-        break;
-    default:
-        for (uint64_t j = 0; j < count; j++) {
-            double squared = (query + lengths[j] - 2.0 * (double)row[j]) * scale;
-            squared = squared > 0 ? squared : 0;
-            row[j] = (float)(metric == VRAM_METRIC_L2 ? root(squared) : squared);
-        }
-    }
-}
 
 static void give_row(const struct tiles *tiles, uint64_t query, uint64_t first, float *row) {
     const struct vr_search *search = tiles->search;
@@ -274,27 +223,6 @@ static vram_status by_tiles(struct vr_scheduler *scheduler, const struct vr_sear
     vr_mem_free(tiles.queries.lengths);
     vr_mem_free(tiles.corpus.lengths);
     return status;
-}
-
-/* ----------------------------------------------------------------------- calls */
-
-static vram_status inspect(const struct vr_search *search, const float *from, uint64_t first,
-                           uint64_t count, const char *whose) {
-    uint64_t dim = search->distance->dim;
-    for (uint64_t i = first * dim; i < (first + count) * dim; i++) {
-        if (!finite(from[i]) || !finite(vr_search_round(search->precision, from[i]))) {
-            return reject(search, whose, i / dim, i % dim, from[i]);
-        }
-    }
-    return VRAM_OK;
-}
-
-vram_status vr_search_inspect(const struct vr_search *search) {
-    const struct vram_distance *distance = search->distance;
-    vram_status status = inspect(search, distance->query, 0, distance->queries, "query");
-    return status == VRAM_OK
-               ? inspect(search, distance->corpus, search->first, search->count, "vector")
-               : status;
 }
 
 vram_status vr_search_run(struct vr_scheduler *scheduler, const struct vr_search *search) {

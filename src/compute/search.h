@@ -5,6 +5,7 @@
  *   distance.c    the calls: checks, several devices, merging
  *   search.c      tiles: vectors converted, products by the scheduler, distances of them
  *   shortlist.c   the same on the device from end to end, where only the nearest are asked for
+ *   metric.c      numbers checked, products turned into distances
  *   nearest.c     the k best
  */
 #ifndef VR_SEARCH_H
@@ -24,15 +25,5 @@ struct vr_search {
 };
 
 vram_status vr_search_run(struct vr_scheduler *scheduler, const struct vr_search *search);
-
-/* Looks at all numbers: VRAM_ERR_INVALID with the place of the first that may not be, VRAM_OK where all may. */
-vram_status vr_search_inspect(const struct vr_search *search);
-
-/* One finite number in the precision of a search. */
-float vr_search_round(vram_precision precision, float value);
-
-/* A row of products becomes a row of distances, in place. Lengths are squared. */
-void vr_search_measure(vram_metric metric, vram_precision precision, double query,
-                       const double *lengths, float *row, uint64_t count);
 
 #endif

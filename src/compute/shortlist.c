@@ -15,7 +15,7 @@
  *  (3) The device computes in single precision with numbers whose squares and their sums are far from its ends. A
  *      kernel tells where they are not, and then the search goes the other way as if this one had never been.
  *  (4) What is not finite counts as 0 here. A kernel tells that too: where it is to be refused, the host looks for
- *      the first such number, by the rules and in the words of search.c.
+ *      the first such number, by the rules and in the words of metric.c.
  *  (5) When device memory runs out: cleanup, tiles of half the size, as long as there are, then the other way.
  */
 #include "compute/shortlist.h"
@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "compute/metric.h"
 #include "vram/pressure.h"
 #include "vram/transfer.h"
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shortlist_kernel.c: the kernels of shortlist.h: C on host and simulation, PTX, OpenCL C and SPIR-V. All but C take
- * the same arguments in the same order: four addresses, then numbers of 32 bits. Every address is the first of its
- * block, which is what a kernel can be given on all devices.
+ * shortlist_kernel.c: the kernels of shortlist.h: C on host and simulation, PTX, OpenCL C and
+ * SPIR-V. All but C take the same arguments in the same order: four addresses, then numbers of 32
+ * bits. Every address is the first of its block, which is what a kernel can be given on all
+ * devices.
  */
 #include "compute/shortlist.h"
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "compute/metric.h"
 
 #include <string.h>
 
@@ -46,8 +48,8 @@ static void vectors_c(const vram_kernel_call *call) {
         double length = 0;
         for (uint64_t j = 0; j < launch.dim; j++) {
             float *number = &from[i * launch.dim + j], value = *number;
-            value = value - value == 0 ? vr_search_round(launch.precision, value) : value;
-            if (value - value != 0) {
+            value = vr_is_finite(value) ? vr_search_round(launch.precision, value) : value;
+            if (!vr_is_finite(value)) {
                 found[0] = 1;
                 value = 0;
             }

@@ -36,32 +36,12 @@ static void weights_free(void *memory) {
 }
 
 static void pool_ended(struct vr_pool_child *child) {
-    struct vr_weights *weights = VR_CONTAINER(child, struct vr_weights, child);
-    if (vr_handle_retire(weights->object.handle)) {
-        vr_handle_unpin(weights->object.handle);
-    }
+    vr_object_parent_ended(&VR_CONTAINER(child, struct vr_weights, child)->object, NULL);
 }
 
 vram_status vram_weights_destroy(vram_weights *handle) {
-    static const char operation[] = "vram_weights_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_weights *weights = vr_handle_pin(VR_KIND_WEIGHTS, handle);
-    if (!weights) {
-        return vr_handle_error(VR_KIND_WEIGHTS, handle, operation);
-    }
-    uint64_t number = weights->object.handle;
-    bool forked = vr_forked(&weights->object);
-    if (!vr_handle_retire(number)) {
-        vr_handle_unpin(number);
-        return vr_fail(VRAM_ERR_STALE, operation, "the weights are being destroyed already");
-    }
-    if (!forked) { /* in a child the references stay: nothing of the parent's is torn down */
-        vr_handle_unpin(number);
-        vr_handle_unpin(number);
-    }
-    return VRAM_OK;
+    return vr_object_destroy(VR_KIND_WEIGHTS, handle, "vram_weights_destroy", NULL,
+                             "the weights are being destroyed");
 }
 
 /* ------------------------------------------------------------------- creating */

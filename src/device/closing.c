@@ -2,55 +2,20 @@
 /*
  * closing.c: how a device ends.
  *
- *  (1) A device takes no children any more, then its queues end, each after the last call that gives
- *      it work and after that work.
- *  (2) Queues of other devices may read its memory as a peer's. They are waited for, too; a copy that
- *      is on its way to the driver is waited for before, and later ones are refused.
- *  (3) Only then does anything go that work could use: kernels, mappings, physical memory. What has an
- *      address of its own goes with the last reference, in the destructor.
+ *  (1) A device takes no children any more, then its queues end, each after the last call that
+ *      gives it work and after that work.
+ *  (2) Queues of other devices may read its memory as a peer's. They are waited for, too; a copy
+ *      that is on its way to the driver is waited for before, and later ones are refused.
+ *  (3) Only then does anything go that work could use: kernels, mappings, physical memory. What has
+ *      an address of its own goes with the last reference, in the destructor.
  *  (4) Work that does not finish until the deadline keeps all of that: the handles die, but the
  *      references of what they stood for stay, which is a leak, logged, and better than memory that
  *      is taken away under running work. Memory of peers, which such work may read, stays as well.
  */
 #include "device/objects.h"
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-
-/* -------------------------------------------------------------- looking about */
-
-struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t last) {
-    struct vr_device_object *best = NULL;
-    vr_mutex_lock(&context->lock);
-    for (struct vr_link *link = vr_list_first(&context->devices); link;
-         link = vr_list_next(&context->devices, link)) {
-        struct vr_device_object *device = VR_CONTAINER(link, struct vr_device_object, link);
-        uint64_t handle = device->object.handle;
-        best = handle > last && (!best || handle < best->object.handle) ? device : best;
-    }
-    if (best) {
-        vr_handle_ref(best->object.handle); /* listed: its owner's reference is there */
-    }
-    vr_mutex_unlock(&context->lock);
-    return best;
-}
-
-struct vr_queue_object *vr_queue_behind(struct vr_device_object *device, uint64_t last) {
-    struct vr_queue_object *best = NULL;
-    vr_mutex_lock(&device->lock);
-    for (struct vr_link *link = vr_list_first(&device->queues); link;
-         link = vr_list_next(&device->queues, link)) {
-        struct vr_queue_object *queue = VR_CONTAINER(link, struct vr_queue_object, link);
-        uint64_t handle = queue->object.handle;
-        best = handle > last && (!best || handle < best->object.handle) ? queue : best;
-    }
-    if (best) {
-        vr_handle_ref(best->object.handle);
-    }
-    vr_mutex_unlock(&device->lock);
-    return best;
-}
 
 /* --------------------------------------------------------- work without an end */
 
@@ -89,12 +54,6 @@ static void close_to_children(struct vr_device_object *device) {
     (void)vr_entry_close(&device->readers);
 }
 
-static void unlist_queue(struct vr_queue_object *queue) {
-    vr_mutex_lock(&queue->device->lock);
-    vr_link_remove(&queue->link);
-    vr_mutex_unlock(&queue->device->lock);
-}
-
 /* A queue is listed until it is done, or given up and everything marked that it may use: whoever
    closes another device meanwhile finds the one or the other. */
 void vr_device_quiet(struct vr_device_object *device, uint64_t deadline) {
@@ -102,7 +61,7 @@ void vr_device_quiet(struct vr_device_object *device, uint64_t deadline) {
     for (struct vr_queue_object *queue; (queue = vr_queue_behind(device, 0));) {
         if (!vr_queue_retire(queue, deadline)) {
             keep_all(device);
-            unlist_queue(queue);
+            vr_queue_unlist(queue);
         }
         vr_leave(queue);
     }

@@ -6,10 +6,11 @@
  *  (2) An allocation is in the address map exactly while the driver has given it to us: it is
  *      published after the driver's call and withdrawn before the driver's free, so that an address
  *      the driver hands out again at once is never in the map twice.
- *  (3) A free that the driver refuses leaves the allocation live, and the caller may try again; what
- *      is left when the device is closed is tried once more there.
- *  (4) A record is in its device's list, and counted, before it is in the map. Whoever finds it there
- *      may take it down at once, and a program that frees twice finds what another thread gets.
+ *  (3) A free that the driver refuses leaves the allocation live, and the caller may try again;
+ *      what is left when the device is closed is tried once more there.
+ *  (4) A record is in its device's list, and counted, before it is in the map. Whoever finds it
+ *      there may take it down at once, and a program that frees twice finds what another thread
+ *      gets.
  */
 #include "device/objects.h"
 
@@ -135,18 +136,6 @@ static vram_status check_answer(const struct vr_device_object *device, vram_addr
     return vr_error_set(VRAM_ERR_CORRUPT, device->base.info.backend, operation, 0,
                         "the driver reported success with the impossible address 0x%llx",
                         (unsigned long long)addr);
-}
-
-void vr_record_list(struct vr_device_object *device, struct vr_record *record) {
-    vr_mutex_lock(&device->lock);
-    vr_list_append(&device->records, &record->link);
-    vr_mutex_unlock(&device->lock);
-}
-
-void vr_record_unlist(struct vr_device_object *device, struct vr_record *record) {
-    vr_mutex_lock(&device->lock);
-    vr_link_remove(&record->link);
-    vr_mutex_unlock(&device->lock);
 }
 
 /* Takes the memory, checks it, and puts it in the map; keeps (2) and (4). */
@@ -305,9 +294,9 @@ vram_status vram_device_free(vram_device *handle, vram_addr addr) {
     return status;
 }
 
-/* Gives one record's memory or addresses to the driver for the last time. Twice, since a driver that
-   refused once may only have been asked at a bad moment; not at all when the driver would not unmap
-   what is in it. */
+/* Gives one record's memory or addresses to the driver for the last time. Twice, since a driver
+   that refused once may only have been asked at a bad moment; not at all when the driver would not
+   unmap what is in it. */
 static void end_record(struct vr_device_object *device, struct vr_record *record) {
     uint64_t base = vr_load(&record->base, VR_RELAXED);
     uint64_t bytes = vr_load(&record->bytes, VR_RELAXED);

@@ -325,20 +325,13 @@ static void retire_devices(struct vr_context *context) {
 }
 
 void vram_context_destroy(vram_context *handle) {
-    struct vr_context *context;
-    if (!handle || vr_exiting()) {
-        return;
-    }
-    context = vr_handle_pin(VR_KIND_CONTEXT, handle);
+    void *entered;
+    (void)vr_end_enter(VR_KIND_CONTEXT, handle, "vram_context_destroy", &entered);
+    struct vr_context *context = entered;
     if (!context) {
-        vr_handle_error(VR_KIND_CONTEXT, handle, "vram_context_destroy");
         return;
     }
-    bool ours = vr_handle_retire(context->object.handle);
-    if (vr_forked(&context->object)) {
-        return; /* the references stay: nothing of the parent's is ever torn down here */
-    }
-    if (ours) {
+    if (vr_handle_retire(context->object.handle)) {
         tell_watchers(context);
         retire_devices(context);
         vr_handle_unpin(context->object.handle);

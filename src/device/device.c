@@ -8,11 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
-#include "base/size.h"
 #include "device/ops.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* ------------------------------------------------------- describing, choosing */
 
@@ -52,8 +48,8 @@ vram_status vram_device_info_get(vram_context *handle, uint32_t index, vram_devi
     return status;
 }
 
-/* The first device of a kind; slot_count when there is none. Of those on the CPU it is the last one,
-   the host itself: a GPU's API that runs there is the longer way to the same memory. */
+/* The first device of a kind; slot_count when there is none. Of those on the CPU it is the last
+   one, the host itself: a GPU's API that runs there is the longer way to the same memory. */
 static uint32_t first_of(const struct vr_context *context, vram_device_kind kind) {
     uint32_t found = context->slot_count;
     for (uint32_t i = 0; i < context->slot_count; i++) {
@@ -97,33 +93,6 @@ vram_status vram_device_best(vram_context *handle, uint32_t *index) {
 
 /* ---------------------------------------------------------- opening, closing */
 
-vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
-                                 struct vr_link *link, const char *operation) {
-    vr_mutex_lock(&device->lock);
-    bool closing = device->closing;
-    if (!closing) {
-        vr_list_append(list, link);
-    }
-    vr_mutex_unlock(&device->lock);
-    return closing ? vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed") : VRAM_OK;
-}
-
-void vr_device_append_watcher(struct vr_device_object *device, struct vr_watcher *watcher) {
-    watcher->number = ++device->watcher_numbers;
-    vr_list_append(&device->watchers, &watcher->link);
-}
-
-vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_watcher *watcher,
-                                   const char *operation) {
-    vr_mutex_lock(&device->lock);
-    bool closing = device->closing;
-    if (!closing) {
-        vr_device_append_watcher(device, watcher);
-    }
-    vr_mutex_unlock(&device->lock);
-    return closing ? vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed") : VRAM_OK;
-}
-
 /* What the backend set up must be what it described: a group is there exactly when its capability
    is, and a single call at least then. */
 static bool bears_out(const struct vr_device *device) {
@@ -152,42 +121,6 @@ static vram_status check_groups(const struct vr_device *device) {
                             device->info.backend, device->index);
     }
     return VRAM_OK;
-}
-
-void vr_device_keep(struct vr_device_object *device) {
-    vr_fetch_add(&device->keepers, 1, VR_RELAXED);
-}
-
-void vr_device_free_later(struct vr_device_object *device, void *memory) {
-    vr_mutex_lock(&device->lock);
-    memcpy(memory, &device->late, sizeof device->late);
-    device->late = memory;
-    vr_mutex_unlock(&device->lock);
-}
-
-/* Work that never ends keeps its queue and the device, and thereby this. */
-static void free_late(struct vr_device_object *device) {
-    for (void *memory = device->late, *next; memory; memory = next) {
-        memcpy(&next, memory, sizeof next);
-        vr_mem_free(memory);
-    }
-}
-
-void vr_device_drop(struct vr_device_object *device) {
-    uint64_t context = device->context->object.handle;
-    if (vr_fetch_sub(&device->keepers, 1, VR_ACQ_REL) != 1) {
-        return;
-    }
-    if (device->base.ops) {
-        vr_device_close(&device->base);
-    }
-    free_late(device);
-    vr_mutex_destroy(&device->lock);
-    vr_handle_set_free(&device->natives);
-    vr_mem_free(device->peers);
-    vr_mem_free(vr_load(&device->transfers, VR_RELAXED));
-    vr_mem_free(device);
-    vr_handle_unpin(context);
 }
 
 /* The destructor: children are gone, since each of them pinned the device. Its memory goes at once;
@@ -287,93 +220,14 @@ vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device *
     return status;
 }
 
-/* The next watcher behind the one numbered `last`, with a reference for the caller: listed means
-   that its owner's reference is still there. Under the lock, which callers release while they call
-   the watcher. The list may change then, and another walk may begin, by the same thread too. */
-static struct vr_watcher *next_watcher(struct vr_device_object *device, uint64_t last) {
-    for (struct vr_link *link = vr_list_first(&device->watchers); link;
-         link = vr_list_next(&device->watchers, link)) {
-        struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
-        if (watcher->number > last) {
-            vr_handle_ref(watcher->handle);
-            return watcher;
-        }
-    }
-    return NULL;
-}
-
-void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished) {
-    struct vr_watcher *watcher;
-    vr_mutex_lock(&device->lock);
-    device->closing = device->closing || !ended_queue;
-    for (uint64_t last = 0; (watcher = next_watcher(device, last));) {
-        uint64_t handle = watcher->handle;
-        last = watcher->number;
-        vr_mutex_unlock(&device->lock);
-        if (ended_queue) {
-            watcher->queue_ended(watcher, ended_queue, finished);
-        } else {
-            watcher->closing(watcher, finished);
-        }
-        vr_handle_unpin(handle);
-        vr_mutex_lock(&device->lock);
-    }
-    vr_mutex_unlock(&device->lock);
-}
-
-uint64_t vr_device_spare(struct vr_device_object *device) {
-    struct vr_watcher *watcher;
-    uint64_t bytes = 0;
-    vr_mutex_lock(&device->lock);
-    for (uint64_t last = 0; (watcher = next_watcher(device, last));) {
-        uint64_t handle = watcher->handle;
-        last = watcher->number;
-        vr_mutex_unlock(&device->lock);
-        bytes += watcher->spare ? watcher->spare(watcher) : 0;
-        vr_handle_unpin(handle);
-        vr_mutex_lock(&device->lock);
-    }
-    vr_mutex_unlock(&device->lock);
-    return bytes;
-}
-
-bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
-                      uint64_t bytes) {
-    struct vr_watcher *found = NULL;
-    vr_mutex_lock(&device->lock);
-    for (struct vr_link *link = vr_list_first(&device->watchers); link && !found;
-         link = vr_list_next(&device->watchers, link)) {
-        struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
-        found = watcher->handle == handle ? watcher : NULL;
-    }
-    if (found) {
-        vr_handle_ref(handle); /* listed: its owner's reference is there */
-    }
-    vr_mutex_unlock(&device->lock);
-    if (!found) {
-        return false;
-    }
-    bool covers = found->covers(found, addr, bytes);
-    vr_handle_unpin(handle);
-    return covers;
-}
-
 void vram_device_close(vram_device *handle) {
-    struct vr_device_object *device;
-    if (!handle || vr_exiting()) {
-        return;
+    void *entered;
+    (void)vr_end_enter(VR_KIND_DEVICE, handle, "vram_device_close", &entered);
+    struct vr_device_object *device = entered;
+    if (device) {
+        vr_device_retire(device->object.handle, device, vr_deadline_in(device->context->wait_ns));
+        vr_leave(device);
     }
-    device = vr_handle_pin(VR_KIND_DEVICE, handle);
-    if (!device) {
-        vr_handle_error(VR_KIND_DEVICE, handle, "vram_device_close");
-        return;
-    }
-    if (vr_forked(&device->object)) {
-        vr_handle_retire(device->object.handle);
-        return;
-    }
-    vr_device_retire(device->object.handle, device, vr_deadline_in(device->context->wait_ns));
-    vr_leave(device);
 }
 
 /* ---------------------------------------------------------------- asking it */
@@ -416,77 +270,6 @@ vram_status vram_memory_info_get(vram_device *handle, vram_memory_info *info) {
         full.held_count = vr_load(&device->held_count, VR_RELAXED);
         full.driver_calls = vr_load(&device->driver_calls, VR_RELAXED);
         status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
-    }
-    vr_leave(device);
-    return status;
-}
-
-/* -------------------------------------------------------------------- peers */
-
-bool vr_device_reads(struct vr_device_object *device, uint64_t peer) {
-    bool found = false;
-    vr_mutex_lock(&device->lock);
-    for (uint32_t i = 0; i < device->peer_count && !found; i++) {
-        found = device->peers[i] == peer;
-    }
-    vr_mutex_unlock(&device->lock);
-    return found;
-}
-
-/* Remembers the peer's handle, in the place of one that is gone where there is such. */
-static vram_status remember_peer(struct vr_device_object *device, uint64_t peer) {
-    static const char operation[] = "vram_device_peer_enable";
-    vram_status status = VRAM_OK;
-    uint32_t at = 0;
-    vr_mutex_lock(&device->lock);
-    while (at < device->peer_count && device->peers[at] != peer &&
-           !vr_handle_was(VR_KIND_DEVICE, (void *)(uintptr_t)device->peers[at])) {
-        at++;
-    }
-    if (at == device->peer_count) {
-        uint64_t *larger =
-            vr_mem_resize(device->peers, at + UINT64_C(1), sizeof *larger, operation);
-        status = larger ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
-        device->peers = larger ? larger : device->peers;
-        device->peer_count += larger ? 1 : 0;
-    }
-    if (status == VRAM_OK) {
-        device->peers[at] = peer;
-    }
-    vr_mutex_unlock(&device->lock);
-    return status;
-}
-
-static vram_status peer_enable(struct vr_device_object *device, struct vr_device_object *peer) {
-    static const char operation[] = "vram_device_peer_enable";
-    vram_status status = vr_check_lost(&device->base, operation);
-    if (status != VRAM_OK || (status = vr_check_lost(&peer->base, operation)) != VRAM_OK) {
-        return status;
-    }
-    if (device->base.backend != peer->base.backend || !device->base.peer ||
-        !vr_peer_reachable(&device->base, &peer->base)) {
-        return vr_fail(VRAM_ERR_UNSUPPORTED, operation,
-                       "there is no direct path from %s device %u to %s device %u",
-                       peer->base.info.backend, peer->base.index, device->base.info.backend,
-                       device->base.index);
-    }
-    status = vr_peer_enable(&device->base, &peer->base);
-    return status == VRAM_OK ? remember_peer(device, peer->object.handle) : status;
-}
-
-vram_status vram_device_peer_enable(vram_device *handle, vram_device *peer_handle) {
-    static const char operation[] = "vram_device_peer_enable";
-    void *device, *peer;
-    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = vr_enter(VR_KIND_DEVICE, peer_handle, operation, &peer);
-    if (status == VRAM_OK) {
-        status = device == peer
-                     ? vr_fail(VRAM_ERR_INVALID, operation, "a device is no peer of itself")
-                     : peer_enable(device, peer);
-        vr_leave(peer);
     }
     vr_leave(device);
     return status;

@@ -18,8 +18,9 @@
  *      `closing` under the parent's lock when it wants to be listed, and is undone.
  *  (5) No lock is held across an operation of a backend. What must not change meanwhile is marked
  *      under the lock first.
- *  (6) A queue ends after the last call that gives it work, and memory goes after the last work that
- *      may use it: closing waits for both. What does not finish in time is left alone, with its device.
+ *  (6) A queue ends after the last call that gives it work, and memory goes after the last work
+ *      that may use it: closing waits for both. What does not finish in time is left alone, with
+ *      its device.
  */
 #ifndef VR_OBJECTS_H
 #define VR_OBJECTS_H
@@ -53,8 +54,8 @@ static inline void vr_gauge_add(struct vr_gauge *gauge, int64_t high, int64_t ch
     }
 }
 
-/* What is held of one piece of hardware, and may be. Backends that show the same GPU (vram_device_same) have
-   one account for it, so that its memory is counted once. */
+/* What is held of one piece of hardware, and may be. Backends that show the same GPU
+   (vram_device_same) have one account for it, so that its memory is counted once. */
 struct vr_account {
     vr_atomic_u64 charged_bytes; /* device memory held through all handles of this context */
     vr_atomic_u64 limit_bytes;   /* the program's own limit for charged_bytes; 0: none */
@@ -120,19 +121,19 @@ struct vr_context {
     struct vr_error_handler handler;
     bool closing;
     struct vr_list devices; /* vr_device_object.link */
-    struct vr_list
-        watchers; /* vr_watcher.link: what a higher tier hangs on the context (a monitor); each is
-                                told, before any device ends, and must end and take itself off the list */
+    /* vr_watcher.link: what a higher tier hangs on the context (a monitor). Each is told before any
+       device ends, and must end and take itself off the list. */
+    struct vr_list watchers;
 };
 
 /* ------------------------------------------------------------------- device */
 
 /*
- * What a higher tier hangs on a device (a pool). It is an object behind a handle itself and is told,
- * with no lock held and a reference to it taken, when a queue of the device has ended and when the
- * device closes; then it must end and take itself off the list. Unless all work is `finished`, it gives
- * none of the memory back that this work may use. A queue that was destroyed before its work was done
- * is told of twice.
+ * What a higher tier hangs on a device (a pool). It is an object behind a handle itself and is
+ * told, with no lock held and a reference to it taken, when a queue of the device has ended and
+ * when the device closes; then it must end and take itself off the list. Unless all work is
+ * `finished`, it gives none of the memory back that this work may use. A queue that was destroyed
+ * before its work was done is told of twice.
  */
 struct vr_watcher {
     struct vr_link link; /* in device->watchers */
@@ -233,7 +234,7 @@ struct vr_physical {
     bool leaving; /* a call is giving it back to the driver; device lock */
 };
 
-/* -------------------------------------------------------- entering, leaving */
+/* --------------------------------------------- entering, leaving; process.c */
 
 /* Refuses after exit, pins the object behind `handle`, refuses in a forked child. On VRAM_OK the
    caller owes a vr_leave. */
@@ -263,48 +264,74 @@ vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest
    fields. */
 vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation);
 
-/* The next device of a context, or queue of a device, by the number of its handle, with a reference that
-   vr_leave drops; NULL behind the last. No lock held; closing.c. */
+/* ---------------------------------------- objects that end; object_end.c */
+
+/* vr_enter for a call that ends the object. *object NULL: there is nothing to do, and the status is
+   the call's. That is VRAM_OK for NULL, which every end accepts, for a process that is exiting, and
+   in a forked child: there the handle dies, and nothing of the parent's is torn down. */
+vram_status vr_end_enter(enum vr_kind kind, const void *handle, const char *operation,
+                         void **object);
+/* Ends an object of one kind: called once, with the handle retired, the memory kept. What it
+   returns is the answer of the call that destroys the object. */
+typedef vram_status vr_end_fn(void *object);
+/* Retires the handle of an object that the caller has a reference to, calls `end`, if it is not
+   NULL, and drops the owner's reference; false: another thread has. */
+bool vr_object_end(struct vr_object *object, vr_end_fn *end, vram_status *status);
+/* A whole public call that destroys an object. VRAM_ERR_STALE says "`already` already", such as
+   "the batch is being destroyed already"; NULL: what it says of every stale handle. */
+vram_status vr_object_destroy(enum vr_kind kind, const void *handle, const char *operation,
+                              vr_end_fn *end, const char *already);
+/* The same for an object whose parent ends; the error record stays as it is. */
+void vr_object_parent_ended(struct vr_object *object, vr_end_fn *end);
+
+/* ----------------------------------------------------- children; children.c */
+
+/* The next device of a context, or queue of a device, by the number of its handle, with a reference
+   that vr_leave drops; NULL behind the last. No lock held. */
 struct vr_device_object *vr_device_behind(struct vr_context *context, uint64_t last);
 struct vr_queue_object *vr_queue_behind(struct vr_device_object *device, uint64_t last);
-
-/* Ends the queues of a device that the caller holds a reference to; closing.c. */
-void vr_device_quiet(struct vr_device_object *device, uint64_t deadline);
-/* Ends such a device, its children first. Work is waited for until the deadline; closing.c. */
-void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t deadline);
-/* Adds or drops one of a device's keepers. Who drops the last closes it; device.c. */
-void vr_device_keep(struct vr_device_object *device);
-void vr_device_drop(struct vr_device_object *device);
-/* Host memory of vr_mem's, part of which work may use whose end nobody can see: freed when the device has been closed.
-   Work uses none of its first sizeof(void *) bytes, which are the device's from now on; device.c. */
-void vr_device_free_later(struct vr_device_object *device, void *memory);
-/* Around a call that has a queue of another device read `device`; false: it is closing; closing.c. */
-bool vr_reader_begin(struct vr_device_object *device);
-void vr_reader_end(struct vr_device_object *device);
-/* Waits for queues of other devices that may read `device`; false: not all has finished, or some never
-   did before; closing.c. */
-bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline);
-/* Whether `device` may read the memory of the device behind `peer`; device.c. */
-bool vr_device_reads(struct vr_device_object *device, uint64_t peer);
 /* Lists a child, or says VRAM_ERR_SHUTDOWN when the device is closing. */
 vram_status vr_device_list_child(struct vr_device_object *device, struct vr_list *list,
                                  struct vr_link *link, const char *operation);
-/* The same for a watcher. The second is for callers that hold the device's lock and have seen that
-   it is not closing; device.c. */
+void vr_queue_unlist(struct vr_queue_object *queue);
+/* Puts a record in its device's list, also when that is closing, and takes it off. */
+struct vr_record;
+void vr_record_list(struct vr_device_object *device, struct vr_record *record);
+void vr_record_unlist(struct vr_device_object *device, struct vr_record *record);
+
+/* ------------------------------------------------------ watchers; watcher.c */
+
+/* Lists a watcher, or says VRAM_ERR_SHUTDOWN when the device is closing. The second is for callers
+   that hold the device's lock and have seen that it is not. */
 vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_watcher *watcher,
                                    const char *operation);
 void vr_device_append_watcher(struct vr_device_object *device, struct vr_watcher *watcher);
-
-/* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all work of
-   the one or the other is finished; device.c. */
+/* Tells every watcher that a queue has ended, or with 0 that the device closes, and whether all
+   work of the one or the other is finished. */
 void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished);
-/* Has every watcher give back what it can spare: the bytes; device.c. */
+/* Has every watcher give back what it can spare: the bytes. */
 uint64_t vr_device_spare(struct vr_device_object *device);
-/* Asks the watcher that is part of the object `handle`; false when there is none; device.c. */
+/* Asks the watcher that is part of the object `handle`; false when there is none. */
 bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
                       uint64_t bytes);
 
-/* Limits and accounting; coarse.c. */
+/* ------------------------------------ the native device; device_reference.c */
+
+/* Adds or drops one of a device's keepers. Who drops the last closes it. */
+void vr_device_keep(struct vr_device_object *device);
+void vr_device_drop(struct vr_device_object *device);
+/* Host memory of vr_mem's, part of which work may use whose end nobody can see: freed when the
+   device has been closed. Work uses none of its first sizeof(void *) bytes, which are the device's
+   from now on. */
+void vr_device_free_later(struct vr_device_object *device, void *memory);
+
+/* ------------------------------------------------------------ peers; peer.c */
+
+/* Whether `device` may read the memory of the device behind `peer`. */
+bool vr_device_reads(struct vr_device_object *device, uint64_t peer);
+
+/* ---------------------------------------- limits and accounting; coarse.c */
+
 vram_status vr_charge(struct vr_device_object *device, uint64_t bytes, const char *operation);
 /* The same with a bound of the caller's own to all that is charged; `why` names it. */
 vram_status vr_charge_within(struct vr_device_object *device, uint64_t bytes, uint64_t most,
@@ -317,40 +344,31 @@ uint64_t vr_held_add(struct vr_device_object *device, uint64_t bytes);
 void vr_held_sub(struct vr_device_object *device, uint64_t bytes);
 void vr_held_peak(struct vr_device_object *device, uint64_t bytes);
 
-/* At the end of a device: unmaps what is mapped (mapping.c), ends a queue (queue.c; false: it is left
-   alone, since it did not finish), and gives every allocation and range back (coarse.c). */
-void vr_ranges_unmap(struct vr_device_object *device);
-bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline);
-/* vram_queue_destroy with a deadline of the caller's, who has entered the queue; queue.c. */
-void vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline);
-void vr_records_end(struct vr_device_object *device);
+/* ---------------------------------------------- addresses; address_check.c */
 
-/* Puts a record in its device's list and takes it off; coarse.c. */
-struct vr_record;
-void vr_record_list(struct vr_device_object *device, struct vr_record *record);
-void vr_record_unlist(struct vr_device_object *device, struct vr_record *record);
-
-/* Whether what was found at an address, and belongs to a range or a pool, has memory throughout [addr,
-   addr + bytes); range.c. */
+/* Whether what was found at an address, and belongs to a range or a pool, has memory throughout
+   [addr, addr + bytes). */
 struct vr_place;
 bool vr_place_covers(struct vr_device_object *device, const struct vr_place *place, vram_addr addr,
                      uint64_t bytes);
-/* Whether a range that begins where a live block of a pool does ends in that block; VRAM_OK for all that begins
-   elsewhere. `place` is what vr_address_find has found there. Under no lock; range.c. */
+/* Whether a range that begins where a live block of a pool does ends in that block; VRAM_OK for all
+   that begins elsewhere. `place` is what vr_address_find has found there. Under no lock. */
 vram_status vr_block_check(const struct vr_place *place, vram_addr addr, uint64_t bytes,
                            const char *operation);
-/* Whether [addr, addr + bytes) is live memory of `device` that its queues may touch, and stays in its block as
-   vr_block_check has it; range.c. */
+/* Whether [addr, addr + bytes) is live memory of `device` that its queues may touch, and stays in
+   its block as vr_block_check has it. */
 vram_status vr_span_check(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
                           const char *operation);
 /* The live memory at `addr` on any device of this process; *owner is pinned on success. */
 vram_status vr_span_owner(vram_addr addr, const char *operation, struct vr_place *place,
                           struct vr_device_object **owner);
 
-/* Whether the queue takes calls: it was neither destroyed nor is its device closing; queue.c. */
+/* ---------------------------------- calls inside a queue; queue_entry.c */
+
+/* Whether the queue takes calls: it was neither destroyed nor is its device closing. */
 bool vr_queue_is_open(const struct vr_queue_object *queue);
 /* vr_enter for a queue; VRAM_ERR_STALE once it is ending, unless the calling thread is already
-   inside a call that submits work to it; queue.c. */
+   inside a call that submits work to it. */
 vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered);
 /* The same for a call that may give the queue work or a signal. The queue does not end before that
    call has left, or has said that it submits nothing more: then it owes a vr_leave only. A call of
@@ -359,28 +377,35 @@ vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void
    and no callback of the program's inside. */
 vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered);
 void vr_submit_leave(void *queue);
-/* Waits until each queue of the device was seen without a call of another thread that submits work:
-   such a call has by then submitted all work on memory that it found live. False: not before the
-   deadline; queue.c. */
-bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline);
 /* For who has a reference already; false: the queue has ended. */
 bool vr_submit_begin(struct vr_queue_object *queue);
 void vr_submit_end(struct vr_queue_object *queue);
-/* Around questions to the driver by who has pinned the queue; false: it has ended, and everything has
-   passed. queue.c. */
+/* Around questions to the driver by who has pinned the queue; false: it has ended, and everything
+   has passed. */
 bool vr_queue_hold(struct vr_queue_object *queue);
 void vr_queue_release(struct vr_queue_object *queue);
+/* Waits until no call is inside one of the queue's two guards, or says VRAM_ERR_TIMEOUT. On a lost
+   device it does not wait: calls submit nothing there, and a program may end everything from its
+   log callback, inside such a call. */
+vram_status vr_calls_wait(const struct vr_queue_object *queue, const struct vr_entry_guard *guard,
+                          uint64_t deadline);
+/* Waits until each queue of the device was seen without a call of another thread that submits work:
+   such a call has by then submitted all work on memory that it found live. False: not before the
+   deadline. */
+bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline);
 
-/* Points; point.c. Whether a number of the queue has passed: a look at its word, no driver call. */
+/* --------------------------------------------------------- points; point.c */
+
+/* Whether a number of the queue has passed: a look at its word, no driver call. */
 bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value);
 vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value);
-/* For queues that only the program submits to: has the driver say whether the queue is idle, and if so
-   lets the number pass, which need not be marked. */
+/* For queues that only the program submits to: has the driver say whether the queue is idle, and if
+   so lets the number pass, which need not be marked. */
 void vr_queue_look(struct vr_queue_object *queue, uint64_t value);
 vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
                                 const char *operation);
-/* Whether a wait for a queue that was answered so leaves work that may go on using memory: it is not known to have
-   ended when the driver does not say. A lost device runs nothing any more. */
+/* Whether a wait for a queue that was answered so leaves work that may go on using memory: it is
+   not known to have ended when the driver does not say. A lost device runs nothing any more. */
 static inline bool vr_work_goes_on(vram_status waited) {
     return waited != VRAM_OK && waited != VRAM_ERR_DEVICE_LOST;
 }
@@ -391,5 +416,28 @@ vram_status vr_queue_settle(struct vr_queue_object *queue, uint64_t deadline,
    that has failed and must not leave its work behind. Waits up to the context's option
    wait_timeout. Whether the work has ended, as that of a lost device has; no error is recorded. */
 bool vr_queue_drained(const vram_queue *handle);
+
+/* ------------------------------------------------------------------- ending */
+
+/* Ends a queue of a closing device; false: it is left alone, since it did not finish; queue.c. */
+bool vr_queue_retire(struct vr_queue_object *queue, uint64_t deadline);
+/* vram_queue_destroy with a deadline of the caller's, who has entered the queue; queue.c. */
+void vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline);
+/* Unmaps what is mapped in any range of the device; mapping.c. */
+void vr_ranges_unmap(struct vr_device_object *device);
+/* Gives every allocation and range of a device back that nobody else refers to; coarse.c. */
+void vr_records_end(struct vr_device_object *device);
+/* Ends the queues of a device that the caller holds a reference to; closing.c. */
+void vr_device_quiet(struct vr_device_object *device, uint64_t deadline);
+/* Around a call that has a queue of another device read `device`; false: that is closing;
+   closing.c. */
+bool vr_reader_begin(struct vr_device_object *device);
+void vr_reader_end(struct vr_device_object *device);
+/* Waits for queues of other devices that may read `device`; false: not all has finished, or some
+   never did before; closing.c. */
+bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline);
+/* Ends a device that the caller holds a reference to, its children first. Work is waited for until
+   the deadline; closing.c. */
+void vr_device_retire(uint64_t handle, struct vr_device_object *device, uint64_t deadline);
 
 #endif

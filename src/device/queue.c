@@ -32,8 +32,8 @@ static uint64_t deadline_of(const struct vr_queue_object *queue) {
     return vr_deadline_in(queue->device->context->wait_ns);
 }
 
-/* The work is done and nobody else is inside. But several threads may have waited for it, each with a
-   mark, and the first of these to arrive lets all of them go: the others' signals may still be on
+/* The work is done and nobody else is inside. But several threads may have waited for it, each with
+   a mark, and the first of these to arrive lets all of them go: the others' signals may still be on
    their way, with nothing before them. */
 static vram_status wait_for_signals(struct vr_queue_object *queue, uint64_t deadline) {
     vram_status status;
@@ -63,12 +63,6 @@ static void queue_free(void *memory) {
     vr_mem_free(queue->followed);
     vr_mem_free(queue);
     vr_handle_unpin(device);
-}
-
-static void unlist(struct vr_queue_object *queue) {
-    vr_mutex_lock(&queue->device->lock);
-    vr_link_remove(&queue->link);
-    vr_mutex_unlock(&queue->device->lock);
 }
 
 static struct vr_queue_object *queue_make(struct vr_device_object *device, const char *operation) {
@@ -188,25 +182,14 @@ vram_status vram_capture_begin(vram_queue *handle, vram_queue **out) {
 
 /* ------------------------------------------------------------------- ending */
 
-/* Waits until no call is inside. On a lost device it does not wait: calls submit nothing there, and
-   a program may end everything from its log callback, inside such a call. */
-static vram_status wait_for_calls(const struct vr_queue_object *queue,
-                                  const struct vr_entry_guard *guard, uint64_t deadline) {
-    const vr_atomic_bool *lost = &queue->base.device->lost;
-    return vr_entry_wait(guard, deadline, lost) || vr_load(lost, VR_ACQUIRE)
-               ? VRAM_OK
-               : vr_fail(VRAM_ERR_TIMEOUT, "vram_queue_destroy",
-                         "another thread did not leave the queue in time");
-}
-
-/* Waits for all that was submitted, (2) and (3), and notes when it is done. A driver that cannot tell,
-   because the marker and the question both fail, is taken at its word too: backend.h has destroy finish
-   what is left. */
+/* Waits for all that was submitted, (2) and (3), and notes when it is done. A driver that cannot
+   tell, because the marker and the question both fail, is taken at its word too: backend.h has
+   destroy finish what is left. */
 static vram_status drain(struct vr_queue_object *queue, uint64_t deadline) {
     if (!vr_queue_hold(queue)) {
         return VRAM_OK;
     }
-    vram_status status = wait_for_calls(queue, &queue->submitting, deadline);
+    vram_status status = vr_calls_wait(queue, &queue->submitting, deadline);
     if (status == VRAM_OK) {
         status = vr_queue_settle(queue, deadline, "vram_queue_destroy");
     }
@@ -220,7 +203,7 @@ static vram_status drain(struct vr_queue_object *queue, uint64_t deadline) {
 /* Retires the handle and drops the owner's reference, if nobody has. */
 static void retire(struct vr_queue_object *queue) {
     uint64_t handle = queue->object.handle;
-    unlist(queue);
+    vr_queue_unlist(queue);
     if (vr_handle_retire(handle)) {
         vr_device_tell(queue->device, handle, true);
         vr_handle_unpin(handle);
@@ -286,7 +269,7 @@ static vram_status leave_native(struct vr_queue_object *queue) {
         return status;
     }
     (void)vr_entry_close(&queue->asking);
-    status = wait_for_calls(queue, &queue->asking, deadline);
+    status = vr_calls_wait(queue, &queue->asking, deadline);
     if (status == VRAM_OK) {
         status = wait_for_signals(queue, deadline);
     }
@@ -347,102 +330,4 @@ vram_status vram_queue_native(vram_queue *handle, void **native) {
         vr_leave(queue);
     }
     return status;
-}
-
-/* -------------------------------------------------------- entering, leaving */
-
-bool vr_queue_is_open(const struct vr_queue_object *queue) {
-    return vr_entry_is_open(&queue->submitting) && !vr_load(&queue->closed, VR_SEQ_CST);
-}
-
-/* Queues that the calling thread is submitting to, so that its nested calls enter: keeps (2).
-   Queues beyond its capacity are entered like by any other call. */
-static _Thread_local struct {
-    const struct vr_queue_object *queue; /* NULL: free */
-    uint32_t depth;                      /* steps that have entered it and not left */
-} inside[4];
-
-enum { INSIDE = sizeof inside / sizeof inside[0] };
-
-/* The index of a queue, or INSIDE if it is not there; of a free entry with NULL. */
-static unsigned inside_find(const struct vr_queue_object *queue) {
-    unsigned i = 0;
-    while (i < INSIDE && inside[i].queue != queue) {
-        i++;
-    }
-    return i;
-}
-
-static vram_status refuse(struct vr_queue_object *queue, const char *operation) {
-    vr_leave(queue);
-    return vr_fail(VRAM_ERR_STALE, operation, "the queue was destroyed");
-}
-
-vram_status vr_queue_enter(const vram_queue *handle, const char *operation, void **entered) {
-    vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, entered);
-    return status != VRAM_OK || vr_queue_is_open(*entered) || inside_find(*entered) < INSIDE
-               ? status
-               : refuse(*entered, operation);
-}
-
-vram_status vr_submit_enter(const vram_queue *handle, const char *operation, void **entered) {
-    vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, entered);
-    return status != VRAM_OK || vr_submit_begin(*entered) ? status : refuse(*entered, operation);
-}
-
-void vr_submit_leave(void *queue) {
-    vr_submit_end(queue);
-    vr_leave(queue);
-}
-
-bool vr_submit_begin(struct vr_queue_object *queue) {
-    unsigned at = inside_find(queue);
-    if (at < INSIDE) {
-        inside[at].depth++;
-        return true;
-    }
-    if (!vr_entry_enter(&queue->submitting)) {
-        return false;
-    }
-    if (vr_load(&queue->closed, VR_SEQ_CST)) { /* it is set before the count is waited for */
-        vr_entry_leave(&queue->submitting);
-        return false;
-    }
-    at = inside_find(NULL);
-    if (at < INSIDE) {
-        inside[at].queue = queue;
-        inside[at].depth = 1;
-    }
-    return true;
-}
-
-void vr_submit_end(struct vr_queue_object *queue) {
-    unsigned at = inside_find(queue);
-    if (at < INSIDE && --inside[at].depth) {
-        return;
-    }
-    if (at < INSIDE) {
-        inside[at].queue = NULL;
-    }
-    vr_entry_leave(&queue->submitting);
-}
-
-bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline) {
-    bool left = true;
-    uint64_t last = 0;
-    for (struct vr_queue_object *queue; (queue = vr_queue_behind(device, last));) {
-        last = queue->object.handle;
-        left = left && (inside_find(queue) < INSIDE ||
-                        wait_for_calls(queue, &queue->submitting, deadline) == VRAM_OK);
-        vr_leave(queue);
-    }
-    return left;
-}
-
-bool vr_queue_hold(struct vr_queue_object *queue) {
-    return vr_entry_enter(&queue->asking);
-}
-
-void vr_queue_release(struct vr_queue_object *queue) {
-    vr_entry_leave(&queue->asking);
 }

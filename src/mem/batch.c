@@ -82,49 +82,23 @@ static vram_status release(struct vr_holding *buffers, struct vr_holding *blocks
     return status != VRAM_OK ? status : freed;
 }
 
-/* Ends a batch that the caller has a reference to; false: another thread does. */
-static bool end(struct vr_batch *batch, vram_status *status) {
-    if (!vr_handle_retire(batch->object.handle)) {
-        return false;
-    }
+static vram_status batch_end(void *object) {
+    struct vr_batch *batch = object;
     vr_mutex_lock(&batch->lock);
     batch->ended = true;
     struct vr_holding buffers = batch->buffers, blocks = batch->blocks;
     batch->buffers = batch->blocks = (struct vr_holding){0};
     vr_mutex_unlock(&batch->lock);
-    *status = release(&buffers, &blocks);
-    vr_handle_unpin(batch->object.handle); /* the owner's */
-    return true;
+    return release(&buffers, &blocks);
 }
 
 static void pool_ended(struct vr_pool_child *child) {
-    struct vr_batch *batch = VR_CONTAINER(child, struct vr_batch, child);
-    struct vram_error error;
-    vram_status status;
-    vr_error_save(&error);
-    (void)end(batch, &status);
-    vr_error_restore(&error);
+    vr_object_parent_ended(&VR_CONTAINER(child, struct vr_batch, child)->object, batch_end);
 }
 
 vram_status vram_batch_destroy(vram_batch *handle) {
-    static const char operation[] = "vram_batch_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_batch *batch = vr_handle_pin(VR_KIND_BATCH, handle);
-    if (!batch) {
-        return vr_handle_error(VR_KIND_BATCH, handle, operation);
-    }
-    if (vr_forked(&batch->object)) {
-        vr_handle_retire(batch->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
-    }
-    vram_status status;
-    if (!end(batch, &status)) {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the batch is being destroyed already");
-    }
-    vr_leave(batch);
-    return status;
+    return vr_object_destroy(VR_KIND_BATCH, handle, "vram_batch_destroy", batch_end,
+                             "the batch is being destroyed");
 }
 
 /* ------------------------------------------------------------------ creating */

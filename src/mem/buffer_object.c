@@ -126,30 +126,14 @@ void vr_buffer_pool_ended(struct vr_pool_child *child) {
     }
 }
 
+static vram_status buffer_end(void *object) {
+    vram_queue *home;
+    struct vr_buffer_memory memory = take_out(object, false, &home);
+    return vr_buffer_give(object, &memory, home);
+}
+
 vram_status vram_buffer_destroy(vram_buffer *handle) {
-    static const char operation[] = "vram_buffer_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_buffer *buffer = vr_handle_pin(VR_KIND_BUFFER, handle);
-    if (!buffer) {
-        return vr_handle_error(VR_KIND_BUFFER, handle, operation);
-    }
-    if (vr_forked(&buffer->object)) {
-        vr_handle_retire(buffer->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
-    }
-    vram_status status = VRAM_OK;
-    if (vr_handle_retire(buffer->object.handle)) {
-        vram_queue *home;
-        struct vr_buffer_memory memory = take_out(buffer, false, &home);
-        status = vr_buffer_give(buffer, &memory, home);
-        vr_handle_unpin(buffer->object.handle);
-    } else {
-        status = vr_handle_error(VR_KIND_BUFFER, handle, operation);
-    }
-    vr_leave(buffer);
-    return status;
+    return vr_object_destroy(VR_KIND_BUFFER, handle, "vram_buffer_destroy", buffer_end, NULL);
 }
 
 /* --------------------------------------------------------------------- creating */

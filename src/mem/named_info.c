@@ -39,54 +39,29 @@ static vram_status destroy(uint64_t buffer) {
     return status;
 }
 
-/* Ends a manager that the caller has a reference to; false: another thread does. */
-static bool end(struct vr_named *named, vram_status *status) {
-    if (!vr_handle_retire(named->object.handle)) {
-        return false;
-    }
+static vram_status named_end(void *object) {
+    struct vr_named *named = object;
+    vram_status status = VRAM_OK;
     vr_mutex_lock(&named->lock);
     named->ended = true; /* keeps (6): from here on the list stays as it is */
     vr_mutex_unlock(&named->lock);
-    *status = VRAM_OK;
     for (size_t i = named->count; i-- > 0;) {
         vr_mutex_lock(&named->lock);
         uint64_t buffer = named->entries[i]->buffer;
         vr_mutex_unlock(&named->lock);
         vram_status destroyed = destroy(buffer);
-        *status = *status == VRAM_OK ? destroyed : *status;
+        status = status == VRAM_OK ? destroyed : status;
     }
-    vr_handle_unpin(named->object.handle); /* the owner's */
-    return true;
+    return status;
 }
 
 static void pool_ended(struct vr_pool_child *child) {
-    struct vr_named *named = VR_CONTAINER(child, struct vr_named, child);
-    struct vram_error error;
-    vram_status status;
-    vr_error_save(&error);
-    (void)end(named, &status);
-    vr_error_restore(&error);
+    vr_object_parent_ended(&VR_CONTAINER(child, struct vr_named, child)->object, named_end);
 }
 
 vram_status vram_named_destroy(vram_named *handle) {
-    static const char operation[] = "vram_named_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_named *named = vr_handle_pin(VR_KIND_NAMED, handle);
-    if (!named) {
-        return vr_handle_error(VR_KIND_NAMED, handle, operation);
-    }
-    if (vr_forked(&named->object)) {
-        vr_handle_retire(named->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
-    }
-    vram_status status;
-    if (!end(named, &status)) {
-        status = vr_fail(VRAM_ERR_STALE, operation, "the manager is being destroyed already");
-    }
-    vr_leave(named);
-    return status;
+    return vr_object_destroy(VR_KIND_NAMED, handle, "vram_named_destroy", named_end,
+                             "the manager is being destroyed");
 }
 
 /* ------------------------------------------------------------------ creating */

@@ -155,16 +155,11 @@ static vram_status end(struct vr_scope *scope) {
 
 vram_status vram_scope_end(vram_scope *handle) {
     static const char operation[] = "vram_scope_end";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_scope *scope = vr_handle_pin(VR_KIND_SCOPE, handle);
+    void *entered;
+    vram_status status = vr_end_enter(VR_KIND_SCOPE, handle, operation, &entered);
+    struct vr_scope *scope = entered;
     if (!scope) {
-        return vr_handle_error(VR_KIND_SCOPE, handle, operation);
-    }
-    if (vr_forked(&scope->object)) {
-        vr_handle_retire(scope->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
+        return status;
     }
     if (!win(scope)) {
         vr_leave(scope);

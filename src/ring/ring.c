@@ -282,19 +282,15 @@ static void ring_free(void *object) {
     vr_handle_unpin(pool);
 }
 
-/* Ends a ring that the caller has a reference to; false: another thread does. */
-static bool ring_end(struct vr_ring *ring) {
-    if (!vr_handle_retire(ring->object.handle)) {
-        return false;
-    }
+static vram_status ring_end(void *object) {
+    struct vr_ring *ring = object;
     vr_store(&ring->ending, true, VR_RELEASE);
     vr_ring_thread_stop(ring);
-    vr_handle_unpin(ring->object.handle);
-    return true;
+    return VRAM_OK;
 }
 
 static void pool_ended(struct vr_pool_child *child) {
-    (void)ring_end(VR_CONTAINER(child, struct vr_ring, child));
+    vr_object_parent_ended(&VR_CONTAINER(child, struct vr_ring, child)->object, ring_end);
 }
 
 static vram_status ring_make(struct vr_pool *pool, const struct vram_ring_options *options,
@@ -385,16 +381,11 @@ vram_status vram_ring_create(vram_pool *pool_handle, const vram_ring_options *op
 
 vram_status vram_ring_destroy(vram_ring *handle) {
     static const char operation[] = "vram_ring_destroy";
-    if (!handle || vr_exiting()) {
-        return VRAM_OK;
-    }
-    struct vr_ring *ring = vr_handle_pin(VR_KIND_RING, handle);
+    void *entered;
+    vram_status status = vr_end_enter(VR_KIND_RING, handle, operation, &entered);
+    struct vr_ring *ring = entered;
     if (!ring) {
-        return vr_handle_error(VR_KIND_RING, handle, operation);
-    }
-    if (vr_forked(&ring->object)) {
-        vr_handle_retire(ring->object.handle);
-        return VRAM_OK; /* the references stay: nothing of the parent's is ever torn down here */
+        return status;
     }
     if (vr_ring_thread_is_own(ring)) {
         vr_leave(ring);
@@ -403,10 +394,11 @@ vram_status vram_ring_destroy(vram_ring *handle) {
             "this is the ring's own thread, inside a callback of the program's: a ring is "
             "destroyed on another thread, after the callback has returned");
     }
-    bool ended = ring_end(ring);
+    if (!vr_object_end(&ring->object, ring_end, &status)) {
+        status = vr_fail(VRAM_ERR_STALE, operation, "the ring is being destroyed already");
+    }
     vr_leave(ring);
-    return ended ? VRAM_OK
-                 : vr_fail(VRAM_ERR_STALE, operation, "the ring is being destroyed already");
+    return status;
 }
 
 /* ---------------------------------------------------------------- what it is */

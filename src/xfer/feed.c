@@ -288,15 +288,9 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
 }
 
 void vram_feed_destroy(vram_feed *handle) {
-    if (!handle || vr_exiting()) {
-        return;
-    }
-    struct vr_feed *feed = vr_handle_pin(VR_KIND_FEED, handle);
-    if (!feed) {
-        vr_handle_error(VR_KIND_FEED, handle, "vram_feed_destroy");
-    } else if (vr_forked(&feed->object)) {
-        vr_handle_retire(feed->object.handle); /* nothing of the parent's is torn down here */
-    } else {
+    void *feed;
+    (void)vr_end_enter(VR_KIND_FEED, handle, "vram_feed_destroy", &feed);
+    if (feed) {
         retire(feed);
         vr_leave(feed);
     }

@@ -445,15 +445,9 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
 }
 
 void vram_readback_destroy(vram_readback *handle) {
-    if (!handle || vr_exiting()) {
-        return;
-    }
-    struct vr_readback *readback = vr_handle_pin(VR_KIND_READBACK, handle);
-    if (!readback) {
-        vr_handle_error(VR_KIND_READBACK, handle, "vram_readback_destroy");
-    } else if (vr_forked(&readback->object)) {
-        vr_handle_retire(readback->object.handle); /* nothing of the parent's is torn down here */
-    } else {
+    void *readback;
+    (void)vr_end_enter(VR_KIND_READBACK, handle, "vram_readback_destroy", &readback);
+    if (readback) {
         retire(readback);
         vr_leave(readback);
     }

@@ -116,15 +116,9 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
 }
 
 void vram_stream_set_destroy(vram_stream_set *handle) {
-    if (!handle || vr_exiting()) {
-        return;
-    }
-    struct vr_stream_set *set = vr_handle_pin(VR_KIND_STREAM_SET, handle);
-    if (!set) {
-        vr_handle_error(VR_KIND_STREAM_SET, handle, "vram_stream_set_destroy");
-    } else if (vr_forked(&set->object)) {
-        vr_handle_retire(set->object.handle); /* nothing of the parent's is torn down here */
-    } else {
+    void *set;
+    (void)vr_end_enter(VR_KIND_STREAM_SET, handle, "vram_stream_set_destroy", &set);
+    if (set) {
         retire(set, true);
         vr_leave(set);
     }

@@ -15,12 +15,7 @@ import tempfile
 sys.dont_write_bytecode = True
 import tree  # noqa: E402
 
-KNOWN = [
-    "device/closing.c device/coarse.c device/device.c device/mapping.c device/point.c device/queue.c device/range.c",
-    "compute/arithmetic.c compute/clblast.c",
-    "compute/background.c compute/pipeline.c compute/product.c compute/scheduler.c compute/search.c "
-    "compute/shortlist.c compute/shortlist_kernel.c",
-]
+KNOWN = []
 
 
 def needs(folder):

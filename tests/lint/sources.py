@@ -21,6 +21,10 @@ ENDS = re.compile(r"(?<![\w.>])(abort|exit|_exit|_Exit|quick_exit|raise|printf|v
 # The default answer to a lock taken out of order, in debug builds alone.
 MAY_END = {"src/base/lock.c": {"abort"}}
 
+# A text is for people: what the code does next follows from statuses and flags.
+BY_TEXT = re.compile(r"\b(strstr|strcmp|strncmp|strchr|strrchr|memcmp)\s*\([^;{]*?"
+                     r"(?:vram_error_get\(\)|\b\w*error(?:\.|->))\s*(?:->)?\s*(?:text|operation)\b")
+
 SUFFIX_T = re.compile(r"\b(?:struct|enum|union)\s+\w+_t\b|\btypedef\b[^;{}]*\b\w+_t\s*;")
 
 SCRIPT_SUFFIXES = (".c", ".h", ".hpp", ".cpp", ".py", ".sh", ".cmake", ".in", ".map", ".bash",
@@ -64,6 +68,7 @@ def check_own(root, path):
         if path != "src/base/memory.c":
             found += calls(root, path, MEMORY, (), "memory comes from base/memory.h")
         found += calls(root, path, ENDS, MAY_END.get(path, ()), "a library neither ends nor prints")
+        found += calls(root, path, BY_TEXT, (), "no control flow by the text of an error")
     text = tree.code(tree.read(root, path))
     found += [f"{path}:{tree.line_of(text, m.start())}: {m.group(0).split()[-1]}: no _t types"
               for m in SUFFIX_T.finditer(text)]
@@ -135,6 +140,9 @@ VIOLATIONS = [
     ("base/memory.h", {"src/base/log.c": SPDX + "char *f(char *p) { return strdup (p); }\n"}),
     ("neither ends", {"src/base/log.c": SPDX + "void f(void) { fprintf(stderr, 1); }\n"}),
     ("neither ends", {"src/base/log.c": SPDX + "void f(void) { abort(); }\n"}),
+    ("by the text", {"src/base/log.c": SPDX + "bool f(void) { return strstr(error.text, s); }\n"}),
+    ("by the text", {"src/base/log.c": SPDX + "bool f(void) {\n  return x &&\n"
+                                              "    !strcmp(vram_error_get()->operation, s);\n}\n"}),
     ("no _t", {"src/base/log.c": SPDX + "typedef int log_t;\n"}),
     ("no _t", {"include/vram/log.h": SPDX + "struct vram_log_t { int x; };\n"}),
     ("not in src/CMakeLists.txt", {"src/base/lost.c": SPDX + "int x;\n"}),

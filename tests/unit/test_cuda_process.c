@@ -20,23 +20,25 @@
 
 /* Which of the two drivers of this kind is tested. */
 #ifdef WORLD_HIP
-#define NAME      "hip"
-#define PATH      FAKE_HIP_PATH
-#define LIBRARY   "VRAM_HIP_LIBRARY"
-#define JOURNAL   "FAKE_HIP_JOURNAL"
-#define INIT      "hipInit"
-#define ORDER     1 /* its place among the backends */
-#define SONAMES   "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"
-#define NOT_FOUND "libamdhip64.so.7, .6 or .5 not found: install AMD's ROCm"
+#define NAME    "hip"
+#define PATH    FAKE_HIP_PATH
+#define LIBRARY "VRAM_HIP_LIBRARY"
+#define JOURNAL "FAKE_HIP_JOURNAL"
+#define INIT    "hipInit"
+#define ORDER   1 /* its place among the backends */
+#define SONAMES "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"
+#define TRIED   "libamdhip64.so.7, libamdhip64.so.6, libamdhip64.so.5, libamdhip64.so: "
+#define MEND    "; install AMD's ROCm (this backend is not run on hardware yet)"
 #else
-#define NAME      "cuda"
-#define PATH      FAKE_CUDA_PATH
-#define LIBRARY   "VRAM_CUDA_LIBRARY"
-#define JOURNAL   "FAKE_CUDA_JOURNAL"
-#define INIT      "cuInit"
-#define ORDER     0
-#define SONAMES   "libcuda.so.1"
-#define NOT_FOUND "libcuda.so.1 not found: install the NVIDIA driver"
+#define NAME    "cuda"
+#define PATH    FAKE_CUDA_PATH
+#define LIBRARY "VRAM_CUDA_LIBRARY"
+#define JOURNAL "FAKE_CUDA_JOURNAL"
+#define INIT    "cuInit"
+#define ORDER   0
+#define SONAMES "libcuda.so.1"
+#define TRIED   "libcuda.so.1: "
+#define MEND    "; install the NVIDIA driver"
 #endif
 
 static char journal[256];
@@ -213,7 +215,7 @@ static int look_for_the_driver(void *argument) {
         return 1;
     }
     bool told = !info.present && strcmp(info.name, NAME) == 0 && info.device_count == 0 &&
-                strncmp(info.reason, NOT_FOUND, strlen(NOT_FOUND)) == 0;
+                strncmp(info.reason, TRIED, strlen(TRIED)) == 0 && strstr(info.reason, MEND);
     if (!told) {
         fprintf(stderr, "%s is %s: %s\n", info.name, info.present ? "present" : "absent",
                 info.reason);

@@ -78,12 +78,38 @@ static void missing_libraries_are_named(void **state) {
     (void)state;
     const char *const names[] = {"libnot_there.so.1", "libnot_there.so", NULL};
     const char *text = refused(names, symbols, SYMBOLS, "dlopen");
-    assert_non_null(strstr(text, "libnot_there.so.1: cannot open"));
-    assert_non_null(strstr(text, "; libnot_there.so: cannot open"));
+    assert_non_null(strstr(text, "libnot_there.so.1, libnot_there.so: cannot open"));
     const char *const empty[] = {"", NULL};
-    assert_non_null(strstr(refused(empty, symbols, SYMBOLS, "dlopen"), "no file name"));
+    assert_string_equal(refused(empty, symbols, SYMBOLS, "dlopen"), "no file name");
     const char *const none[] = {NULL};
-    assert_non_null(strstr(refused(none, symbols, SYMBOLS, "dlopen"), "no name"));
+    assert_string_equal(refused(none, symbols, SYMBOLS, "dlopen"), "no name to open");
+}
+
+/* Names with the same reason share it, and each reason is told. */
+static void every_reason_is_told(void **state) {
+    (void)state;
+    const char *const names[] = {"libnot_there.so.2", "libnot_there.so.1", "/proc/self/status",
+                                 "libnot_there.so", NULL};
+    const char *text = refused(names, symbols, SYMBOLS, "dlopen");
+    assert_non_null(strstr(text, "libnot_there.so.2, libnot_there.so.1: cannot open"));
+    assert_non_null(strstr(text, "; /proc/self/status: "));
+    assert_non_null(strstr(text, "; libnot_there.so: cannot open"));
+}
+
+static void the_mend_is_never_cut(void **state) {
+    (void)state;
+    char name[1000];
+    struct vr_library library = {.native = NULL};
+    memset(name, 'x', sizeof name);
+    name[sizeof name - 1] = 0;
+    const char *const names[] = {name, NULL}, *const brief[] = {"libnot_there.so", NULL};
+    assert_int_equal(vr_library_load(&library, "test", names, "install it"), VRAM_ERR_NO_DRIVER);
+    const char *text = vram_error_get()->text;
+    assert_int_equal(strlen(text), VRAM_ERROR_TEXT_MAX - 1);
+    assert_string_equal(text + strlen(text) - strlen("x; install it"), "x; install it");
+    assert_int_equal(vr_library_load(&library, "test", brief, name), VRAM_ERR_NO_DRIVER);
+    assert_int_equal(strncmp(vram_error_get()->text, "; xxx", 5), 0);
+    assert_null(library.native);
 }
 
 /* A file that is there but no library, as a truncated driver is. */
@@ -121,7 +147,9 @@ int main(void) {
         cmocka_unit_test(the_first_name_that_loads_wins),
         cmocka_unit_test(missing_libraries_are_named),
         cmocka_unit_test(broken_libraries_are_told),
+        cmocka_unit_test(every_reason_is_told),
         cmocka_unit_test(long_names_are_cut),
+        cmocka_unit_test(the_mend_is_never_cut),
         cmocka_unit_test(missing_symbols_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,22 +32,6 @@ static vram_status absent(vram_status status) {
     return status;
 }
 
-/* Adds the mend to the loader's words about a file that does not load. */
-static vram_status not_loaded(const struct vr_cuda_dialect *dialect, bool chosen) {
-    vram_error error;
-    vr_error_save(&error);
-    if (chosen) {
-        return vr_error_set(error.status, dialect->name, error.operation, error.native_code,
-                            "%s; %s", error.text, dialect->chosen);
-    }
-    if (strstr(error.text, "No such file")) {
-        return vr_error_set(error.status, dialect->name, error.operation, error.native_code, "%s",
-                            dialect->not_found);
-    }
-    return vr_error_set(error.status, dialect->name, error.operation, error.native_code, "%s: %s",
-                        error.text, dialect->install);
-}
-
 /* A library that the user chose is not silently replaced by another. */
 static vram_status load(struct vr_cuda *cuda, const struct vr_cuda_dialect *dialect) {
     char path[VR_OPTION_TEXT_MAX];
@@ -55,12 +39,11 @@ static vram_status load(struct vr_cuda *cuda, const struct vr_cuda_dialect *dial
     const char *const chosen[] = {path, NULL};
     cuda->api.dialect = dialect;
     vram_status status =
-        vr_library_open(&cuda->library, dialect->name, *path ? chosen : dialect->sonames,
-                        dialect->symbols, dialect->symbol_count, &cuda->api);
-    if (status != VRAM_OK && strcmp(vram_error_get()->operation, "dlopen") == 0) {
-        status = not_loaded(dialect, *path != 0);
-    }
-    return status;
+        vr_library_load(&cuda->library, dialect->name, *path ? chosen : dialect->sonames,
+                        *path ? dialect->chosen : dialect->install);
+    return status == VRAM_OK ? vr_library_fill(&cuda->library, dialect->name, dialect->symbols,
+                                               dialect->symbol_count, &cuda->api)
+                             : status;
 }
 
 /* cuInit says when there is no device, so a count of 0 is a driver that changed its mind. */

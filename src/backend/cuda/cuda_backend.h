@@ -63,8 +63,7 @@ struct vr_cuda_dialect {
     size_t symbol_count;
     enum vr_option library;         /* the option that names another library */
     const char *chosen;             /* what to say of a library that an option names */
-    const char *not_found;          /* the reason when none of the names is there */
-    const char *install;            /* the mend when it does not load */
+    const char *install;            /* what to do when none of the names loads */
     const struct vr_cuda_row *rows; /* the one table of codes, contract (4) of backend.h */
     size_t row_count;
     int facts[VR_CUDA_FACT_COUNT]; /* numbers of the questions, or VR_CUDA_NOT_ASKED */

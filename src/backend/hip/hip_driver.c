@@ -242,10 +242,7 @@ const struct vr_cuda_dialect vr_hip_dialect = {
     .symbol_count = sizeof symbols / sizeof symbols[0],
     .library = VR_OPTION_HIP_LIBRARY,
     .chosen = "the option hip_library (VRAM_HIP_LIBRARY) asks for it",
-    .not_found =
-        "libamdhip64.so.7, .6 or .5 not found: install AMD's ROCm (this backend is " NOT_RUN
-        " yet)",
-    .install = "install AMD's ROCm again",
+    .install = "install AMD's ROCm (this backend is " NOT_RUN " yet)",
     .rows = rows,
     .row_count = sizeof rows / sizeof rows[0],
     .facts = {[VR_CUDA_FACT_UNIFIED] = VR_CUDA_NOT_ASKED, /* AMD's devices always have it */

@@ -93,9 +93,11 @@ static vram_status load(struct vr_metal *metal) {
     char path[VR_OPTION_TEXT_MAX];
     vr_option_text(VR_OPTION_METAL_LIBRARY, path);
     const char *const names[] = {*path ? path : FRAMEWORK, NULL};
-    vram_status status = vr_library_open(&metal->library, "metal", names, symbols,
-                                         sizeof symbols / sizeof symbols[0], &metal->api);
-    if (status != VRAM_OK && !*path && strcmp(vram_error_get()->operation, "dlopen") == 0) {
+    vram_status status = vr_library_load(&metal->library, "metal", names, NULL);
+    if (status == VRAM_OK) {
+        status = vr_library_fill(&metal->library, "metal", symbols,
+                                 sizeof symbols / sizeof symbols[0], &metal->api);
+    } else if (!*path) {
         status = vr_error_set(status, "metal", "dlopen", 0,
                               "Metal was not found: it is a part of macOS, and nowhere else");
     }

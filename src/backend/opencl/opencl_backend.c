@@ -48,34 +48,17 @@ static vram_status absent(vram_status status) {
     return status;
 }
 
-/* Adds the mend to the loader's words about a file that does not load. */
-static vram_status not_loaded(bool chosen) {
-    vram_error error;
-    vr_error_save(&error);
-    if (chosen) {
-        return vr_error_set(error.status, "opencl", error.operation, error.native_code,
-                            "%s; the option opencl_library (VRAM_OPENCL_LIBRARY) asks for it",
-                            error.text);
-    }
-    if (strstr(error.text, "No such file")) {
-        return vr_error_set(error.status, "opencl", error.operation, error.native_code,
-                            SONAME " not found: install an OpenCL loader (ocl-icd-libopencl1)");
-    }
-    return vr_error_set(error.status, "opencl", error.operation, error.native_code,
-                        "%s: install the OpenCL loader again", error.text);
-}
-
 /* A library that the user chose is not silently replaced by another. */
 static vram_status load(struct vr_opencl *opencl) {
     char path[VR_OPTION_TEXT_MAX];
     vr_option_text(VR_OPTION_OPENCL_LIBRARY, path);
     const char *const sonames[] = {*path ? path : SONAME, NULL};
-    vram_status status = vr_library_open(&opencl->library, "opencl", sonames, symbols,
-                                         sizeof symbols / sizeof symbols[0], &opencl->api);
-    if (status != VRAM_OK && strcmp(vram_error_get()->operation, "dlopen") == 0) {
-        status = not_loaded(*path != 0);
-    }
-    return status;
+    const char *mend = *path ? "the option opencl_library (VRAM_OPENCL_LIBRARY) asks for it"
+                             : "install an OpenCL loader (ocl-icd-libopencl1)";
+    vram_status status = vr_library_load(&opencl->library, "opencl", sonames, mend);
+    return status == VRAM_OK ? vr_library_fill(&opencl->library, "opencl", symbols,
+                                               sizeof symbols / sizeof symbols[0], &opencl->api)
+                             : status;
 }
 
 /* ------------------------------------------------------------------- asking */

@@ -58,32 +58,17 @@ static vram_status absent(vram_status status) {
     return status;
 }
 
-/* Adds the mend to the loader's words about a file that does not load. */
-static vram_status not_loaded(bool chosen) {
-    vram_error error;
-    vr_error_save(&error);
-    if (chosen) {
-        return vr_error_set(error.status, "vulkan", error.operation, error.native_code,
-                            "%s; the option vulkan_library (VRAM_VULKAN_LIBRARY) asks for it",
-                            error.text);
-    }
-    if (strstr(error.text, "No such file")) {
-        return vr_error_set(error.status, "vulkan", error.operation, error.native_code,
-                            SONAME " not found: install the Vulkan loader (libvulkan1)");
-    }
-    return vr_error_set(error.status, "vulkan", error.operation, error.native_code,
-                        "%s: install the Vulkan loader again", error.text);
-}
-
 static vram_status load(struct vr_vulkan *vulkan) {
     char path[VR_OPTION_TEXT_MAX];
     struct entry entry = {NULL};
     vr_option_text(VR_OPTION_VULKAN_LIBRARY, path);
     const char *const sonames[] = {*path ? path : SONAME, NULL};
-    vram_status status = vr_library_open(&vulkan->library, "vulkan", sonames, symbols,
-                                         sizeof symbols / sizeof symbols[0], &entry);
-    if (status != VRAM_OK && strcmp(vram_error_get()->operation, "dlopen") == 0) {
-        status = not_loaded(*path != 0);
+    const char *mend = *path ? "the option vulkan_library (VRAM_VULKAN_LIBRARY) asks for it"
+                             : "install the Vulkan loader (libvulkan1)";
+    vram_status status = vr_library_load(&vulkan->library, "vulkan", sonames, mend);
+    if (status == VRAM_OK) {
+        status = vr_library_fill(&vulkan->library, "vulkan", symbols,
+                                 sizeof symbols / sizeof symbols[0], &entry);
     }
     vulkan->get = entry.get;
     return status;

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * object_end.c: how an object behind a handle ends.
+ *
+ *  (1) Whoever retires the handle ends the object, once: the program, which destroys it, or its
+ *      parent, which ends. The other finds it stale.
+ *  (2) The owner's reference goes after that, so the memory goes with the last call inside.
+ */
+#include "device/objects.h"
+
+#include "base/error.h"
+
+vram_status vr_end_enter(enum vr_kind kind, const void *handle, const char *operation,
+                         void **object) {
+    *object = NULL;
+    if (!handle || vr_exiting()) {
+        return VRAM_OK;
+    }
+    struct vr_object *found = vr_handle_pin(kind, handle);
+    if (!found) {
+        return vr_handle_error(kind, handle, operation);
+    }
+    if (vr_forked(found)) {
+        vr_handle_retire(
+            found->handle); /* the references stay, and keep the parent's object whole */
+        return VRAM_OK;
+    }
+    *object = found;
+    return VRAM_OK;
+}
+
+bool vr_object_end(struct vr_object *object, vr_end_fn *end, vram_status *status) {
+    if (!vr_handle_retire(object->handle)) { /* keeps (1) */
+        return false;
+    }
+    *status = end ? end(object) : VRAM_OK;
+    vr_handle_unpin(object->handle); /* the owner's: keeps (2) */
+    return true;
+}
+
+vram_status vr_object_destroy(enum vr_kind kind, const void *handle, const char *operation,
+                              vr_end_fn *end, const char *already) {
+    void *object;
+    vram_status status = vr_end_enter(kind, handle, operation, &object);
+    if (!object) {
+        return status;
+    }
+    if (!vr_object_end(object, end, &status)) {
+        status = already ? vr_fail(VRAM_ERR_STALE, operation, "%s already", already)
+                         : vr_handle_error(kind, handle, operation);
+    }
+    vr_leave(object);
+    return status;
+}
+
+void vr_object_parent_ended(struct vr_object *object, vr_end_fn *end) {
+    struct vram_error error;
+    vram_status status;
+    vr_error_save(&error);
+    (void)vr_object_end(object, end, &status);
+    vr_error_restore(&error);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * watcher.c: what higher tiers hang on a device, and what each of them is told and asked.
+ */
+#include "device/objects.h"
+
+#include "base/error.h"
+
+void vr_device_append_watcher(struct vr_device_object *device, struct vr_watcher *watcher) {
+    watcher->number = ++device->watcher_numbers;
+    vr_list_append(&device->watchers, &watcher->link);
+}
+
+vram_status vr_device_list_watcher(struct vr_device_object *device, struct vr_watcher *watcher,
+                                   const char *operation) {
+    vr_mutex_lock(&device->lock);
+    bool closing = device->closing;
+    if (!closing) {
+        vr_device_append_watcher(device, watcher);
+    }
+    vr_mutex_unlock(&device->lock);
+    return closing ? vr_fail(VRAM_ERR_SHUTDOWN, operation, "the device is being closed") : VRAM_OK;
+}
+
+/* The next watcher behind the one numbered `last`, with a reference for the caller: listed means
+   that its owner's reference is still there. Under the lock, which callers release while they call
+   the watcher. The list may change then, and another walk may begin, by the same thread too. */
+static struct vr_watcher *next_watcher(struct vr_device_object *device, uint64_t last) {
+    for (struct vr_link *link = vr_list_first(&device->watchers); link;
+         link = vr_list_next(&device->watchers, link)) {
+        struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
+        if (watcher->number > last) {
+            vr_handle_ref(watcher->handle);
+            return watcher;
+        }
+    }
+    return NULL;
+}
+
+void vr_device_tell(struct vr_device_object *device, uint64_t ended_queue, bool finished) {
+    struct vr_watcher *watcher;
+    vr_mutex_lock(&device->lock);
+    device->closing = device->closing || !ended_queue;
+    for (uint64_t last = 0; (watcher = next_watcher(device, last));) {
+        uint64_t handle = watcher->handle;
+        last = watcher->number;
+        vr_mutex_unlock(&device->lock);
+        if (ended_queue) {
+            watcher->queue_ended(watcher, ended_queue, finished);
+        } else {
+            watcher->closing(watcher, finished);
+        }
+        vr_handle_unpin(handle);
+        vr_mutex_lock(&device->lock);
+    }
+    vr_mutex_unlock(&device->lock);
+}
+
+uint64_t vr_device_spare(struct vr_device_object *device) {
+    struct vr_watcher *watcher;
+    uint64_t bytes = 0;
+    vr_mutex_lock(&device->lock);
+    for (uint64_t last = 0; (watcher = next_watcher(device, last));) {
+        uint64_t handle = watcher->handle;
+        last = watcher->number;
+        vr_mutex_unlock(&device->lock);
+        bytes += watcher->spare ? watcher->spare(watcher) : 0;
+        vr_handle_unpin(handle);
+        vr_mutex_lock(&device->lock);
+    }
+    vr_mutex_unlock(&device->lock);
+    return bytes;
+}
+
+bool vr_device_covers(struct vr_device_object *device, uint64_t handle, vram_addr addr,
+                      uint64_t bytes) {
+    struct vr_watcher *found = NULL;
+    vr_mutex_lock(&device->lock);
+    for (struct vr_link *link = vr_list_first(&device->watchers); link && !found;
+         link = vr_list_next(&device->watchers, link)) {
+        struct vr_watcher *watcher = VR_CONTAINER(link, struct vr_watcher, link);
+        found = watcher->handle == handle ? watcher : NULL;
+    }
+    if (found) {
+        vr_handle_ref(handle); /* listed: its owner's reference is there */
+    }
+    vr_mutex_unlock(&device->lock);
+    if (!found) {
+        return false;
+    }
+    bool covers = found->covers(found, addr, bytes);
+    vr_handle_unpin(handle);
+    return covers;
+}
