@@ -235,7 +235,7 @@ static void failed_work_loses_the_device(void **state) {
                      VRAM_ERR_DEVICE_LOST);
     fake->crash(0);
     settle(&waiter); /* was let go */
-    fake->settle(); /* callbacks call the driver */
+    fake->settle();  /* callbacks call the driver */
     vr_store(&world.device.lost, true, VR_RELEASE);
     uint64_t calls = plan->calls("any");
     give_memory(&world.device, addr, GRANULE);
