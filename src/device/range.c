@@ -3,6 +3,7 @@
  * range.c: reserved addresses, and whether an address may be touched.
  */
 #include "device/mapping.h"
+#include "vram/vmm.h"
 
 #include "base/error.h"
 #include "base/size.h"

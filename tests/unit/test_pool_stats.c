@@ -6,6 +6,7 @@
 #include "byte_units.h"
 #include "unit/device_world.h"
 #include "unit/stats_of.h"
+#include "vram/limits.h"
 #include "vram/pool.h"
 
 #include <pthread.h>
