@@ -23,13 +23,13 @@ if(NOT VRAM_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Release")
     endforeach()
 endif()
 
-# vram_test(<name> <label> <seconds> <command>... [ENVIRONMENT <variable=value>...])
+# vram_test(<name> <label> <seconds> <command>... [SLOW] [ENVIRONMENT <variable=value>...])
 #
 # The sanitizers take their time. What may take long begins first, so that no core waits for it at the end. What is
 # long runs only when ctest is given -C Long. Drivers that the machine happens to have are for the tests that ask for
-# them: a test without an ENVIRONMENT of its own finds no OpenCL.
+# them: a test without an ENVIRONMENT of its own finds no OpenCL. SLOW unit tests are no part of make quick.
 function(vram_test name label seconds)
-    cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "ENVIRONMENT")
+    cmake_parse_arguments(PARSE_ARGV 3 arg "SLOW" "" "ENVIRONMENT")
     set(command ${arg_UNPARSED_ARGUMENTS})
     if("${label}.${name}" IN_LIST kept_tests)
         list(TRANSFORM command REPLACE "^vram_command$" "$<TARGET_FILE:vram_command>")
@@ -58,9 +58,13 @@ function(vram_test name label seconds)
     if(NOT arg_ENVIRONMENT)
         set(arg_ENVIRONMENT "OCL_ICD_VENDORS=/nonexistent")
     endif()
+    set(labels ${label})
+    if(arg_SLOW)
+        list(APPEND labels slow)
+    endif()
     add_test(NAME ${label}.${name} COMMAND ${command} ${when} WORKING_DIRECTORY ${tests_binary})
     set_tests_properties(${label}.${name} PROPERTIES
-        LABELS ${label} TIMEOUT ${limit} COST ${seconds} SKIP_RETURN_CODE 77
+        LABELS "${labels}" TIMEOUT ${limit} COST ${seconds} SKIP_RETURN_CODE 77
         ENVIRONMENT "${arg_ENVIRONMENT}")
 endfunction()
 
