@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all run test test-long coverage bench format docs install clean help
+.PHONY: all run quick t test test-long coverage bench format docs install clean help
 
 all: ## build the library, the command, the examples and the tests into build/
 	@cmake -S . -B build
@@ -24,6 +24,13 @@ run: ## build the command, show what is there, a tour on the best device, a race
 	@printf '\n%s\n\n' "Last, the picture: GPT-2 in training, recorded on an H200 (traces/), served by three allocators."
 	@gzip -dc traces/gpt2_train_varlen.csv.gz | VRAM_SIM=profile=h200 build/vram replay - --backend sim \
 	    --policy vram --policy caching --policy naive --picture
+
+quick: ## while working: the unit tests of less than half a second each, in build-dev (under a minute once it is built)
+	@tools/quick
+
+t: ## one unit test, built and run in build-dev: make t T=space_fit
+	@test -n "$(T)" || { echo "which one? make t T=space_fit"; exit 2; }
+	@tools/quick $(T)
 
 test: ## all tests: as users build it, and checking itself under ASan + UBSan and TSan (minutes)
 	@tools/setup.sh test

@@ -31,11 +31,13 @@
 #define VR_BACKEND_H
 
 #include "base/atomic.h"
-#include "vram/vram.h"
+#include "vram/queue.h"
+#include "vram/sim.h"
 
 struct vr_backend;
 struct vr_device;
 struct vr_queue;
+struct vram_wrap; /* vram/buffer.h */
 
 /* ------------------------------------------------------------------ objects */
 

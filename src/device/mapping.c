@@ -13,6 +13,7 @@
  *      call that finishes later takes down what it leaves behind.
  */
 #include "device/mapping.h"
+#include "vram/vmm.h"
 
 #include "base/error.h"
 #include "base/memory.h"

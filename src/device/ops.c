@@ -6,6 +6,7 @@
  * backend.h, and the reason why a driver that blocks can never stop another thread.
  */
 #include "device/ops.h"
+#include "vram/buffer.h"
 
 #include "base/delay.h"
 #include "base/error.h"

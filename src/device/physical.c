@@ -3,6 +3,7 @@
  * physical.c: memory without an address.
  */
 #include "device/mapping.h"
+#include "vram/vmm.h"
 
 #include "base/error.h"
 #include "base/log.h"

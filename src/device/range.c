@@ -3,6 +3,7 @@
  * range.c: reserved addresses.
  */
 #include "device/mapping.h"
+#include "vram/vmm.h"
 
 #include "base/error.h"
 #include "base/size.h"

@@ -6,15 +6,14 @@
 #ifndef SAMPLE_H
 #define SAMPLE_H
 
+#include "../byte_units.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <vram/auto.h>
 #include <vram/vram.h>
 
-#define KIB          (UINT64_C(1) << 10)
-#define MIB          (UINT64_C(1) << 20)
-#define GIB          (UINT64_C(1) << 30)
 #define WAIT         VRAM_TIMEOUT_DEFAULT
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 

@@ -6,9 +6,11 @@
 #ifndef TEST_BUFFER_WORLD_H
 #define TEST_BUFFER_WORLD_H
 
+#include "byte_units.h"
 #include "mem/buffer_object.h"
 #include "unit/device_world.h"
 #include "unit/pool_flags.h"
+#include "unit/stats_of.h"
 #include "unit/whole_device.h"
 #include "vram/buffer.h"
 #include "vram/limits.h"
@@ -16,8 +18,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#define KIB UINT64_C(1024)
 
 static inline vram_pool *pool_whole(vram_device *device) {
     vram_pool *pool;
@@ -38,12 +38,6 @@ static inline vram_buffer_info info_of(vram_buffer *buffer) {
     vram_buffer_info info = {.size = sizeof info};
     assert_ok(vram_buffer_info_get(buffer, &info));
     return info;
-}
-
-static inline vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
 }
 
 /* An idle pool, once trimmed, has nothing left. */

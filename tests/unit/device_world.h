@@ -10,8 +10,10 @@
 #ifndef TEST_DEVICE_WORLD_H
 #define TEST_DEVICE_WORLD_H
 
+#include "byte_units.h"
 #include "device/objects.h"
 #include "device/ops.h"
+#include "unit/assert_ok.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -27,9 +29,7 @@
 
 #include <cmocka.h>
 
-#define MIB             (UINT64_C(1) << 20)
-#define SECOND          UINT64_C(1000000000)
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
+#define SECOND UINT64_C(1000000000)
 
 /* A context with a device and a queue, or two of each on simulations with two devices. */
 struct rig {

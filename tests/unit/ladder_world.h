@@ -6,7 +6,9 @@
 #ifndef TEST_LADDER_WORLD_H
 #define TEST_LADDER_WORLD_H
 
+#include "byte_units.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
 #include "unit/whole_device.h"
 #include "vram/oom.h"
 #include "vram/pool.h"
@@ -15,15 +17,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#define KIB     UINT64_C(1024)
 #define GRANULE (2 * MIB)
 #define SIM     "memory=64M,granule=2M"
-
-static inline vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
-}
 
 static inline vram_pool *pool_on(vram_device *device, const char *name, uint32_t flags) {
     vram_pool_options options = {.size = sizeof options, .name = name, .flags = flags};

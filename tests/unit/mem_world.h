@@ -13,13 +13,8 @@
 #include "unit/device_world.h"
 #include "unit/fault_step.h"
 #include "unit/pool_flags.h"
+#include "unit/stats_of.h"
 #include "vram/pool.h"
-
-static inline vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
-}
 
 static inline uint64_t live_in(vram_pool *pool) {
     return stats_of(pool).live_blocks;

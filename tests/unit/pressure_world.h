@@ -6,10 +6,10 @@
 #ifndef TEST_PRESSURE_WORLD_H
 #define TEST_PRESSURE_WORLD_H
 
+#include "byte_units.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
 #include "vram/vram.h"
-
-#define KIB UINT64_C(1024)
 
 /* What the driver says; total 0 with `set`: that there is no memory at all. */
 static struct {
@@ -59,12 +59,6 @@ static inline vram_pool *pool_of(struct rig *rig, const vram_pool_options *optio
     vram_pool *pool;
     assert_ok(vram_pool_create(rig->device, options, &pool));
     return pool;
-}
-
-static inline vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
 }
 
 static inline vram_pressure pressure_of(vram_pool *pool) {

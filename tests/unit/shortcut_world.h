@@ -9,12 +9,13 @@
 #ifndef TEST_SHORTCUT_WORLD_H
 #define TEST_SHORTCUT_WORLD_H
 
+#include "byte_units.h"
 #include "core/object/pool_object.h"
 #include "unit/child.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
 #include "vram/vram.h"
 
-#define KIB        UINT64_C(1024)
 #define HERE(test) cmocka_unit_test_setup_teardown(test, begin, nothing_left)
 
 static atomic_uint asked, served;
@@ -65,12 +66,6 @@ static inline int begin(void **state) {
 static inline void expect(unsigned were_asked, unsigned were_served) {
     assert_int_equal(atomic_exchange(&asked, 0), were_asked);
     assert_int_equal(atomic_exchange(&served, 0), were_served);
-}
-
-static inline vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
 }
 
 /* Debug builds track by themselves, and a pool that tells has no short way. */

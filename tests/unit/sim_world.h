@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "unit/assert_ok.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -24,8 +25,6 @@
 
 #define PAGE    ((uint64_t)vr_os_page_bytes())
 #define GRANULE (2 * VR_MIB)
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 struct world {
     struct vr_backend backend;

@@ -9,7 +9,10 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "byte_units.h"
 #include "core/object/pool_object.h"
+#include "unit/assert_ok.h"
+#include "unit/stats_of.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>
@@ -19,9 +22,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
-#define KIB             UINT64_C(1024)
 
 enum { BLOCKS = 6 };
 
@@ -46,12 +46,6 @@ static inline struct rig rig_make(const char *sim, uint32_t flags) {
     assert_ok(vram_queue_create(rig.device, NULL, &rig.queue));
     assert_ok(vram_pool_create(rig.device, &options, &rig.pool));
     return rig;
-}
-
-static inline vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
 }
 
 static inline vram_sim_state sim_state(const struct rig *rig) {

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/size.h"
+#include "unit/assert_ok.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>
@@ -16,8 +17,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal((call), VRAM_OK)
 
 /* A device of each backend for the first GPU, CUDA's for the second too, and a pool on each. */
 enum { CUDA, HIP, OPENCL, SECOND, COUNT };

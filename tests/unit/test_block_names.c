@@ -3,6 +3,7 @@
  * test_block_names.c: a tracked pool's blocks are called what their buffers are, in every kind of memory.
  */
 #include "unit/mem_world.h"
+#include "vram/growth.h"
 #include "vram/stats.h"
 
 static vram_pool *tracked_pool(vram_device *device) {

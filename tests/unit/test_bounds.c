@@ -10,6 +10,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "unit/assert_ok.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>
@@ -21,8 +22,6 @@
 #include <cmocka.h>
 
 #include "edge_values.h"
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 enum { BYTES = 65536, LIST = 64 };
 

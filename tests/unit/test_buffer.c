@@ -3,16 +3,16 @@
  * test_buffer.c: buffers in device memory: making, describing, counting in elements, using on several queues
  * and ending them, under faults too.
  */
+#include "byte_units.h"
 #include "mem/buffer_object.h"
 #include "unit/device_world.h"
 #include "unit/pool_flags.h"
+#include "unit/stats_of.h"
 #include "vram/buffer.h"
 #include "vram/limits.h"
 
 #include <pthread.h>
 #include <stdio.h>
-
-#define KIB UINT64_C(1024)
 
 static vram_pool *pool_on(vram_device *device) {
     vram_pool *pool;
@@ -31,12 +31,6 @@ static vram_buffer_info info_of(vram_buffer *buffer) {
     vram_buffer_info info = {.size = sizeof info};
     assert_ok(vram_buffer_info_get(buffer, &info));
     return info;
-}
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
 }
 
 /* ------------------------------------------------------------------------ life */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_channel.c: the host's end of a ring on plain memory: order, contents, wrap, full, damage, threads. */
 #include "ring/channel.h"
+#include "unit/assert_ok.h"
 
 #include "base/os/os.h"
 
@@ -11,8 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 /* A channel on memory of the test. */
 struct bench {

@@ -8,7 +8,7 @@
 #include "opencl/fake_opencl.h"
 #include "unit/compute_world.h"
 
-#define LIBRARY FAKE_FOLDER "/libclblast_fake.so"
+#define LIBRARY FAKE_CLBLAST_PATH
 
 static const struct fake_blas_control *blas;
 static const struct fake_opencl_control *driver;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/memory.h"
+#include "unit/assert_ok.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>
@@ -17,8 +18,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 extern const struct vr_backend_ops vr_host_backend;
 

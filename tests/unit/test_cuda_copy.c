@@ -3,13 +3,10 @@
  * test_cuda_copy.c: transfers on CUDA, over the fake driver: small downloads of ordinary memory, which the driver would
  * keep their caller for; and ordinary memory beside pages that are locked.
  */
+#include "byte_units.h"
+#include "unit/assert_ok.h"
 #include "unit/cuda_world.h"
 #include "vram/vram.h"
-
-#define KIB UINT64_C(1024)
-#define MIB (1024 * KIB)
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 struct stage {
     vram_context *context;

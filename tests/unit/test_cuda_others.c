@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_cuda_others.c: what other processes hold of a device, as NVIDIA's management library tells. */
+#include "byte_units.h"
 #include "unit/cuda_world.h"
 #include "unit/whole_device.h"
 #include "vram/oom.h"
@@ -78,8 +79,6 @@ static void host_memory_may_run_out(void **state) {
 #define NVML(test) cmocka_unit_test_setup_teardown(test, setup_nvml, teardown_nvml)
 
 /* ----------------------------------------------------------- in a pool's report */
-
-#define MIB UINT64_C(1048576)
 
 static int setup_report(void **state) {
     (void)state;

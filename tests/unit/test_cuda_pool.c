@@ -4,17 +4,15 @@
  * the default stream that every thread has under one name, handles that come back for other streams, and
  * threads on which another device is current. The driver counts what no correct caller does.
  */
+#include "byte_units.h"
+#include "unit/assert_ok.h"
 #include "unit/cuda_world.h"
+#include "unit/stats_of.h"
 #include "unit/whole_device.h"
 #include "vram/pool.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
-
-#define KIB UINT64_C(1024)
-#define MIB (1024 * KIB)
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 struct stage {
     vram_context *context;
@@ -58,12 +56,6 @@ static int end(void **state) {
     assert_ok(vram_option_set("cuda_library", NULL));
     assert_ok(vram_option_set("wait_timeout", NULL));
     return vr_mem_live_blocks() == 0 ? 0 : -1;
-}
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
 }
 
 /* The program ends an adoption when it is done with the stream. */

@@ -3,7 +3,9 @@
  * test_cuda_ring.c: page-locked memory beside kernels that do not end by themselves, over the fake driver. It waits
  * for all kernels when it takes such memory back, as drivers do, and counts that as a breach: nobody would come back.
  */
+#include "byte_units.h"
 #include "device/stillness.h"
+#include "unit/assert_ok.h"
 #include "unit/cuda_world.h"
 #include "vram/limits.h"
 #include "vram/pressure.h"
@@ -16,10 +18,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MIB    (UINT64_C(1) << 20)
 #define SECOND UINT64_C(1000000000)
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 struct stage {
     vram_context *context;

@@ -3,6 +3,7 @@
  * test_cuda_rows.c: rectangles on CUDA and HIP, over the fake drivers: one call of the driver's for all rows, whichever
  * way they go, and the rows one by one where it has no such call, refuses their pitch, or does not support it.
  */
+#include "unit/assert_ok.h"
 #include "unit/cuda_world.h"
 #include "vram/vram.h"
 
@@ -18,8 +19,6 @@
 #define CALL      "cuMemcpy2DAsync"
 #define PLAIN(to) "cuMemcpy" to "Async"
 #endif
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 enum {
     ROW = 333,      /* bytes */

@@ -6,6 +6,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "unit/nothing_left.h"
 #include "vram/pool.h"
 #include "vram/vram.h"
 
@@ -73,12 +74,6 @@ static void rig_end_clean(struct rig *rig) {
     assert_int_equal(state.live_bytes, 0);
     assert_int_equal(state.live_handles, 0);
     vram_context_destroy(rig->context);
-}
-
-static int nothing_left(void **state) {
-    (void)state;
-    vr_option_reset();
-    return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
 }
 
 /* ------------------------------------------------------------------- limits */

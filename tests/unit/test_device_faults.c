@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/os/os.h"
+#include "unit/assert_ok.h"
 #include "vram/vram.h"
 
 #include <errno.h>
@@ -19,8 +20,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 enum { SPREAD = 6 };
 

@@ -5,6 +5,7 @@
  */
 #include "unit/child.h"
 #include "unit/device_world.h"
+#include "vram/vmm.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,13 +3,13 @@
  * test_extent.c: where a block ends, as copies and fills are held to it (vr_block_check). What reaches past the
  * end is refused; what does not never is, whatever other threads do to the block or to its pool meanwhile.
  */
+#include "byte_units.h"
 #include "device/address.h"
 #include "unit/device_world.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
 
-#define KIB  UINT64_C(1024)
 #define KEPT (128 * KIB) /* of a block that changes, all the while */
 
 static vram_status fill(struct rig *rig, vram_addr addr, uint64_t bytes) {

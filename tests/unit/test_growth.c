@@ -3,21 +3,14 @@
  * test_growth.c: buffers that become larger and smaller: the policies as tables, in place and by copies, with
  * their contents kept, and every step of every resize failing in turn.
  */
+#include "byte_units.h"
 #include "unit/device_world.h"
 #include "unit/pool_flags.h"
+#include "unit/stats_of.h"
 #include "vram/growth.h"
 #include "vram/limits.h"
 
 #include <stdlib.h>
-
-#define KIB UINT64_C(1024)
-#define GIB (UINT64_C(1) << 30)
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
-}
 
 static vram_buffer_info info_of(vram_buffer *buffer) {
     vram_buffer_info info = {.size = sizeof info};

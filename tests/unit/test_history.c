@@ -3,6 +3,7 @@
  * test_history.c: what `vram report` adds up is what a second, slower book says; and each rule of its advice
  * speaks when it should, and only then.
  */
+#include "byte_units.h"
 #include "report/advice.h"
 
 #include <setjmp.h>
@@ -13,8 +14,6 @@
 #include <vram/vram.h>
 
 #include <cmocka.h>
-
-#define MIB (UINT64_C(1) << 20)
 
 static struct recorded event_of(enum recorded_kind kind, uint64_t time_ns, uint64_t id,
                                 uint64_t bytes) {

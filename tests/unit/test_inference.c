@@ -3,6 +3,8 @@
  * test_inference.c: the memory of a model from its dimensions, and the device that has room for it.
  */
 #include "base/option.h"
+#include "byte_units.h"
+#include "unit/nothing_left.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>
@@ -12,15 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define GIB (UINT64_C(1) << 30)
-
-static int nothing_left(void **state) {
-    (void)state;
-    vr_option_reset();
-    assert_int_equal(vram_host_bytes(), 0);
-    return 0;
-}
 
 static const vram_inference_shape mistral = {.size = sizeof mistral,
                                              .hidden = 4096,

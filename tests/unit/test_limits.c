@@ -3,22 +3,16 @@
  * test_limits.c: what pools may hold: presets, fractions, what is left free, hard limits, limits that are
  * lowered, and the environment's word.
  */
+#include "byte_units.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
 #include "vram/limits.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-#define KIB  UINT64_C(1024)
-#define GIB  (UINT64_C(1) << 30)
 #define NONE VRAM_LIMIT_NONE
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
-}
 
 static vram_limits limits_of(vram_pool *pool) {
     vram_limits limits = {.size = sizeof limits};

@@ -5,6 +5,7 @@
  */
 #include "base/option.h"
 #include "fake/fake_metal.h"
+#include "unit/assert_ok.h"
 #include "vram/vram.h"
 
 #include <dlfcn.h>
@@ -18,8 +19,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal((call), VRAM_OK)
 
 enum { BYTES = 65536 };
 

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "model/model_config.h"
+#include "unit/nothing_left.h"
 #include "vram/vram.h"
 
 #include <errno.h>
@@ -27,12 +28,6 @@ static int fresh(void **state) {
     (void)state;
     memset(&model, 0, sizeof model);
     model.size = sizeof model;
-    return 0;
-}
-
-static int nothing_left(void **state) {
-    (void)state;
-    assert_int_equal(vram_host_bytes(), 0);
     return 0;
 }
 

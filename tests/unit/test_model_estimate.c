@@ -3,6 +3,7 @@
  * test_model_estimate.c: models laid out over devices, held against sums worked out by hand; what fits; and what
  * makes no sense.
  */
+#include "byte_units.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>
@@ -13,9 +14,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define MIB (UINT64_C(1) << 20)
-#define GIB (UINT64_C(1) << 30)
 
 static vram_model model;
 static vram_estimate estimate;

@@ -4,6 +4,7 @@
  * together, names of any bytes. Item 18 of the acceptance list.
  */
 #include "base/clock.h"
+#include "byte_units.h"
 #include "unit/json_check.h"
 #include "unit/mem_world.h"
 #include "vram/limits.h"
@@ -12,8 +13,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define GIB (UINT64_C(1) << 30)
 
 static vram_named *named_of(struct rig *rig, vram_pool *pool, uint64_t limit_bytes) {
     vram_named_options options = {.size = sizeof options, .limit_bytes = limit_bytes};

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "smallest/smallest.h"
+#include "vram/pool.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,6 +4,7 @@
  * driver is missing in turn.
  */
 #include "unit/opencl_world.h"
+#include "vram/pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>

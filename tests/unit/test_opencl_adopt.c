@@ -5,6 +5,7 @@
  * OpenCL the machine has.
  */
 #include "opencl/opencl_entries.h"
+#include "unit/assert_ok.h"
 #include "vram/vram.h"
 
 #include "base/memory.h"
@@ -18,8 +19,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal((call), VRAM_OK)
 
 static bool installed;
 

@@ -7,6 +7,7 @@
  * left behind that the driver was not asked to take. The sum is printed.
  */
 #include "unit/opencl_world.h"
+#include "vram/buffer.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -3,13 +3,12 @@
  * test_opencl_rows.c: rectangles on OpenCL, over the tests' driver: one command for all rows of buffers, whichever way
  * they go, and the rows one by one where memory is pointers, or the driver has no such command or refuses it.
  */
+#include "unit/assert_ok.h"
 #include "unit/opencl_world.h"
 #include "vram/vram.h"
 
 #include <limits.h>
 #include <stdlib.h>
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 enum {
     ROW = 333,     /* bytes */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Policies of `vram replay`: the caching model by its rules and against PyTorch's own peaks. */
+#include "byte_units.h"
 #include "replay/inflate.h"
 #include "replay/player.h"
 #include "replay/size_tree.h"
@@ -11,9 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define KIB UINT64_C(1024)
-#define MIB (KIB * 1024)
 
 /* ----------------------------------------------------------------------- tree */
 

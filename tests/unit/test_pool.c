@@ -6,6 +6,9 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "byte_units.h"
+#include "unit/nothing_left.h"
+#include "unit/stats_of.h"
 #include "vram/pool.h"
 #include "vram/vram.h"
 
@@ -20,9 +23,6 @@
 #include <cmocka.h>
 
 #include "unit/whole_device.h"
-
-#define KIB UINT64_C(1024)
-#define MIB (1024 * KIB)
 
 struct rig {
     vram_context *context;
@@ -48,12 +48,6 @@ static struct rig rig_make(const char *sim) {
     return rig_make_with("sim", sim, NULL);
 }
 
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_int_equal(vram_pool_stats_get(pool, &stats), VRAM_OK);
-    return stats;
-}
-
 static void rig_end(struct rig *rig) {
     vram_device_close(rig->device);
     vram_sim_state state = {.size = sizeof state};
@@ -65,12 +59,6 @@ static void rig_end(struct rig *rig) {
         assert_int_equal(state.live_handles, 0);
     }
     vram_context_destroy(rig->context);
-}
-
-static int nothing_left(void **state) {
-    (void)state;
-    vr_option_reset();
-    return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
 }
 
 /* ------------------------------------------------------------------- basics */

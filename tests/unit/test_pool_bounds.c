@@ -7,6 +7,9 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "byte_units.h"
+#include "unit/assert_ok.h"
+#include "unit/stats_of.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>
@@ -19,9 +22,6 @@
 
 #include "edge_values.h"
 #include "unit/whole_device.h"
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
-#define MIB             (UINT64_C(1) << 20)
 
 enum { CANARY = 77 };
 
@@ -49,12 +49,6 @@ struct world {
     vram_addr addr; /* a live block of 3000 bytes */
     vram_pool_stats before;
 };
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
-}
 
 static struct world world_make(const char *sim, uint32_t flags) {
     struct world world;

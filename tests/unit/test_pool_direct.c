@@ -6,6 +6,10 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "byte_units.h"
+#include "unit/assert_ok.h"
+#include "unit/nothing_left.h"
+#include "unit/stats_of.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>
@@ -16,9 +20,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
-#define KIB             UINT64_C(1024)
 
 struct rig {
     vram_context *context;
@@ -40,12 +41,6 @@ static struct rig rig_make(const char *sim, uint32_t flags) {
     return rig;
 }
 
-static vram_pool_stats stats_of(const struct rig *rig) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(rig->pool, &stats));
-    return stats;
-}
-
 static vram_sim_state sim_state(const struct rig *rig) {
     vram_sim_state state = {.size = sizeof state};
     assert_ok(vram_sim_state_get(rig->context, &state));
@@ -61,13 +56,6 @@ static void rig_end(struct rig *rig, bool complete) {
     vram_context_destroy(rig->context);
 }
 
-static int nothing_left(void **state) {
-    (void)state;
-    vr_mem_fail_at(0, false);
-    vr_option_reset();
-    return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
-}
-
 /* Every allocation is one of the driver's, and every free one too; nothing is held between them. */
 static void the_driver_sees_every_call(void **state) {
     static const uint64_t sizes[] = {0, 1, 700, 40 * 1024, 3 * 1024 * 1024 + 5};
@@ -80,12 +68,12 @@ static void the_driver_sees_every_call(void **state) {
         for (int i = 0; i < 5; i++) {
             assert_ok(vram_alloc(rig.pool, sizes[i], rig.queue, &addrs[i]));
             held += ((sizes[i] ? sizes[i] : 1) + 4095) / 4096 * 4096;
-            assert_int_equal(stats_of(&rig).driver_allocs, ++taken);
-            assert_int_equal(stats_of(&rig).reserved_bytes, held);
+            assert_int_equal(stats_of(rig.pool).driver_allocs, ++taken);
+            assert_int_equal(stats_of(rig.pool).reserved_bytes, held);
             assert_int_equal(sim_state(&rig).live_bytes, held);
         }
-        assert_int_equal(stats_of(&rig).live_blocks, 5);
-        assert_int_equal(stats_of(&rig).hits, 0);
+        assert_int_equal(stats_of(rig.pool).live_blocks, 5);
+        assert_int_equal(stats_of(rig.pool).hits, 0);
         for (int i = 0; i < 5; i++) {
             assert_ok(vram_free(rig.pool, addrs[i], rig.queue));
             assert_int_equal(vram_free(rig.pool, addrs[i], rig.queue), VRAM_ERR_INVALID);
@@ -96,10 +84,10 @@ static void the_driver_sees_every_call(void **state) {
         assert_ok(vram_alloc(rig.pool, 1, NULL, &last));
         taken++;
         assert_ok(vram_free(rig.pool, last, NULL));
-        assert_int_equal(stats_of(&rig).driver_frees, taken);
-        assert_int_equal(stats_of(&rig).reserved_bytes, 0);
+        assert_int_equal(stats_of(rig.pool).driver_frees, taken);
+        assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
         assert_int_equal(sim_state(&rig).live_bytes, 0);
-        assert_int_equal(stats_of(&rig).cached_bytes, 0);
+        assert_int_equal(stats_of(rig.pool).cached_bytes, 0);
     }
     rig_end(&rig, true);
 }
@@ -172,7 +160,7 @@ static bool try_life(bool memory, bool for_ever, int32_t code, uint64_t nth) {
     }
     bool struck = vr_mem_failed() || sim_state(&rig).faults;
     vr_mem_fail_at(0, false);
-    assert_int_equal(stats_of(&rig).live_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).live_blocks, 0);
     assert_ok(vram_sim_fault_set(rig.context, NULL));
     (void)vram_pool_destroy(rig.pool);
     rig_end(&rig, !for_ever || memory);

@@ -7,8 +7,11 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/os/os.h"
+#include "byte_units.h"
 #include "core/cache/thread.h"
+#include "unit/assert_ok.h"
 #include "unit/fault_step.h"
+#include "unit/stats_of.h"
 #include "vram/vram.h"
 
 #include <errno.h>
@@ -20,10 +23,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
-#define KIB             UINT64_C(1024)
-#define MIB             (1024 * KIB)
 
 struct rig {
     vram_context *context;
@@ -53,12 +52,6 @@ static vram_sim_state sim_state(const struct rig *rig) {
     vram_sim_state state = {.size = sizeof state};
     assert_ok(vram_sim_state_get(rig->context, &state));
     return state;
-}
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
 }
 
 static void fault(const struct rig *rig, vram_sim_call call, bool for_ever, int32_t code) {

@@ -6,7 +6,11 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "byte_units.h"
+#include "unit/assert_ok.h"
 #include "unit/fault_step.h"
+#include "unit/nothing_left.h"
+#include "unit/stats_of.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
@@ -18,9 +22,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
-#define KIB             UINT64_C(1024)
 
 struct rig {
     vram_context *context;
@@ -42,12 +43,6 @@ static struct rig rig_make(const char *sim, uint32_t flags, uint64_t quarantine)
     return rig;
 }
 
-static vram_pool_stats stats_of(const struct rig *rig) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(rig->pool, &stats));
-    return stats;
-}
-
 static void rig_end(struct rig *rig, bool complete) {
     vram_sim_state state = {.size = sizeof state};
     char text[200] = "";
@@ -57,14 +52,6 @@ static void rig_end(struct rig *rig, bool complete) {
     assert_ok(vram_sim_state_get(rig->context, &state));
     assert_true(!complete || (state.live_bytes == 0 && state.live_handles == 0));
     vram_context_destroy(rig->context);
-}
-
-static int nothing_left(void **state) {
-    (void)state;
-    vr_mem_fail_at(0, false);
-    vr_option_reset();
-    vram_log_set(NULL, NULL, VRAM_LOG_OFF);
-    return vr_mem_live_bytes() == 0 && vr_handle_live(0) == 0 ? 0 : -1;
 }
 
 static bool fault_struck(const struct rig *rig) {
@@ -111,7 +98,7 @@ static void new_blocks_are_zero(void **state) {
             assert_ok(vram_queue_fill(user, addr, 0xEE, 1, size));
             assert_ok(vram_free(rig.pool, addr, user));
         }
-        assert_int_equal(stats_of(&rig).hits, 0);
+        assert_int_equal(stats_of(rig.pool).hits, 0);
         rig_end(&rig, true);
         vr_option_reset();
     }
@@ -165,8 +152,8 @@ static void red_zones_change_nothing_else(void **state) {
             assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_INVALID);
         }
     }
-    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
-    assert_int_equal(stats_of(&rig).live_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).live_blocks, 0);
     vram_addr addr = 1;
     assert_int_equal(vram_alloc(rig.pool, UINT64_MAX - 600, rig.queue, &addr), VRAM_ERR_OVERFLOW);
     assert_int_equal(addr, 1);
@@ -200,8 +187,8 @@ static void every_stray_byte_is_found(void **state) {
             assert_non_null(strstr(text, "model/layer"));
             snprintf(expected, sizeof expected, "of %llu bytes", (unsigned long long)size);
             assert_non_null(strstr(text, expected));
-            assert_int_equal(stats_of(&rig).damaged_blocks, ++damaged);
-            assert_int_equal(stats_of(&rig).live_blocks, 0); /* it is freed all the same */
+            assert_int_equal(stats_of(rig.pool).damaged_blocks, ++damaged);
+            assert_int_equal(stats_of(rig.pool).live_blocks, 0); /* it is freed all the same */
         }
     }
     rig_end(&rig, true);
@@ -224,7 +211,7 @@ static bool try_damaged_free(bool driver, uint64_t nth, uint64_t *unseen) {
     vram_status status = vram_free(rig.pool, addr, rig.queue);
     bool struck = fault_struck(&rig);
     disarm(&rig);
-    vram_pool_stats stats = stats_of(&rig), all = {.size = sizeof all};
+    vram_pool_stats stats = stats_of(rig.pool), all = {.size = sizeof all};
     assert_int_equal(stats.damaged_blocks + stats.unchecked_blocks, 1);
     assert_int_equal(status, stats.damaged_blocks ? VRAM_ERR_CORRUPT : VRAM_OK);
     assert_ok(vram_device_stats_get(rig.device, &all));
@@ -262,13 +249,13 @@ static void poison_is_where_it_should_be(void **state) {
         assert_ok(vram_queue_fill(rig.queue, addr, 0x22, 1, 60 * KIB));
         assert_ok(vram_free(rig.pool, addr, rig.queue));
         expect_bytes(rig.queue, addr, 60 * KIB, 0xDD);
-        assert_true(stats_of(&rig).quarantine_bytes <= 256 * KIB);
-        assert_true(stats_of(&rig).quarantine_bytes > 0);
+        assert_true(stats_of(rig.pool).quarantine_bytes <= 256 * KIB);
+        assert_true(stats_of(rig.pool).quarantine_bytes > 0);
     }
-    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
     assert_ok(vram_pool_trim(rig.pool, 0));
-    assert_int_equal(stats_of(&rig).quarantine_bytes, 0);
-    assert_int_equal(stats_of(&rig).reserved_bytes, 0);
+    assert_int_equal(stats_of(rig.pool).quarantine_bytes, 0);
+    assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
     rig_end(&rig, true);
 }
 
@@ -295,8 +282,8 @@ static void late_writes_are_found(void **state) {
         assert_non_null(strstr(vram_error_get()->text, "after it was freed: byte 409603 is 0x33"));
         assert_non_null(strstr(vram_error_get()->text, "late"));
         assert_int_equal(messages, zones + 1);
-        assert_int_equal(stats_of(&rig).damaged_blocks, 1);
-        assert_int_equal(stats_of(&rig).live_blocks, 0);
+        assert_int_equal(stats_of(rig.pool).damaged_blocks, 1);
+        assert_int_equal(stats_of(rig.pool).live_blocks, 0);
         rig_end(&rig, true);
     }
 }
@@ -357,8 +344,8 @@ static void other_users_are_waited_for(void **state) {
             }
         }
         assert_ok(vram_pool_trim(rig.pool, 0));
-        assert_int_equal(stats_of(&rig).damaged_blocks, 0);
-        assert_int_equal(stats_of(&rig).unchecked_blocks, 3); /* the pinned ones */
+        assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
+        assert_int_equal(stats_of(rig.pool).unchecked_blocks, 3); /* the pinned ones */
         rig_end(&rig, true);
     }
 }
@@ -401,7 +388,7 @@ static void modes_and_the_rest(void **state) {
     assert_ok(vram_pool_sleep(rig.pool, &keep));
     assert_ok(vram_free(rig.pool, addr, rig.queue));
     assert_ok(vram_pool_wake(rig.pool, NULL));
-    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
     rig_end(&rig, true);
 }
 
@@ -429,7 +416,7 @@ static bool try_life(bool memory, bool for_ever, int32_t code, uint64_t nth) {
     assert_ok(vram_sim_state_get(rig.context, &state));
     bool struck = vr_mem_failed() || state.faults;
     vr_mem_fail_at(0, false);
-    assert_int_equal(stats_of(&rig).live_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).live_blocks, 0);
     assert_ok(vram_sim_fault_set(rig.context, NULL));
     (void)vram_pool_destroy(rig.pool);
     rig_end(&rig, !for_ever || memory);
@@ -501,14 +488,14 @@ static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) 
     assert_int_equal(vram_error_get()->status, VRAM_OK);
     bool struck = fault_struck(&rig);
     disarm(&rig);
-    assert_int_equal(stats_of(&rig).live_blocks, 0);
-    assert_int_equal(stats_of(&rig).frees, 1);
-    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).live_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).frees, 1);
+    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
     assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_INVALID);
     if (code != VRAM_SIM_DEVICE_LOST) {
         expect_no_secret(&rig);
     }
-    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
     (void)vram_pool_destroy(rig.pool);
     rig_end(&rig, code != VRAM_SIM_DEVICE_LOST);
     return struck;
@@ -580,16 +567,16 @@ static void what_cannot_be_looked_at_is_no_failure(void **state) {
             assert_ok(vram_sim_fault_set(rig.context, &planned));
         }
         assert_ok(vram_free(rig.pool, other, rig.queue));
-        assert_int_equal(stats_of(&rig).quarantine_bytes, 60 * KIB);
+        assert_int_equal(stats_of(rig.pool).quarantine_bytes, 60 * KIB);
         assert_ok(vram_pool_trim(rig.pool, 0));
         assert_int_equal(vram_error_get()->status, VRAM_OK);
         assert_true(fault_struck(&rig));
         disarm(&rig);
-        assert_int_equal(stats_of(&rig).quarantine_bytes, 0);
-        assert_int_equal(stats_of(&rig).damaged_blocks, 0);
-        assert_int_equal(stats_of(&rig).unchecked_blocks, memory ? 1 : 2);
+        assert_int_equal(stats_of(rig.pool).quarantine_bytes, 0);
+        assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
+        assert_int_equal(stats_of(rig.pool).unchecked_blocks, memory ? 1 : 2);
         assert_ok(vram_pool_trim(rig.pool, 0));
-        assert_int_equal(stats_of(&rig).reserved_bytes, 0);
+        assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
         rig_end(&rig, true);
     }
 }
@@ -654,8 +641,8 @@ static void threads_share_a_guarded_pool(void **state) {
     for (int i = 0; i < 3; i++) {
         pthread_join(threads[i], NULL);
     }
-    assert_int_equal(stats_of(&rig).damaged_blocks, 0);
-    assert_int_equal(stats_of(&rig).live_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
+    assert_int_equal(stats_of(rig.pool).live_blocks, 0);
     rig_end(&rig, true);
 }
 

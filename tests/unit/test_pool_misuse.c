@@ -4,22 +4,16 @@
  * blocks whose records stand for others, calls in a forked child, ranges that no device has, devices
  * with next to no memory. A status each time, and nothing else.
  */
+#include "byte_units.h"
 #include "unit/child.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
 #include "unit/whole_device.h"
 #include "vram/pool.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
-
-#define KIB UINT64_C(1024)
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
-}
 
 static vram_pool *pool_of(struct rig *rig, const vram_pool_options *options) {
     vram_pool *pool;

@@ -3,6 +3,7 @@
  * test_pool_range.c: addresses of pools. A pool does not refuse while there is memory: it reserves
  * many times the memory in addresses, and adds ranges when these run out.
  */
+#include "byte_units.h"
 #include "device/address.h"
 
 #include "unit/device_world.h"
@@ -11,7 +12,6 @@
 #include "vram/oom.h"
 #include "vram/pool.h"
 
-#define GIB (UINT64_C(1) << 30)
 #define TIB (UINT64_C(1) << 40)
 
 enum { BLOCKS = 64 };

@@ -3,19 +3,14 @@
  * test_pool_stats.c: what a pool says of itself, while other threads hold caches, after they and their
  * queues have ended, and at its peaks.
  */
+#include "byte_units.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
+#include "vram/limits.h"
 #include "vram/pool.h"
 
 #include <pthread.h>
 #include <semaphore.h>
-
-#define KIB UINT64_C(1024)
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
-}
 
 static uint64_t rounded(uint64_t size) {
     return size ? (size + 511) / 512 * 512 : 512;

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "base/os/os.h"
+#include "byte_units.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
@@ -24,8 +25,6 @@
 
 enum { THREADS = 4, QUEUES = 6, POOLS = 3, BLOCKS = 192, LIVE = 1024 };
 
-#define KIB    UINT64_C(1024)
-#define MIB    (1024 * KIB)
 #define SECOND UINT64_C(1000000000)
 /* How long a storm lasts: longer where each step takes longer, and in make test-long. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)

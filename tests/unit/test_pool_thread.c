@@ -7,6 +7,8 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "core/cache/thread.h"
+#include "unit/assert_ok.h"
+#include "unit/nothing_left.h"
 #include "vram/vram.h"
 
 #include "unit/child.h"
@@ -25,8 +27,7 @@
 #include <sys/syscall.h>
 #endif
 
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
-#define SECOND          UINT64_C(1000000000)
+#define SECOND UINT64_C(1000000000)
 
 static struct {
     vram_context *context;
@@ -53,11 +54,6 @@ static vram_pool_stats stats_get(void) {
     vram_pool_stats stats = {.size = sizeof stats};
     assert_ok(vram_pool_stats_get(rig.pool, &stats));
     return stats;
-}
-
-static int nothing_left(void **state) {
-    (void)state;
-    return vr_mem_live_bytes() || vr_handle_live(0) ? -1 : 0;
 }
 
 /* ------------------------------------------------------------------- queues */

@@ -4,19 +4,13 @@
  * test wants: one queue that does not come on keeps no other's memory from being found, waited for and
  * reused, and whatever the moment, nobody gets memory that is at work.
  */
+#include "byte_units.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
 #include "vram/pool.h"
 
 #include <pthread.h>
 #include <time.h>
-
-#define KIB UINT64_C(1024)
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
-}
 
 /* ------------------------------------------------------------------------ gates */
 

@@ -4,6 +4,7 @@
  * where there is no place for one, threads try often.
  */
 #include "unit/device_world.h"
+#include "vram/vmm.h"
 
 #include <pthread.h>
 #include <sched.h>

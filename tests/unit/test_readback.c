@@ -7,6 +7,7 @@
 #include "unit/gate_world.h"
 #include "unit/mem_world.h"
 #include "unit/pool_flags.h"
+#include "vram/growth.h"
 #include "vram/readback.h"
 #include "vram/transfer_stats.h"
 #include "xfer/readback_object.h"

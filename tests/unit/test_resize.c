@@ -3,21 +3,15 @@
  * test_resize.c: blocks that grow and shrink where they are, in every kind of pool; what they count for;
  * what is in their way; and every call of the driver and of the host's memory failing in turn.
  */
+#include "byte_units.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
 #include "vram/limits.h"
 #include "vram/oom.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
-
-#define KIB UINT64_C(1024)
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
-}
 
 static uint64_t held_by(vram_addr addr) {
     vram_block_info info = {.size = sizeof info};

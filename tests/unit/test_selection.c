@@ -4,6 +4,8 @@
  */
 #include "base/memory.h"
 #include "base/option.h"
+#include "byte_units.h"
+#include "unit/nothing_left.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>
@@ -14,8 +16,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define GIB (UINT64_C(1) << 30)
 
 static vram_context *context_make(const char *sim) {
     vram_context_options options = {.size = sizeof options, .backends = "sim,host", .sim = sim};
@@ -28,13 +28,6 @@ static vram_status select_for(vram_context *context, uint64_t bytes, const char 
                               uint32_t *index) {
     vram_select_options options = {.size = sizeof options, .bytes = bytes, .order = order};
     return vram_device_select(context, &options, index);
-}
-
-static int nothing_left(void **state) {
-    (void)state;
-    vr_option_reset();
-    assert_int_equal(vram_host_bytes(), 0);
-    return 0;
 }
 
 /* features.md, item 9: fits a GPU, only the CPU, none; and the second GPU. */

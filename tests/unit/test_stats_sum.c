@@ -3,12 +3,11 @@
  * test_stats_sum.c: counters of devices, contexts and tags, peaks of parts of a program, and what rounding
  * and full caches do to the books.
  */
+#include "byte_units.h"
 #include "unit/device_world.h"
 #include "vram/limits.h"
 
 #include <pthread.h>
-
-#define KIB UINT64_C(1024)
 
 static vram_pool *pool_on(vram_device *device) {
     vram_pool *pool;

@@ -2,15 +2,15 @@
 /*
  * test_tags.c: who has how much of a device, and quotas: nested, soft and hard, by call and by environment.
  */
+#include "byte_units.h"
 #include "core/limit/tag.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
 #include "vram/limits.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define KIB UINT64_C(1024)
 
 static vram_status take(vram_pool *pool, uint64_t size, const char *tag, vram_queue *queue,
                         vram_addr *addr) {
@@ -22,12 +22,6 @@ static vram_tag_info tag_of(vram_device *device, const char *name) {
     vram_tag_info info = {.size = sizeof info};
     assert_ok(vram_tag_info_get(device, name, &info));
     return info;
-}
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
 }
 
 static void expect_told(const char *part) {

@@ -3,13 +3,13 @@
  * test_track.c: the table of live blocks by itself, and what pools tell of their blocks: to it, and to who
  * listens.
  */
+#include "byte_units.h"
 #include "core/witness/witness.h"
 #include "unit/device_world.h"
+#include "unit/stats_of.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-
-#define KIB UINT64_C(1024)
 
 static vram_pool *pool_make(struct rig *rig, vram_switch tracking) {
     vram_limits limits = {.size = sizeof limits, .tracking = tracking};
@@ -30,12 +30,6 @@ static struct vr_track_totals totals_of(vram_pool *pool) {
     struct vr_track_totals totals;
     vr_track_totals_get(inside(pool)->track, &totals);
     return totals;
-}
-
-static vram_pool_stats stats_of(vram_pool *pool) {
-    vram_pool_stats stats = {.size = sizeof stats};
-    assert_ok(vram_pool_stats_get(pool, &stats));
-    return stats;
 }
 
 static vram_addr take(vram_pool *pool, uint64_t size, const char *tag, vram_queue *queue) {

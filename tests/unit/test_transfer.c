@@ -5,6 +5,7 @@
  */
 #include "unit/gate_world.h"
 #include "unit/pool_flags.h"
+#include "unit/transfer_stats_of.h"
 #include "unit/transfer_world.h"
 #include "vram/transfer_stats.h"
 
@@ -509,13 +510,6 @@ static void a_destroyed_queue_finishes_its_transfers(void **state) {
 
 /* --------------------------------------------------------------------- counted */
 
-static vram_transfer_stats stats_of(vram_device *device, vram_transfer_direction direction,
-                                    vram_transfer_route route) {
-    vram_transfer_stats stats = {.size = sizeof stats};
-    assert_ok(vram_transfer_stats_get(device, direction, route, &stats));
-    return stats;
-}
-
 /* Every transfer ends exactly once in the statistics, also when its handle was given up or never asked. */
 static void transfers_are_counted(void **state) {
     static struct gate gate;
@@ -533,29 +527,32 @@ static void transfers_are_counted(void **state) {
     assert_ok(vram_transfer_batch(rig.queue, list, 2, NULL, &async[3]));
     vram_async_end(&async[1]);
     assert_int_equal(vram_async_wait(&async[2], 2000000), VRAM_ERR_TIMEOUT);
-    vram_transfer_stats up = stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC);
+    vram_transfer_stats up =
+        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC);
     assert_int_equal(up.started, 2);
     assert_int_equal(up.operations, 0);
     gate_open(&gate);
     assert_ok(vram_transfer_fill(rig.queue, a, 0, 1, 64, &sync, NULL));
     assert_ok(vram_async_poll_all(rig.device, NULL));
-    up = stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC);
+    up = transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC);
     assert_int_equal(up.operations, 2);
     assert_int_equal(up.bytes, 300);
     assert_int_equal(up.failures, 0);
-    vram_transfer_stats down = stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING);
+    vram_transfer_stats down =
+        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_DMA_POLLING);
     assert_int_equal(down.operations, 1);
     assert_int_equal(down.bytes, 300);
     assert_true(down.waited_ns >= 2000000);
     assert_true(down.latency_ns >= down.waited_ns);
-    vram_transfer_stats listed = stats_of(rig.device, VRAM_TRANSFER_ON_DEVICE, VRAM_ROUTE_BATCH);
+    vram_transfer_stats listed =
+        transfer_stats_of(rig.device, VRAM_TRANSFER_ON_DEVICE, VRAM_ROUTE_BATCH);
     assert_int_equal(listed.operations, 1);
     assert_int_equal(listed.bytes, 30);
-    vram_transfer_stats filled = stats_of(rig.device, VRAM_TRANSFER_FILL, VRAM_ROUTE_SYNC);
+    vram_transfer_stats filled = transfer_stats_of(rig.device, VRAM_TRANSFER_FILL, VRAM_ROUTE_SYNC);
     assert_int_equal(filled.operations, 1);
     assert_int_equal(filled.bytes, 64);
     assert_int_equal(vram_transfer_upload(rig.queue, 1, data, 1, NULL, NULL), VRAM_ERR_INVALID);
-    vram_transfer_stats all = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    vram_transfer_stats all = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
     assert_int_equal(all.started, 5); /* what was refused never began */
     assert_int_equal(all.operations, 5);
     gate_shut(rig.device, rig.queue, &gate);

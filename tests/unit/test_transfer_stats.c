@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "unit/device_world.h"
 #include "unit/json_check.h"
+#include "unit/transfer_stats_of.h"
 #include "vram/vram.h"
 #include "xfer/metrics.h"
 
@@ -31,13 +32,6 @@ static struct vr_device_object *enter(vram_device *device) {
     return entered;
 }
 
-static vram_transfer_stats stats_of(vram_device *device, vram_transfer_direction direction,
-                                    vram_transfer_route route) {
-    vram_transfer_stats stats = {.size = sizeof stats};
-    assert_ok(vram_transfer_stats_get(device, direction, route, &stats));
-    return stats;
-}
-
 /* -------------------------------------------------------------------- counting */
 
 /* Two copies that overlap: 1024 ns together, then nothing for a while, then one alone. */
@@ -47,13 +41,13 @@ static void counted_by_direction_and_route(void **state) {
     struct rig rig = rig_make("sim", "");
     struct vr_device_object *device = enter(rig.device);
     clock_is_ours(true);
-    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 0);
+    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 0);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED, &first);
     atomic_fetch_add(&time_ns, 256);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC, &second);
     atomic_fetch_add(&time_ns, 512);
     vr_transfer_end(&first, 4096, VRAM_OK);
-    vram_transfer_stats running = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    vram_transfer_stats running = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
     assert_int_equal(running.started, 2);
     assert_int_equal(running.operations, 1);
     assert_int_equal(running.busy_ns, 768);
@@ -64,26 +58,27 @@ static void counted_by_direction_and_route(void **state) {
     atomic_fetch_add(&time_ns, 2048);
     vr_transfer_end(&third, 1024, VRAM_OK);
 
-    vram_transfer_stats staged = stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED);
+    vram_transfer_stats staged =
+        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_STAGED);
     assert_int_equal(staged.operations, 1);
     assert_int_equal(staged.bytes, 4096);
     assert_int_equal(staged.busy_ns, 768);
     assert_int_equal(staged.latency_ns, 768);
     assert_int_equal(staged.histogram[9], 1);
-    vram_transfer_stats up = stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ANY);
+    vram_transfer_stats up = transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ANY);
     assert_int_equal(up.operations, 2);
     assert_int_equal(up.bytes, 12288);
     assert_int_equal(up.busy_ns, 1024);
     assert_int_equal(up.latency_ns, 768 + 768);
     assert_true(up.bytes_per_second > 11.99e9 && up.bytes_per_second < 12.01e9);
-    vram_transfer_stats all = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    vram_transfer_stats all = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
     assert_int_equal(all.operations, 3);
     assert_int_equal(all.busy_ns, 3072);
     assert_int_equal(all.min_latency_ns, 768);
     assert_int_equal(all.max_latency_ns, 2048);
     assert_int_equal(all.histogram[9], 2);
     assert_int_equal(all.histogram[11], 1);
-    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_PEER, VRAM_ROUTE_ANY).started, 0);
+    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_PEER, VRAM_ROUTE_ANY).started, 0);
     clock_is_ours(false);
     vr_leave(device);
     rig_end_clean(&rig);
@@ -98,7 +93,7 @@ static void failures_and_second_ends(void **state) {
     vr_transfer_begin(device, VRAM_TRANSFER_PEER, VRAM_ROUTE_SYNC, &count);
     vr_transfer_end(&count, 4096, VRAM_ERR_DEVICE_LOST);
     vr_transfer_end(&count, 4096, VRAM_OK);
-    vram_transfer_stats stats = stats_of(rig.device, VRAM_TRANSFER_PEER, VRAM_ROUTE_SYNC);
+    vram_transfer_stats stats = transfer_stats_of(rig.device, VRAM_TRANSFER_PEER, VRAM_ROUTE_SYNC);
     assert_int_equal(stats.started, 1);
     assert_int_equal(stats.operations, 1);
     assert_int_equal(stats.failures, 1);
@@ -122,13 +117,14 @@ static void overlap_and_stalls(void **state) {
     atomic_fetch_add(&time_ns, 1024);
     vr_transfer_waited(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, 256);
     vr_transfer_end(&count, 64, VRAM_OK);
-    vram_transfer_stats stats = stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK);
+    vram_transfer_stats stats =
+        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK);
     assert_int_equal(stats.stalls, 2);
     assert_int_equal(stats.stall_ns, 500);
     assert_int_equal(stats.waited_ns, 256);
     assert_true(stats.overlap == 0.75);
     vr_transfer_waited(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK, 4096);
-    stats = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    stats = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
     assert_true(stats.overlap == 0);
     clock_is_ours(false);
     vr_leave(device);
@@ -151,7 +147,7 @@ static void more_than_fit(void **state) {
         vr_transfer_end(&counts[i], 1, VRAM_OK);
     }
     atomic_fetch_add(&time_ns, 640);
-    vram_transfer_stats stats = stats_of(rig.device, VRAM_TRANSFER_FILL, VRAM_ROUTE_BATCH);
+    vram_transfer_stats stats = transfer_stats_of(rig.device, VRAM_TRANSFER_FILL, VRAM_ROUTE_BATCH);
     assert_int_equal(stats.operations, MANY);
     assert_int_equal(stats.bytes, MANY);
     assert_int_equal(stats.busy_ns, 640);
@@ -184,11 +180,12 @@ static void threads_count_together(void **state) {
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
     }
-    vram_transfer_stats all = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY), sum = {0};
+    vram_transfer_stats all = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY),
+                        sum = {0};
     for (int direction = 0; direction < VRAM_TRANSFER_ANY; direction++) {
         for (int route = 0; route < VRAM_ROUTE_ANY; route++) {
-            vram_transfer_stats one = stats_of(rig.device, (vram_transfer_direction)direction,
-                                               (vram_transfer_route)route);
+            vram_transfer_stats one = transfer_stats_of(
+                rig.device, (vram_transfer_direction)direction, (vram_transfer_route)route);
             sum.operations += one.operations;
             sum.bytes += one.bytes;
         }
@@ -200,7 +197,8 @@ static void threads_count_together(void **state) {
     assert_int_equal(sum.bytes, all.bytes);
     uint64_t busy = all.busy_ns;
     vr_clock_sleep(1000000);
-    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).busy_ns, busy);
+    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).busy_ns,
+                     busy);
     vr_leave(device);
     rig_end_clean(&rig);
 }
@@ -219,10 +217,11 @@ static void without_memory(void **state) {
     vr_transfer_end(&count, 10, VRAM_OK);
     vr_mem_fail_at(0, false);
     expect_no_record();
-    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 0);
+    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 0);
     vr_transfer_begin(device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_RING, &count);
     vr_transfer_end(&count, 10, VRAM_OK);
-    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).operations, 1);
+    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).operations,
+                     1);
     vr_leave(device);
     rig_end_clean(&rig);
 }
@@ -231,7 +230,7 @@ static void without_memory(void **state) {
 
 static uint64_t operations_of(vram_device *device, vram_transfer_direction direction,
                               vram_transfer_route route) {
-    return stats_of(device, direction, route).operations;
+    return transfer_stats_of(device, direction, route).operations;
 }
 
 /* Copies of every strategy are counted where they belong, with or without a handle, and none twice. */
@@ -250,7 +249,8 @@ static void public_copies_are_counted(void **state) {
     assert_int_equal(operations_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_ASYNC), 1);
     how.strategy = VRAM_TRANSFER_SYNC;
     assert_ok(vram_transfer_download(rig.queue, bytes, addr, BYTES, &how, NULL));
-    vram_transfer_stats sync = stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_SYNC);
+    vram_transfer_stats sync =
+        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_SYNC);
     assert_int_equal(sync.operations, 1);
     assert_int_equal(sync.bytes, BYTES);
     assert_true(sync.waited_ns > 0 && sync.waited_ns <= sync.latency_ns);
@@ -264,16 +264,17 @@ static void public_copies_are_counted(void **state) {
                          {.to = addr + 200, .from_host = bytes + 300, .bytes = 50}};
     assert_ok(vram_transfer_batch(rig.queue, list, 2, NULL, &async));
     assert_ok(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT));
-    vram_transfer_stats batch = stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_BATCH);
+    vram_transfer_stats batch =
+        transfer_stats_of(rig.device, VRAM_TRANSFER_TO_DEVICE, VRAM_ROUTE_BATCH);
     assert_int_equal(batch.operations, 1);
     assert_int_equal(batch.bytes, 150);
-    vram_transfer_stats all = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    vram_transfer_stats all = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
     assert_int_equal(all.started, 5);
     assert_int_equal(all.operations, 5);
     assert_int_equal(all.failures, 0);
     assert_int_equal(vram_transfer_upload(rig.queue, addr + BYTES, bytes, 2 * BYTES, NULL, NULL),
                      VRAM_ERR_INVALID); /* refused before anything began: not counted */
-    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 5);
+    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).started, 5);
     vram_error_clear();
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     assert_ok(vram_device_free(rig.device, addr));
@@ -290,13 +291,14 @@ static void failing_copies_are_counted(void **state) {
     assert_ok(vram_device_alloc(rig.device, 4096, VRAM_MEMORY_DEVICE, &addr));
     fault(&rig, VRAM_SIM_UPLOAD, 1, false, 9999);
     assert_true(vram_transfer_upload(rig.queue, addr, bytes, 64, NULL, &async) != VRAM_OK);
-    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).failures, 1);
+    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).failures, 1);
     assert_ok(vram_transfer_upload(rig.queue, addr, bytes, 64, NULL, &async));
-    assert_int_equal(stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).operations, 1);
+    assert_int_equal(transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY).operations,
+                     1);
     fault(&rig, VRAM_SIM_POLL, 1, false, VRAM_SIM_DEVICE_LOST);
     assert_int_equal(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_DEVICE_LOST);
     assert_int_equal(vram_async_wait(&async, VRAM_TIMEOUT_DEFAULT), VRAM_ERR_DEVICE_LOST);
-    vram_transfer_stats all = stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
+    vram_transfer_stats all = transfer_stats_of(rig.device, VRAM_TRANSFER_ANY, VRAM_ROUTE_ANY);
     assert_int_equal(all.started, 2);
     assert_int_equal(all.operations, 2);
     assert_int_equal(all.failures, 2);

@@ -3,6 +3,8 @@
  * test_two_copies.c: the library twice in one process, once in this program and once as a shared
  * library that is loaded: neither accepts a handle of the other in any call.
  */
+#include "unit/assert_ok.h"
+
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +13,6 @@
 #include <vram/vram.h>
 
 #include <cmocka.h>
-
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 
 /* The calls of one copy. */
 #define CALLS(X)                                                                                   \

@@ -11,6 +11,7 @@
 #include "replay/recording.h"
 #include "track/trace_format.h"
 #include "track/trace_writer.h"
+#include "unit/assert_ok.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -24,7 +25,6 @@
 #include <cmocka.h>
 
 #ifndef assert_ok
-#define assert_ok(call) assert_int_equal(call, VRAM_OK)
 #endif
 
 static char trace_path[64];

@@ -6,11 +6,10 @@
 #ifndef TEST_TRACK_WORLD_H
 #define TEST_TRACK_WORLD_H
 
+#include "byte_units.h"
 #include "track/stack.h"
 #include "unit/device_world.h"
 #include "vram/stats.h"
-
-#define KIB UINT64_C(1024)
 
 static inline vram_pool *pool_make(vram_device *device, const char *name) {
     vram_limits limits = {.size = sizeof limits, .tracking = VRAM_SWITCH_ON};

@@ -3,13 +3,13 @@
 #ifndef TEST_TRANSFER_WORLD_H
 #define TEST_TRANSFER_WORLD_H
 
+#include "byte_units.h"
 #include "unit/device_world.h"
 #include "vram/transfer.h"
 
 #include <stdlib.h>
 
-#define KIB UINT64_C(1024)
-#define NS  UINT64_C(1)
+#define NS UINT64_C(1)
 
 static inline unsigned char *pattern_of(size_t bytes, unsigned seed) {
     unsigned char *memory = malloc(bytes ? bytes : 1);

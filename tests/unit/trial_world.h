@@ -11,11 +11,10 @@
 #ifndef TEST_TRIAL_WORLD_H
 #define TEST_TRIAL_WORLD_H
 
+#include "byte_units.h"
 #include "unit/fault_step.h"
 #include "unit/object_state.h"
 #include "unit/pool_flags.h"
-
-#define KIB UINT64_C(1024)
 
 enum { SCENE_BYTES = 320 * 1024, AFTER = 0xEE };
 

@@ -12,6 +12,7 @@
  *  (3) The driver is asked what the object is, as far as it can tell; what is no object at all it cannot.
  */
 #include "backend/opencl/opencl_backend.h"
+#include "vram/buffer.h"
 
 #include "base/error.h"
 #include "base/os/os.h"

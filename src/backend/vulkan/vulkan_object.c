@@ -11,6 +11,7 @@
  * usage: what is told, the memory that it needs, is a bound on its size, and the rest is the program's word.
  */
 #include "backend/vulkan/vulkan_backend.h"
+#include "vram/buffer.h"
 
 #include "base/error.h"
 #include "base/os/os.h"

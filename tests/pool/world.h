@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * world.h: a naive model of what the block engine works on, for tests/model.c.
+ * world.h: a naive model of what the block engine works on, for model.c.
  *
  * Memory is an array of units of 512 bytes. Each unit knows who owns it, what is mapped under it, and
  * which frees it has seen that may still be followed by work. Every rule of the engine's contract is

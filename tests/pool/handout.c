@@ -17,6 +17,8 @@
  * --careless leaves out the vram_use calls that a program owes. The test must then find early reuse,
  * and fails when it does not: that proves that it can.
  */
+#include "../byte_units.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,7 +37,6 @@ enum {
     SIZES = 40,         /* block sizes that come again and again */
     CHURN = 5000        /* operations between two changes of a queue */
 };
-#define MIB        (UINT64_C(1) << 20)
 #define LIVE_BYTES (128 * MIB)
 
 /* Until when a queue uses a block: its word in the ledger must reach `count`. */

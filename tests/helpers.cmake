@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the folders of tests/ share: vram_test, vram_program and vram_driver.
+
+# Programs are found at one place, and every test runs there, whichever folder lists it.
+set(tests_source ${CMAKE_CURRENT_LIST_DIR})
+set(tests_binary ${PROJECT_BINARY_DIR}/tests)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${tests_binary})
+
+# On aarch64 two options of GCC 12's AddressSanitizer take most of the time: detect_stack_use_after_return, whose fake
+# stack fills up, is left out there; LeakSanitizer, which takes four seconds at the end of every process, is left
+# out of the tests that start many. memory_left.c counts what their processes leave.
+set(slow_sanitizer OFF)
+if(VRAM_SANITIZE MATCHES "address" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    set(slow_sanitizer ON)
+endif()
+
+# docs.skips reads what these say, instead of running them again.
+set(kept_tests)
+if(NOT VRAM_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    foreach(name host sim cuda hip metal_ordered opencl_fake_usm opencl_svm vulkan)
+        list(APPEND kept_tests conformance.${name})
+    endforeach()
+endif()
+
+# vram_test(<name> <label> <seconds> <command>... [SLOW] [ENVIRONMENT <variable=value>...])
+#
+# The sanitizers take their time. What may take long begins first, so that no core waits for it at the end. What is
+# long runs only when ctest is given -C Long. Drivers that the machine happens to have are for the tests that ask for
+# them: a test without an ENVIRONMENT of its own finds no OpenCL. SLOW unit tests are no part of make quick.
+function(vram_test name label seconds)
+    cmake_parse_arguments(PARSE_ARGV 3 arg "SLOW" "" "ENVIRONMENT")
+    set(command ${arg_UNPARSED_ARGUMENTS})
+    if("${label}.${name}" IN_LIST kept_tests)
+        list(TRANSFORM command REPLACE "^vram_command$" "$<TARGET_FILE:vram_command>")
+        list(PREPEND command ${tests_source}/kept.sh ${tests_binary}/said/${label}.${name})
+    endif()
+    if(VRAM_SANITIZE OR VRAM_COVERAGE)
+        math(EXPR seconds "${seconds} * 3")
+    endif()
+    math(EXPR limit "${seconds} * 2") # a machine may be slow, and busy with other things
+    set(when "")
+    if(label STREQUAL "long")
+        set(when CONFIGURATIONS Long)
+    endif()
+    if(slow_sanitizer)
+        set(leaks 1)
+        if(label MATCHES "^(golden|faults|examples)$")
+            set(leaks 0)
+        endif()
+        list(GET command 0 program)
+        if(TARGET ${program})
+            list(TRANSFORM command REPLACE "^.+$" "$<TARGET_FILE:${program}>" AT 0)
+        endif()
+        list(PREPEND command ${CMAKE_COMMAND} -E env
+            ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=0:detect_leaks=${leaks})
+    endif()
+    if(NOT arg_ENVIRONMENT)
+        set(arg_ENVIRONMENT "OCL_ICD_VENDORS=/nonexistent")
+    endif()
+    set(labels ${label})
+    if(arg_SLOW)
+        list(APPEND labels slow)
+    endif()
+    add_test(NAME ${label}.${name} COMMAND ${command} ${when} WORKING_DIRECTORY ${tests_binary})
+    set_tests_properties(${label}.${name} PROPERTIES
+        LABELS "${labels}" TIMEOUT ${limit} COST ${seconds} SKIP_RETURN_CODE 77
+        ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()
+
+# vram_program(<target> <source>... [LIBRARIES <library>...]): a test program that sees the internal headers of the
+# library, those of the command and those of tests/.
+function(vram_program target)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
+    add_executable(${target} ${arg_UNPARSED_ARGUMENTS})
+    target_include_directories(${target} PRIVATE
+        ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/cli ${tests_source})
+    target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} vram_static)
+endfunction()
+
+# Drivers without a GPU: shared libraries that the backends load in the place of the real ones; and shims that stand
+# in front of a driver and fail the calls that a plan names. Where they cannot be built there is no such target.
+# vram_driver(<target> <library> <suffix> <sources>...)
+function(vram_driver target library suffix)
+    if(APPLE)
+        return()
+    endif()
+    add_library(${target} SHARED ${ARGN} ${tests_source}/fake/strike.c)
+    target_include_directories(${target} PRIVATE
+        ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${tests_source})
+    target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${library} SUFFIX ${suffix}
+        LIBRARY_OUTPUT_DIRECTORY ${tests_binary}/fake)
+endfunction()
+
+# What goes before a command: Vulkan on the CPU, and PoCL, OpenCL on the CPU, which the command asks for its devices.
+set(lavapipe ${tests_source}/vulkan/lavapipe.sh)
+set(pocl sh ${tests_source}/opencl/pocl.sh $<TARGET_FILE:vram_command> ${tests_binary}/pocl)
+
+# The smallest backend, with a registry that comes before the library's own.
+set(smallest_sources ${tests_source}/smallest/smallest_backend.c ${tests_source}/smallest/smallest_registry.c)
