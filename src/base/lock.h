@@ -93,6 +93,8 @@ void vr_once(struct vr_once *once, void (*fn)(void));
 
 /* How many locks of the library the calling thread holds; always 0 without VR_DEBUG. */
 unsigned vr_locks_held(void);
+/* Whether the calling thread holds the mutex. For asserts: always true without VR_DEBUG. */
+bool vr_mutex_is_held(const struct vr_mutex *mutex);
 
 /* Debug builds: called, with a description, when a rank is taken out of order, a mutex unlocked
    that is not held, or a fork made with one held. NULL restores the default, which prints and

@@ -149,11 +149,14 @@ static void rising_ranks_are_fine(void **state) {
     vr_mutex_lock(&middle);
     vr_mutex_lock(&high);
     assert_int_equal(vr_locks_held(), 3);
+    assert_true(vr_mutex_is_held(&low) && vr_mutex_is_held(&middle) && vr_mutex_is_held(&high));
     vr_mutex_unlock(&middle); /* in any order */
     assert_int_equal(vr_locks_held(), 2);
+    assert_true(vr_mutex_is_held(&low) && !vr_mutex_is_held(&middle) && vr_mutex_is_held(&high));
     vr_mutex_unlock(&low);
     vr_mutex_unlock(&high);
     assert_int_equal(vr_locks_held(), 0);
+    assert_false(vr_mutex_is_held(&high));
     assert_int_equal(violations, 0);
     vr_lock_violation_set(NULL);
 }

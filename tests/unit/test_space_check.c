@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_space_check.c: the checker of the block engine's invariants can fail. Each is broken by hand in a
- * space that is sound, must be found and named, and is mended again.
+ * space that is sound, must be found and named, and is mended again. In a debug build the space finds such
+ * damage by itself (VR_SPACE_CHECKS): a child process must die of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,8 +14,10 @@
 #include "space_driver.h"
 
 #include "base/memory.h"
+#include "child.h"
 #include "core/space/plan.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,10 +223,102 @@ static void segments(void **state) {
     BROKEN(fixture->hole->span.kind, VR_SPAN_VOID, "a void in a segment");
 }
 
+/* ------------------------------------------------------------------- by the space itself */
+
+#if VR_SPACE_CHECKS
+
+/* One way to meet a damaged space, in a child whose stderr is ends[1]. */
+struct meeting {
+    struct fixture *fixture;
+    void (*meet)(struct fixture *fixture);
+    int ends[2];
+};
+
+static void meet_at_a_free(struct fixture *fixture) {
+    fixture->space->check_due = 0;
+    driver_free(fixture->space, fixture->live, 1, 1);
+}
+
+static struct vr_plan *plan_new(struct fixture *fixture) {
+    struct vr_want want = {.bytes = 64 * GRANULE, .queue = 1, .now_ns = 1};
+    struct vr_answer answer;
+    bool planned = vr_space_alloc(fixture->space, &want, &answer) == VRAM_OK && answer.plan;
+    fixture->space->check_due = 0;
+    return planned ? answer.plan : NULL;
+}
+
+static void meet_at_a_commit(struct fixture *fixture) {
+    struct vr_plan *plan = plan_new(fixture);
+    if (plan) {
+        driver_commit(&fixture->driver, fixture->space, plan, false);
+    }
+}
+
+static void meet_at_an_abort(struct fixture *fixture) {
+    struct vr_plan *plan = plan_new(fixture);
+    if (plan) {
+        vr_space_undo(fixture->space, plan, 0);
+        vr_space_abort(fixture->space, plan, NULL);
+    }
+}
+
+/* Level 1: as many operations later as the space has spans and eighths of granules, and the least. */
+static void meet_in_time(struct fixture *fixture) {
+    struct vr_want want = {.bytes = 512, .queue = 1, .now_ns = 1};
+    for (int i = 0; i < 200; i++) {
+        struct vr_block *block = driver_want(&fixture->driver, fixture->space, &want, false);
+        driver_free(fixture->space, block, 1, 1);
+    }
+}
+
+static int meet_nothing(void *argument) {
+    struct meeting *meeting = argument;
+    dup2(meeting->ends[1], STDERR_FILENO);
+    signal(SIGABRT, SIG_DFL);
+    meeting->meet(meeting->fixture);
+    return 0;
+}
+
+/* The same when spare memory is counted that is not there. */
+static int meet_damage(void *argument) {
+    struct meeting *meeting = argument;
+    meeting->fixture->space->stats.spare_bytes += GRANULE;
+    return meet_nothing(argument);
+}
+
+static void damage_is_met(void **state) {
+    static void (*const ways[])(struct fixture *) = {meet_at_a_free, meet_at_a_commit,
+                                                     meet_at_an_abort, meet_in_time};
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct meeting meeting = {*state, ways[i], {0}};
+        char text[400] = "";
+        assert_int_equal(pipe(meeting.ends), 0);
+        assert_int_equal(in_child(meet_nothing, &meeting), 0);
+        assert_int_equal(in_child(meet_damage, &meeting), 1000 + SIGABRT);
+        close(meeting.ends[1]);
+        assert_true(read(meeting.ends[0], text, sizeof text - 1) > 0);
+        static const char expected[] = "libvram: a space is damaged: 0 spares counted, 0 there\n";
+        text[strlen(expected)] = 0; /* what assert prints follows */
+        assert_string_equal(text, expected);
+        close(meeting.ends[0]);
+    }
+}
+
+#else
+
+static void damage_is_met(void **state) {
+    (void)state;
+    print_message("a build with NDEBUG, or with VR_SPACE_CHECKS 0, does not validate its spaces\n");
+    skip();
+}
+
+#endif
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(mapped, begin_mapped, end),
         cmocka_unit_test_setup_teardown(segments, begin_segments, end),
+        cmocka_unit_test_setup_teardown(damage_is_met, begin_mapped, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

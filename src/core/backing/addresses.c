@@ -33,6 +33,8 @@
 #include "base/size.h"
 #include "device/ops.h"
 
+#include <assert.h>
+
 enum {
     LARGE_TIMES = 64, /* times the device's memory, for large blocks; (1) */
     SMALL_TIMES = 2,  /* and for small ones, and in a deterministic pool for both */
@@ -72,6 +74,7 @@ static vram_status find(struct vr_pool *pool, uint64_t least, uint64_t *bytes, v
         *bytes = vr_larger(*bytes / 2 / granule * granule, least);
         status = vr_vmm_reserve(device, *bytes, granule, base);
     }
+    assert(*bytes >= least && *bytes <= wanted);
     uint64_t part = vr_larger(*bytes / SCARCE_PART / granule * granule, least);
     if (status == VRAM_OK && *bytes < wanted && part < *bytes) {
         status = vr_vmm_unreserve(device, *base, *bytes);
@@ -166,6 +169,7 @@ vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *
 
 /* Adds a range that is in the address map to the space. Under the lock. */
 static vram_status enter(struct vr_pool *pool, enum vr_pool_part part, struct vr_record *range) {
+    assert(vr_pool_is_locked(pool) && pool->range);
     if (pool->further_count == VR_FURTHER_RANGES) {
         return VRAM_ERR_FRAGMENTED;
     }
@@ -223,6 +227,7 @@ vram_status vr_addresses_add(struct vr_pool *pool, enum vr_pool_part part, uint6
 }
 
 void vr_addresses_note_sleep(struct vr_pool *pool, bool sleeps) {
+    assert(vr_pool_is_locked(pool));
     vr_store(&pool->range->sleeps, sleeps, VR_RELEASE);
     for (uint32_t i = 0; i < pool->further_count; i++) {
         vr_store(&pool->further[i]->sleeps, sleeps, VR_RELEASE);

@@ -21,6 +21,8 @@
 #include "base/size.h"
 #include "device/ops.h"
 
+#include <assert.h>
+
 static void count(struct vr_pool *pool, enum vr_pool_call call) {
     vr_fetch_add(&pool->calls[call], 1, VR_RELAXED);
 }
@@ -187,6 +189,7 @@ static vram_status create(struct vr_pool *pool, struct vr_step *step) {
 
 static vram_status release(struct vr_pool *pool, const struct vr_step *step) {
     vram_status status;
+    assert(!step->piece->gone && !step->piece->ghosts); /* mapped nowhere, and the driver's still */
     count(pool, pool->range ? VR_CALL_RELEASE : VR_CALL_FREE);
     if (pool->range) {
         status = vr_vmm_release(&pool->device->base, step->piece->native, step->bytes);
@@ -228,6 +231,7 @@ static void note_time(struct vr_plan *plan, uint32_t first, uint32_t end, uint64
     for (uint32_t i = first; i < end; i++) {
         handles += plan->steps[i].handles;
     }
+    assert(handles > 0);
     for (uint32_t i = first; i < end; i++) {
         plan->steps[i].ns = ns * plan->steps[i].handles / handles;
     }
@@ -252,6 +256,7 @@ static uint32_t run_steps(struct vr_pool *pool, struct vr_plan *plan, vram_statu
 }
 
 void vr_pool_note_peak(struct vr_pool *pool) {
+    assert(vr_pool_is_locked(pool));
     uint64_t bytes = vr_space_reserved(pool->spaces[VR_PART_SMALL]) +
                      vr_space_reserved(pool->spaces[VR_PART_LARGE]);
     if (bytes > pool->peak_reserved_bytes) {
@@ -297,6 +302,7 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
                             struct vr_block **block, uint64_t *grown) {
     VR_UNCANCELLED; /* once for all steps */
     vram_status status;
+    assert(vr_locks_held() == 0 && (space == pool->spaces[0] || space == pool->spaces[1]));
     uint32_t done = run_steps(pool, plan, &status);
     *grown = created_bytes(plan, done);
     vr_fetch_add(&pool->pressure.changes, 1, VR_RELAXED);
@@ -367,6 +373,7 @@ static void unmap_ghosts(struct vr_pool *pool, struct vr_space *space) {
     for (struct vr_block *ghost = vr_space_ghost_next(space, NULL); ghost;
          ghost = vr_space_ghost_next(space, ghost)) {
         struct vr_piece *piece = ghost->span.segment;
+        assert(piece && piece->ghosts); /* span.h (6) */
         struct vr_step step = {.kind = VR_STEP_UNMAP,
                                .piece = piece,
                                .addr = vr_load(&ghost->addr, VR_RELAXED),

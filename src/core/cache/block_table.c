@@ -38,6 +38,7 @@ static void put(struct vr_block_slots *slots, struct vr_block *block, uint64_t *
     uint64_t at = hash(vr_load(&block->addr, VR_RELAXED));
     for (;; at++) {
         struct vr_block *found = vr_load(&slots->entries[at & slots->mask], VR_RELAXED);
+        assert(found != block); /* it is in the table once */
         if (!found || found == &tombstone) {
             *used += !found;
             vr_store(&slots->entries[at & slots->mask], block, VR_RELEASE);
@@ -77,12 +78,14 @@ vram_status vr_block_table_reserve(struct vr_block_table *table) {
 }
 
 void vr_block_table_insert(struct vr_block_table *table, struct vr_block *block) {
+    assert(table->used < (slots_of(table)->mask + 1) / 2); /* reserved for: (1) */
     put(slots_of(table), block, &table->used);
     table->live++;
 }
 
 void vr_block_table_remove(struct vr_block_table *table, const struct vr_block *block) {
     struct vr_block_slots *slots = slots_of(table);
+    assert(table->live > 0);
     for (uint64_t at = hash(vr_load(&block->addr, VR_RELAXED));; at++) {
         struct vr_block *found = vr_load(&slots->entries[at & slots->mask], VR_RELAXED);
         assert(found);

@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "core/cache/drain.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* -------------------------------------------------------------------- table */
@@ -82,6 +83,8 @@ static void go_inside(struct vr_thread_state *thread) {
 static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr_cache **table,
                                        uint32_t mask, struct vr_cache *added) {
     struct vr_cache **old = thread->caches;
+    assert(vr_load(&thread->busy, VR_RELAXED));
+    assert(2 * (thread->cache_count + 1) <= mask + 1); /* keeps (1): every probe ends */
     for (uint32_t i = 0; old && i <= thread->cache_mask; i++) {
         if (old[i]) {
             table_put(table, mask, old[i]);
@@ -128,6 +131,7 @@ struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *p
 /* Without memory for a smaller table the slots are filled anew in place: nothing may fail here. */
 void vr_cache_drop(struct vr_cache *cache) {
     struct vr_thread_state *thread = cache->thread;
+    assert(thread->cache_count > 0 && vr_cache_bytes(cache) == 0 && cache->large_bytes == 0);
     for (uint32_t i = 0; i <= thread->cache_mask; i++) {
         if (thread->caches[i] == cache) {
             thread->caches[i] = NULL;
@@ -153,7 +157,9 @@ void vr_cache_drop(struct vr_cache *cache) {
 
 /* An empty bin forgets its size, and what it was charged for that; keeps (2). */
 static void bin_leave(struct vr_cache *cache, struct vr_exact_bin *bin) {
+    assert(bin->count == 0);
     if (bin->bytes > VR_LARGE_BYTES) {
+        assert(cache->large_bytes >= bin->bytes); /* it was charged when it came */
         vr_pool_large_give(cache->pool, bin->bytes);
         cache->large_bytes -= bin->bytes;
     }
@@ -279,6 +285,7 @@ void vr_cache_tick(struct vr_cache *cache, uint32_t at) {
 
 void vr_cache_thin(struct vr_cache *cache, uint32_t at, uint32_t count, struct vr_block **blocks) {
     struct bin_fields bin = fields_of(cache, at);
+    assert(count <= *bin.count && count <= VR_SMALL_DEPTH);
     memcpy(blocks, bin.blocks, count * sizeof *blocks);
     *bin.count -= count;
     memmove(bin.blocks, bin.blocks + count, *bin.count * sizeof *blocks);

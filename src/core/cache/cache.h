@@ -21,6 +21,8 @@
 #include "core/cache/thread.h"
 #include "core/space/block.h"
 
+#include <assert.h>
+
 struct vr_pool;
 
 /* 0: a build without the tracker, to hold the other one against (bench/track_off.sh). */
@@ -141,6 +143,13 @@ static inline int64_t vr_cache_live(const struct vr_cache *cache) {
     return (int64_t)vr_load(&cache->counts.requested, VR_RELAXED);
 }
 
+/* Whether a bin for `bytes` may keep the block: nobody else has it, and it counts for no tag any more
+   (block.h (1), (6)). For asserts. */
+static inline bool vr_cache_may_keep(const struct vr_block *block, uint64_t bytes) {
+    return vr_block_is_cached(block) && vr_load(&block->bytes, VR_RELAXED) == bytes &&
+           !(block->home.handle & VR_HOME_TAGGED);
+}
+
 /* A cached block of exactly `bytes`, or NULL. Inside enter. */
 static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t bytes) {
     struct vr_block *block = NULL;
@@ -157,11 +166,13 @@ static inline struct vr_block *vr_cache_take(struct vr_cache *cache, uint64_t by
             bin->hits++;
         }
     }
+    assert(!block || vr_cache_may_keep(block, bytes)); /* as when it came */
     return block;
 }
 
 /* Puts back what was just taken, as if it had not been. Inside enter. */
 static inline void vr_cache_untake(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
+    assert(vr_cache_may_keep(block, bytes));
     if (bytes <= VR_SMALL_BYTES) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         bin->blocks[bin->count++] = block;
@@ -179,6 +190,7 @@ bool vr_cache_put_slow(struct vr_cache *cache, struct vr_block *block, uint64_t 
 /* The same where its bin has room as it is. */
 static inline bool vr_cache_put_quick(struct vr_cache *cache, struct vr_block *block,
                                       uint64_t bytes) {
+    assert(vr_cache_may_keep(block, bytes));
     if (bytes <= VR_SMALL_BYTES) {
         struct vr_bin *bin = &cache->small[bytes / VR_UNIT];
         if (__builtin_expect(bin->count < VR_SMALL_DEPTH, 1)) {

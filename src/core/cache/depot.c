@@ -20,6 +20,8 @@ struct vr_block *vr_depot_take(struct vr_depot *depot, struct vr_queue_id queue,
         return NULL;
     }
     struct vr_block *block = bin->first;
+    assert(bin->count > 0 && depot->held_bytes >= bytes);
+    assert(vr_block_is_cached(block) && vr_load(&block->bytes, VR_RELAXED) == bytes);
     bin->first = block->next;
     bin->count--;
     bin->hits++;
@@ -42,6 +44,8 @@ struct vr_block *vr_depot_put(struct vr_depot *depot, struct vr_queue_id queue,
     struct vr_depot_bin *bin = bin_of(depot, queue, bytes);
     struct vr_block *out = NULL;
     assert(bytes <= VR_DEPOT_BIN_BYTES / 2);
+    assert(vr_block_is_cached(block));                            /* block.h (1) */
+    assert(!vr_load(&block->held, VR_RELAXED) && !block->asleep); /* sleep.h (2) */
     *out_queue = bin->queue;
     if (bin->bytes != bytes || !vr_queue_id_same(bin->queue, queue)) {
         out = bin_empty(depot, bin);
@@ -75,6 +79,7 @@ struct vr_block *vr_depot_empty(struct vr_depot *depot, struct vr_queue_id only,
 struct vr_block *vr_depot_thin(struct vr_depot *depot, uint32_t at, uint32_t count) {
     struct vr_depot_bin *bin = &depot->bins[at];
     struct vr_block **link = &bin->first;
+    assert(count <= bin->count);
     if (!count) {
         return NULL;
     }

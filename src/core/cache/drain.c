@@ -15,6 +15,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <assert.h>
+
 enum {
     BATCH = 256,           /* blocks that leave a cache at a time */
     BATCH_BYTES = 16 << 20 /* so much freed on a queue is worth a mark, which costs a microsecond */
@@ -30,6 +32,8 @@ static void drop_use(struct vr_block *block) {
 
 /* Uses are left where a program says that a queue uses a block while it frees it: too late. */
 void vr_pool_to_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_stamp stamp) {
+    assert(vr_block_is_cached(block)); /* it is the caller's: block.h (1) */
+    assert(!block->asleep && !block->growing && !block->owed);
     while (block->uses) {
         drop_use(block);
     }
@@ -51,6 +55,7 @@ void vr_pool_put_back(struct vr_pool *pool, struct vr_block *block, struct vr_qu
         return;
     }
     block->freed = stamp; /* keeps sleep.h (2) */
+    assert(vr_pool_is_locked(pool) && vr_block_is_cached(block));
     block->next = pool->deferred;
     pool->deferred = block;
 }
@@ -77,8 +82,10 @@ static bool is_used(struct vr_pool *pool, struct vr_block *block) {
 }
 
 void vr_pool_settle(struct vr_pool *pool) {
+    assert(vr_pool_is_locked(pool));
     for (struct vr_block **at = &pool->deferred; *at;) {
         struct vr_block *block = *at;
+        assert(vr_block_is_cached(block)); /* freed, and nobody's to have: block.h (1) */
         if (is_used(pool, block)) {
             at = &block->next;
         } else {
@@ -103,6 +110,7 @@ bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {
 /* Notes what the block has to wait for beside the queue it is freed on: keeps block.h (5). Under the
    lock. */
 static void note_before(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
+    assert(!(block->home.handle & VR_HOME_TAGGED)); /* who frees has taken it away: block.h (6) */
     bool foreign = block->home.handle && !vr_queue_id_same(block->home, queue);
     block->before =
         foreign ? vr_lane_stamp(&pool->lanes, block->home) : (struct vr_queue_stamp){{0}, 0};
@@ -111,6 +119,8 @@ static void note_before(struct vr_pool *pool, struct vr_queue_id queue, struct v
 
 static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
     struct vr_queue_id from;
+    assert(vr_pool_is_locked(pool) && vr_block_is_cached(block));
+    assert(vr_load(&block->pool, VR_RELAXED) == pool->object.handle); /* no object's: block.h (7) */
     note_before(pool, queue, block);
     if (block->uses || block->pins || block->asleep || block->growing ||
         block->before.queue.handle) {
@@ -128,6 +138,7 @@ static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr
 
 /* A pool that finds all it needs in what it holds wants to know nothing about time: it makes no mark. */
 bool vr_pool_batch_is_full(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes) {
+    assert(vr_pool_is_locked(pool));
     struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
     if (!lane) {
         return false;
@@ -170,6 +181,7 @@ void vr_pool_return(struct vr_pool *pool, struct vr_queue_id queue, struct vr_bl
 static void owe(struct vr_pool *pool, const struct vr_queue_object *queue, struct vr_block *block) {
     struct vr_queue_id id = {queue->object.handle};
     note_before(pool, id, block);
+    assert(vr_pool_is_locked(pool) && !vr_lane_find(&pool->lanes, id));
     block->freed = (struct vr_queue_stamp){id, vr_load(&queue->issued, VR_ACQUIRE) + 1};
     block->owed = true;
     block->next = pool->deferred;
@@ -220,6 +232,7 @@ static void settle_owed(struct vr_pool *pool, struct vr_queue_id id,
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         bool passed = !queue || vr_queue_passed(queue, block->freed.value);
         if (block->owed && vr_queue_id_same(block->freed.queue, id) && (lane || passed)) {
+            assert(pool->owed > 0);
             block->owed = false;
             pool->owed--;
             if (!passed && block->freed.value > lane->stamped) {
@@ -313,6 +326,7 @@ void vr_pool_empty_depot(struct vr_pool *pool, struct vr_queue_id only) {
     while ((list = vr_depot_empty(&pool->depot, only, &queue))) {
         vr_pool_list_to_space(pool, list, queue);
     }
+    assert(only.handle || pool->depot.held_bytes == 0);
     vr_pool_settle(pool);
 }
 
@@ -327,6 +341,7 @@ static uint64_t drain_depot(struct vr_pool *pool, struct vr_queue_id only) {
 
 uint64_t vr_pool_drain(struct vr_pool *pool) {
     struct draining draining = {.pool = pool};
+    assert(vr_locks_held() == 0); /* threads come before pools: (2) */
     vr_pool_repay(pool);
     vr_thread_visit_all(drain_thread, &draining);
     draining.bytes += drain_depot(pool, VR_NO_QUEUE);

@@ -6,6 +6,8 @@
 
 #include "base/memory.h"
 
+#include <assert.h>
+
 static struct vr_lane **bucket(struct vr_lanes *lanes, struct vr_queue_id queue) {
     return &lanes->buckets[(queue.handle * UINT64_C(0x9E3779B97F4A7C15)) >> 58];
 }
@@ -77,6 +79,7 @@ struct vr_lane *vr_lane_behind(struct vr_lanes *lanes, struct vr_queue_id last) 
 
 void vr_lane_free(struct vr_lane *lane) {
     if (lane) {
+        assert(vr_locks_held() == 0); /* the last reference to a queue calls the driver */
         vr_handle_unpin(lane->id.handle);
         vr_mem_free(lane);
     }
@@ -123,7 +126,9 @@ struct vr_queue_stamp vr_lane_unpassed(struct vr_lanes *lanes, struct vr_queue_i
 struct vr_queue_stamp vr_lane_stamp(struct vr_lanes *lanes, struct vr_queue_id queue) {
     struct vr_lane *lane = queue.handle ? vr_lane_find(lanes, queue) : NULL;
     if (lane) {
-        lane->stamped = vr_load(&lane->queue->issued, VR_ACQUIRE) + 1;
+        uint64_t next = vr_load(&lane->queue->issued, VR_ACQUIRE) + 1;
+        assert(next >= lane->stamped); /* points only rise: a later free has no earlier stamp */
+        lane->stamped = next;
     }
     return stamp_of(lane); /* none: no queue, or one that has ended */
 }

@@ -4,6 +4,8 @@
  */
 #include "core/cache/drain.h"
 
+#include <assert.h>
+
 /* The queue, if memory that it gets may be under work of its own; keeps block.h (5). A deterministic pool
    does not look at time. Under the lock. */
 static struct vr_queue_id home_of(struct vr_pool *pool, struct vr_queue_id queue) {
@@ -14,6 +16,7 @@ static struct vr_queue_id home_of(struct vr_pool *pool, struct vr_queue_id queue
 }
 
 void vr_pool_leave_space(struct vr_pool *pool, struct vr_block *block, struct vr_queue_id queue) {
+    assert(vr_block_is_free(block) && !block->uses); /* nobody's until here: block.h (4) */
     block->home = home_of(pool, queue);
     block->freed = block->before = (struct vr_queue_stamp){{0}, 0};
     block->uses = NULL;

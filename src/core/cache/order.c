@@ -17,6 +17,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <assert.h>
+
 /* Waits for what was freed on the lane behind `last` so far, and for what is freed meanwhile. *last becomes
    its handle, or 0 behind the last one. */
 static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, uint64_t deadline) {
@@ -108,6 +110,7 @@ void vr_pool_return_ordered(struct vr_pool *pool, struct vr_queue_object *queue,
                             struct vr_block *block) {
     struct vr_queue_object *user = NULL; /* in the place of no queue; entered */
     struct vram_error error;
+    assert(pool->flags & VRAM_POOL_DETERMINISTIC && vr_block_is_cached(block));
     vr_error_save(&error);
     if (!queue) {
         queue = user = enter_user(block);

@@ -22,6 +22,8 @@
 #include "core/space/span.h"
 #include "device/ops.h"
 
+#include <assert.h>
+
 /* ------------------------------------------------------------------------ kinds */
 
 static vram_status host_alloc(struct vr_device *device, uint64_t bytes, vram_addr *addr) {
@@ -142,6 +144,7 @@ static vram_status make_block(struct vr_pool *pool, const struct vr_request *req
         pool->fallen = block;
         vr_pool_leave_space(pool, block, request->queue);
         vr_block_note_held(block);
+        assert(vr_load(&block->held, VR_RELAXED)); /* keeps (2) */
         vr_store(&pool->has_fallen, true, VR_RELAXED);
         *made = block;
     }
@@ -242,6 +245,8 @@ vram_status vr_fallback_supply(struct vr_pool *pool, const struct vr_request *re
 /* ------------------------------------------------------------------ giving back */
 
 void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block) {
+    assert(vr_pool_is_locked(pool) && vr_block_is_fallen(block) &&
+           vr_block_is_free(block)); /* (3) */
     vr_atomic_u64 *bytes =
         block->span.kind == VR_SPAN_WISHED ? &pool->tally.other_bytes : &pool->tally.fallback_bytes;
     vr_fetch_sub(bytes, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
@@ -254,6 +259,7 @@ static struct vr_block *take_done(struct vr_pool *pool, bool all, struct vr_queu
     vr_mutex_lock(&pool->lock);
     for (struct vr_block **at = &pool->fallen; *at && !found;) {
         struct vr_block *block = *at;
+        assert(vr_block_is_fallen(block)); /* (1) */
         bool freed = vr_load(&block->state, VR_RELAXED) == VR_BLOCK_FREE;
         if (all || (freed && vr_lane_passed(&pool->lanes, block->freed))) {
             *at = block->span.after;

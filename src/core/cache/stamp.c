@@ -6,12 +6,16 @@
 
 #include "base/error.h"
 
+#include <assert.h>
+
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue) {
+    assert(vr_pool_is_locked(pool));
     return queue ? vr_lane_know(&pool->lanes, queue) : VRAM_OK;
 }
 
 /* Keeps (2). */
 uint64_t vr_pool_queue_in_space(struct vr_pool *pool, struct vr_queue_id queue) {
+    assert(vr_pool_is_locked(pool) && !(queue.handle & VR_HOME_TAGGED)); /* block.h (6) */
     if (!queue.handle || !(pool->flags & VRAM_POOL_DETERMINISTIC)) {
         return queue.handle;
     }
@@ -34,6 +38,7 @@ struct vr_queue_stamp vr_pool_stamp_from_space(struct vr_pool *pool, struct vr_s
 
 /* Its work is done, which such a pool finds out in no other way. */
 void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane) {
+    assert(vr_pool_is_locked(pool) && lane->number.number >= 2);
     for (int part = 0; part < VR_PART_COUNT && (pool->flags & VRAM_POOL_DETERMINISTIC); part++) {
         if (pool->spaces[part]) {
             vr_space_forget(pool->spaces[part], lane->number.number);
@@ -138,6 +143,7 @@ bool vr_pool_look(struct vr_pool *pool, bool idle) {
     if (pool->flags & VRAM_POOL_DETERMINISTIC) {
         return false; /* such a pool does not look at time */
     }
+    assert(vr_locks_held() == 0); /* queues are asked, and may call the driver */
     vr_error_save(&error);
     if (idle) {
         mark_all(pool, true);

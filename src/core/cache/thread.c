@@ -21,6 +21,7 @@
 #include "base/lock.h"
 #include "base/os/os.h"
 
+#include <assert.h>
 #include <string.h>
 
 _Thread_local struct vr_thread_state *vr_thread_current __attribute__((tls_model("initial-exec")));
@@ -149,6 +150,8 @@ void vr_thread_rest(struct vr_thread_state *thread) {
 }
 
 void vr_thread_visit_all(void (*visit)(struct vr_thread_state *thread, void *user), void *user) {
+    assert(!vr_thread_current ||
+           !vr_load(&vr_thread_current->busy, VR_RELAXED)); /* or it waits for itself */
     vr_once(&once, start);
     list_enter();
     for (struct vr_link *link = vr_list_first(&list); link; link = vr_list_next(&list, link)) {

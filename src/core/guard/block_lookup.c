@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 
+#include <assert.h>
+
 vram_status vr_pool_enter_at(vram_addr addr, const char *operation, struct vr_pool **pool) {
     uint64_t handle = vr_address_pool(addr);
     void *entered;
@@ -30,6 +32,7 @@ static vram_status no_block(vram_addr addr, const char *operation) {
 }
 
 struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr, const char *operation) {
+    assert(vr_pool_is_locked(pool));
     struct vr_block *block = vr_guard_find(pool, addr);
     if (!block || !vr_block_is_live(block)) {
         no_block(addr, operation);

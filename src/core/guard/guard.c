@@ -11,6 +11,7 @@
 #include "core/limit/tag.h"
 #include "core/object/request.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 enum {
@@ -181,6 +182,7 @@ static vram_status dress_on(const struct vr_pool *pool, const struct vr_queue_ob
     uint32_t modes = vr_load(&pool->guard.modes, VR_RELAXED);
     vram_addr addr = vr_load(&block->addr, VR_RELAXED) + vr_guard_front(block);
     uint64_t behind = end_of(block) - addr - size;
+    assert(addr + size <= end_of(block));
     vram_status status = VRAM_OK;
     if (vr_load(&pool->guard.unzeroed, VR_ACQUIRE)) { /* keeps (6) */
         status =
@@ -490,11 +492,13 @@ static struct vr_block *let_out(struct vr_pool *pool, uint64_t most) {
     struct vr_guard *guard = &pool->guard;
     struct vr_block *block = guard->bytes > most ? guard->first : NULL;
     if (block) {
+        assert(vr_block_is_cached(block) && guard->bytes >= vr_load(&block->bytes, VR_RELAXED));
         guard->first = block->next;
         guard->last = guard->first ? guard->last : NULL;
         guard->bytes -= vr_load(&block->bytes, VR_RELAXED);
         vr_store(&pool->tally.quarantine_bytes, guard->bytes, VR_RELAXED);
     }
+    assert(vr_pool_is_locked(pool) && !guard->first == !guard->bytes);
     return block;
 }
 
@@ -543,6 +547,7 @@ bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept) {
     *kept = !block->pins && !block->asleep && is_ours(block) &&
             vr_load(&block->bytes, VR_RELAXED) <= guard->most_bytes;
     if (*kept) {
+        assert(vr_block_is_cached(block) && !(block->home.handle & VR_HOME_TAGGED));
         block->next = NULL;
         block->home.handle = 0;
         *(guard->last ? &guard->last->next : &guard->first) = block;

@@ -8,6 +8,8 @@
 #include "base/text.h"
 #include "device/ops.h"
 
+#include <assert.h>
+
 /* ------------------------------------------------------------------ sampling */
 
 /* What is charged is charged before the driver is asked and uncharged after, so for a moment the room may
@@ -109,6 +111,7 @@ void vr_budget_apply(struct vr_pool *pool, struct vr_space *space) {
     struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     uint64_t other = vr_space_reserved(space == small ? large : small);
+    assert(vr_pool_is_locked(pool) && (space == small || space == large));
     uint64_t all = vr_load(&pool->device->slot->account->charged_bytes, VR_RELAXED);
     uint64_t held = vr_load(&pool->charged, VR_RELAXED), others = all > held ? all - held : 0;
     bool known = memory.known && vr_pool_on_device(pool);
@@ -162,7 +165,9 @@ vram_status vr_budget_charge(struct vr_pool *pool, uint64_t bytes) {
 }
 
 void vr_budget_uncharge(struct vr_pool *pool, uint64_t bytes) {
-    vr_fetch_sub(&pool->charged, bytes, VR_RELAXED);
+    uint64_t before = vr_fetch_sub(&pool->charged, bytes, VR_RELAXED);
+    assert(before >= bytes); /* each charge is taken back once */
+    (void)before;
     if (vr_pool_on_device(pool)) {
         vr_uncharge(pool->device, bytes);
     }

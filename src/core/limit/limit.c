@@ -11,6 +11,7 @@
 #include "core/limit/budget.h"
 #include "core/object/walk.h"
 
+#include <assert.h>
 #include <float.h>
 
 #define FRACTION_LEAST 0.1
@@ -204,6 +205,7 @@ static vram_value memory_of(const struct vr_pool *pool) {
 /* Threads keep large blocks up to 1/200 of what the pool may hold, and no more than it may keep at all.
    What they have beyond that already is left to them. Under the ledger's lock. */
 static void allow_large(struct vr_pool *pool, const struct vram_limits *limits) {
+    assert(vr_mutex_is_held(&vr_ledger_of(pool->device)->lock));
     vram_value total = pool->device->base.info.memory_bytes;
     uint64_t most = total.known ? total.value / 200 : 64 * VR_MIB;
     most = limits->hard_bytes / 200 < most ? limits->hard_bytes / 200 : most;

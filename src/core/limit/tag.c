@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "core/limit/limit.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------- finding */
@@ -80,6 +81,7 @@ static vram_status make(struct vr_tags *tags, const char *name, size_t bytes, st
         *made = tag;
         return VRAM_OK;
     }
+    assert(!parent || strncmp(parent->name, name, strlen(parent->name)) == 0);
     if (tags->count == VR_TAGS_MOST) {
         return vr_fail(VRAM_ERR_LIMIT, operation, "a device has at most %d tags", VR_TAGS_MOST);
     }
@@ -229,11 +231,14 @@ void vr_tag_charge_free(struct vr_tag *tag, uint64_t bytes, uint64_t requested) 
 }
 
 void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested) {
-    vr_fetch_sub(&tag->own, bytes, VR_RELAXED);
+    uint64_t before = vr_fetch_sub(&tag->own, bytes, VR_RELAXED);
+    assert(before >= bytes); /* what was charged, and once: tag.h (2) */
     vr_fetch_sub(&tag->requested, requested, VR_RELAXED);
     for (struct vr_tag *at = tag; at; at = at->parent) {
-        vr_fetch_sub(&at->used, bytes, VR_RELAXED);
+        before = vr_fetch_sub(&at->used, bytes, VR_RELAXED);
+        assert(before >= bytes);
     }
+    (void)before;
 }
 
 void vr_tag_confirm(struct vr_tag *tag) {

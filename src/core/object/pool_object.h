@@ -41,6 +41,8 @@
 #include "device/objects.h"
 #include "vram/limits.h"
 
+#include <assert.h>
+
 /* Driver calls that a pool counts. */
 enum vr_pool_call {
     VR_CALL_CREATE,
@@ -226,8 +228,14 @@ static inline bool vr_pool_is_tracked(const struct vr_pool *pool) {
 uint64_t vr_pool_now(const struct vr_pool *pool);
 uint64_t vr_device_now(const struct vr_device_object *device);
 
+/* Whether the caller holds the pool's lock, as far as the build can tell; for asserts. */
+static inline bool vr_pool_is_locked(const struct vr_pool *pool) {
+    return vr_mutex_is_held(&pool->lock);
+}
+
 /* Under the lock: a block leaves the spaces, or comes back. */
 static inline void vr_pool_out(struct vr_pool *pool, const struct vr_block *block) {
+    assert(vr_pool_is_locked(pool));
     pool->out_bytes += vr_load(&block->bytes, VR_RELAXED);
     if (pool->out_bytes > pool->peak_out_bytes) {
         pool->peak_out_bytes = pool->out_bytes;
@@ -238,6 +246,8 @@ static inline void vr_pool_out(struct vr_pool *pool, const struct vr_block *bloc
 }
 
 static inline void vr_pool_in(struct vr_pool *pool, const struct vr_block *block) {
+    assert(vr_pool_is_locked(pool));
+    assert(pool->out_bytes >= vr_load(&block->bytes, VR_RELAXED));
     pool->out_bytes -= vr_load(&block->bytes, VR_RELAXED);
 }
 

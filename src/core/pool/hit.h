@@ -7,9 +7,13 @@
 
 #include "core/cache/cache.h"
 
+#include <assert.h>
+
 /* A cached block, which is the caller's, becomes the program's. */
 static inline void vr_become_live(struct vr_block *block, uint64_t size, struct vr_tag *tag) {
     uint32_t cached = vr_load(&block->state, VR_RELAXED);
+    assert((cached & VR_BLOCK_STATES) == VR_BLOCK_CACHED); /* block.h (1) */
+    assert(size <= vr_load(&block->bytes, VR_RELAXED));
     vr_store(&block->requested, size, VR_RELAXED);
     vr_store(&block->tag, tag, VR_RELAXED);
     block->home.handle |= tag ? VR_HOME_TAGGED : 0; /* keeps block.h (6) */

@@ -26,6 +26,8 @@
 #include "base/error.h"
 #include "base/size.h"
 
+#include <assert.h>
+
 enum { QUEUE_NONE = 1 }; /* for the space: no queue; no handle and no lane has this number */
 
 /* A block of the space leaves it for the request. */
@@ -39,6 +41,7 @@ static void leave(struct vr_pool *pool, const struct vr_request *request, struct
 static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                        uint64_t grow_bytes, struct vr_answer *answer) {
     bool small = vr_request_part(request) == VR_PART_SMALL; /* as all that is in the depot */
+    assert(vr_pool_is_locked(pool));
     uint64_t queue = vr_pool_queue_in_space(pool, request->queue);
     struct vr_want want = {.bytes = request->bytes,
                            .align = request->align,
@@ -165,6 +168,7 @@ static vram_status plan_once(struct vr_pool *pool, const struct vr_request *requ
         vr_space_free(space, *block);
         *block = NULL;
     }
+    assert(pool->landing > 0);
     pool->landing--;
     vr_mutex_unlock(&pool->lock);
     return status;
@@ -434,6 +438,7 @@ vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *reques
     if (request->other) {
         return vr_fallback_supply(pool, request, block);
     }
+    assert(vr_locks_held() == 0); /* plans call the driver, the ladder the program */
     vr_error_save(&error);
     *block = NULL;
     vr_pool_flush(pool);

@@ -431,6 +431,7 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
 static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struct vr_block *block,
                       bool quarantine) {
     struct vr_event event;
+    assert(vr_block_is_cached(block) && vr_load(&block->pool, VR_RELAXED) == pool->object.handle);
     if (vr_pool_is_tracked(pool) &&
         vr_witness_free(pool, block, queue ? queue->object.handle : 0, &event)) {
         vr_event_tell(&event);

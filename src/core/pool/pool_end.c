@@ -30,6 +30,8 @@
 #include "base/memory.h"
 #include "device/ops.h"
 
+#include <assert.h>
+
 /* ------------------------------------------------------------------- waiting */
 
 /* The queue of the next lane by handle, with a reference; NULL behind the last. */
@@ -111,6 +113,7 @@ void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue) {
 
 /* Whether a queue may still use the pool's memory. Under the lock. */
 static bool is_busy(struct vr_pool *pool) {
+    assert(vr_pool_is_locked(pool));
     return vr_lane_behind(&pool->lanes, VR_NO_QUEUE) || pool->owed;
 }
 
@@ -367,6 +370,7 @@ void vr_pool_free(void *memory) {
         vr_error_restore(&error);
         return;
     }
+    assert(!pool->landing && !pool->owed && vr_list_empty(&pool->children)); /* (5) */
     free_uses(pool);
     vr_store(&pool->requested_now, 0, VR_RELAXED);
     vr_pool_tell_up(pool);

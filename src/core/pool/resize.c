@@ -28,6 +28,8 @@
 #include "base/error.h"
 #include "base/size.h"
 
+#include <assert.h>
+
 static const char operation[] = "vram_resize";
 
 /* One call. */
@@ -58,6 +60,7 @@ static bool seize(struct vr_block *block) {
 }
 
 static void let_go(struct vr_block *block) {
+    assert(vr_block_is_cached(block)); /* seized: (1) */
     block->turn += VR_BLOCK_STATES + 1;
     vr_store(&block->state, block->turn | VR_BLOCK_LIVE, VR_RELEASE);
 }
@@ -117,6 +120,7 @@ static void cut_tail(struct resizing *job) {
     struct vr_block *block = job->block;
     struct vr_space *space = pool->spaces[block->part];
     struct vram_error error;
+    assert(vr_pool_is_locked(pool) && vr_block_is_cached(block));
     vr_error_save(&error);
     if (job->bytes < job->old_bytes && !is_kept(pool, block) &&
         vr_block_table_reserve(&pool->table) == VRAM_OK &&
@@ -160,6 +164,8 @@ static void join(const struct resizing *job, struct vr_block *tail) {
     struct vr_block *block = job->block;
     struct vr_space *space = job->pool->spaces[block->part];
     uint64_t grown = job->bytes - job->old_bytes;
+    assert(vr_block_is_cached(block) && vr_block_is_cached(tail)); /* both are ours */
+    assert(vr_load(&tail->bytes, VR_RELAXED) == grown && tail->part == block->part);
     vr_block_table_remove(&job->pool->table, tail);
     if (!job->home.handle) {
         block->home.handle |= tail->home.handle; /* keeps (3) */
@@ -176,6 +182,7 @@ static bool end_growth(struct resizing *job, struct vr_block *tail) {
     struct vr_pool *pool = job->pool;
     struct vr_block *block = job->block;
     vr_mutex_lock(&pool->lock);
+    assert(block->growing); /* set by begin, and nobody else takes it away: (2) */
     bool ours = seize(block);
     if (tail && ours) {
         join(job, tail);

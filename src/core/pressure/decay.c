@@ -8,6 +8,8 @@
 
 #include "core/cache/drain.h"
 
+#include <assert.h>
+
 /* What a walk through all bins of a pool does with each. */
 struct walk {
     struct vr_pool *pool;
@@ -22,6 +24,7 @@ struct walk {
 
 /* Notes one bin's uses and contents; how many of its blocks stay. Under the pool's lock. */
 static uint32_t note_bin(struct walk *walk, const struct vr_bin_view *bin) {
+    assert(vr_pool_is_locked(walk->pool));
     uint32_t type = vr_type_of(bin->bytes);
     walk->pool->pressure.types.score[type] += bin->hits;
     if (walk->survey) {
@@ -29,6 +32,7 @@ static uint32_t note_bin(struct walk *walk, const struct vr_bin_view *bin) {
         walk->survey->bytes[type] += bin->count * bin->bytes;
     }
     uint32_t kept = walk->keep && bin->count ? walk->keep(walk, bin) : bin->count;
+    assert(kept <= bin->count);
     walk->bytes += (bin->count - kept) * bin->bytes;
     return kept;
 }

@@ -25,6 +25,7 @@
 #include "base/memory.h"
 #include "device/ops.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum { LOOK_NS = 20000 }; /* between two looks at what others are about to end */
@@ -212,6 +213,7 @@ static vram_status pick(struct vr_turn *turn) {
     bool seen = false;
     vram_status status = VRAM_OK;
     vr_mutex_lock(&pool->lock);
+    assert(pool->sleep.turning && vr_load(&pool->uncached, VR_RELAXED)); /* sleep.h (3); step 1 */
     vr_pool_empty_depot(pool, VR_NO_QUEUE);
     for (int part = 0; part < VR_PART_COUNT && status == VRAM_OK; part++) {
         status = vr_sleep_pick(pool->spaces[part], turn->tag, &pool->sleep.naps, &seen);

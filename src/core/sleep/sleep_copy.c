@@ -8,6 +8,8 @@
 #include "base/memory.h"
 #include "device/ops.h"
 
+#include <assert.h>
+
 static vram_device *device_handle(const struct vr_pool *pool) {
     return (vram_device *)(uintptr_t)pool->device->object.handle;
 }
@@ -30,6 +32,7 @@ void vr_nap_free_host(struct vr_pool *pool, struct vr_nap *nap) {
 static vram_status take_host(const struct vr_turn *turn, struct vr_nap *nap) {
     struct vr_pool *pool = turn->pool;
     uint64_t bytes = nap->to - nap->from;
+    assert(nap->from < nap->to && nap->mapped);
     vram_addr addr = 0;
     vram_status status = VRAM_OK;
     nap->pinned = turn->contents == VRAM_SLEEP_PINNED;

@@ -10,6 +10,7 @@
 #include "core/limit/tag.h"
 #include "core/space/hole.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* What lies over a piece, as one walk over the spans finds out. */
@@ -127,6 +128,7 @@ static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
         return VRAM_ERR_HOST_MEMORY;
     }
     uint64_t from = higher(piece->addr, vr_span_addr(*span)), to = lower(piece_end(piece), end);
+    assert(from < to && !piece->ghosts); /* one that has ghosts does not sleep */
     *span = vr_hole_cut(space, *span, from, to - from);
     (*span)->span.kind = VR_SPAN_CLAIM;
     (*span)->span.was = VR_SPAN_HOLE;
@@ -191,6 +193,8 @@ static void get_up(struct vr_space *space) {
             span = anchor ? vr_span_next(space, anchor) : vr_span_first(space);
             continue;
         }
+        assert(span->span.kind != VR_SPAN_BLOCK || span->asleep ||
+               !lies_on_nap(space, span)); /* (2) */
         if (span->span.kind == VR_SPAN_BLOCK && span->asleep && !lies_on_nap(space, span)) {
             span->asleep = false;
             vr_block_note_held(span);
@@ -248,6 +252,7 @@ void vr_sleep_rouse(struct vr_space *space, struct vr_nap **naps, struct vr_nap 
     for (struct vr_nap **at = naps; *at;) {
         struct vr_nap *nap = *at;
         bool roused = nap->space == space && nap->turning && nap->mapped && !nap->piece->gone;
+        assert(nap->piece->nap == nap); /* (4) */
         if (roused) {
             *at = nap->next;
             nap->next = *ended;
@@ -269,6 +274,8 @@ void vr_sleep_rouse(struct vr_space *space, struct vr_nap **naps, struct vr_nap 
 
 void vr_sleep_gone(struct vr_nap *nap, bool gone) {
     struct vr_space_stats *stats = &nap->space->stats;
+    assert(nap->piece->nap == nap && nap->piece->gone != gone);
+    assert(!gone || stats->reserved_bytes >= nap->piece->bytes);
     nap->piece->gone = gone;
     stats->reserved_bytes += gone ? -nap->piece->bytes : nap->piece->bytes;
     if (stats->reserved_bytes > stats->peak_reserved_bytes) {

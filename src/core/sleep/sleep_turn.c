@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static int by_address(const void *a, const void *b) {
@@ -18,6 +19,7 @@ static int by_address(const void *a, const void *b) {
 
 /* Lists the naps that are turning. Under the lock. */
 vram_status vr_turn_gather(struct vr_turn *turn) {
+    assert(vr_pool_is_locked(turn->pool));
     uint32_t count = 0;
     for (struct vr_nap *nap = turn->pool->sleep.naps; nap; nap = nap->next) {
         count += nap->turning;
@@ -65,6 +67,7 @@ void vr_turn_end(struct vr_turn *turn, bool whole) {
     struct vram_error error;
     vr_error_save(&error);
     vr_mutex_lock(&pool->lock);
+    assert(pool->sleep.turning); /* ours since the change began: sleep.h (3) */
     struct vr_nap *ended = rouse(pool);
     pool->sleep.whole = whole && !(turn->waking && !pool->sleep.naps);
     pool->sleep.turning = false;

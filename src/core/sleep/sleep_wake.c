@@ -11,9 +11,12 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <assert.h>
+
 /* Marks what is to wake. Under the lock. */
 static vram_status call(struct vr_turn *turn) {
     struct vr_pool *pool = turn->pool;
+    assert(vr_pool_is_locked(pool));
     if (pool->sleep.turning) {
         return vr_fail(VRAM_ERR_BUSY, turn->operation,
                        "another thread is putting the pool to sleep or waking it");
@@ -102,6 +105,7 @@ static vram_status create_all(const struct vr_turn *turn) {
         if (!nap->piece->gone) {
             continue;
         }
+        assert(nap->turning && !nap->mapped); /* what is gone is mapped nowhere */
         status = create_one(turn, i);
         if (status == VRAM_OK) {
             nap->made = true;

@@ -161,4 +161,13 @@ static inline bool vr_block_is_live(const struct vr_block *block) {
     return (vr_load(&block->state, VR_ACQUIRE) & VR_BLOCK_STATES) == VR_BLOCK_LIVE;
 }
 
+/* Whether it is owned by whoever has it, see (1); whether it is in the space. For asserts. */
+static inline bool vr_block_is_cached(const struct vr_block *block) {
+    return (vr_load(&block->state, VR_RELAXED) & VR_BLOCK_STATES) == VR_BLOCK_CACHED;
+}
+
+static inline bool vr_block_is_free(const struct vr_block *block) {
+    return vr_load(&block->state, VR_RELAXED) == VR_BLOCK_FREE;
+}
+
 #endif

@@ -21,6 +21,8 @@
 #include "base/size.h"
 #include "core/space/wear.h"
 
+#include <assert.h>
+
 #define TIDY_NS 1000000 /* spent at a time on giving back */
 
 enum {
@@ -62,6 +64,7 @@ static struct vr_piece *next_piece(const struct vr_space *space, const struct vr
     *addr = vr_granule_up(space, *addr);
     while (*addr < vr_span_end(hole)) {
         struct vr_piece *piece = vr_ground_get(&space->ground, *addr);
+        assert(piece); /* span.h (1) */
         *addr = piece->addr + piece->bytes;
         if (vr_inside(piece->addr, piece->bytes, vr_span_addr(hole), vr_span_bytes(hole)) &&
             (!piece->ghosts || space->config.alias)) {
@@ -178,6 +181,7 @@ vram_status vr_extension_gather(struct vr_space *space, struct vr_plan *plan, ui
             status = take_size(&search, size);
         }
     }
+    assert(search.need <= *bytes && *bytes - search.need <= all);
     *left = all - (*bytes - search.need);
     *bytes = search.need;
     return status;

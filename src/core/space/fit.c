@@ -15,6 +15,8 @@
 #include "base/size.h"
 #include "core/space/wear.h"
 
+#include <assert.h>
+
 enum {
     CANDIDATES = 16,   /* holes beside a void that are looked at for a window */
     GLANCES = 128,     /* holes passed over to find them */
@@ -84,6 +86,7 @@ static struct vr_block *next_larger(const struct vr_space *space, const struct v
 
 /* Whether next to nothing would be left of the hole. */
 static bool is_exact(const struct vr_block *hole, uint64_t bytes) {
+    assert(vr_span_bytes(hole) >= bytes);
     return vr_span_bytes(hole) - bytes <= bytes / EXACT_PART;
 }
 
@@ -115,6 +118,7 @@ static uint64_t left_of_piece(const struct vr_space *space, const struct vr_want
                               const struct vr_block *hole, uint64_t bytes) {
     uint64_t end = align_up(vr_span_addr(hole), want->align) + bytes;
     const struct vr_piece *piece = vr_ground_get(&space->ground, end - 1);
+    assert(piece); /* span.h (1) */
     return piece->addr + piece->bytes - end;
 }
 
@@ -185,6 +189,7 @@ static struct vr_place in_hole(const struct vr_space *space, struct vr_block *ho
     } else if (hole) {
         place.addr = align_up(vr_span_addr(hole), want->align);
     }
+    assert(!hole || vr_inside(place.addr, want->bytes, vr_span_addr(hole), vr_span_bytes(hole)));
     return place;
 }
 
@@ -341,6 +346,7 @@ static void run_extend(const struct vr_space *space, struct vr_run *run, uint64_
 }
 
 void vr_fit_note(struct vr_space *space, struct vr_block *block, uint64_t queue, uint64_t run_end) {
+    assert(block->span.kind == VR_SPAN_BLOCK);
     struct vr_run *run = &space->runs[run_slot(queue)];
     run_extend(space, run, queue, vr_span_bytes(block));
     run->last = block;
@@ -373,6 +379,7 @@ static bool beside_sibling(const struct vr_space *space, const struct vr_want *w
     if (!run->last || run->expected <= 1) {
         return false;
     }
+    assert(run->last->span.kind == VR_SPAN_BLOCK); /* vr_fit_forget, when it comes back */
     struct vr_block *next = run->last->span.after;
     if (usable(next, want->queue) && fits(next, want->bytes, want->align)) {
         *place = in_hole(space, next, want);

@@ -50,6 +50,7 @@ void vr_ground_free(struct vr_ground *ground) {
 
 /* Makes sure that one more page has room. */
 static vram_status grow(struct vr_ground *ground) {
+    assert(ground->made <= ground->slots / 2); /* so every search for a page ends */
     if (ground->made < ground->slots / 2) {
         return VRAM_OK;
     }
@@ -96,9 +97,11 @@ struct vr_piece *vr_ground_get(const struct vr_ground *ground, uint64_t addr) {
 
 void vr_ground_set(struct vr_ground *ground, uint64_t addr, uint64_t bytes,
                    struct vr_piece *piece) {
+    assert(((addr | bytes) & ((UINT64_C(1) << ground->shift) - 1)) == 0);
     for (uint64_t at = addr; at - addr < bytes; at += UINT64_C(1) << ground->shift) {
         struct vr_ground_page *page = page_at(ground, at);
         assert(page);
+        assert(!piece || !page->pieces[page_index(ground, at)]); /* one piece under a granule */
         page->pieces[page_index(ground, at)] = piece;
     }
 }

@@ -58,6 +58,10 @@ static struct vr_list *list_of(struct vr_space *space, const struct vr_block *sp
 
 /* On its shelf and, behind `older` (NULL: as the youngest), into its list. */
 static void index_add(struct vr_space *space, struct vr_block *span, struct vr_link *older) {
+    assert(vr_span_is_free(span) && vr_block_is_free(span)); /* (4) */
+    assert(vr_span_bytes(span) > 0 && !vr_link_linked(&span->span.age));
+    assert(span->span.kind == VR_SPAN_HOLE || /* (1) */
+           (span->stamp.queue == 0 && vr_span_is_whole(space, span)));
     uint64_t queue = queue_of(span);
     vr_shelf_add(&space->shelves[vr_hole_shelf(queue)], span, queue);
     if (span->span.kind != VR_SPAN_HOLE) {
@@ -76,12 +80,14 @@ static void index_add(struct vr_space *space, struct vr_block *span, struct vr_l
 }
 
 static void index_remove(struct vr_space *space, struct vr_block *span) {
+    assert(vr_hole_key_holds(span)); /* else its shelf would not find it */
     vr_shelf_remove(&space->shelves[vr_hole_shelf(span->span.by_queue)], span);
     if (span->span.kind != VR_SPAN_HOLE) {
         return;
     }
     vr_link_remove(&span->span.age);
     space->stats.holes--;
+    assert(space->stats.hole_bytes >= vr_span_bytes(span));
     space->stats.hole_bytes -= vr_span_bytes(span);
     space->stats.pending_bytes -= span->stamp.queue ? vr_span_bytes(span) : 0;
 }
@@ -144,6 +150,9 @@ static struct vr_block *merge(struct vr_space *space, struct vr_block *span) {
             more = true;
         }
     }
+    assert(span->span.kind != VR_SPAN_VOID || /* (2) */
+           (!vr_span_is(span->span.before, VR_SPAN_VOID) &&
+            !vr_span_is(span->span.after, VR_SPAN_VOID)));
     return span;
 }
 
@@ -160,6 +169,7 @@ void vr_hole_return(struct vr_space *space, struct vr_block *span) {
 struct vr_block *vr_hole_cut(struct vr_space *space, struct vr_block *span, uint64_t addr,
                              uint64_t bytes) {
     assert(vr_span_addr(span) <= addr && addr + bytes <= vr_span_end(span));
+    assert(vr_span_is_free(span) && bytes > 0);
     /* What is left takes the place of the whole in the list: cutting a hole does not make it young. */
     struct vr_list *list = list_of(space, span);
     struct vr_link *older = span->span.age.prev;
@@ -195,6 +205,7 @@ bool vr_hole_settle(struct vr_space *space, bool all) {
     for (; link && left > 0; link = next) {
         struct vr_block *span = VR_CONTAINER(link, struct vr_block, span.age);
         next = vr_list_next(&space->pending, link);
+        assert(span->span.kind == VR_SPAN_HOLE && span->stamp.queue); /* (3) */
         if (!passed(space, span->stamp)) {
             left--;
             continue;

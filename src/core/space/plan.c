@@ -13,6 +13,7 @@
 #include "core/space/plan.h"
 
 #include "base/memory.h"
+#include "base/size.h"
 
 #include <assert.h>
 
@@ -37,6 +38,7 @@ struct vr_plan *vr_plan_new(struct vr_space *space) {
 }
 
 struct vr_plan_item *vr_plan_add(struct vr_plan *plan, struct vr_piece *piece) {
+    assert(!plan->steps); /* they are written for all items at once */
     if (plan->item_count == plan->item_room) {
         uint32_t room = plan->item_room ? plan->item_room * 2 : 8;
         struct vr_plan_item *items = vr_mem_resize(plan->items, room, sizeof *items, "vram_alloc");
@@ -60,11 +62,15 @@ vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr
     if (!item) {
         return VRAM_ERR_HOST_MEMORY;
     }
+    assert(!piece->nap && !piece->gone); /* sleep.h (1) */
     if (!hole) {
+        assert(piece->addr == VR_NOWHERE && vr_link_linked(&piece->spare));
         vr_link_remove(&piece->spare);
         space->stats.spares--;
         space->stats.spare_bytes -= piece->bytes;
     } else {
+        assert(vr_inside(piece->addr, piece->bytes, vr_span_addr(hole), vr_span_bytes(hole)));
+        assert(!hole->stamp.queue || space->config.alias); /* space.h (4) */
         item->alias = hole->stamp.queue != 0;
         item->source = vr_hole_cut(space, hole, piece->addr, piece->bytes);
         item->source->span.was = VR_SPAN_HOLE;
@@ -75,6 +81,7 @@ vram_status vr_plan_take(struct vr_space *space, struct vr_plan *plan, struct vr
 
 static void push(struct vr_plan *plan, enum vr_step_kind kind, struct vr_plan_item *item,
                  uint64_t addr) {
+    assert(plan->count < plan->item_count * 4 + 1);
     plan->steps[plan->count++] = (struct vr_step){.kind = kind,
                                                   .handles = 1,
                                                   .piece = item->piece,
@@ -146,6 +153,7 @@ static void count_items(struct vr_plan *plan) {
  * to make room for it must be released before.
  */
 vram_status vr_plan_write(struct vr_space *space, struct vr_plan *plan) {
+    assert(!plan->steps && plan->edges); /* keeps (3) */
     count_items(plan);
     plan->steps = vr_mem_alloc((size_t)plan->item_count * 4 + 1, sizeof *plan->steps, "vram_alloc");
     if (!plan->steps) {
@@ -198,6 +206,7 @@ static void learn_prices(struct vr_space *space, const struct vr_plan *plan, uin
 
 /* Notes for each item which of its steps were done: keeps (2). */
 static void mark_done(struct vr_plan *plan, uint32_t done) {
+    assert(done <= plan->count);
     for (uint32_t i = 0; i < done; i++) {
         const struct vr_step *step = &plan->steps[i];
         if (step->kind != VR_STEP_ACCESS) {
@@ -215,6 +224,7 @@ static void mark_done(struct vr_plan *plan, uint32_t done) {
 
 /* Nothing is mapped there any more, and no work can come. */
 static void void_add(struct vr_space *space, struct vr_block *span) {
+    assert(span->span.kind == VR_SPAN_CLAIM);
     span->span.kind = VR_SPAN_VOID;
     span->stamp = (struct vr_stamp){0};
     vr_hole_add(space, span);
@@ -222,6 +232,8 @@ static void void_add(struct vr_space *space, struct vr_block *span) {
 
 /* The place becomes a ghost of the piece. */
 static void ghost_add(struct vr_space *space, struct vr_block *source, struct vr_piece *piece) {
+    assert(source->span.kind == VR_SPAN_CLAIM && piece->ghosts); /* span.h (6) */
+    assert(vr_span_bytes(source) == piece->bytes);
     source->span.kind = VR_SPAN_GHOST;
     source->span.segment = piece;
     vr_list_append(&space->ghosts, &source->span.age);
@@ -230,6 +242,7 @@ static void ghost_add(struct vr_space *space, struct vr_block *source, struct vr
 
 /* A ghost was swept, or not. Its piece is elsewhere and has nothing to do with it. */
 static void end_ghost(struct vr_space *space, struct vr_plan_item *item) {
+    assert(item->source->span.segment == item->piece && item->piece->ghosts);
     if (item->done & VR_DONE_UNMAP) {
         item->piece->ghosts--;
         item->source->span.segment = NULL;
@@ -242,6 +255,7 @@ static void end_ghost(struct vr_space *space, struct vr_plan_item *item) {
 /* What becomes of the place an item was taken from. */
 static void end_source(struct vr_space *space, struct vr_plan_item *item) {
     struct vr_block *source = item->source;
+    assert(source->span.kind == VR_SPAN_CLAIM && !source->span.lost); /* span.h (5) */
     if (space->config.mode == VR_SPACE_SEGMENTS && item->done & VR_DONE_RELEASE) {
         vr_span_drop(space, source);
         return;
@@ -251,6 +265,8 @@ static void end_source(struct vr_space *space, struct vr_plan_item *item) {
         item->piece->ghosts++;
         ghost_add(space, source, item->piece);
     } else if (item->done & VR_DONE_UNMAP) {
+        assert(!item->piece->ghosts &&
+               !source->stamp.queue); /* no work can reach it: space.h (4) */
         vr_ground_set(&space->ground, item->piece->addr, item->piece->bytes, NULL);
         item->piece->addr = VR_NOWHERE;
         void_add(space, source);
@@ -270,6 +286,8 @@ static void piece_enter(struct vr_space *space, struct vr_piece *piece) {
 }
 
 static void piece_leave(struct vr_space *space, struct vr_piece *piece) {
+    assert(!piece->ghosts && !piece->nap && !vr_link_linked(&piece->spare));
+    assert(space->stats.reserved_bytes >= piece->bytes);
     vr_link_remove(&piece->all);
     space->stats.pieces--;
     space->stats.reserved_bytes -= piece->bytes;
@@ -279,6 +297,9 @@ static void piece_leave(struct vr_space *space, struct vr_piece *piece) {
 /* The piece is where it was to go. If it got there without access and could not be taken back, nobody
    can use those addresses again: the claim stays for ever, and the memory is counted as lost. */
 static void piece_settle_at(struct vr_space *space, struct vr_plan_item *item) {
+    assert(item->target->span.kind == VR_SPAN_CLAIM);
+    assert(vr_inside(item->to, item->piece->bytes, vr_span_addr(item->target),
+                     vr_span_bytes(item->target)));
     if (item->alias && item->source->stamp.value > item->target->stamp.value) {
         item->target->stamp = item->source->stamp; /* of one queue: what no block covers is its */
     }
@@ -297,6 +318,7 @@ static void piece_settle_at(struct vr_space *space, struct vr_plan_item *item) {
 static void end_piece(struct vr_space *space, struct vr_plan_item *item) {
     struct vr_piece *piece = item->piece;
     if (item->fresh) {
+        assert(space->planned_bytes >= piece->bytes);
         space->planned_bytes -= piece->bytes;
         if (!(item->done & VR_DONE_CREATE) || item->done & VR_DONE_RELEASE) {
             vr_mem_free(piece);
@@ -317,6 +339,8 @@ static void end_piece(struct vr_space *space, struct vr_plan_item *item) {
 }
 
 static void end_claim(struct vr_space *space, struct vr_block *claim) {
+    assert(claim->span.kind == VR_SPAN_CLAIM);
+    assert(claim->span.was == VR_SPAN_HOLE || claim->span.was == VR_SPAN_VOID);
     if (!claim->span.lost) {
         claim->span.kind = claim->span.was;
         vr_hole_add(space, claim);
@@ -344,6 +368,7 @@ static struct vr_block *end_window(struct vr_space *space, struct vr_plan *plan,
     for (struct vr_block *claim = plan->target; claim && vr_span_addr(claim) < plan->to;
          claim = next) {
         next = claim->span.after;
+        assert(claim->span.kind == VR_SPAN_CLAIM); /* the whole window is the plan's: span.h (5) */
         if (!success || vr_span_addr(claim) < plan->addr ||
             vr_span_addr(claim) >= plan->addr + plan->bytes) {
             end_claim(space, claim);
@@ -353,6 +378,8 @@ static struct vr_block *end_window(struct vr_space *space, struct vr_plan *plan,
             block = claim;
         }
     }
+    assert(!block == !success);
+    assert(!block || (vr_span_addr(block) == plan->addr && vr_span_bytes(block) == plan->bytes));
     return block;
 }
 
@@ -362,7 +389,7 @@ static struct vr_block *end_segment(struct vr_space *space, struct vr_plan *plan
     for (uint32_t i = 0; i < plan->item_count; i++) {
         piece = plan->items[i].fresh ? plan->items[i].piece : piece;
     }
-    assert(piece);
+    assert(piece && piece->addr != VR_NOWHERE && piece->bytes >= plan->bytes);
     struct vr_block *block = vr_span_new(space, piece->addr, piece->bytes);
     block->span.segment = piece;
     piece->first = block;
@@ -432,6 +459,7 @@ static struct vr_block *conclude(struct vr_space *space, struct vr_plan *plan, b
             vr_fit_note(space, block, plan->queue, plan->run_end);
         }
     }
+    assert(space->open_plans > 0);
     space->open_plans--;
     vr_mem_free(plan->items);
     vr_mem_free(plan->steps);
@@ -457,10 +485,13 @@ vram_status vr_plan_finish(struct vr_space *space, struct vr_plan *plan, vram_st
 }
 
 struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan) {
+    assert(plan->steps);
     learn_prices(space, plan, plan->count);
     mark_done(plan, plan->count);
     charge(space, plan, is_moving(plan) ? price_of(space, plan) : 0);
-    return conclude(space, plan, true);
+    struct vr_block *block = conclude(space, plan, true);
+    vr_space_validate(space);
+    return block;
 }
 
 /* Memory that has become usable in the window stays there, as a hole. What was unmapped and has not
@@ -489,6 +520,7 @@ void vr_space_undo(struct vr_space *space, struct vr_plan *plan, uint32_t done) 
 void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *failed) {
     for (uint32_t i = 0; i < plan->count; i++) {
         const struct vr_step *step = &plan->steps[i];
+        assert(step->kind == VR_STEP_UNMAP || step->kind == VR_STEP_RELEASE); /* of vr_space_undo */
         bool ok = failed ? !failed[i] : !step->failed;
         if (step->kind == VR_STEP_UNMAP && !ok) {
             step->item->done |= VR_DONE_STUCK;
@@ -497,4 +529,5 @@ void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *fa
         }
     }
     conclude(space, plan, false);
+    vr_space_validate(space);
 }

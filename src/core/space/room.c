@@ -17,13 +17,16 @@ struct vr_block *vr_room_cut(struct vr_space *space, struct vr_block *span, uint
         return NULL;
     }
     struct vr_block *room = vr_hole_cut(space, span, vr_span_addr(span), bytes);
+    assert(vr_span_is_whole(space, room)); /* span.h (8), as the next */
+    assert(vr_span_is(room->span.before, VR_SPAN_BLOCK) ||
+           vr_span_is(room->span.before, VR_SPAN_CLAIM));
     room->span.kind = VR_SPAN_ROOM;
     space->rooms++;
     return room;
 }
 
 void vr_room_end(struct vr_space *space, struct vr_block *room) {
-    assert(room->span.kind == VR_SPAN_ROOM);
+    assert(room->span.kind == VR_SPAN_ROOM && space->rooms > 0);
     room->span.kind = VR_SPAN_VOID;
     room->stamp = (struct vr_stamp){0};
     space->rooms--;

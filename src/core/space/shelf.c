@@ -162,6 +162,7 @@ static uint32_t filled_to(const struct vr_shelf *shelf, uint32_t bin) {
 }
 
 void vr_shelf_add(struct vr_shelf *shelf, struct vr_block *span, uint64_t queue) {
+    assert(!span->span.left && !span->span.right);
     span->span.by_queue = queue;
     span->span.by_bytes = vr_load(&span->bytes, VR_RELAXED);
     uint32_t bin = vr_shelf_bin(span->span.by_bytes);
@@ -171,6 +172,7 @@ void vr_shelf_add(struct vr_shelf *shelf, struct vr_block *span, uint64_t queue)
 
 void vr_shelf_remove(struct vr_shelf *shelf, struct vr_block *span) {
     uint32_t bin = vr_shelf_bin(span->span.by_bytes);
+    assert(shelf->filled[bin / 64] >> bin % 64 & 1); /* (2) */
     tree_remove(&shelf->bins[bin], span);
     if (!shelf->bins[bin]) {
         shelf->filled[bin / 64] &= ~(UINT64_C(1) << bin % 64);

@@ -42,6 +42,8 @@ static bool config_valid(const struct vr_space_config *config) {
 
 /* The range is one void. */
 vram_status vr_space_add_range(struct vr_space *space, uint64_t base, uint64_t bytes) {
+    assert(space->config.mode == VR_SPACE_VMM);
+    assert(bytes > 0 && ((base | bytes) & (space->config.granule - 1)) == 0);
     struct vr_range *ranges =
         vr_mem_resize(space->ranges, space->range_count + 1, sizeof *ranges, "vram_pool_create");
     space->ranges = ranges ? ranges : space->ranges;
@@ -113,6 +115,7 @@ void vr_space_destroy(struct vr_space *space) {
         chain_drop(space, piece->first);
         vr_mem_free(piece);
     }
+    assert(space->stock_count == space->records); /* none is lost, none is still used */
     vr_span_stock_free(space);
     vr_ground_free(&space->ground);
     vr_mem_free(space->ranges);
@@ -180,7 +183,9 @@ static void hand_out(struct vr_space *space, const struct vr_want *want,
     need_note(space, want);
     uint64_t queue = place->hole->stamp.queue;
     struct vr_stamp after = queue == want->queue ? (struct vr_stamp){0} : place->hole->stamp;
+    assert(!after.queue || want->flags & VR_WANT_AFTER); /* work of others only for who asks */
     struct vr_block *block = vr_hole_cut(space, place->hole, place->addr, want->bytes);
+    assert(place->addr % want->align == 0);
     block->span.kind = VR_SPAN_BLOCK;
     block->stamp = (struct vr_stamp){0};
     space->stats.blocks++;
@@ -309,6 +314,7 @@ vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *asked,
                            struct vr_answer *answer) {
     struct vr_want want = *asked;
     vram_status status = want_round(space, &want);
+    assert(want.queue && (!want.behind || vr_span_is(want.behind, VR_SPAN_BLOCK)));
     if (status == VRAM_OK) {
         status = space->resting ? VRAM_ERR_BUSY : vr_span_stock(space, 2);
     }
@@ -368,6 +374,7 @@ void vr_space_join(struct vr_space *space, struct vr_block *block, struct vr_blo
 vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint64_t bytes,
                            struct vr_block **tail) {
     assert(block->span.kind == VR_SPAN_BLOCK && bytes && bytes % VR_SPAN_UNIT == 0);
+    assert(bytes < vr_span_bytes(block));
     if (vr_span_stock(space, 1) != VRAM_OK) {
         return VRAM_ERR_HOST_MEMORY;
     }
@@ -378,6 +385,7 @@ vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint6
 
 void vr_space_free(struct vr_space *space, struct vr_block *block) {
     assert(block->span.kind == VR_SPAN_BLOCK);
+    assert(space->stats.blocks > 0 && space->stats.out_bytes >= vr_span_bytes(block));
     vr_fit_forget(space, block);
     if (vr_space_room(block)) {
         vr_room_end(space, block->span.after);
@@ -388,6 +396,7 @@ void vr_space_free(struct vr_space *space, struct vr_block *block) {
              VR_RELAXED); /* for readers that still hold the address */
     block->span.kind = VR_SPAN_HOLE;
     vr_hole_add(space, block);
+    vr_space_validate(space);
 }
 
 vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan) {

@@ -276,7 +276,8 @@ void vr_space_stats_get(struct vr_space *space, struct vr_space_stats *stats);
 /* A number for the present layout: equal layouts have equal numbers. O(n). */
 uint64_t vr_space_hash(const struct vr_space *space);
 
-/* Checks every invariant; false with the first violation in `text`. O(n), for tests and debugging. */
+/* Checks every invariant; false with the first violation in `text`. O(n), for tests; debug
+   builds call it by themselves: see VR_SPACE_CHECKS in span.h. */
 bool vr_space_check(const struct vr_space *space, char *text, size_t text_bytes);
 
 #endif

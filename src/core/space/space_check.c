@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* space_check.c: every invariant of span.h, looked at from outside the code that keeps them. */
+/*
+ * space_check.c: every invariant of span.h, looked at from outside the code that keeps them: by tests, and in
+ * debug builds by the space itself (VR_SPACE_CHECKS).
+ */
 #include "core/space/plan.h"
 
+#include "base/os/os.h"
 #include "base/text.h"
+
+#include <assert.h>
+#include <string.h>
 
 /* What a walk over all spans and pieces adds up to. */
 struct tally {
@@ -14,6 +21,8 @@ struct tally {
     uint64_t listed;     /* holes in the list of pending or of idle ones */
     uint64_t haunting;   /* ghosts that pieces say they have */
     uint64_t rooms;      /* kept behind blocks */
+    uint64_t spans;      /* looked at, */
+    uint64_t granules;   /* and granules below them */
 };
 
 #define CHECK(condition, ...)                                                                      \
@@ -40,6 +49,7 @@ static bool check_memory(struct tally *tally, const struct vr_block *span, bool 
     for (uint64_t addr = vr_granule_down(space, vr_span_addr(span)); addr < vr_span_end(span);
          addr = vr_ground_next(&space->ground, addr)) {
         const struct vr_piece *piece = vr_ground_get(&space->ground, addr);
+        tally->granules++;
         CHECK(!piece == !expected, "%s at %llx: granule %llx has %s", kind_name(span),
               hex(vr_span_addr(span)), hex(addr), piece ? "memory" : "no memory");
         CHECK(!piece || (piece->addr <= addr && addr < piece->addr + piece->bytes),
@@ -114,6 +124,7 @@ static bool check_span(struct tally *tally, const struct vr_block *span) {
     const struct vr_space *space = tally->space;
     const struct vr_block *next = span->span.after;
     unsigned kind = span->span.kind;
+    tally->spans++;
     CHECK(vr_span_bytes(span) > 0, "an empty span at %llx", hex(vr_span_addr(span)));
     CHECK(!next || (next->span.before == span && vr_span_addr(next) == vr_span_end(span)),
           "the chain breaks behind %llx", hex(vr_span_addr(span)));
@@ -175,6 +186,7 @@ static bool check_piece(struct tally *tally, const struct vr_piece *piece) {
           "a piece is nowhere and no spare");
     for (uint64_t at = 0; piece->addr != VR_NOWHERE && at < piece->bytes;
          at += space->config.granule) {
+        tally->granules++;
         CHECK(vr_ground_get(&space->ground, piece->addr + at) == piece,
               "the piece at %llx is not under %llx", hex(piece->addr), hex(piece->addr + at));
     }
@@ -292,17 +304,50 @@ static bool check_sums(struct tally *tally) {
     return true;
 }
 
-bool vr_space_check(const struct vr_space *space, char *text, size_t text_bytes) {
-    struct tally tally = {.space = space, .text = text, .text_bytes = text_bytes};
+static bool check_all(struct tally *tally) {
+    const struct vr_space *space = tally->space;
     for (uint32_t i = 0; i < space->range_count; i++) {
         const struct vr_range *range = &space->ranges[i];
-        if (!check_chain(&tally, range->first, range->base, range->bytes)) {
+        if (!check_chain(tally, range->first, range->base, range->bytes)) {
             return false;
         }
     }
-    return check_pieces(&tally) && check_lists(&tally) && check_shelves(&tally) &&
-           check_sums(&tally);
+    return check_pieces(tally) && check_lists(tally) && check_shelves(tally) && check_sums(tally);
 }
+
+bool vr_space_check(const struct vr_space *space, char *text, size_t text_bytes) {
+    struct tally tally = {.space = space, .text = text, .text_bytes = text_bytes};
+    return check_all(&tally);
+}
+
+/* --------------------------------------------------------------- validation */
+
+#if VR_SPACE_CHECKS
+
+enum {
+    CHECK_LEAST = 16,  /* operations between two validations, at least: bins are looked at, too */
+    CHECK_GRANULES = 8 /* so many granules are looked at in the time of a span */
+};
+
+void vr_space_validate(struct vr_space *space) {
+    char text[160], line[200];
+    struct tally tally = {.space = space, .text = text, .text_bytes = sizeof text};
+    if (VR_SPACE_CHECKS < 2 && space->check_due > 0) {
+        space->check_due--;
+        return;
+    }
+    if (!check_all(&tally)) {
+        /* To stderr, not to the log: the pool's lock is held. */
+        vr_text_format(line, sizeof line - 1, "libvram: a space is damaged: %s", text);
+        size_t length = strlen(line);
+        line[length] = '\n';
+        vr_os_stderr(line, length + 1);
+        assert(false && "the space breaks an invariant of span.h");
+    }
+    space->check_due = CHECK_LEAST + tally.spans + tally.granules / CHECK_GRANULES;
+}
+
+#endif
 
 /* ------------------------------------------------------------------- layout */
 

@@ -33,7 +33,8 @@ vram_status vr_span_stock(struct vr_space *space, uint32_t count) {
 
 struct vr_block *vr_span_new(struct vr_space *space, uint64_t addr, uint64_t bytes) {
     struct vr_block *span = space->stock;
-    assert(span);
+    assert(span && space->stock_count > 0);
+    assert(span->span.kind == VR_SPAN_NONE && vr_block_is_free(span)); /* block.h (2) */
     space->stock = span->span.after;
     space->stock_count--;
     span->span = (struct vr_span){0};
@@ -84,6 +85,8 @@ void vr_span_stock_free(struct vr_space *space) {
 struct vr_block *vr_span_cut(struct vr_space *space, struct vr_block *span, uint64_t addr) {
     uint64_t end = vr_span_end(span);
     assert(vr_span_addr(span) < addr && addr < end);
+    assert(addr % VR_SPAN_UNIT == 0);
+    assert(!vr_link_linked(&span->span.age) && !span->span.lost); /* what is lost stays as it is */
     struct vr_block *upper = vr_span_new(space, addr, end - addr);
     upper->stamp = span->stamp;
     upper->span.kind = span->span.kind;
@@ -102,6 +105,8 @@ struct vr_block *vr_span_cut(struct vr_space *space, struct vr_block *span, uint
 void vr_span_absorb(struct vr_space *space, struct vr_block *span) {
     struct vr_block *next = span->span.after;
     assert(next && vr_span_addr(next) == vr_span_end(span));
+    assert(next->span.before == span && !vr_link_linked(&next->span.age));
+    assert(!span->span.lost && !next->span.lost); /* span.h (5) */
     vr_store(&span->bytes, vr_span_bytes(span) + vr_span_bytes(next), VR_RELAXED);
     span->span.after = next->span.after;
     if (next->span.after) {

@@ -35,6 +35,18 @@
 #include "core/space/shelf.h"
 #include "core/space/space.h"
 
+/*
+ * How often a debug build validates the whole space after a commit, an abort or a free (space_check.c):
+ * 0 never, 1 once in as many operations as the space has spans, so that the cost of each stays constant,
+ * 2 after every operation. Release builds never do.
+ */
+#ifdef NDEBUG
+#undef VR_SPACE_CHECKS
+#define VR_SPACE_CHECKS 0
+#elif !defined VR_SPACE_CHECKS
+#define VR_SPACE_CHECKS 1
+#endif
+
 enum {
     VR_RUNS_PAST = 4,  /* past runs that are remembered */
     VR_RUNS_QUEUES = 8 /* queues whose runs are told apart */
@@ -98,7 +110,20 @@ struct vr_space {
     uint64_t rooms;   /* spans of that kind */
     uint64_t records; /* taken from the stable store */
     struct vr_space_stats stats;
+#if VR_SPACE_CHECKS
+    uint64_t check_due; /* operations until the next validation */
+#endif
 };
+
+/* An operation has ended: validates the space if its turn has come. A violation is printed, and meets an
+   assert. space_check.c */
+#if VR_SPACE_CHECKS
+void vr_space_validate(struct vr_space *space);
+#else
+static inline void vr_space_validate(struct vr_space *space) {
+    (void)space;
+}
+#endif
 
 static inline uint64_t vr_span_addr(const struct vr_block *span) {
     return vr_load(&span->addr, VR_RELAXED);
@@ -116,6 +141,11 @@ static inline bool vr_span_is(const struct vr_block *span, enum vr_span_kind kin
     return span && span->span.kind == kind;
 }
 
+/* Whether it is free: on a shelf, or about to be; see (4). */
+static inline bool vr_span_is_free(const struct vr_block *span) {
+    return vr_span_is(span, VR_SPAN_HOLE) || vr_span_is(span, VR_SPAN_VOID);
+}
+
 /* Whether nothing is mapped there, or nothing will be once the plan is done. */
 static inline bool vr_span_is_bare(const struct vr_block *span) {
     return vr_span_is(span, VR_SPAN_VOID) || vr_span_is(span, VR_SPAN_CLAIM) ||
@@ -128,6 +158,11 @@ static inline uint64_t vr_granule_down(const struct vr_space *space, uint64_t ad
 
 static inline uint64_t vr_granule_up(const struct vr_space *space, uint64_t addr) {
     return vr_granule_down(space, addr + space->config.granule - 1);
+}
+
+/* Whether a span is whole granules, as voids and rooms are: (1), (8). */
+static inline bool vr_span_is_whole(const struct vr_space *space, const struct vr_block *span) {
+    return ((vr_span_addr(span) | vr_span_bytes(span)) & (space->config.granule - 1)) == 0;
 }
 
 /* ------------------------------------------------------------------ records */

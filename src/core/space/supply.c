@@ -130,6 +130,7 @@ static vram_status supply_end(struct supply *supply, vram_status status, struct 
         vr_plan_cancel(space, supply->plan);
         return status;
     }
+    assert(space->purse_ns >= supply->purse_ns && space->reserve_ns >= supply->reserve_ns);
     supply->plan->price_ns = (uint64_t)(space->purse_ns - supply->purse_ns) +
                              (uint64_t)(space->reserve_ns - supply->reserve_ns);
     space->purse_ns = supply->purse_ns;
@@ -217,6 +218,7 @@ static struct vr_piece *idle_piece(struct vr_space *space, struct vr_block **hol
     for (int left = IDLE_MOST; link && left > 0 && (!best || worth(*hole) > 0); link = next) {
         next = vr_list_next(&space->idle, link);
         struct vr_block *here = VR_CONTAINER(link, struct vr_block, span.age);
+        assert(here->span.kind == VR_SPAN_HOLE && !here->stamp.queue); /* span.h (3) */
         left--;
         if (best && worth(here) >= worth(*hole)) {
             continue;
@@ -244,6 +246,7 @@ static struct vr_piece *pending_piece(struct supply *supply, uint64_t most,
     while (supply->queue && (link = supply->seen ? vr_list_next(&space->pending, supply->seen)
                                                  : vr_list_first(&space->pending))) {
         *hole = VR_CONTAINER(link, struct vr_block, span.age);
+        assert((*hole)->span.kind == VR_SPAN_HOLE && (*hole)->stamp.queue); /* span.h (3) */
         bool own = (*hole)->stamp.queue == supply->queue;
         struct vr_piece *piece = own ? inner_piece(space, *hole, most) : NULL;
         if (piece) {
@@ -371,6 +374,7 @@ static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t 
 
 static vram_status create(struct supply *supply, struct vr_block *target, uint64_t to,
                           uint64_t bytes, bool growth) {
+    assert(bytes > 0 && (bytes & (supply->space->config.granule - 1)) == 0);
     struct vr_piece *piece = vr_mem_alloc(1, sizeof *piece, "vram_alloc");
     struct vr_plan_item *item = piece ? vr_plan_add(supply->plan, piece) : NULL;
     if (!item) {
@@ -468,6 +472,7 @@ static vram_status fill(struct supply *supply, struct vr_block *target) {
         status = create(supply, target, at, bytes, growth);
         at += bytes;
     }
+    assert(status != VRAM_OK || at == end); /* one access serves the void: plan.c (4) */
     return status;
 }
 
@@ -477,6 +482,7 @@ static vram_status claim(struct vr_space *space, struct vr_plan *plan,
     struct vr_block *span = window->first;
     uint64_t end = window->addr + window->bytes;
     while (span && vr_span_addr(span) < end) {
+        assert(vr_span_is_free(span)); /* fit.c has seen to it */
         uint64_t low = vr_span_addr(span) > window->addr ? vr_span_addr(span) : window->addr;
         uint64_t high = vr_span_end(span) < end ? vr_span_end(span) : end;
         if (span->span.kind == VR_SPAN_VOID) {
@@ -496,6 +502,7 @@ static vram_status claim(struct vr_space *space, struct vr_plan *plan,
         plan->to = high;
         span = span->span.after;
     }
+    assert(plan->to >= end);
     return VRAM_OK;
 }
 

@@ -5,6 +5,8 @@
  */
 #include "core/space/plan.h"
 
+#include <assert.h>
+
 enum {
     SWEEP_MOST = 512,  /* ghosts unmapped by one plan, and */
     UNPASSED_MOST = 64 /* ghosts passed over that are not ready */
@@ -17,6 +19,8 @@ static vram_status sweep(struct vr_space *space, struct vr_plan *plan) {
     for (; link && unpassed > 0 && plan->item_count < SWEEP_MOST; link = next) {
         struct vr_block *ghost = VR_CONTAINER(link, struct vr_block, span.age);
         next = vr_list_next(&space->ghosts, link);
+        assert(ghost->span.kind == VR_SPAN_GHOST && space->stats.ghosts); /* span.h (6) */
+        assert(ghost->span.segment && ghost->span.segment->ghosts);
         if (ghost->stamp.queue && !space->config.passed(space->config.user, ghost->stamp)) {
             unpassed--;
             continue;

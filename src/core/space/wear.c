@@ -4,6 +4,8 @@
 
 #include "base/size.h"
 
+#include <assert.h>
+
 enum {
     WEAR_MOST = 3,   /* the finest */
     WEAR_AGAIN = 2,  /* at least, once the program has started over */
@@ -59,6 +61,7 @@ bool vr_wear_lull(const struct vr_space *space) {
 }
 
 uint64_t vr_wear_bytes(const struct vr_space *space, uint64_t granules) {
+    assert(space->wear <= WEAR_MOST);
     uint64_t left = granules >> space->wear;
     return (left ? left : 1) * space->config.granule;
 }

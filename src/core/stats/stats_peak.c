@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+#include <assert.h>
+
 /* What is measured: the places of the peaks, and what they would be if they began now. */
 struct measure {
     struct vr_peak_stack *stack;
@@ -149,6 +151,7 @@ static struct vr_peak_stack *stack_of(struct vr_context *context, void **place,
 
 static struct measure measure_pool(const struct subject *subject) {
     struct vr_pool *pool = subject->object;
+    assert(vr_pool_is_locked(pool));
     return (struct measure){
         .stack = subject->stack,
         .requested = &pool->requested_peak,
