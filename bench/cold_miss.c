@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cold_miss.c: counts the calls inside the library that a pool's first block takes; see cold_miss.sh.
+ * cold_miss.c: counts the calls inside the library that a pool's first block takes; see
+ * cold_miss.sh.
  *
- * The library is compiled so that each function that was not inlined calls __cyg_profile_func_enter. Prints
- * one line "calls N, driver calls N", then "count address" for each function, most first.
+ * The library is compiled so that each function that was not inlined calls
+ * __cyg_profile_func_enter. Prints one line "calls N, driver calls N", then "count address" for
+ * each function, most first.
  */
 #include <vram/vram.h>
 

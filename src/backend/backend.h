@@ -3,10 +3,10 @@
  * backend.h: everything a backend must do, on one page.
  *
  * A backend is a folder with one `const struct vr_backend_ops` that registry.c lists. Each noun has
- * one small table; what a device may lack is a group of its own, present or absent as a whole.
- * Only the wrappers in src/device call these functions. Each function's type is declared once, here,
- * and the wrapper of the same operation is declared with that very type (src/device/ops.h), so
- * table and wrapper cannot drift apart.
+ * one small table; what a device may lack is a group of its own, present or absent as a whole. Only
+ * the wrappers in src/device call these functions. Each function's type is declared once, here, and
+ * the wrapper of the same operation is declared with that very type (src/device/ops.h), so table
+ * and wrapper cannot drift apart.
  *
  * THE CONTRACT, for every function below
  *
@@ -136,8 +136,8 @@ struct vr_device_ops {
 
 /* -------------------------------------------------------------------- queue */
 
-/* Sets queue->impl, native and word. There is no limit on queues: where the driver has only so many,
-   several share one. */
+/* Sets queue->impl, native and word. There is no limit on queues: where the driver has only so
+   many, several share one. */
 typedef vram_status vr_queue_create_fn(struct vr_queue *queue,
                                        const struct vram_queue_options *options);
 /* The same for queue->native, which the program made. Only called with VRAM_CAP_ADOPT. */
@@ -155,8 +155,8 @@ typedef vram_status vr_queue_download_fn(struct vr_queue *queue, void *to, vram_
 typedef vram_status vr_queue_copy_fn(struct vr_queue *queue, vram_addr to, vram_addr from,
                                      uint64_t bytes);
 
-/* Rows whose beginnings are a pitch apart; the pitches are at least row_bytes, there are two rows or more, and the
-   sides do not overlap. */
+/* Rows whose beginnings are a pitch apart; the pitches are at least row_bytes, there are two rows
+   or more, and the sides do not overlap. */
 struct vr_rectangle {
     uint64_t to, from;             /* of the first row: addresses, or host pointers */
     uint64_t to_pitch, from_pitch; /* bytes */
@@ -164,8 +164,9 @@ struct vr_rectangle {
     bool to_host, from_host; /* that side is host memory; at most one is */
 };
 
-/* The same three copies for rows, as one operation of the driver's. VRAM_ERR_UNSUPPORTED where it has none, or none for
-   rows like these, which the caller then submits one by one. NULL where no driver of the backend has any. */
+/* The same three copies for rows, as one operation of the driver's. VRAM_ERR_UNSUPPORTED where it
+   has none, or none for rows like these, which the caller then submits one by one. NULL where no
+   driver of the backend has any. */
 typedef vram_status vr_queue_copy_rows_fn(struct vr_queue *queue,
                                           const struct vr_rectangle *rectangle);
 /* Repeats the low `pattern_bytes` (1, 2, 4) of `pattern` over `bytes`, a multiple of it. */
@@ -203,14 +204,14 @@ struct vr_queue_ops {
    system's limit on locked memory is reached. */
 typedef vr_memory_alloc_fn vr_pinned_alloc_fn;
 typedef vr_memory_free_fn vr_pinned_free_fn; /* [lost] */
-/* Whether the driver itself says that what alloc gave at `addr` is page-locked: 1 or 0, or unknown where it
-   cannot be asked. NULL where it never can. */
+/* Whether the driver itself says that what alloc gave at `addr` is page-locked: 1 or 0, or unknown
+   where it cannot be asked. NULL where it never can. */
 typedef vram_status vr_pinned_check_fn(struct vr_device *device, vram_addr addr,
                                        vram_value *pinned);
 
-/* Page-locks memory of the program's own, whole pages, where it lies. VRAM_ERR_BUSY when somebody has done so
-   already, _LIMIT or _HOST_MEMORY where the system's limit is reached, _UNSUPPORTED where this driver cannot. Both
-   NULL where no driver of the backend can. */
+/* Page-locks memory of the program's own, whole pages, where it lies. VRAM_ERR_BUSY when somebody
+   has done so already, _LIMIT or _HOST_MEMORY where the system's limit is reached, _UNSUPPORTED
+   where this driver cannot. Both NULL where no driver of the backend can. */
 typedef vram_status vr_pinned_register_fn(struct vr_device *device, vram_addr addr, uint64_t bytes);
 /* Undoes exactly one of these; no work uses the memory. [lost] */
 typedef vr_memory_free_fn vr_pinned_unregister_fn;
@@ -235,8 +236,8 @@ typedef vram_status vr_vmm_create_fn(struct vr_device *device, uint64_t bytes, u
 /* Gives it back; it is mapped nowhere. [lost] */
 typedef vram_status vr_vmm_release_fn(struct vr_device *device, uint64_t handle, uint64_t bytes);
 /* Maps one whole handle at `addr`, not yet accessible. It is mapped nowhere else, except with
-   VRAM_CAP_ALIAS: then what work of a queue writes at one address later work of the same queue reads
-   at the other, and each place is made accessible and unmapped by itself. */
+   VRAM_CAP_ALIAS: then what work of a queue writes at one address later work of the same queue
+   reads at the other, and each place is made accessible and unmapped by itself. */
 typedef vram_status vr_vmm_map_fn(struct vr_device *device, vram_addr addr, uint64_t handle,
                                   uint64_t bytes);
 /* Makes whole mapped handles in [addr, addr + bytes) readable and writable by this device. */
@@ -293,9 +294,9 @@ struct vr_peer_ops {
 /* -------------------------------------------------- memory behind handles */
 
 /*
- * Where the driver deals in objects, not in addresses, a backend gives out addresses of its own, one
- * window of base/window.h for each object, and the object is found again by them. Neighbouring objects
- * never lie next to each other by accident: a span that is checked lies in one.
+ * Where the driver deals in objects, not in addresses, a backend gives out addresses of its own,
+ * one window of base/window.h for each object, and the object is found again by them. Neighbouring
+ * objects never lie next to each other by accident: a span that is checked lies in one.
  */
 
 /* What the driver's own API calls an address. */
@@ -306,11 +307,12 @@ struct vr_native {
     vram_value device_address; /* what a kernel would use, where there is such a thing */
 };
 
-/* Device memory only. `bytes` is the size of the pool's block that begins at `addr`, and the handle may
-   then be one for exactly that block; 0: no block begins there, and the handle is that of the whole
-   allocation. A handle stays good until the block's memory is handed out in another cut or the
-   allocation is freed. Takes no lock when it is asked for the same block again. VRAM_ERR_INVALID for
-   memory of a program's provider that the backend does not know, here and in copies. */
+/* Device memory only. `bytes` is the size of the pool's block that begins at `addr`, and the handle
+   may then be one for exactly that block; 0: no block begins there, and the handle is that of the
+   whole allocation. A handle stays good until the block's memory is handed out in another cut or
+   the allocation is freed. Takes no lock when it is asked for the same block again.
+   VRAM_ERR_INVALID for memory of a program's provider that the backend does not know, here and in
+   copies. */
 typedef vram_status vr_memory_native_fn(struct vr_device *device, vram_addr addr, uint64_t bytes,
                                         struct vr_native *native);
 
@@ -320,9 +322,10 @@ struct vr_handle_ops {
 
 /* ------------------------------------------- objects that the program made */
 
-/* Takes up [offset, offset + bytes) of wrap->pointer, an object of the driver's that the program made and goes
-   on owning: copies, fills and launches find it at *addr, in a window of its own. Where the driver counts
-   references it takes one. VRAM_ERR_INVALID for an object that this device cannot use, or that is smaller. */
+/* Takes up [offset, offset + bytes) of wrap->pointer, an object of the driver's that the program
+   made and goes on owning: copies, fills and launches find it at *addr, in a window of its own.
+   Where the driver counts references it takes one. VRAM_ERR_INVALID for an object that this device
+   cannot use, or that is smaller. */
 typedef vram_status vr_object_adopt_fn(struct vr_device *device, const struct vram_wrap *wrap,
                                        vram_addr *addr);
 /* Lets go of it; work that was submitted may still be using it. [lost] */
@@ -340,8 +343,8 @@ struct vr_object_ops {
 typedef vram_status vr_kernel_load_fn(struct vr_device *device,
                                       const struct vram_kernel_source *source, void **kernel);
 typedef void vr_kernel_unload_fn(struct vr_device *device, void *kernel); /* [lost] */
-/* Submits a launch; argument values are copied before it returns. With VRAM_CAP_HANDLES the value of
-   each argument in launch->address_mask is a struct vr_native in the place of the vram_addr. */
+/* Submits a launch; argument values are copied before it returns. With VRAM_CAP_HANDLES the value
+   of each argument in launch->address_mask is a struct vr_native in the place of the vram_addr. */
 typedef vram_status vr_queue_launch_fn(struct vr_queue *queue, void *kernel,
                                        const struct vram_launch *launch);
 

@@ -235,8 +235,8 @@ void vr_mutex_destroy(struct vr_mutex *mutex) {
     (void)pthread_mutex_destroy(&mutex->native);
 }
 
-/* What our mutexes guard takes less time than going to sleep and being woken, so that a thread looks
-   again for a while first. */
+/* What our mutexes guard takes less time than going to sleep and being woken, so that a thread
+   looks again for a while first. */
 static void wait_native(pthread_mutex_t *native) {
     for (int i = 0; i < SPINS; i++) {
         vr_os_pause();

@@ -86,7 +86,8 @@ static uint64_t lines_of(uint64_t all, uint64_t room) {
     return all <= room ? all : even ? even : 1;
 }
 
-/* A quarter of the memory for products, an eighth for queries, a sixteenth for tiles, each lane its share. */
+/* A quarter of the memory for products, an eighth for queries, a sixteenth for tiles, each lane its
+   share. */
 static void plan(struct shortlist *list, const struct vr_scheduler *scheduler) {
     const struct vram_distance *distance = list->search->distance;
     const struct vram_device_info *info = &scheduler->info;
@@ -257,8 +258,9 @@ static vram_status meet(struct shortlist *list, uint32_t lane, struct block *blo
     return status;
 }
 
-/* Keeps (2) for a lane that has begun, whatever became of its work: when the pool cannot be told, the lane is waited
-   for. If that fails as well the queries stay where they are until the lanes are seen to be through. */
+/* Keeps (2) for a lane that has begun, whatever became of its work: when the pool cannot be told,
+   the lane is waited for. If that fails as well the queries stay where they are until the lanes are
+   seen to be through. */
 static vram_status share(struct shortlist *list, uint32_t lane, struct vectors *queries,
                          vram_status status) {
     const vram_addr used[] = {queries->raw, queries->values, queries->lengths};

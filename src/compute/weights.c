@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* The last product that used it has left, and with it all work on the device: products wait for theirs. */
+/* The last product that used it has left, and with it all work on the device: products wait for
+   theirs. */
 static void weights_free(void *memory) {
     struct vr_weights *weights = memory;
     struct vr_scheduler *scheduler =

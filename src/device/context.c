@@ -289,8 +289,9 @@ static void tell_watchers(struct vr_context *context) {
     vr_mutex_unlock(&context->lock);
 }
 
-/* The next device, with a reference, since its own may go at any moment; NULL behind the last. First
-   each is taken once to see to its queues, then once more to be ended, which takes it off the list. */
+/* The next device, with a reference, since its own may go at any moment; NULL behind the last.
+   First each is taken once to see to its queues, then once more to be ended, which takes it off the
+   list. */
 static struct vr_device_object *take_device(struct vr_context *context, bool to_end) {
     struct vr_device_object *device = NULL;
     vr_mutex_lock(&context->lock);

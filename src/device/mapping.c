@@ -112,8 +112,8 @@ static void end_claim(struct vr_device_object *device, struct vr_record *range, 
 
 /* ------------------------------------------------------------------ mapping */
 
-/* Whether a handle that the caller has pinned may be mapped. It may have been destroyed since: then it
-   goes with the pin, and must not be in a table. Under the lock. */
+/* Whether a handle that the caller has pinned may be mapped. It may have been destroyed since: then
+   it goes with the pin, and must not be in a table. Under the lock. */
 static vram_status check_handle(const struct vr_physical *physical) {
     static const char operation[] = "vram_range_map";
     if (physical->mapped) {
@@ -274,8 +274,8 @@ vram_status vram_range_map(vram_device *handle, vram_addr addr, vram_physical *c
 
 /* ---------------------------------------------------------------- unmapping */
 
-/* Claims the entry that begins at `addr` and has at most `most` bytes for unmapping, if there is such
-   a one and it is free to be. Under the lock. */
+/* Claims the entry that begins at `addr` and has at most `most` bytes for unmapping, if there is
+   such a one and it is free to be. Under the lock. */
 static bool claim_entry(struct vr_record *range, vram_addr addr, uint64_t most,
                         struct vr_mapping *entry) {
     uint32_t at = mapping_index(range, addr);
@@ -289,8 +289,8 @@ static bool claim_entry(struct vr_record *range, vram_addr addr, uint64_t most,
     return true;
 }
 
-/* Unmaps a claimed entry. When the driver refuses, the entry stays as it was, or goes from the table
-   with its memory given up for lost. */
+/* Unmaps a claimed entry. When the driver refuses, the entry stays as it was, or goes from the
+   table with its memory given up for lost. */
 static vram_status unmap_entry(struct vr_device_object *device, struct vr_record *range,
                                const struct vr_mapping *entry, bool give_up) {
     uint64_t handle = entry->physical->object.handle;

@@ -17,8 +17,8 @@
 
 #include <assert.h>
 
-/* Counts the call; whether a [lost] function may go on. Calls that were inside when the process began
-   to exit end here, before a driver that may be gone. */
+/* Counts the call; whether a [lost] function may go on. Calls that were inside when the process
+   began to exit end here, before a driver that may be gone. */
 static bool begin_always(struct vr_device *device, const char *operation) {
     assert(vr_locks_held() == 0);
     VR_DELAY_POINT(operation);
@@ -211,8 +211,8 @@ vram_status vr_vmm_unreserve(struct vr_device *device, vram_addr addr, uint64_t 
     return CALL_LOST(device, "unreserve", device->vmm->unreserve(device, addr, bytes));
 }
 
-/* A driver that says success must mean it: a handle is not 0, and nobody has it already. What it gave
-   cannot be trusted to be ours to give back, so it is left alone. */
+/* A driver that says success must mean it: a handle is not 0, and nobody has it already. What it
+   gave cannot be trusted to be ours to give back, so it is left alone. */
 static vram_status check_native(struct vr_device *device, uint64_t native) {
     struct vr_device_object *object = vr_device_of(device);
     vr_mutex_lock(&object->lock);

@@ -3,9 +3,10 @@
  * process.c: the life of the process as the library sees it, and the way into and out of every
  * public call.
  *
- * At exit the drivers take themselves down in an order nobody controls, so the library raises a flag
- * first, makes no driver call from then on, and leaves everything to the system. In a forked child a
- * parent's context is refused: its threads are gone and its driver state belongs to the parent.
+ * At exit the drivers take themselves down in an order nobody controls, so the library raises a
+ * flag first, makes no driver call from then on, and leaves everything to the system. In a forked
+ * child a parent's context is refused: its threads are gone and its driver state belongs to the
+ * parent.
  */
 #include "device/objects.h"
 

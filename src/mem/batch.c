@@ -200,8 +200,8 @@ static vram_status take_item(const struct draft *draft, const struct vram_batch_
     return status;
 }
 
-/* How much of the common block an item takes: whole units, so that each begins at one, and no less than
-   one, so that no two begin at the same. */
+/* How much of the common block an item takes: whole units, so that each begins at one, and no less
+   than one, so that no two begin at the same. */
 static bool share_of(uint64_t bytes, uint64_t *share) {
     return vr_round_up(bytes ? bytes : 1, VR_UNIT, share);
 }

@@ -124,7 +124,8 @@ static vram_status uses_reserve(struct vr_buffer *buffer) {
     return VRAM_OK;
 }
 
-/* Keeps (4): one point per queue, the latest. Queues that have ended make room. Under the lock, with room. */
+/* Keeps (4): one point per queue, the latest. Queues that have ended make room. Under the lock,
+   with room. */
 static void uses_note(struct vr_buffer *buffer, vram_point point) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < buffer->use_count; i++) {

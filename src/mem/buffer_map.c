@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer_map.c: the host looks at a buffer: at its memory where it may, else at a copy that is fetched and
- * brought back.
+ * buffer_map.c: the host looks at a buffer: at its memory where it may, else at a copy that is
+ * fetched and brought back.
  *
  *  (1) A mapping shares its buffer, buffer_object.h (2), from the end of map to the end of unmap.
  *  (2) While it is made it claims the buffer, so there is never more than one.
@@ -117,7 +117,8 @@ vram_status vram_buffer_map(vram_buffer *handle, uint64_t offset, uint64_t bytes
 
 /* ----------------------------------------------------------------------- ending */
 
-/* Brings the copy back. On another queue than the home nobody would know that it is still under way. */
+/* Brings the copy back. On another queue than the home nobody would know that it is still under
+   way. */
 static vram_status bring_back(struct vr_buffer *buffer, const struct vr_buffer_mapping *mapping,
                               vram_addr addr, bool home) {
     (void)buffer;

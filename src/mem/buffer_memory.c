@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer_memory.c: the memory of a buffer: taking it, giving it back in queue order, copying from one to
- * another behind all work that uses it.
+ * buffer_memory.c: the memory of a buffer: taking it, giving it back in queue order, copying from
+ * one to another behind all work that uses it.
  */
 #include "mem/buffer_object.h"
 
@@ -39,8 +39,8 @@ struct vram_alloc_options vr_buffer_wishes(const struct vr_buffer *buffer, uint6
         .elements = named ? bytes / vram_precision_bytes(buffer->precision) : 0};
 }
 
-/* From the pool; whose ladder may have had to take other memory than the device's. Who may fall back does not
-   wait for other threads first. */
+/* From the pool; whose ladder may have had to take other memory than the device's. Who may fall
+   back does not wait for other threads first. */
 vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                  struct vr_buffer_memory *memory) {
     bool hasty = buffer->kind == VRAM_BUFFER_FALLBACK;
@@ -80,8 +80,8 @@ static vram_status lacks(struct vr_buffer *buffer, const char *what) {
                    info->backend, info->backend_index, what);
 }
 
-/* What was given as page-locked is so by the driver's own word, where it can be asked; else it goes back,
-   unless ordinary memory will do. */
+/* What was given as page-locked is so by the driver's own word, where it can be asked; else it goes
+   back, unless ordinary memory will do. */
 static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queue *queue,
                               struct vr_buffer_memory *memory) {
     vram_value pinned = {0};
@@ -101,9 +101,9 @@ static vram_status ask_driver(struct vr_buffer *buffer, bool pageable, vram_queu
     return status;
 }
 
-/* Without a queue: the host writes it as soon as it has it, whatever the queue still does with what it had
-   there before. Ordinary memory that stands in for page-locked memory by the pool's own rules is fine with the
-   flag only. */
+/* Without a queue: the host writes it as soon as it has it, whatever the queue still does with what
+   it had there before. Ordinary memory that stands in for page-locked memory by the pool's own
+   rules is fine with the flag only. */
 static vram_status take_pooled(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                struct vr_buffer_memory *memory) {
     vram_status status = vr_buffer_take_block(buffer, bytes, NULL, memory);
@@ -159,7 +159,8 @@ static vram_status take_mapped(struct vr_buffer *buffer, uint64_t bytes, vram_qu
     return take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED, VR_REQUEST_WISHED, memory);
 }
 
-/* Any exhaustion of the device leads to host memory. When that is exhausted too, the device's error counts. */
+/* Any exhaustion of the device leads to host memory. When that is exhausted too, the device's error
+   counts. */
 static vram_status take_fallback(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                  struct vr_buffer_memory *memory) {
     struct vram_error before, error;
@@ -263,7 +264,8 @@ static vram_status wait_for_home(vram_queue *home, const struct vram_error *befo
                          "the buffer's queue was destroyed with unfinished work");
 }
 
-/* Has `queue` wait for what was submitted to `home`. A home that has ended has nothing left to wait for. */
+/* Has `queue` wait for what was submitted to `home`. A home that has ended has nothing left to wait
+   for. */
 static vram_status follow_home(vram_queue *queue, vram_queue *home, const char *operation) {
     struct vram_error error;
     vram_point point;
@@ -293,7 +295,8 @@ vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const c
     return status;
 }
 
-/* The points of a buffer that is only shared, where others may add some meanwhile: a copy, vr_mem's. */
+/* The points of a buffer that is only shared, where others may add some meanwhile: a copy,
+   vr_mem's. */
 static vram_status copy_uses(struct vr_buffer *buffer, const char *operation, vram_queue **home,
                              struct vram_point **points, uint32_t *count) {
     vr_mutex_lock(&buffer->lock);

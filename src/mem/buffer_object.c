@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer_object.c: the object behind a buffer's handle: entering, sharing and claiming it; how it is
- * made, published and ended.
+ * buffer_object.c: the object behind a buffer's handle: entering, sharing and claiming it; how it
+ * is made, published and ended.
  */
 #include "mem/buffer_object.h"
 
@@ -85,8 +85,8 @@ void vr_buffer_touch(struct vr_buffer *buffer) {
 
 /* ----------------------------------------------------------------------- ending */
 
-/* Takes the memory out of a buffer that nobody may enter any more, to be given back; none while somebody
-   is inside who needs it: keeps (5) and (6). */
+/* Takes the memory out of a buffer that nobody may enter any more, to be given back; none while
+   somebody is inside who needs it: keeps (5) and (6). */
 static struct vr_buffer_memory take_out(struct vr_buffer *buffer, bool last, vram_queue **home) {
     struct vr_buffer_memory memory = {0};
     vr_mutex_lock(&buffer->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buffer_object.h: what stands behind a vram_buffer, and the steps that every change of one is made of.
+ * buffer_object.h: what stands behind a vram_buffer, and the steps that every change of one is made
+ * of.
  *
  *   vr_pool
  *     +- vr_pool_child        the buffer as its pool knows it: told when the pool ends
@@ -81,7 +82,8 @@ struct vr_buffer {
 
 /* ------------------------------------------------------------ entering, leaving */
 
-/* Enters the buffer and its pool; STALE when either has ended. On VRAM_OK a vr_buffer_leave is owed. */
+/* Enters the buffer and its pool; STALE when either has ended. On VRAM_OK a vr_buffer_leave is
+   owed. */
 vram_status vr_buffer_enter(vram_buffer *handle, const char *operation, struct vr_buffer **buffer);
 void vr_buffer_leave(struct vr_buffer *buffer);
 /* Leaves the buffer and returns the call's status, with STALE instead of INVALID if the buffer, its
@@ -112,7 +114,8 @@ vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uin
 vram_status vr_buffer_make(struct vr_pool *pool, uint64_t bytes, vram_queue *queue,
                            const struct vram_buffer_options *options, const char *operation,
                            struct vr_buffer **out);
-/* Gives a finished record its handle and its place under the pool. When that fails the record is gone. */
+/* Gives a finished record its handle and its place under the pool. When that fails the record is
+   gone. */
 vram_status vr_buffer_publish(struct vr_pool *pool, struct vr_buffer *buffer, const char *operation,
                               vram_buffer **out);
 /* The destructor, also of a half-built buffer. */
@@ -120,8 +123,8 @@ void vr_buffer_free(void *object);
 /* What a pool tells its buffers when it ends, and what tells buffers among its children. */
 void vr_buffer_pool_ended(struct vr_pool_child *child);
 
-/* A buffer over a part of a live block of the pool, which stays the caller's and outlasts the buffer's use of
-   it. The options are checked and the pool is entered. */
+/* A buffer over a part of a live block of the pool, which stays the caller's and outlasts the
+   buffer's use of it. The options are checked and the pool is entered. */
 vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr, uint64_t bytes,
                             vram_queue *queue, const struct vram_buffer_options *options,
                             const char *operation, vram_buffer **buffer);
@@ -138,17 +141,19 @@ vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_
                                  struct vr_buffer_memory *memory);
 vram_status vr_buffer_take_host(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                 struct vr_buffer_memory *memory);
-/* The same with room for what its policy may still ask for, where that is a matter of addresses; growth.c. */
+/* The same with room for what its policy may still ask for, where that is a matter of addresses;
+   growth.c. */
 vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vram_queue *queue,
                                    struct vr_buffer_memory *memory);
-/* vram_buffer_resize, but VRAM_ERR_UNSUPPORTED, without an error record and with nothing changed, when the buffer
-   would have to move; growth.c. */
+/* vram_buffer_resize, but VRAM_ERR_UNSUPPORTED, without an error record and with nothing changed,
+   when the buffer would have to move; growth.c. */
 vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *queue);
 /* Frees memory in the order of `queue`; does nothing if there is none. The memory is freed in any
    case; VRAM_ERR_CORRUPT if the pool found damage. The queue may have ended. */
 vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                            vram_queue *queue);
-/* Has later work of `queue` wait for all work that uses the claimed buffer: that of its home, and (4). */
+/* Has later work of `queue` wait for all work that uses the claimed buffer: that of its home, and
+   (4). */
 vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const char *operation);
 /* Waits on the host until all work that uses the claimed or shared buffer is done, up to the option
    wait_timeout. */
@@ -159,15 +164,16 @@ vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation);
 vram_status vr_buffer_copy(struct vr_buffer *buffer, vram_queue *queue,
                            const struct vr_buffer_memory *to, const struct vr_buffer_memory *from,
                            uint64_t bytes, const char *operation);
-/* The claimed buffer lies in `memory` from now on, at home on `queue`, and nobody else uses it there. */
+/* The claimed buffer lies in `memory` from now on, at home on `queue`, and nobody else uses it
+   there. */
 void vr_buffer_install(struct vr_buffer *buffer, const struct vr_buffer_memory *memory,
                        vram_queue *queue);
 
 /* Refuses a queue that is none or another device's; NULL is allowed. */
 vram_status vr_buffer_queue_check(struct vr_buffer *buffer, vram_queue *queue,
                                   const char *operation);
-/* The queue of a call: the one given, entered already or not, or else the buffer's home; VRAM_ERR_INVALID when
-   there is neither. */
+/* The queue of a call: the one given, entered already or not, or else the buffer's home;
+   VRAM_ERR_INVALID when there is neither. */
 vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, const char *operation,
                             vram_queue **queue);
 /* The first byte for the host; NULL: it may not touch the memory. */

@@ -74,8 +74,8 @@ static bool may_move(const struct vr_buffer *buffer, vram_status status) {
            (vram_status_is_exhausted(status) && buffer->kind != VRAM_BUFFER_DEVICE);
 }
 
-/* Addresses to keep behind memory of `bytes` for what the policy may still ask for. What is smaller than a
-   granule is copied in no time, and would hold a whole one. */
+/* Addresses to keep behind memory of `bytes` for what the policy may still ask for. What is smaller
+   than a granule is copied in no time, and would hold a whole one. */
 static uint64_t room_for(const struct vr_buffer *buffer, uint64_t bytes) {
     const struct vram_growth *growth = &buffer->growth.growth;
     uint64_t most;
@@ -104,7 +104,8 @@ vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vra
     return status;
 }
 
-/* The program is to be told, at the end of the call, when contents lie in another kind of memory now. */
+/* The program is to be told, at the end of the call, when contents lie in another kind of memory
+   now. */
 static void note_kind(const struct change *change, enum vram_memory_kind from, uint64_t kept) {
     const struct vr_buffer *buffer = change->buffer;
     enum vram_memory_kind to = buffer->memory.kind;
@@ -173,8 +174,8 @@ static vram_status follow(const struct change *change) {
                : VRAM_OK;
 }
 
-/* The claimed buffer gets another capacity. With `stay` it does so where it is, or not at all, which is no
-   failure. */
+/* The claimed buffer gets another capacity. With `stay` it does so where it is, or not at all,
+   which is no failure. */
 static vram_status change_capacity(const struct change *change, bool stay) {
     struct vr_buffer *buffer = change->buffer;
     struct vram_error error;
@@ -375,8 +376,8 @@ static uint64_t child_behind(struct vr_pool *pool, uint64_t last) {
     return best;
 }
 
-/* What a buffer of which nothing is in use gives back, if it has been idle long enough. One that cannot be
-   claimed is in use. */
+/* What a buffer of which nothing is in use gives back, if it has been idle long enough. One that
+   cannot be claimed is in use. */
 static uint64_t fit_idle(struct vr_buffer *buffer, uint64_t idle_ns, const char *operation) {
     uint64_t now = vr_clock_now();
     vr_mutex_lock(&buffer->lock);

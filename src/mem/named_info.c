@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * named_info.c: managers of named buffers from their creation to their end, removing buffers, and what is
- * known of them. The rules are in named_object.h.
+ * named_info.c: managers of named buffers from their creation to their end, removing buffers, and
+ * what is known of them. The rules are in named_object.h.
  */
 #include "mem/named_object.h"
 

@@ -86,7 +86,8 @@ static bool win(struct vr_scope *scope) {
     return true;
 }
 
-/* The scope of that handle, to be ended by the caller; NULL: it has ended, or another thread is at it. */
+/* The scope of that handle, to be ended by the caller; NULL: it has ended, or another thread is at
+   it. */
 static struct vr_scope *win_by_handle(uint64_t handle) {
     struct vr_scope *scope = vr_handle_pin(VR_KIND_SCOPE, (void *)(uintptr_t)handle);
     if (scope && !win(scope)) {
@@ -105,7 +106,8 @@ static struct vr_scope *climb(struct vr_scope *scope) {
     return up;
 }
 
-/* Lets go of all that the scope and those in it have. The caller has won it and gives its reference up. */
+/* Lets go of all that the scope and those in it have. The caller has won it and gives its reference
+   up. */
 static vram_status empty(struct vr_scope *scope) {
     vram_status first = VRAM_OK;
     struct vram_error error;
@@ -168,7 +170,8 @@ vram_status vram_scope_end(vram_scope *handle) {
     return end(scope);
 }
 
-/* Blocks of the pool are gone; buffers and scopes of other pools are not. Who tells has a reference, too. */
+/* Blocks of the pool are gone; buffers and scopes of other pools are not. Who tells has a
+   reference, too. */
 static void pool_ended(struct vr_pool_child *child) {
     struct vr_scope *scope = VR_CONTAINER(child, struct vr_scope, child);
     struct vram_error error;

@@ -8,8 +8,8 @@
  *   channel.c     the host's end of one direction
  *   visibility.c  what host and device see of each other
  *
- * With UNIFIED there is one block, and the channels point into it. With the other strategies the device
- * has the block, and the host has a half of its own, whose channels point to it:
+ * With UNIFIED there is one block, and the channels point into it. With the other strategies the
+ * device has the block, and the host has a half of its own, whose channels point to it:
  *
  *     host's half                                    device's block
  *     staging: input slots    -- slots, then head -> input slots, input head
@@ -77,8 +77,8 @@ struct vr_ring {
     struct vr_pool *pool;            /* pinned: (8) */
     struct vr_device_object *device; /* the pool's */
     struct vram_ring_info info;
-    /* The control block as it was written; the constants hold for ever. Bytes, since its type wants a line
-       of its own, which no bookkeeping has. */
+    /* The control block as it was written; the constants hold for ever. Bytes, since its type wants
+       a line of its own, which no bookkeeping has. */
     unsigned char control[sizeof(struct vram_ring_control)];
     vram_buffer *block, *staging;    /* the device's block, and the host's half; NULL: none */
     unsigned char *shared;           /* UNIFIED: the block for the host; else NULL */
@@ -154,8 +154,8 @@ vram_status vr_ring_damaged(struct vr_ring *ring, const char *operation, const c
    failure. *moved and *arrived are the messages of this step. */
 vram_status vr_ring_pump(struct vr_ring *ring, const char *operation, uint64_t *moved,
                          uint64_t *arrived);
-/* Steps, with waits in between, until all that was sent when it was called has been copied to the device, or until
-   the device's news are younger than the call and what they told of has arrived. */
+/* Steps, with waits in between, until all that was sent when it was called has been copied to the
+   device, or until the device's news are younger than the call and what they told of has arrived. */
 vram_status vr_ring_push(struct vr_ring *ring, const char *operation, uint64_t deadline,
                          uint64_t *moved);
 vram_status vr_ring_pull(struct vr_ring *ring, const char *operation, uint64_t deadline,

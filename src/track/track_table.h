@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * track_table.h: what stands behind a vr_track, for the files that work on it: track.c (lives and sums),
- * track_room.c (memory) and track_look.c (questions). See track.h.
+ * track_table.h: what stands behind a vr_track, for the files that work on it: track.c (lives and
+ * sums), track_room.c (memory) and track_look.c (questions). See track.h.
  */
 #ifndef VR_TRACK_TABLE_H
 #define VR_TRACK_TABLE_H
@@ -16,8 +16,8 @@ enum {
     VR_TRACK_KIND_BITS = 3 /* of a vram_memory_kind */
 };
 
-/* A record that is free has no id; `addr` then is the number of the next free one. One that is prepared
-   has no address. */
+/* A record that is free has no id; `addr` then is the number of the next free one. One that is
+   prepared has no address. */
 struct vr_track_record {
     uint64_t id;        /* 0: free */
     uint64_t addr;      /* 0: prepared */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * async_record.c: one piece of work under way, from its beginning until nobody can ask about it any more.
- * The invariants are those of flight.h.
+ * async_record.c: one piece of work under way, from its beginning until nobody can ask about it any
+ * more. The invariants are those of flight.h.
  */
 #include "xfer/async_record.h"
 

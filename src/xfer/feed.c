@@ -59,8 +59,8 @@ static vram_status look(struct vr_feed *feed, struct vr_feed_slot *slot, enum vr
     return over ? VRAM_OK : status;
 }
 
-/* A slot that may be filled, claimed. VRAM_ERR_NOT_READY: none yet, and *point is worth waiting for;
-   VRAM_ERR_BUSY: all are in the program's hands. */
+/* A slot that may be filled, claimed. VRAM_ERR_NOT_READY: none yet, and *point is worth waiting
+   for; VRAM_ERR_BUSY: all are in the program's hands. */
 static vram_status find_free(struct vr_feed *feed, struct vr_feed_slot **found, vram_point *point) {
     vram_status status = VRAM_ERR_BUSY;
     struct vr_feed_slot *slot = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flight.c: the list of work under way on one device, from its first record until its device, and then its
-   context, closes. The invariants are those of flight.h. */
+/* flight.c: the list of work under way on one device, from its first record until its device, and
+   then its context, closes. The invariants are those of flight.h. */
 #include "xfer/flight.h"
 
 #include "base/error.h"
@@ -37,8 +37,8 @@ static struct vr_async *first_of(struct vr_flight *flight, struct vr_list *list,
     return found;
 }
 
-/* Keeps (5): what a queue that ended leaves is told apart here, and callbacks that nobody asked for come
-   now. */
+/* Keeps (5): what a queue that ended leaves is told apart here, and callbacks that nobody asked for
+   come now. */
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
     struct vr_flight *flight = VR_CONTAINER(watcher, struct vr_flight, watcher);
     for (struct vr_async *record;
@@ -152,7 +152,8 @@ static struct vr_flight *flight_make(struct vr_device_object *device, const char
     return flight;
 }
 
-/* Lists a flight that was published, unless another thread's came first. The device may close meanwhile. */
+/* Lists a flight that was published, unless another thread's came first. The device may close
+   meanwhile. */
 static vram_status flight_list(struct vr_flight *flight, const char *operation) {
     struct vr_device_object *device = flight->device;
     uint64_t handle = flight->object.handle, none = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flight.h: the list of work under way on one device, and one record of it, for flight.c and async_record.c.
+ * flight.h: the list of work under way on one device, and one record of it, for flight.c and
+ * async_record.c.
  *
  * A flight is made with the first record, watches its device, and pins it until it closes.
  *
@@ -78,8 +79,8 @@ struct vr_async {
 /* The device's flight, pinned; made if there is none. NULL with the error set; flight.c. */
 struct vr_flight *vr_flight_enter(struct vr_device_object *device, const char *operation);
 
-/* A queue of the device for the library's own work, and a pool of page-locked memory. Made when they are first
-   asked for, and the device's children. NULL with the error set; flight.c. */
+/* A queue of the device for the library's own work, and a pool of page-locked memory. Made when
+   they are first asked for, and the device's children. NULL with the error set; flight.c. */
 vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operation);
 vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operation);
 /* Frees a block of a pool after the work of a queue, which may be ending. A pool that has ended has
@@ -90,8 +91,8 @@ void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue);
    VRAM_ERR_SHUTDOWN when the device is closing; async_record.c. */
 vram_status vr_async_make(struct vr_flight *flight, const char *operation, uint64_t result,
                           vram_point point, struct vr_async **made);
-/* Brings a record to its end, for the reason `cause` when it failed; who comes late changes nothing. The
-   caller has a reference; async_record.c. */
+/* Brings a record to its end, for the reason `cause` when it failed; who comes late changes
+   nothing. The caller has a reference; async_record.c. */
 void vr_async_settle(struct vr_async *record, vram_status status, const struct vram_error *cause);
 /* Settles by what the record's point said, keeping (5) and (6), and answers; async_record.c. */
 vram_status vr_async_conclude(struct vr_async *record, vram_status status);

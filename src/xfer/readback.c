@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * readback.c: frames from their arrival to their return, and the life of a readback. Starting them is
- * readback_start.c. The numbers in brackets are those of readback_object.h.
+ * readback.c: frames from their arrival to their return, and the life of a readback. Starting them
+ * is readback_start.c. The numbers in brackets are those of readback_object.h.
  */
 #include "xfer/readback_object.h"
 
@@ -395,7 +395,8 @@ vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *
 
 /* --------------------------------------------------------------------- ending */
 
-/* The destructor, also of a half-built readback: no call is inside any more, so nobody needs the lock. */
+/* The destructor, also of a half-built readback: no call is inside any more, so nobody needs the
+   lock. */
 static void readback_free(void *memory) {
     struct vr_readback *readback = memory;
     uint64_t device = readback->device->object.handle;

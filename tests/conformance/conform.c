@@ -4,10 +4,10 @@
  *
  *     conform BACKEND
  *
- * For sanitizers, which make every byte dear. Cases about threads run in full on the first device; all
- * others, and all on further devices, with a tenth of their rounds and with small sizes, as they do under
- * injected faults. The same suite in full runs in the build that users get, and on the host's memory and
- * the simulated device under AddressSanitizer.
+ * For sanitizers, which make every byte dear. Cases about threads run in full on the first device;
+ * all others, and all on further devices, with a tenth of their rounds and with small sizes, as
+ * they do under injected faults. The same suite in full runs in the build that users get, and on
+ * the host's memory and the simulated device under AddressSanitizer.
  */
 #include "check/suite.h"
 

@@ -7,17 +7,19 @@
  *   system   the n-th fallible call of the operating system (any backend)
  *   driver   the n-th call of the simulated driver          (sim), with an exhaustion, an unknown
  *            code, a lost device, or a lie
- * each once, and for ever from then on; n = 1, 2, 3 ... until the case ends before the fault strikes.
+ * each once, and for ever from then on; n = 1, 2, 3 ... until the case ends before the fault
+ * strikes.
  *
  * What must hold after every run: the process is alive and no wait was endless; the case ended with
  * a status that belongs to the fault, or passed; its own bookkeeping (held bytes, contents) agreed
- * with the device's after the failing call, and at the end of the case (cli/check/ledger.c, stock.c);
- * the simulated driver saw no breach of protocol; and nothing is left: no host memory, no handle, no
- * native object. Native objects may remain only where the driver itself refused for ever to take them
- * back.
+ * with the device's after the failing call, and at the end of the case (cli/check/ledger.c,
+ * stock.c); the simulated driver saw no breach of protocol; and nothing is left: no host memory, no
+ * handle, no native object. Native objects may remain only where the driver itself refused for ever
+ * to take them back.
  *
- * A case ends with its failing call, and knows its own objects alone. That a failing call of any object
- * changes nothing that can be seen, and can be made again, is what tests/unit/test_unchanged*.c prove.
+ * A case ends with its failing call, and knows its own objects alone. That a failing call of any
+ * object changes nothing that can be seen, and can be made again, is what
+ * tests/unit/test_unchanged*.c prove.
  */
 #include "check/suite.h"
 
@@ -49,8 +51,8 @@ struct mode {
     vram_status expected[6]; /* statuses the case may end with; VRAM_OK ends the list */
 };
 
-/* The host device's memory is the system's; a simulated device whose memory the system cannot keep is
-   lost, as real ones are. */
+/* The host device's memory is the system's; a simulated device whose memory the system cannot keep
+   is lost, as real ones are. */
 #define SYSTEM_STATUSES                                                                            \
     {                                                                                              \
         VRAM_ERR_HOST_MEMORY, VRAM_ERR_IO, VRAM_ERR_LIMIT, VRAM_ERR_DEVICE_MEMORY,                 \
@@ -315,8 +317,8 @@ static bool wanted(const char *asked, const char *name) {
     return !asked || strcmp(asked, name) == 0;
 }
 
-/* The entry points at which a fault can strike: a run without one tells, by the driver's journal. What a journal
-   has forgotten may have been any of them. */
+/* The entry points at which a fault can strike: a run without one tells, by the driver's journal.
+   What a journal has forgotten may have been any of them. */
 static void note_calls(struct run *run) {
     char sim[400];
     struct plan plan = *run->plan;
@@ -343,16 +345,17 @@ static void note_calls(struct run *run) {
     vram_context_destroy(context);
 }
 
-/* Where sparse: n rises by small steps up to DENSE, and by n / PART from there on. Under a sanitizer
-   each run takes long. */
+/* Where sparse: n rises by small steps up to DENSE, and by n / PART from there on. Under a
+   sanitizer each run takes long. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { DENSE = 4, PART = 2 };
 #else
 enum { DENSE = 8, PART = 4 };
 #endif
 
-/* n = 1, 2, 3 ... until the fault does not strike any more. Where sparse, one mode of a source has 1, 3, 5 ... and
-   the next 2, 4, 6 ..., and larger steps from DENSE on; each entry point has its first calls in every mode. */
+/* n = 1, 2, 3 ... until the fault does not strike any more. Where sparse, one mode of a source has
+   1, 3, 5 ... and the next 2, 4, 6 ..., and larger steps from DENSE on; each entry point has its
+   first calls in every mode. */
 static void run_numbers(struct run *run, struct totals *totals) {
     const struct plan *plan = run->plan;
     uint64_t only = plan->nth, odd = (uint64_t)(run->mode - modes) % 2;
@@ -389,8 +392,9 @@ static void run_mode(struct run *run, struct totals *totals) {
     }
 }
 
-/* How long a wait may take: a guard, as a busy machine may stand still for seconds. Only where a gate opens after
-   the call that is made to fail, and that call waits in the place of a marker, is it what ends the wait. */
+/* How long a wait may take: a guard, as a busy machine may stand still for seconds. Only where a
+   gate opens after the call that is made to fail, and that call waits in the place of a marker, is
+   it what ends the wait. */
 static const char *patience(const struct check_case *which) {
     return strcmp(which->name, "strategy.beside") == 0 ? "2s" : "20s";
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shim_matrix.c: every entry point of a real driver with every documented code and three others, as a
- * program sees it. The shim answers in the driver's place, so nothing on the machine is harmed:
+ * shim_matrix.c: every entry point of a real driver with every documented code and three others, as
+ * a program sees it. The shim answers in the driver's place, so nothing on the machine is harmed:
  *
  *     shim_matrix SHIM [--driver PATH] [--jobs N] [--verbose]
  *
- * One child process per entry point. For each code the plan is set, a program uses all of the library,
- * and gives back what it got. It must neither crash nor hang, whatever failed must have been told, and
- * after each such run the same program without a plan must succeed in the same process. A real driver takes
- * half a second to make a device's context, so the child keeps one meanwhile, and does without at the end.
+ * One child process per entry point. For each code the plan is set, a program uses all of the
+ * library, and gives back what it got. It must neither crash nor hang, whatever failed must have
+ * been told, and after each such run the same program without a plan must succeed in the same
+ * process. A real driver takes half a second to make a device's context, so the child keeps one
+ * meanwhile, and does without at the end.
  *
  * Each entry point that is done has its line, with the count so far; the last line is the sum.
  *
- * Exit code 0 when all combinations that this machine can reach went well, 1 when one did not, 2 for
- * misuse. Entry points that need a second device are listed where there is one only.
+ * Exit code 0 when all combinations that this machine can reach went well, 1 when one did not, 2
+ * for misuse. Entry points that need a second device are listed where there is one only.
  */
 #include "vram/vram.h"
 
@@ -149,8 +150,8 @@ static bool use_peer(struct program *program) {
            step(program, vram_queue_copy(program->queue, program->addr, program->other_addr, 4096));
 }
 
-/* Memory of the program's own, page-locked in place for one copy. Pages that a driver may still have locked,
-   since it did not say that it let them go, are not used again. */
+/* Memory of the program's own, page-locked in place for one copy. Pages that a driver may still
+   have locked, since it did not say that it let them go, are not used again. */
 static bool lock_own(struct program *program) {
     enum { BYTES = 8192 };
     vram_device *device = program->device;
@@ -243,8 +244,8 @@ static bool driver_call(void *library, const char *name, void *function) {
     return found != NULL;
 }
 
-/* The device is not lost, and reads from the other what it was told to. libvram asks it for nothing any more: the
-   driver behind the shim says when that is done, however busy the machine is. */
+/* The device is not lost, and reads from the other what it was told to. libvram asks it for nothing
+   any more: the driver behind the shim says when that is done, however busy the machine is. */
 static void settle(const struct program *program) {
     const char *driver = getenv("SHIM_DRIVER");
     int (*context_of)(void *stream, void **context), (*push)(void *context), (*pop)(void **context);

@@ -227,8 +227,8 @@ void vr_cuda_words_end(struct vr_cuda_device *device, bool lost);
 vram_status vr_cuda_word_take(struct vr_cuda_device *device, vr_atomic_u64 **word);
 /* Lets a later queue use it; no write to it is outstanding. */
 void vr_cuda_word_give(struct vr_cuda_device *device, vr_atomic_u64 *word);
-/* Has the stream write `value` behind its work. The device's context is current. VRAM_ERR_UNSUPPORTED,
-   without an error record, where streams do not. */
+/* Has the stream write `value` behind its work. The device's context is current.
+   VRAM_ERR_UNSUPPORTED, without an error record, where streams do not. */
 vram_status vr_cuda_word_write(struct vr_cuda_device *device, struct vr_cu_stream *stream,
                                vr_atomic_u64 *word, uint64_t value);
 

@@ -2,8 +2,8 @@
 /*
  * hip_driver.c: AMD's dialect.
  *
- * HIP has no contexts to push: each thread has a current device, and an error that waits to be read.
- * Both are left as found. Its codes are CUDA's where both have one; the rest are its own.
+ * HIP has no contexts to push: each thread has a current device, and an error that waits to be
+ * read. Both are left as found. Its codes are CUDA's where both have one; the rest are its own.
  */
 #include "backend/hip/hip_backend.h"
 

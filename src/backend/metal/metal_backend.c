@@ -2,8 +2,8 @@
 /*
  * metal_backend.c: loads Metal, describes its devices, and puts its refusals into words.
  *
- * Metal's library brings the Objective-C runtime with it, and a search in it finds that too. Once it was
- * loaded it stays for good: classes cannot be unloaded.
+ * Metal's library brings the Objective-C runtime with it, and a search in it finds that too. Once
+ * it was loaded it stays for good: classes cannot be unloaded.
  */
 #include "backend/metal/metal_backend.h"
 
@@ -132,8 +132,8 @@ static vram_status refuse_adoption(const char *why) {
                         "vram_context_options.metal: %s", why);
 }
 
-/* The program's device is the only one. It may be none of those that Metal lists, but an object of its own for
-   the same GPU, so that nothing but what it answers to is asked. */
+/* The program's device is the only one. It may be none of those that Metal lists, but an object of
+   its own for the same GPU, so that nothing but what it answers to is asked. */
 static vram_status adopt(struct vr_metal *metal, const struct vram_metal_adoption *from) {
     const struct vr_metal_api *api = &metal->api;
     struct vram_metal_adoption adoption = {0};
@@ -202,8 +202,8 @@ static uint32_t count(struct vr_backend *backend) {
 enum { ALL_CAPS = 0 VRAM_CAP_MAP(CAP_BIT) };
 #undef CAP_BIT
 
-/* What the system recommends to keep within is what there is: beyond it work fails later, and for no reason
-   that its program could see. */
+/* What the system recommends to keep within is what there is: beyond it work fails later, and for
+   no reason that its program could see. */
 static void describe_memory(const struct vr_metal_api *api, vr_mtl_id device,
                             struct vram_device_info *info) {
     uint64_t bytes = VR_TELL(api, working_set, device);

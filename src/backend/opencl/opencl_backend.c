@@ -2,9 +2,10 @@
 /*
  * opencl_backend.c: loads OpenCL's loader, finds the devices of all platforms and describes them.
  *
- * A driver that is missing or broken is a reason that `vram info` prints, one line with its mend. So
- * whatever goes wrong here is VRAM_ERR_NO_DRIVER or VRAM_ERR_NO_DEVICE. One platform that does not
- * answer is passed over, with a word in the log: the devices of the others are there all the same.
+ * A driver that is missing or broken is a reason that `vram info` prints, one line with its mend.
+ * So whatever goes wrong here is VRAM_ERR_NO_DRIVER or VRAM_ERR_NO_DEVICE. One platform that does
+ * not answer is passed over, with a word in the log: the devices of the others are there all the
+ * same.
  *
  * The library stays loaded for good: drivers behind it have started threads and registered exit
  * handlers, whose code must not go away.

@@ -2,12 +2,12 @@
 /*
  * vulkan_backend.c: loads Vulkan's loader and makes an instance, or takes the program's.
  *
- * A loader or driver that is missing, too old or broken is a reason that `vram info` prints, one line
- * with its mend: whatever goes wrong here is VRAM_ERR_NO_DRIVER or VRAM_ERR_NO_DEVICE. An adoption
- * that cannot be is the program's mistake, VRAM_ERR_INVALID, and no context is made.
+ * A loader or driver that is missing, too old or broken is a reason that `vram info` prints, one
+ * line with its mend: whatever goes wrong here is VRAM_ERR_NO_DRIVER or VRAM_ERR_NO_DEVICE. An
+ * adoption that cannot be is the program's mistake, VRAM_ERR_INVALID, and no context is made.
  *
- * Once an instance was made the library stays loaded for good: drivers start threads and register exit
- * handlers, whose code must not go away.
+ * Once an instance was made the library stays loaded for good: drivers start threads and register
+ * exit handlers, whose code must not go away.
  */
 #include "backend/vulkan/vulkan_backend.h"
 
@@ -45,8 +45,8 @@ static const struct {
 
 /* ----------------------------------------------------------------- starting */
 
-/* The driver's own status, as far as a backend that is to be found absent may answer it. What our own
-   bookkeeping could not have has no code of a driver, and ends the start. */
+/* The driver's own status, as far as a backend that is to be found absent may answer it. What our
+   own bookkeeping could not have has no code of a driver, and ends the start. */
 static vram_status absent(vram_status status) {
     vram_error error;
     vr_error_save(&error);

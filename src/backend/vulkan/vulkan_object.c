@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vulkan_object.c: buffers that the program made, used where they are. Only of a device that the program gave
- * us: of one of ours it has no way to make any.
+ * vulkan_object.c: buffers that the program made, used where they are. Only of a device that the
+ * program gave us: of one of ours it has no way to make any.
  *
  *      window   [ 0 ... offset )[ offset ... offset + bytes )   ->  block  ->  the program's VkBuffer
  *                                ^ what is given out
  *
- * The window begins where the buffer does, so that an address's place in the window is its place in the buffer.
- * The block has no memory of its own. Vulkan counts no references and tells neither a buffer's size nor its
- * usage: what is told, the memory that it needs, is a bound on its size, and the rest is the program's word.
+ * The window begins where the buffer does, so that an address's place in the window is its place in
+ * the buffer. The block has no memory of its own. Vulkan counts no references and tells neither a
+ * buffer's size nor its usage: what is told, the memory that it needs, is a bound on its size, and
+ * the rest is the program's word.
  */
 #include "backend/vulkan/vulkan_backend.h"
 #include "vram/buffer.h"

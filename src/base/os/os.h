@@ -23,8 +23,8 @@ void vr_os_memory(vram_value *total, vram_value *available);
 
 /* Fresh zeroed readable and writable pages; `bytes` a multiple of the page. */
 vram_status vr_os_pages_alloc(uint64_t bytes, void **pages);
-/* A child finds zeros in these pages, whether fork made it or clone behind the C library's back. Where
-   the system has no such thing nothing happens. */
+/* A child finds zeros in these pages, whether fork made it or clone behind the C library's back.
+   Where the system has no such thing nothing happens. */
 void vr_os_pages_wipe(void *pages, uint64_t bytes);
 /* Addresses without memory or access, aligned to `align` (a power of two >= page). */
 vram_status vr_os_pages_reserve(uint64_t bytes, uint64_t align, void **pages);
@@ -39,8 +39,8 @@ void vr_os_copy_past_cache(void *to, const void *from, size_t bytes);
 
 /* --------------------------------------------------------------- NUMA nodes */
 
-/* The node that a PCI device, "0000:3b:00.0", is attached to; unknown where the system does not tell. `root`
-   comes in front of the path: "" but in tests. */
+/* The node that a PCI device, "0000:3b:00.0", is attached to; unknown where the system does not
+   tell. `root` comes in front of the path: "" but in tests. */
 vram_value vr_os_numa_of_device(const char *root, const char *pci);
 /* The node that the page at `address` lies on; unknown where the system does not tell. */
 vram_value vr_os_numa_of_page(const void *address);
@@ -50,12 +50,12 @@ struct vr_numa {
     int policy;
     unsigned long nodes[16]; /* a bit for each */
 };
-/* Has new pages of the calling thread lie on `node` where there is room, until vr_os_numa_end. False: the system
-   does not let it, and nothing is owed. */
+/* Has new pages of the calling thread lie on `node` where there is room, until vr_os_numa_end.
+   False: the system does not let it, and nothing is owed. */
 bool vr_os_numa_begin(uint64_t node, struct vr_numa *before);
 void vr_os_numa_end(const struct vr_numa *before);
-/* Has the calling thread run on the processors of `node` from now on, as far as it may run there at all. False:
-   it runs where it did. */
+/* Has the calling thread run on the processors of `node` from now on, as far as it may run there at
+   all. False: it runs where it did. */
 bool vr_os_numa_run(const char *root, uint64_t node);
 
 /* -------------------------------------------------------- files in memory */
@@ -72,8 +72,8 @@ vram_status vr_os_file_write(int fd, uint64_t offset, const void *from, uint64_t
 vram_status vr_os_file_map(int fd, uint64_t offset, void *pages, uint64_t bytes);
 /* Makes pages readable and writable. */
 vram_status vr_os_pages_access(void *pages, uint64_t bytes);
-/* Turns a mapped part back into reserved pages without memory. Nothing but the kernel's limit on the
-   number of mappings can make it fail. */
+/* Turns a mapped part back into reserved pages without memory. Nothing but the kernel's limit on
+   the number of mappings can make it fail. */
 vram_status vr_os_pages_unmap(void *pages, uint64_t bytes);
 
 /* ------------------------------------------------------------ files on disk */
@@ -100,8 +100,8 @@ bool vr_os_disk_put(int from, uint64_t offset, void *to, size_t bytes);
 /* Whether the file still has that many bytes: another process may truncate it. */
 bool vr_os_disk_reaches(int fd, uint64_t bytes);
 
-/* Opens a plain file for reading, and how long it is. VRAM_ERR_INVALID for what is none, with the native code EISDIR
-   for a folder. Read it with vr_os_file_read, close it with vr_os_file_close. */
+/* Opens a plain file for reading, and how long it is. VRAM_ERR_INVALID for what is none, with the
+   native code EISDIR for a folder. Read it with vr_os_file_read, close it with vr_os_file_close. */
 vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes);
 
 /* Adds text to the end of a file, which is made if need be, in one write; reads a whole file of at
@@ -110,10 +110,11 @@ vram_status vr_os_disk_read_open(const char *path, int *fd, uint64_t *bytes);
 vram_status vr_os_text_append(const char *path, const char *text, size_t bytes);
 vram_status vr_os_text_read(const char *path, char *text, size_t room, size_t *bytes);
 
-/* Puts the text in the place of the file, whole or not at all: it is written beside it, as path.new, and renamed; a
-   path.new that a process left when it ended in the middle is taken over. Two at once on a file system without locks
-   may leave a mixture, which a check in the text shows. Folders on the way that are missing are made, for this user
-   alone. Never waits. VRAM_ERR_IO, VRAM_ERR_BUSY when another is at it, VRAM_ERR_LIMIT for a path that is too long. */
+/* Puts the text in the place of the file, whole or not at all: it is written beside it, as
+   path.new, and renamed; a path.new that a process left when it ended in the middle is taken over.
+   Two at once on a file system without locks may leave a mixture, which a check in the text shows.
+   Folders on the way that are missing are made, for this user alone. Never waits. VRAM_ERR_IO,
+   VRAM_ERR_BUSY when another is at it, VRAM_ERR_LIMIT for a path that is too long. */
 vram_status vr_os_text_replace(const char *path, const char *text, size_t bytes);
 
 /* ------------------------------------------------------------------ threads */
@@ -173,8 +174,8 @@ uint32_t vr_os_processors(void);
 void vr_os_yield(void);
 void vr_os_pause(void); /* the CPU's hint in a spin loop */
 
-/* Calls `end` with the value that a thread has set when that thread ends; false: it will not. At most
-   one such hook in the process. */
+/* Calls `end` with the value that a thread has set when that thread ends; false: it will not. At
+   most one such hook in the process. */
 bool vr_os_thread_end_start(void (*end)(void *value));
 void vr_os_thread_end_set(void *value);
 
@@ -227,8 +228,9 @@ void vr_os_library_close(void *library);
 
 /* -------------------------------------------------------------- who called */
 
-/* Return addresses of the calling thread's functions, innermost first, some of the library's own among them;
-   how many. May wait for the loader of shared libraries: not inside caches, no lock held. */
+/* Return addresses of the calling thread's functions, innermost first, some of the library's own
+   among them; how many. May wait for the loader of shared libraries: not inside caches, no lock
+   held. */
 uint32_t vr_os_callers(uint64_t *frames, uint32_t room);
 
 /* A function, by the symbol table of its file. */
@@ -237,8 +239,8 @@ struct vr_function {
     uint64_t offset; /* from its start */
 };
 
-/* What lies at such an address, as far as it is known; borrowed until the module is unloaded or, for a name
-   that is in `found`, with the struct, which is not copied then. */
+/* What lies at such an address, as far as it is known; borrowed until the module is unloaded or,
+   for a name that is in `found`, with the struct, which is not copied then. */
 struct vr_code {
     const char *module;       /* file name; NULL: not known */
     uint64_t module_offset;   /* from where it is loaded */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backing.h: what a pool has of the driver: ranges of addresses (addresses.c), and memory in them (executor.c).
+ * backing.h: what a pool has of the driver: ranges of addresses (addresses.c), and memory in them
+ * (executor.c).
  */
 #ifndef VR_BACKING_H
 #define VR_BACKING_H
 
 #include "core/object/pool_object.h"
 
-/* Carries a plan of that space out, without the lock, and commits or undoes it. On VRAM_OK *block is the
-   plan's block, or NULL for a plan without one. *grown is what the driver gave before the plan was done or
-   refused; executor.c. */
+/* Carries a plan of that space out, without the lock, and commits or undoes it. On VRAM_OK *block
+   is the plan's block, or NULL for a plan without one. *grown is what the driver gave before the
+   plan was done or refused; executor.c. */
 vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct vr_plan *plan,
                             struct vr_block **block, uint64_t *grown);
 
@@ -23,7 +24,8 @@ void vr_pool_note_peak(struct vr_pool *pool);
 /* Unmaps what no work can reach any more, as far as the driver lets it; executor.c. No lock held. */
 void vr_pool_sweep(struct vr_pool *pool, struct vr_space *space);
 
-/* Gives free memory of a space back to the driver until it holds at most keep_bytes; executor.c. No lock held. */
+/* Gives free memory of a space back to the driver until it holds at most keep_bytes; executor.c. No
+   lock held. */
 vram_status vr_pool_shrink(struct vr_pool *pool, struct vr_space *space, uint64_t keep_bytes);
 
 /* Gives every piece back to the driver, when the pool ends; executor.c. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * executor.c: carries plans out with the driver or the program's provider. No lock of the pool is held.
+ * executor.c: carries plans out with the driver or the program's provider. No lock of the pool is
+ * held.
  *
  *  (1) Steps run in order; the first that fails ends the plan, and what the space wants taken back is
  *      done as far as the driver allows.
@@ -323,7 +324,8 @@ vram_status vr_pool_execute(struct vr_pool *pool, struct vr_space *space, struct
     return status;
 }
 
-/* A plan that makes no block, and whose failure is nobody's: it comes again. Whether there was one that went well. */
+/* A plan that makes no block, and whose failure is nobody's: it comes again. Whether there was one
+   that went well. */
 static bool clean(struct vr_pool *pool, struct vr_space *space,
                   vram_status (*make)(struct vr_space *, struct vr_plan **)) {
     struct vr_plan *plan = NULL;

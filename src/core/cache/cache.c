@@ -98,9 +98,9 @@ static struct vr_cache **table_replace(struct vr_thread_state *thread, struct vr
     return old;
 }
 
-/* Others may drop caches of this thread whenever it is outside, so the table is counted inside, made
-   outside, where memory may be asked for, and filled inside again: there may be fewer by then, not
-   more. */
+/* Others may drop caches of this thread whenever it is outside, so the table is counted inside,
+   made outside, where memory may be asked for, and filled inside again: there may be fewer by then,
+   not more. */
 struct vr_cache *vr_cache_make(struct vr_thread_state *thread, struct vr_pool *pool,
                                uint64_t pool_handle, struct vr_queue_id queue) {
     uint32_t mask;

@@ -12,8 +12,8 @@
  *      +-----------------+  block without looking in the pool's table
  *
  * All blocks in a cache were last used on its queue, so a hit needs no word about time. Only the
- * owning thread touches a cache, inside vr_thread_enter; others revoke first (thread.h). Counters are
- * written by the owner and may be read by anybody.
+ * owning thread touches a cache, inside vr_thread_enter; others revoke first (thread.h). Counters
+ * are written by the owner and may be read by anybody.
  */
 #ifndef VR_CACHE_H
 #define VR_CACHE_H
@@ -44,8 +44,8 @@ enum {
 
 #define VR_SMALL_BYTES ((uint64_t)VR_SMALL_UNITS * VR_UNIT)
 
-/* Hits are counted where they are made, by size: that is as cheap as counting them for the cache, and tells
-   which sizes are worth their cache (decay.h). */
+/* Hits are counted where they are made, by size: that is as cheap as counting them for the cache,
+   and tells which sizes are worth their cache (decay.h). */
 struct vr_bin {
     uint32_t count;
     bool used;     /* hits were taken out of `hits` since the last tick of the decay */
@@ -61,8 +61,8 @@ struct vr_exact_bin {
     struct vr_block *blocks[VR_EXACT_DEPTH];
 };
 
-/* What a cache counts: written by the owner, read by anybody. A hit writes three of them, no more: what
-   lies in the bins is summed when somebody asks. */
+/* What a cache counts: written by the owner, read by anybody. A hit writes three of them, no more:
+   what lies in the bins is summed when somebody asks. */
 struct vr_cache_counts {
     vr_atomic_u64 allocs, misses;   /* without the hits that bins count; those no bin could serve */
     vr_atomic_u64 frees, overflows; /* all, and those that no bin could keep */
@@ -143,8 +143,8 @@ static inline int64_t vr_cache_live(const struct vr_cache *cache) {
     return (int64_t)vr_load(&cache->counts.requested, VR_RELAXED);
 }
 
-/* Whether a bin for `bytes` may keep the block: nobody else has it, and it counts for no tag any more
-   (block.h (1), (6)). For asserts. */
+/* Whether a bin for `bytes` may keep the block: nobody else has it, and it counts for no tag any
+   more (block.h (1), (6)). For asserts. */
 static inline bool vr_cache_may_keep(const struct vr_block *block, uint64_t bytes) {
     return vr_block_is_cached(block) && vr_load(&block->bytes, VR_RELAXED) == bytes &&
            !(block->home.handle & VR_HOME_TAGGED);

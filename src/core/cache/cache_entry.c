@@ -18,8 +18,8 @@ static bool make_cache(struct vr_thread_state *thread, struct vr_pool *pool,
         return false;
     }
     if ((queue && !vr_queue_is_open(queue)) || vr_load(&pool->uncached, VR_SEQ_CST)) {
-        /* It has ended meanwhile, or the pool falls asleep. Who drops caches then may have come before this
-           one was made. */
+        /* It has ended meanwhile, or the pool falls asleep. Who drops caches then may have come
+           before this one was made. */
         vr_pool_drop_caches(pool, id);
         return false;
     }

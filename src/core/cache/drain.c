@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * drain.c: the way back. Blocks leave caches and the depot for the space, where they merge with their
- * neighbours and can be given to anybody.
+ * drain.c: the way back. Blocks leave caches and the depot for the space, where they merge with
+ * their neighbours and can be given to anybody.
  *
  *  (1) Blocks in a cache or in the depot were freed on that cache's queue. The stamp they get here names
  *      the queue's next point, which lies behind all of their frees.
@@ -107,8 +107,8 @@ bool vr_pool_deferred(struct vr_pool *pool, struct vr_queue_stamp *stamp) {
 
 /* ---------------------------------------------------------------- returning */
 
-/* Notes what the block has to wait for beside the queue it is freed on: keeps block.h (5). Under the
-   lock. */
+/* Notes what the block has to wait for beside the queue it is freed on: keeps block.h (5). Under
+   the lock. */
 static void note_before(struct vr_pool *pool, struct vr_queue_id queue, struct vr_block *block) {
     assert(!(block->home.handle & VR_HOME_TAGGED)); /* who frees has taken it away: block.h (6) */
     bool foreign = block->home.handle && !vr_queue_id_same(block->home, queue);
@@ -136,7 +136,8 @@ static void return_one(struct vr_pool *pool, struct vr_queue_id queue, struct vr
     }
 }
 
-/* A pool that finds all it needs in what it holds wants to know nothing about time: it makes no mark. */
+/* A pool that finds all it needs in what it holds wants to know nothing about time: it makes no
+   mark. */
 bool vr_pool_batch_is_full(struct vr_pool *pool, struct vr_queue_id queue, uint64_t bytes) {
     assert(vr_pool_is_locked(pool));
     struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
@@ -224,8 +225,8 @@ struct vr_queue_id vr_pool_owed_behind(struct vr_pool *pool, struct vr_queue_id 
     return queue;
 }
 
-/* Settles what is owed to a queue that has a lane now, has come that far, or has ended (NULL). Under the
-   lock. */
+/* Settles what is owed to a queue that has a lane now, has come that far, or has ended (NULL).
+   Under the lock. */
 static void settle_owed(struct vr_pool *pool, struct vr_queue_id id,
                         struct vr_queue_object *queue) {
     struct vr_lane *lane = vr_lane_find(&pool->lanes, id);
@@ -397,8 +398,8 @@ void vr_pool_drop_caches(struct vr_pool *pool, struct vr_queue_id queue) {
     (void)drain_depot(pool, queue);
 }
 
-/* The thread is at its end and touches its caches no more; pools and queues may end meanwhile, so it
-   is entered like any other visit. */
+/* The thread is at its end and touches its caches no more; pools and queues may end meanwhile, so
+   it is entered like any other visit. */
 void vr_pool_thread_ended(struct vr_thread_state *thread) {
     while (thread->caches) {
         for (uint32_t i = 0; i <= thread->cache_mask; i++) {

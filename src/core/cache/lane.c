@@ -20,8 +20,8 @@ struct vr_lane *vr_lane_find(struct vr_lanes *lanes, struct vr_queue_id queue) {
     return lane;
 }
 
-/* A queue is finished before its pools are told that it ends, and that takes the pool's lock: a lane that
-   is made here, under the lock, is found there. */
+/* A queue is finished before its pools are told that it ends, and that takes the pool's lock: a
+   lane that is made here, under the lock, is found there. */
 vram_status vr_lane_know(struct vr_lanes *lanes, struct vr_queue_object *queue) {
     struct vr_queue_id id = {queue->object.handle};
     if (vr_lane_find(lanes, id)) {

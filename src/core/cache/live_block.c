@@ -6,8 +6,8 @@
 
 #include <assert.h>
 
-/* The queue, if memory that it gets may be under work of its own; keeps block.h (5). A deterministic pool
-   does not look at time. Under the lock. */
+/* The queue, if memory that it gets may be under work of its own; keeps block.h (5). A
+   deterministic pool does not look at time. Under the lock. */
 static struct vr_queue_id home_of(struct vr_pool *pool, struct vr_queue_id queue) {
     struct vr_lane *lane = queue.handle ? vr_lane_find(&pool->lanes, queue) : NULL;
     bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;

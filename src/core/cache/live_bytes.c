@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * live_bytes.c: how many bytes are handed out through caches, as far as pool, device and context know.
+ * live_bytes.c: how many bytes are handed out through caches, as far as pool, device and context
+ * know.
  *
- * The peak of what is live is a matter of all threads, and a hit tells nobody. So each cache remembers
- * the highest it stood since it last told the pool, and the pool takes the peak to be what all have told
- * plus that. One thread's peak is exact. With several it may be off by what their caches have handed
- * out or taken back without a word, and that is never more than the caches can hold: whoever wants more
- * has a miss, whoever gives more an overflow, and both tell.
+ * The peak of what is live is a matter of all threads, and a hit tells nobody. So each cache
+ * remembers the highest it stood since it last told the pool, and the pool takes the peak to be
+ * what all have told plus that. One thread's peak is exact. With several it may be off by what
+ * their caches have handed out or taken back without a word, and that is never more than the caches
+ * can hold: whoever wants more has a miss, whoever gives more an overflow, and both tell.
  */
 #include "core/cache/drain.h"
 
-/* Device and context are told when it is worth it, or when somebody asks: their peaks may be off by as much
-   for each pool. What they have of a pool is what `requested_up` says. */
+/* Device and context are told when it is worth it, or when somebody asks: their peaks may be off by
+   as much for each pool. What they have of a pool is what `requested_up` says. */
 #define UP_BYTES ((int64_t)1 << 20)
 
 static void tell_up(struct vr_pool *pool, int64_t high, int64_t now) {

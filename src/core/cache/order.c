@@ -19,8 +19,8 @@
 
 #include <assert.h>
 
-/* Waits for what was freed on the lane behind `last` so far, and for what is freed meanwhile. *last becomes
-   its handle, or 0 behind the last one. */
+/* Waits for what was freed on the lane behind `last` so far, and for what is freed meanwhile. *last
+   becomes its handle, or 0 behind the last one. */
 static vram_status finish_next(struct vr_pool *pool, struct vr_queue_id *last, uint64_t deadline) {
     struct vr_queue_stamp waited = {{0}, 0};
     for (;;) {
@@ -64,7 +64,8 @@ vram_status vr_pool_finish(struct vr_pool *pool) {
     return status;
 }
 
-/* The queue waits for the block's other users on the device. What cannot be waited for stays in the list. */
+/* The queue waits for the block's other users on the device. What cannot be waited for stays in the
+   list. */
 static void join(struct vr_queue_object *queue, struct vr_block *block) {
     for (struct vr_uses **at = &block->uses; *at;) {
         struct vr_uses *use = *at;
@@ -78,8 +79,8 @@ static void join(struct vr_queue_object *queue, struct vr_block *block) {
     }
 }
 
-/* The queue waits for what its home's work may still do to the block: block.h (5). What cannot be waited
-   for is left to time. */
+/* The queue waits for what its home's work may still do to the block: block.h (5). What cannot be
+   waited for is left to time. */
 static void join_home(struct vr_queue_object *queue, struct vr_block *block) {
     vram_point point;
     if (block->home.handle && block->home.handle != queue->object.handle &&
@@ -89,7 +90,8 @@ static void join_home(struct vr_queue_object *queue, struct vr_block *block) {
     }
 }
 
-/* A queue in the place of none: the block's home, or the first of its users; NULL when all have ended. */
+/* A queue in the place of none: the block's home, or the first of its users; NULL when all have
+   ended. */
 static struct vr_queue_object *enter_user(const struct vr_block *block) {
     void *entered;
     if (block->home.handle &&

@@ -252,8 +252,8 @@ void vr_fallback_freed(struct vr_pool *pool, struct vr_block *block) {
     vr_fetch_sub(bytes, vr_load(&block->bytes, VR_RELAXED), VR_RELAXED);
 }
 
-/* Takes the first block out of the list that was freed and that no work uses any more, or with `all` any;
-   NULL: none. Its stamp tells what one waits for that could not be taken. */
+/* Takes the first block out of the list that was freed and that no work uses any more, or with
+   `all` any; NULL: none. Its stamp tells what one waits for that could not be taken. */
 static struct vr_block *take_done(struct vr_pool *pool, bool all, struct vr_queue_stamp *waits) {
     struct vr_block *found = NULL;
     vr_mutex_lock(&pool->lock);

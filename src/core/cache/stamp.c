@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stamp.c: stamps of queues: the names that a space knows them by, and finding out whether they have passed.
+ * stamp.c: stamps of queues: the names that a space knows them by, and finding out whether they
+ * have passed.
  */
 #include "core/cache/stamp.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stamp.h: stamps of queues: how a pool names the work that its memory waits for, and learns that it is done.
+ * stamp.h: stamps of queues: how a pool names the work that its memory waits for, and learns that
+ * it is done.
  */
 #ifndef VR_STAMP_H
 #define VR_STAMP_H
@@ -8,7 +9,7 @@
 #include "core/object/pool_object.h"
 
 /* Sees to it that stamps of the queue can be asked for. The caller has it pinned; NULL: no queue.
-   VRAM_ERR_STALE: it has come to its end. Under the lock; miss.c. */
+   VRAM_ERR_STALE: it has come to its end. Under the lock; stamp.c. */
 vram_status vr_pool_know(struct vr_pool *pool, struct vr_queue_object *queue);
 
 /* The number by which the spaces know a queue, and the same for a stamp; 0: no queue, or it has
@@ -24,14 +25,14 @@ void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane);
    queues are not marked but asked whether they are idle. No lock held. */
 void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours);
 
-/* Waits until a stamp has passed: VRAM_OK, VRAM_ERR_TIMEOUT, VRAM_ERR_NOT_READY when nobody has marked it, or
-   why that cannot be known; 0: looks once. No lock held. */
+/* Waits until a stamp has passed: VRAM_OK, VRAM_ERR_TIMEOUT, VRAM_ERR_NOT_READY when nobody has
+   marked it, or why that cannot be known; 0: looks once. No lock held. */
 vram_status vr_pool_await(struct vr_queue_stamp stamp, uint64_t timeout);
 
-/* Lets stamps pass that can: marks what nobody can see the end of yet, asks each pending queue once how
-   far it is, and waits for none; drain.c. `idle`: queues that have nothing to do are found out before
-   they are marked, which would keep them busy for a moment. False when nothing is pending, or no queue
-   could tell. No lock held. */
+/* Lets stamps pass that can: marks what nobody can see the end of yet, asks each pending queue once
+   how far it is, and waits for none. `idle`: queues that have nothing to do are found out before
+   they are marked, which would keep them busy for a moment. False when nothing is pending, or no
+   queue could tell. No lock held. */
 bool vr_pool_look(struct vr_pool *pool, bool idle);
 
 #endif

@@ -111,10 +111,10 @@ void vr_thread_on_end(void (*end)(struct vr_thread_state *thread)) {
 /* ----------------------------------------------------------------- revoking */
 
 /*
- * The system may refuse what it granted at the start: programs forbid themselves system calls when they
- * are under way. From then on both sides use sequentially consistent stores and loads. A thread that
- * goes inside by the old rule at this very moment has its store out, or does not run and has it out for
- * that reason, long before the sleep is over.
+ * The system may refuse what it granted at the start: programs forbid themselves system calls when
+ * they are under way. From then on both sides use sequentially consistent stores and loads. A
+ * thread that goes inside by the old rule at this very moment has its store out, or does not run
+ * and has it out for that reason, long before the sleep is over.
  */
 static void barrier(void) {
     if (vr_load(&vr_thread_biased, VR_RELAXED) && !vr_os_barrier()) {
@@ -123,8 +123,8 @@ static void barrier(void) {
     }
 }
 
-/* A thread that was interrupted in the middle needs a processor, which yielding does not give it where
-   the caller has the higher priority: then only sleeping does. */
+/* A thread that was interrupted in the middle needs a processor, which yielding does not give it
+   where the caller has the higher priority: then only sleeping does. */
 static void wait_until_idle(const struct vr_thread_state *thread) {
     for (unsigned round = 0; vr_load(&thread->busy, VR_SEQ_CST); round++) {
         if (round < 64) {

@@ -8,8 +8,8 @@
  * visible at once (membarrier on Linux), and waits until the thread is not busy, which takes
  * nanoseconds, since nobody is busy across a lock, a driver call or user code.
  *
- * Where the system has no such barrier or refuses it later, and under ThreadSanitizer, which does not
- * know it, both sides use sequentially consistent stores and loads instead.
+ * Where the system has no such barrier or refuses it later, and under ThreadSanitizer, which does
+ * not know it, both sides use sequentially consistent stores and loads instead.
  */
 #ifndef VR_THREAD_H
 #define VR_THREAD_H
@@ -20,8 +20,8 @@
 
 struct vr_cache;
 
-/* Two cache lines to itself: its first words are written at every hit, and processors fetch lines in
-   pairs. */
+/* Two cache lines to itself: its first words are written at every hit, and processors fetch lines
+   in pairs. */
 struct vr_thread_state {
     _Alignas(128) vr_atomic_u32 busy; /* the thread is inside its own caches */
     vr_atomic_u32 revoked;            /* somebody else needs them: keep out */

@@ -41,8 +41,8 @@ struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr, const 
     return block;
 }
 
-/* What the block's record says, if it stood for the live block of the pool at `addr` all the while: keeps
-   block.h (4). */
+/* What the block's record says, if it stood for the live block of the pool at `addr` all the while:
+   keeps block.h (4). */
 static bool read_block(const struct vr_pool *pool, const struct vr_block *block, vram_addr addr,
                        struct vram_block_info *info, uint64_t *front) {
     uint32_t seen = block ? vr_load(&block->state, VR_ACQUIRE) : VR_BLOCK_FREE;
@@ -58,8 +58,8 @@ static bool read_block(const struct vr_pool *pool, const struct vr_block *block,
     return info->addr == addr && vr_load(&block->state, VR_ACQUIRE) == seen;
 }
 
-/* Inside its caches a thread keeps the table from being freed (block_table.h). One that has none, or is
-   kept out of them at this moment, takes the lock. */
+/* Inside its caches a thread keeps the table from being freed (block_table.h). One that has none,
+   or is kept out of them at this moment, takes the lock. */
 static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info *info,
                     uint64_t *front) {
     struct vr_thread_state *thread = vr_thread_current;
@@ -83,7 +83,8 @@ static bool look_up(struct vr_pool *pool, vram_addr addr, struct vram_block_info
     return found;
 }
 
-/* Moves the mark on the live block that starts at `addr`. Inside the thread's caches or under the lock. */
+/* Moves the mark on the live block that starts at `addr`. Inside the thread's caches or under the
+   lock. */
 static bool move_mark(struct vr_pool *pool, vram_addr addr, bool owned) {
     struct vr_block *block = vr_guard_find(pool, addr);
     uint64_t plain = pool->object.handle, marked = plain | VR_POOL_OWNED;
@@ -113,8 +114,9 @@ bool vr_pool_own(uint64_t handle, vram_addr addr, bool owned) {
     return done;
 }
 
-/* A thread that has no state yet gets one here, so that later look-ups take no lock. Every copy asks. The zone in
-   front of a block is part of what it holds, and does not lie behind the program's address. */
+/* A thread that has no state yet gets one here, so that later look-ups take no lock. Every copy
+   asks. The zone in front of a block is part of what it holds, and does not lie behind the
+   program's address. */
 uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
     struct vram_block_info info;
     struct vr_pool *pool = vr_handle_pin(VR_KIND_POOL, (void *)(uintptr_t)handle);

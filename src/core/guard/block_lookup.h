@@ -7,17 +7,19 @@
 
 #include "core/object/pool_object.h"
 
-/* Makes a live block of the pool an object's, or takes that away: keeps block.h (7). False: it is none, or is so
-   already; block_lookup.c. */
+/* Makes a live block of the pool an object's, or takes that away: keeps block.h (7). False: it is
+   none, or is so already; block_lookup.c. */
 bool vr_pool_own(uint64_t pool, vram_addr addr, bool owned);
 
-/* Enters the pool whose memory `addr` is. One that ended meanwhile has none there any more; block_lookup.c. */
+/* Enters the pool whose memory `addr` is. One that ended meanwhile has none there any more;
+   block_lookup.c. */
 vram_status vr_pool_enter_at(vram_addr addr, const char *operation, struct vr_pool **pool);
 
 /* The live block that starts at `addr`; NULL with the error set. Under the lock. */
 struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr, const char *operation);
 
-/* How the device tier learns where blocks end, for drivers that have an object for each; block_lookup.c. */
+/* How the device tier learns where blocks end, for drivers that have an object for each;
+   block_lookup.c. */
 vr_extent_fn vr_pool_extent;
 
 #endif

@@ -155,8 +155,9 @@ static uint64_t end_of(const struct vr_block *block) {
 
 /* --------------------------------------------------------------------- writing */
 
-/* The queue that work for a block goes to: the caller's, or the pool's own when there is none or it is being
-   captured into a graph, which would do the work at another time. Entered; NULL with the error set. */
+/* The queue that work for a block goes to: the caller's, or the pool's own when there is none or it
+   is being captured into a graph, which would do the work at another time. Entered; NULL with the
+   error set. */
 static struct vr_queue_object *choose(struct vr_pool *pool, uint64_t wanted, bool *own) {
     vram_point point;
     void *entered;
@@ -502,8 +503,8 @@ static struct vr_block *let_out(struct vr_pool *pool, uint64_t most) {
     return block;
 }
 
-/* A block that was looked through goes back to everybody; where the look has failed its copy may still be
-   under way, and the block waits for our queue. */
+/* A block that was looked through goes back to everybody; where the look has failed its copy may
+   still be under way, and the block waits for our queue. */
 static void give_on(struct vr_pool *pool, struct vr_block *block, bool looked) {
     void *queue = NULL;
     if (!looked && vr_queue_enter(pool->guard.queue, "vram_free", &queue) == VRAM_OK) {

@@ -79,7 +79,8 @@ bool vr_guard_keep(struct vr_pool *pool, struct vr_block *block, bool *kept);
 /* Lets all blocks out of quarantine. */
 bool vr_guard_inspect(struct vr_pool *pool);
 
-/* The same for who needs the memory; whether there was any. What is found is in the log and the counters. */
+/* The same for who needs the memory; whether there was any. What is found is in the log and the
+   counters. */
 bool vr_guard_release(struct vr_pool *pool);
 
 /* The block whose program's bytes start at `addr`, by the pool's table; NULL: none. */

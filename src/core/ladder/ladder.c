@@ -19,8 +19,8 @@ enum {
     ALL = VR_FOR_ALLOC | VR_FOR_WAKE | VR_FOR_HOST
 };
 
-/* One row a step, by its number. `own`: what the pool does with its own memory, again whenever work that
-   holds some has ended. `ordered`: what a deterministic pool may do. `serves`: of vr_purpose. */
+/* One row a step, by its number. `own`: what the pool does with its own memory, again whenever work
+   that holds some has ended. `ordered`: what a deterministic pool may do. `serves`: of vr_purpose. */
 static const struct {
     const char *name;
     bool own, ordered;
@@ -134,8 +134,8 @@ vram_status vram_pool_ladder_set(vram_pool *handle, const vram_ladder_options *o
 
 /* -------------------------------------------------------------------- the climb */
 
-/* Whether the request is larger than all there can ever be: no memory that is given back helps it. The limits
-   count as they are set: what is left of them today may be more tomorrow. */
+/* Whether the request is larger than all there can ever be: no memory that is given back helps it.
+   The limits count as they are set: what is left of them today may be more tomorrow. */
 static bool is_hopeless(const struct vr_pool *pool, const struct vr_request *request) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
     uint64_t bytes = request->bytes, limit = vr_charge_limit(pool->device);
@@ -210,8 +210,8 @@ static void take(struct vr_climb *climb, enum vram_ladder_step step) {
     }
 }
 
-/* Behind the last of a row of the pool's own steps: whether work has ended, so that the row is worth taking
-   again. It counts for the step `finished`. */
+/* Behind the last of a row of the pool's own steps: whether work has ended, so that the row is
+   worth taking again. It counts for the step `finished`. */
 static bool wait_behind(struct vr_climb *climb) {
     struct vr_rung *rung = &climb->rungs[VRAM_LADDER_FINISHED];
     uint64_t begin = vr_pool_now(climb->pool);

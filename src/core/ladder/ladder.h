@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ladder.h: what is short of memory, on its way from step to step (vram/oom.h). That is an allocation, a pool
- * that wakes, or an allocation for which the library itself has no host memory left.
+ * ladder.h: what is short of memory, on its way from step to step (vram/oom.h). That is an
+ * allocation, a pool that wakes, or an allocation for which the library itself has no host memory
+ * left.
  *
  *   miss.c            a request before it is short, and one attempt to serve it
  *   ladder.c          the order of the steps, and the climb
@@ -65,8 +66,8 @@ struct vr_climb {
 
 /* Ways to serve a request, which the pool has (miss.c) and the steps try. No lock held. */
 struct vr_miss_ops {
-    /* Asks with these flags and carries out what the space plans. *grown: what the space may take from the
-       driver with VR_WANT_NO_GROWTH, and what the driver gave in the end. */
+    /* Asks with these flags and carries out what the space plans. *grown: what the space may take
+       from the driver with VR_WANT_NO_GROWTH, and what the driver gave in the end. */
     vram_status (*plan)(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                         uint64_t *grown, struct vr_block **block);
     /* Memory that is mapped already, whatever the policy would rather have. */
@@ -85,25 +86,27 @@ static inline bool vr_status_is_short(vram_status status) {
 
 /* ------------------------------------------------------------------ climbing; ladder.c */
 
-/* Gives a pool that is being made its ladder; VRAM_ERR_INVALID when the option `ladder` has no meaning. */
+/* Gives a pool that is being made its ladder; VRAM_ERR_INVALID when the option `ladder` has no
+   meaning. */
 vram_status vr_ladder_init(struct vr_pool *pool);
 
-/* Begins a climb for a request that was refused with `status` when the driver had given `grown` bytes. */
+/* Begins a climb for a request that was refused with `status` when the driver had given `grown`
+   bytes. */
 void vr_climb_begin(struct vr_climb *climb, struct vr_pool *pool, const struct vr_request *request,
                     vram_status status, uint64_t grown, struct vr_block **block);
 /* The same for another purpose. */
 void vr_climb_begin_for(struct vr_climb *climb, enum vr_purpose purpose, struct vr_pool *pool,
                         const struct vr_request *request, vram_status status,
                         vr_attempt_fn *attempt, void *subject);
-/* Climbs: VRAM_OK with what it was for, an error that is no shortage, or the status it began with and its
-   error record. */
+/* Climbs: VRAM_OK with what it was for, an error that is no shortage, or the status it began with
+   and its error record. */
 vram_status vr_climb_run(struct vr_climb *climb);
-/* What the request was refused with, for programs: where work that has not ended stands in the way, what ran
-   out is the limit, or the device's memory. */
+/* What the request was refused with, for programs: where work that has not ended stands in the way,
+   what ran out is the limit, or the device's memory. */
 vram_status vr_climb_status(const struct vr_climb *climb);
 
-/* The step `fallback` alone, for a request that was refused with `status` and its error record; of whatever
-   memory there is when the pool allows none. */
+/* The step `fallback` alone, for a request that was refused with `status` and its error record; of
+   whatever memory there is when the pool allows none. */
 vram_status vr_climb_fall_back(struct vr_pool *pool, const struct vr_request *request,
                                vram_status status, struct vr_block **block);
 
@@ -122,8 +125,8 @@ vr_step_fn vr_step_drain, vr_step_finished, vr_step_move, vr_step_trim, vr_step_
 vr_step_fn vr_step_wait;                              /* ladder_wait.c */
 vr_step_fn vr_step_callbacks;                         /* ladder_callback.c */
 
-/* Behind a row of the pool's own steps: waits for unfinished work, on the device or for a while on the host.
-   False when there is none, or no time left; ladder_wait.c. */
+/* Behind a row of the pool's own steps: waits for unfinished work, on the device or for a while on
+   the host. False when there is none, or no time left; ladder_wait.c. */
 bool vr_climb_wait(struct vr_climb *climb);
 
 /* Has a pool give back up to `need` bytes of what it has free; how much it did. No lock held;

@@ -58,8 +58,8 @@ bool vr_step_finished(struct vr_climb *climb) {
     return true;
 }
 
-/* What the driver gave of a larger plan it will give again; a segment comes whole, so the smallest that
-   will do is tried. Then without the driver's help. */
+/* What the driver gave of a larger plan it will give again; a segment comes whole, so the smallest
+   that will do is tried. Then without the driver's help. */
 bool vr_step_move(struct vr_climb *climb) {
     struct vr_pool *pool = climb->pool;
     const struct vr_request *request = climb->request;
@@ -81,8 +81,8 @@ bool vr_step_move(struct vr_climb *climb) {
     return true;
 }
 
-/* Gives back what the request needs, as far as the part has it free; how much that was. An error of the
-   driver's that is no shortage ends the climb. */
+/* Gives back what the request needs, as far as the part has it free; how much that was. An error of
+   the driver's that is no shortage ends the climb. */
 static uint64_t trim_part(struct vr_climb *climb, int part) {
     struct vr_pool *pool = climb->pool;
     struct vr_space *space = pool->spaces[part];
@@ -101,8 +101,8 @@ static uint64_t trim_part(struct vr_climb *climb, int part) {
     return less(before, after);
 }
 
-/* What the other space has free is given back, and of segments, which come whole, also what this one has; of a
-   pool that wakes, too, since what it has free serves no sleeper. */
+/* What the other space has free is given back, and of segments, which come whole, also what this
+   one has; of a pool that wakes, too, since what it has free serves no sleeper. */
 bool vr_step_trim(struct vr_climb *climb) {
     int own = vr_request_part(climb->request);
     int parts = climb->pool->range && !climb->attempt ? 1 : VR_PART_COUNT;
@@ -128,8 +128,8 @@ bool vr_step_retry(struct vr_climb *climb) {
 
 /* ------------------------------------------------------- the pools of a device */
 
-/* Large blocks leave whole handles free, so their part goes first. What a driver refuses to take back is
-   simply not given. */
+/* Large blocks leave whole handles free, so their part goes first. What a driver refuses to take
+   back is simply not given. */
 uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need) {
     uint64_t given = 0;
     struct vram_error error;
@@ -149,8 +149,8 @@ uint64_t vr_pool_yield(struct vr_pool *pool, uint64_t need) {
     return given;
 }
 
-/* Whether memory that this pool gives back is any use to another one, and giving it is its own affair:
-   addresses of a deterministic pool depend on what it holds. */
+/* Whether memory that this pool gives back is any use to another one, and giving it is its own
+   affair: addresses of a deterministic pool depend on what it holds. */
 static bool can_yield(const struct vr_pool *pool) {
     return vr_pool_on_device(pool) && !(pool->flags & VRAM_POOL_DETERMINISTIC);
 }

@@ -29,7 +29,8 @@ static uint64_t slice_of(uint32_t round) {
 
 /* ------------------------------------------------------------------- for queues */
 
-/* The oldest work that still holds memory, of either space or in blocks that wait for several queues. */
+/* The oldest work that still holds memory, of either space or in blocks that wait for several
+   queues. */
 static bool find_pending(struct vr_climb *climb, struct vr_queue_stamp *stamp) {
     struct vr_pool *pool = climb->pool;
     struct vr_space *small = pool->spaces[VR_PART_SMALL], *large = pool->spaces[VR_PART_LARGE];
@@ -47,8 +48,8 @@ static bool find_pending(struct vr_climb *climb, struct vr_queue_stamp *stamp) {
     return pending;
 }
 
-/* Waits a little; false when nothing is pending, or no time left. Only a little: other queues may come on
-   while that one does not. */
+/* Waits a little; false when nothing is pending, or no time left. Only a little: other queues may
+   come on while that one does not. */
 static bool wait_for_work(struct vr_climb *climb) {
     struct vr_pool *pool = climb->pool;
     uint64_t left = vr_deadline_left(climb->deadline), slice = slice_of(climb->rounds);

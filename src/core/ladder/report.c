@@ -43,8 +43,8 @@ static void read_device(struct vram_oom_report *report, struct vr_device_object 
     }
 }
 
-/* What other processes hold. Who answers that is a library which is opened for the question, and takes
-   milliseconds: it is asked now and then. */
+/* What other processes hold. Who answers that is a library which is opened for the question, and
+   takes milliseconds: it is asked now and then. */
 static void read_processes(struct vram_oom_report *report, struct vr_device_object *device) {
     struct vr_ledger *ledger = vr_ledger_of(device);
     uint64_t now = vr_device_now(device), due = vr_load(&ledger->processes_due_ns, VR_ACQUIRE);
@@ -132,8 +132,8 @@ static void read_space(struct vram_oom_report *report, struct vr_pool *pool, str
     report->largest_bytes = bytes > report->largest_bytes ? bytes : report->largest_bytes;
 }
 
-/* Blocks that wait for other queues than the one they were freed on, or for an unpin; what was freed in its
-   sleep has no memory to wait for. Under the lock. */
+/* Blocks that wait for other queues than the one they were freed on, or for an unpin; what was
+   freed in its sleep has no memory to wait for. Under the lock. */
 static void read_deferred(struct vram_oom_report *report, struct vr_pool *pool) {
     for (struct vr_block *block = pool->deferred; block; block = block->next) {
         uint64_t bytes = vr_load(&block->bytes, VR_RELAXED);

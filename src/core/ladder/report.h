@@ -17,20 +17,21 @@
 
 #include "core/ladder/ladder.h"
 
-/* Writes the report of a request that failed with `status`, which is in the error record. No lock held. */
+/* Writes the report of a request that failed with `status`, which is in the error record. No lock
+   held. */
 void vr_report_write(struct vr_pool *pool, const struct vr_request *request, vram_status status,
                      const struct vr_climb *climb);
 /* The same of one that the quota of the tag `full` refused. */
 void vr_report_write_quota(struct vr_pool *pool, const struct vr_request *request,
                            vram_status status, struct vr_tag *full);
 
-/* vr_tag_charge for a request, counted; a refusal is told in a report, and to the error handler, which may have
-   it tried again. No lock held; quota_charge.c. */
+/* vr_tag_charge for a request, counted; a refusal is told in a report, and to the error handler,
+   which may have it tried again. No lock held; quota_charge.c. */
 vram_status vr_quota_charge(struct vr_pool *pool, const struct vr_request *request,
                             uint32_t *crossed);
 
-/* What is live in the pools of a device, or counts for it (vram/foreign.h), and what of the tags' account is not: the charge of the request that
-   failed. */
+/* What is live in the pools of a device, or counts for it (vram/foreign.h), and what of the tags'
+   account is not: the charge of the request that failed. */
 struct vr_live {
     const struct vr_device_object *device;
     uint64_t bytes, blocks;
@@ -40,8 +41,8 @@ struct vr_live {
 /* Lists who holds that; report_holder.c. */
 void vr_report_holders(struct vram_oom_report *report, const struct vr_live *live);
 
-/* Fills cause, summary and advice from all the rest; `full` as above, NULL: no quota was in the way;
-   report_cause.c. */
+/* Fills cause, summary and advice from all the rest; `full` as above, NULL: no quota was in the
+   way; report_cause.c. */
 void vr_report_judge(struct vram_oom_report *report, const struct vr_pool *pool,
                      const struct vr_tag *full);
 

@@ -12,8 +12,8 @@
 
 /* ------------------------------------------------------------------ sampling */
 
-/* What is charged is charged before the driver is asked and uncharged after, so for a moment the room may
-   look larger than it is, by what is on its way. */
+/* What is charged is charged before the driver is asked and uncharged after, so for a moment the
+   room may look larger than it is, by what is on its way. */
 static void take_sample(struct vr_device_object *device, struct vr_ledger *ledger, uint64_t now) {
     vram_value free = {0}, total = device->base.info.memory_bytes;
     uint64_t before = vr_load(&device->slot->account->charged_bytes, VR_RELAXED);
@@ -67,8 +67,8 @@ static uint64_t less(uint64_t bytes, uint64_t by) {
     return bytes == UINT64_MAX ? bytes : bytes > by ? bytes - by : 0;
 }
 
-/* What must not be passed by all that is charged to the device when this pool grows, by the fraction or by
-   what is to stay free. */
+/* What must not be passed by all that is charged to the device when this pool grows, by the
+   fraction or by what is to stay free. */
 static uint64_t device_bytes(const struct vr_pool *pool, enum vr_bound *bound) {
     uint64_t fraction = vr_load(&pool->caps.fraction_bytes, VR_RELAXED);
     uint64_t min_free = vr_load(&pool->caps.min_free_bytes, VR_RELAXED), room = UINT64_MAX;

@@ -73,8 +73,8 @@ static vram_status charge(struct vr_device_object *device, const struct vr_forei
     return status;
 }
 
-/* Backends that show the same hardware share its records; the part of the account is that of the one
-   through which it was charged. */
+/* Backends that show the same hardware share its records; the part of the account is that of the
+   one through which it was charged. */
 static void uncharge(struct vr_device_object *device, const struct vr_foreign *record) {
     if (record->counts) {
         vr_fetch_add(&device->slot->charged_bytes, record->bytes, VR_RELAXED);

@@ -2,9 +2,10 @@
 /*
  * foreign_record.h: records of memory that somebody else allocated, part of a device's ledger.
  *
- * Records are kept in the order of their numbers, which rise, so a new one goes to the end and all are
- * found by halves. All fields are under the ledger's lock; what a record is charged for stays charged until
- * it is taken back, and a context that ends takes its records and its accounts together.
+ * Records are kept in the order of their numbers, which rise, so a new one goes to the end and all
+ * are found by halves. All fields are under the ledger's lock; what a record is charged for stays
+ * charged until it is taken back, and a context that ends takes its records and its accounts
+ * together.
  */
 #ifndef VR_FOREIGN_RECORD_H
 #define VR_FOREIGN_RECORD_H

@@ -202,8 +202,8 @@ static vram_value memory_of(const struct vr_pool *pool) {
     return vr_pool_on_device(pool) ? pool->device->base.info.memory_bytes : (vram_value){0};
 }
 
-/* Threads keep large blocks up to 1/200 of what the pool may hold, and no more than it may keep at all.
-   What they have beyond that already is left to them. Under the ledger's lock. */
+/* Threads keep large blocks up to 1/200 of what the pool may hold, and no more than it may keep at
+   all. What they have beyond that already is left to them. Under the ledger's lock. */
 static void allow_large(struct vr_pool *pool, const struct vram_limits *limits) {
     assert(vr_mutex_is_held(&vr_ledger_of(pool->device)->lock));
     vram_value total = pool->device->base.info.memory_bytes;

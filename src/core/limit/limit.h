@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limit.h: limits as they were set, what is in force of them, and the ledger that a device has for all
- * its pools.
+ * limit.h: limits as they were set, what is in force of them, and the ledger that a device has for
+ * all its pools.
  *
  *      vr_account (device tier) -> vr_ledger  one per device of a context, for all handles on it, of
  *                                             whatever backend: a GPU that several show has one
@@ -44,8 +44,8 @@ struct vr_ledger {
     struct vr_foreigns foreigns;
 };
 
-/* The ledger of the device, made if need be; NULL with the error set: host memory is out, or the option
-   quotas unreadable. */
+/* The ledger of the device, made if need be; NULL with the error set: host memory is out, or the
+   option quotas unreadable. */
 struct vr_ledger *vr_ledger_get(struct vr_device_object *device, const char *operation);
 /* The same once there is one: every pool's device has it. */
 static inline struct vr_ledger *vr_ledger_of(const struct vr_device_object *device) {
@@ -56,16 +56,16 @@ static inline struct vr_ledger *vr_ledger_of(const struct vr_device_object *devi
 vram_status vr_limits_take(struct vram_limits *to, const struct vram_limits *from,
                            const char *operation);
 
-/* What is in force: `own` if set, else `parent` (NULL: none), else options and preset; never looser than
-   `parent` or the environment. `total`: the device's memory. */
+/* What is in force: `own` if set, else `parent` (NULL: none), else options and preset; never looser
+   than `parent` or the environment. `total`: the device's memory. */
 void vr_limits_resolve(const struct vram_limits *own, const struct vram_limits *parent,
                        vram_value total, struct vram_limits *effective);
 
 /* Finds out the pool's caps again if limits have changed since. No lock held. */
 void vr_limit_derive(struct vr_pool *pool);
 
-/* Whether other memory than the device's may stand in for the pool's: vram_limits.cpu_fallback. Whoever falls
-   back asks first. No lock held. */
+/* Whether other memory than the device's may stand in for the pool's: vram_limits.cpu_fallback.
+   Whoever falls back asks first. No lock held. */
 bool vr_limit_falls_back(struct vr_pool *pool);
 
 /* What the device's own limits let all pools together hold; UINT64_MAX: no limit applies. */

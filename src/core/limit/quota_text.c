@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quota_text.c: quotas of tags as the option `quotas` writes them, and which of two quotas is in force.
+ * quota_text.c: quotas of tags as the option `quotas` writes them, and which of two quotas is in
+ * force.
  */
 #include "core/limit/limit.h"
 

@@ -2,8 +2,9 @@
 /*
  * tag.h: who has how much of a device's memory, and how much they may have.
  *
- * A tag is a path, "tenant/model/layer". Each of its parts is a record of the device's ledger, made when it
- * is first named and there until the context ends; a block of "a/b" is counted for "a/b" and for "a".
+ * A tag is a path, "tenant/model/layer". Each of its parts is a record of the device's ledger, made
+ * when it is first named and there until the context ends; a block of "a/b" is counted for "a/b"
+ * and for "a".
  *
  *  (1) Records are never freed or renamed while somebody may look, so they are found without a lock.
  *      Only making one takes the ledger's.
@@ -74,37 +75,39 @@ void vr_tags_free(struct vr_tags *tags);
 /* Whether the tag is `name` or lies below it. */
 bool vr_tag_is_within(const struct vr_tag *tag, const char *name);
 
-/* Around the life of a tagged block. VRAM_ERR_LIMIT with the error set, and *full, name the tag whose quota
-   is in the way. *crossed has a bit for each level that went above its soft quota, 1 for the tag itself, 2
-   for its parent. */
+/* Around the life of a tagged block. VRAM_ERR_LIMIT with the error set, and *full, name the tag
+   whose quota is in the way. *crossed has a bit for each level that went above its soft quota, 1
+   for the tag itself, 2 for its parent. */
 vram_status vr_tag_charge(struct vr_tag *tag, uint64_t bytes, uint64_t requested, uint32_t *crossed,
                           struct vr_tag **full);
 /* Whether a level has a quota; and the same as vr_tag_charge where none has. */
 bool vr_tag_has_quota(const struct vr_tag *tag);
 void vr_tag_charge_free(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 void vr_tag_release(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
-/* There is memory for what was charged: peaks follow. What is refused for want of memory raises none. */
+/* There is memory for what was charged: peaks follow. What is refused for want of memory raises
+   none. */
 void vr_tag_confirm(struct vr_tag *tag);
 /* Takes a charge back for which no block was found after all. */
 void vr_tag_cancel(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
-/* What was charged last is part of a block that was there, which confirms it; and one has become smaller, modulo 2^64. */
+/* What was charged last is part of a block that was there, which confirms it; and one has become
+   smaller, modulo 2^64. */
 void vr_tag_join(struct vr_tag *tag);
 void vr_tag_shrink(struct vr_tag *tag, uint64_t bytes, uint64_t requested);
 
-/* Tells the program of soft quotas that were crossed, by a block of the pool or, with NULL, by memory of no
-   pool. No lock held; not from inside such a call. */
+/* Tells the program of soft quotas that were crossed, by a block of the pool or, with NULL, by
+   memory of no pool. No lock held; not from inside such a call. */
 void vr_tag_notify(struct vr_device_object *device, struct vr_pool *pool, struct vr_tag *tag,
                    uint32_t crossed);
 
-/* Whether a quota makes sense; puts in force what the program and the environment have set, under the ledger's
-   lock; quota_text.c. */
+/* Whether a quota makes sense; puts in force what the program and the environment have set, under
+   the ledger's lock; quota_text.c. */
 vram_status vr_quota_check(uint64_t soft, uint64_t hard, const char *operation);
 void vr_quota_enforce(struct vr_tag *tag);
 /* Reads the option `quotas` into a new ledger. */
 vram_status vr_quotas_read(struct vr_ledger *ledger, const char *text, const char *operation);
 
-/* Up to `room` tags of a device with the most bytes, most first, without host memory; how many there are
-   in `infos`. */
+/* Up to `room` tags of a device with the most bytes, most first, without host memory; how many
+   there are in `infos`. */
 uint32_t vr_tags_top(const struct vr_device_object *device, struct vram_tag_info *infos,
                      uint32_t room);
 /* What is live of a tag and all below it (NULL: of all tags of the device), after rounding. */

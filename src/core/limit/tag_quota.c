@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tag_quota.c: quotas of tags as the program and the environment set them, who is told of them, and what is
- * known of tags.
+ * tag_quota.c: quotas of tags as the program and the environment set them, who is told of them, and
+ * what is known of tags.
  */
 #include "core/limit/tag.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool_object.h: what stands behind a vram_pool. Each folder of core is a module that works on its own part of
- * it; the arrows go down, and what a folder needs from above comes as a function pointer (vr_miss_ops).
+ * pool_object.h: what stands behind a vram_pool. Each folder of core is a module that works on its
+ * own part of it; the arrows go down, and what a folder needs from above comes as a function
+ * pointer (vr_miss_ops).
  *
  *   pool/      vram_alloc and vram_free, misses, making and ending pools
  *   sleep/     memory that is given back and keeps its contents
@@ -62,8 +63,8 @@ struct vr_uses {
     struct vr_queue_stamp stamp;
 };
 
-/* What is counted past the hit path, in the words of vram_pool_stats: whoever does one of these things
-   adds to it with vr_tally, from any thread. */
+/* What is counted past the hit path, in the words of vram_pool_stats: whoever does one of these
+   things adds to it with vr_tally, from any thread. */
 struct vr_tally {
     vr_atomic_u64 refusals, limit_refusals, quota_refusals, quota_crossings;
     vr_atomic_u64 fallbacks, fallback_bytes, other_bytes;
@@ -127,9 +128,10 @@ struct vr_ladder {
 };
 
 /*
- * What the tier above hangs on a pool (a buffer): an object behind a handle itself. When the pool ends,
- * before any of its memory goes, it is taken off the list and told, with no lock held and a reference to it
- * taken; then it must end. It takes itself off the list before its own memory goes; pool_end.c.
+ * What the tier above hangs on a pool (a buffer): an object behind a handle itself. When the pool
+ * ends, before any of its memory goes, it is taken off the list and told, with no lock held and a
+ * reference to it taken; then it must end. It takes itself off the list before its own memory goes;
+ * pool_end.c.
  */
 struct vr_pool_child {
     struct vr_link link; /* in pool->children */
@@ -203,13 +205,15 @@ struct vr_pool {
     vr_atomic_bool told;  /* its end was told of */
 };
 
-/* Whether its memory is the device's own: not a provider's, and not page-locked memory of the host. Only then
-   the device's size and limits mean something to it, and giving it back helps other pools. */
+/* Whether its memory is the device's own: not a provider's, and not page-locked memory of the host.
+   Only then the device's size and limits mean something to it, and giving it back helps other
+   pools. */
 static inline bool vr_pool_on_device(const struct vr_pool *pool) {
     return !pool->provider.alloc && pool->kind == VRAM_MEMORY_DEVICE;
 }
 
-/* The space where new blocks of that size lie. One that was resized stays in its own: vr_block.part. */
+/* The space where new blocks of that size lie. One that was resized stays in its own:
+   vr_block.part. */
 static inline enum vr_pool_part vr_part_of(uint64_t bytes) {
     return bytes <= VR_SMALL_BYTES ? VR_PART_SMALL : VR_PART_LARGE;
 }

@@ -23,7 +23,8 @@ static uint64_t lowest(struct vr_device_object *device, uint64_t last, uint64_t 
     return best;
 }
 
-/* One that was destroyed may still be listed, when only its queues keep it: it cannot be pinned any more. */
+/* One that was destroyed may still be listed, when only its queues keep it: it cannot be pinned any
+   more. */
 struct vr_pool *vr_walk_next(struct vr_walk *walk) {
     struct vr_context *context = walk->context;
     struct vr_pool *pool = NULL;

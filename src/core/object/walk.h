@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk.h: pools, one after the other. A walk goes by the numbers of their handles and holds no lock between
- * two steps, so pools may come and go meanwhile: one that is there all the time is met exactly once.
+ * walk.h: pools, one after the other. A walk goes by the numbers of their handles and holds no lock
+ * between two steps, so pools may come and go meanwhile: one that is there all the time is met
+ * exactly once.
  */
 #ifndef VR_WALK_H
 #define VR_WALK_H
@@ -17,8 +18,8 @@ struct vr_walk {
     uint64_t last;                         /* the pool's handle where it is; 0: before the first */
 };
 
-/* The next pool that has not been destroyed, with a reference that vr_leave drops; NULL behind the last. No
-   lock held. */
+/* The next pool that has not been destroyed, with a reference that vr_leave drops; NULL behind the
+   last. No lock held. */
 struct vr_pool *vr_walk_next(struct vr_walk *walk);
 
 #endif

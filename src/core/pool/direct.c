@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * direct.c: pools with pooling switched off (option `pool`), for staged roll-outs and for finding out whose
- * mistake it is.
+ * direct.c: pools with pooling switched off (option `pool`), for staged roll-outs and for finding
+ * out whose mistake it is.
  *
- * Such a pool runs on segments, one for each block, as large as the block in whole granules; the space never
- * hands one out twice. A freed block is given back to the driver when its queue has come that far, which
- * is looked at by the call that frees it and by every later one that allocates or frees. Statuses and
- * counters are those of any pool.
+ * Such a pool runs on segments, one for each block, as large as the block in whole granules; the
+ * space never hands one out twice. A freed block is given back to the driver when its queue has
+ * come that far, which is looked at by the call that frees it and by every later one that allocates
+ * or frees. Statuses and counters are those of any pool.
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"

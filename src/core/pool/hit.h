@@ -35,8 +35,8 @@ static inline vram_addr vr_hand_out(struct vr_cache *cache, struct vr_block *blo
     return addr;
 }
 
-/* A hit from that cache, in any pool, with a tag or NULL; false: there is none, and nothing has happened. The
-   thread is inside, and outside after a hit; pool.c. */
+/* A hit from that cache, in any pool, with a tag or NULL; false: there is none, and nothing has
+   happened. The thread is inside, and outside after a hit; pool.c. */
 bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct vr_tag *tag,
                  vram_addr *addr);
 

@@ -36,8 +36,8 @@ static void leave(struct vr_pool *pool, const struct vr_request *request, struct
     block->part = (uint8_t)vr_request_part(request);
 }
 
-/* One question to the space. On VRAM_OK the answer has a block, which has left the space, or a plan.
-   Under the lock. */
+/* One question to the space. On VRAM_OK the answer has a block, which has left the space, or a
+   plan. Under the lock. */
 static vram_status ask(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                        uint64_t grow_bytes, struct vr_answer *answer) {
     bool small = vr_request_part(request) == VR_PART_SMALL; /* as all that is in the depot */
@@ -189,8 +189,8 @@ static vram_status plan(struct vr_pool *pool, const struct vr_request *request, 
     return status;
 }
 
-/* Behind a block memory is asked for in one large piece. Where the driver has no such, all that is free comes
-   first, and the rest in smaller ones. */
+/* Behind a block memory is asked for in one large piece. Where the driver has no such, all that is
+   free comes first, and the rest in smaller ones. */
 static vram_status miss_plan(struct vr_pool *pool, const struct vr_request *request, uint32_t flags,
                              uint64_t *grown, struct vr_block **block) {
     vram_status status = plan(pool, request, flags, grown, block);
@@ -247,8 +247,8 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
 
 const struct vr_miss_ops vr_miss_ops = {miss_plan, miss_held, miss_after};
 
-/* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces, and VRAM_ERR_LIMIT to raise one: what is
-   too large for the device as a whole is told apart from both. */
+/* VRAM_ERR_FRAGMENTED tells the program to ask for smaller pieces, and VRAM_ERR_LIMIT to raise one:
+   what is too large for the device as a whole is told apart from both. */
 static vram_status judge(const struct vr_pool *pool, const struct vr_request *request,
                          vram_status status) {
     const struct vram_value memory = pool->device->base.info.memory_bytes;
@@ -329,7 +329,8 @@ static vram_status (*const sources[])(struct miss *miss) = {from_held, from_drai
 
 enum { SOURCE_COUNT = sizeof sources / sizeof sources[0], CACHED_SOURCES = 2 };
 
-/* Asks the sources from `first` on, until one has the block or fails for another reason than want of it. */
+/* Asks the sources from `first` on, until one has the block or fails for another reason than want
+   of it. */
 static vram_status find_from(struct miss *miss, uint32_t first) {
     bool cached_only = miss->request->flags & VRAM_ALLOC_CACHED_ONLY;
     uint32_t count = cached_only ? CACHED_SOURCES : SOURCE_COUNT;
@@ -352,8 +353,8 @@ static vram_status find_again(struct vr_climb *climb) {
     return find_from(climb->subject, 0);
 }
 
-/* The library's own memory has run out: all that is cached on every device is given back, and the sources are
-   asked once more. */
+/* The library's own memory has run out: all that is cached on every device is given back, and the
+   sources are asked once more. */
 static vram_status find_after_cleanup(struct miss *miss) {
     struct vr_climb climb;
     vr_climb_begin_for(&climb, VR_FOR_HOST, miss->pool, miss->request, miss->status, find_again,
@@ -365,8 +366,8 @@ static vram_status find_after_cleanup(struct miss *miss) {
     return status;
 }
 
-/* One attempt with all that belongs to it. When it fails, the error is in the record, and the report of an
-   exhaustion is written. */
+/* One attempt with all that belongs to it. When it fails, the error is in the record, and the
+   report of an exhaustion is written. */
 static vram_status attempt(struct miss *miss, uint32_t first) {
     struct vr_pool *pool = miss->pool;
     bool cached_only = miss->request->flags & VRAM_ALLOC_CACHED_ONLY;
@@ -408,7 +409,8 @@ static vram_status handle(struct miss *miss, vram_status status) {
     return status;
 }
 
-/* The first source had none. One that failed for another reason is asked again, so that it says why. */
+/* The first source had none. One that failed for another reason is asked again, so that it says
+   why. */
 static vram_status supply_slowly(struct miss *miss) {
     struct vr_climb climb;
     miss->climb = &climb;

@@ -2,10 +2,10 @@
 /*
  * pool.c: the hit paths, and the slower ones behind them.
  *
- * A hit is the whole point of this library: find the thread's cache by two numbers, take a block from a
- * bin, write down who has it. No lock, no driver, no line that another thread normally writes; the one
- * locked instruction of a pair is the compare-and-swap that makes a second free of the same address
- * fail (block.h (1)).
+ * A hit is the whole point of this library: find the thread's cache by two numbers, take a block
+ * from a bin, write down who has it. No lock, no driver, no line that another thread normally
+ * writes; the one locked instruction of a pair is the compare-and-swap that makes a second free of
+ * the same address fail (block.h (1)).
  */
 #include "core/cache/drain.h"
 #include "core/cache/stamp.h"
@@ -32,8 +32,8 @@ static inline bool claim(struct vr_block *block, uint64_t pool, vram_addr addr) 
            vr_cas(&block->state, &seen, seen ^ (VR_BLOCK_CACHED ^ VR_BLOCK_LIVE), VR_ACQ_REL);
 }
 
-/* The live block that starts at `addr`, which is the caller's now, found by what the thread remembers or
-   in the pool's table; NULL when there is none. Inside enter. */
+/* The live block that starts at `addr`, which is the caller's now, found by what the thread
+   remembers or in the pool's table; NULL when there is none. Inside enter. */
 static inline struct vr_block *claim_at(struct vr_cache *cache, vram_addr addr) {
     struct vr_block *block = cache->recent[vr_recent_index(addr)];
     if (__builtin_expect(block && claim(block, cache->pool_handle, addr), 1)) {
@@ -47,8 +47,8 @@ static inline bool is_held(const struct vr_block *block) {
     return vr_load(&block->held, VR_RELAXED);
 }
 
-/* Whether work of another queue than the one it is freed on may touch the block from before its owner had
-   it; keeps block.h (5). */
+/* Whether work of another queue than the one it is freed on may touch the block from before its
+   owner had it; keeps block.h (5). */
 static inline bool is_foreign(const struct vr_block *block, struct vr_queue_id queue) {
     return block->home.handle && !vr_queue_id_same(block->home, queue);
 }
@@ -66,13 +66,14 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
 }
 
 /*
- * The ways that a hit does not go are functions of their own, and each is the last thing its caller does:
- * then a hit saves no register and guards no stack.
+ * The ways that a hit does not go are functions of their own, and each is the last thing its caller
+ * does: then a hit saves no register and guards no stack.
  */
 #define ASIDE __attribute__((noinline)) static
 
-/* A hit from a cache of any pool, tagged or not. In a pool that tells (witness.h) it must be noted first, and what
-   cannot be noted here is left to the slow way. The thread is inside, and outside after a hit. */
+/* A hit from a cache of any pool, tagged or not. In a pool that tells (witness.h) it must be noted
+   first, and what cannot be noted here is left to the slow way. The thread is inside, and outside
+   after a hit. */
 bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct vr_tag *tag,
                  vram_addr *addr) {
     bool told = vr_cache_is_witnessed(cache);
@@ -101,8 +102,8 @@ bool vr_hit_from(struct vr_cache *cache, uint64_t size, uint64_t bytes, struct v
     return true;
 }
 
-/* Another queue than the last time, or none of that size at hand; caches of pools that tell are never the thread's
-   recent one, so that no other pool's hits pay for them. The thread is inside. */
+/* Another queue than the last time, or none of that size at hand; caches of pools that tell are
+   never the thread's recent one, so that no other pool's hits pay for them. The thread is inside. */
 ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, uint64_t size,
                               vram_queue *queue, vram_addr *addr) {
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
@@ -149,7 +150,8 @@ static void release_tag(struct vr_block *block) {
     }
 }
 
-/* A block that was claimed and counted, and that its bin does not take as it is. The thread is inside. */
+/* A block that was claimed and counted, and that its bin does not take as it is. The thread is
+   inside. */
 ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     release_tag(block);
     if (is_plain(block, cache->queue) && vr_cache_put(cache, block, bytes)) {
@@ -161,8 +163,9 @@ ASIDE vram_status keep_aside(struct vr_cache *cache, struct vr_block *block, uin
     return VRAM_OK;
 }
 
-/* A block of a pool that tells was claimed and counted. Who listens may take his time, so he is told outside,
-   before anybody can have the block again; the cache may be gone after that. The thread is inside. */
+/* A block of a pool that tells was claimed and counted. Who listens may take his time, so he is
+   told outside, before anybody can have the block again; the cache may be gone after that. The
+   thread is inside. */
 ASIDE vram_status free_told(struct vr_cache *cache, struct vr_block *block, uint64_t bytes) {
     struct vr_thread_state *thread = cache->thread;
     struct vr_pool *pool = cache->pool;
@@ -202,7 +205,8 @@ static vram_status free_witnessed(struct vr_cache *cache, struct vr_block *block
     return keep_aside(cache, block, bytes);
 }
 
-/* Another queue than the last time, or a block that the thread does not remember. The thread is inside. */
+/* Another queue than the last time, or a block that the thread does not remember. The thread is
+   inside. */
 ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vram_addr addr,
                              vram_queue *queue) {
     struct vr_cache *cache = vr_cache_find(thread, (uintptr_t)pool, vr_queue_id_of(queue));
@@ -255,8 +259,8 @@ static void free_overflow(struct vr_cache *cache, struct vr_block *block, uint64
             blocks[count++] = bin->blocks[--bin->count];
         }
     }
-    /* The reference keeps the pool once the thread is outside. A pool that is at its end already takes
-       these blocks with it. */
+    /* The reference keeps the pool once the thread is outside. A pool that is at its end already
+       takes these blocks with it. */
     vr_pool_tell(cache);
     uint64_t handle = cache->pool_handle;
     bool lives = vr_handle_try_ref(handle);
@@ -305,8 +309,8 @@ static bool note_hit(struct vr_pool *pool, struct vr_cache *cache, const struct 
     return true;
 }
 
-/* A hit with wishes, from the cache that the thread has already; false when it has none such. *unnoted: it
-   has, but there must be a record first. */
+/* A hit with wishes, from the cache that the thread has already; false when it has none such.
+   *unnoted: it has, but there must be a record first. */
 static bool hit_with(struct vr_pool *pool, const struct vr_request *request, bool *unnoted,
                      vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
@@ -426,8 +430,8 @@ vram_status vr_pool_alloc_slow(vram_pool *handle, uint64_t size, vram_queue *que
     return status;
 }
 
-/* Counts the free of a block that is ours now and gives it back; `quarantine`: it may wait there first.
-   Whether a block that left for it was found damaged, which the error record describes. */
+/* Counts the free of a block that is ours now and gives it back; `quarantine`: it may wait there
+   first. Whether a block that left for it was found damaged, which the error record describes. */
 static bool take_back(struct vr_pool *pool, struct vr_queue_object *queue, struct vr_block *block,
                       bool quarantine) {
     struct vr_event event;

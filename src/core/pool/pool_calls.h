@@ -10,7 +10,8 @@
 /* vram_resize for the object that has the block: the program's own call is refused then. */
 vram_status vr_pool_resize(vram_pool *pool, vram_addr addr, uint64_t new_size, vram_queue *queue);
 
-/* Has the request ask for room behind its block, where that can be: both become whole granules; request.c. */
+/* Has the request ask for room behind its block, where that can be: both become whole granules;
+   request.c. */
 void vr_request_wish_room(const struct vr_pool *pool, uint64_t room_bytes,
                           struct vr_request *request);
 
@@ -27,13 +28,13 @@ void vr_pool_end_waits_for(struct vr_pool *pool, const vram_queue *queue);
 /* Waits until all work of a queue that the caller has pinned is done. No lock held; pool_end.c. */
 vram_status vr_pool_settle_queue(struct vr_queue_object *queue, uint64_t deadline);
 
-/* A block for the request, out of the space or the depot, ready to be handed out (state CACHED), and up
-   to *extra further ones of the same size in `more`; miss.c. */
+/* A block for the request, out of the space or the depot, ready to be handed out (state CACHED),
+   and up to *extra further ones of the same size in `more`; miss.c. */
 vram_status vr_pool_supply(struct vr_pool *pool, const struct vr_request *request,
                            struct vr_block **block, struct vr_block **more, uint32_t *extra);
 
-/* The same where a plain request can be served at once: the block, or NULL. *marks: who has it marks the queue
-   then, with vr_pool_mark_batch. */
+/* The same where a plain request can be served at once: the block, or NULL. *marks: who has it
+   marks the queue then, with vr_pool_mark_batch. */
 struct vr_block *vr_pool_supply_held(struct vr_pool *pool, const struct vr_request *request,
                                      bool *marks);
 extern const struct vr_miss_ops vr_miss_ops; /* miss.c */
@@ -41,12 +42,12 @@ extern const struct vr_miss_ops vr_miss_ops; /* miss.c */
 /* Frees tables that were replaced, after every thread has been seen outside its caches. */
 void vr_pool_reap(struct vr_pool *pool);
 
-/* With pooling off: gives back what was freed and that no work uses any more; else does nothing. Never
-   fails; direct.c. No lock held. */
+/* With pooling off: gives back what was freed and that no work uses any more; else does nothing.
+   Never fails; direct.c. No lock held. */
 void vr_pool_flush(struct vr_pool *pool);
 
-/* Hangs a child on a pool that the caller has entered; VRAM_ERR_STALE: it ends at this moment. And takes it off,
-   if it is there, by the pool's number: the pool may be gone; pool_end.c. */
+/* Hangs a child on a pool that the caller has entered; VRAM_ERR_STALE: it ends at this moment. And
+   takes it off, if it is there, by the pool's number: the pool may be gone; pool_end.c. */
 vram_status vr_pool_child_add(struct vr_pool *pool, struct vr_pool_child *child,
                               const char *operation);
 void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_child *child);
@@ -56,7 +57,8 @@ vram_status vr_pool_child_publish(struct vr_pool *pool, enum vr_kind kind, struc
                                   void (*destroy)(void *object), struct vr_pool_child *child,
                                   const char *operation, uint64_t *handle);
 
-/* vram_use, which tells the point that was noted too; its value is 0 on a queue that is captured; pool_info.c. */
+/* vram_use, which tells the point that was noted too; its value is 0 on a queue that is captured;
+   pool_info.c. */
 vram_status vr_pool_use(vram_addr addr, vram_queue *queue, const char *operation,
                         vram_point *point);
 
@@ -69,15 +71,15 @@ vram_status vr_pool_end(struct vr_pool *pool);
 /* The destructor, also of a half-built pool. */
 void vr_pool_free(void *memory);
 
-/* Refuses options that make no sense; gives a new pool its range and its spaces. What it has when that
-   fails is its destructor's; foundation.c. */
+/* Refuses options that make no sense; gives a new pool its range and its spaces. What it has when
+   that fails is its destructor's; foundation.c. */
 vram_status vr_pool_check_options(const struct vram_pool_options *options);
 vram_status vr_pool_build(struct vr_pool *pool, const struct vram_pool_options *options);
 
-/* Memory of other kinds than the pool's own, as a block of the pool that vram_free and the pool's end give
-   back in queue order: of the first of `other` (vram_fallback) that can be had. `flags`: VR_REQUEST_WISHED,
-   _MOVED, or 0 for a fallback; of `options` tag, name and elements count. VRAM_ERR_UNSUPPORTED: the device
-   has none of them; alloc_other.c. */
+/* Memory of other kinds than the pool's own, as a block of the pool that vram_free and the pool's
+   end give back in queue order: of the first of `other` (vram_fallback) that can be had. `flags`:
+   VR_REQUEST_WISHED, _MOVED, or 0 for a fallback; of `options` tag, name and elements count.
+   VRAM_ERR_UNSUPPORTED: the device has none of them; alloc_other.c. */
 vram_status vr_pool_alloc_other(vram_pool *handle, uint64_t size, vram_queue *queue,
                                 const struct vram_alloc_options *options, uint32_t other,
                                 uint32_t flags, vram_addr *addr);
@@ -90,8 +92,8 @@ vram_status vr_request_read(const struct vr_pool *pool, const vram_alloc_options
 vram_status vr_pool_alloc_request(struct vr_pool *pool, struct vr_request *request,
                                   vram_addr *addr);
 
-/* A block for vram_alloc by the shortest way, for a thread whose cache of this pool and queue has none; false:
-   the long way has to be gone. No lock held; shortcut.c. */
+/* A block for vram_alloc by the shortest way, for a thread whose cache of this pool and queue has
+   none; false: the long way has to be gone. No lock held; shortcut.c. */
 bool vr_pool_alloc_shortcut(vram_pool *handle, uint64_t size, uint64_t bytes, vram_queue *queue,
                             vram_addr *addr);
 

@@ -159,8 +159,8 @@ void vr_pool_child_remove(uint64_t handle, struct vr_pool *pool, struct vr_pool_
     }
 }
 
-/* The next child, off the list and with a reference; one that is ending by itself is passed over. NULL:
-   there are no more, and none comes. */
+/* The next child, off the list and with a reference; one that is ending by itself is passed over.
+   NULL: there are no more, and none comes. */
 static struct vr_pool_child *next_child(struct vr_pool *pool) {
     struct vr_pool_child *child = NULL;
     struct vr_link *link;
@@ -209,8 +209,8 @@ static void keep(struct vr_pool *pool) {
     }
 }
 
-/* A queue of the device has ended: nothing is allocated or freed on it any more, not even from a cache.
-   When all its work is done, too, nothing of it is left. */
+/* A queue of the device has ended: nothing is allocated or freed on it any more, not even from a
+   cache. When all its work is done, too, nothing of it is left. */
 static void queue_ended(struct vr_watcher *watcher, uint64_t queue, bool finished) {
     struct vr_pool *pool = VR_CONTAINER(watcher, struct vr_pool, watcher);
     struct vr_queue_id id = {queue};
@@ -339,7 +339,8 @@ vram_status vram_pool_destroy(vram_pool *handle) {
 
 /* ---------------------------------------------------------------- destroying */
 
-/* Of blocks that wait, and of those that the program still had: these count for their tags until now. */
+/* Of blocks that wait, and of those that the program still had: these count for their tags until
+   now. */
 static void free_uses(struct vr_pool *pool) {
     uint64_t at = 0;
     for (struct vr_block *block; (block = vr_block_table_next(&pool->table, &at));) {
@@ -356,8 +357,8 @@ static void free_uses(struct vr_pool *pool) {
     }
 }
 
-/* Calls that were inside when the pool was destroyed may have added lanes since. What does not finish of
-   those is kept for good: there is nobody left to ask again. */
+/* Calls that were inside when the pool was destroyed may have added lanes since. What does not
+   finish of those is kept for good: there is nobody left to ask again. */
 void vr_pool_free(void *memory) {
     struct vr_pool *pool = memory;
     struct vram_error error;

@@ -17,8 +17,8 @@
 
 /* --------------------------------------------------------------- uses, pins */
 
-/* Notes on a live block that `queue` uses it until the point just marked, or, with value 0, until its next
-   one, whoever will mark that. */
+/* Notes on a live block that `queue` uses it until the point just marked, or, with value 0, until
+   its next one, whoever will mark that. */
 static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue, vram_addr addr,
                             vram_point point, const char *operation) {
     struct vr_queue_id id = {queue->object.handle};

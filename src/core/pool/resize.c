@@ -6,9 +6,9 @@
  *                 | BLOCK | tail   |                  | BLOCK | tail    |
  *                          freed on the queue          looked for like any block, and joined
  *
- * Memory behind a block is asked for by a request of its own, which differs from others in the one place
- * that will do (vr_request.behind). So limits, plans, the ladder, reports and counters are those of an
- * allocation; nothing of the block itself is touched before the memory is there.
+ * Memory behind a block is asked for by a request of its own, which differs from others in the one
+ * place that will do (vr_request.behind). So limits, plans, the ladder, reports and counters are
+ * those of an allocation; nothing of the block itself is touched before the memory is there.
  *
  *  (1) A live block changes under the pool's lock, while its state says CACHED: a free that comes in
  *      between finds it LIVE again under the lock, as all slow ways do. It has another turn then.
@@ -102,7 +102,8 @@ static vram_status check_block(struct resizing *job) {
 
 /* ----------------------------------------------------------------- shrinking */
 
-/* Whether the memory at the block's end has to stay: keeps (4). A deterministic pool does not look at time. */
+/* Whether the memory at the block's end has to stay: keeps (4). A deterministic pool does not look
+   at time. */
 static bool is_kept(struct vr_pool *pool, const struct vr_block *block) {
     bool timeless = pool->flags & VRAM_POOL_DETERMINISTIC;
     for (const struct vr_uses *use = block->uses; use; use = use->next) {
@@ -113,8 +114,9 @@ static bool is_kept(struct vr_pool *pool, const struct vr_block *block) {
     return block->pins || vr_block_is_fallen(block);
 }
 
-/* Cuts the tail off, a freed block that the caller has to return. Keeps (4); where there is no host memory
-   for it the block keeps it, since giving back never fails. Under the lock, the block seized. */
+/* Cuts the tail off, a freed block that the caller has to return. Keeps (4); where there is no host
+   memory for it the block keeps it, since giving back never fails. Under the lock, the block
+   seized. */
 static void cut_tail(struct resizing *job) {
     struct vr_pool *pool = job->pool;
     struct vr_block *block = job->block;
@@ -148,8 +150,8 @@ static void return_tail(const struct resizing *job) {
 
 /* ------------------------------------------------------------------- growing */
 
-/* A block that has room behind it grows by whole granules, so that what is left of the room stays beside
-   it. Under the lock. */
+/* A block that has room behind it grows by whole granules, so that what is left of the room stays
+   beside it. Under the lock. */
 static void note_room(struct resizing *job) {
     uint64_t bytes;
     job->room = vr_space_room(job->block);
@@ -158,8 +160,8 @@ static void note_room(struct resizing *job) {
     }
 }
 
-/* The tail, which a request has found, becomes the block's. A plan that failed before has taken its room: what is left
-   of that is kept again. Under the lock, the block seized. */
+/* The tail, which a request has found, becomes the block's. A plan that failed before has taken its
+   room: what is left of that is kept again. Under the lock, the block seized. */
 static void join(const struct resizing *job, struct vr_block *tail) {
     struct vr_block *block = job->block;
     struct vr_space *space = job->pool->spaces[block->part];

@@ -2,9 +2,10 @@
 /*
  * tagged.c: allocations with wishes, and the hit of those whose one wish is a tag.
  *
- * Such a hit is what a hit without a tag is (pool.c), and counts for its tag. It needs no reference to pool, queue
- * or tag: while the thread is inside a cache its pool does not end, and a tag is there as long as its context
- * (tag.h). Tags with quotas, which may refuse or tell somebody, go the slow way.
+ * Such a hit is what a hit without a tag is (pool.c), and counts for its tag. It needs no reference
+ * to pool, queue or tag: while the thread is inside a cache its pool does not end, and a tag is
+ * there as long as its context (tag.h). Tags with quotas, which may refuse or tell somebody, go the
+ * slow way.
  */
 #include "core/limit/limit.h"
 #include "core/pool/hit.h"
@@ -16,7 +17,8 @@ static bool is_only_tagged(const vram_alloc_options *options) {
            !options->elements;
 }
 
-/* The tag of that name, if the cache's pool can hand out a block for it by what is at hand. Inside enter. */
+/* The tag of that name, if the cache's pool can hand out a block for it by what is at hand. Inside
+   enter. */
 static struct vr_tag *tag_at_hand(const struct vr_cache *cache, const char *name) {
     const struct vr_pool *pool = cache->pool;
     bool plain = !vr_load(&pool->guard.modes, VR_RELAXED);

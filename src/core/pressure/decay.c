@@ -2,7 +2,8 @@
 /*
  * decay.c: see decay.h.
  *
- * Caches of other threads are looked at with the threads kept out, the pool's lock inside: drain.c (2).
+ * Caches of other threads are looked at with the threads kept out, the pool's lock inside: drain.c
+ * (2).
  */
 #include "core/pressure/decay.h"
 

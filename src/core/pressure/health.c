@@ -24,8 +24,8 @@ static vram_status read_options(const struct vram_health_options *options,
     return vr_pressure_thresholds(taken->warn, taken->emergency, 0, operation);
 }
 
-/* The highest pressure of the device and of its pools, through whatever handle they were made. With `health`
-   also what the pools have, for which threads are visited. */
+/* The highest pressure of the device and of its pools, through whatever handle they were made. With
+   `health` also what the pools have, for which threads are visited. */
 static void look(struct vr_device_object *device, struct vram_pressure *highest,
                  struct vram_health_info *health) {
     struct vr_walk walk = {.context = device->context, .slot = device->slot};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limit_set.c: new limits are in force at once: what a pool holds above them goes back, as far as it is free.
+ * limit_set.c: new limits are in force at once: what a pool holds above them goes back, as far as
+ * it is free.
  */
 #include "core/limit/budget.h"
 #include "core/object/walk.h"

@@ -162,7 +162,8 @@ static vram_status start(struct vr_monitor *monitor, const char *operation) {
     vr_mutex_lock(&context->lock);
     bool closing = context->closing;
     if (!closing) {
-        /* The thread runs before anybody can end the monitor: for that the list has to be looked at. */
+        /* The thread runs before anybody can end the monitor: for that the list has to be looked
+           at. */
         vr_handle_ref(monitor->object.handle);
         vram_status status = vr_os_thread_start(&monitor->thread, "vram-monitor", run, monitor);
         if (status == VRAM_OK) {

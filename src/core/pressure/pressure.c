@@ -2,9 +2,9 @@
 /*
  * pressure.c: how near memory is to its end, and when that is looked at.
  *
- * A hit looks at nothing. A miss counts that it came by; every sixteenth, and every one that changed what
- * the pool holds, looks at the clock, and from there on it is decided what is due: a tick of the decay, a
- * look at pressure with all that follows from it.
+ * A hit looks at nothing. A miss counts that it came by; every sixteenth, and every one that
+ * changed what the pool holds, looks at the clock, and from there on it is decided what is due: a
+ * tick of the decay, a look at pressure with all that follows from it.
  */
 #include "core/limit/budget.h"
 #include "core/object/pool_object.h"
@@ -21,8 +21,8 @@ enum {
 
 /* ------------------------------------------------------------------- noting */
 
-/* Counts the levels between the last one and this; keeps pressure_state.h (1). Levels fall with hysteresis, so
-   that what is counted is what watches would be told. */
+/* Counts the levels between the last one and this; keeps pressure_state.h (1). Levels fall with
+   hysteresis, so that what is counted is what watches would be told. */
 static void count_levels(struct vr_pool *pool, const struct vram_pressure *p) {
     uint32_t *level = &pool->pressure.level;
     uint32_t now = vr_pressure_level_after(*level, p, vr_rules_of(pool).hysteresis);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pressure_state.h: what a pool keeps to know how near its memory is to the end, and what it does about it.
+ * pressure_state.h: what a pool keeps to know how near its memory is to the end, and what it does
+ * about it.
  *
  *   pressure_level.c  the number and its levels
  *   pressure.c        when it is looked at
@@ -63,27 +64,31 @@ struct vr_pool;
 /* A new pool begins; refuses what makes no sense. */
 vram_status vr_pressure_begin(struct vr_pool *pool, const struct vram_response_options *options);
 
-/* How things stand; `fresh`: the driver is asked now. Of a device with what it said already `given`, or NULL.
-   No lock held. */
+/* How things stand; `fresh`: the driver is asked now. Of a device with what it said already
+   `given`, or NULL. No lock held. */
 void vr_pressure_of_pool(struct vr_pool *pool, bool fresh, struct vram_pressure *pressure);
 void vr_pressure_of_device(struct vr_device_object *device, const struct vram_pressure *given,
                            struct vram_pressure *pressure);
-/* Where a level begins, and which one follows on `last` when levels fall by more than the hysteresis only. */
+/* Where a level begins, and which one follows on `last` when levels fall by more than the
+   hysteresis only. */
 double vr_pressure_level_begin(uint32_t level);
 uint32_t vr_pressure_level_after(uint32_t last, const struct vram_pressure *pressure,
                                  double hysteresis);
 
 /* A miss comes by: looks if anything has changed, or it is time. No lock held. */
 void vr_pressure_pass(struct vr_pool *pool);
-/* The same by the clock: decays if that is due, and looks; `always`: in any case, with a fresh sample. */
+/* The same by the clock: decays if that is due, and looks; `always`: in any case, with a fresh
+   sample. */
 void vr_pressure_tick(struct vr_pool *pool, bool always);
-/* Memory was taken or given back: looks, tells, responds. `fresh`: the driver is asked. No lock held. */
+/* Memory was taken or given back: looks, tells, responds. `fresh`: the driver is asked. No lock
+   held. */
 void vr_pressure_note(struct vr_pool *pool, bool fresh);
 
 /* Tells the watches of a pool, or with NULL those of the device; keeps (2); pressure_watch.c. */
 void vr_watches_tell(struct vr_device_object *device, struct vr_pool *pool,
                      const struct vram_pressure *pressure);
-/* The pool ends: so do its watches; calls under way are waited for until the deadline. No lock held. */
+/* The pool ends: so do its watches; calls under way are waited for until the deadline. No lock
+   held. */
 void vr_watches_end(struct vr_pool *pool, uint64_t deadline);
 
 /* Takes the steps that this pressure asks for; whether any was. Keeps (1); response.c. */
@@ -95,8 +100,8 @@ struct vr_rules vr_rules_of(struct vr_pool *pool);
 
 /* The value of an option that is given in millionths; response_rules.c. */
 double vr_pressure_option(enum vr_option option);
-/* Whether `warn` and `emergency` are thresholds and the hysteresis fits below them; records what is wrong
-   with them. */
+/* Whether `warn` and `emergency` are thresholds and the hysteresis fits below them; records what is
+   wrong with them. */
 vram_status vr_pressure_thresholds(double warn, double emergency, double hysteresis,
                                    const char *operation);
 
@@ -114,16 +119,16 @@ double vr_pool_fragmentation(struct vr_pool *pool);
 void vr_pool_need_anew(struct vr_pool *pool);
 /* Maintenance if it is due; release.c. */
 vram_status vr_pool_maintain(struct vr_pool *pool, uint64_t interval_ns, uint64_t *released);
-/* Shrinks all pools on a device (slot NULL: on all devices); the first failure. `ours`: not on behalf of the
-   program, which then has to wait for nothing. Page-locked memory is dear, and giving it back is no help to a
-   device. No lock held; release.c. */
+/* Shrinks all pools on a device (slot NULL: on all devices); the first failure. `ours`: not on
+   behalf of the program, which then has to wait for nothing. Page-locked memory is dear, and giving
+   it back is no help to a device. No lock held; release.c. */
 vram_status vr_cleanup(struct vr_context *context, const struct vr_slot *slot, bool ours,
                        uint64_t *released);
 /* Counts a cleanup that gave back so many bytes; release.c. */
 void vr_count_cleanup(struct vr_pool *pool, uint64_t released);
-/* Emergency cleanup of the device behind that handle, for the library's own use: waits for nothing and
-   passes by deterministic pools. The bytes that its pools hold less. The same of all devices. No lock held;
-   release.c. */
+/* Emergency cleanup of the device behind that handle, for the library's own use: waits for nothing
+   and passes by deterministic pools. The bytes that its pools hold less. The same of all devices.
+   No lock held; release.c. */
 uint64_t vr_device_cleanup(struct vr_device_object *device);
 uint64_t vr_context_cleanup(struct vr_context *context);
 

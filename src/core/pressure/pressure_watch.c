@@ -2,8 +2,9 @@
 /*
  * pressure_watch.c: who is told when pressure crosses a threshold.
  *
- * A watch is in its device's list of watchers, whether it is of the device or of one of its pools, and
- * pins both. All of its state but `runner` changes under the device's lock; the calls are made without.
+ * A watch is in its device's list of watchers, whether it is of the device or of one of its pools,
+ * and pins both. All of its state but `runner` changes under the device's lock; the calls are made
+ * without.
  *
  *  (1) A watch has at most one call under way: `runner` is the thread that makes it. Who finds one running
  *      passes by; what has changed meanwhile is found at the next look.
@@ -57,8 +58,8 @@ static struct vram_pressure_event event_of(const struct vr_watch *watch, vram_pr
     };
 }
 
-/* All that this watch has to be told, the lower thresholds first; a fall is told from above, by the caller.
-   Under the device's lock. */
+/* All that this watch has to be told, the lower thresholds first; a fall is told from above, by the
+   caller. Under the device's lock. */
 static uint32_t find_edges(struct vr_watch *watch, const struct vram_pressure *p,
                            struct vram_pressure_event *events) {
     const struct vram_watch_options *options = &watch->options;
@@ -90,8 +91,8 @@ static bool is_watch(uint64_t handle) {
     return (handle & 0xff) == VR_KIND_WATCH;
 }
 
-/* The next watch of the pool, or of the device, by handle, that has something to be told; with a reference,
-   and its call begun; keeps (1). NULL behind the last. */
+/* The next watch of the pool, or of the device, by handle, that has something to be told; with a
+   reference, and its call begun; keeps (1). NULL behind the last. */
 static struct vr_watch *next_told(struct vr_device_object *device, const struct vr_pool *pool,
                                   const struct vram_pressure *p, uint64_t *last,
                                   struct vram_pressure_event *events, uint32_t *count) {
@@ -157,8 +158,8 @@ static void watch_free(void *memory) {
     vr_handle_unpin(device);
 }
 
-/* Takes the watch off the list and waits for its call; keeps (2). The caller has a reference. False: it is
-   still running. */
+/* Takes the watch off the list and waits for its call; keeps (2). The caller has a reference.
+   False: it is still running. */
 static bool retire(struct vr_watch *watch, uint64_t deadline) {
     bool owner = vr_handle_retire(watch->object.handle);
     vr_mutex_lock(&watch->device->lock);

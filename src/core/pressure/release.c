@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * release.c: giving memory back on demand: shrink, clear, emergency cleanup, maintenance, and what there
- * would be to give.
+ * release.c: giving memory back on demand: shrink, clear, emergency cleanup, maintenance, and what
+ * there would be to give.
  *
  * Nothing here touches a live block or what is counted of it.
  */

@@ -2,8 +2,8 @@
 /*
  * response.c: what a pool does by itself when memory runs low: vram_response_options says what.
  *
- * It acts on cached memory only and takes each step once per crossing of its threshold: a program that runs
- * near its limit all the time is not made to fill its caches again and again.
+ * It acts on cached memory only and takes each step once per crossing of its threshold: a program
+ * that runs near its limit all the time is not made to fill its caches again and again.
  */
 #include "core/object/pool_object.h"
 

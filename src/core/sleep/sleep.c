@@ -14,8 +14,8 @@
  *      to map them again, since a handle keeps its contents; from then on it goes forward alone, and what
  *      the driver does not take stays held.
  *
- * Waking: handles are made, all of them, mapped, made accessible, and filled. The contents on the host go
- * when all is done.
+ * Waking: handles are made, all of them, mapped, made accessible, and filled. The contents on the
+ * host go when all is done.
  */
 #include "core/cache/drain.h"
 
@@ -87,8 +87,8 @@ static vram_status wait_for_plans(const struct vr_turn *turn) {
 
 /* ------------------------------------------------------------ falling asleep */
 
-/* Nothing was given back: everything is mapped again, piece by piece. What the driver refuses twice is left
-   asleep. */
+/* Nothing was given back: everything is mapped again, piece by piece. What the driver refuses twice
+   is left asleep. */
 static void map_again(const struct vr_turn *turn) {
     struct vram_error error;
     uint64_t left = 0;

@@ -2,8 +2,8 @@
 /*
  * sleep.h: memory that is given back while its addresses stay.
  *
- * A nap is one piece asleep. Where it lay, its blocks stay as they are and its holes are claims, so that
- * nobody finds them:
+ * A nap is one piece asleep. Where it lay, its blocks stay as they are and its holes are claims, so
+ * that nobody finds them:
  *
  *     awake    | BLOCK | HOLE | BLOCK |     piece: mapped, a handle of the driver's
  *     asleep   | BLOCK | CLAIM| BLOCK |     piece->nap: not mapped, gone, contents in nap->host or dropped
@@ -44,17 +44,18 @@ struct vr_sleep {
 /* Whether a block's tag is `tag` or below it: "a/b" is below "a". */
 bool vr_sleep_tag_covers(const char *tag, const char *of_block);
 
-/* All under the pool's lock. Gives every piece of the space a nap that lies under blocks of the tag and
-   holes alone (NULL: every piece), in front of *naps; *seen: there is such a block, asleep or not.
-   VRAM_ERR_BUSY: one is pinned. On failure nothing has changed. */
+/* All under the pool's lock. Gives every piece of the space a nap that lies under blocks of the tag
+   and holes alone (NULL: every piece), in front of *naps; *seen: there is such a block, asleep or
+   not. VRAM_ERR_BUSY: one is pinned. On failure nothing has changed. */
 vram_status vr_sleep_pick(struct vr_space *space, const char *tag, struct vr_nap **naps,
                           bool *seen);
 
-/* Marks as `turning` the naps of the space under blocks of the tag (NULL: all); how many bytes they lack. */
+/* Marks as `turning` the naps of the space under blocks of the tag (NULL: all); how many bytes they
+   lack. */
 uint64_t vr_sleep_call(struct vr_space *space, const char *tag);
 
-/* Ends the naps that are turning, mapped and no longer gone: their blocks and holes are as before. They are
-   taken out of *naps into *ended, for the caller to free. */
+/* Ends the naps that are turning, mapped and no longer gone: their blocks and holes are as before.
+   They are taken out of *naps into *ended, for the caller to free. */
 void vr_sleep_rouse(struct vr_space *space, struct vr_nap **naps, struct vr_nap **ended);
 
 /* A piece was given back to the driver, or taken again. */
@@ -76,13 +77,13 @@ struct vr_turn {
     uint64_t deadline; /* of falling asleep */
 };
 
-/* After a change of the pool's sleep: says whether threads may keep something at hand, and whether addresses
-   must be looked at before they are used. Under the lock. */
+/* After a change of the pool's sleep: says whether threads may keep something at hand, and whether
+   addresses must be looked at before they are used. Under the lock. */
 void vr_sleep_note(struct vr_pool *pool);
 /* Lists the naps that are turning. Under the lock. */
 vram_status vr_turn_gather(struct vr_turn *turn);
-/* The change is over, whatever came of it; `whole`: the pool hands nothing out from now on. No lock held, as
-   below. */
+/* The change is over, whatever came of it; `whole`: the pool hands nothing out from now on. No lock
+   held, as below. */
 void vr_turn_end(struct vr_turn *turn, bool whole);
 /* One driver call for a piece. */
 vram_status vr_turn_step(struct vr_pool *pool, const struct vr_nap *nap, enum vr_step_kind kind);
@@ -90,7 +91,8 @@ vram_status vr_turn_step(struct vr_pool *pool, const struct vr_nap *nap, enum vr
 vram_status vr_turn_release(const struct vr_turn *turn, struct vr_nap *nap);
 /* Makes one run of mapped pieces, [from, to), accessible. */
 vram_status vr_turn_access(const struct vr_turn *turn, uint32_t from, uint32_t to);
-/* Copies contents out to the host, or back in. *safe: no copy is on its way any more, whatever happened. */
+/* Copies contents out to the host, or back in. *safe: no copy is on its way any more, whatever
+   happened. */
 vram_status vr_turn_copy(const struct vr_turn *turn, bool out, bool *safe);
 /* Frees what a nap has on the host. */
 void vr_nap_free_host(struct vr_pool *pool, struct vr_nap *nap);

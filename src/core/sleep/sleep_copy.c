@@ -66,7 +66,8 @@ static vram_status submit(const struct vr_turn *turn, struct vr_queue_object *qu
                : vr_queue_upload(&queue->base, nap->from, nap->host, bytes);
 }
 
-/* Copies with one copy ahead of the one that is waited for; each may take as long as a call may wait. */
+/* Copies with one copy ahead of the one that is waited for; each may take as long as a call may
+   wait. */
 static vram_status copy_with(const struct vr_turn *turn, struct vr_queue_object *queue, bool out) {
     uint64_t wait_ns = turn->pool->device->context->wait_ns, value = 0;
     vram_status status = VRAM_OK;

@@ -114,8 +114,8 @@ static uint64_t lower(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* What of a hole lies over the first piece with a nap becomes a claim. *span is that claim then, or the
-   hole, where there is no such piece. */
+/* What of a hole lies over the first piece with a nap becomes a claim. *span is that claim then, or
+   the hole, where there is no such piece. */
 static vram_status claim_hole(struct vr_space *space, struct vr_block **span) {
     uint64_t at = vr_span_addr(*span), end = vr_span_end(*span);
     struct vr_piece *piece;
@@ -182,8 +182,8 @@ static bool is_over(const struct vr_space *space, const struct vr_block *span) {
     return piece && piece->roused;
 }
 
-/* The other way round. A hole that is put back may merge with holes on both sides, whose records go; the
-   walk goes on behind the last span that is none. */
+/* The other way round. A hole that is put back may merge with holes on both sides, whose records
+   go; the walk goes on behind the last span that is none. */
 static void get_up(struct vr_space *space) {
     struct vr_block *anchor = NULL;
     for (struct vr_block *span = vr_span_first(space); span;) {

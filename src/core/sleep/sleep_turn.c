@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep_turn.c: one change of a pool's sleep, from its start to its end: which naps take part, and the
- * driver's calls that falling asleep and waking share.
+ * sleep_turn.c: one change of a pool's sleep, from its start to its end: which naps take part, and
+ * the driver's calls that falling asleep and waking share.
  */
 #include "core/backing/backing.h"
 #include "core/cache/drain.h"
@@ -61,7 +61,8 @@ static struct vr_nap *rouse(struct vr_pool *pool) {
     return ended;
 }
 
-/* The change is over, whatever came of it; `whole`: the pool hands nothing out from now on. No lock held. */
+/* The change is over, whatever came of it; `whole`: the pool hands nothing out from now on. No lock
+   held. */
 void vr_turn_end(struct vr_turn *turn, bool whole) {
     struct vr_pool *pool = turn->pool;
     struct vram_error error;

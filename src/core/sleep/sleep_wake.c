@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sleep_wake.c: pools wake. Handles are made, all of them, mapped, made accessible, and filled; whatever
- * fails, all of that is taken back. The contents on the host go when all is done.
+ * sleep_wake.c: pools wake. Handles are made, all of them, mapped, made accessible, and filled;
+ * whatever fails, all of that is taken back. The contents on the host go when all is done.
  */
 #include "core/ladder/handler.h"
 #include "core/ladder/report.h"
@@ -136,7 +136,8 @@ static vram_status map_all(const struct vr_turn *turn) {
     return status;
 }
 
-/* Unmaps what this change has mapped, or tries to: what the driver keeps mapped is the nap's to know. */
+/* Unmaps what this change has mapped, or tries to: what the driver keeps mapped is the nap's to
+   know. */
 static void unmap_fresh(const struct vr_turn *turn) {
     for (uint32_t i = 0; i < turn->count; i++) {
         struct vr_nap *nap = turn->naps[i];

@@ -113,7 +113,8 @@ struct vr_span {
     };
 };
 
-/* What a hit writes lies in a line of its own, so that threads with neighbouring blocks do not meet. */
+/* What a hit writes lies in a line of its own, so that threads with neighbouring blocks do not
+   meet. */
 struct vr_block {
     _Alignas(64) void *free_link; /* vr_stable's */
     vr_atomic_u32 state;          /* enum vr_block_state, and the turn */

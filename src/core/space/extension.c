@@ -2,9 +2,10 @@
 /*
  * extension.c: which free memory is mapped behind a block that grows.
  *
- * What a driver charges for is the number of handles. A block that grows by 1 GiB has it from one free handle of that
- * size in the time of one mapping, from 256 handles of 4 MiB in many times of what the device would need to
- * copy the block. So free memory is weighed by the piece, and the largest come first:
+ * What a driver charges for is the number of handles. A block that grows by 1 GiB has it from one
+ * free handle of that size in the time of one mapping, from 256 handles of 4 MiB in many times of
+ * what the device would need to copy the block. So free memory is weighed by the piece, and the
+ * largest come first:
  *
  *  (1) A piece is worth moving when that takes no longer than a copy of as many bytes on a fast device, or about as long as
  *      new memory for them. A block that grows by hundreds of MiB is then quicker than one that is copied; a small one may
@@ -57,8 +58,8 @@ static uint64_t least_piece(const struct vr_space *space, uint64_t bytes) {
     return (uint64_t)(copied < equal ? copied : equal);
 }
 
-/* The next piece at or behind *addr that lies wholly inside the hole and may be moved; *addr is its end
-   then. NULL: there is none. */
+/* The next piece at or behind *addr that lies wholly inside the hole and may be moved; *addr is its
+   end then. NULL: there is none. */
 static struct vr_piece *next_piece(const struct vr_space *space, const struct vr_block *hole,
                                    uint64_t *addr) {
     *addr = vr_granule_up(space, *addr);
@@ -118,7 +119,8 @@ static vram_status take_spares(struct search *search, unsigned size) {
     return status;
 }
 
-/* The same from one hole, from below: what is left of it above is looked at in its place. Keeps (3). */
+/* The same from one hole, from below: what is left of it above is looked at in its place. Keeps
+   (3). */
 static vram_status take_from(struct search *search, struct vr_block *hole, unsigned size) {
     struct vr_space *space = search->space;
     uint64_t addr = vr_span_addr(hole), end = vr_span_end(hole);
@@ -197,7 +199,8 @@ static uint64_t past_aim(const struct vr_space *space) {
     return space->stats.reserved_bytes > aim ? space->stats.reserved_bytes - aim : 0;
 }
 
-/* Puts pieces into the plan that are free for all and not more than is owed, the longest idle first. */
+/* Puts pieces into the plan that are free for all and not more than is owed, the longest idle
+   first. */
 static vram_status give_back(struct search *search, int64_t *purse_ns) {
     struct vr_space *space = search->space;
     int64_t price = (int64_t)(space->prices[VR_STEP_UNMAP] + space->prices[VR_STEP_RELEASE]);

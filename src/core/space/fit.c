@@ -2,13 +2,14 @@
 /*
  * fit.c: where a block goes.
  *
- * First into memory that is there: best fit among the holes of its queue and the settled ones. If none
- * is large enough, to where the fewest granules are missing: seen from the largest holes that border on
- * a void, and from the end of a range, which always fits.
+ * First into memory that is there: best fit among the holes of its queue and the settled ones. If
+ * none is large enough, to where the fewest granules are missing: seen from the largest holes that
+ * border on a void, and from the end of a range, which always fits.
  *
- * Programs allocate in runs: a layer after the other asks for the same size, and later all of them go.
- * Blocks of a run are put side by side, so that they leave a large hole and not many small ones. How
- * long a run will be is taken from the runs before; its first block goes where all of them fit.
+ * Programs allocate in runs: a layer after the other asks for the same size, and later all of them
+ * go. Blocks of a run are put side by side, so that they leave a large hole and not many small
+ * ones. How long a run will be is taken from the runs before; its first block goes where all of
+ * them fit.
  */
 #include "core/space/fit.h"
 
@@ -97,9 +98,9 @@ static bool is_topmost(const struct vr_block *hole) {
 }
 
 /*
- * In a space that is worn (wear.h) blocks stay off islands that are too large for them, as long as another hole has
- * room: what such a block leaves of its last handle is stuck, on an island of its own, until it is freed. The island is
- * taken for the next window instead.
+ * In a space that is worn (wear.h) blocks stay off islands that are too large for them, as long as
+ * another hole has room: what such a block leaves of its last handle is stuck, on an island of its
+ * own, until it is freed. The island is taken for the next window instead.
  */
 static struct vr_block *off_islands(const struct vr_space *space, const struct vr_want *want,
                                     struct vr_block *hole, uint64_t bytes) {
@@ -122,8 +123,8 @@ static uint64_t left_of_piece(const struct vr_space *space, const struct vr_want
     return piece->addr + piece->bytes - end;
 }
 
-/* Likewise blocks stay off pieces so coarse that more than STUCK_PART and STUCK_BYTES allow would be stuck beside
-   them. */
+/* Likewise blocks stay off pieces so coarse that more than STUCK_PART and STUCK_BYTES allow would
+   be stuck beside them. */
 static struct vr_block *off_coarse(const struct vr_space *space, const struct vr_want *want,
                                    struct vr_block *hole, uint64_t bytes) {
     uint64_t most = vr_larger(bytes / STUCK_PART, STUCK_BYTES);
@@ -136,7 +137,8 @@ static struct vr_block *off_coarse(const struct vr_space *space, const struct vr
     return other && left > 0 ? other : hole;
 }
 
-/* The lowest of the next larger holes: what comes while little is out, and mostly stays, then lies together. */
+/* The lowest of the next larger holes: what comes while little is out, and mostly stays, then lies
+   together. */
 static struct vr_block *lowest_fit(const struct vr_space *space, const struct vr_want *want,
                                    struct vr_block *hole) {
     struct vr_block *lowest = hole;
@@ -158,8 +160,8 @@ static struct vr_block *worn_fit(const struct vr_space *space, const struct vr_w
                                : off_coarse(space, want, hole, bytes);
 }
 
-/* The smallest hole that fits; but the topmost one grows at no cost, and is kept for large blocks as
-   long as small ones fit elsewhere. */
+/* The smallest hole that fits; but the topmost one grows at no cost, and is kept for large blocks
+   as long as small ones fit elsewhere. */
 static struct vr_block *best_fit(const struct vr_space *space, const struct vr_want *want,
                                  uint64_t bytes) {
     struct vr_block *hole = smallest_fit(space, want, bytes);
@@ -178,8 +180,9 @@ static bool is_large(const struct vr_space *space, uint64_t bytes) {
 }
 
 /*
- * At the low end of the hole. Large blocks go to the low and to the high end in turn: of a chain of them,
- * in which each is freed when the next but one comes, what is left of the hole then stays in one piece.
+ * At the low end of the hole. Large blocks go to the low and to the high end in turn: of a chain of
+ * them, in which each is freed when the next but one comes, what is left of the hole then stays in
+ * one piece.
  */
 static struct vr_place in_hole(const struct vr_space *space, struct vr_block *hole,
                                const struct vr_want *want) {
@@ -263,9 +266,9 @@ static struct vr_block *next_largest(const struct vr_space *space, struct vr_blo
 }
 
 /*
- * A large block for which there is no memory anywhere starts a place of its own, with addresses free in
- * front of it: the next one that is a little larger then finds most of its memory here when this
- * one is gone.
+ * A large block for which there is no memory anywhere starts a place of its own, with addresses
+ * free in front of it: the next one that is a little larger then finds most of its memory here when
+ * this one is gone.
  */
 static struct vr_window guarded(const struct vr_space *space, struct vr_block *most,
                                 struct vr_window best, uint64_t bytes) {
@@ -313,14 +316,15 @@ static uint32_t run_slot(uint64_t queue) {
     return (uint32_t)((queue * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % VR_RUNS_QUEUES;
 }
 
-/* Whether so many siblings are at most a RUN_PART of the peak. Dividing takes as long as a search does. */
+/* Whether so many siblings are at most a RUN_PART of the peak. Dividing takes as long as a search
+   does. */
 static bool is_part(uint32_t siblings, uint64_t bytes, uint64_t peak) {
     uint64_t sum;
     return vr_mul(siblings, bytes, &sum) && sum <= peak / RUN_PART;
 }
 
-/* The queue's run, with one more block of this size. In place: a copy that is written to and then copied again
-   keeps the processor waiting for its own stores. */
+/* The queue's run, with one more block of this size. In place: a copy that is written to and then
+   copied again keeps the processor waiting for its own stores. */
 static void run_extend(const struct vr_space *space, struct vr_run *run, uint64_t queue,
                        uint64_t bytes) {
     if (run->queue != queue) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hole.c: free spans on their shelves and in their lists by age; how they merge, are cut and settle.
+ * hole.c: free spans on their shelves and in their lists by age; how they merge, are cut and
+ * settle.
  *
- * Settled holes and voids have a shelf each; pending ones have a few, which queues share by a hash: no
- * table of queues has to be kept, or allocated for in a free.
+ * Settled holes and voids have a shelf each; pending ones have a few, which queues share by a hash:
+ * no table of queues has to be kept, or allocated for in a free.
  */
 #include "core/space/hole.h"
 
@@ -100,9 +101,9 @@ static bool passed(const struct vr_space *space, struct vr_stamp stamp) {
     return !space->config.deterministic && space->config.passed(space->config.user, stamp);
 }
 
-/* Whether a hole that no work can touch becomes part of a pending neighbour, so that its queue finds both
-   as one. Soon they will be settled, but in deterministic mode that may take as long as the queue lives:
-   there a small block must not take a large hole from all others. */
+/* Whether a hole that no work can touch becomes part of a pending neighbour, so that its queue
+   finds both as one. Soon they will be settled, but in deterministic mode that may take as long as
+   the queue lives: there a small block must not take a large hole from all others. */
 static bool may_absorb(const struct vr_space *space, const struct vr_block *pending,
                        const struct vr_block *hole) {
     return passed(space, hole->stamp) &&
@@ -129,8 +130,8 @@ static bool merged_stamp(const struct vr_space *space, const struct vr_block *a,
     return true;
 }
 
-/* Merges a span that is on no shelf with its neighbours. One merger can make another possible: a hole
-   that has passed may have kept two of one queue apart. */
+/* Merges a span that is on no shelf with its neighbours. One merger can make another possible: a
+   hole that has passed may have kept two of one queue apart. */
 static struct vr_block *merge(struct vr_space *space, struct vr_block *span) {
     struct vr_stamp stamp = {0};
     for (bool more = true; more;) {

@@ -94,7 +94,8 @@ static bool is_released(const struct vr_plan *plan, const struct vr_plan_item *i
     return !item->fresh && !item->target && !plan->sweep;
 }
 
-/* All steps of one kind, MAP and ACCESS apart. A segment is released where it lies: it is never mapped. */
+/* All steps of one kind, MAP and ACCESS apart. A segment is released where it lies: it is never
+   mapped. */
 static void push_all(const struct vr_space *space, struct vr_plan *plan, enum vr_step_kind kind) {
     for (uint32_t i = 0; i < plan->item_count; i++) {
         struct vr_plan_item *item = &plan->items[i];
@@ -149,8 +150,8 @@ static void count_items(struct vr_plan *plan) {
 }
 
 /*
- * Creating fails most often, so it comes first and then has nothing to be undone; but what is released
- * to make room for it must be released before.
+ * Creating fails most often, so it comes first and then has nothing to be undone; but what is
+ * released to make room for it must be released before.
  */
 vram_status vr_plan_write(struct vr_space *space, struct vr_plan *plan) {
     assert(!plan->steps && plan->edges); /* keeps (3) */
@@ -190,8 +191,8 @@ static uint64_t price_of(const struct vr_space *space, const struct vr_plan *pla
     return sum;
 }
 
-/* A running mean: drivers charge more while the device works, and the next plan is likely to meet what
-   the last one met. */
+/* A running mean: drivers charge more while the device works, and the next plan is likely to meet
+   what the last one met. */
 static void learn_prices(struct vr_space *space, const struct vr_plan *plan, uint32_t done) {
     for (uint32_t i = 0; i < done; i++) {
         const struct vr_step *step = &plan->steps[i];
@@ -294,8 +295,9 @@ static void piece_leave(struct vr_space *space, struct vr_piece *piece) {
     vr_mem_free(piece);
 }
 
-/* The piece is where it was to go. If it got there without access and could not be taken back, nobody
-   can use those addresses again: the claim stays for ever, and the memory is counted as lost. */
+/* The piece is where it was to go. If it got there without access and could not be taken back,
+   nobody can use those addresses again: the claim stays for ever, and the memory is counted as
+   lost. */
 static void piece_settle_at(struct vr_space *space, struct vr_plan_item *item) {
     assert(item->target->span.kind == VR_SPAN_CLAIM);
     assert(vr_inside(item->to, item->piece->bytes, vr_span_addr(item->target),

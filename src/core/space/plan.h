@@ -2,8 +2,8 @@
 /*
  * plan.h: what the driver has to do for an allocation, written down, and what became of it.
  *
- * A plan owns its claims: the window that the block will lie in, and the places that pieces are taken
- * from. Each item is one piece and its way:
+ * A plan owns its claims: the window that the block will lie in, and the places that pieces are
+ * taken from. Each item is one piece and its way:
  *
  *     source --UNMAP--> --MAP--> target        moved
  *     source          --MAP--> target          moved under work of its queue: source becomes a ghost
@@ -61,9 +61,9 @@ vram_status vr_plan_refine(struct vr_space *space, struct vr_plan **plan);
 
 #define VR_EXTENSION_MOST (1024 * VR_MIB) /* the largest handle that is made there */
 
-/* Puts free pieces into the plan, the largest first, for *bytes to be filled, which is what is still lacking
-   afterwards; with `weighs` only those that are worth it. Memory that only work of `queue` (0: none) may
-   still use counts as free. *left: what was free and was not taken. */
+/* Puts free pieces into the plan, the largest first, for *bytes to be filled, which is what is
+   still lacking afterwards; with `weighs` only those that are worth it. Memory that only work of
+   `queue` (0: none) may still use counts as free. *left: what was free and was not taken. */
 vram_status vr_extension_gather(struct vr_space *space, struct vr_plan *plan, uint64_t queue,
                                 bool weighs, uint64_t *bytes, uint64_t *left);
 
@@ -72,7 +72,8 @@ vram_status vr_extension_gather(struct vr_space *space, struct vr_plan *plan, ui
 /* Finds a place for a block with want->room behind it. Where there is only a place with less,
    want->room becomes that; false: there is none. */
 bool vr_room_find(struct vr_space *space, struct vr_want *want, struct vr_place *found);
-/* Makes the first `bytes` of a void a room; NULL: it is none or has fewer, or no record is in stock. */
+/* Makes the first `bytes` of a void a room; NULL: it is none or has fewer, or no record is in
+   stock. */
 struct vr_block *vr_room_cut(struct vr_space *space, struct vr_block *span, uint64_t bytes);
 /* The room becomes a void. */
 void vr_room_end(struct vr_space *space, struct vr_block *room);

@@ -58,8 +58,8 @@ void vr_space_keep_room(struct vr_space *space, struct vr_block *block, uint64_t
     }
 }
 
-/* The smallest void that has both, from its beginning: what is larger is left to others. If none has, the
-   largest, and half of what it has behind the block. */
+/* The smallest void that has both, from its beginning: what is larger is left to others. If none
+   has, the largest, and half of what it has behind the block. */
 bool vr_room_find(struct vr_space *space, struct vr_want *want, struct vr_place *found) {
     struct vr_block *place = vr_hole_least(space, VR_QUEUE_VOID, want->bytes + want->room);
     if (!place) {

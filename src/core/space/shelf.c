@@ -27,8 +27,8 @@ static uint64_t addr_of(const struct vr_block *span) {
     return vr_load(&span->addr, VR_RELAXED);
 }
 
-/* Queue and bytes are read beside the links, so that a step down touches one line of memory and not three;
-   the address only where those are equal. */
+/* Queue and bytes are read beside the links, so that a step down touches one line of memory and not
+   three; the address only where those are equal. */
 static bool is_below(const struct vr_block *span, struct key key) {
     if (span->span.by_queue != key.queue) {
         return span->span.by_queue < key.queue;
@@ -74,7 +74,8 @@ static void tree_insert(struct vr_block **at, struct vr_block *span) {
     *low = *high = NULL;
 }
 
-/* Keys are unique, since addresses are: the way down to a node is known without a link to its parent. */
+/* Keys are unique, since addresses are: the way down to a node is known without a link to its
+   parent. */
 static void tree_remove(struct vr_block **at, struct vr_block *span) {
     struct key key = key_of(span);
     while (*at != span) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * space.c: the block engine's door: creation, allocation, freeing, statistics. How spans are kept is
- * in span.c and hole.c, where blocks go in fit.c, where memory comes from in supply.c, and what becomes
- * of a plan in plan.c.
+ * space.c: the block engine's door: creation, allocation, freeing, statistics. How spans are kept
+ * is in span.c and hole.c, where blocks go in fit.c, where memory comes from in supply.c, and what
+ * becomes of a plan in plan.c.
  */
 #include "core/space/space.h"
 
@@ -91,7 +91,8 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
     return VRAM_OK;
 }
 
-/* Blocks that were never freed go with the space: their records return to the store like all others. */
+/* Blocks that were never freed go with the space: their records return to the store like all
+   others. */
 static void chain_drop(struct vr_space *space, struct vr_block *span) {
     while (span) {
         struct vr_block *next = span->span.after;
@@ -133,8 +134,8 @@ static uint64_t longest_range(const struct vr_space *space) {
     return most;
 }
 
-/* Rounds the request. What no space could hold ends here, so that sums of addresses and sizes cannot
-   overflow further on. */
+/* Rounds the request. What no space could hold ends here, so that sums of addresses and sizes
+   cannot overflow further on. */
 static vram_status want_round(const struct vr_space *space, struct vr_want *want) {
     want->align = want->align > VR_SPAN_UNIT ? want->align : VR_SPAN_UNIT;
     if (!vr_is_power_of_two(want->align) || want->align > space->config.granule) {
@@ -147,8 +148,8 @@ static vram_status want_round(const struct vr_space *space, struct vr_want *want
     return VRAM_OK;
 }
 
-/* What has been earned is kept, but not without end: a pool that rested for a day must not stall for
-   minutes when it wakes. */
+/* What has been earned is kept, but not without end: a pool that rested for a day must not stall
+   for minutes when it wakes. */
 static void purse_fill(int64_t *purse_ns, double earned, double most) {
     double sum = (double)*purse_ns + earned;
     *purse_ns = (int64_t)(sum < most ? sum : most);
@@ -166,8 +167,8 @@ static void budget_fill(struct vr_space *space, uint64_t now_ns) {
     space->clock_ns = now_ns > space->clock_ns ? now_ns : space->clock_ns;
 }
 
-/* The highest need so far is what the space aims to hold. Blocks in caches are not needed by anybody:
-   they come back before the space grows. */
+/* The highest need so far is what the space aims to hold. Blocks in caches are not needed by
+   anybody: they come back before the space grows. */
 static void need_note(struct vr_space *space, const struct vr_want *want) {
     vr_wear_note(space);
     uint64_t need = space->stats.out_bytes + want->bytes;

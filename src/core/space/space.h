@@ -2,9 +2,9 @@
 /*
  * space.h: the block engine. It knows addresses, sizes and stamps, never a device.
  *
- * A space hands out blocks of the pool's addresses and takes them back. What the driver has to do for
- * it (map physical memory, fetch a segment) it only writes down, as a plan: a list of steps that the
- * pool executes in order, without its lock, and then commits or aborts.
+ * A space hands out blocks of the pool's addresses and takes them back. What the driver has to do
+ * for it (map physical memory, fetch a segment) it only writes down, as a plan: a list of steps
+ * that the pool executes in order, without its lock, and then commits or aborts.
  *
  *     vr_space_alloc --FOUND--> block                                      no driver needed
  *          |
@@ -163,18 +163,17 @@ vram_status vr_space_create(const struct vr_space_config *config, struct vr_spac
    VRAM_ERR_HOST_MEMORY, with nothing changed. The range stays until the space is destroyed. */
 vram_status vr_space_add_range(struct vr_space *space, uint64_t base, uint64_t bytes);
 
-/* Frees the bookkeeping, and with it all blocks' records; calls no driver. The pool walks the pieces
-   before it and gives them back. No plan may be open. NULL is allowed. */
+/* Frees the bookkeeping, and with it all blocks' records; calls no driver. The pool walks the
+   pieces before it and gives them back. No plan may be open. NULL is allowed. */
 void vr_space_destroy(struct vr_space *space);
 
 /*
- * Finds or plans a block.
- * VRAM_ERR_LIMIT: growing would pass the limit (or VR_WANT_NO_GROWTH, _HELD, _PROBE forbid it).
- * VRAM_ERR_FRAGMENTED: no run of addresses is long enough.
- * VRAM_ERR_NOT_READY: enough would be there once stamps pass: see vr_space_pending.
- * VRAM_ERR_BUSY: the space rests (vr_space_rest), or something else lies behind want->behind; where that
- * is only work that has not ended and VR_WANT_HELD is set, VRAM_ERR_NOT_READY.
- * VRAM_ERR_INVALID: the alignment. VRAM_ERR_HOST_MEMORY; only this one is recorded as an error.
+ * Finds or plans a block. VRAM_ERR_LIMIT: growing would pass the limit (or VR_WANT_NO_GROWTH,
+ * _HELD, _PROBE forbid it). VRAM_ERR_FRAGMENTED: no run of addresses is long enough.
+ * VRAM_ERR_NOT_READY: enough would be there once stamps pass: see vr_space_pending. VRAM_ERR_BUSY:
+ * the space rests (vr_space_rest), or something else lies behind want->behind; where that is only
+ * work that has not ended and VR_WANT_HELD is set, VRAM_ERR_NOT_READY. VRAM_ERR_INVALID: the
+ * alignment. VRAM_ERR_HOST_MEMORY; only this one is recorded as an error.
  */
 vram_status vr_space_alloc(struct vr_space *space, const struct vr_want *want,
                            struct vr_answer *answer);
@@ -186,34 +185,35 @@ void vr_space_free(struct vr_space *space, struct vr_block *block);
 /* The block that was found behind `block` becomes part of it: `tail` is gone. */
 void vr_space_join(struct vr_space *space, struct vr_block *block, struct vr_block *tail);
 
-/* Cuts the block in two, the lower with `bytes`, a multiple of 512 below its own: *tail is the upper. Only
-   VRAM_ERR_HOST_MEMORY, with nothing changed. */
+/* Cuts the block in two, the lower with `bytes`, a multiple of 512 below its own: *tail is the
+   upper. Only VRAM_ERR_HOST_MEMORY, with nothing changed. */
 vram_status vr_space_split(struct vr_space *space, struct vr_block *block, uint64_t bytes,
                            struct vr_block **tail);
 
-/* Addresses that are kept behind the block; and keeps up to `bytes`, whole granules, if they are free and
-   the block ends with a granule. */
+/* Addresses that are kept behind the block; and keeps up to `bytes`, whole granules, if they are
+   free and the block ends with a granule. */
 uint64_t vr_space_room(const struct vr_block *block);
 void vr_space_keep_room(struct vr_space *space, struct vr_block *block, uint64_t bytes);
 
 /* All steps are done. The block of the plan, or NULL (trim). The plan is gone. */
 struct vr_block *vr_space_commit(struct vr_space *space, struct vr_plan *plan);
 
-/* Step `done` failed, the `done` before it succeeded. Replaces the steps by those that take back what
-   cannot stay: handles mapped without access, memory created for nothing. May be none. */
+/* Step `done` failed, the `done` before it succeeded. Replaces the steps by those that take back
+   what cannot stay: handles mapped without access, memory created for nothing. May be none. */
 void vr_space_undo(struct vr_space *space, struct vr_plan *plan, uint32_t done);
 
-/* Ends a plan after vr_space_undo. failed[i], or where that is NULL the step itself, says whether undo step
-   i failed; a step whose piece failed before in this list is not tried and has failed too. Handles that are mapped nowhere stay as
-   spares; one that could not be taken back is lost with its addresses, and counted. The plan is gone. */
+/* Ends a plan after vr_space_undo. failed[i], or where that is NULL the step itself, says whether
+   undo step i failed; a step whose piece failed before in this list is not tried and has failed
+   too. Handles that are mapped nowhere stay as spares; one that could not be taken back is lost
+   with its addresses, and counted. The plan is gone. */
 void vr_space_abort(struct vr_space *space, struct vr_plan *plan, const bool *failed);
 
-/* Plans to give free memory back until at most keep_bytes are held, as far as possible: *plan is NULL
-   when there is nothing to do. Commit returns NULL for it. */
+/* Plans to give free memory back until at most keep_bytes are held, as far as possible: *plan is
+   NULL when there is nothing to do. Commit returns NULL for it. */
 vram_status vr_space_trim(struct vr_space *space, uint64_t keep_bytes, struct vr_plan **plan);
 
-/* Plans to unmap the ghosts that no work can reach any more: *plan is NULL when there are none. Commit
-   returns NULL for it. */
+/* Plans to unmap the ghosts that no work can reach any more: *plan is NULL when there are none.
+   Commit returns NULL for it. */
 vram_status vr_space_sweep(struct vr_space *space, struct vr_plan **plan);
 
 /* Plans to give back some of what was free, in pieces too small to move, when a block grew by new memory:
@@ -228,7 +228,8 @@ vram_status vr_space_refine(struct vr_space *space, struct vr_plan **plan);
    not looked at again. `memory_bytes`: how much there is for it, whether or not that is a limit;
    UINT64_MAX: not known. */
 void vr_space_limit_set(struct vr_space *space, uint64_t bytes, uint64_t memory_bytes);
-/* While it rests a space hands nothing out and plans no block; what is free may still be given back. */
+/* While it rests a space hands nothing out and plans no block; what is free may still be given
+   back. */
 void vr_space_rest(struct vr_space *space, bool resting);
 /* Plans that are neither committed nor aborted. */
 uint32_t vr_space_open_plans(const struct vr_space *space);
@@ -237,8 +238,8 @@ uint32_t vr_space_open_plans(const struct vr_space *space);
    has not passed. False when there is none. */
 bool vr_space_pending(struct vr_space *space, struct vr_stamp *stamp);
 
-/* All work of that queue is done: what was freed on it is everybody's. For deterministic spaces, which
-   find out in no other way; O(log n) for each of its holes. */
+/* All work of that queue is done: what was freed on it is everybody's. For deterministic spaces,
+   which find out in no other way; O(log n) for each of its holes. */
 void vr_space_forget(struct vr_space *space, uint64_t queue);
 
 /* Whether memory is mapped throughout [addr, addr + bytes); VMM only. */
@@ -247,8 +248,8 @@ bool vr_space_covers(const struct vr_space *space, uint64_t addr, uint64_t bytes
 /* The pieces in no particular order: NULL gives the first, the last gives NULL. */
 struct vr_piece *vr_space_piece_next(struct vr_space *space, struct vr_piece *piece);
 
-/* The ghosts likewise: a place, with its piece in span.segment. For the end of a pool, which unmaps them
-   itself. */
+/* The ghosts likewise: a place, with its piece in span.segment. For the end of a pool, which unmaps
+   them itself. */
 struct vr_block *vr_space_ghost_next(struct vr_space *space, struct vr_block *ghost);
 
 /* ---------------------------------------------------------------- looking */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * space_check.c: every invariant of span.h, looked at from outside the code that keeps them: by tests, and in
- * debug builds by the space itself (VR_SPACE_CHECKS).
+ * space_check.c: every invariant of span.h, looked at from outside the code that keeps them: by
+ * tests, and in debug builds by the space itself (VR_SPACE_CHECKS).
  */
 #include "core/space/plan.h"
 
@@ -237,8 +237,8 @@ struct bin_walk {
     uint64_t nodes;              /* of all bins so far */
 };
 
-/* Nodes of a bin in strictly rising order, free spans all, each where it is looked for: with as many of them
-   as free spans were found by address, the shelves hold each of those once. (4) */
+/* Nodes of a bin in strictly rising order, free spans all, each where it is looked for: with as
+   many of them as free spans were found by address, the shelves hold each of those once. (4) */
 static bool check_tree(struct tally *tally, const struct vr_block *span, struct bin_walk *walk) {
     if (!span) {
         return true;

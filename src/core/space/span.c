@@ -2,9 +2,9 @@
 /*
  * span.c: records and their chain by address.
  *
- * Records come from one store for all pools, since readers without a lock may look at a block that was
- * given back (block.h). Each space keeps some in stock, so that a free that merges three spans and an
- * allocation that cuts one do not meet at the store's lock.
+ * Records come from one store for all pools, since readers without a lock may look at a block that
+ * was given back (block.h). Each space keeps some in stock, so that a free that merges three spans
+ * and an allocation that cuts one do not meet at the store's lock.
  */
 #include "core/space/span.h"
 

@@ -36,9 +36,9 @@
 #include "core/space/space.h"
 
 /*
- * How often a debug build validates the whole space after a commit, an abort or a free (space_check.c):
- * 0 never, 1 once in as many operations as the space has spans, so that the cost of each stays constant,
- * 2 after every operation. Release builds never do.
+ * How often a debug build validates the whole space after a commit, an abort or a free
+ * (space_check.c): 0 never, 1 once in as many operations as the space has spans, so that the cost
+ * of each stays constant, 2 after every operation. Release builds never do.
  */
 #ifdef NDEBUG
 #undef VR_SPACE_CHECKS
@@ -115,8 +115,8 @@ struct vr_space {
 #endif
 };
 
-/* An operation has ended: validates the space if its turn has come. A violation is printed, and meets an
-   assert. space_check.c */
+/* An operation has ended: validates the space if its turn has come. A violation is printed, and
+   meets an assert. space_check.c */
 #if VR_SPACE_CHECKS
 void vr_space_validate(struct vr_space *space);
 #else

@@ -3,17 +3,17 @@
  * supply.c: where the memory for a block comes from.
  *
  * The aim is the highest need so far and a little slack. Up to it the pool simply grows: no call is
- * cheaper than creating. Beyond it free pieces are taken from holes, the longest idle first, as far as
- * the time budget goes; then the pool grows past its aim, if its limit lets it.
+ * cheaper than creating. Beyond it free pieces are taken from holes, the longest idle first, as far
+ * as the time budget goes; then the pool grows past its aim, if its limit lets it.
  *
- * Memory that work of the request's own queue may still use is no obstacle where a handle can be mapped
- * at several places: the queue's order keeps its old and its new user apart. So where a program runs far
- * ahead of its device, and nearly all that is free is free only once work has ended, there is something
- * to take all the same. Such pieces go as they are, after all others.
+ * Memory that work of the request's own queue may still use is no obstacle where a handle can be
+ * mapped at several places: the queue's order keeps its old and its new user apart. So where a
+ * program runs far ahead of its device, and nearly all that is free is free only once work has
+ * ended, there is something to take all the same. Such pieces go as they are, after all others.
  *
  * What a driver charges for is the number of handles, not of bytes. So a piece that is much smaller
- * than what would be created in its new place is not moved but released, together with others, and one
- * new handle stands for them all; and a piece that is too large is released for one that fits.
+ * than what would be created in its new place is not moved but released, together with others, and
+ * one new handle stands for them all; and a piece that is too large is released for one that fits.
  */
 #include "core/space/plan.h"
 
@@ -76,8 +76,8 @@ static uint64_t room_below(uint64_t bytes, uint64_t held_bytes) {
 }
 
 /* What may be held beyond the need before anything is moved: more when there is hardly any time for
-   moving. A program that is still growing will need it anyway, and what its purse can pay for is better
-   spent at the top. */
+   moving. A program that is still growing will need it anyway, and what its purse can pay for is
+   better spent at the top. */
 static uint64_t slack_bytes(const struct vr_space *space, uint64_t need) {
     if (space->config.slack_bytes) {
         return space->config.slack_bytes; /* the program knows better */
@@ -144,8 +144,8 @@ static vram_status supply_end(struct supply *supply, vram_status status, struct 
 
 /* ------------------------------------------------------------------ taking */
 
-/* Whether a piece under the hole lies wholly inside it and has at most `most` bytes. One that has ghosts
-   may only be moved under work again, not unmapped or given back. */
+/* Whether a piece under the hole lies wholly inside it and has at most `most` bytes. One that has
+   ghosts may only be moved under work again, not unmapped or given back. */
 static bool takeable(const struct vr_block *hole, const struct vr_piece *piece, uint64_t most) {
     return piece->addr >= vr_span_addr(hole) && piece->addr + piece->bytes <= vr_span_end(hole) &&
            piece->bytes <= most && (!piece->ghosts || hole->stamp.queue);
@@ -192,8 +192,8 @@ static bool holds_piece(const struct vr_space *space, const struct vr_block *hol
     return false;
 }
 
-/* A piece of the hole that may be taken, or NULL. Where nothing is mapped beside one end of the hole it
-   is the one next to it, so that the hole becomes smaller and not two. */
+/* A piece of the hole that may be taken, or NULL. Where nothing is mapped beside one end of the
+   hole it is the one next to it, so that the hole becomes smaller and not two. */
 static struct vr_piece *inner_piece(const struct vr_space *space, const struct vr_block *hole,
                                     uint64_t most) {
     bool from_above = vr_span_is_bare(hole->span.after) && !vr_span_is_bare(hole->span.before);
@@ -237,8 +237,8 @@ static struct vr_piece *idle_piece(struct vr_space *space, struct vr_block **hol
     return best;
 }
 
-/* The oldest piece of at most `most` bytes that only work of the request's queue may still use, and its
-   hole. What is left of a hole that is cut takes its place in the list: behind `seen`. */
+/* The oldest piece of at most `most` bytes that only work of the request's queue may still use, and
+   its hole. What is left of a hole that is cut takes its place in the list: behind `seen`. */
 static struct vr_piece *pending_piece(struct supply *supply, uint64_t most,
                                       struct vr_block **hole) {
     struct vr_space *space = supply->space;
@@ -263,8 +263,8 @@ static struct vr_piece *spare_piece(const struct vr_space *space) {
     return link ? VR_CONTAINER(link, struct vr_piece, spare) : NULL;
 }
 
-/* Puts one more free piece into the plan: a spare, the longest idle one, or one of at most `most` bytes that
-   stays mapped where it is. *taken is NULL when there is none. */
+/* Puts one more free piece into the plan: a spare, the longest idle one, or one of at most `most`
+   bytes that stays mapped where it is. *taken is NULL when there is none. */
 static vram_status take_one(struct supply *supply, uint64_t most, struct vr_piece **taken) {
     struct vr_space *space = supply->space;
     struct vr_block *hole = NULL;
@@ -295,9 +295,9 @@ static vram_status take(struct supply *supply, uint64_t *need, int64_t *purse_ns
     return VRAM_OK;
 }
 
-/* Takes what is to come from elsewhere when `bytes` are needed: from the purse what would pass the aim,
-   from the reserve what would pass it by far, or by much at once, at any price what would pass the
-   limit. Growing costs memory for ever, moving costs time once. */
+/* Takes what is to come from elsewhere when `bytes` are needed: from the purse what would pass the
+   aim, from the reserve what would pass it by far, or by much at once, at any price what would pass
+   the limit. Growing costs memory for ever, moving costs time once. */
 static vram_status gather(struct supply *supply, uint64_t bytes) {
     if (supply->gathers) {
         uint32_t items = supply->plan->item_count;
@@ -341,12 +341,12 @@ static uint64_t graded_bytes(const struct supply *supply, uint64_t at) {
 }
 
 /*
- * How large a handle is made at `at`, where `room` bytes are to be filled. One that stands for others is
- * coarse, since those are moved again and again; but near the ends of the window it is fine: when the
- * block is gone, others are put there, and what they leave of the handles they touch is stuck. Blocks of
- * a run come and go together, and leave less.
- * Half of all memory in one block is coarse from the start: where a device is far behind its host
- * nothing can be melted, and what was made first is moved each time.
+ * How large a handle is made at `at`, where `room` bytes are to be filled. One that stands for
+ * others is coarse, since those are moved again and again; but near the ends of the window it is
+ * fine: when the block is gone, others are put there, and what they leave of the handles they touch
+ * is stuck. Blocks of a run come and go together, and leave less. Half of all memory in one block
+ * is coarse from the start: where a device is far behind its host nothing can be melted, and what
+ * was made first is moved each time.
  */
 static uint64_t handle_bytes(const struct supply *supply, uint64_t at, uint64_t room, bool melted) {
     const struct vr_space *space = supply->space;
@@ -393,10 +393,10 @@ static vram_status create(struct supply *supply, struct vr_block *target, uint64
 }
 
 /*
- * What is left of the window's last void at *at would make the pool grow past its aim, and all that is free
- * lies in larger pieces under unfinished work, which cannot be melted: the window becomes longer, into
- * addresses that nobody uses, so that one of them fits. Otherwise the pool would grow by a granule or
- * two, again and again, beside memory that is free.
+ * What is left of the window's last void at *at would make the pool grow past its aim, and all that
+ * is free lies in larger pieces under unfinished work, which cannot be melted: the window becomes
+ * longer, into addresses that nobody uses, so that one of them fits. Otherwise the pool would grow
+ * by a granule or two, again and again, beside memory that is free.
  */
 static vram_status reach(struct supply *supply, struct vr_block *target, uint64_t *at) {
     struct vr_space *space = supply->space;
@@ -431,8 +431,8 @@ static vram_status reach(struct supply *supply, struct vr_block *target, uint64_
     return status;
 }
 
-/* Whether a free piece goes to `at` as it is, where `room` bytes are to be filled. In a space that is worn one that is
-   much too coarse does not. */
+/* Whether a free piece goes to `at` as it is, where `room` bytes are to be filled. In a space that
+   is worn one that is much too coarse does not. */
 static bool suits(const struct supply *supply, const struct vr_piece *piece, uint64_t at,
                   uint64_t room) {
     uint64_t made = handle_bytes(supply, at, room, true);

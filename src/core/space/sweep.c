@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sweep.c: ghosts, the places where pieces were mapped before they were moved under work, are unmapped when
- * that work has ended.
+ * sweep.c: ghosts, the places where pieces were mapped before they were moved under work, are
+ * unmapped when that work has ended.
  */
 #include "core/space/plan.h"
 

@@ -2,8 +2,8 @@
 /*
  * stats.c: counters and peaks of pools, summed when somebody asks.
  *
- * A hit writes only what its own thread owns (cache.h). What is counted past the hit path is added to the
- * pool's tally by whoever does it. Both are read here, while threads run.
+ * A hit writes only what its own thread owns (cache.h). What is counted past the hit path is added
+ * to the pool's tally by whoever does it. Both are read here, while threads run.
  */
 #include "core/cache/drain.h"
 #include "core/stats/pool_stats.h"

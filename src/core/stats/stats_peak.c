@@ -2,8 +2,8 @@
 /*
  * stats_peak.c: peaks of parts of a program, and peaks that are forgotten.
  *
- * A scope puts the peaks aside and starts anew; at its end the peaks are the larger of both. What caches
- * have not told yet is asked for first, so that it falls to the right side.
+ * A scope puts the peaks aside and starts anew; at its end the peaks are the larger of both. What
+ * caches have not told yet is asked for first, so that it falls to the right side.
  */
 #include "core/cache/drain.h"
 #include "core/stats/pool_stats.h"
@@ -127,8 +127,8 @@ struct subject {
     struct measure (*measure)(const struct subject *subject); /* under the lock */
 };
 
-/* The stack at a place of the context or of a device, made when it is first needed; NULL with the error
-   set. */
+/* The stack at a place of the context or of a device, made when it is first needed; NULL with the
+   error set. */
 static struct vr_peak_stack *stack_of(struct vr_context *context, void **place,
                                       const char *operation) {
     vr_mutex_lock(&context->lock);

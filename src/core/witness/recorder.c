@@ -242,8 +242,8 @@ static void end_at_exit(void) {
     }
 }
 
-/* The file that the option names may be another process's, which has it locked: a program and its children
-   have one environment. Then the name gets the process's number. */
+/* The file that the option names may be another process's, which has it locked: a program and its
+   children have one environment. Then the name gets the process's number. */
 static vram_status make_for_option(const char *path, struct vr_recorder **recorder) {
     static const char operation[] = "option trace";
     char own[VR_OPTION_TEXT_MAX + 24];

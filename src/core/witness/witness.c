@@ -124,8 +124,8 @@ uint64_t vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request
                            vr_load(&block->bytes, VR_RELAXED), memory_of(block));
 }
 
-/* What is told of a block that comes, goes or changes its size. Every field is said: that is cheaper than to
-   clear them first. */
+/* What is told of a block that comes, goes or changes its size. Every field is said: that is
+   cheaper than to clear them first. */
 static inline void fill(struct vr_event *event, enum vr_event_kind kind, struct vr_pool *pool,
                         const struct vr_block *block, uint64_t queue,
                         const struct vr_track_brief *brief, const struct vr_tag *tag,

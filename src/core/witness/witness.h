@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * witness.h: the one door through which a pool tells of its blocks: to the tracker (track/track.h), and
- * through it to whoever listens to events (track/event.h).
+ * witness.h: the one door through which a pool tells of its blocks: to the tracker (track/track.h),
+ * and through it to whoever listens to events (track/event.h).
  *
  *  (1) A pool tells from its creation on or never: `track` is there or NULL. The hit path of a pool that does
  *      not tell is what it would be without all this: caches of pools that do are never a thread's
@@ -30,8 +30,8 @@ static inline bool vr_witness_is_brief(const struct vr_pool *pool) {
     return !pool->stack_every;
 }
 
-/* Notes a hit, of a tag unless that is NULL, and has its id. Inside enter, the block is the caller's. False: it
-   could not be, try the slow way. */
+/* Notes a hit, of a tag unless that is NULL, and has its id. Inside enter, the block is the
+   caller's. False: it could not be, try the slow way. */
 static inline bool vr_witness_quick(struct vr_cache *cache, struct vr_block *block, uint64_t size,
                                     const struct vr_tag *tag, uint64_t *id) {
     struct vr_site_key key = {.tag = vr_tag_name(tag), .queue = cache->queue.handle};
@@ -53,11 +53,12 @@ void vr_witness_ask(struct vr_pool *pool, struct vr_request *request);
 /* The block is the request's: its record becomes the block's; its id. Inside or outside. */
 uint64_t vr_witness_alloc(struct vr_pool *pool, const struct vr_request *request,
                           struct vr_block *block);
-/* Tells listeners of it; there are some, and the pool has a track. Outside, before the program has the address. */
+/* Tells listeners of it; there are some, and the pool has a track. Outside, before the program has
+   the address. */
 void vr_witness_tell(struct vr_pool *pool, const struct vr_request *request, struct vr_block *block,
                      uint64_t id);
-/* The same of a hit that was noted quickly, for a thread inside, which leaves first. A pool that is at its end
-   already tells nobody. */
+/* The same of a hit that was noted quickly, for a thread inside, which leaves first. A pool that is
+   at its end already tells nobody. */
 void vr_witness_tell_hit(struct vr_cache *cache, struct vr_block *block, uint64_t size,
                          struct vr_tag *tag, uint64_t id);
 /* There was no block for the request. Outside. */
@@ -75,13 +76,14 @@ static inline void vr_witness_forget(struct vr_pool *pool, struct vr_block *bloc
 bool vr_witness_free(struct vr_pool *pool, struct vr_block *block, uint64_t queue,
                      struct vr_event *event);
 
-/* A live block that the caller has seized has become larger or smaller in place: it had `requested` and
-   `held` bytes before, and has its new ones now. True: listeners are to be told of *event. The pool's lock
-   may be held; `queue` is a handle. */
+/* A live block that the caller has seized has become larger or smaller in place: it had `requested`
+   and `held` bytes before, and has its new ones now. True: listeners are to be told of *event. The
+   pool's lock may be held; `queue` is a handle. */
 bool vr_witness_resize(struct vr_pool *pool, struct vr_block *block, struct vr_track_size before,
                        uint64_t queue, struct vr_event *event);
 
-/* The number of the record of the live block that starts at `addr`; *pool is entered; block_lookup.c. */
+/* The number of the record of the live block that starts at `addr`; *pool is entered;
+   block_lookup.c. */
 vram_status vr_pool_record_of(vram_addr addr, const char *operation, struct vr_pool **pool,
                               uint32_t *record);
 
