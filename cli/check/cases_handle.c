@@ -151,9 +151,7 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_queue_wait(queue, 0));
     REFUSES(vram_queue_mark(queue, &point));
     REFUSES(vram_queue_after(queue, none));
-    REFUSES(vram_queue_end(queue));
     REFUSES(vram_capture_begin(queue, &region));
-    REFUSES(vram_capture_end(queue));
     REFUSES(vram_queue_upload(queue, 4096, &byte, 1));
     REFUSES(vram_transfer_upload(queue, 4096, &byte, 1, NULL, NULL));
     REFUSES(vram_transfer_download(queue, &byte, 4096, 1, NULL, NULL));
@@ -351,14 +349,28 @@ static bool as_named(struct check *check, void *bad, vram_status want) {
     return true;
 }
 
-/* Destroying what is none is allowed everywhere, and does nothing. */
-static void destroy_as_all(void *bad) {
-    vram_context_destroy(bad);
-    vram_device_close(bad);
-    vram_queue_destroy(bad);
-    vram_kernel_destroy(bad);
-    (void)vram_pool_destroy(bad);
-    (void)vram_buffer_destroy(bad);
+/* Ending NULL does nothing; what is none otherwise is refused. */
+static bool end_as_all(struct check *check, void *bad, vram_status want) {
+    if (bad) {
+        REFUSES(vram_context_destroy(bad));
+        REFUSES(vram_device_close(bad));
+        REFUSES(vram_queue_destroy(bad));
+        REFUSES(vram_queue_end(bad));
+        REFUSES(vram_capture_end(bad));
+        REFUSES(vram_kernel_destroy(bad));
+        REFUSES(vram_pool_destroy(bad));
+        REFUSES(vram_buffer_destroy(bad));
+        return true;
+    }
+    CHECK_OK(check, vram_context_destroy(NULL));
+    CHECK_OK(check, vram_device_close(NULL));
+    CHECK_OK(check, vram_queue_destroy(NULL));
+    CHECK_OK(check, vram_queue_end(NULL));
+    CHECK_OK(check, vram_capture_end(NULL));
+    CHECK_OK(check, vram_kernel_destroy(NULL));
+    CHECK_OK(check, vram_pool_destroy(NULL));
+    CHECK_OK(check, vram_buffer_destroy(NULL));
+    return true;
 }
 
 static bool as_all(struct check *check, void *bad, vram_status want) {
@@ -372,7 +384,7 @@ static bool as_all(struct check *check, void *bad, vram_status want) {
     CHECK_TRY(as_scope(check, bad, want));
     CHECK_TRY(as_batch(check, bad, want));
     CHECK_TRY(as_named(check, bad, want));
-    destroy_as_all(bad);
+    CHECK_TRY(end_as_all(check, bad, want));
     return true;
 }
 
@@ -418,13 +430,17 @@ static bool stale(struct check *check) {
         CHECK_PHYSICAL_END(check, device, physical);
         CHECK_TRY(as_physical(check, physical, VRAM_ERR_STALE));
     }
-    vram_queue_destroy(queue);
+    CHECK_OK(check, vram_queue_destroy(queue));
     CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
+    CHECK_STATUS(check, vram_queue_destroy(queue), VRAM_ERR_STALE);
+    CHECK_STATUS(check, vram_queue_end(queue), VRAM_ERR_STALE);
     vram_device *closed = device->device;
     check_close(device);
+    CHECK_STATUS(check, vram_device_close(closed), VRAM_ERR_STALE);
     CHECK_TRY(as_device(check, closed, VRAM_ERR_STALE));
     CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
     check_context_end(check, context);
+    CHECK_STATUS(check, vram_context_destroy(context), VRAM_ERR_STALE);
     CHECK_TRY(as_context(check, context, VRAM_ERR_STALE));
     CHECK_TRY(as_device(check, closed, VRAM_ERR_STALE));
     CHECK_TRY(as_queue(check, queue, VRAM_ERR_STALE));
@@ -469,9 +485,9 @@ static bool orphans(struct check *check) {
     if (physical != NULL) {
         CHECK_TRY(as_physical(check, physical, VRAM_ERR_STALE));
     }
-    destroy_as_all(orphan);
-    destroy_as_all(queue);
-    destroy_as_all(stock.pool);
+    CHECK_TRY(end_as_all(check, orphan, VRAM_OK));
+    CHECK_TRY(end_as_all(check, queue, VRAM_OK));
+    CHECK_TRY(end_as_all(check, stock.pool, VRAM_OK));
     return true;
 }
 
@@ -517,10 +533,10 @@ static bool wrong_kind(struct check *check) {
     CHECK_TRY(as_buffer(check, stock.pool, VRAM_OK));
     CHECK_TRY(as_buffer(check, queue, VRAM_OK));
     CHECK_REFUSED(check, vram_free(stock.pool, addr, (vram_queue *)(void *)stock.pool));
-    vram_queue_destroy((vram_queue *)(void *)stock.pool);
-    vram_kernel_destroy((vram_kernel *)(void *)queue);
-    vram_queue_destroy((vram_queue *)(void *)device->device);
-    vram_device_close((vram_device *)(void *)queue);
+    CHECK_REFUSED(check, vram_queue_destroy((vram_queue *)(void *)stock.pool));
+    CHECK_REFUSED(check, vram_kernel_destroy((vram_kernel *)(void *)queue));
+    CHECK_REFUSED(check, vram_queue_destroy((vram_queue *)(void *)device->device));
+    CHECK_REFUSED(check, vram_device_close((vram_device *)(void *)queue));
     CHECK_STOCK_VERIFY(check, &stock); /* everything is still there */
     return true;
 }
@@ -539,7 +555,7 @@ static bool never_again(struct check *check) {
         for (uint32_t j = 0; j < i; j++) {
             CHECK_THAT(check, seen[i] != seen[j]);
         }
-        vram_queue_destroy(seen[i]);
+        CHECK_OK(check, vram_queue_destroy(seen[i]));
     }
     for (uint32_t i = 0; i < rounds; i++) {
         CHECK_STATUS(check, vram_queue_poll(seen[i]), VRAM_ERR_STALE);

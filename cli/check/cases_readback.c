@@ -56,7 +56,7 @@ static bool in_mode(struct check *check, struct check_device *device, vram_readb
     }
     CHECK_OK(check, vram_readback_wait(readback, rounds, CHECK_DEADLINE_NS));
     CHECK_OK(check, vram_readback_poll(readback, 0));
-    vram_readback_destroy(readback);
+    CHECK_OK(check, vram_readback_destroy(readback));
     return true;
 }
 
@@ -154,7 +154,7 @@ static bool feed_in_mode(struct check *check, vram_feed_mode mode) {
     CHECK_OK(check, vram_queue_download(consumer, found, seen, 2 * rounds * bytes));
     CHECK_WAIT(check, consumer);
     CHECK_SAME(check, found, expected, 2 * rounds * bytes);
-    vram_feed_destroy(feed);
+    CHECK_OK(check, vram_feed_destroy(feed));
     return true;
 }
 
@@ -177,7 +177,7 @@ static bool feed_refuses(struct check *check, void *bad) {
     CHECK_REFUSED(check, vram_feed_submit(feed, 1, NULL, 4096, 1, NULL));
     CHECK_REFUSED(check, vram_feed_give(feed, 1));
     CHECK_REFUSED(check, vram_feed_stats_get(feed, &stats));
-    vram_feed_destroy(feed); /* allowed, and does nothing */
+    CHECK_EQUAL(check, vram_feed_destroy(feed) == VRAM_OK, feed == NULL);
     return true;
 }
 
@@ -198,7 +198,7 @@ static bool refuses(struct check *check, void *bad) {
     CHECK_REFUSED(check, vram_readback_next(readback, 0, &frame));
     CHECK_REFUSED(check, vram_readback_give(readback, 1));
     CHECK_REFUSED(check, vram_readback_stats_get(readback, &stats));
-    vram_readback_destroy(readback); /* allowed, and does nothing */
+    CHECK_EQUAL(check, vram_readback_destroy(readback) == VRAM_OK, readback == NULL);
     return true;
 }
 
@@ -215,7 +215,7 @@ static bool handles(struct check *check) {
     CHECK_REFUSED(check, vram_readback_create(NULL, NULL, &readback));
     CHECK_OPEN(check, &device);
     CHECK_OK(check, vram_readback_create(device->device, NULL, &ended));
-    vram_readback_destroy(ended);
+    CHECK_OK(check, vram_readback_destroy(ended));
     CHECK_TRY(refuses(check, ended));
     CHECK_TRY(refuses(check, device->device));
     CHECK_TRY(feed_refuses(check, ended));

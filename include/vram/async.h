@@ -96,9 +96,10 @@ VRAM_API vram_status vram_async_of_point(vram_point point, const char *operation
 
 /**
  * Gives the handle up and sets it to zeros. The work goes on, and callbacks are still called. Its copies
- * tell of nothing that happens later. NULL, zeros and handles that were ended before are allowed.
+ * tell of nothing that happens later. NULL, zeros and handles that were ended before are allowed;
+ * VRAM_ERR_INVALID for words that never were a handle, which are set to zeros, too.
  */
-VRAM_API void vram_async_end(vram_async *async);
+VRAM_API vram_status vram_async_end(vram_async *async);
 
 #ifdef __cplusplus
 }

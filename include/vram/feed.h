@@ -52,10 +52,12 @@ VRAM_API vram_status vram_feed_create(vram_device *device, const vram_feed_optio
                                       vram_feed **feed);
 
 /**
- * Destroys it after its transfers are done, waiting up to the option `wait_timeout`; blocks that are being filled
- * go with it. Memory of transfers that do not finish stays until the device is closed. NULL is allowed.
+ * Destroys it after its transfers are done, waiting up to the option `wait_timeout`; blocks that
+ * are being filled go with it. Memory of transfers that do not finish stays until the device is
+ * closed: VRAM_ERR_TIMEOUT. While another call is inside the feed, that call frees the memory when
+ * it leaves, and the answer here is VRAM_OK. NULL is allowed.
  */
-VRAM_API void vram_feed_destroy(vram_feed *feed);
+VRAM_API vram_status vram_feed_destroy(vram_feed *feed);
 
 /** A block to be filled. */
 typedef struct vram_feed_block {

@@ -34,13 +34,14 @@ VRAM_API vram_status vram_queue_create(vram_device *device, const vram_queue_opt
                                        vram_queue **queue);
 
 /**
- * Destroys a queue made by vram_queue_create, after calls that are giving it work have left and that
- * work is done; its points all count as passed from then on. It takes no new work meanwhile
- * (VRAM_ERR_STALE). When the option `wait_timeout` ends first, or the queue is being captured, the
- * native queue is kept aside and its points go on telling the truth until the device is closed, which
- * asks once more. NULL is allowed; an adopted queue is left alone (vram_queue_end ends that).
+ * Destroys a queue made by vram_queue_create, after calls that are giving it work have left and
+ * that work is done; its points all count as passed from then on. It takes no new work meanwhile
+ * (VRAM_ERR_STALE). When the option `wait_timeout` ends first (VRAM_ERR_TIMEOUT), or the queue is
+ * being captured (VRAM_ERR_CAPTURE), the native queue is kept aside and its points go on telling
+ * the truth until the device is closed, which asks once more. NULL is allowed. An adopted queue is
+ * left alone, and its handle stays: VRAM_ERR_INVALID (vram_queue_end ends it).
  */
-VRAM_API void vram_queue_destroy(vram_queue *queue);
+VRAM_API vram_status vram_queue_destroy(vram_queue *queue);
 
 /**
  * Uses a native queue that the program made (a CUstream or cudaStream_t; NULL is CUDA's legacy
@@ -51,7 +52,8 @@ VRAM_API vram_status vram_queue_adopt(vram_device *device, void *native, vram_qu
 /**
  * Ends an adoption; call it before the native queue is destroyed. Waits for the work up to the
  * deadline `wait_timeout` and never touches the native queue again. On VRAM_ERR_TIMEOUT and
- * _CAPTURE the adoption goes on. VRAM_ERR_INVALID for a queue that vram_queue_create made.
+ * _CAPTURE the adoption goes on, and so does the handle. VRAM_ERR_INVALID for a queue that
+ * vram_queue_create made. NULL is allowed.
  */
 VRAM_API vram_status vram_queue_end(vram_queue *queue);
 
@@ -69,6 +71,7 @@ VRAM_API vram_status vram_capture_begin(vram_queue *queue, vram_queue **captured
  * Ends it, when the graphs are gone and before the native queue is: waits as vram_queue_end does, and what
  * was freed to the queue is everybody's again. VRAM_ERR_INVALID for a queue that vram_capture_begin did
  * not make; on VRAM_ERR_TIMEOUT, and on _CAPTURE while a capture is under way, the region goes on.
+ * NULL is allowed.
  */
 VRAM_API vram_status vram_capture_end(vram_queue *captured);
 
@@ -181,7 +184,7 @@ VRAM_API vram_status vram_kernel_create(vram_device *device, const vram_kernel_s
                                         vram_kernel **kernel);
 
 /** Unloads it; the caller has waited for its launches. NULL is allowed. */
-VRAM_API void vram_kernel_destroy(vram_kernel *kernel);
+VRAM_API vram_status vram_kernel_destroy(vram_kernel *kernel);
 
 typedef struct vram_launch {
     size_t size;                  /* sizeof(vram_launch) */

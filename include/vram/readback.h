@@ -87,11 +87,12 @@ VRAM_API vram_status vram_readback_create(vram_device *device, const vram_readba
                                           vram_readback **readback);
 
 /**
- * Destroys it after its transfers are done, waiting up to the option `wait_timeout`; frames that are still
- * borrowed go with it. Memory of transfers that do not finish stays until the device is closed. NULL is
- * allowed.
+ * Destroys it after its transfers are done, waiting up to the option `wait_timeout`; frames that
+ * are still borrowed go with it. Memory of transfers that do not finish stays until the device is
+ * closed: VRAM_ERR_TIMEOUT. While another call is inside the readback, that call frees the memory
+ * when it leaves, and the answer here is VRAM_OK. NULL is allowed.
  */
-VRAM_API void vram_readback_destroy(vram_readback *readback);
+VRAM_API vram_status vram_readback_destroy(vram_readback *readback);
 
 /* ------------------------------------------------------------------- starting */
 

@@ -155,8 +155,7 @@ ROW(vram_async_of_point, POINT, 0) {
 
 ROW(vram_async_end, ASYNC, 0) {
     vram_async copy = w->async;
-    vram_async_end(&copy);
-    return VRAM_OK;
+    return vram_async_end(&copy);
 }
 
 ROW(vram_async_auto_end, ASYNC, 0) {
@@ -211,8 +210,7 @@ ROW(vram_stream_set_create, DEVICE, 0) {
 }
 
 ROW(vram_stream_set_destroy, STREAM_SET, 0) {
-    vram_stream_set_destroy(w->set);
-    return VRAM_OK;
+    return vram_stream_set_destroy(w->set);
 }
 
 ROW(vram_stream_set_auto_end, STREAM_SET, 0) {
@@ -282,8 +280,7 @@ ROW(vram_readback_create, DEVICE, 0) {
 }
 
 ROW(vram_readback_destroy, READBACK, 0) {
-    vram_readback_destroy(w->readback);
-    return VRAM_OK;
+    return vram_readback_destroy(w->readback);
 }
 
 ROW(vram_readback_auto_end, READBACK, 0) {
@@ -356,8 +353,7 @@ ROW(vram_feed_create, DEVICE, 0) {
 }
 
 ROW(vram_feed_destroy, FEED, 0) {
-    vram_feed_destroy(w->feed);
-    return VRAM_OK;
+    return vram_feed_destroy(w->feed);
 }
 
 ROW(vram_feed_auto_end, FEED, 0) {

@@ -448,15 +448,15 @@ static void made_up_handles(void **state) {
             REFUSED(vram_device_free(made_up, world.addr));
             REFUSED(vram_device_peer_enable(world.device, made_up));
             REFUSED(vram_queue_native(made_up, &native));
-            REFUSED(vram_queue_end(made_up));
             REFUSED(vram_sim_state_get(made_up, &sim));
             if (made_up) {
                 REFUSED(vram_physical_destroy(made_up));
+                REFUSED(vram_context_destroy(made_up));
+                REFUSED(vram_device_close(made_up));
+                REFUSED(vram_queue_destroy(made_up));
+                REFUSED(vram_queue_end(made_up));
+                REFUSED(vram_kernel_destroy(made_up));
             }
-            vram_context_destroy(made_up);
-            vram_device_close(made_up);
-            vram_queue_destroy(made_up);
-            vram_kernel_destroy(made_up);
         }
     }
 }

@@ -287,7 +287,11 @@ static void ends_with_blocks_under_way(void **state) {
         assert_ok(vram_feed_begin(feed, BYTES, 0, &block));
         assert_ok(vram_feed_submit(feed, block.number, rig.queue, target, BYTES, &async));
     }
-    assert_took(vram_feed_destroy(feed), SECOND, 7 * SECOND);
+    vram_status ended = VRAM_OK;
+    assert_took(ended = vram_feed_destroy(feed), SECOND, 7 * SECOND);
+    assert_int_equal(ended, VRAM_ERR_TIMEOUT);
+    assert_string_equal(vram_error_get()->operation, "vram_feed_destroy");
+    assert_int_equal(vram_feed_destroy(feed), VRAM_ERR_STALE);
     gate_open(&gate);
     assert_ok(vram_async_wait(&async, 30 * SECOND));
     vram_context_destroy(rig.context);
@@ -338,10 +342,10 @@ static void mistakes_are_refused(void **state) {
     INVALID(vram_feed_stats_get(feed, NULL));
     assert_ok(vram_feed_submit(feed, 1, rig.queue, target, 100, NULL)); /* it was still there */
     INVALID(vram_feed_submit(feed, 1, rig.queue, target, 100, NULL));
-    vram_feed_destroy(NULL);
-    vram_feed_destroy(feed);
+    assert_int_equal(vram_feed_destroy(NULL), VRAM_OK);
+    assert_ok(vram_feed_destroy(feed));
     assert_int_equal(vram_feed_begin(feed, 100, 0, &block), VRAM_ERR_STALE);
-    vram_feed_destroy(feed);
+    assert_int_equal(vram_feed_destroy(feed), VRAM_ERR_STALE);
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_device_free(rig.device, target));
     rig_end_clean(&rig);

@@ -486,7 +486,11 @@ static void an_end_with_a_transfer_under_way(void **state) {
         assert_ok(vram_readback_start(readback, rig.queue, source, BYTES, NULL));
     }
     assert_ok(vram_readback_point(readback, 8, &point));
-    assert_took(vram_readback_destroy(readback), SECOND, 7 * SECOND);
+    vram_status ended = VRAM_OK;
+    assert_took(ended = vram_readback_destroy(readback), SECOND, 7 * SECOND);
+    assert_int_equal(ended, VRAM_ERR_TIMEOUT);
+    assert_string_equal(vram_error_get()->operation, "vram_readback_destroy");
+    assert_int_equal(vram_readback_destroy(readback), VRAM_ERR_STALE);
     assert_int_equal(vram_readback_poll(readback, 0), VRAM_ERR_STALE);
     gate_open(&gate);
     assert_ok(vram_point_wait(point, 30 * SECOND));
@@ -608,10 +612,10 @@ static void mistakes_are_refused(void **state) {
     assert_ok(vram_point_wait(point, 30 * SECOND));
     assert_ok(vram_readback_latest(readback, &frame));
     assert_int_equal(frame.mode, VRAM_READBACK_STEADY);
-    vram_readback_destroy(NULL);
-    vram_readback_destroy(readback);
+    assert_int_equal(vram_readback_destroy(NULL), VRAM_OK);
+    assert_ok(vram_readback_destroy(readback));
     assert_int_equal(vram_readback_start(readback, rig.queue, source, 4096, NULL), VRAM_ERR_STALE);
-    vram_readback_destroy(readback);
+    assert_int_equal(vram_readback_destroy(readback), VRAM_ERR_STALE);
     assert_ok(vram_device_free(rig.device, source));
     assert_ok(vram_pool_destroy(pool));
     assert_ok(vram_pool_destroy(far_pool));
