@@ -50,8 +50,8 @@ VRAM_API bool vram_async_is_ready(const vram_async *async);
 VRAM_API vram_status vram_async_state_get(const vram_async *async, vram_async_state *state);
 
 /**
- * Waits until it is done. VRAM_ERR_TIMEOUT after `timeout` ns (0 looks once; VRAM_TIMEOUT_DEFAULT is
- * allowed), and the handle is as good as before; otherwise as vram_async_poll.
+ * Waits until it is done. VRAM_ERR_TIMEOUT after `timeout` ns (vram/queue.h has the
+ * special ones), and the handle is as good as before; otherwise as vram_async_poll.
  */
 VRAM_API vram_status vram_async_wait(const vram_async *async, uint64_t timeout);
 

@@ -69,8 +69,9 @@ typedef struct vram_feed_block {
 } vram_feed_block;
 
 /**
- * Begins a block of `bytes`: waits up to `timeout` ns until a slot's last upload is done (VRAM_ERR_TIMEOUT; 0
- * looks once). VRAM_ERR_BUSY, at once, when all slots are being filled. Contents are whatever was there.
+ * Begins a block of `bytes`: waits up to `timeout` ns until a slot's last upload is done
+ * (VRAM_ERR_TIMEOUT). VRAM_ERR_BUSY, at once, when all slots are being filled. Contents are
+ * whatever was there.
  */
 VRAM_API vram_status vram_feed_begin(vram_feed *feed, uint64_t bytes, uint64_t timeout,
                                      vram_feed_block *block);

@@ -19,8 +19,14 @@ extern "C" {
 typedef struct vram_queue vram_queue;   /* a stream, a command queue */
 typedef struct vram_kernel vram_kernel; /* code loaded on a device */
 
-/** The deadline given by the option `wait_timeout` (60 s unless set). All others are in ns. */
-#define VRAM_TIMEOUT_DEFAULT UINT64_MAX
+/**
+ * How long a call waits at most: nanoseconds, or one of these. A wait that gives up is
+ * VRAM_ERR_TIMEOUT, and so is a look that finds nothing, unless the call says otherwise. In the
+ * timeout field of an options struct 0 is VRAM_TIMEOUT_DEFAULT.
+ */
+#define VRAM_TIMEOUT_NONE     UINT64_C(0)      /* looks once */
+#define VRAM_TIMEOUT_DEFAULT  (UINT64_MAX - 1) /* the option `wait_timeout`: 60 s unless set */
+#define VRAM_TIMEOUT_INFINITE UINT64_MAX       /* until it is over, the device lost or exit begun */
 
 /* ------------------------------------------------------------------- queues */
 
@@ -103,7 +109,7 @@ VRAM_API vram_status vram_queue_mark(vram_queue *queue, vram_point *point);
 /** VRAM_OK once the point has passed, VRAM_ERR_NOT_READY before; no error record for that. */
 VRAM_API vram_status vram_point_poll(vram_point point);
 
-/** Waits for it. VRAM_ERR_TIMEOUT after `timeout` ns (0 looks once), _DEVICE_LOST, _SHUTDOWN. */
+/** Waits for it. VRAM_ERR_TIMEOUT after `timeout` ns, _DEVICE_LOST, _SHUTDOWN. */
 VRAM_API vram_status vram_point_wait(vram_point point, uint64_t timeout);
 
 /**

@@ -151,9 +151,9 @@ VRAM_API vram_status vram_readback_latest(vram_readback *readback, vram_frame *f
 
 /**
  * Borrows the oldest frame that this call has not given out yet, waiting for it up to `timeout` ns
- * (VRAM_ERR_TIMEOUT; 0 looks once). Each is given out once, in order, whichever threads ask. VRAM_ERR_NOT_READY, at
- * once, when none has been started. A frame that will never arrive is told by its error, once, and then
- * passed over.
+ * (VRAM_ERR_TIMEOUT). Each is given out once, in order, whichever threads ask. VRAM_ERR_NOT_READY,
+ * at once, when none has been started. A frame that will never arrive is told by its error, once,
+ * and then passed over.
  */
 VRAM_API vram_status vram_readback_next(vram_readback *readback, uint64_t timeout,
                                         vram_frame *frame);

@@ -402,6 +402,8 @@ vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value);
 /* For queues that only the program submits to: has the driver say whether the queue is idle, and if
    so lets the number pass, which need not be marked. */
 void vr_queue_look(struct vr_queue_object *queue, uint64_t value);
+/* When a call that was given `timeout` gives up: VRAM_TIMEOUT_DEFAULT is the context's option. */
+uint64_t vr_wait_deadline(const struct vr_context *context, uint64_t timeout);
 vram_status vr_queue_wait_value(struct vr_queue_object *queue, uint64_t value, uint64_t timeout,
                                 const char *operation);
 /* Whether a wait for a queue that was answered so leaves work that may go on using memory: it is

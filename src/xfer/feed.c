@@ -176,8 +176,7 @@ vram_status vram_feed_begin(vram_feed *handle, uint64_t bytes, uint64_t timeout,
     if (status != VRAM_OK) {
         return status;
     }
-    uint64_t deadline =
-        vr_deadline_in(timeout == VRAM_TIMEOUT_DEFAULT ? feed->device->context->wait_ns : timeout);
+    uint64_t deadline = vr_wait_deadline(feed->device->context, timeout);
     status = wait_for_slot(feed, deadline, operation, &slot);
     if (status == VRAM_OK) {
         status = open_block(feed, slot, bytes, operation, block);

@@ -332,8 +332,7 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
         return status;
     }
     vr_error_save(&before);
-    uint64_t deadline = vr_deadline_in(
-        timeout == VRAM_TIMEOUT_DEFAULT ? readback->device->context->wait_ns : timeout);
+    uint64_t deadline = vr_wait_deadline(readback->device->context, timeout);
     for (;;) {
         (void)vr_readback_refresh(readback, &trouble);
         vr_error_restore(&before);
