@@ -44,7 +44,7 @@ int main(void) {
             vram_feed_block block;
             must(vram_feed_begin(feed, BYTES, VRAM_TIMEOUT_DEFAULT, &block));
             memset(block.data, (int)step, BYTES);
-            must(vram_feed_submit(feed, block.number, compute, state, BYTES, NULL));
+            must(vram_feed_submit(feed, compute, state, block.number, BYTES, NULL));
             must(vram_readback_start(readback, compute, state, BYTES, NULL));
             must(vram_queue_fill(compute, state, 0xFF, 1, BYTES)); /* it changes at once */
         }

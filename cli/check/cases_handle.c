@@ -187,8 +187,8 @@ static bool as_buffer(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_buffer_host(buffer, &pointer));
     REFUSES(vram_buffer_span(buffer, 0, 0, &span));
     REFUSES(vram_span_addr((vram_span){.buffer = buffer}, &addr));
-    REFUSES(vram_span_upload((vram_span){.buffer = buffer}, &addr, NULL));
-    REFUSES(vram_span_download((vram_span){.buffer = buffer}, &addr, NULL));
+    REFUSES(vram_span_upload(NULL, (vram_span){.buffer = buffer}, &addr));
+    REFUSES(vram_span_download(NULL, &addr, (vram_span){.buffer = buffer}));
     REFUSES(vram_buffer_map(buffer, 0, 0, VRAM_MAP_READ, NULL, &pointer));
     REFUSES(vram_buffer_unmap(buffer));
     REFUSES(vram_buffer_promote(buffer, NULL));

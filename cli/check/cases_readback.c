@@ -147,7 +147,7 @@ static bool feed_in_mode(struct check *check, vram_feed_mode mode) {
         CHECK_OK(check, vram_feed_begin(feed, bytes, CHECK_DEADLINE_NS, &block));
         memset(block.data, (int)i + 1, bytes);
         CHECK_OK(check, vram_queue_copy(consumer, seen + 2 * i * bytes, target, bytes));
-        CHECK_OK(check, vram_feed_submit(feed, block.number, consumer, target, bytes, &async));
+        CHECK_OK(check, vram_feed_submit(feed, consumer, target, block.number, bytes, &async));
         CHECK_OK(check, vram_queue_copy(consumer, seen + (2 * i + 1) * bytes, target, bytes));
     }
     CHECK_OK(check, vram_async_wait(&async, CHECK_DEADLINE_NS));
@@ -174,7 +174,7 @@ static bool feed_refuses(struct check *check, void *bad) {
     vram_feed_stats stats = {.size = sizeof stats};
 
     CHECK_REFUSED(check, vram_feed_begin(feed, 1, 0, &block));
-    CHECK_REFUSED(check, vram_feed_submit(feed, 1, NULL, 4096, 1, NULL));
+    CHECK_REFUSED(check, vram_feed_submit(feed, NULL, 4096, 1, 1, NULL));
     CHECK_REFUSED(check, vram_feed_give(feed, 1));
     CHECK_REFUSED(check, vram_feed_stats_get(feed, &stats));
     CHECK_EQUAL(check, vram_feed_destroy(feed) == VRAM_OK, feed == NULL);

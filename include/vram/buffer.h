@@ -222,10 +222,10 @@ VRAM_API vram_status vram_span_addr(vram_span span, vram_addr *addr);
  * it. The call then returns that failure, and the copy may run until the queue has completed its
  * work.
  */
-VRAM_API vram_status vram_span_upload(vram_span span, const void *from, vram_queue *queue);
+VRAM_API vram_status vram_span_upload(vram_queue *queue, vram_span to, const void *from);
 
 /** Copies the span to host memory. The same rules; `to` is right when the queue has come that far. */
-VRAM_API vram_status vram_span_download(vram_span span, void *to, vram_queue *queue);
+VRAM_API vram_status vram_span_download(vram_queue *queue, void *to, vram_span from);
 
 /* ----------------------------------------------------------- map and unmap */
 

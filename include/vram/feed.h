@@ -7,7 +7,7 @@
  *   for (;;) {
  *       vram_feed_begin(feed, bytes, timeout, &block);        page-locked memory that nobody reads
  *       read_input(block.data, bytes);
- *       vram_feed_submit(feed, block.number, queue, data, bytes, NULL);
+ *       vram_feed_submit(feed, queue, data, block.number, bytes, NULL);
  *       vram_queue_launch(queue, step, &launch);              sees the new contents of `data`
  *   }
  *
@@ -83,8 +83,8 @@ VRAM_API vram_status vram_feed_begin(vram_feed *feed, uint64_t bytes, uint64_t t
  * queue of another device. After any failure the block is still being filled and may be submitted again; where
  * a driver failed half-way, what lies at `to` is not certain.
  */
-VRAM_API vram_status vram_feed_submit(vram_feed *feed, uint64_t number, vram_queue *consumer,
-                                      vram_addr to, uint64_t bytes, vram_async *async);
+VRAM_API vram_status vram_feed_submit(vram_feed *feed, vram_queue *consumer, vram_addr to,
+                                      uint64_t number, uint64_t bytes, vram_async *async);
 
 /** Gives a block back that is not to be submitted. VRAM_ERR_INVALID when it is not being filled. */
 VRAM_API vram_status vram_feed_give(vram_feed *feed, uint64_t number);

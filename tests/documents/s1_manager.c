@@ -223,11 +223,11 @@ static void fallback_buffer(struct sample_world *world) {
 
     /* It is used like the other, and comes back when there is room. */
     vram_span span = {on_cpu, 0, sizeof numbers};
-    must(vram_span_upload(span, numbers, world->queue));
+    must(vram_span_upload(world->queue, span, numbers));
     must(vram_buffer_destroy(on_gpu));
     must(vram_buffer_promote(on_cpu, world->queue));
     hold(sample_info(on_cpu).location == VRAM_MEMORY_DEVICE);
-    must(vram_span_download(span, back, world->queue));
+    must(vram_span_download(world->queue, back, span));
     must(vram_queue_wait(world->queue, WAIT));
     hold(memcmp(numbers, back, sizeof back) == 0);
 }

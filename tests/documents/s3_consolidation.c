@@ -106,9 +106,9 @@ static void dynamic_allocation(struct sample_world *world) {
     sample_numbers(before, COUNT(before), 5);
     must(vram_named_create(world->pool, world->queue, &options, &manager));
     must(vram_named_add(manager, "positions", 100, &config, &positions));
-    must(vram_span_upload((vram_span){positions, 0, sizeof before}, before, world->queue));
+    must(vram_span_upload(world->queue, (vram_span){positions, 0, sizeof before}, before));
     must(vram_named_ensure(manager, "positions", 100000, &positions)); /* old and new may coexist */
-    must(vram_span_download((vram_span){positions, 0, sizeof after}, after, world->queue));
+    must(vram_span_download(world->queue, after, (vram_span){positions, 0, sizeof after}));
     must(vram_queue_wait(world->queue, WAIT));
     hold(memcmp(before, after, sizeof after) == 0);
 
@@ -264,7 +264,7 @@ static void comparison(struct sample_world *world) {
     sample_numbers(sent, COUNT(sent), 9);
     must(vram_named_create(pool, world->queue, &options, &manager));
     must(vram_named_add(manager, "nodes", 4096, NULL, &nodes));
-    must(vram_span_upload((vram_span){nodes, 0, sizeof sent}, sent, world->queue));
+    must(vram_span_upload(world->queue, (vram_span){nodes, 0, sizeof sent}, sent));
 
     for (int i = 0; i < THREADS; i++) { /* dynamic resizing, thread safety */
         hold(pthread_create(&threads[i], NULL, grow_by_turns, manager) == 0);

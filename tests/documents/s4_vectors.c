@@ -304,7 +304,7 @@ static void batch_related(struct sample_world *world) {
         static float back[SIZE];
         vram_buffer *buffer;
         must(vram_batch_get(batch, index + i, &buffer));
-        must(vram_span_download((vram_span){buffer, 0, sizeof back}, back, world->queue));
+        must(vram_span_download(world->queue, back, (vram_span){buffer, 0, sizeof back}));
         must(vram_queue_wait(world->queue, WAIT));
         hold(memcmp(back, chunks[i], sizeof back) == 0);
     }

@@ -68,12 +68,12 @@ ROW(vram_span_addr, BUFFER, 0) {
 
 ROW(vram_span_upload, BUFFER, 0) {
     vram_span span = {w->buffer, 0, COPY_BYTES};
-    return vram_span_upload(span, w->host, w->queue);
+    return vram_span_upload(w->queue, span, w->host);
 }
 
 ROW(vram_span_download, BUFFER, 0) {
     vram_span span = {w->buffer, 0, COPY_BYTES};
-    return vram_span_download(span, w->host, w->queue);
+    return vram_span_download(w->queue, w->host, span);
 }
 
 /* On a queue other than the buffer's home, and from the block, whose contents are known. */
@@ -82,7 +82,7 @@ ROW_AS(vram_span_download, _wrapped, POOL, ROW_USES_QUEUE | ROW_DOWNLOAD | ROW_I
         .size = sizeof wrap, .kind = VRAM_WRAP_ADDRESS, .address = w->block, .bytes = COPY_BYTES};
     vram_status status = vram_buffer_wrap(w->pool, &wrap, w->other, NULL, &w->made.buffer);
     vram_span span = {w->made.buffer, 0, COPY_BYTES};
-    return status ? status : vram_span_download(span, w->host, w->queue);
+    return status ? status : vram_span_download(w->queue, w->host, span);
 }
 
 ROW_AS(vram_span_upload, _wrapped, POOL, ROW_USES_QUEUE | ROW_UPLOAD | ROW_INVALID) {
@@ -90,7 +90,7 @@ ROW_AS(vram_span_upload, _wrapped, POOL, ROW_USES_QUEUE | ROW_UPLOAD | ROW_INVAL
         .size = sizeof wrap, .kind = VRAM_WRAP_ADDRESS, .address = w->block, .bytes = COPY_BYTES};
     vram_status status = vram_buffer_wrap(w->pool, &wrap, w->other, NULL, &w->made.buffer);
     vram_span span = {w->made.buffer, 0, COPY_BYTES};
-    return status ? status : vram_span_upload(span, w->host, w->queue);
+    return status ? status : vram_span_upload(w->queue, span, w->host);
 }
 
 ROW(vram_buffer_map, BUFFER, 0) {

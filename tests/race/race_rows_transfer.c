@@ -368,7 +368,7 @@ ROW(vram_feed_begin, FEED, 0) {
 }
 
 ROW(vram_feed_submit, FEED_BLOCK, ROW_INVALID) {
-    return vram_feed_submit(w->feed, w->feed_block.number, w->queue, w->block, 4096,
+    return vram_feed_submit(w->feed, w->queue, w->block, w->feed_block.number, 4096,
                             &w->made.async);
 }
 

@@ -168,7 +168,7 @@ static void make_buffer(struct world *world) {
     static const unsigned char contents[COPY_BYTES] = {1};
     NEED(vram_buffer_create(world->pool, COPY_BYTES, world->queue, &options, &world->buffer));
     NEED(vram_buffer_span(world->buffer, 0, COPY_BYTES, &span));
-    NEED(vram_span_upload(span, contents, world->queue));
+    NEED(vram_span_upload(world->queue, span, contents));
 }
 
 static void make_mapped(struct world *world) {

@@ -187,7 +187,7 @@ static void a_move_keeps_the_order_of_all_queues(void **state) {
         assert_ptr_equal(info_of(buffer).queue, mover); /* at home there from now on */
         assert_ok(vram_buffer_promote(buffer, mover));
         vram_span span = {buffer, 128 * KIB - 32, 64};
-        assert_ok(vram_span_download(span, found, NULL));
+        assert_ok(vram_span_download(NULL, found, span));
         assert_ok(vram_queue_wait(mover, VRAM_TIMEOUT_DEFAULT));
         for (int i = 0; i < 64; i++) {
             assert_int_equal(found[i], 20);

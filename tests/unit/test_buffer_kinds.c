@@ -55,7 +55,7 @@ static void acceptance_13_pinned(void **state) {
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         assert_ok(vram_buffer_destroy(empty));
         uint8_t *found = malloc(3 * MIB + 1);
-        assert_ok(vram_span_download(all_of(device), found, NULL));
+        assert_ok(vram_span_download(NULL, found, all_of(device)));
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         for (uint64_t at = 0; at < 3 * MIB + 1; at++) {
             assert_int_equal(found[at], (uint8_t)(at * 7));
@@ -218,33 +218,33 @@ static void spans_are_checked_and_stay_right(void **state) {
     memset(out, 7, sizeof out);
     assert_ok(
         vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT)); /* the buffer is ready for that one */
-    assert_ok(vram_span_upload(span, out, other));
+    assert_ok(vram_span_upload(other, span, out));
     assert_ok(vram_queue_wait(other, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_span_download(span, back, NULL));
+    assert_ok(vram_span_download(NULL, back, span));
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     assert_memory_equal(out, back, sizeof out);
     assert_ok(vram_buffer_span(buffer, 1000, 0, &bad));
-    assert_ok(vram_span_upload(bad, NULL, NULL)); /* nothing to copy */
+    assert_ok(vram_span_upload(NULL, bad, NULL)); /* nothing to copy */
     assert_int_equal(vram_buffer_span(buffer, 901, 100, &bad), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_span(buffer, UINT64_MAX, 2, &bad), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_span(buffer, 1001, 0, &bad), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_span(buffer, 0, 1, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_span_addr(span, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_span_upload(span, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_span_download(span, NULL, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_span_upload(NULL, span, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_span_download(NULL, NULL, span), VRAM_ERR_INVALID);
     bad = (vram_span){buffer, 999, 2}; /* made by hand */
     assert_int_equal(vram_span_addr(bad, &addr), VRAM_ERR_INVALID);
-    assert_int_equal(vram_span_upload(bad, out, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_span_download(bad, back, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_span_upload(NULL, bad, out), VRAM_ERR_INVALID);
+    assert_int_equal(vram_span_download(NULL, back, bad), VRAM_ERR_INVALID);
     assert_int_equal(vram_span_addr((vram_span){0}, &addr), VRAM_ERR_INVALID);
     vram_buffer *homeless = buffer_kind(pool, 100, VRAM_BUFFER_DEVICE, NULL);
-    assert_int_equal(vram_span_upload(all_of(homeless), out, NULL), VRAM_ERR_INVALID);
-    assert_ok(vram_span_upload(all_of(homeless), out, other));
+    assert_int_equal(vram_span_upload(NULL, all_of(homeless), out), VRAM_ERR_INVALID);
+    assert_ok(vram_span_upload(other, all_of(homeless), out));
     assert_ok(vram_buffer_destroy(homeless)); /* the copy counts as a use */
     assert_ok(vram_buffer_destroy(buffer));
     assert_int_equal(vram_span_addr(span, &addr), VRAM_ERR_STALE);
-    assert_int_equal(vram_span_upload(span, out, NULL), VRAM_ERR_STALE);
-    assert_int_equal(vram_span_download(span, out, NULL), VRAM_ERR_STALE);
+    assert_int_equal(vram_span_upload(NULL, span, out), VRAM_ERR_STALE);
+    assert_int_equal(vram_span_download(NULL, out, span), VRAM_ERR_STALE);
     rig_end_clean(&rig);
 }
 
@@ -288,7 +288,7 @@ static void a_mapping_goes_the_ways_it_says(void **state) {
             memset(expected, queue, 10);
             assert_ok(vram_buffer_unmap(buffer));
             uint8_t found[4000];
-            assert_ok(vram_span_download(all_of(buffer), found, NULL));
+            assert_ok(vram_span_download(NULL, found, all_of(buffer)));
             assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
             assert_memory_equal(found, expected, 4000);
         }
@@ -352,8 +352,8 @@ static void bad_mappings_are_refused(void **state) {
         vram_span span = {one, 0, 8};
         assert_int_equal(vram_buffer_map(one, 0, 1, 1, rig.other_queue, &pointer),
                          VRAM_ERR_INVALID);
-        assert_int_equal(vram_span_upload(span, &rig, rig.other_queue), VRAM_ERR_INVALID);
-        assert_int_equal(vram_span_download(span, &rig, (vram_queue *)(void *)pool),
+        assert_int_equal(vram_span_upload(rig.other_queue, span, &rig), VRAM_ERR_INVALID);
+        assert_int_equal(vram_span_download((vram_queue *)(void *)pool, &rig, span),
                          VRAM_ERR_INVALID);
     }
     assert_int_equal(vram_buffer_host(buffer, NULL), VRAM_ERR_INVALID);
@@ -387,12 +387,12 @@ static void every_kind_is_resized(void **state) {
         assert_int_equal(info_of(buffer).used_bytes, 3 * MIB);
         assert_int_equal(info_of(buffer).location, location);
         assert_ok(vram_buffer_span(buffer, 0, 5000, &span));
-        assert_ok(vram_span_download(span, found, NULL));
+        assert_ok(vram_span_download(NULL, found, span));
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         assert_memory_equal(found, expected, 5000);
         assert_ok(vram_buffer_resize(buffer, 100, NULL));
         assert_ok(vram_buffer_fit(buffer, NULL));
-        assert_ok(vram_span_download(all_of(buffer), found, NULL));
+        assert_ok(vram_span_download(NULL, found, all_of(buffer)));
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         assert_memory_equal(found, expected, 100);
         assert_int_equal(info_of(buffer).pinned, location == VRAM_MEMORY_PINNED);

@@ -235,8 +235,8 @@ static void buffers_grow_and_are_copied_whole(void **state) {
             assert_ok(vram_queue_download(rig.queue, host, addr, bytes));
             for (uint64_t offset = 0; offset < bytes; offset += bytes / 5 + 256) {
                 assert_ok(vram_buffer_span(buffer, offset, bytes - offset, &span));
-                assert_ok(vram_span_upload(span, host, rig.queue));
-                assert_ok(vram_span_download(span, host, rig.queue));
+                assert_ok(vram_span_upload(rig.queue, span, host));
+                assert_ok(vram_span_download(rig.queue, host, span));
             }
         }
         for (uint64_t bytes = sizeof host / 2; bytes > 100; bytes = bytes * 2 / 3) {

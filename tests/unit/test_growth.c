@@ -480,7 +480,7 @@ static void other_kinds_grow_too(void **state) {
         assert_ok(vram_buffer_create(pool, sizeof text, rig.queue, &options, &buffer));
         vram_span span = {buffer, 0, sizeof text};
         memset(text, 0x5a, sizeof text);
-        assert_ok(vram_span_upload(span, text, rig.queue));
+        assert_ok(vram_span_upload(rig.queue, span, text));
         assert_ok(vram_buffer_map(buffer, 0, 16, VRAM_MAP_READ, rig.queue, &pointer));
         assert_int_equal(vram_buffer_resize(buffer, MIB, rig.queue), VRAM_ERR_BUSY);
         assert_ok(vram_buffer_unmap(buffer));
@@ -496,7 +496,7 @@ static void other_kinds_grow_too(void **state) {
             assert_int_equal(last_event.bytes, MIB);
         }
         memset(text, 0, sizeof text);
-        assert_ok(vram_span_download(span, text, rig.queue));
+        assert_ok(vram_span_download(rig.queue, text, span));
         assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
         for (size_t k = 0; k < sizeof text; k++) {
             assert_int_equal(text[k], 0x5a);

@@ -33,11 +33,11 @@ static void expect_empty(struct rig *rig, vram_pool *pool) {
 typedef vram_status call_fn(vram_buffer *buffer, uint8_t *host, vram_queue *queue);
 
 static vram_status span_upload(vram_buffer *buffer, uint8_t *host, vram_queue *queue) {
-    return vram_span_upload(all_of(buffer), host, queue);
+    return vram_span_upload(queue, all_of(buffer), host);
 }
 
 static vram_status span_download(vram_buffer *buffer, uint8_t *host, vram_queue *queue) {
-    return vram_span_download(all_of(buffer), host, queue);
+    return vram_span_download(queue, host, all_of(buffer));
 }
 
 static vram_status map_to_read(vram_buffer *buffer, uint8_t *host, vram_queue *queue) {

@@ -298,12 +298,12 @@ static void spans_of_buffers_make_one_frame(void **state) {
                 memset(data[i], (int)(round * 3) + i, bytes);
                 assert_ok(vram_buffer_resize(buffers[i], bytes, rig.queue));
                 assert_ok(vram_buffer_span(buffers[i], 0, bytes, &spans[i]));
-                assert_ok(vram_span_upload(spans[i], data[i], rig.queue));
+                assert_ok(vram_span_upload(rig.queue, spans[i], data[i]));
             }
             assert_ok(vram_readback_start_spans(readback, rig.queue, spans, 3, NULL));
             for (int i = 0; i < 3; i++) { /* at once the next contents */
                 static const uint8_t other[6000] = {0};
-                assert_ok(vram_span_upload(spans[i], other, rig.queue));
+                assert_ok(vram_span_upload(rig.queue, spans[i], other));
             }
             assert_ok(vram_readback_next(readback, 30 * SECOND, &frame));
             assert_int_equal(frame.bytes, 3 * bytes);

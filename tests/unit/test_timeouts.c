@@ -46,7 +46,7 @@ static void scene_feed(struct scene *scene) {
     assert_ok(vram_feed_create(scene->rig.device, &options, &scene->feed));
     for (int i = 0; i < 2; i++) {
         assert_ok(vram_feed_begin(scene->feed, BYTES, VRAM_TIMEOUT_NONE, &block));
-        assert_ok(vram_feed_submit(scene->feed, block.number, scene->rig.queue, scene->memory,
+        assert_ok(vram_feed_submit(scene->feed, scene->rig.queue, scene->memory, block.number,
                                    BYTES, NULL));
     }
 }

@@ -191,7 +191,7 @@ static vram_status call_feed(void *argument) {
     vram_feed_block block;
     vram_status status = vram_feed_begin(world->feed, SMALL, VRAM_TIMEOUT_DEFAULT, &block);
     if (status == VRAM_OK) {
-        status = vram_feed_submit(world->feed, block.number, world->base.rig.queue, world->addr,
+        status = vram_feed_submit(world->feed, world->base.rig.queue, world->addr, block.number,
                                   SMALL, NULL);
         if (status != VRAM_OK) {
             (void)vram_feed_give(world->feed, block.number);
@@ -207,7 +207,7 @@ static vram_status call_feed_handle(void *argument) {
     vram_async async;
     vram_status status = vram_feed_begin(world->feed, SMALL, VRAM_TIMEOUT_DEFAULT, &block);
     if (status == VRAM_OK) {
-        status = vram_feed_submit(world->feed, block.number, world->base.rig.queue, world->addr,
+        status = vram_feed_submit(world->feed, world->base.rig.queue, world->addr, block.number,
                                   SMALL, &async);
         if (status == VRAM_OK) {
             vram_async_end(&async);

@@ -113,7 +113,7 @@ static void fill_buffer(struct scene *scene) {
     vram_span span;
     memset(data, 0x5A, sizeof data);
     assert_ok(vram_buffer_span(scene->buffer, 0, sizeof data, &span));
-    assert_ok(vram_span_upload(span, data, scene->rig.queue));
+    assert_ok(vram_span_upload(scene->rig.queue, span, data));
     assert_ok(vram_queue_wait(scene->rig.queue, VRAM_TIMEOUT_DEFAULT));
 }
 static void make_device(struct scene *scene) {
@@ -227,16 +227,16 @@ static vram_span span_of(struct scene *scene) {
     return span;
 }
 static vram_status call_span_upload(struct scene *scene) {
-    return vram_span_upload(span_of(scene), scene->host, NULL);
+    return vram_span_upload(NULL, span_of(scene), scene->host);
 }
 static vram_status call_span_upload_on_side(struct scene *scene) {
-    return vram_span_upload(span_of(scene), scene->host, scene->side);
+    return vram_span_upload(scene->side, span_of(scene), scene->host);
 }
 static vram_status call_span_download(struct scene *scene) {
-    return vram_span_download(span_of(scene), scene->host, NULL);
+    return vram_span_download(NULL, scene->host, span_of(scene));
 }
 static vram_status call_span_download_on_side(struct scene *scene) {
-    return vram_span_download(span_of(scene), scene->host, scene->side);
+    return vram_span_download(scene->side, scene->host, span_of(scene));
 }
 static void look_buffer_and_host(struct scene *scene, struct object_state *state) {
     state_buffer(state, scene->buffer, scene->rig.queue, 48 * KIB);
@@ -422,7 +422,7 @@ static void make_named(struct scene *scene) {
     vram_span span;
     assert_ok(vram_buffer_span(buffer, 0, 24 * KIB, &span));
     assert_ok(vram_buffer_resize(buffer, 24 * KIB, scene->rig.queue));
-    assert_ok(vram_span_upload(span, scene->host, NULL));
+    assert_ok(vram_span_upload(NULL, span, scene->host));
     assert_ok(vram_queue_wait(scene->rig.queue, VRAM_TIMEOUT_DEFAULT));
 }
 static void look_named(struct scene *scene, struct object_state *state) {

@@ -360,7 +360,7 @@ static void end_feed(struct scene *scene) {
 static vram_status call_feed(struct scene *scene) {
     vram_async async;
     return finish(scene,
-                  vram_feed_submit(scene->object, scene->addr, scene->rig.queue, scene->target,
+                  vram_feed_submit(scene->object, scene->rig.queue, scene->target, scene->addr,
                                    scene->bytes, &async),
                   &async);
 }

@@ -310,7 +310,7 @@ class feed_block {
     async submit(queue_ref consumer, vram_addr to) { return submit(consumer, to, block_.bytes); }
     async submit(queue_ref consumer, vram_addr to, uint64_t bytes) {
         async started;
-        check(vram_feed_submit(feed_, block_.number, consumer.get(), to, bytes, started.put()));
+        check(vram_feed_submit(feed_, consumer.get(), to, block_.number, bytes, started.put()));
         (void)take();
         return started;
     }
