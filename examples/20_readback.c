@@ -55,7 +55,7 @@ int main(void) {
             bool whole = bytes[0] == (unsigned char)frame.number;
             torn += !whole || memcmp(bytes, bytes + 1, BYTES - 1) != 0;
             seen++;
-            must(vram_readback_give(readback, frame.number));
+            must(vram_readback_release(readback, frame.number));
         }
     }
     must(vram_stream_set_wait(streams, VRAM_TIMEOUT_DEFAULT));

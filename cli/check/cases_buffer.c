@@ -118,7 +118,7 @@ static uint32_t need_of(const struct check *check, vram_buffer_kind kind) {
                                                   : VRAM_CAP_PINNED | VRAM_CAP_TRUE_ADDRESS;
     }
     return kind == VRAM_BUFFER_PINNED    ? VRAM_CAP_PINNED
-           : kind == VRAM_BUFFER_UNIFIED ? VRAM_CAP_MANAGED
+           : kind == VRAM_BUFFER_MANAGED ? VRAM_CAP_MANAGED
                                          : 0;
 }
 

@@ -51,7 +51,7 @@ static bool in_mode(struct check *check, struct check_device *device, vram_readb
             CHECK_OK(check, vram_readback_next(readback, CHECK_DEADLINE_NS, &frame));
             CHECK_EQUAL(check, frame.number, i - 1);
             CHECK_TRY(expect_all(check, &frame, (uint8_t)(i - 1), bytes));
-            CHECK_OK(check, vram_readback_give(readback, i - 1));
+            CHECK_OK(check, vram_readback_release(readback, i - 1));
         }
     }
     CHECK_OK(check, vram_readback_wait(readback, rounds, CHECK_DEADLINE_NS));
@@ -108,10 +108,10 @@ static bool newest(struct check *check) {
         CHECK_EQUAL(check, frame.number, i);
         CHECK_TRY(expect_all(check, &frame, (uint8_t)i, bytes));
         CHECK_TRY(expect_all(check, &held, 1, bytes));
-        CHECK_OK(check, vram_readback_give(readback, i));
+        CHECK_OK(check, vram_readback_release(readback, i));
     }
-    CHECK_STATUS(check, vram_readback_give(readback, rounds + 1), VRAM_ERR_INVALID);
-    CHECK_OK(check, vram_readback_give(readback, 1));
+    CHECK_STATUS(check, vram_readback_release(readback, rounds + 1), VRAM_ERR_INVALID);
+    CHECK_OK(check, vram_readback_release(readback, 1));
     CHECK_OK(check, vram_readback_stats_get(readback, &stats));
     CHECK_EQUAL(check, stats.started, rounds);
     CHECK_EQUAL(check, stats.arrived, rounds);
@@ -175,7 +175,7 @@ static bool feed_refuses(struct check *check, void *bad) {
 
     CHECK_REFUSED(check, vram_feed_begin(feed, 1, 0, &block));
     CHECK_REFUSED(check, vram_feed_submit(feed, NULL, 4096, 1, 1, NULL));
-    CHECK_REFUSED(check, vram_feed_give(feed, 1));
+    CHECK_REFUSED(check, vram_feed_release(feed, 1));
     CHECK_REFUSED(check, vram_feed_stats_get(feed, &stats));
     CHECK_EQUAL(check, vram_feed_destroy(feed) == VRAM_OK, feed == NULL);
     return true;
@@ -196,7 +196,7 @@ static bool refuses(struct check *check, void *bad) {
     CHECK_REFUSED(check, vram_readback_async(readback, 0, &(vram_async){{0}}));
     CHECK_REFUSED(check, vram_readback_latest(readback, &frame));
     CHECK_REFUSED(check, vram_readback_next(readback, 0, &frame));
-    CHECK_REFUSED(check, vram_readback_give(readback, 1));
+    CHECK_REFUSED(check, vram_readback_release(readback, 1));
     CHECK_REFUSED(check, vram_readback_stats_get(readback, &stats));
     CHECK_EQUAL(check, vram_readback_destroy(readback) == VRAM_OK, readback == NULL);
     return true;

@@ -249,16 +249,20 @@ VRAM_API void vram_log_set(vram_log_fn *log, void *user, vram_log_level level);
 
 /* -------------------------------------------------------------- host memory */
 
+typedef void *vram_host_alloc_fn(void *user, size_t bytes);                /* bytes > 0 */
+typedef void *vram_host_resize_fn(void *user, void *memory, size_t bytes); /* like realloc */
+typedef void vram_host_free_fn(void *user, void *memory);                  /* memory is not NULL */
+
 /**
  * Where the library's own bookkeeping comes from. All three must be set; they are called from any
  * thread, must not call the library, and may fail by returning NULL: the library then reports
  * VRAM_ERR_HOST_MEMORY and stays whole. Memory must be aligned for any object, as malloc's is.
  */
 typedef struct vram_host_allocator {
-    void *user;                                              /* handed to each call */
-    void *(*alloc)(void *user, size_t bytes);                /* bytes > 0 */
-    void *(*resize)(void *user, void *memory, size_t bytes); /* like realloc, bytes > 0 */
-    void (*free)(void *user, void *memory);                  /* memory is not NULL */
+    void *user; /* handed to each call */
+    vram_host_alloc_fn *alloc;
+    vram_host_resize_fn *resize; /* bytes > 0 */
+    vram_host_free_fn *free;
 } vram_host_allocator;
 
 /**

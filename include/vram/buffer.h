@@ -32,7 +32,7 @@ struct vram_growth; /* vram/growth.h */
 typedef enum vram_buffer_kind {
     VRAM_BUFFER_DEVICE = 0,  /* the device's memory, from the pool */
     VRAM_BUFFER_PINNED = 1,  /* page-locked host memory, for copies that run beside other work */
-    VRAM_BUFFER_UNIFIED = 2, /* migrates between host and device, at one address */
+    VRAM_BUFFER_MANAGED = 2, /* migrates between host and device, at one address */
     VRAM_BUFFER_MAPPED =
         3, /* does not migrate, and host and device both reach it at one address: the
                                 device's memory where the host may touch that (VRAM_CAP_HOST_ACCESS),
@@ -40,7 +40,7 @@ typedef enum vram_buffer_kind {
     VRAM_BUFFER_FALLBACK = 4 /* the device's memory, or host memory when that is exhausted */
 } vram_buffer_kind;
 
-/** "device", "pinned", "unified", "mapped", "fallback"; "unknown" for a number that is none. */
+/** "device", "pinned", "managed", "mapped", "fallback"; "unknown" for a number that is none. */
 VRAM_API const char *vram_buffer_kind_name(vram_buffer_kind kind);
 
 /** What one element of a buffer is. Precision is a matter of counting: contents are never converted. */
@@ -284,13 +284,13 @@ VRAM_API vram_status vram_pool_demote(vram_pool *pool, uint64_t wanted, vram_que
                                       uint64_t *bytes);
 
 /**
- * Moves `bytes` at `offset` of a UNIFIED buffer to the device, or to the host, ahead of their use. A hint:
+ * Moves `bytes` at `offset` of a MANAGED buffer to the device, or to the host, ahead of their use. A hint:
  * contents stay. VRAM_ERR_INVALID for other kinds.
  */
 VRAM_API vram_status vram_buffer_prefetch(vram_buffer *buffer, uint64_t offset, uint64_t bytes,
                                           bool to_host, vram_queue *queue);
 
-/** Says how a UNIFIED buffer is going to be used. A hint, as vram_device_advise. */
+/** Says how a MANAGED buffer is going to be used. A hint, as vram_device_advise. */
 VRAM_API vram_status vram_buffer_advise(vram_buffer *buffer, vram_advice advice);
 
 /* ------------------------------------------------------------------- wrapping */

@@ -86,8 +86,8 @@ VRAM_API vram_status vram_feed_begin(vram_feed *feed, uint64_t bytes, uint64_t t
 VRAM_API vram_status vram_feed_submit(vram_feed *feed, vram_queue *consumer, vram_addr to,
                                       uint64_t number, uint64_t bytes, vram_async *async);
 
-/** Gives a block back that is not to be submitted. VRAM_ERR_INVALID when it is not being filled. */
-VRAM_API vram_status vram_feed_give(vram_feed *feed, uint64_t number);
+/** Releases a block that is not to be submitted. VRAM_ERR_INVALID when it is not being filled. */
+VRAM_API vram_status vram_feed_release(vram_feed *feed, uint64_t number);
 
 /** What a feed has done. */
 typedef struct vram_feed_stats {

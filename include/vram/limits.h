@@ -150,11 +150,10 @@ typedef struct vram_tag_event {
  * Called on the allocating thread after the allocation that crossed has succeeded, with no lock held: it may
  * call everything, and is not called again for what it does itself. The allocation returns after it does.
  */
-typedef void vram_tag_handler(void *user, const vram_tag_event *event);
+typedef void vram_tag_fn(void *user, const vram_tag_event *event);
 
 /** Whom to tell of a device's quotas; NULL: nobody. A call that is under way may still reach the former. */
-VRAM_API vram_status vram_tag_handler_set(vram_device *device, vram_tag_handler *handler,
-                                          void *user);
+VRAM_API vram_status vram_tag_handler_set(vram_device *device, vram_tag_fn *handler, void *user);
 
 typedef struct vram_tag_info {
     size_t size;                  /* in: sizeof(vram_tag_info) of the caller */

@@ -31,6 +31,11 @@ struct vram_response_options; /* vram/pressure.h */
 
 /* ---------------------------------------------------------------- providers */
 
+/** `bytes` (a multiple of granule) aligned to granule; an address no other live memory has. */
+typedef vram_status vram_provider_alloc_fn(void *user, uint64_t bytes, vram_addr *addr);
+/** Gives back exactly what alloc gave. */
+typedef vram_status vram_provider_free_fn(void *user, vram_addr addr, uint64_t bytes);
+
 /**
  * Coarse memory of the program's own, in the place of a device: the pool then runs on segments.
  * Both functions may be called from any thread, never with a lock of the pool held.
@@ -38,10 +43,8 @@ struct vram_response_options; /* vram/pressure.h */
 typedef struct vram_provider {
     size_t size; /* sizeof(vram_provider) */
     void *user;  /* handed to each call */
-    /** `bytes` (a multiple of granule) aligned to granule; an address no other live memory has. */
-    vram_status (*alloc)(void *user, uint64_t bytes, vram_addr *addr);
-    /** Gives back exactly what alloc gave. */
-    vram_status (*free)(void *user, vram_addr addr, uint64_t bytes);
+    vram_provider_alloc_fn *alloc;
+    vram_provider_free_fn *free;
     uint64_t granule; /* a power of two, at least 4096; 0: 2 MiB */
 } vram_provider;
 

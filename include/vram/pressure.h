@@ -86,16 +86,16 @@ typedef struct vram_pressure_event {
     vram_pool *pool;     /* borrowed; NULL for a watch of a device */
 } vram_pressure_event;
 
-typedef void (*vram_pressure_fn)(void *user, const vram_pressure_event *event);
+typedef void vram_pressure_fn(void *user, const vram_pressure_event *event);
 
 typedef struct vram_watch_options {
-    size_t size;           /* sizeof(vram_watch_options) */
-    vram_pressure_fn call; /* required */
-    void *user;            /* handed to each call */
-    uint32_t edges;        /* of vram_pressure_edge; 0: warn and emergency */
-    double warn;           /* 0 < warn <= emergency <= 1; 0: option pressure_warn, 0.7 */
-    double emergency;      /* 0: option pressure_emergency, 0.9 */
-    double hysteresis;     /* 0 <= hysteresis < warn; 0: option pressure_hysteresis, 0.05 */
+    size_t size;            /* sizeof(vram_watch_options) */
+    vram_pressure_fn *call; /* required */
+    void *user;             /* handed to each call */
+    uint32_t edges;         /* of vram_pressure_edge; 0: warn and emergency */
+    double warn;            /* 0 < warn <= emergency <= 1; 0: option pressure_warn, 0.7 */
+    double emergency;       /* 0: option pressure_emergency, 0.9 */
+    double hysteresis;      /* 0 <= hysteresis < warn; 0: option pressure_hysteresis, 0.05 */
 } vram_watch_options;
 
 /**

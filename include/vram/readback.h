@@ -9,7 +9,7 @@
  *       vram_readback_start(readback, queue, data, bytes, NULL);    as it is behind that step
  *       if (vram_readback_latest(readback, &frame) == VRAM_OK) {    newest that has arrived; never waits
  *           draw(frame.data, frame.bytes);
- *           vram_readback_give(readback, frame.number);
+ *           vram_readback_release(readback, frame.number);
  *       }
  *   }
  *
@@ -158,8 +158,8 @@ VRAM_API vram_status vram_readback_latest(vram_readback *readback, vram_frame *f
 VRAM_API vram_status vram_readback_next(vram_readback *readback, uint64_t timeout,
                                         vram_frame *frame);
 
-/** Gives a borrowed frame back. VRAM_ERR_INVALID when it is not borrowed. */
-VRAM_API vram_status vram_readback_give(vram_readback *readback, uint64_t number);
+/** Releases a borrowed frame. VRAM_ERR_INVALID when it is not borrowed. */
+VRAM_API vram_status vram_readback_release(vram_readback *readback, uint64_t number);
 
 /** What a readback has done. */
 typedef struct vram_readback_stats {

@@ -51,7 +51,7 @@ typedef enum vram_transfer_direction {
 #define VRAM_TRANSFER_ROUTE_MAP(X)                                                                 \
     X(SYNC, 0, "sync")                                                                             \
     X(ASYNC, 1, "async")                                                                           \
-    X(UNIFIED, 2, "unified")                                                                       \
+    X(DIRECT, 2, "direct")                                                                         \
     X(DMA_POLLING, 3, "dma_polling")                                                               \
     X(STAGED, 4, "staged")                                                                         \
     X(REGISTERED, 5, "registered")                                                                 \

@@ -11,8 +11,8 @@ VR_QUIET_HANDLE(vram_feed, vram_feed_destroy(*object))
 
 VR_QUIET_STRUCT(vram_async, true, vram_async_end(object))
 VR_QUIET_STRUCT(vram_auto_frame, object->frame.number,
-                (void)vram_readback_give(object->readback, object->frame.number))
+                (void)vram_readback_release(object->readback, object->frame.number))
 VR_QUIET_STRUCT(vram_auto_feed_block, object->block.number,
-                (void)vram_feed_give(object->feed, object->block.number))
+                (void)vram_feed_release(object->feed, object->block.number))
 VR_QUIET_STRUCT(vram_auto_pinned, object->memory,
                 (void)vram_pinned_end(object->device, object->memory, object->bytes))

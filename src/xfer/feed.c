@@ -202,8 +202,8 @@ vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, const char
                             (unsigned long long)number);
 }
 
-vram_status vram_feed_give(vram_feed *handle, uint64_t number) {
-    static const char operation[] = "vram_feed_give";
+vram_status vram_feed_release(vram_feed *handle, uint64_t number) {
+    static const char operation[] = "vram_feed_release";
     struct vr_feed *feed = NULL;
     struct vr_feed_slot *slot = NULL;
     vram_status status = vr_feed_enter(handle, operation, &feed);

@@ -349,8 +349,8 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
     return status;
 }
 
-vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
-    static const char operation[] = "vram_readback_give";
+vram_status vram_readback_release(vram_readback *handle, uint64_t number) {
+    static const char operation[] = "vram_readback_release";
     struct vr_readback *readback = NULL;
     struct vr_frame *frame = NULL;
     vram_status status = vr_readback_enter(handle, operation, &readback);

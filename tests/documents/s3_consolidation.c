@@ -146,7 +146,7 @@ static void async_transfers(struct sample_world *world) {
                 hold(((const unsigned char *)frame.data)[i] == step - 1);
             }
             slots |= 1U << frame.slot;
-            must(vram_readback_give(readback, frame.number));
+            must(vram_readback_release(readback, frame.number));
         }
     }
     vram_readback_stats stats = {.size = sizeof stats};
@@ -231,7 +231,7 @@ static void proposed_structure(struct sample_world *world) {
     must(vram_readback_wait(readback, number, WAIT));
     must(vram_readback_latest(readback, &frame));
     hold(((const char *)frame.data)[31999] == 7);
-    must(vram_readback_give(readback, frame.number));
+    must(vram_readback_release(readback, frame.number));
     vram_readback_destroy(readback);
 }
 
@@ -362,7 +362,7 @@ static void best_of_breed(struct sample_world *world) {
         must(vram_readback_next(readback, WAIT, &frame));
         const unsigned char *data = frame.data;
         hold(frame.bytes == bytes && data[0] == step && data[bytes - 1] == step);
-        must(vram_readback_give(readback, frame.number));
+        must(vram_readback_release(readback, frame.number));
         must(vram_live_stats_get(&all, &live));
         hold(live.live_blocks == 1 && live.live_bytes >= bytes); /* the truth at every step */
     }

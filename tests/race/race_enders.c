@@ -46,12 +46,12 @@ static vram_status vram_async_end_end(struct world *w) {
     return vram_async_end(&copy);
 }
 
-static vram_status vram_readback_give_end(struct world *w) {
-    return vram_readback_give(w->readback, w->frame.number);
+static vram_status vram_readback_release_end(struct world *w) {
+    return vram_readback_release(w->readback, w->frame.number);
 }
 
-static vram_status vram_feed_give_end(struct world *w) {
-    return vram_feed_give(w->feed, w->feed_block.number);
+static vram_status vram_feed_release_end(struct world *w) {
+    return vram_feed_release(w->feed, w->feed_block.number);
 }
 
 static vram_status vram_named_remove_end(struct world *w) {
@@ -113,9 +113,11 @@ struct ender race_enders[] = {
     [END_REGISTERED] = {"vram_pinned_forget", vram_pinned_forget_end, KIND_REGISTERED, ROW_BUSY, 0,
                         0},
     [END_READBACK] = {"vram_readback_destroy", vram_readback_destroy_end, KIND_READBACK, 0, 0, 0},
-    [END_FRAME] = {"vram_readback_give", vram_readback_give_end, KIND_FRAME, ROW_INVALID, 0, 0},
+    [END_FRAME] = {"vram_readback_release", vram_readback_release_end, KIND_FRAME, ROW_INVALID, 0,
+                   0},
     [END_FEED] = {"vram_feed_destroy", vram_feed_destroy_end, KIND_FEED, 0, 0, 0},
-    [END_FEED_BLOCK] = {"vram_feed_give", vram_feed_give_end, KIND_FEED_BLOCK, ROW_INVALID, 0, 0},
+    [END_FEED_BLOCK] = {"vram_feed_release", vram_feed_release_end, KIND_FEED_BLOCK, ROW_INVALID, 0,
+                        0},
     [END_BLOCK] = {"vram_free", vram_free_end, KIND_BLOCK, ROW_INVALID, 0, 0},
     [END_BUFFER] = {"vram_buffer_destroy", vram_buffer_destroy_end, KIND_BUFFER, 0, 0, 0},
     [END_SCOPE] = {"vram_scope_end", vram_scope_end_end, KIND_SCOPE, 0, 0, 0},

@@ -130,18 +130,18 @@ ROW(vram_pool_promote, BUFFER, 0) {
     return status ? status : vram_pool_promote(w->pool, w->queue, &bytes);
 }
 
-static vram_status unified_made(struct world *w) {
-    vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_UNIFIED};
+static vram_status managed_made(struct world *w) {
+    vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_MANAGED};
     return vram_buffer_create(w->pool, COPY_BYTES, w->queue, &options, &w->made.buffer);
 }
 
 ROW(vram_buffer_prefetch, POOL, ROW_USES_QUEUE) {
-    vram_status status = unified_made(w);
+    vram_status status = managed_made(w);
     return status ? status : vram_buffer_prefetch(w->made.buffer, 0, COPY_BYTES, false, w->queue);
 }
 
 ROW(vram_buffer_advise, POOL, ROW_USES_QUEUE) {
-    vram_status status = unified_made(w);
+    vram_status status = managed_made(w);
     return status ? status : vram_buffer_advise(w->made.buffer, VRAM_ADVICE_PREFER_HOST);
 }
 

@@ -322,7 +322,7 @@ ROW(vram_readback_latest, READBACK, ROW_NOT_READY) {
     vram_frame frame;
     vram_status status = vram_readback_latest(w->readback, &frame);
     if (status == VRAM_OK) {
-        vram_readback_give(w->readback, frame.number);
+        vram_readback_release(w->readback, frame.number);
     }
     return status;
 }
@@ -332,8 +332,8 @@ ROW(vram_readback_next, READBACK, 0) {
     return vram_readback_next(w->readback, VRAM_TIMEOUT_DEFAULT, &frame);
 }
 
-ROW(vram_readback_give, FRAME, ROW_INVALID) {
-    return vram_readback_give(w->readback, w->frame.number);
+ROW(vram_readback_release, FRAME, ROW_INVALID) {
+    return vram_readback_release(w->readback, w->frame.number);
 }
 
 ROW(vram_auto_frame_auto_end, FRAME, 0) {
@@ -372,8 +372,8 @@ ROW(vram_feed_submit, FEED_BLOCK, ROW_INVALID) {
                             &w->made.async);
 }
 
-ROW(vram_feed_give, FEED_BLOCK, ROW_INVALID) {
-    return vram_feed_give(w->feed, w->feed_block.number);
+ROW(vram_feed_release, FEED_BLOCK, ROW_INVALID) {
+    return vram_feed_release(w->feed, w->feed_block.number);
 }
 
 ROW(vram_auto_feed_block_auto_end, FEED_BLOCK, 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_buffer_kinds.c: pinned, unified and mapped buffers, memory of the program's own, spans, and the host's
+ * test_buffer_kinds.c: pinned, managed and mapped buffers, memory of the program's own, spans, and the host's
  * view of all of them.
  */
 #include "unit/buffer_world.h"
@@ -105,15 +105,15 @@ static void pageable_memory_needs_leave(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Acceptance item 13, of unified memory: prefetches count in bytes and are checked, advice is taken, and the
+/* Acceptance item 13, of managed memory: prefetches count in bytes and are checked, advice is taken, and the
    device's limit counts. */
-static void acceptance_13_unified(void **state) {
+static void acceptance_13_managed(void **state) {
     (void)state;
     SKIP_UNDER(VRAM_POOL_RED_ZONES, false, "red zones count against a limit");
     for (int i = 0; i < 2; i++) {
         struct rig rig = rig_make(backends[i], "memory=64M,lag=10");
         vram_pool *pool = pool_whole(rig.device);
-        vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_UNIFIED};
+        vram_buffer_options options = {.size = sizeof options, .kind = VRAM_BUFFER_MANAGED};
         vram_buffer *buffer = NULL, *other = NULL, *device;
         if (!has(&rig, VRAM_CAP_MANAGED)) {
             assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer),
@@ -253,7 +253,7 @@ static void spans_are_checked_and_stay_right(void **state) {
 /* Reading fetches, writing brings back, and neither does the other. */
 static void a_mapping_goes_the_ways_it_says(void **state) {
     static const vram_buffer_kind kinds[] = {VRAM_BUFFER_DEVICE, VRAM_BUFFER_PINNED,
-                                             VRAM_BUFFER_UNIFIED, VRAM_BUFFER_FALLBACK};
+                                             VRAM_BUFFER_MANAGED, VRAM_BUFFER_FALLBACK};
     (void)state;
     struct rig rig = rig_make("sim", "memory=64M,lag=30");
     vram_pool *pool = pool_whole(rig.device);
@@ -538,7 +538,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         HERE(acceptance_13_pinned),
         HERE(pageable_memory_needs_leave),
-        HERE(acceptance_13_unified),
+        HERE(acceptance_13_managed),
         HERE(mapped_is_one_address),
         HERE(spans_are_checked_and_stay_right),
         HERE(a_mapping_goes_the_ways_it_says),

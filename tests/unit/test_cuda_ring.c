@@ -116,7 +116,7 @@ static void slots_stay_beside_a_ring(void **state) {
     uint64_t released = 1, before = vr_os_now();
     assert_ok(vram_ring_create(stage->pool, NULL, &ring));
     assert_ok(vram_ring_info_get(ring, &info));
-    assert_int_equal(info.strategy, VRAM_RING_UNIFIED);
+    assert_int_equal(info.strategy, VRAM_RING_DIRECT);
     vram_kernel *echo = kernel_of(stage, "vram_ring_echo");
     launch(stage->listening, echo, info.control, 20 * SECOND, 3);
     trip(ring, 1);

@@ -123,7 +123,7 @@ static void a_block_arrives_or_does_not(void **state) {
         if (status != VRAM_OK) { /* nothing of it uses that memory any more */
             assert_ok(vram_device_free(rig.device, addr));
             expect_protocol(&rig);
-            assert_ok(vram_feed_give(feed, block.number));
+            assert_ok(vram_feed_release(feed, block.number));
         }
         ender_join();
         vram_feed_destroy(feed);

@@ -138,8 +138,8 @@ static void slots_in_the_programs_hands(void **state) {
     assert_ok(vram_feed_begin(feed, 200, 0, &blocks[1]));
     assert_took(assert_int_equal(vram_feed_begin(feed, 1, 30 * SECOND, &blocks[2]), VRAM_ERR_BUSY),
                 0, 10 * SECOND);
-    assert_ok(vram_feed_give(feed, blocks[0].number));
-    assert_int_equal(vram_feed_give(feed, blocks[0].number), VRAM_ERR_INVALID);
+    assert_ok(vram_feed_release(feed, blocks[0].number));
+    assert_int_equal(vram_feed_release(feed, blocks[0].number), VRAM_ERR_INVALID);
     assert_ok(vram_feed_begin(feed, 3 * BYTES, 0, &blocks[2])); /* and it grows */
     assert_int_equal(blocks[2].slot, blocks[0].slot);
     memset(blocks[2].data, 5, 3 * BYTES);
@@ -215,7 +215,7 @@ static void a_failed_submit_may_be_repeated(void **state) {
                 fault(&rig, calls[i], 1, false, 9999); /* once more, and given back */
                 assert_ok(vram_feed_begin(feed, BYTES, 30 * SECOND, &block));
                 status = vram_feed_submit(feed, rig.queue, target, block.number, BYTES, NULL);
-                assert_int_equal(vram_feed_give(feed, block.number),
+                assert_int_equal(vram_feed_release(feed, block.number),
                                  status == VRAM_OK ? VRAM_ERR_INVALID : VRAM_OK);
                 assert_ok(vram_sim_fault_set(rig.context, NULL));
                 assert_ok(vram_feed_begin(feed, BYTES, 30 * SECOND, &block));
@@ -336,8 +336,8 @@ static void mistakes_are_refused(void **state) {
     INVALID(vram_feed_submit(feed, rig.queue, target, 1, 0, NULL));
     INVALID(vram_feed_submit(feed, rig.queue, target, 1, 101, NULL));
     INVALID(vram_feed_submit(feed, rig.queue, target + (1 << 20), 1, 100, NULL));
-    INVALID(vram_feed_give(feed, 0));
-    INVALID(vram_feed_give(feed, 2));
+    INVALID(vram_feed_release(feed, 0));
+    INVALID(vram_feed_release(feed, 2));
     INVALID(vram_feed_stats_get(feed, &stats));
     INVALID(vram_feed_stats_get(feed, NULL));
     assert_ok(vram_feed_submit(feed, rig.queue, target, 1, 100, NULL)); /* it was still there */
@@ -407,7 +407,7 @@ static void *feed_wildly(void *argument) {
         vram_feed_block block;
         status = vram_feed_begin(storm->feed, BYTES, 10 * SECOND, &block);
         if (status == VRAM_OK && i % 5 == 4) {
-            status = vram_feed_give(storm->feed, block.number);
+            status = vram_feed_release(storm->feed, block.number);
         } else if (status == VRAM_OK) {
             memset(block.data, i, BYTES);
             status = vram_feed_submit(storm->feed, storm->rig.queue, storm->target, block.number,

@@ -466,7 +466,7 @@ static void note_event(void *user, const vram_buffer_event *event) {
 }
 
 static void other_kinds_grow_too(void **state) {
-    static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_UNIFIED,
+    static const vram_buffer_kind kinds[] = {VRAM_BUFFER_PINNED, VRAM_BUFFER_MANAGED,
                                              VRAM_BUFFER_MAPPED, VRAM_BUFFER_FALLBACK};
     (void)state;
     for (size_t i = 0; i < 4; i++) {
@@ -488,7 +488,7 @@ static void other_kinds_grow_too(void **state) {
         last_event = (vram_buffer_event){0};
         vram_status status = vram_buffer_resize(buffer, 100 * MIB, rig.queue);
         assert_true(status == VRAM_OK || kinds[i] == VRAM_BUFFER_MAPPED ||
-                    kinds[i] == VRAM_BUFFER_UNIFIED);
+                    kinds[i] == VRAM_BUFFER_MANAGED);
         if (kinds[i] == VRAM_BUFFER_FALLBACK) {
             assert_int_equal(last_event.cause, VRAM_MOVE_FALLBACK);
             assert_int_equal(last_event.from, VRAM_MEMORY_DEVICE);
@@ -696,7 +696,7 @@ static void a_lying_driver_leaves_the_buffer(void **state) {
     static const vram_sim_lie lies[] = {VRAM_SIM_LIE_NULL, VRAM_SIM_LIE_MISALIGNED,
                                         VRAM_SIM_LIE_OVERLAP};
     static const vram_buffer_kind kinds[] = {VRAM_BUFFER_DEVICE, VRAM_BUFFER_PINNED,
-                                             VRAM_BUFFER_UNIFIED};
+                                             VRAM_BUFFER_MANAGED};
     static const uint64_t sizes[] = {24 * 1024 * KIB, 24 * 1024 * KIB + 4 * KIB};
     (void)state;
     for (int i = 0; i < 9 * 2; i++) {

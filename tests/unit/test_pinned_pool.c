@@ -159,7 +159,7 @@ static void buffers_come_from_it(void **state) {
     options.kind = VRAM_BUFFER_FALLBACK;
     assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer),
                      VRAM_ERR_UNSUPPORTED);
-    options.kind = VRAM_BUFFER_UNIFIED;
+    options.kind = VRAM_BUFFER_MANAGED;
     assert_int_equal(vram_buffer_create(pool, 1, rig.queue, &options, &buffer),
                      VRAM_ERR_UNSUPPORTED);
     rig_end_clean(&rig);

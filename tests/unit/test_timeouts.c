@@ -169,7 +169,7 @@ static vram_status wait_join(struct scene *scene, uint64_t timeout) {
 /* 0 in an options struct is the default: there is no look alone. */
 static vram_status wait_transfer(struct scene *scene, uint64_t timeout) {
     vram_transfer_options options = {
-        .size = sizeof options, .strategy = VRAM_TRANSFER_SYNC, .timeout = timeout};
+        .size = sizeof options, .strategy = VRAM_TRANSFER_SYNC, .timeout_ns = timeout};
     return vram_transfer_upload(scene->rig.queue, scene->memory, scene->host, BYTES, &options,
                                 NULL);
 }

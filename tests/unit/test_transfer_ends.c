@@ -170,7 +170,7 @@ static vram_status call_readback_next(void *argument) {
     vram_frame frame;
     (void)call_readback_start(world);
     vram_status status = vram_readback_next(world->readback, VRAM_TIMEOUT_DEFAULT, &frame);
-    return status == VRAM_OK ? vram_readback_give(world->readback, frame.number) : status;
+    return status == VRAM_OK ? vram_readback_release(world->readback, frame.number) : status;
 }
 
 static vram_status call_readback_latest(void *argument) {
@@ -179,7 +179,7 @@ static vram_status call_readback_latest(void *argument) {
     vram_frame frame;
     vram_status status = vram_readback_latest(world->readback, &frame);
     if (status == VRAM_OK) {
-        status = vram_readback_give(world->readback, frame.number);
+        status = vram_readback_release(world->readback, frame.number);
     }
     return status == VRAM_OK ? vram_readback_stats_get(world->readback, &stats) : status;
 }
@@ -194,7 +194,7 @@ static vram_status call_feed(void *argument) {
         status = vram_feed_submit(world->feed, world->base.rig.queue, world->addr, block.number,
                                   SMALL, NULL);
         if (status != VRAM_OK) {
-            (void)vram_feed_give(world->feed, block.number);
+            (void)vram_feed_release(world->feed, block.number);
         }
     }
     return ok_if_address_is_gone(status);
@@ -212,7 +212,7 @@ static vram_status call_feed_handle(void *argument) {
         if (status == VRAM_OK) {
             vram_async_end(&async);
         } else {
-            (void)vram_feed_give(world->feed, block.number);
+            (void)vram_feed_release(world->feed, block.number);
         }
     }
     return status == VRAM_OK ? vram_feed_stats_get(world->feed, &stats)

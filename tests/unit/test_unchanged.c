@@ -124,8 +124,8 @@ static void make_pinned(struct scene *scene) {
     assert_ok(create(scene, VRAM_BUFFER_PINNED));
     fill_buffer(scene);
 }
-static void make_unified(struct scene *scene) {
-    assert_ok(create(scene, VRAM_BUFFER_UNIFIED));
+static void make_managed(struct scene *scene) {
+    assert_ok(create(scene, VRAM_BUFFER_MANAGED));
     fill_buffer(scene);
 }
 static void make_fallback(struct scene *scene) {
@@ -167,8 +167,8 @@ static vram_status call_create_device(struct scene *scene) {
 static vram_status call_create_pinned(struct scene *scene) {
     return create(scene, VRAM_BUFFER_PINNED);
 }
-static vram_status call_create_unified(struct scene *scene) {
-    return create(scene, VRAM_BUFFER_UNIFIED);
+static vram_status call_create_managed(struct scene *scene) {
+    return create(scene, VRAM_BUFFER_MANAGED);
 }
 static vram_status call_create_fallback(struct scene *scene) {
     return create(scene, VRAM_BUFFER_FALLBACK);
@@ -246,12 +246,12 @@ static void buffers(void **state) {
     static const struct trial trials[] = {
         TRIAL("create device", NULL, call_create_device, look_created, end_buffer),
         TRIAL("create pinned", NULL, call_create_pinned, look_created, end_buffer),
-        TRIAL("create unified", NULL, call_create_unified, look_created, end_buffer),
+        TRIAL("create managed", NULL, call_create_managed, look_created, end_buffer),
         TRIAL("create fallback", NULL, call_create_fallback, look_created, end_buffer),
         TRIAL("reserve device", make_device, call_reserve, look_buffer, end_buffer),
         TRIAL("reserve growing", make_growing, call_reserve, look_buffer, end_buffer),
         TRIAL("reserve pinned", make_pinned, call_reserve, look_buffer, end_buffer),
-        TRIAL("reserve unified", make_unified, call_reserve, look_buffer, end_buffer),
+        TRIAL("reserve managed", make_managed, call_reserve, look_buffer, end_buffer),
         TRIAL("reserve fallback", make_fallback, call_reserve, look_buffer, end_buffer),
         TRIAL("reserve demoted", make_demoted, call_reserve, look_buffer, end_buffer),
         TRIAL("reserve on another queue", make_device, call_reserve_on_side, look_buffer,

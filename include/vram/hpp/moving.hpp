@@ -237,7 +237,7 @@ class frame {
     /** Gives it back. */
     vram_status end() noexcept {
         vram_frame frame = take();
-        return frame.number != 0 ? vram_readback_give(readback_, frame.number) : VRAM_OK;
+        return frame.number != 0 ? vram_readback_release(readback_, frame.number) : VRAM_OK;
     }
 
   private:
@@ -318,7 +318,7 @@ class feed_block {
     vram_feed_block take() noexcept { return std::exchange(block_, vram_feed_block{}); }
     vram_status end() noexcept {
         vram_feed_block block = take();
-        return block.number != 0 ? vram_feed_give(feed_, block.number) : VRAM_OK;
+        return block.number != 0 ? vram_feed_release(feed_, block.number) : VRAM_OK;
     }
 
   private:
