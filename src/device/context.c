@@ -13,6 +13,7 @@
 #include "base/os/os.h"
 #include "base/radix.h"
 #include "base/size.h"
+#include "base/status.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,9 +61,9 @@ static bool is_absence(vram_status status) {
 
 /* What the backend recorded is the reason; one that recorded nothing has its status at least. */
 static void note_absence(struct vr_backend_state *state, vram_status status) {
-    const struct vram_error *error = vram_error_get();
+    const struct vram_error *error = vr_error_get();
     snprintf(state->reason, sizeof state->reason, "%s",
-             error->status == status ? error->text : vram_status_text(status));
+             error->status == status ? error->text : vr_status_text(status));
     vr_log(VRAM_LOG_INFO, "backend %s is absent: %s", state->base.ops->name, state->reason);
 }
 

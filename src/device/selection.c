@@ -11,6 +11,7 @@
 #include "backend/registry.h"
 #include "base/error.h"
 #include "base/option.h"
+#include "base/status.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -93,7 +94,7 @@ static void note(struct search *search, uint32_t index, const struct vram_memory
     char text[VRAM_ERROR_TEXT_MAX];
     if (!memory) {
         vr_text_format(text, sizeof text, "%s:%u cannot be asked (%s)", info->backend,
-                       info->backend_index, vram_status_name(vram_error_get()->status));
+                       info->backend_index, vr_status_name(vr_error_get()->status));
     } else if (!room.known) {
         vr_text_format(text, sizeof text, "%s:%u does not tell its memory", info->backend,
                        info->backend_index);
@@ -115,9 +116,9 @@ static void consider(struct search *search, uint32_t index) {
     bool told = ask(search, index, &memory);
     if (told) {
         left = room(search, index, &memory);
-    } else if (vram_error_get()->status == VRAM_ERR_STALE ||
-               vram_error_get()->status == VRAM_ERR_SHUTDOWN) {
-        search->ended = vram_error_get()->status; /* no other thread has the handle of `ask` */
+    } else if (vr_error_get()->status == VRAM_ERR_STALE ||
+               vr_error_get()->status == VRAM_ERR_SHUTDOWN) {
+        search->ended = vr_error_get()->status; /* no other thread has the handle of `ask` */
     }
     if (told && left.known && left.value >= search->bytes) {
         search->found = index;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/status.h"
 #include "core/cache/other_memory.h"
 #include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
@@ -166,13 +167,13 @@ static vram_status take_fallback(struct vr_buffer *buffer, uint64_t bytes, vram_
     struct vram_error before, error;
     vr_error_save(&before);
     vram_status status = vr_buffer_take_block(buffer, bytes, queue, memory);
-    if (!vram_status_is_exhausted(status) || !vr_limit_falls_back(buffer->pool)) {
+    if (!vr_status_is_exhausted(status) || !vr_limit_falls_back(buffer->pool)) {
         return status;
     }
     vr_error_save(&error);
     vram_status other =
         take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST, 0, memory);
-    if (vram_status_is_exhausted(other)) {
+    if (vr_status_is_exhausted(other)) {
         vr_error_restore(&error);
         return status;
     }

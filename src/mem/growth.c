@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/status.h"
 
 enum {
     ROOM_TIMES = 16
@@ -71,7 +72,7 @@ static void note_change(const struct change *change, bool copied, uint64_t copie
 /* Whether another place may help where this one did not: memory of another kind might. */
 static bool may_move(const struct vr_buffer *buffer, vram_status status) {
     return status == VRAM_ERR_BUSY || status == VRAM_ERR_UNSUPPORTED ||
-           (vram_status_is_exhausted(status) && buffer->kind != VRAM_BUFFER_DEVICE);
+           (vr_status_is_exhausted(status) && buffer->kind != VRAM_BUFFER_DEVICE);
 }
 
 /* Addresses to keep behind memory of `bytes` for what the policy may still ask for. What is smaller
@@ -207,7 +208,7 @@ static vram_status change_capacity(const struct change *change, bool stay) {
 
 static void count_refusal(struct vr_buffer *buffer, vram_status status) {
     vr_mutex_lock(&buffer->lock);
-    buffer->growth.refusals += vram_status_is_exhausted(status);
+    buffer->growth.refusals += vr_status_is_exhausted(status);
     vr_mutex_unlock(&buffer->lock);
 }
 
@@ -224,7 +225,7 @@ static vram_status make_room(struct call *call, uint64_t bytes, vram_queue *queu
                                         call->operation, &change.bytes);
     if (status == VRAM_OK && change.bytes > buffer->capacity_bytes) {
         status = change_capacity(&change, false);
-        if (vram_status_is_exhausted(status) && change.bytes > bytes) {
+        if (vr_status_is_exhausted(status) && change.bytes > bytes) {
             change.bytes = bytes; /* what the policy has in reserve is not worth a failure */
             status = change_capacity(&change, false);
         }

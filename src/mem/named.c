@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/status.h"
 #include "core/limit/limit.h"
 
 #include <string.h>
@@ -239,7 +240,7 @@ static void unreserve(struct vr_named *named, uint64_t bytes) {
 }
 
 static vram_status counted(struct vr_named *named, vram_status status) {
-    if (vram_status_is_exhausted(status)) {
+    if (vr_status_is_exhausted(status)) {
         vr_mutex_lock(&named->lock);
         named->refusals++;
         vr_mutex_unlock(&named->lock);

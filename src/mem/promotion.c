@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
 
 #include <stdlib.h>
 
@@ -190,7 +191,7 @@ static vram_status move_list(const struct candidate *list, uint32_t count, bool 
         if (status == VRAM_ERR_BUSY || status == VRAM_ERR_STALE) {
             vr_error_restore(&error); /* in use, or gone meanwhile */
             status = VRAM_OK;
-        } else if (to_device && vram_status_is_exhausted(status)) {
+        } else if (to_device && vr_status_is_exhausted(status)) {
             vr_error_restore(&error); /* no room for this one: none for those used longer ago */
             return VRAM_OK;
         }

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
 #include "xfer/flight.h"
 
 #include <assert.h>
@@ -66,7 +67,7 @@ static void note_failure(struct vr_async *record, vram_status status,
     vr_error_save(&kept);
     vr_error_set(status, known ? cause->backend : "", record->operation,
                  known ? cause->native_code : 0, "%s%s%s", driver ? cause->operation : "",
-                 driver ? ": " : "", known ? cause->text : vram_status_text(status));
+                 driver ? ": " : "", known ? cause->text : vr_status_text(status));
     vr_error_save(&record->error);
     vr_error_restore(&kept);
 }
@@ -147,7 +148,7 @@ vram_status vr_async_conclude(struct vr_async *record, vram_status status) {
     if (status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST) {
         return status;
     }
-    vr_async_settle(record, status, status == VRAM_OK ? NULL : vram_error_get());
+    vr_async_settle(record, status, status == VRAM_OK ? NULL : vr_error_get());
     return answer(record);
 }
 
@@ -251,7 +252,7 @@ vram_status vr_async_make(struct vr_flight *flight, const char *operation, uint6
 /* ---------------------------------------------------------------- producers */
 
 void vr_async_finish(struct vr_async *record, vram_status status) {
-    vr_async_settle(record, status, vram_error_get());
+    vr_async_settle(record, status, vr_error_get());
     vr_leave(record);
 }
 

@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "base/status.h"
 #include "device/ops.h"
 #include "xfer/flight.h"
 
@@ -145,7 +146,7 @@ vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_rout
                             .device = queue->device,
                             .source = vr_flight_queue(route->source, operation)};
     if (!bridge.source) {
-        return vram_error_get()->status;
+        return vr_error_get()->status;
     }
     vr_error_save(&kept);
     uint32_t caps = queue->base.device->info.caps | route->source->base.info.caps;
@@ -157,7 +158,7 @@ vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_rout
         return run_waiting(&bridge, route);
     }
     vram_status status = run_async(&bridge, route);
-    if (vram_status_is_exhausted(status)) { /* no memory could be locked: keeps (4) */
+    if (vr_status_is_exhausted(status)) { /* no memory could be locked: keeps (4) */
         vr_error_restore(&kept);
         status = run_waiting(&bridge, route);
     }

@@ -102,8 +102,7 @@ static vram_status piece_of(struct vr_submission *submission, const vram_copy *c
     struct vr_route route;
     vram_status status = vr_route_find(submission->queue, copy, submission->operation, &route);
     if (status != VRAM_OK) {
-        return vr_fail(status, submission->operation, "copy %zu: %s", index,
-                       vram_error_get()->text);
+        return vr_fail(status, submission->operation, "copy %zu: %s", index, vr_error_get()->text);
     }
     vr_route_leave(&route); /* a peer's memory is looked up again when it is read */
     if (route.way == VR_WAY_BRIDGE) {
@@ -276,7 +275,7 @@ static vram_status submit_all(struct vr_submission *submission, struct piece *pi
             status = submit_one(queue, &pieces[i]);
         }
         if (status != VRAM_OK) {
-            vram_error error = *vram_error_get();
+            vram_error error = *vr_error_get();
             vr_error_set(status, error.backend, error.operation, error.native_code,
                          "copy %u of the list: %s", pieces[i].index, error.text);
         }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
 
 #include <string.h>
 
@@ -309,7 +310,7 @@ static vram_status furnish(struct vr_feed *feed, const struct vram_feed_options 
         status = vr_slot_reserve_host(slot, vr_feed_device(feed), options->bytes, operation);
         if (status == VRAM_OK && feed->mode == VRAM_FEED_STAGED) {
             status = vr_slot_reserve_shadow(slot, vr_feed_device(feed), options->bytes);
-            if (vram_status_is_exhausted(status)) {
+            if (vr_status_is_exhausted(status)) {
                 vr_error_restore(&error);
                 status = VRAM_OK;
             }

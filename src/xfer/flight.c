@@ -94,7 +94,7 @@ static void settle_left(struct vr_flight *flight) {
         if (vr_load(&record->state, VR_ACQUIRE) == VR_ASYNC_FOLLOWING) {
             vr_fail(VRAM_ERR_SHUTDOWN, record->operation,
                     "the device was closed before the work had ended");
-            vr_async_settle(record, VRAM_ERR_SHUTDOWN, vram_error_get());
+            vr_async_settle(record, VRAM_ERR_SHUTDOWN, vr_error_get());
         }
         vr_leave(record);
     }
@@ -237,7 +237,7 @@ static vram_status begin(struct vr_device_object *device, const char *operation,
     struct vr_async *made = NULL;
     struct vr_flight *flight = vr_flight_enter(device, operation);
     if (!flight) {
-        return vram_error_get()->status;
+        return vr_error_get()->status;
     }
     vr_error_save(&kept);
     for (int i = 0; i < SWEEP; i++) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/status.h"
 
 enum { REFUSALS = 4 }; /* of a driver to tell what is pending, until it is not asked again */
 
@@ -94,7 +95,7 @@ static void free_host(void *host, bool pinned, vram_device *device) {
 
 /* Whether ordinary memory will do where page-locked memory was refused so. */
 static bool may_be_pageable(vram_status status) {
-    return vram_status_is_exhausted(status) || status == VRAM_ERR_UNSUPPORTED;
+    return vr_status_is_exhausted(status) || status == VRAM_ERR_UNSUPPORTED;
 }
 
 vram_status vr_slot_reserve_host(struct vr_frame_slot *slot, vram_device *device, uint64_t bytes,
@@ -133,7 +134,7 @@ vram_status vr_slot_reserve_shadow(struct vr_frame_slot *slot, vram_device *devi
     }
     vr_error_save(&error);
     vram_status status = vram_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
-    if (vram_status_is_exhausted(status) && slot->shadow) {
+    if (vr_status_is_exhausted(status) && slot->shadow) {
         /* The smaller one is of no use for this frame, and may be what is missing. */
         (void)vram_device_free(device, slot->shadow);
         slot->shadow = 0;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
 
 #include <string.h>
 
@@ -498,7 +499,7 @@ static vram_status furnish(struct vr_readback *readback,
         status = vr_slot_reserve_host(slot, device, options->bytes, operation);
         if (status == VRAM_OK && readback->mode == VRAM_READBACK_SNAPSHOT) {
             status = vr_slot_reserve_shadow(slot, device, options->bytes);
-            if (vram_status_is_exhausted(status)) {
+            if (vr_status_is_exhausted(status)) {
                 vr_error_restore(&error);
                 status = VRAM_OK;
             }

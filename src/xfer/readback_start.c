@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/status.h"
 #include "mem/buffer_object.h"
 
 #include <string.h>
@@ -229,7 +230,7 @@ static vram_status reserve(struct job *job) {
         struct vram_error error;
         vr_error_save(&error);
         status = vr_slot_reserve_shadow(slot, device, job->bytes);
-        if (vram_status_is_exhausted(status)) {
+        if (vr_status_is_exhausted(status)) {
             vr_error_restore(&error);
             job->mode = VRAM_READBACK_HOLD;
             job->held = true;

@@ -3,6 +3,7 @@
 #include "xfer/scatter.h"
 
 #include "base/error.h"
+#include "base/status.h"
 #include "xfer/flight.h"
 #include "xfer/scatter_ptx.h"
 
@@ -50,7 +51,7 @@ vram_kernel *vr_scatter_kernel(struct vr_device_object *device, const char *oper
         vram_status status = load(device, &made);
         /* What ran out may be there the next time; a driver that does not take the code never will. */
         uint64_t kernel = status == VRAM_OK ? (uint64_t)(uintptr_t)made : NONE;
-        if (vram_status_is_exhausted(status)) {
+        if (vr_status_is_exhausted(status)) {
             found = NONE;
         } else if (vr_cas(&flight->scatter, &found, kernel, VR_ACQ_REL)) {
             found = kernel;

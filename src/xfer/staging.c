@@ -105,7 +105,7 @@ static struct vr_staging_slot *make(struct vr_staging *staging, struct vr_stagin
         return slot;
     }
     vr_log(VRAM_LOG_WARN, "no page-locked memory for copies, the driver does them: %s",
-           vram_error_get()->text);
+           vr_error_get()->text);
     vr_error_restore(&error); /* the driver's own way is slower, and no failure */
     count(&staging->counts.refusals, 1);
     put(staging, slot, VR_SLOT_NONE);

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "base/status.h"
 #include "xfer/async_record.h"
 
 enum { CHUNKS = 8 }; /* a small transfer has so many chunks, so that copies and bus overlap, */
@@ -112,7 +113,7 @@ static void end_copying(struct transfer *transfer) {
 /* A driver that has run out of memory for its own records has some again when work completes.
    Earlier chunks were submitted already, so a second attempt is worthwhile. */
 static bool try_again(struct transfer *transfer, vram_status status) {
-    if (!vram_status_is_exhausted(status)) {
+    if (!vr_status_is_exhausted(status)) {
         return false;
     }
     (void)vram_queue_wait(transfer->queue, SLICE);
@@ -320,7 +321,7 @@ static bool receive(struct transfer *transfer, uint64_t ns) {
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = ns ? vram_point_wait(slot->point, ns) : vram_point_poll(slot->point);
-    if (vram_status_is_exhausted(status)) { /* a second try, as in try_again */
+    if (vr_status_is_exhausted(status)) { /* a second try, as in try_again */
         status = vram_point_poll(slot->point);
     }
     if (status == VRAM_ERR_NOT_READY || status == VRAM_ERR_TIMEOUT) {

@@ -218,7 +218,7 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
     struct vr_queue_object *queue = choose(pool, request->queue.handle, &own);
     if (!queue) {
         vr_pool_return(pool, request->queue, &block, 1);
-        return vram_error_get()->status;
+        return vr_error_get()->status;
     }
     vram_status status = dress_on(pool, queue, request->size, block);
     if (status == VRAM_OK && own) { /* the block is ready for any queue */
@@ -271,7 +271,7 @@ static void report(struct vr_pool *pool, const struct vr_block *block,
 static void log_undone(const struct vr_pool *pool, const struct vr_block *block,
                        const char *undone) {
     vr_log(VRAM_LOG_WARN, "pool \"%s\": block 0x%llx was freed and %s: %s", pool->name,
-           address_of(block), undone, vram_error_get()->text);
+           address_of(block), undone, vr_error_get()->text);
 }
 
 /* Keeps (6). */

@@ -22,6 +22,7 @@
 #ifndef VR_LADDER_H
 #define VR_LADDER_H
 
+#include "base/status.h"
 #include "core/object/request.h"
 #include "vram/oom.h"
 
@@ -80,7 +81,7 @@ struct vr_miss_ops {
 
 /* Whether a status means that the ladder may help. */
 static inline bool vr_status_is_short(vram_status status) {
-    return (vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
+    return (vr_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
            status == VRAM_ERR_NOT_READY;
 }
 

@@ -110,7 +110,7 @@ struct words {
 };
 
 static const char *size(struct words *words, uint64_t bytes) {
-    return vram_size_format(bytes, words->room[words->used++ % 4]);
+    return vr_size_format(bytes, words->room[words->used++ % 4]);
 }
 
 /* What stands behind "pool "x" needs 4.00 GiB: ". */

@@ -87,7 +87,7 @@ static vram_status take_limits(struct vr_pool *pool, const struct vram_pool_opti
     vram_status status =
         options->limits ? vr_limits_take(&pool->limits, options->limits, operation) : VRAM_OK;
     if (status == VRAM_OK && !vr_ledger_get(pool->device, operation)) {
-        status = vram_error_get()->status;
+        status = vr_error_get()->status;
     }
     if (status == VRAM_OK) {
         vr_limit_derive(pool);
