@@ -14,6 +14,7 @@
 #include "base/radix.h"
 #include "base/size.h"
 #include "base/status.h"
+#include "device/device_calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -150,7 +151,7 @@ static void share_accounts(struct vr_context *context) {
         struct vr_slot *slot = &context->slots[i];
         slot->account = &slot->own;
         for (uint32_t j = i; j-- > 0;) { /* the first that is the same has the last word */
-            if (vram_device_same(&context->slots[j].info, &slot->info)) {
+            if (vr_device_same(&context->slots[j].info, &slot->info)) {
                 slot->account = context->slots[j].account;
             }
         }
@@ -326,7 +327,7 @@ static void retire_devices(struct vr_context *context) {
     }
 }
 
-void vram_context_destroy(vram_context *handle) {
+void vr_context_destroy(vram_context *handle) {
     void *entered;
     (void)vr_end_enter(VR_KIND_CONTEXT, handle, "vram_context_destroy", &entered);
     struct vr_context *context = entered;
@@ -339,6 +340,10 @@ void vram_context_destroy(vram_context *handle) {
         vr_handle_unpin(context->object.handle);
     }
     vr_leave(context);
+}
+
+void vram_context_destroy(vram_context *handle) {
+    vr_context_destroy(handle);
 }
 
 uint32_t vram_backend_count(vram_context *handle) {

@@ -13,6 +13,7 @@
 #include "base/option.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "device/device_calls.h"
 
 #include <string.h>
 
@@ -32,7 +33,7 @@ struct search {
     vram_status ended; /* not VRAM_OK: context or process is ending, and the call returns this */
 };
 
-bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
+bool vr_device_same(const vram_device_info *a, const vram_device_info *b) {
     if (!a || !b) {
         return false;
     }
@@ -43,6 +44,10 @@ bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
     return a->pci_known && b->pci_known && strcmp(a->pci, b->pci) == 0;
 }
 
+bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
+    return vr_device_same(a, b);
+}
+
 /* ------------------------------------------------------------------ one device */
 
 /* Free and total memory by the driver's word now. False: it cannot be opened or asked, and the error
@@ -50,14 +55,14 @@ bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
 static bool ask(const struct search *search, uint32_t index, struct vram_memory_info *memory) {
     vram_device *device;
     vram_context *context = (vram_context *)(uintptr_t)search->context->object.handle;
-    if (vram_device_open(context, index, &device) != VRAM_OK) {
+    if (vr_device_make(context, index, &device) != VRAM_OK) {
         return false;
     }
     memory->size = sizeof *memory;
-    bool told = vram_memory_info_get(device, memory) == VRAM_OK;
+    bool told = vr_memory_info_get(device, memory) == VRAM_OK;
     struct vram_error error;
     vr_error_save(&error);
-    vram_device_close(device);
+    vr_device_end(device);
     vr_error_restore(&error);
     return told;
 }

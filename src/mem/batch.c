@@ -24,6 +24,7 @@
 #include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
+#include "device/device_calls.h"
 #include "mem/buffer_object.h"
 
 #include <string.h>
@@ -295,7 +296,7 @@ static vram_status upload(const struct draft *draft, uint32_t index) {
         return status;
     }
     if (info.location == VRAM_MEMORY_DEVICE || info.location == VRAM_MEMORY_MANAGED) {
-        return vram_queue_upload(draft->batch->queue, info.addr, host, bytes);
+        return vr_submit_upload(draft->batch->queue, info.addr, host, bytes);
     }
     if (!info.host) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, draft->operation,

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "device/device_calls.h"
 
 #include <assert.h>
 #include <string.h>
@@ -147,7 +148,7 @@ static vram_status note_use(struct vr_buffer *buffer, vram_queue *queue) {
     vram_status status = home ? VRAM_OK : uses_reserve(buffer);
     vr_mutex_unlock(&buffer->lock);
     if (status == VRAM_OK && !home) {
-        status = wrapped ? vram_queue_mark(queue, &point)
+        status = wrapped ? vr_submit_mark(queue, &point)
                          : vr_pool_use(addr, queue, "vram_buffer_use", &point);
     }
     if (status == VRAM_OK && !home) {
@@ -170,7 +171,7 @@ vram_status vr_buffer_note(struct vr_buffer *buffer, vram_queue *queue) {
         return VRAM_OK;
     }
     vr_error_restore(&error);
-    return vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    return vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
 }
 
 vram_status vram_buffer_use(vram_buffer *handle, vram_queue *queue_handle) {

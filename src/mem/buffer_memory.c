@@ -12,6 +12,7 @@
 #include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 #include "vram/oom.h"
 
@@ -274,9 +275,9 @@ static vram_status follow_home(vram_queue *queue, vram_queue *home, const char *
         return VRAM_OK;
     }
     vr_error_save(&error);
-    vram_status status = vram_queue_mark(home, &point);
+    vram_status status = vr_submit_mark(home, &point);
     if (status == VRAM_OK) {
-        return vram_queue_after(queue, point);
+        return vr_submit_after(queue, point);
     }
     return status == VRAM_ERR_STALE ? wait_for_home(home, &error, operation) : status;
 }
@@ -290,7 +291,7 @@ vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const c
     }
     for (uint32_t i = 0; i < buffer->use_count && status == VRAM_OK; i++) {
         if (buffer->uses[i].queue != queue) {
-            status = vram_queue_after(queue, buffer->uses[i]);
+            status = vr_submit_after(queue, buffer->uses[i]);
         }
     }
     return status;
@@ -326,7 +327,7 @@ static vram_status settle_home(vram_queue *home, const char *operation) {
         return VRAM_OK;
     }
     vr_error_save(&error);
-    vram_status status = vram_queue_wait(home, VRAM_TIMEOUT_DEFAULT);
+    vram_status status = vr_queue_wait(home, VRAM_TIMEOUT_DEFAULT);
     return status == VRAM_ERR_STALE ? wait_for_home(home, &error, operation) : status;
 }
 
@@ -340,7 +341,7 @@ vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation) {
     }
     status = settle_home(home, operation);
     for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
-        status = vram_point_wait(points[i], VRAM_TIMEOUT_DEFAULT);
+        status = vr_point_wait(points[i], VRAM_TIMEOUT_DEFAULT);
     }
     vr_mem_free(points);
     return status;
@@ -357,7 +358,7 @@ void *vr_buffer_host_pointer(const struct vr_buffer_memory *memory) {
     }
     struct vram_error error;
     vr_error_save(&error);
-    bool found = vram_native(memory->addr, &native) == VRAM_OK;
+    bool found = vr_native_get(memory->addr, &native) == VRAM_OK;
     vr_error_restore(&error);
     return found ? native.host_pointer : NULL;
 }
@@ -388,7 +389,7 @@ vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, const c
 
 static vram_status copy_on_host(vram_queue *queue, const struct vr_buffer_memory *to,
                                 const struct vr_buffer_memory *from, uint64_t bytes) {
-    vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    vram_status status = vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
     if (status == VRAM_OK) {
         memcpy((void *)(uintptr_t)to->addr, (const void *)(uintptr_t)from->addr, bytes);
     }
@@ -402,12 +403,12 @@ static vram_status copy_on(vram_queue *queue, const struct vr_buffer_memory *to,
         return VRAM_OK;
     }
     if (to_device && from_device) {
-        return vram_queue_copy(queue, to->addr, from->addr, bytes);
+        return vr_submit_copy(queue, to->addr, from->addr, bytes);
     }
     if (to_device) {
-        return vram_queue_upload(queue, to->addr, (const void *)(uintptr_t)from->addr, bytes);
+        return vr_submit_upload(queue, to->addr, (const void *)(uintptr_t)from->addr, bytes);
     }
-    return from_device ? vram_queue_download(queue, (void *)(uintptr_t)to->addr, from->addr, bytes)
+    return from_device ? vr_submit_download(queue, (void *)(uintptr_t)to->addr, from->addr, bytes)
                        : copy_on_host(queue, to, from, bytes);
 }
 

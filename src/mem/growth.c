@@ -19,6 +19,7 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "base/status.h"
+#include "device/device_calls.h"
 
 enum {
     ROOM_TIMES = 16
@@ -129,7 +130,7 @@ static vram_status check_move(const struct change *change, uint64_t kept) {
         return vr_fail(VRAM_ERR_INVALID, change->operation,
                        "the buffer has to move, and there is no queue to copy it on");
     }
-    return kept ? vram_queue_mark(change->queue, &point) : VRAM_OK; /* not inside a capture */
+    return kept ? vr_submit_mark(change->queue, &point) : VRAM_OK; /* not inside a capture */
 }
 
 /* New memory, the copy, and the old memory back: keeps (2). */

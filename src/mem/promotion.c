@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/status.h"
+#include "device/device_calls.h"
 
 #include <stdlib.h>
 
@@ -34,7 +35,7 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
                         const char *operation) {
     struct vr_buffer_memory old = buffer->memory, memory = {0};
     vram_point point;
-    vram_status status = vram_queue_mark(queue, &point); /* nothing may move inside a capture */
+    vram_status status = vr_submit_mark(queue, &point); /* nothing may move inside a capture */
     if (status != VRAM_OK) {
         return status;
     }
@@ -292,7 +293,7 @@ vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t 
     }
     void *entered;
     if (status == VRAM_OK && (status = vr_submit_enter(queue, operation, &entered)) == VRAM_OK) {
-        status = vram_queue_prefetch(queue, addr + offset, bytes, to_host);
+        status = vr_submit_prefetch(queue, addr + offset, bytes, to_host);
         if (status == VRAM_OK && given) {
             status = vr_buffer_note(buffer, given);
         }
@@ -309,7 +310,7 @@ vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice) {
     vram_status status = enter_unified(handle, operation, &buffer, &addr, &used);
     if (status == VRAM_OK) {
         uint64_t device = buffer->pool->device->object.handle;
-        status = vram_device_advise((vram_device *)(uintptr_t)device, addr, used, advice);
+        status = vr_device_advise((vram_device *)(uintptr_t)device, addr, used, advice);
         status = leave_unified(buffer, status, operation);
     }
     return status;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/device_calls.h"
 #include "ring/visibility_table.h"
 #include "vram/ring_device.h"
 
@@ -140,8 +141,7 @@ static vram_status take_halves(struct vr_ring *ring, vram_pool *pool, vram_queue
     void *host;
     vram_status status = VRAM_OK;
     if (!queue) {
-        status =
-            vram_queue_create((vram_device *)(uintptr_t)ring->device->object.handle, NULL, &queue);
+        status = vr_queue_make((vram_device *)(uintptr_t)ring->device->object.handle, NULL, &queue);
         ring->own_queue = status == VRAM_OK;
     }
     if (status == VRAM_OK) {
@@ -228,11 +228,11 @@ static vram_status write_block(struct vr_ring *ring) {
     }
     vram_queue *queue = ring->info.queue;
     memcpy(ring->peeked, ring->control, sizeof ring->control);
-    vram_status status = vram_queue_fill(queue, ring->info.control, 0, 4, ring->info.bytes);
+    vram_status status = vr_submit_fill(queue, ring->info.control, 0, 4, ring->info.bytes);
     if (status == VRAM_OK) {
-        status = vram_queue_upload(queue, ring->info.control, ring->peeked, sizeof ring->control);
+        status = vr_submit_upload(queue, ring->info.control, ring->peeked, sizeof ring->control);
     }
-    return status == VRAM_OK ? vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) : status;
+    return status == VRAM_OK ? vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) : status;
 }
 
 static vram_status build(struct vr_ring *ring, vram_pool *pool,
@@ -266,9 +266,9 @@ static void ring_free(void *object) {
     vr_error_save(&error);
     vr_ring_thread_stop(ring);
     if (ring->own_queue) {
-        vram_queue_destroy(ring->info.queue);
+        vr_queue_end(ring->info.queue);
     } else if (ring->info.queue) {
-        (void)vram_point_wait(vr_ring_last_point(ring), VRAM_TIMEOUT_DEFAULT);
+        (void)vr_point_wait(vr_ring_last_point(ring), VRAM_TIMEOUT_DEFAULT);
     }
     vr_ring_loads_end(ring);
     (void)vram_buffer_destroy(ring->staging);

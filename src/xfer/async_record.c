@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/status.h"
+#include "device/device_calls.h"
 #include "xfer/flight.h"
 
 #include <assert.h>
@@ -156,7 +157,7 @@ vram_status vr_async_look(struct vr_async *record) {
     if (vr_load(&record->state, VR_ACQUIRE) != VR_ASYNC_FOLLOWING) {
         return answer(record);
     }
-    return vr_async_conclude(record, vram_point_poll(record->point));
+    return vr_async_conclude(record, vr_point_poll(record->point));
 }
 
 static void wait_for_producer(struct vr_async *record, uint64_t deadline) {
@@ -187,7 +188,7 @@ static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
             wait_for_producer(record, deadline);
         } else if (pace) {
             vr_clock_sleep(pace < left ? pace : left);
-        } else if ((status = vram_point_wait(record->point, left)) != VRAM_ERR_TIMEOUT) {
+        } else if ((status = vr_point_wait(record->point, left)) != VRAM_ERR_TIMEOUT) {
             return vr_async_conclude(record, status);
         }
     }

@@ -26,6 +26,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "base/status.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 #include "xfer/flight.h"
 
@@ -47,22 +48,22 @@ static vram_status step_async(struct bridge *bridge, const struct vr_route *rout
                               uint64_t bytes, int turn) {
     vram_addr block = bridge->blocks[turn];
     vram_point filled;
-    vram_status status = vram_queue_after(bridge->source, bridge->emptied[turn]);
+    vram_status status = vr_submit_after(bridge->source, bridge->emptied[turn]);
     if (status == VRAM_OK) {
-        status = vram_queue_download(bridge->source, (void *)(uintptr_t)block, route->from + done,
-                                     bytes);
+        status =
+            vr_submit_download(bridge->source, (void *)(uintptr_t)block, route->from + done, bytes);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_mark(bridge->source, &filled);
+        status = vr_submit_mark(bridge->source, &filled);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_after(bridge->queue, filled);
+        status = vr_submit_after(bridge->queue, filled);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_upload(bridge->queue, route->to + done, (const void *)(uintptr_t)block,
-                                   bytes);
+        status = vr_submit_upload(bridge->queue, route->to + done, (const void *)(uintptr_t)block,
+                                  bytes);
     }
-    return status == VRAM_OK ? vram_queue_mark(bridge->queue, &bridge->emptied[turn]) : status;
+    return status == VRAM_OK ? vr_submit_mark(bridge->queue, &bridge->emptied[turn]) : status;
 }
 
 static vram_status run_async(struct bridge *bridge, const struct vr_route *route) {
@@ -74,8 +75,8 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
         status = vram_alloc(bridge->pool, piece, bridge->queue, &bridge->blocks[got]);
         got += status == VRAM_OK;
     }
-    if (status == VRAM_OK && (status = vram_queue_mark(bridge->queue, &before)) == VRAM_OK) {
-        status = vram_queue_after(bridge->source, before);
+    if (status == VRAM_OK && (status = vr_submit_mark(bridge->queue, &before)) == VRAM_OK) {
+        status = vr_submit_after(bridge->source, before);
     }
     for (uint64_t done = 0; done < route->bytes && status == VRAM_OK; done += piece) {
         uint64_t left = route->bytes - done;
@@ -101,16 +102,16 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
 static vram_status step_waiting(struct bridge *bridge, const struct vr_route *route, char *block,
                                 uint64_t done, uint64_t bytes, vram_queue **user) {
     *user = bridge->source;
-    vram_status status = vram_queue_download(bridge->source, block, route->from + done, bytes);
+    vram_status status = vr_submit_download(bridge->source, block, route->from + done, bytes);
     if (status == VRAM_OK) {
-        status = vram_queue_wait(bridge->source, VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(bridge->source, VRAM_TIMEOUT_DEFAULT);
     }
     if (status == VRAM_OK) {
         *user = bridge->queue;
-        status = vram_queue_upload(bridge->queue, route->to + done, block, bytes);
+        status = vr_submit_upload(bridge->queue, route->to + done, block, bytes);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT);
     }
     *user = status == VRAM_OK ? NULL : *user;
     return status;
@@ -122,7 +123,7 @@ static vram_status run_waiting(struct bridge *bridge, const struct vr_route *rou
     char *memory = vr_mem_alloc(1, piece + HEAD, operation);
     vram_queue *user = NULL;
     vram_status status =
-        memory ? vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT) : VRAM_ERR_HOST_MEMORY;
+        memory ? vr_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT) : VRAM_ERR_HOST_MEMORY;
     for (uint64_t done = 0; done < route->bytes && status == VRAM_OK; done += piece) {
         uint64_t left = route->bytes - done;
         status =

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "core/pool/pool_calls.h"
+#include "device/device_calls.h"
 
 #include <assert.h>
 
@@ -317,12 +318,12 @@ vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operati
         return NULL;
     }
     uint64_t found = vr_load(&flight->bridge, VR_ACQUIRE);
-    if (!found && vram_queue_create((vram_device *)(uintptr_t)device->object.handle, NULL, &made) ==
-                      VRAM_OK) {
+    if (!found &&
+        vr_queue_make((vram_device *)(uintptr_t)device->object.handle, NULL, &made) == VRAM_OK) {
         if (vr_cas(&flight->bridge, &found, (uint64_t)(uintptr_t)made, VR_ACQ_REL)) {
             found = (uint64_t)(uintptr_t)made;
         } else {
-            vram_queue_destroy(made);
+            vr_queue_end(made);
         }
     }
     vr_leave(flight);

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/status.h"
+#include "device/device_calls.h"
 
 #include <string.h>
 
@@ -55,7 +56,7 @@ static void arrive(struct vr_readback *readback, struct vr_frame *frame, vram_st
 
 static vram_status ask_flying(struct vr_readback *readback, struct vr_frame *frame,
                               const struct question *question) {
-    vram_status status = vram_point_poll(question->point);
+    vram_status status = vr_point_poll(question->point);
     if (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST) { /* keeps (4) */
         struct vr_transfer_count count = {.metrics = NULL};
         vr_mutex_lock(&readback->lock);
@@ -163,7 +164,7 @@ vram_status vram_readback_poll(vram_readback *handle, uint64_t number) {
 /* Waits for a frame, which is counted as the program's time. */
 static vram_status wait_for(struct vr_readback *readback, vram_point point, uint64_t timeout) {
     uint64_t began = vr_clock_now();
-    vram_status status = vram_point_wait(point, timeout);
+    vram_status status = vr_point_wait(point, timeout);
     vr_transfer_waited(readback->device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK,
                        vr_clock_now() - began);
     return status;
@@ -493,7 +494,7 @@ static vram_status furnish(struct vr_readback *readback,
     vram_device *device = vr_readback_device(readback);
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vram_queue_create(device, &queue, &readback->transfer);
+    vram_status status = vr_queue_make(device, &queue, &readback->transfer);
     for (uint32_t i = 0; i < readback->count && options->bytes && status == VRAM_OK; i++) {
         struct vr_frame_slot *slot = &readback->frames[i].memory;
         status = vr_slot_reserve_host(slot, device, options->bytes, operation);

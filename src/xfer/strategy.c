@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/size.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 #include "xfer/flight.h"
 #include "xfer/registration.h"
@@ -413,7 +414,7 @@ vram_status vram_transfer_fill(vram_queue *queue, vram_addr to, uint32_t pattern
                          "a fill has one side and cannot be unified");
     } else {
         vr_submission_count(&submission, VR_WAY_FILL, VRAM_ROUTE_ANY);
-        status = vram_queue_fill(queue, to, pattern, pattern_bytes, bytes);
+        status = vr_submit_fill(queue, to, pattern, pattern_bytes, bytes);
         submission.any = status == VRAM_OK && bytes;
     }
     return vr_submission_end(&submission, status, bytes, async);

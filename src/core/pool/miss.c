@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "base/status.h"
+#include "device/device_calls.h"
 
 #include <assert.h>
 
@@ -230,8 +231,8 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
         return status;
     }
     vr_pool_mark(pool, after, false);
-    status = vram_queue_after(vr_queue_id_handle(request->queue),
-                              (vram_point){vr_queue_id_handle(after.queue), after.value});
+    status = vr_submit_after(vr_queue_id_handle(request->queue),
+                             (vram_point){vr_queue_id_handle(after.queue), after.value});
     if (status == VRAM_OK) {
         *block = answer.block;
         (*block)->home = request->queue; /* which is behind that work now */
