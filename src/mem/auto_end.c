@@ -10,7 +10,7 @@
 VR_QUIET_HANDLE(vram_context, vr_context_destroy(*object))
 VR_QUIET_HANDLE(vram_device, vr_device_end(*object))
 VR_QUIET_HANDLE(vram_kernel, vr_kernel_destroy(*object))
-VR_QUIET_HANDLE(vram_pool, (void)vram_pool_destroy(*object))
+VR_QUIET_HANDLE(vram_pool, (void)vr_pool_destroy(*object))
 VR_QUIET_HANDLE(vram_buffer, (void)vram_buffer_destroy(*object))
 VR_QUIET_HANDLE(vram_scope, (void)vram_scope_end(*object))
 VR_QUIET_HANDLE(vram_batch, (void)vram_batch_destroy(*object))
@@ -23,7 +23,7 @@ VR_QUIET_HANDLE(vram_queue, {
 })
 
 VR_QUIET_STRUCT(vram_auto_block, object->addr, {
-    if (vram_free(object->pool, object->addr, object->queue) == VRAM_ERR_STALE) {
+    if (vr_free(object->pool, object->addr, object->queue) == VRAM_ERR_STALE) {
         (void)vr_pool_free_after_queue(object->pool, object->addr, object->queue);
     }
 })

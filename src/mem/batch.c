@@ -242,9 +242,8 @@ static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *ba
     }
     vram_status status = vr_holding_reserve(&draft->blocks, 1, draft->operation);
     if (status == VRAM_OK) {
-        status = draft->batch->tag
-                     ? vram_alloc_with(pool, bytes, draft->batch->queue, &options, base)
-                     : vram_alloc(pool, bytes, draft->batch->queue, base);
+        status = draft->batch->tag ? vr_alloc_with(pool, bytes, draft->batch->queue, &options, base)
+                                   : vr_alloc(pool, bytes, draft->batch->queue, base);
     }
     if (status == VRAM_OK) {
         struct vr_thing block = {.kind = VR_THING_BLOCK,

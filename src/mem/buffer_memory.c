@@ -50,8 +50,8 @@ vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_
     options.flags = hasty ? VRAM_ALLOC_NO_WAIT : 0;
     vram_addr addr;
     vram_status status = options.tag || options.flags || options.name
-                             ? vram_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
-                             : vram_alloc(pool_of(buffer), bytes, queue, &addr);
+                             ? vr_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
+                             : vr_alloc(pool_of(buffer), bytes, queue, &addr);
     if (status == VRAM_OK) {
         found_at(buffer->pool_handle, addr, memory);
     }
@@ -238,7 +238,7 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
     }
     (void)vr_pool_own(buffer->pool_handle, memory->addr, false);
     vr_error_save(&error);
-    vram_status status = vram_free(pool_of(buffer), memory->addr, queue);
+    vram_status status = vr_free(pool_of(buffer), memory->addr, queue);
     if (status == VRAM_ERR_STALE && queue) {
         vr_error_restore(&error);
         status = vr_pool_free_after_queue(pool_of(buffer), memory->addr, queue);

@@ -98,7 +98,7 @@ vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vra
     if (buffer->kind != VRAM_BUFFER_DEVICE || !options.room_bytes) {
         return vr_buffer_take(buffer, bytes, queue, memory);
     }
-    vram_status status = vram_alloc_with(pool_of(buffer), bytes, queue, &options, &memory->addr);
+    vram_status status = vr_alloc_with(pool_of(buffer), bytes, queue, &options, &memory->addr);
     if (status == VRAM_OK) {
         memory->kind = vr_address_find(memory->addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
         (void)vr_pool_own(buffer->pool_handle, memory->addr, true);

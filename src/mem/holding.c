@@ -81,7 +81,7 @@ static vram_status free_block(const struct vr_thing *block) {
     vram_pool *pool = (vram_pool *)(uintptr_t)block->pool;
     vram_queue *queue = (vram_queue *)(uintptr_t)block->queue;
     (void)vr_pool_own(block->pool, block->number, false);
-    vram_status status = vram_free(pool, block->number, queue);
+    vram_status status = vr_free(pool, block->number, queue);
     if (status == VRAM_ERR_STALE) { /* the pool or the queue has ended */
         status = vr_pool_free_after_queue(pool, block->number, queue);
     }

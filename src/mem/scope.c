@@ -288,8 +288,8 @@ static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue
     }
     struct vr_scope *scope = entered;
     vram_pool *pool = (vram_pool *)(uintptr_t)scope->pool;
-    status = options ? vram_alloc_with(pool, size, queue, options, &got)
-                     : vram_alloc(pool, size, queue, &got);
+    status = options ? vr_alloc_with(pool, size, queue, options, &got)
+                     : vr_alloc(pool, size, queue, &got);
     if (status == VRAM_OK) {
         struct vr_thing block = {.kind = VR_THING_BLOCK,
                                  .number = got,
@@ -379,7 +379,7 @@ static vram_status add_given(struct vr_scope *scope, const struct vr_thing *thin
 /* The block is live, and of the scope's pool. */
 static vram_status give(struct vr_scope *scope, struct vr_thing *block, const char *operation) {
     struct vram_block_info info = {.size = sizeof info};
-    vram_status status = vram_block_info_get(block->number, &info);
+    vram_status status = vr_block_info_get(block->number, &info);
     if (status != VRAM_OK || (uintptr_t)info.pool != scope->pool) {
         return vr_fail(VRAM_ERR_INVALID, operation,
                        "0x%llx is not the start of a live block of the scope's pool",

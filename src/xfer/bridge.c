@@ -26,6 +26,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "base/status.h"
+#include "core/pool/pool_calls.h"
 #include "device/device_calls.h"
 #include "device/ops.h"
 #include "xfer/flight.h"
@@ -72,7 +73,7 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
     int blocks = route->bytes > piece ? 2 : 1, got = 0, turn = 0;
     vram_status status = VRAM_OK;
     while (got < blocks && status == VRAM_OK) {
-        status = vram_alloc(bridge->pool, piece, bridge->queue, &bridge->blocks[got]);
+        status = vr_alloc(bridge->pool, piece, bridge->queue, &bridge->blocks[got]);
         got += status == VRAM_OK;
     }
     if (status == VRAM_OK && (status = vr_submit_mark(bridge->queue, &before)) == VRAM_OK) {

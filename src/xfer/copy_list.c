@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "core/pool/pool_calls.h"
 #include "device/ops.h"
 #include "xfer/flight.h"
 #include "xfer/scatter.h"
@@ -169,7 +170,7 @@ static bool submit_gathered(struct vr_queue_object *queue, const struct piece *p
     vram_addr block = 0;
     vr_error_save(&kept);
     vram_pool *pool = vr_flight_pinned(queue->device, operation);
-    if (!pool || vram_alloc(pool, bytes, NULL, &block) != VRAM_OK) {
+    if (!pool || vr_alloc(pool, bytes, NULL, &block) != VRAM_OK) {
         vr_error_restore(&kept);
         return false;
     }
@@ -224,7 +225,7 @@ static bool submit_scattered(struct vr_queue_object *queue, vram_kernel *kernel,
     bool done = false;
     vr_error_save(&kept);
     vram_pool *pool = vr_flight_pinned(queue->device, operation);
-    if (pool && vram_alloc(pool, head + bytes, NULL, &block) == VRAM_OK) {
+    if (pool && vr_alloc(pool, head + bytes, NULL, &block) == VRAM_OK) {
         fill_rows(block, head, pieces, count);
         done = vr_scatter_launch(handle, kernel, block, (uint32_t)count) == VRAM_OK;
         vr_block_give(pool, block, handle);

@@ -333,7 +333,7 @@ vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operati
 void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue) {
     struct vram_error kept;
     vr_error_save(&kept);
-    if (vram_free(pool, block, queue) == VRAM_ERR_STALE) {
+    if (vr_free(pool, block, queue) == VRAM_ERR_STALE) {
         (void)vr_pool_free_after_queue(pool, block, queue);
     }
     vr_error_restore(&kept);
@@ -347,12 +347,12 @@ vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operati
         return NULL;
     }
     uint64_t found = vr_load(&flight->pinned, VR_ACQUIRE);
-    if (!found && vram_pool_create((vram_device *)(uintptr_t)device->object.handle, &options,
-                                   &made) == VRAM_OK) {
+    if (!found && vr_pool_create((vram_device *)(uintptr_t)device->object.handle, &options,
+                                 &made) == VRAM_OK) {
         if (vr_cas(&flight->pinned, &found, (uint64_t)(uintptr_t)made, VR_ACQ_REL)) {
             found = (uint64_t)(uintptr_t)made;
         } else {
-            vram_pool_destroy(made);
+            vr_pool_destroy(made);
         }
     }
     vr_leave(flight);

@@ -118,6 +118,9 @@ void vr_climb_gave(struct vr_climb *climb, uint64_t bytes);
 
 /* ---------------------------------------------------------------------------- the steps */
 
+/* "unknown" for what is none; ladder.c. */
+const char *vr_ladder_step_name(vram_ladder_step step);
+
 /* Whether the step could do anything at all. */
 typedef bool vr_step_fn(struct vr_climb *climb);
 

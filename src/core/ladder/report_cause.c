@@ -24,8 +24,12 @@ static const struct {
 
 enum { CAUSE_COUNT = sizeof causes / sizeof causes[0] };
 
-const char *vram_oom_cause_name(vram_oom_cause cause) {
+const char *vr_oom_cause_name(vram_oom_cause cause) {
     return (unsigned)cause < CAUSE_COUNT ? causes[cause].name : "unknown";
+}
+
+const char *vram_oom_cause_name(vram_oom_cause cause) {
+    return vr_oom_cause_name(cause);
 }
 
 /* ------------------------------------------------------------------------ cause */

@@ -134,7 +134,7 @@ static void add_steps(struct page *page, const struct vram_oom_report *report) {
     add(page, "  ladder   ");
     for (uint32_t i = 0; i < report->step_count; i++) {
         const struct vram_oom_step *step = &report->steps[i];
-        add(page, "%s%s", i ? ", " : "", vram_ladder_step_name(step->step));
+        add(page, "%s%s", i ? ", " : "", vr_ladder_step_name(step->step));
         if (!step->taken) {
             add(page, " -");
         } else if (step->bytes) {
@@ -262,7 +262,7 @@ static void write_steps(const struct vram_oom_report *report, vram_json *json) {
     vram_json_array_begin(json, "ladder");
     for (uint32_t i = 0; i < report->step_count; i++) {
         vram_json_object_begin(json, NULL);
-        vram_json_text(json, "step", vram_ladder_step_name(report->steps[i].step));
+        vram_json_text(json, "step", vr_ladder_step_name(report->steps[i].step));
         vram_json_unsigned(json, "taken", report->steps[i].taken);
         vram_json_unsigned(json, "bytes", report->steps[i].bytes);
         vram_json_unsigned(json, "ns", report->steps[i].ns);
@@ -283,7 +283,7 @@ void vram_oom_report_json(const vram_oom_report *report, vram_json *json, const 
     vram_json_text(json, "schema", "vram.oom/1");
     vram_json_unsigned(json, "number", report->number);
     vram_json_text(json, "status", vr_status_name(report->status));
-    vram_json_text(json, "cause", vram_oom_cause_name(report->cause));
+    vram_json_text(json, "cause", vr_oom_cause_name(report->cause));
     vram_json_text(json, "summary", report->summary);
     vram_json_text(json, "advice", report->advice);
     vram_json_text(json, "error", report->error);

@@ -187,8 +187,7 @@ static vram_status pool_create(struct vr_device_object *device,
     return VRAM_OK;
 }
 
-vram_status vram_pool_create(vram_device *handle, const vram_pool_options *options,
-                             vram_pool **out) {
+vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options, vram_pool **out) {
     static const char operation[] = "vram_pool_create";
     struct vram_pool_options taken;
     void *device;
@@ -206,4 +205,9 @@ vram_status vram_pool_create(vram_device *handle, const vram_pool_options *optio
     }
     vr_leave(device);
     return status;
+}
+
+vram_status vram_pool_create(vram_device *handle, const vram_pool_options *options,
+                             vram_pool **out) {
+    return vr_pool_create(handle, options, out);
 }

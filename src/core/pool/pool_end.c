@@ -320,7 +320,7 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     return status;
 }
 
-vram_status vram_pool_destroy(vram_pool *handle) {
+vram_status vr_pool_destroy(vram_pool *handle) {
     struct vr_pool *pool;
     if (!handle || vr_exiting()) {
         return VRAM_OK;
@@ -336,6 +336,10 @@ vram_status vram_pool_destroy(vram_pool *handle) {
     vram_status status = vr_pool_end(pool);
     vr_leave(pool);
     return status;
+}
+
+vram_status vram_pool_destroy(vram_pool *handle) {
+    return vr_pool_destroy(handle);
 }
 
 /* ---------------------------------------------------------------- destroying */

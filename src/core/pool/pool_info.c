@@ -137,8 +137,12 @@ static vram_status change_pins(vram_addr addr, bool add, const char *operation) 
     return status;
 }
 
-vram_status vram_pin(vram_addr addr) {
+vram_status vr_pin(vram_addr addr) {
     return change_pins(addr, true, "vram_pin");
+}
+
+vram_status vram_pin(vram_addr addr) {
+    return vr_pin(addr);
 }
 
 vram_status vram_unpin(vram_addr addr) {
