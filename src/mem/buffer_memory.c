@@ -14,6 +14,7 @@
 #include "core/pool/pool_calls.h"
 #include "device/device_calls.h"
 #include "device/ops.h"
+#include "mem/mem_calls.h"
 #include "vram/oom.h"
 
 #include <string.h>
@@ -38,7 +39,7 @@ struct vram_alloc_options vr_buffer_wishes(const struct vr_buffer *buffer, uint6
         .size = sizeof(struct vram_alloc_options),
         .tag = buffer->tag,
         .name = named ? buffer->name : NULL,
-        .elements = named ? bytes / vram_precision_bytes(buffer->precision) : 0};
+        .elements = named ? bytes / vr_precision_bytes(buffer->precision) : 0};
 }
 
 /* From the pool; whose ladder may have had to take other memory than the device's. Who may fall

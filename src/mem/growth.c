@@ -20,6 +20,7 @@
 #include "base/size.h"
 #include "base/status.h"
 #include "device/device_calls.h"
+#include "mem/mem_calls.h"
 
 enum {
     ROOM_TIMES = 16
@@ -292,11 +293,11 @@ vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue 
 /* The buffer is claimed. */
 static vram_status resize(struct call *call, uint64_t bytes, vram_queue *queue) {
     struct vr_buffer *buffer = call->buffer;
-    uint32_t each = vram_precision_bytes(buffer->precision);
+    uint32_t each = vr_precision_bytes(buffer->precision);
     if (bytes % each) {
         return vr_fail(VRAM_ERR_INVALID, call->operation,
                        "%llu bytes are no whole number of %s elements", (unsigned long long)bytes,
-                       vram_precision_name(buffer->precision));
+                       vr_precision_name(buffer->precision));
     }
     vram_status status = make_room(call, bytes, queue);
     if (status == VRAM_OK) {
@@ -307,13 +308,17 @@ static vram_status resize(struct call *call, uint64_t bytes, vram_queue *queue) 
     return status;
 }
 
-vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+vram_status vr_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
     struct call call;
     vram_status status = begin(handle, queue, "vram_buffer_resize", &call);
     if (status == VRAM_OK) {
         status = end(&call, resize(&call, bytes, queue));
     }
     return status;
+}
+
+vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+    return vr_buffer_resize(handle, bytes, queue);
 }
 
 vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
@@ -335,7 +340,7 @@ vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count, vra
         return status;
     }
     uint32_t each = call.buffer->growth.growth.element_bytes;
-    if (!vr_mul(count, each ? each : vram_precision_bytes(call.buffer->precision), &bytes)) {
+    if (!vr_mul(count, each ? each : vr_precision_bytes(call.buffer->precision), &bytes)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements do not fit into 64 bits",
                          (unsigned long long)count);
     } else {
@@ -426,7 +431,7 @@ vram_status vram_pool_buffers_fit(vram_pool *handle, uint64_t idle_ns, uint64_t 
 
 /* ------------------------------------------------------------------- policies */
 
-vram_status vram_buffer_growth_set(vram_buffer *handle, const vram_growth *given) {
+vram_status vr_buffer_growth_set(vram_buffer *handle, const vram_growth *given) {
     static const char operation[] = "vram_buffer_growth_set";
     struct vram_growth growth;
     void *entered;
@@ -449,7 +454,11 @@ vram_status vram_buffer_growth_set(vram_buffer *handle, const vram_growth *given
     return status;
 }
 
-vram_status vram_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) {
+vram_status vram_buffer_growth_set(vram_buffer *handle, const vram_growth *given) {
+    return vr_buffer_growth_set(handle, given);
+}
+
+vram_status vr_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) {
     static const char operation[] = "vram_buffer_growth_get";
     struct vram_growth_info full = {.size = sizeof full};
     void *entered;
@@ -474,4 +483,8 @@ vram_status vram_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) 
     status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
     vr_leave(buffer);
     return status;
+}
+
+vram_status vram_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) {
+    return vr_buffer_growth_get(handle, info);
 }

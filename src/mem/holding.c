@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "core/guard/block_lookup.h"
 #include "core/pool/pool_calls.h"
+#include "mem/mem_calls.h"
 #include "vram/buffer.h"
 
 #include <string.h>
@@ -89,7 +90,7 @@ static vram_status free_block(const struct vr_thing *block) {
 }
 
 static vram_status destroy_buffer(const struct vr_thing *buffer) {
-    vram_status status = vram_buffer_destroy((vram_buffer *)(uintptr_t)buffer->number);
+    vram_status status = vr_buffer_destroy((vram_buffer *)(uintptr_t)buffer->number);
     return status == VRAM_ERR_STALE ? VRAM_OK : status;
 }
 

@@ -13,6 +13,7 @@
 #include "base/os/os.h"
 #include "base/status.h"
 #include "device/device_calls.h"
+#include "mem/mem_calls.h"
 
 #include <stdlib.h>
 
@@ -86,7 +87,7 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
     if (buffer->kind != VRAM_BUFFER_FALLBACK) {
         return vr_fail(VRAM_ERR_INVALID, operation,
                        "only buffers of the kind fallback move, not %s",
-                       vram_buffer_kind_name(buffer->kind));
+                       vr_buffer_kind_name(buffer->kind));
     }
     vram_status status = vr_buffer_queue(buffer, given, operation, &queue);
     if (status != VRAM_OK || (status = vr_buffer_claim(buffer, operation)) != VRAM_OK) {
@@ -254,7 +255,7 @@ static vram_status enter_unified(vram_buffer *handle, const char *operation,
     }
     if ((*buffer)->kind != VRAM_BUFFER_UNIFIED) {
         status = vr_fail(VRAM_ERR_INVALID, operation, "the buffer is %s, not unified",
-                         vram_buffer_kind_name((*buffer)->kind));
+                         vr_buffer_kind_name((*buffer)->kind));
     } else {
         status = vr_buffer_share(*buffer, operation);
     }

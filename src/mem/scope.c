@@ -23,6 +23,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "mem/buffer_object.h"
+#include "mem/mem_calls.h"
 
 struct vr_scope {
     struct vr_object object;
@@ -155,7 +156,7 @@ static vram_status end(struct vr_scope *scope) {
     return empty(scope);
 }
 
-vram_status vram_scope_end(vram_scope *handle) {
+vram_status vr_scope_end(vram_scope *handle) {
     static const char operation[] = "vram_scope_end";
     void *entered;
     vram_status status = vr_end_enter(VR_KIND_SCOPE, handle, operation, &entered);
@@ -168,6 +169,10 @@ vram_status vram_scope_end(vram_scope *handle) {
         return vr_fail(VRAM_ERR_STALE, operation, "the scope is being ended already");
     }
     return end(scope);
+}
+
+vram_status vram_scope_end(vram_scope *handle) {
+    return vr_scope_end(handle);
 }
 
 /* Blocks of the pool are gone; buffers and scopes of other pools are not. Who tells has a
@@ -437,7 +442,7 @@ vram_status vram_scope_buffer_create(vram_scope *handle, uint64_t bytes, vram_qu
         return status;
     }
     struct vr_scope *scope = entered;
-    status = vram_buffer_create((vram_pool *)(uintptr_t)scope->pool, bytes, queue, options, &made);
+    status = vr_buffer_create((vram_pool *)(uintptr_t)scope->pool, bytes, queue, options, &made);
     if (status == VRAM_OK) {
         struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)made};
         status = keep(scope, &thing, operation);

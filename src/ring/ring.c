@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "device/device_calls.h"
+#include "mem/mem_calls.h"
 #include "ring/visibility_table.h"
 #include "vram/ring_device.h"
 
@@ -114,7 +115,7 @@ static vram_status take_buffer(vram_pool *pool, uint64_t bytes, vram_queue *queu
                                    .flags = kind == VRAM_BUFFER_PINNED ? VRAM_BUFFER_PAGEABLE : 0,
                                    .name = name,
                                    .tag = "ring"};
-    return vram_buffer_create(pool, bytes, queue, &options, buffer);
+    return vr_buffer_create(pool, bytes, queue, &options, buffer);
 }
 
 /* Memory for both sides: what does not migrate where there is such a thing. */
@@ -125,7 +126,7 @@ static vram_status take_shared(struct vr_ring *ring, vram_pool *pool) {
         caps & (VRAM_CAP_HOST_ACCESS | VRAM_CAP_PINNED) ? VRAM_BUFFER_MAPPED : VRAM_BUFFER_UNIFIED;
     vram_status status = take_buffer(pool, ring->info.bytes, NULL, kind, "ring", &ring->block);
     if (status == VRAM_OK) {
-        status = vram_buffer_host(ring->block, &host);
+        status = vr_buffer_host(ring->block, &host);
     }
     if (status == VRAM_OK) {
         ring->shared = host;
@@ -154,7 +155,7 @@ static vram_status take_halves(struct vr_ring *ring, vram_pool *pool, vram_queue
                              &ring->staging);
     }
     if (status == VRAM_OK) {
-        status = vram_buffer_host(ring->staging, &host);
+        status = vr_buffer_host(ring->staging, &host);
     }
     if (status == VRAM_OK) {
         memset(host, 0, (size_t)(words + slots));
@@ -243,7 +244,7 @@ static vram_status build(struct vr_ring *ring, vram_pool *pool,
                                                           : take_halves(ring, pool, options->queue);
     }
     if (status == VRAM_OK) {
-        status = vram_buffer_addr(ring->block, &ring->info.control);
+        status = vr_buffer_addr(ring->block, &ring->info.control);
     }
     if (status == VRAM_OK && ring->info.control % sizeof(vram_ring_control)) {
         status = vr_fail(VRAM_ERR_UNSUPPORTED, operation,
@@ -271,8 +272,8 @@ static void ring_free(void *object) {
         (void)vr_point_wait(vr_ring_last_point(ring), VRAM_TIMEOUT_DEFAULT);
     }
     vr_ring_loads_end(ring);
-    (void)vram_buffer_destroy(ring->staging);
-    (void)vram_buffer_destroy(ring->block);
+    (void)vr_buffer_destroy(ring->staging);
+    (void)vr_buffer_destroy(ring->block);
     vr_error_restore(&error);
     uint64_t pool = ring->pool->object.handle;
     vr_pool_child_remove(pool, ring->pool, &ring->child);
