@@ -87,12 +87,12 @@ static vram_status choose(struct vr_ring *ring, const struct vram_ring_options *
         vr_visibility_here(&ring->device->base.info, options->kernel_text, info->reason);
     if (options->visibility > most) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "visibility \"%s\": %s",
-                       vram_visibility_name(options->visibility), info->reason);
+                       vr_visibility_name(options->visibility), info->reason);
     }
     if (options->visibility != VRAM_VISIBILITY_AUTO && options->visibility < most) {
         most = options->visibility;
         snprintf(info->reason, sizeof info->reason, "the program asked for visibility \"%s\"",
-                 vram_visibility_name(most));
+                 vr_visibility_name(most));
     }
     info->visibility = most;
     info->live = most == VRAM_VISIBILITY_SYSTEM;
@@ -380,7 +380,7 @@ vram_status vram_ring_create(vram_pool *pool_handle, const vram_ring_options *op
     return status;
 }
 
-vram_status vram_ring_destroy(vram_ring *handle) {
+vram_status vr_ring_destroy(vram_ring *handle) {
     static const char operation[] = "vram_ring_destroy";
     void *entered;
     vram_status status = vr_end_enter(VR_KIND_RING, handle, operation, &entered);
@@ -400,6 +400,10 @@ vram_status vram_ring_destroy(vram_ring *handle) {
     }
     vr_leave(ring);
     return status;
+}
+
+vram_status vram_ring_destroy(vram_ring *handle) {
+    return vr_ring_destroy(handle);
 }
 
 /* ---------------------------------------------------------------- what it is */

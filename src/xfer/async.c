@@ -9,6 +9,7 @@
 #include "base/os/os.h"
 #include "device/device_calls.h"
 #include "xfer/async_record.h"
+#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -172,7 +173,7 @@ vram_status vram_async_poll_all(vram_device *handle, uint64_t *pending) {
     return status;
 }
 
-vram_status vram_async_of_point(vram_point point, const char *operation, vram_async *async) {
+vram_status vr_async_of_point(vram_point point, const char *operation, vram_async *async) {
     static const char self[] = "vram_async_of_point";
     void *queue;
     if (!async) {
@@ -202,7 +203,11 @@ vram_status vram_async_of_point(vram_point point, const char *operation, vram_as
     return status;
 }
 
-void vram_async_end(vram_async *async) {
+vram_status vram_async_of_point(vram_point point, const char *operation, vram_async *async) {
+    return vr_async_of_point(point, operation, async);
+}
+
+void vr_async_close(vram_async *async) {
     struct vr_async *record;
     struct vram_error kept;
     vr_error_save(&kept);
@@ -214,4 +219,8 @@ void vram_async_end(vram_async *async) {
     if (async) {
         memset(async, 0, sizeof *async);
     }
+}
+
+void vram_async_end(vram_async *async) {
+    vr_async_close(async);
 }

@@ -11,6 +11,7 @@
 #include "base/os/os.h"
 #include "base/status.h"
 #include "device/device_calls.h"
+#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -205,7 +206,7 @@ vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, const char
                             (unsigned long long)number);
 }
 
-vram_status vram_feed_give(vram_feed *handle, uint64_t number) {
+vram_status vr_feed_give(vram_feed *handle, uint64_t number) {
     static const char operation[] = "vram_feed_give";
     struct vr_feed *feed = NULL;
     struct vr_feed_slot *slot = NULL;
@@ -221,6 +222,10 @@ vram_status vram_feed_give(vram_feed *handle, uint64_t number) {
     }
     vr_leave(feed);
     return status;
+}
+
+vram_status vram_feed_give(vram_feed *handle, uint64_t number) {
+    return vr_feed_give(handle, number);
 }
 
 vram_status vram_feed_stats_get(vram_feed *handle, vram_feed_stats *stats) {
@@ -289,13 +294,17 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     return false;
 }
 
-void vram_feed_destroy(vram_feed *handle) {
+void vr_feed_destroy(vram_feed *handle) {
     void *feed;
     (void)vr_end_enter(VR_KIND_FEED, handle, "vram_feed_destroy", &feed);
     if (feed) {
         retire(feed);
         vr_leave(feed);
     }
+}
+
+void vram_feed_destroy(vram_feed *handle) {
+    vr_feed_destroy(handle);
 }
 
 /* -------------------------------------------------------------------- creating */

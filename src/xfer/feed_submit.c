@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "device/device_calls.h"
+#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -96,7 +97,7 @@ static vram_status deliver_direct(struct delivery *delivery) {
 static vram_status give_handle(const struct delivery *delivery, vram_async *async) {
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vram_async_of_point(delivery->arrived, "vram_feed_submit", async);
+    vram_status status = vr_async_of_point(delivery->arrived, "vram_feed_submit", async);
     if (status != VRAM_OK) {
         status = vr_point_wait(delivery->arrived, VRAM_TIMEOUT_DEFAULT);
         *async = (vram_async){{0}};

@@ -11,6 +11,7 @@
 #include "base/os/os.h"
 #include "base/status.h"
 #include "device/device_calls.h"
+#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -221,7 +222,7 @@ vram_status vram_readback_async(vram_readback *handle, uint64_t number, vram_asy
     }
     status = tell(readback, number, operation, &point);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
-        status = vram_async_of_point(point, "vram_readback_start", async);
+        status = vr_async_of_point(point, "vram_readback_start", async);
     }
     vr_leave(readback);
     return status;
@@ -352,7 +353,7 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
     return status;
 }
 
-vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
+vram_status vr_readback_give(vram_readback *handle, uint64_t number) {
     static const char operation[] = "vram_readback_give";
     struct vr_readback *readback = NULL;
     struct vr_frame *frame = NULL;
@@ -376,6 +377,10 @@ vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
     return frame ? VRAM_OK
                  : vr_fail(VRAM_ERR_INVALID, operation, "frame %llu is not borrowed",
                            (unsigned long long)number);
+}
+
+vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
+    return vr_readback_give(handle, number);
 }
 
 vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *stats) {
@@ -447,13 +452,17 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     return false;
 }
 
-void vram_readback_destroy(vram_readback *handle) {
+void vr_readback_destroy(vram_readback *handle) {
     void *readback;
     (void)vr_end_enter(VR_KIND_READBACK, handle, "vram_readback_destroy", &readback);
     if (readback) {
         retire(readback);
         vr_leave(readback);
     }
+}
+
+void vram_readback_destroy(vram_readback *handle) {
+    vr_readback_destroy(handle);
 }
 
 /* ------------------------------------------------------------------- creating */

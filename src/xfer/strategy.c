@@ -14,6 +14,7 @@
 #include "xfer/registration.h"
 #include "xfer/staging.h"
 #include "xfer/submission.h"
+#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -255,7 +256,7 @@ static bool hand_over(struct vr_submission *submission, const struct vr_route *r
     }
     vr_error_save(&kept);
     vr_async_finish(record, VRAM_OK); /* nobody has its handle */
-    vram_async_end(&made);
+    vr_async_close(&made);
     vr_error_restore(&kept);
     return *status != VRAM_OK;
 }

@@ -22,6 +22,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "device/device_calls.h"
+#include "xfer/xfer_calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -116,13 +117,17 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     return false;
 }
 
-void vram_stream_set_destroy(vram_stream_set *handle) {
+void vr_stream_set_destroy(vram_stream_set *handle) {
     void *set;
     (void)vr_end_enter(VR_KIND_STREAM_SET, handle, "vram_stream_set_destroy", &set);
     if (set) {
         retire(set, true);
         vr_leave(set);
     }
+}
+
+void vram_stream_set_destroy(vram_stream_set *handle) {
+    vr_stream_set_destroy(handle);
 }
 
 /* ----------------------------------------------------------------- creating */

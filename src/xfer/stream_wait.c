@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "device/device_calls.h"
 #include "vram/async.h"
+#include "xfer/xfer_calls.h"
 
 enum {
     QUEUES_MAX =
@@ -169,7 +170,7 @@ vram_status vram_stream_set_sync(vram_stream_set *handle, vram_async *async) {
     }
     status = join(set, &point);
     if (status == VRAM_OK) {
-        status = vram_async_of_point(point, operation, async);
+        status = vr_async_of_point(point, operation, async);
     }
     vr_leave(set);
     return status;
