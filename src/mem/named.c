@@ -538,7 +538,7 @@ static vram_status grow_capacity(struct vr_named *named, vram_buffer *buffer, ui
         return status;
     }
     *reserved = after;
-    return resize_patiently(named, buffer, bytes, vram_buffer_resize);
+    return resize_patiently(named, buffer, bytes, vr_buffer_resize);
 }
 
 static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t elements,
@@ -560,7 +560,7 @@ static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t el
         return grow_capacity(named, buffer, bytes, before.capacity_bytes, capacity, operation,
                              reserved);
     }
-    return status == VRAM_OK ? resize_patiently(named, buffer, bytes, vram_buffer_resize) : status;
+    return status == VRAM_OK ? resize_patiently(named, buffer, bytes, vr_buffer_resize) : status;
 }
 
 vram_status vram_named_ensure(vram_named *handle, const char *name, uint64_t elements,
