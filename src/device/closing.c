@@ -165,8 +165,8 @@ static void report_kept(struct vr_device_object *device) {
            (unsigned long long)vr_load(&device->held_bytes, VR_RELAXED));
 }
 
-vram_status vr_device_end(struct vr_device_object *device, uint64_t deadline,
-                          const char *operation) {
+vram_status vr_device_finish(struct vr_device_object *device, uint64_t deadline,
+                             const char *operation) {
     struct vram_error error;
     vr_error_save(&error); /* the one failure of ending is work that goes on */
     vr_device_quiet(device, deadline);

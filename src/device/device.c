@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 
 /* ------------------------------------------------------- describing, choosing */
@@ -192,7 +193,7 @@ static vram_status device_open(struct vr_context *context, uint32_t index, uint6
     status = device_list(context, device);
     if (status != VRAM_OK) {
         if (vr_handle_retire(published)) {
-            (void)vr_device_end(device, vr_deadline_in(context->wait_ns), "vram_device_open");
+            (void)vr_device_finish(device, vr_deadline_in(context->wait_ns), "vram_device_open");
         }
         return status;
     }
@@ -200,7 +201,7 @@ static vram_status device_open(struct vr_context *context, uint32_t index, uint6
     return VRAM_OK;
 }
 
-vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device **out) {
+vram_status vr_device_make(vram_context *handle, uint32_t index, vram_device **out) {
     static const char operation[] = "vram_device_open";
     void *entered;
     uint64_t device;
@@ -222,7 +223,11 @@ vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device *
     return status;
 }
 
-vram_status vram_device_close(vram_device *handle) {
+vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device **out) {
+    return vr_device_make(handle, index, out);
+}
+
+vram_status vr_device_end(vram_device *handle) {
     static const char operation[] = "vram_device_close";
     void *entered;
     vram_status status = vr_end_enter(VR_KIND_DEVICE, handle, operation, &entered);
@@ -231,10 +236,14 @@ vram_status vram_device_close(vram_device *handle) {
         return status;
     }
     status = vr_handle_retire(device->object.handle)
-                 ? vr_device_end(device, vr_deadline_in(device->context->wait_ns), operation)
+                 ? vr_device_finish(device, vr_deadline_in(device->context->wait_ns), operation)
                  : vr_handle_error(VR_KIND_DEVICE, handle, operation);
     vr_leave(device);
     return status;
+}
+
+vram_status vram_device_close(vram_device *handle) {
+    return vr_device_end(handle);
 }
 
 /* ---------------------------------------------------------------- asking it */
@@ -252,7 +261,7 @@ vram_status vram_device_describe(vram_device *handle, vram_device_info *info) {
     return status;
 }
 
-vram_status vram_memory_info_get(vram_device *handle, vram_memory_info *info) {
+vram_status vr_memory_info_get(vram_device *handle, vram_memory_info *info) {
     static const char operation[] = "vram_memory_info_get";
     void *entered;
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
@@ -280,4 +289,8 @@ vram_status vram_memory_info_get(vram_device *handle, vram_memory_info *info) {
     }
     vr_leave(device);
     return status;
+}
+
+vram_status vram_memory_info_get(vram_device *handle, vram_memory_info *info) {
+    return vr_memory_info_get(handle, info);
 }

@@ -442,7 +442,7 @@ bool vr_readers_wait(struct vr_device_object *device, uint64_t deadline);
 /* Ends a device whose handle the caller has retired and holds a reference to, its children first.
    Work is waited for until the deadline: VRAM_ERR_TIMEOUT when it goes on, and its memory is kept;
    closing.c. */
-vram_status vr_device_end(struct vr_device_object *device, uint64_t deadline,
-                          const char *operation);
+vram_status vr_device_finish(struct vr_device_object *device, uint64_t deadline,
+                             const char *operation);
 
 #endif
