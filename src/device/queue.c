@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
 #include "device/device_calls.h"
 #include "device/ops.h"
 
@@ -252,7 +253,7 @@ vram_status vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline
     return vr_fail(status, operation,
                    "work of the queue is unfinished: %s; it is kept aside until its device is "
                    "closed",
-                   vram_status_text(status));
+                   vr_status_text(status));
 }
 
 vram_status vr_queue_end(vram_queue *handle) {

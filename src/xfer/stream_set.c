@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
 #include "device/device_calls.h"
 #include "xfer/xfer_calls.h"
 
@@ -89,7 +90,7 @@ static vram_status end_queues(struct vr_stream_set *set) {
                             : vr_fail(first, operation,
                                       "work of the set is unfinished: %s; its queues are kept "
                                       "aside until the device is closed",
-                                      vram_status_text(first));
+                                      vr_status_text(first));
 }
 
 /* The destructor, also of a half-built set; keeps (3). */
