@@ -47,7 +47,7 @@ static bool as_context(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_sim_clock_advance(context, 1));
     REFUSES(vram_sim_others_set(context, 0, 0));
     REFUSES(vram_error_handler_set(context, NULL, NULL));
-    REFUSES(vram_context_cleanup(context, &bytes));
+    REFUSES(vram_context_trim(context, NULL, &bytes));
     REFUSES(vram_context_stats_get(context, &stats));
     REFUSES(vram_context_peaks_begin(context));
     REFUSES(vram_context_peaks_end(context, &peaks));
@@ -94,7 +94,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pinned_end(device, &id, sizeof id));
     REFUSES(vram_pinned_forget(device, &id, sizeof id));
     REFUSES(vram_pinned_info_get(device, &pinned));
-    REFUSES(vram_pinned_trim(device, &bytes));
+    REFUSES(vram_device_trim(device, CHECK_TRIM(.flags = VRAM_TRIM_PINNED), &bytes));
     REFUSES(vram_device_describe(device, &info));
     REFUSES(vram_memory_info_get(device, &memory));
     REFUSES(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &addr));
@@ -116,7 +116,7 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_oom_callback_remove(device, 1));
     REFUSES(vram_device_pressure_get(device, &pressure));
     REFUSES(vram_device_watch_begin(device, &watched, &watch));
-    REFUSES(vram_device_cleanup(device, &bytes));
+    REFUSES(vram_device_trim(device, NULL, &bytes));
     REFUSES(vram_health(device, NULL, &health));
     REFUSES(vram_tag_quota_set(device, "tag", 1, 2));
     REFUSES(vram_tag_handler_set(device, NULL, NULL));
@@ -226,10 +226,10 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_free(pool, 4096, NULL));
     REFUSES(vram_free(pool, 0, NULL)); /* nothing to free, but no pool either */
     REFUSES(vram_resize(pool, 4096, 1, NULL));
-    REFUSES(vram_pool_buffers_fit(pool, 0, &bytes));
+    REFUSES(vram_pool_trim(pool, CHECK_TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes));
     REFUSES(vram_pool_warm(pool, 1, 1, NULL));
     REFUSES(vram_pool_warm(pool, 1, UINT32_MAX, NULL));
-    REFUSES(vram_pool_trim(pool, 0));
+    REFUSES(vram_pool_trim(pool, NULL, NULL));
     REFUSES(vram_pool_sleep(pool, NULL));
     REFUSES(vram_pool_wake(pool, NULL));
     REFUSES(vram_pool_stats_get(pool, &stats));
@@ -242,9 +242,9 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_pool_pressure_get(pool, &pressure));
     REFUSES(vram_pool_watch_begin(pool, &watched, &watch));
     REFUSES(vram_pool_response_set(pool, NULL));
-    REFUSES(vram_pool_shrink(pool, &bytes));
-    REFUSES(vram_pool_clear(pool, &bytes));
-    REFUSES(vram_pool_maintain(pool, 0, &bytes));
+    REFUSES(vram_pool_trim(pool, NULL, &bytes));
+    REFUSES(vram_pool_trim(pool, CHECK_TRIM(.flags = VRAM_TRIM_CACHES), &bytes));
+    REFUSES(vram_pool_trim(pool, CHECK_TRIM(.flags = VRAM_TRIM_RARE), &bytes));
     REFUSES(vram_pool_fragmentation_get(pool, &fragmentation));
     REFUSES(vram_buffer_create(pool, 1, NULL, NULL, &buffer));
     REFUSES(vram_buffer_create_elements(pool, 1, VRAM_PRECISION_FP32, NULL, NULL, &buffer));

@@ -14,12 +14,14 @@
  *               is worth it for memory that is copied again and again. What is page-locked once is remembered
  *               when it is not used any more, up to limits, so that the next time costs nothing.
  *
- * Giving page-locked memory back may wait for kernels: CUDA and HIP do so for all that run on any queue, and one that
- * listens to a ring (vram/ring.h) does not end by itself. What nobody needs at once is left for later while a queue
- * of the context has work: vram_pinned_trim, the cleanups, trims and maintenance of pinned pools, idle slots. What has to
- * be done at once waits as the driver does: vram_pinned_forget, a vram_pinned_begin that has to give up others,
- * vram_device_free, the end of buffers and pools of such memory, and a pinned pool that needs room for a block. A
- * program with a ring does that before its kernel is launched or after it was stopped.
+ * Giving page-locked memory back may wait for kernels: CUDA and HIP do so for all that run on any
+ * queue, and one that listens to a ring (vram/ring.h) does not end by itself. What nobody needs at
+ * once is left for later while a queue of the context has work: trims (vram/pool.h;
+ * VRAM_TRIM_PINNED gives back staging slots and memory locked in place that nobody uses),
+ * maintenance of pinned pools, idle slots. What has to be done at once waits as the driver does:
+ * vram_pinned_forget, a vram_pinned_begin that has to give up others, vram_device_free, the end of
+ * buffers and pools of such memory, and a pinned pool that needs room for a block. A program with a
+ * ring does that before its kernel is launched or after it was stopped.
  *
  * Threads: any call from any thread.
  */
@@ -96,14 +98,6 @@ typedef struct vram_pinned_info {
 } vram_pinned_info;
 
 VRAM_API vram_status vram_pinned_info_get(vram_device *device, vram_pinned_info *info);
-
-/**
- * Gives back everything of this that is not in use: staging slots, and memory locked in place that nobody uses.
- * *released, which may be NULL, is how many bytes were page-locked and are not any more. vram_device_cleanup and
- * vram_context_cleanup do so too. CUDA and HIP wait for kernels when they take such memory back, and one that listens
- * to a ring does not end: there it stays while a queue of the context has work.
- */
-VRAM_API vram_status vram_pinned_trim(vram_device *device, uint64_t *released);
 
 #ifdef __cplusplus
 }

@@ -106,9 +106,10 @@ static void pool_interface(struct sample_world *world) {
     must(vram_free(world->pool, block, world->queue));
     must(vram_queue_wait(world->queue, WAIT));
     uint64_t held = sample_stats(world->pool).reserved_bytes;
-    must(vram_pool_clear(world->pool, &cached)); /* clear_pool: out of the caches, */
+    vram_trim_options caches = {.size = sizeof caches, .flags = VRAM_TRIM_CACHES};
+    must(vram_pool_trim(world->pool, &caches, &cached)); /* clear_pool: out of the caches, */
     hold(sample_stats(world->pool).cached_bytes == 0);
-    must(vram_pool_shrink(world->pool, &released)); /* shrink: and back to the driver */
+    must(vram_pool_trim(world->pool, NULL, &released)); /* shrink: and back to the driver */
     hold(held >= 8 * MIB && released == held && sample_stats(world->pool).reserved_bytes == 0);
 }
 

@@ -5,6 +5,7 @@
  * refused, the driver sees no breach of its protocol, and once faults are over everything goes.
  */
 #include "fuzz.h"
+#include "trims.h"
 
 #include "base/handle.h"
 #include "base/memory.h"
@@ -235,7 +236,8 @@ static void look_after(void) {
     vram_pool_stats stats = {.size = sizeof stats};
     switch (how % 4) {
     case 0:
-        (void)TRY(vram_pool_trim(world.pools[how / 4 % POOLS], (uint64_t)(how / 8) << 20));
+        (void)TRY(vram_pool_trim(world.pools[how / 4 % POOLS],
+                                 TRIM(.keep_bytes = (uint64_t)(how / 8) << 20), NULL));
         break;
     case 1:
         (void)TRY(vram_pool_warm(world.pools[how / 4 % POOLS], (uint64_t)how << 8, 1 + how % 40,

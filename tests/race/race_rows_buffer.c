@@ -2,6 +2,7 @@
 /* race_rows_buffer.c: buffers, scopes, batches and named buffers beside the ends of what they
    belong to. */
 #include "race/race_table.h"
+#include "trims.h"
 
 /* ---------------------------------------------------------------------- buffers */
 
@@ -182,10 +183,10 @@ ROW(vram_buffer_fit, BUFFER, 0) {
     return status ? status : vram_buffer_fit(w->buffer, w->queue);
 }
 
-ROW(vram_pool_buffers_fit, BUFFER, 0) {
+ROW_AS(vram_pool_trim, _buffers, BUFFER, 0) {
     uint64_t bytes;
     vram_status status = vram_buffer_resize(w->buffer, 0, w->queue);
-    return status ? status : vram_pool_buffers_fit(w->pool, 0, &bytes);
+    return status ? status : vram_pool_trim(w->pool, TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes);
 }
 
 /* ----------------------------------------------------------------------- scopes */

@@ -2,6 +2,7 @@
 /* race_rows_transfer.c: transfers, handles of work under way, page-locked memory, stream sets,
    readbacks and feeds. */
 #include "race/race_table.h"
+#include "trims.h"
 
 /* -------------------------------------------------------------------- transfers */
 
@@ -198,9 +199,9 @@ ROW(vram_pinned_info_get, REGISTERED, 0) {
     LOOK(vram_pinned_info, vram_pinned_info_get(w->device, &info));
 }
 
-ROW(vram_pinned_trim, REGISTERED, 0) {
+ROW_AS(vram_device_trim, _pinned, REGISTERED, 0) {
     uint64_t released;
-    return vram_pinned_trim(w->device, &released);
+    return vram_device_trim(w->device, TRIM(.flags = VRAM_TRIM_PINNED), &released);
 }
 
 /* ------------------------------------------------------------------ stream sets */

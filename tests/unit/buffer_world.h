@@ -42,7 +42,7 @@ static inline vram_buffer_info info_of(vram_buffer *buffer) {
 
 /* An idle pool, once trimmed, has nothing left. */
 static inline void expect_pool_empty(vram_pool *pool) {
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     vram_pool_stats stats = stats_of(pool);
     assert_int_equal(stats.live_blocks, 0);
     assert_int_equal(stats.reserved_bytes, 0);

@@ -10,6 +10,7 @@
 #include "base/handle.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "trims.h"
 #include "unit/assert_ok.h"
 #include "vram/vram.h"
 
@@ -479,7 +480,8 @@ static void null_pointers(void **state) {
         INVALID(vram_pinned_end(world.device, NULL, 1));
         INVALID(vram_pinned_forget(world.device, NULL, 1));
         INVALID(vram_pinned_info_get(world.device, NULL));
-        assert_int_equal(vram_pinned_trim(world.device, NULL), VRAM_OK);
+        assert_int_equal(vram_device_trim(world.device, TRIM(.flags = VRAM_TRIM_PINNED), NULL),
+                         VRAM_OK);
         INVALID(vram_device_alloc(world.device, 1, VRAM_MEMORY_DEVICE, NULL));
         INVALID(vram_native(world.addr, NULL));
         INVALID(vram_queue_create(world.device, NULL, NULL));

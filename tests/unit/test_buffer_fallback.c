@@ -94,7 +94,7 @@ static void acceptance_10_falls_back_and_is_promoted(void **state) {
     assert_int_equal(stats.fallback_bytes, 5 * MIB);
     assert_ok(vram_buffer_destroy(second));
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(stats_of(pool).fallback_bytes, 0);
     assert_int_equal(held_by(&rig), 0);
     rig_end_clean(&rig);

@@ -63,7 +63,7 @@ static void acceptance_13_pinned(void **state) {
         free(found);
         assert_ok(vram_buffer_destroy(device));
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT)); /* which a trim does not */
-        assert_ok(vram_pool_trim(pool, 0));
+        assert_ok(vram_pool_trim(pool, NULL, NULL));
         assert_int_equal(stats_of(pool).other_bytes, 0);
         assert_int_equal(held_by(&rig), before);
         if (i == 0) {
@@ -301,7 +301,7 @@ static void a_mapping_goes_the_ways_it_says(void **state) {
     }
     assert_int_equal(stats_of(pool).live_blocks, 0);
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(held_by(&rig), 0);
     rig_end_clean(&rig);
 }

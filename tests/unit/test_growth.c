@@ -4,6 +4,7 @@
  * their contents kept, and every step of every resize failing in turn.
  */
 #include "byte_units.h"
+#include "trims.h"
 #include "unit/device_world.h"
 #include "unit/pool_flags.h"
 #include "unit/stats_of.h"
@@ -336,7 +337,7 @@ static void acceptance_18_resize_is_safe(void **state) {
     assert_ok(vram_buffer_destroy(buffer));
     assert_int_equal(stats_of(pool).requested_bytes, 0);
     assert_int_equal(stats_of(pool).allocated_bytes, 0);
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     rig_end_clean(&rig);
 }
@@ -538,10 +539,11 @@ static void unused_buffers_are_cleaned_up(void **state) {
     vram_buffer *recent = buffer_of(pool, 2 * MIB, rig.queue);
     assert_ok(vram_buffer_resize(unused, 0, NULL));
     assert_ok(vram_buffer_resize(recent, 0, NULL));
-    assert_ok(vram_pool_buffers_fit(pool, 3600 * SECOND, &bytes)); /* none is as old as that */
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_BUFFERS, .idle_ns = 3600 * SECOND),
+                             &bytes)); /* none is as old as that */
     assert_int_equal(bytes, 0);
     vram_addr addr = info_of(unused).addr;
-    assert_ok(vram_pool_buffers_fit(pool, 0, &bytes));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes));
     assert_int_equal(bytes, 10 * MIB);
     assert_int_equal(info_of(used).capacity_bytes, 4 * MIB);
     assert_int_equal(info_of(unused).capacity_bytes, 0);
@@ -549,7 +551,7 @@ static void unused_buffers_are_cleaned_up(void **state) {
     assert_int_equal(stats_of(pool).live_blocks, 3);
     assert_int_equal(stats_of(pool).requested_bytes, 4 * MIB);
     assert_ok(vram_buffer_resize(unused, MIB, NULL)); /* the handle is as good as before */
-    assert_ok(vram_pool_buffers_fit(pool, 0, NULL));
+    assert_ok(vram_pool_trim(pool, TRIM(.flags = VRAM_TRIM_BUFFERS), NULL));
     assert_int_equal(info_of(unused).capacity_bytes, MIB);
     rig_end_clean(&rig);
 }
@@ -679,7 +681,8 @@ static void bad_input_is_refused(void **state) {
     assert_int_equal(vram_buffer_fit(NULL, rig.queue), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_growth_set(NULL, NULL), VRAM_ERR_INVALID);
     assert_int_equal(vram_buffer_growth_get(NULL, &info), VRAM_ERR_INVALID);
-    assert_int_equal(vram_pool_buffers_fit(NULL, 0, &bytes), VRAM_ERR_INVALID);
+    assert_int_equal(vram_pool_trim(NULL, TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes),
+                     VRAM_ERR_INVALID);
     assert_int_equal(info_of(buffer).capacity_bytes, 400);
     assert_int_equal(info_of(buffer).resizes, 0);
     assert_ok(vram_buffer_destroy(buffer));

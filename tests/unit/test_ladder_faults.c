@@ -100,7 +100,7 @@ static void live(struct life *life) {
     give(life->pool, most, rig->queue);
     give(life->pool, larger, life->second);
     give(life->pool, large, life->second);
-    (void)vram_pool_trim(life->pool, 0);
+    (void)vram_pool_trim(life->pool, NULL, NULL);
     for (int i = 1; i < 10; i += 2) {
         give(life->pool, pieces[i], NULL);
     }

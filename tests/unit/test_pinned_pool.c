@@ -83,7 +83,7 @@ static void hits_call_no_driver(void **state) {
     assert_int_equal(calls_of(&rig, VRAM_SIM_PINNED_FREE), frees);
     assert_true(stats_of(pool).reserved_bytes >= 8 * MIB);
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     assert_int_equal(calls_of(&rig, VRAM_SIM_PINNED_FREE), calls);
     rig_end_clean(&rig);
@@ -251,7 +251,7 @@ static vram_status pinned_part(struct rig *rig, vram_pool *unused) {
     (void)vram_free(pool, b, rig->queue);
     vr_error_restore(&error);
     if (status == VRAM_OK) {
-        status = vram_pool_trim(pool, 0);
+        status = vram_pool_trim(pool, NULL, NULL);
         vr_error_save(&error);
     }
     (void)vram_pool_destroy(pool);
@@ -337,7 +337,7 @@ static void options_of_all_pools(void **state) {
     assert_int_equal(stats_of(pool).reserved_bytes, 2 * vr_os_page_bytes());
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_free(pool, addr, NULL));
-    assert_ok(vram_pool_trim(pool, 0));
+    assert_ok(vram_pool_trim(pool, NULL, NULL));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     rig_end_clean(&rig);
 }

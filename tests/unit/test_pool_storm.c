@@ -10,6 +10,7 @@
 #include "base/option.h"
 #include "base/os/os.h"
 #include "byte_units.h"
+#include "trims.h"
 #include "vram/vram.h"
 
 #include <pthread.h>
@@ -293,7 +294,7 @@ static void misuse(struct sailor *self) {
 }
 
 static void trim(struct sailor *self) {
-    TRY(vram_pool_trim(ANY(self, storm.pools), draw(self, 2) * MIB));
+    TRY(vram_pool_trim(ANY(self, storm.pools), TRIM(.keep_bytes = draw(self, 2) * MIB), NULL));
 }
 
 static void renew_queue(struct sailor *self) {

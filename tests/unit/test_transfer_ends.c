@@ -4,6 +4,7 @@
  * page-locked memory beside the end of the object itself, its queue, its device and its context,
  * with queues that are late.
  */
+#include "trims.h"
 #include "unit/end_race.h"
 #include "vram/vram.h"
 
@@ -66,7 +67,8 @@ static vram_status call_pinned_forget(void *argument) {
 }
 
 static vram_status call_pinned_trim(void *argument) {
-    return vram_pinned_trim(((struct transfer_world *)argument)->base.rig.device, NULL);
+    return vram_device_trim(((struct transfer_world *)argument)->base.rig.device,
+                            TRIM(.flags = VRAM_TRIM_PINNED), NULL);
 }
 
 static vram_status call_pinned_info(void *argument) {
@@ -76,12 +78,12 @@ static vram_status call_pinned_info(void *argument) {
 
 static vram_status call_device_cleanup(void *argument) {
     uint64_t bytes;
-    return vram_device_cleanup(((struct transfer_world *)argument)->base.rig.device, &bytes);
+    return vram_device_trim(((struct transfer_world *)argument)->base.rig.device, NULL, &bytes);
 }
 
 static vram_status call_context_cleanup(void *argument) {
     uint64_t bytes;
-    return vram_context_cleanup(((struct transfer_world *)argument)->base.rig.context, &bytes);
+    return vram_context_trim(((struct transfer_world *)argument)->base.rig.context, NULL, &bytes);
 }
 
 /* ------------------------------------------------------------------- stream sets */

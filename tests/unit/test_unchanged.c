@@ -50,7 +50,7 @@ static vram_status call_warm(struct scene *scene) {
     return vram_pool_warm(scene->pool, 256 * KIB, 8, scene->rig.queue);
 }
 static vram_status call_trim(struct scene *scene) {
-    return vram_pool_trim(scene->pool, 0);
+    return vram_pool_trim(scene->pool, NULL, NULL);
 }
 static void make_cached(struct scene *scene) {
     make_block(scene);
