@@ -31,6 +31,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/os/os.h"
+#include "base/struct_tail.h"
 #include "device/handle_set.h"
 #include "vram/oom.h"
 
@@ -254,15 +255,6 @@ static inline bool vr_exiting(void) {
 vram_status vr_process_watch(uint32_t started);
 /* Whether the object was made by a process of which this one is a fork. */
 bool vr_forked(const struct vr_object *object);
-
-/* Copies min(size) bytes of an info struct that the caller's header may know shorter or longer.
-   VRAM_ERR_INVALID for NULL and for sizes no version had. */
-vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest,
-                         const char *operation);
-/* Reads an option struct of any version into `to`, which is zeroed first. VRAM_ERR_INVALID for a
-   size that no version had, and for a longer struct with a non-zero byte behind the known
-   fields. */
-vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation);
 
 /* ---------------------------------------- objects that end; object_end.c */
 
