@@ -6,6 +6,8 @@
  */
 #include "case.h"
 
+#include <vram/model.h>
+
 /* The status that a battery wants; VRAM_OK: VRAM_ERR_INVALID or VRAM_ERR_STALE, either. */
 static bool refuses(struct check *check, vram_status status, vram_status want,
                     struct check_place place) {

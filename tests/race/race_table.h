@@ -14,7 +14,7 @@
 #define TEST_RACE_TABLE_H
 
 #include "vram/auto.h"
-#include "vram/distance.h"
+#include "vram/compute.h"
 #include "vram/foreign.h"
 #include "vram/model.h"
 #include "vram/oom.h"
