@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "device/objects.h"
 #include "mem/growth_state.h"
+#include "mem/mem_calls.h"
 
 #include <string.h>
 
@@ -22,7 +23,7 @@ static const struct {
     {"edges", 2000000, 32, 8192, 2048 * VR_MIB},     {"grid_cells", 1500000, 8, 2048, 256 * VR_MIB},
 };
 
-vram_status vram_growth_preset(const char *name, vram_growth *growth) {
+vram_status vr_growth_preset(const char *name, vram_growth *growth) {
     static const char operation[] = "vram_growth_preset";
     if (!name || !growth) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the %s is NULL",
@@ -43,6 +44,10 @@ vram_status vram_growth_preset(const char *name, vram_growth *growth) {
                    "no policy is called \"%.32s\"; there are default, positions, velocities, "
                    "forces, edges and grid_cells",
                    name);
+}
+
+vram_status vram_growth_preset(const char *name, vram_growth *growth) {
+    return vr_growth_preset(name, growth);
 }
 
 static vram_status check(const struct vram_growth *growth, const char *operation) {
@@ -117,8 +122,8 @@ vram_status vr_growth_next(const struct vram_growth *growth, uint64_t capacity, 
     return VRAM_OK;
 }
 
-vram_status vram_growth_next(const vram_growth *given, uint64_t capacity, uint64_t needed,
-                             uint64_t *bytes) {
+vram_status vr_growth_next_given(const vram_growth *given, uint64_t capacity, uint64_t needed,
+                                 uint64_t *bytes) {
     static const char operation[] = "vram_growth_next";
     struct vram_growth growth;
     if (!bytes) {
@@ -126,6 +131,11 @@ vram_status vram_growth_next(const vram_growth *given, uint64_t capacity, uint64
     }
     vram_status status = vr_growth_take(given, operation, &growth);
     return status == VRAM_OK ? vr_growth_next(&growth, capacity, needed, operation, bytes) : status;
+}
+
+vram_status vram_growth_next(const vram_growth *given, uint64_t capacity, uint64_t needed,
+                             uint64_t *bytes) {
+    return vr_growth_next_given(given, capacity, needed, bytes);
 }
 
 vram_status vr_growth_first(const struct vram_growth *given, uint64_t bytes, const char *operation,

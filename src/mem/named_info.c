@@ -11,6 +11,7 @@
 #include "base/os/os.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
+#include "mem/mem_calls.h"
 
 #include <string.h>
 
@@ -31,7 +32,7 @@ static void named_free(void *memory) {
 static vram_status destroy(uint64_t buffer) {
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vram_buffer_destroy((vram_buffer *)(uintptr_t)buffer);
+    vram_status status = vr_buffer_destroy((vram_buffer *)(uintptr_t)buffer);
     if (status == VRAM_OK || status == VRAM_ERR_STALE) {
         vr_error_restore(&error);
         return VRAM_OK;
@@ -59,9 +60,13 @@ static void pool_ended(struct vr_pool_child *child) {
     vr_object_parent_ended(&VR_CONTAINER(child, struct vr_named, child)->object, named_end);
 }
 
-vram_status vram_named_destroy(vram_named *handle) {
+vram_status vr_named_destroy(vram_named *handle) {
     return vr_object_destroy(VR_KIND_NAMED, handle, "vram_named_destroy", named_end,
                              "the manager is being destroyed");
+}
+
+vram_status vram_named_destroy(vram_named *handle) {
+    return vr_named_destroy(handle);
 }
 
 /* ------------------------------------------------------------------ creating */
@@ -334,7 +339,7 @@ vram_status vram_named_json(vram_named *handle, vram_json *json, const char *key
         if (buffer && describe(entry, buffer, &info)) {
             vram_json_object_begin(json, NULL);
             vram_json_text(json, "name", info.name);
-            vram_json_text(json, "precision", vram_precision_name(info.precision));
+            vram_json_text(json, "precision", vr_precision_name(info.precision));
             vram_json_unsigned(json, "capacity_bytes", info.capacity_bytes);
             vram_json_unsigned(json, "used_bytes", info.used_bytes);
             vram_json_number(json, "utilisation", info.utilisation);

@@ -26,6 +26,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "track/event.h"
+#include "xfer/xfer_calls.h"
 
 #include <assert.h>
 
@@ -297,8 +298,8 @@ static void write_cell(vram_json *json, uint32_t direction, uint32_t route,
                        const struct vram_transfer_stats *stats) {
     vram_json_object_begin(json, NULL);
     vram_json_text(json, "direction",
-                   vram_transfer_direction_name((vram_transfer_direction)direction));
-    vram_json_text(json, "route", vram_transfer_route_name((vram_transfer_route)route));
+                   vr_transfer_direction_name((vram_transfer_direction)direction));
+    vram_json_text(json, "route", vr_transfer_route_name((vram_transfer_route)route));
     vram_json_unsigned(json, "started", stats->started);
     vram_json_unsigned(json, "operations", stats->operations);
     vram_json_unsigned(json, "failures", stats->failures);
@@ -355,7 +356,7 @@ vram_status vram_transfer_stats_json(vram_device *handle, vram_json *json, const
 
 /* ---------------------------------------------------------------------- names */
 
-const char *vram_transfer_direction_name(vram_transfer_direction direction) {
+const char *vr_transfer_direction_name(vram_transfer_direction direction) {
     static const char *const names[] = {
 #define ROW(NAME, number, name) [number] = (name),
         VRAM_TRANSFER_DIRECTION_MAP(ROW)
@@ -364,11 +365,19 @@ const char *vram_transfer_direction_name(vram_transfer_direction direction) {
     return (uint32_t)direction < DIRECTIONS ? names[direction] : "unknown";
 }
 
-const char *vram_transfer_route_name(vram_transfer_route route) {
+const char *vram_transfer_direction_name(vram_transfer_direction direction) {
+    return vr_transfer_direction_name(direction);
+}
+
+const char *vr_transfer_route_name(vram_transfer_route route) {
     static const char *const names[] = {
 #define ROW(NAME, number, name) [number] = (name),
         VRAM_TRANSFER_ROUTE_MAP(ROW)
 #undef ROW
     };
     return (uint32_t)route < ROUTES ? names[route] : "unknown";
+}
+
+const char *vram_transfer_route_name(vram_transfer_route route) {
+    return vr_transfer_route_name(route);
 }

@@ -4,6 +4,9 @@
  */
 #include "core/ladder/report.h"
 
+#include "base/size_text.h"
+#include "base/status.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -28,7 +31,7 @@ static void add(struct page *page, const char *format, ...) {
 
 static void add_size(struct page *page, const char *before, uint64_t bytes, const char *behind) {
     char text[VRAM_SIZE_TEXT_MAX];
-    add(page, "%s%s%s", before, vram_size_format(bytes, text), behind);
+    add(page, "%s%s%s", before, vr_size_format(bytes, text), behind);
 }
 
 static void add_value(struct page *page, const char *before, vram_value value, const char *behind) {
@@ -131,7 +134,7 @@ static void add_steps(struct page *page, const struct vram_oom_report *report) {
     add(page, "  ladder   ");
     for (uint32_t i = 0; i < report->step_count; i++) {
         const struct vram_oom_step *step = &report->steps[i];
-        add(page, "%s%s", i ? ", " : "", vram_ladder_step_name(step->step));
+        add(page, "%s%s", i ? ", " : "", vr_ladder_step_name(step->step));
         if (!step->taken) {
             add(page, " -");
         } else if (step->bytes) {
@@ -162,7 +165,7 @@ size_t vram_oom_report_text(const vram_oom_report *report, char *text, size_t te
     add_addresses(&page, report);
     add_lists(&page, report);
     add_steps(&page, report);
-    add(&page, "  error    %s: %s\n", vram_status_name(report->status), report->error);
+    add(&page, "  error    %s: %s\n", vr_status_name(report->status), report->error);
     add(&page, "  help     %s\n", report->advice);
     return page.used;
 }
@@ -259,7 +262,7 @@ static void write_steps(const struct vram_oom_report *report, vram_json *json) {
     vram_json_array_begin(json, "ladder");
     for (uint32_t i = 0; i < report->step_count; i++) {
         vram_json_object_begin(json, NULL);
-        vram_json_text(json, "step", vram_ladder_step_name(report->steps[i].step));
+        vram_json_text(json, "step", vr_ladder_step_name(report->steps[i].step));
         vram_json_unsigned(json, "taken", report->steps[i].taken);
         vram_json_unsigned(json, "bytes", report->steps[i].bytes);
         vram_json_unsigned(json, "ns", report->steps[i].ns);
@@ -279,8 +282,8 @@ void vram_oom_report_json(const vram_oom_report *report, vram_json *json, const 
     vram_json_object_begin(json, key);
     vram_json_text(json, "schema", "vram.oom/1");
     vram_json_unsigned(json, "number", report->number);
-    vram_json_text(json, "status", vram_status_name(report->status));
-    vram_json_text(json, "cause", vram_oom_cause_name(report->cause));
+    vram_json_text(json, "status", vr_status_name(report->status));
+    vram_json_text(json, "cause", vr_oom_cause_name(report->cause));
     vram_json_text(json, "summary", report->summary);
     vram_json_text(json, "advice", report->advice);
     vram_json_text(json, "error", report->error);
