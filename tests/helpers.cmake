@@ -75,7 +75,7 @@ function(vram_program target)
     add_executable(${target} ${arg_UNPARSED_ARGUMENTS})
     target_include_directories(${target} PRIVATE
         ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/cli ${tests_source})
-    target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} vram_model_static vram_static)
+    target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} vram_compute_static vram_model_static vram_static)
 endfunction()
 
 # Drivers without a GPU: shared libraries that the backends load in the place of the real ones; and shims that stand

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * vram/compute.h: products of matrices, on the CPU or on a device, with memory from a pool. Includes
- * vram/distance.h and vram/labels.h.
+ * vram/distance.h and vram/labels.h; link libvram-compute.
  *
  *   vram_scheduler_create(pool, NULL, &scheduler);
  *   vram_matmul product = {.size = sizeof product, .m = m, .k = k, .n = n, .a = a, .b = b, .c = c};

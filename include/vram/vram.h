@@ -16,8 +16,8 @@
  * Ownership is a tree: context > device > queue, pool and memory. Destroying a parent destroys what
  * hangs below it; docs/ownership.md draws it.
  *
- * Not part of it: <vram/compute.h> (products of matrices, distances, labels), and <vram/model.h> of libvram-model,
- * a library on top of this one (how much memory a model takes).
+ * Two libraries stand on this one, each with a header of its own: libvram-compute, <vram/compute.h> (products of
+ * matrices, distances, labels), and libvram-model, <vram/model.h> (how much memory a model takes).
  */
 #ifndef VRAM_VRAM_H
 #define VRAM_VRAM_H

@@ -14,8 +14,8 @@
  *   vram/hpp/objects.hpp  contexts, devices, queues, kernels, pools, buffers, scopes, batches, names
  *   vram/hpp/moving.hpp   async handles, transfers, stream sets, readbacks, feeds, rings, pinned memory
  *
- * vram/compute.hpp (schedulers, weights, distances, labels) and vram/model.hpp are not part of it: the second
- * belongs to libvram-model.
+ * vram/compute.hpp (schedulers, weights, distances, labels) and vram/model.hpp are not part of it: they belong to
+ * libvram-compute and libvram-model.
  *
  * Failures are exceptions: every call here that can fail throws vram::error, which carries the status and
  * the error record of the thread. The calls of C take `get()` of these objects and return statuses as ever;

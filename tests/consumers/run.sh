@@ -40,7 +40,7 @@ prefix=$work/moved
 libdir=$(dirname "$(find "$prefix" -name libvram.so)")
 
 for file in bin/vram include/vram/vram.h include/vram/vram.hpp include/vram/hpp/owner.hpp \
-    include/vram/model.h include/vram/model.hpp \
+    include/vram/compute.h include/vram/compute.hpp include/vram/model.h include/vram/model.hpp \
     share/man/man1/vram.1 share/doc/*/README.md \
     share/bash-completion/completions/vram share/fish/vendor_completions.d/vram.fish \
     share/zsh/site-functions/_vram; do
@@ -51,7 +51,7 @@ done
 
 CC=$cc quietly cmake -S "$here/find_package" -B "$work/package" -DCMAKE_PREFIX_PATH="$prefix"
 quietly cmake --build "$work/package"
-for program in shared static cplusplus model model_static; do
+for program in shared static cplusplus compute compute_static model model_static; do
     try "find_package, $program" "$work/package/$program"
 done
 
@@ -68,10 +68,11 @@ by_pkg_config() {
     try "pkg-config, $package, static" "$work/pc-static"
 }
 by_pkg_config consumer.c libvram
+by_pkg_config compute.c libvram-compute
 by_pkg_config model.c libvram-model
 
 CC=$cc quietly cmake -S "$here/subdirectory" -B "$work/sub" -DVRAM_SOURCE="$source"
 quietly cmake --build "$work/sub" -j 2
-for program in shared static model model_static; do
+for program in shared static compute compute_static model model_static; do
     try "add_subdirectory, $program" "$work/sub/$program"
 done

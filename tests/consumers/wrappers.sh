@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 include=(-I "$source/include")
 strict=(-Wall -Wextra -Wpedantic -Werror)
-link=(-x none "-L$build" -lvram-model -lvram "-Wl,-rpath,$build")
+link=(-x none "-L$build" -lvram-compute -lvram-model -lvram "-Wl,-rpath,$build")
 [ -z "$sanitizers" ] || link+=("-fsanitize=$sanitizers")
 
 fail() {

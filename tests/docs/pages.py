@@ -85,7 +85,7 @@ def compile_page(source, build, path, text, folder):
     code = os.path.join(folder, "program.c")
     with open(code, "w", encoding="utf-8") as stream:
         stream.write(program_of(path, text))
-    libraries = [os.path.join(build, name) for name in ("libvram-model.a", "libvram.a")]
+    libraries = [os.path.join(build, name) for name in ("libvram-compute.a", "libvram-model.a", "libvram.a")]
     compiler, sanitizers = (sys.argv[3:] + ["", ""])[:2]
     flags = [f"-fsanitize={sanitizers}"] if sanitizers else []
     return subprocess.run([compiler or "cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-DVRAM_STATIC",

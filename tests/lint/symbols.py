@@ -29,7 +29,7 @@ def defined(*arguments):
 
 
 # Headers of the libraries on top of libvram; all others are libvram's.
-HEADERS = {"vram-model": ("model.h",)}
+HEADERS = {"vram-compute": ("compute.h", "distance.h", "labels.h"), "vram-model": ("model.h",)}
 OTHERS = tuple(header for headers in HEADERS.values() for header in headers)
 
 

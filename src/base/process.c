@@ -8,11 +8,9 @@
  * child a parent's context is refused: its threads are gone and its driver state belongs to the
  * parent.
  */
-#include "device/objects.h"
+#include "base/object.h"
 
 #include "base/error.h"
-#include "base/lock.h"
-#include "base/os/os.h"
 
 static vr_atomic_u32 watched; /* backends that our last handler was registered behind; WATCHED */
 
