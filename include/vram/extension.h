@@ -87,6 +87,9 @@ VRAM_API vram_status vram_async_finish(vram_async_work *work, vram_status status
  */
 VRAM_API vram_status vram_memory_check(vram_device *device, vram_addr addr, uint64_t bytes);
 
+/** Whether memory of libvram lies at a host pointer, page-locked memory above all. No lock, no error record. */
+VRAM_API bool vram_memory_is_known(const void *host);
+
 /**
  * Frees memory of vram_host_alloc when the device is closed: for memory that work may use whose end nobody can see.
  * Work uses none of its first sizeof(void *) bytes, which are the device's from now on. After a failure the

@@ -83,6 +83,11 @@ void vr_parcel_pool_end(struct vr_scheduler *scheduler) {
     }
 }
 
+bool vr_parcels_are_useful(uint64_t caps) {
+    return caps & VRAM_CAP_PINNED && !(caps & VRAM_CAP_HOST_ACCESS) &&
+           vr_setting_number("staging_slots") > 0;
+}
+
 /* The scheduler's, made by whoever needs it first; NULL: none is to be had. */
 static vram_pool *parcel_pool(struct vr_scheduler *scheduler) {
     void *present = vr_load(&scheduler->pinned, VR_ACQUIRE);
@@ -100,14 +105,13 @@ static vram_pool *parcel_pool(struct vr_scheduler *scheduler) {
     return ((struct vr_parcel_pool *)present)->pool;
 }
 
-/* NULL: none, keeps (4). Where the host reaches the device's memory itself a driver holds nobody up. */
+/* NULL: none, keeps (4). */
 static vram_pool *pinned_pool(struct vr_pipeline *pipeline) {
     struct vram_error error;
     if (!pipeline->pinned_asked) {
         pipeline->pinned_asked = true;
         vr_error_save(&error);
-        if (!(pipeline->scheduler->info.caps & VRAM_CAP_HOST_ACCESS) &&
-            vr_setting_number("staging_slots") > 0) {
+        if (pipeline->scheduler->parcels) {
             pipeline->pinned = parcel_pool(pipeline->scheduler);
         }
         vr_error_restore(&error);
@@ -115,19 +119,9 @@ static vram_pool *pinned_pool(struct vr_pipeline *pipeline) {
     return pipeline->pinned;
 }
 
-/* Whether memory of libvram is there, such as page-locked memory. */
-static bool is_known(const void *host) {
-    vram_native_info info = {.size = sizeof info};
-    struct vram_error error;
-    vr_error_save(&error);
-    vram_status status = vram_native((vram_addr)(uintptr_t)host, &info);
-    vr_error_restore(&error);
-    return status != VRAM_ERR_INVALID;
-}
-
 /* Whether it goes this way: small, and not page-locked where it lies. */
 static bool is_small(const void *host, const struct vr_part *part) {
-    return part->rows * part->row_bytes <= PARCEL_MOST && !is_known(host);
+    return part->rows * part->row_bytes <= PARCEL_MOST && !vram_memory_is_known(host);
 }
 
 /* Room in the sack at hand, or in a new one; NULL: keeps (3) and (4). */

@@ -156,6 +156,7 @@ static vram_status create(vram_pool *pool, const struct vram_scheduler_options *
     handle = scheduler->object.handle;
     scheduler->info.size = sizeof scheduler->info;
     status = vr_in_operation(vram_device_describe(scheduler->device, &scheduler->info), operation);
+    scheduler->parcels = vr_parcels_are_useful(scheduler->info.caps);
     if (status == VRAM_OK) {
         status = make_lanes(scheduler, lanes_of(scheduler, options));
     }

@@ -56,6 +56,7 @@ struct vr_scheduler {
     uint32_t flags;
     uint64_t threshold, device_bytes;
     uint32_t cpu_threads;
+    bool parcels; /* small operands go through page-locked memory; parcel.c */
     struct vr_blas blas;
     char cpu_name[32]; /* of our own kernel */
     struct vr_scheduler_tally tally;
@@ -222,6 +223,9 @@ vram_status vr_parcel_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_ad
 bool vr_parcels_are_many(const struct vr_pipeline *pipeline);
 /* All lanes were waited for, which answered `waited`: brings results home where that is VRAM_OK. */
 void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited);
+/* Whether a device with these capabilities has use for them: where the host reaches its memory itself a
+   driver holds nobody up. Reads an option. */
+bool vr_parcels_are_useful(uint64_t caps);
 /* The scheduler ends. */
 void vr_parcel_pool_end(struct vr_scheduler *scheduler);
 

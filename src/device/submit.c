@@ -47,6 +47,11 @@ vram_status vram_memory_check(vram_device *handle, vram_addr addr, uint64_t byte
     return status;
 }
 
+bool vram_memory_is_known(const void *host) {
+    struct vr_place place;
+    return vr_address_find((vram_addr)(uintptr_t)host, &place);
+}
+
 vram_status vram_host_free_later(vram_device *handle, void *memory) {
     static const char operation[] = "vram_host_free_later";
     void *device;

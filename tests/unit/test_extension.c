@@ -194,6 +194,15 @@ static void memory_that_kernels_can_use(void **state) {
     assert_int_equal(vram_memory_check(rig.device, 0, 1), VRAM_ERR_INVALID);
     assert_int_equal(vram_memory_check(NULL, addr, 1), VRAM_ERR_INVALID);
     assert_ok(vram_free(pool, addr, rig.queue));
+
+    vram_addr pinned;
+    assert_ok(vram_device_alloc(rig.device, 4096, VRAM_MEMORY_PINNED, &pinned));
+    vram_error_clear();
+    assert_true(vram_memory_is_known((const void *)(uintptr_t)(pinned + 100)));
+    assert_false(vram_memory_is_known(&rig));
+    assert_false(vram_memory_is_known(NULL));
+    assert_string_equal(vram_error_get()->text, "");
+    assert_ok(vram_device_free(rig.device, pinned));
     rig_end_clean(&rig);
 }
 
