@@ -5,7 +5,10 @@
 #include <vram/vram.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static int failed(const char *what) {
     printf("%s: %s\n", what, vram_error_get()->text);
@@ -22,8 +25,30 @@ static vram_status twice(void *user, const int32_t *labels, size_t count, int32_
     return VRAM_OK;
 }
 
+/* A forked child is refused, and ends nothing of its parent's. */
+static int forked(vram_scheduler *scheduler, const vram_matmul *product) {
+    int code = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        bool good = vram_matmul_run(scheduler, product) == VRAM_ERR_FORKED &&
+                    vram_error_get()->status == VRAM_ERR_FORKED &&
+                    vram_scheduler_destroy(scheduler) == VRAM_OK;
+        _exit(good ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &code, 0) == child ? code : 1;
+}
+
+/* Runs behind the libraries' own exit handlers: no driver is called any more. */
+static vram_scheduler *at_exit_scheduler;
+static void at_exit(void) {
+    vram_scheduler_stats stats = {.size = sizeof stats};
+    if (vram_scheduler_stats_get(at_exit_scheduler, &stats) != VRAM_ERR_SHUTDOWN) {
+        _exit(3);
+    }
+}
+
 int main(void) {
-    vram_context_options options = {sizeof options, "host", NULL};
+    vram_context_options options = {.size = sizeof options, .backends = "host"};
     vram_context *context;
     vram_device *device;
     vram_pool *pool;
@@ -31,6 +56,7 @@ int main(void) {
     float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8}, c[4] = {0};
     vram_matmul product = {.size = sizeof product, .m = 2, .k = 2, .n = 2, .a = a, .b = b, .c = c};
     vram_async async;
+    atexit(at_exit); /* before the libraries': handlers run in the reverse order */
     if (vram_context_create(&options, &context) != VRAM_OK ||
         vram_device_open(context, 0, &device) != VRAM_OK ||
         vram_pool_create(device, NULL, &pool) != VRAM_OK ||
@@ -52,6 +78,9 @@ int main(void) {
         return failed("bad product");
     }
     product.m = 2;
+    if (forked(scheduler, &product) != 0) {
+        return failed("a forked child");
+    }
     {
         VRAM_AUTO(vram_labels) *labels = NULL;
         int32_t from[2] = {1, 2}, to[2];
@@ -68,6 +97,12 @@ int main(void) {
     vram_context_destroy(context);
     if (vram_host_bytes() != 0) {
         return failed("memory is left");
+    }
+    if (vram_context_create(&options, &context) != VRAM_OK ||
+        vram_device_open(context, 0, &device) != VRAM_OK ||
+        vram_pool_create(device, NULL, &pool) != VRAM_OK ||
+        vram_scheduler_create(pool, NULL, &at_exit_scheduler) != VRAM_OK) {
+        return failed("a scheduler that is there at the exit");
     }
     printf("libvram %s, devices: 1\n", vram_version_text());
     return 0;
