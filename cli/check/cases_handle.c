@@ -6,6 +6,9 @@
  */
 #include "case.h"
 
+#include <vram/extension.h>
+#include <vram/model.h>
+
 /* The status that a battery wants; VRAM_OK: VRAM_ERR_INVALID or VRAM_ERR_STALE, either. */
 static bool refuses(struct check *check, vram_status status, vram_status want,
                     struct check_place place) {
@@ -90,6 +93,9 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     uint64_t id = 0;
 
     REFUSES(vram_async_poll_all(device, NULL));
+    REFUSES(vram_async_begin(device, "none", &(vram_async){{0}}, &(vram_async_work *){NULL}));
+    REFUSES(vram_memory_check(device, 4096, 1));
+    REFUSES(vram_host_free_later(device, &id));
     REFUSES(vram_pinned_begin(device, &id, sizeof id));
     REFUSES(vram_pinned_end(device, &id, sizeof id));
     REFUSES(vram_pinned_forget(device, &id, sizeof id));
@@ -138,6 +144,11 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     return true;
 }
 
+static vram_status submits_nothing(void *user, void *native) {
+    (void)user, (void)native;
+    return VRAM_OK;
+}
+
 static bool as_queue(struct check *check, void *bad, vram_status want) {
     vram_queue *queue = bad;
     const vram_copy_2d rectangle = {0};
@@ -146,6 +157,7 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
     vram_queue *region;
     char byte = 0;
 
+    REFUSES(vram_queue_submit(queue, submits_nothing, NULL));
     REFUSES(vram_queue_native(queue, &native));
     REFUSES(vram_queue_poll(queue));
     REFUSES(vram_queue_wait(queue, 0));
@@ -220,12 +232,10 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_named *named;
     vram_wrap wrap = {.size = sizeof wrap, .pointer = &bytes, .bytes = sizeof bytes};
 
+    REFUSES(vram_pool_attach(pool, NULL, NULL, NULL, &(vram_attachment *){NULL}));
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, &(vram_alloc_options){.size = sizeof(size_t)}, &addr));
-    REFUSES(vram_free(pool, 4096, NULL));
-    REFUSES(vram_free(pool, 0, NULL)); /* nothing to free, but no pool either */
-    REFUSES(vram_resize(pool, 4096, 1, NULL));
     REFUSES(vram_pool_trim(pool, CHECK_TRIM(.flags = VRAM_TRIM_BUFFERS), &bytes));
     REFUSES(vram_pool_warm(pool, 1, 1, NULL));
     REFUSES(vram_pool_warm(pool, 1, UINT32_MAX, NULL));
@@ -276,10 +286,13 @@ static bool as_watch(struct check *check, void *bad, vram_status want) {
 
     REFUSES(vram_trace_mark(bad, "mark"));
     REFUSES(vram_trace_info_get(bad, &traced));
+    REFUSES(vram_attachment_wait(bad, NULL, 0));
+    REFUSES(vram_async_finish(bad, VRAM_OK));
     if (bad != NULL) { /* ending NULL is allowed */
         REFUSES(vram_watch_end(bad));
         REFUSES(vram_monitor_end(bad));
         REFUSES(vram_trace_end(bad));
+        REFUSES(vram_attachment_end(bad));
     }
     return true;
 }
@@ -480,7 +493,8 @@ static bool orphans(struct check *check) {
     CHECK_TRY(as_buffer(check, buffer, VRAM_ERR_STALE));
     CHECK_TRY(as_scope(check, scope, VRAM_ERR_STALE));
     CHECK_TRY(as_batch(check, batch, VRAM_ERR_STALE));
-    CHECK_STATUS(check, vram_free(stock.pool, addr, queue), VRAM_ERR_STALE);
+    CHECK_STATUS(check, vram_free(addr, queue), VRAM_ERR_INVALID);
+    CHECK_STATUS(check, vram_resize(addr, 1, queue), VRAM_ERR_INVALID);
     CHECK_STATUS(check, vram_pin(addr), VRAM_ERR_INVALID);
     if (physical != NULL) {
         CHECK_TRY(as_physical(check, physical, VRAM_ERR_STALE));
@@ -532,7 +546,7 @@ static bool wrong_kind(struct check *check) {
     CHECK_TRY(as_queue(check, stock.pool, VRAM_OK));
     CHECK_TRY(as_buffer(check, stock.pool, VRAM_OK));
     CHECK_TRY(as_buffer(check, queue, VRAM_OK));
-    CHECK_REFUSED(check, vram_free(stock.pool, addr, (vram_queue *)(void *)stock.pool));
+    CHECK_REFUSED(check, vram_free(addr, (vram_queue *)(void *)stock.pool));
     CHECK_REFUSED(check, vram_queue_destroy((vram_queue *)(void *)stock.pool));
     CHECK_REFUSED(check, vram_kernel_destroy((vram_kernel *)(void *)queue));
     CHECK_REFUSED(check, vram_queue_destroy((vram_queue *)(void *)device->device));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/vram.h: one GPU memory manager for every GPU. Include this one.
+ * vram/vram.h: one GPU memory manager for every GPU. Include this one; link libvram.
  *
  *   vram_context *context;
  *   vram_context_create(NULL, &context);        finds every backend and device there is
@@ -9,12 +9,15 @@
  *   vram_pool_create(device, NULL, &pool);      memory comes from a pool
  *   vram_alloc(pool, bytes, queue, &addr);
  *   vram_queue_upload(queue, addr, data, bytes);
- *   vram_free(pool, addr, queue);               in the order of the queue: no need to wait
+ *   vram_free(addr, queue);               in the order of the queue: no need to wait
  *   vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
  *   vram_context_destroy(context);              ends everything below it
  *
  * Ownership is a tree: context > device > queue, pool and memory. Destroying a parent destroys what
  * hangs below it; docs/ownership.md draws it.
+ *
+ * Two libraries stand on this one, each with a header of its own: libvram-compute, <vram/compute.h> (products of
+ * matrices, distances, labels), and libvram-model, <vram/model.h> (how much memory a model takes).
  */
 #ifndef VRAM_VRAM_H
 #define VRAM_VRAM_H
@@ -23,17 +26,13 @@
 #include <vram/base.h>
 #include <vram/batch.h>
 #include <vram/buffer.h>
-#include <vram/compute.h>
 #include <vram/device.h>
-#include <vram/distance.h>
 #include <vram/feed.h>
 #include <vram/foreign.h>
 #include <vram/growth.h>
 #include <vram/json.h>
-#include <vram/labels.h>
 #include <vram/limits.h>
 #include <vram/metal.h>
-#include <vram/model.h>
 #include <vram/named.h>
 #include <vram/oom.h>
 #include <vram/opencl.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A C++ program that knows vram/vram.hpp alone: everything it makes goes, whichever way it is left. */
+#include <vram/compute.hpp>
+#include <vram/model.hpp>
 #include <vram/vram.hpp>
 
 #include <cstdio>
@@ -52,7 +54,7 @@ static void blocks(const vram::pool &pool, const vram::queue &queue) {
     MUST(pool.stats().live_blocks == 0);
     vram_addr kept = pool.alloc(100, queue).take();
     MUST(pool.stats().live_blocks == 1);
-    vram::check(vram_free(pool.get(), kept, queue.get()));
+    vram::check(vram_free(kept, queue.get()));
 }
 
 static void contents(const vram::pool &pool, const vram::queue &queue) {
