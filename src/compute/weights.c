@@ -21,8 +21,7 @@ static void weights_free(void *memory) {
     struct vram_error error;
     vr_error_save(&error);
     if (weights->addr) {
-        (void)vram_free(weights->pool, weights->addr,
-                        NULL); /* a pool that has ended took it along */
+        (void)vram_free(weights->addr, NULL); /* a pool that has ended took it along */
     }
     (void)vram_attachment_end(weights->attachment);
     vr_error_restore(&error);

@@ -193,7 +193,7 @@ static void memory_that_kernels_can_use(void **state) {
     assert_string_equal(vram_error_get()->operation, "vram_memory_check");
     assert_int_equal(vram_memory_check(rig.device, 0, 1), VRAM_ERR_INVALID);
     assert_int_equal(vram_memory_check(NULL, addr, 1), VRAM_ERR_INVALID);
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
 
     vram_addr pinned;
     assert_ok(vram_device_alloc(rig.device, 4096, VRAM_MEMORY_PINNED, &pinned));
