@@ -242,13 +242,13 @@ static void print(const struct terminal *terminal, const struct target *target,
 }
 
 static bool write(const struct target *target, const struct growth *growth) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench.grow/1");
-    vram_json_text(&json, "bench", "grow");
+    json_text(&json, "bench", "grow");
     ways_write_device(&json, target);
-    vram_json_text(&json, "clock", growth->simulated ? "simulated" : "real");
-    vram_json_unsigned(&json, "from_bytes", growth->from);
-    vram_json_unsigned(&json, "to_bytes", growth->to);
+    json_text(&json, "clock", growth->simulated ? "simulated" : "real");
+    json_unsigned(&json, "from_bytes", growth->from);
+    json_unsigned(&json, "to_bytes", growth->to);
     ways_write(&json, ways, WAYS);
     ways_write_ratio(&json, "ratio_driver", &ways[DRIVER], &ways[HELD]);
     ways_write_ratio(&json, "ratio_copy", &ways[COPY], &ways[HELD]);

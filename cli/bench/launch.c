@@ -138,11 +138,11 @@ static void print(const struct terminal *terminal, const struct target *target,
 }
 
 static bool write(const struct target *target, const struct launching *launching) {
-    vram_json json;
+    struct json_out json;
     output_json_begin(&json, "vram.bench.launch/1");
-    vram_json_text(&json, "bench", "launch");
+    json_text(&json, "bench", "launch");
     ways_write_device(&json, target);
-    vram_json_unsigned(&json, "size_bytes", launching->bytes);
+    json_unsigned(&json, "size_bytes", launching->bytes);
     ways_write(&json, ways, WAYS);
     ways_write_ratio(&json, "ratio_driver", &ways[DRIVER], &ways[POOLED]);
     ways_write_ratio(&json, "ratio_kept", &ways[POOLED], &ways[KEPT]);

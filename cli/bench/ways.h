@@ -42,14 +42,14 @@ static inline bool way_measured(const struct way *way) {
 
 /* A table for people, and a JSON array "ways". */
 void ways_print(const struct terminal *terminal, const struct way *ways, uint32_t count);
-void ways_write(vram_json *json, const struct way *ways, uint32_t count);
+void ways_write(struct json_out *json, const struct way *ways, uint32_t count);
 
 /* The object "device" of a document. */
-void ways_write_device(vram_json *json, const struct target *target);
+void ways_write_device(struct json_out *json, const struct target *target);
 
 /* How many times as long `slow` takes; a JSON null where one of them was not measured. */
 double ways_ratio(const struct way *slow, const struct way *fast);
-void ways_write_ratio(vram_json *json, const char *key, const struct way *slow,
+void ways_write_ratio(struct json_out *json, const char *key, const struct way *slow,
                       const struct way *fast);
 
 /* The verbs' parts, which print their result: exit codes. */

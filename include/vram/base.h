@@ -166,6 +166,24 @@ VRAM_API vram_status vram_size_parse(const char *text, uint64_t *bytes);
 /** Writes a size for people: "512 B", "2.00 MiB", "79.10 GiB". Returns `text`. */
 VRAM_API const char *vram_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]);
 
+/* ------------------------------------------------------------------ reports */
+
+/**
+ * How a report is written. Every report has a call of its own, vram_X_write(object, format, write,
+ * user), for instance vram_leaks_write and vram_oom_report_write.
+ */
+typedef enum vram_report_format {
+    VRAM_REPORT_TEXT = 0, /* lines for people; control characters in names become '?' */
+    VRAM_REPORT_JSON = 1  /* one JSON document, in bytes and nanoseconds; its "schema" names it */
+} vram_report_format;
+
+/**
+ * Takes the next `bytes` bytes of a report, which have no final 0. A report arrives in many pieces
+ * and ends with a line break. Called on the calling thread with no lock held. If it returns false,
+ * nothing more is written and the report's call returns VRAM_ERR_IO.
+ */
+typedef bool vram_write_fn(void *user, const char *text, size_t bytes);
+
 /* ------------------------------------------------------------------ options */
 
 typedef enum vram_option_type {

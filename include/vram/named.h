@@ -18,7 +18,6 @@
 #define VRAM_NAMED_H
 
 #include <vram/growth.h>
-#include <vram/json.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -148,10 +147,11 @@ typedef struct vram_named_stats {
 VRAM_API vram_status vram_named_stats_get(vram_named *named, vram_named_stats *stats);
 
 /**
- * Writes the same as one JSON object under `key` (NULL: as the document): limit, totals and an array
- * `buffers` with one object each, names escaped as JSON has it.
+ * Writes the same as a report: limit, totals, and each buffer. As JSON it has the schema
+ * vram.named/1, with an array `buffers`.
  */
-VRAM_API vram_status vram_named_json(vram_named *named, vram_json *json, const char *key);
+VRAM_API vram_status vram_named_write(vram_named *named, vram_report_format format,
+                                      vram_write_fn *write, void *user);
 
 #ifdef __cplusplus
 }

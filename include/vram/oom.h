@@ -41,7 +41,6 @@
 #ifndef VRAM_OOM_H
 #define VRAM_OOM_H
 
-#include <vram/json.h>
 #include <vram/pool.h>
 
 #ifdef __cplusplus
@@ -144,8 +143,7 @@ VRAM_API const char *vram_oom_cause_name(vram_oom_cause cause);
 enum {
     VRAM_OOM_LIST_MAX =
         8, /* entries of a list in a report: the largest come first, the rest is left out */
-    VRAM_OOM_NAME_MAX = 64,  /* bytes of a name in a report, the final 0 included */
-    VRAM_OOM_TEXT_MAX = 8192 /* bytes that any report's text needs, the final 0 included */
+    VRAM_OOM_NAME_MAX = 64 /* bytes of a name in a report, the final 0 included */
 };
 
 /** Memory that was freed and waits for a queue. */
@@ -252,14 +250,12 @@ typedef struct vram_oom_report {
 VRAM_API vram_status vram_oom_report_get(vram_pool *pool, vram_oom_report *report);
 
 /**
- * Writes a report for people into `text`, always terminated, cut where there is no room: several lines, each
- * with its end, the cause first, what would help last. Returns how many bytes all of it has, without the
- * final 0, as snprintf does; 0 for a report that is NULL or none.
+ * Writes a report. As text it is several lines, the cause first, what would help last; as JSON it
+ * has the schema vram.oom/1. Allocates nothing. VRAM_ERR_INVALID for a report that is NULL or that
+ * vram_oom_report_get did not fill.
  */
-VRAM_API size_t vram_oom_report_text(const vram_oom_report *report, char *text, size_t text_bytes);
-
-/** Writes a report as one JSON object, in bytes and nanoseconds; schema vram.oom/1. `key` as in vram/json.h. */
-VRAM_API void vram_oom_report_json(const vram_oom_report *report, vram_json *json, const char *key);
+VRAM_API vram_status vram_oom_report_write(const vram_oom_report *report, vram_report_format format,
+                                           vram_write_fn *write, void *user);
 
 /* -------------------------------------------------------- the error handler */
 

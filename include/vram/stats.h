@@ -26,7 +26,6 @@
 #ifndef VRAM_STATS_H
 #define VRAM_STATS_H
 
-#include <vram/json.h>
 #include <vram/limits.h>
 
 #ifdef __cplusplus
@@ -142,11 +141,6 @@ VRAM_API size_t vram_stack_text(uint32_t stack, char *text, size_t text_bytes);
 
 /* -------------------------------------------------------------------- leaks */
 
-typedef enum vram_leak_format {
-    VRAM_LEAK_TEXT = 0, /* for people */
-    VRAM_LEAK_JSON = 1  /* one document, vram.leaks/1 */
-} vram_leak_format;
-
 typedef struct vram_leak_summary {
     size_t size;            /* in: sizeof(vram_leak_summary) of the caller */
     uint64_t blocks, bytes; /* in the report, as asked for */
@@ -156,14 +150,14 @@ typedef struct vram_leak_summary {
 } vram_leak_summary;
 
 /**
- * Writes every block of the query as a report of leaks, grouped by tag and stack, most bytes first. The
+ * Writes every block of the query as a report of leaks, grouped by tag and stack, most bytes first; as
+ * JSON with the schema vram.leaks/1. The
  * option `leak_suppressions` names a file of lines "leak:PATTERN", as LeakSanitizer has them: what has a tag, or a
  * function or module in its stack, that the pattern is a part of ('*' stands for anything, '^' and '$' for
  * the ends) is counted and not shown. VRAM_ERR_IO: `write` refused. `summary` may be NULL.
  */
-VRAM_API vram_status vram_leaks_write(const vram_live_query *query, vram_leak_format format,
-                                      vram_json_write_fn *write, void *user,
-                                      vram_leak_summary *summary);
+VRAM_API vram_status vram_leaks_write(const vram_live_query *query, vram_report_format format,
+                                      vram_write_fn *write, void *user, vram_leak_summary *summary);
 
 #ifdef __cplusplus
 }

@@ -22,7 +22,6 @@
 #define VRAM_TRANSFER_STATS_H
 
 #include <vram/device.h>
-#include <vram/json.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -111,11 +110,12 @@ VRAM_API uint64_t vram_transfer_stats_percentile(const vram_transfer_stats *stat
                                                  uint32_t percent);
 
 /**
- * Writes all that has operations as one JSON object under `key` (NULL: as the document), with an array
- * `transfers`: direction, route, the fields above, and the histogram as pairs of limit and count.
+ * Writes a report of every direction and route that has counted something, a line each as text. As
+ * JSON it has the schema vram.transfers/1, with an array `transfers`: direction, route, the fields
+ * above, and the histogram as pairs of limit and count.
  */
-VRAM_API vram_status vram_transfer_stats_json(vram_device *device, vram_json *json,
-                                              const char *key);
+VRAM_API vram_status vram_transfer_stats_write(vram_device *device, vram_report_format format,
+                                               vram_write_fn *write, void *user);
 
 #ifdef __cplusplus
 }

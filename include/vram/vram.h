@@ -29,7 +29,6 @@
 #include <vram/feed.h>
 #include <vram/foreign.h>
 #include <vram/growth.h>
-#include <vram/json.h>
 #include <vram/labels.h>
 #include <vram/limits.h>
 #include <vram/metal.h>

@@ -18,6 +18,7 @@
  * and fails when it does not: that proves that it can.
  */
 #include "../byte_units.h"
+#include "json_out.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -366,11 +367,6 @@ static void end(void) {
     vram_context_destroy(test.context);
 }
 
-static bool write_out(void *user, const char *text, size_t bytes) {
-    (void)user;
-    return fwrite(text, 1, bytes, stdout) == bytes;
-}
-
 static void report(double seconds) {
     const struct {
         const char *key;
@@ -390,16 +386,15 @@ static void report(double seconds) {
     if (!test.options.json) {
         return;
     }
-    vram_json json;
-    vram_json_begin(&json, write_out, NULL, true);
-    vram_json_object_begin(&json, NULL);
+    struct json_out json;
+    json_begin(&json, stdout);
+    json_object_begin(&json, NULL);
     for (size_t i = 0; i < count; i++) {
-        vram_json_unsigned(&json, rows[i].key, rows[i].value);
+        json_unsigned(&json, rows[i].key, rows[i].value);
     }
-    vram_json_number(&json, "seconds", seconds);
-    vram_json_object_end(&json);
-    vram_json_end(&json);
-    putchar('\n');
+    json_number(&json, "seconds", seconds);
+    json_object_end(&json);
+    json_end(&json);
 }
 
 static bool parse(int count, char **words) {

@@ -125,7 +125,7 @@ static void every_planted_leak_is_named(void **state) {
     vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_leak_summary summary = {.size = sizeof summary};
     struct sheet sheet = {0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.blocks, LEAKS);
     assert_int_equal(summary.bytes, LEAKS * (LEAKS + 1) / 2);
     assert_int_equal(summary.groups, 10);
@@ -139,7 +139,7 @@ static void every_planted_leak_is_named(void **state) {
     find_planted(sheet.text, planted);
     free(sheet.text);
     sheet = (struct sheet){0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_JSON, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_JSON, put, &sheet, &summary));
     assert_true(json_check(sheet.text, strlen(sheet.text)));
     assert_int_equal(times(sheet.text, "\"planted "), LEAKS);
     assert_non_null(strstr(sheet.text, "\"schema\": \"vram.leaks/1\""));
@@ -148,7 +148,7 @@ static void every_planted_leak_is_named(void **state) {
         assert_ok(vram_free(pool, planted[i], rig.queue));
     }
     sheet = (struct sheet){0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.blocks, 0);
     assert_int_equal(times(sheet.text, "\n"), 1);
     free(sheet.text);
@@ -166,7 +166,7 @@ static void a_resize_leaves_no_phantom(void **state) {
     vram_addr addr = take(pool, MIB, "t", NULL, rig.queue);
     assert_ok(vram_resize(pool, addr, 3 * MIB + 7, rig.queue));
     assert_ok(vram_resize(pool, addr, 2 * MIB + 5, rig.queue));
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.blocks, 1);
     assert_int_equal(summary.bytes, 2 * MIB + 5);
     vram_live_stats stats = {.size = sizeof stats};
@@ -189,12 +189,12 @@ static void names_are_cleaned_where_they_are_printed(void **state) {
     vram_live_query query = {.size = sizeof query, .pool = pool};
     struct sheet sheet = {0};
     vram_addr addr = take(pool, 10, NULL, "a\n\x1b[31mb\xff\"", rig.queue);
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, NULL));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, NULL));
     assert_null(strchr(sheet.text, '\x1b'));
     assert_non_null(strstr(sheet.text, "a??[31mb?"));
     free(sheet.text);
     sheet = (struct sheet){0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_JSON, put, &sheet, NULL));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_JSON, put, &sheet, NULL));
     assert_true(json_check(sheet.text, strlen(sheet.text)));
     free(sheet.text);
     assert_ok(vram_free(pool, addr, rig.queue));
@@ -235,7 +235,7 @@ static void suppressed_leaks_are_counted_apart(void **state) {
     vram_live_query query = {.size = sizeof query, .device = rig.device};
     vram_leak_summary summary = {.size = sizeof summary};
     struct sheet sheet = {0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.blocks, 1);
     assert_int_equal(summary.bytes, 200);
     assert_int_equal(summary.suppressed_blocks, 1);
@@ -245,7 +245,8 @@ static void suppressed_leaks_are_counted_apart(void **state) {
     free(sheet.text);
     sheet = (struct sheet){0};
     assert_ok(vram_option_set("leak_suppressions", "/nonexistent/file"));
-    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary), VRAM_ERR_IO);
+    assert_int_equal(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary),
+                     VRAM_ERR_IO);
     free(sheet.text);
     assert_ok(vram_option_set("leak_suppressions", ""));
     vram_context_destroy(rig.context);
@@ -263,7 +264,7 @@ static void functions_suppress_too(void **state) {
     vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_leak_summary summary = {.size = sizeof summary};
     struct sheet sheet = {0};
-    assert_ok(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &summary));
+    assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.suppressed_blocks, 1);
     assert_int_equal(summary.blocks, 0);
     free(sheet.text);
@@ -426,14 +427,15 @@ static void bad_reports_are_refused(void **state) {
     vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_leak_summary small = {.size = 1};
     struct sheet sheet = {0};
-    assert_int_equal(vram_leaks_write(NULL, VRAM_LEAK_TEXT, put, &sheet, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, NULL, NULL, NULL), VRAM_ERR_INVALID);
-    assert_int_equal(vram_leaks_write(&query, (vram_leak_format)5, put, &sheet, NULL),
+    assert_int_equal(vram_leaks_write(NULL, VRAM_REPORT_TEXT, put, &sheet, NULL), VRAM_ERR_INVALID);
+    assert_int_equal(vram_leaks_write(&query, VRAM_REPORT_TEXT, NULL, NULL, NULL),
                      VRAM_ERR_INVALID);
-    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, put, &sheet, &small),
+    assert_int_equal(vram_leaks_write(&query, (vram_report_format)5, put, &sheet, NULL),
                      VRAM_ERR_INVALID);
-    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_TEXT, refuse, NULL, NULL), VRAM_ERR_IO);
-    assert_int_equal(vram_leaks_write(&query, VRAM_LEAK_JSON, refuse, NULL, NULL), VRAM_ERR_IO);
+    assert_int_equal(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &small),
+                     VRAM_ERR_INVALID);
+    assert_int_equal(vram_leaks_write(&query, VRAM_REPORT_TEXT, refuse, NULL, NULL), VRAM_ERR_IO);
+    assert_int_equal(vram_leaks_write(&query, VRAM_REPORT_JSON, refuse, NULL, NULL), VRAM_ERR_IO);
     assert_null(sheet.text);
     rig_end_clean(&rig);
 }

@@ -6,6 +6,7 @@
  * back.
  */
 #include "unit/ladder_world.h"
+#include "unit/report_text.h"
 
 #include "base/atomic.h"
 #include "vram/foreign.h"
@@ -134,13 +135,14 @@ static void change_limits(struct storm *storm, uint32_t *seed) {
 }
 
 static void look(struct storm *storm, uint32_t *seed) {
-    static _Thread_local char text[VRAM_OOM_TEXT_MAX];
+    static _Thread_local struct report_text text;
     vram_oom_report report = {.size = sizeof report};
     vram_pool_stats stats = {.size = sizeof stats};
     vram_health_info health = {.size = sizeof health};
     uint64_t released;
     if (vram_oom_report_get(storm->pools[next(seed) % POOLS], &report) == VRAM_OK) {
-        assert_true(vram_oom_report_text(&report, text, sizeof text) < sizeof text);
+        text.bytes = 0;
+        assert_ok(vram_oom_report_write(&report, VRAM_REPORT_TEXT, report_text_take, &text));
     }
     assert_ok(vram_context_stats_get(storm->rig.context, &stats));
     assert_ok(vram_health(storm->rig.device, NULL, &health));

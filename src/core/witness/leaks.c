@@ -83,10 +83,11 @@ static void report(const struct vr_tracks *tracks, const char *title) {
     struct vram_leak_summary summary = {0};
     struct vram_error error;
     struct sheet sheet = {0};
+    struct vr_writer writer = {.write = put, .user = &sheet};
     vr_error_save(&error);
     vram_status status =
-        vr_leaks_report(tracks, &all, &but, title, asked == 2 ? VRAM_LEAK_JSON : VRAM_LEAK_TEXT,
-                        asked ? put : NULL, &sheet, &summary);
+        vr_leaks_report(tracks, &all, &but, title, asked == 2 ? VRAM_REPORT_JSON : VRAM_REPORT_TEXT,
+                        asked ? &writer : NULL, &summary);
     if (status != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "%s: there is no memory for a report of leaks", title);
     } else if (summary.blocks) {
