@@ -50,13 +50,6 @@ typedef struct vram_growth {
 VRAM_API vram_status vram_growth_next(const vram_growth *growth, uint64_t capacity, uint64_t needed,
                                       uint64_t *bytes);
 
-/**
- * Policies by name: "default" (1.5 times, 4096 bytes to 1 GiB, elements of 4 bytes), "positions", "velocities"
- * and "forces" (1.3, 4096 to 512 MiB, 12), "edges" (2.0, 8192 to 2 GiB, 32), "grid_cells" (1.5, 2048 to
- * 256 MiB, 8). VRAM_ERR_INVALID for another name.
- */
-VRAM_API vram_status vram_growth_preset(const char *name, vram_growth *growth);
-
 /** Gives a buffer its policy, from the next growth on. NULL: EXACT. Its capacity stays, whatever it says. */
 VRAM_API vram_status vram_buffer_growth_set(vram_buffer *buffer, const vram_growth *growth);
 

@@ -25,9 +25,6 @@ extern "C" {
 
 typedef struct vram_named vram_named;
 
-/** A limit that others have had for such a manager: 6 GiB. Never the default. */
-#define VRAM_NAMED_LIMIT_PRESET (UINT64_C(6) << 30)
-
 typedef struct vram_named_options {
     size_t size;          /* sizeof(vram_named_options) */
     uint64_t limit_bytes; /* capacities of all buffers together; 0: the pool's limits alone */
@@ -54,9 +51,6 @@ typedef struct vram_named_config {
     vram_growth growth; /* its `size` 0: exactly to what is needed; its element_bytes, or else the
                            precision's, is what elements are counted in */
 } vram_named_config;
-
-/** Fills a config of single precision with the policy that vram_growth_preset has by that name. */
-VRAM_API vram_status vram_named_config_preset(const char *preset, vram_named_config *config);
 
 /**
  * Says what the buffer of that name is to be, before or after it is made. It counts wherever no config is

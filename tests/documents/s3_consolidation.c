@@ -7,6 +7,7 @@
 #include "sample.h"
 
 #include <pthread.h>
+#include <vram/compat.h>
 
 static bool append(void *user, const char *text, size_t bytes) {
     char *report = user;

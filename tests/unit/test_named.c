@@ -8,6 +8,7 @@
 #include "unit/json_check.h"
 #include "unit/mem_world.h"
 #include "unit/report_text.h"
+#include "vram/compat.h"
 #include "vram/limits.h"
 #include "vram/named.h"
 
