@@ -44,7 +44,7 @@ struct recorded {
     int status;           /* REFUSE and TRANSFER: why, as vram_status */
     uint64_t took_ns;     /* TRANSFER: from its call until its end was seen, which is `time_ns`, */
     uint64_t direction;   /* where to, */
-    uint64_t route;       /* and how: numbers of vram/transfer_stats.h, or any other */
+    uint64_t route;       /* and how: numbers of vram/transfer.h, or any other */
     uint32_t stack;       /* number for recording_frames; 0: none */
     uint32_t tag_number;  /* of `tag`; 0: none */
     uint32_t pool_number; /* of the pool's definition; 0: none */

@@ -13,7 +13,7 @@
 #include "replay/recording.h"
 #include "replay/trace_ops.h"
 
-#include <vram/transfer_stats.h>
+#include <vram/transfer.h>
 
 enum {
     HISTORY_BLOCKS_MAX = 1 << 22, /* live at once */

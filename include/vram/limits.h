@@ -178,46 +178,6 @@ VRAM_API uint32_t vram_tag_count(vram_device *device);
 /** The tag with the most used_bytes is number 0; equals are in the order of their names. O(n log n). */
 VRAM_API vram_status vram_tag_info_at(vram_device *device, uint32_t rank, vram_tag_info *info);
 
-/* --------------------------------------------------------------- statistics */
-
-/**
- * The same counters as vram_pool_stats_get has them, summed over the pools that a device has now, through
- * whatever handle on it, or over all devices of a context. reserved_bytes is all that was taken from the
- * device, what was allocated past pools included. peak_requested_bytes and peak_reserved_bytes are peaks of
- * the sum, of pools that have ended since too (the first may be off by 1 MiB for each pool); peak_allocated_bytes is the sum of the pools' own peaks.
- */
-VRAM_API vram_status vram_device_stats_get(vram_device *device, vram_pool_stats *stats);
-VRAM_API vram_status vram_context_stats_get(vram_context *context, vram_pool_stats *stats);
-
-/** What of that is known of a tag and all below it; the rest is 0. */
-VRAM_API vram_status vram_tag_stats_get(vram_device *device, const char *tag,
-                                        vram_pool_stats *stats);
-
-/** The most that there was since a moment. */
-typedef struct vram_peaks {
-    size_t size;              /* in: sizeof(vram_peaks) of the caller */
-    uint64_t requested_bytes; /* live, as asked for */
-    uint64_t allocated_bytes; /* live or at hand, after rounding; of a pool only, else 0 */
-    uint64_t reserved_bytes;  /* taken from the driver */
-} vram_peaks;
-
-/**
- * Peaks of a part of the program. Begin starts anew with what there is now, end tells the most there was
- * since, and from then on the peaks are again what they would be without the two. They nest, 16 deep
- * (VRAM_ERR_LIMIT); an end without a beginning is VRAM_ERR_INVALID. One stack for all threads.
- */
-VRAM_API vram_status vram_pool_peaks_begin(vram_pool *pool);
-VRAM_API vram_status vram_pool_peaks_end(vram_pool *pool, vram_peaks *peaks);
-VRAM_API vram_status vram_device_peaks_begin(vram_device *device);
-VRAM_API vram_status vram_device_peaks_end(vram_device *device, vram_peaks *peaks);
-VRAM_API vram_status vram_context_peaks_begin(vram_context *context);
-VRAM_API vram_status vram_context_peaks_end(vram_context *context, vram_peaks *peaks);
-
-/** Forgets all peaks: they are what there is now. A device's takes those of its tags with it. */
-VRAM_API vram_status vram_pool_peaks_reset(vram_pool *pool);
-VRAM_API vram_status vram_device_peaks_reset(vram_device *device);
-VRAM_API vram_status vram_context_peaks_reset(vram_context *context);
-
 #ifdef __cplusplus
 }
 #endif

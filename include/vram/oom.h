@@ -49,6 +49,21 @@ extern "C" {
 
 /* --------------------------------------------------------------- the ladder */
 
+/** What is done when memory is short, in the order in which it is tried unless the program says otherwise. */
+typedef enum vram_ladder_step {
+    VRAM_LADDER_DRAIN = 0, /* what threads keep at hand goes back to the pool */
+    VRAM_LADDER_FINISHED =
+        1,                  /* memory of another queue, after its work or one wait on the device */
+    VRAM_LADDER_MOVE = 2,   /* free handles are moved to where they are needed */
+    VRAM_LADDER_TRIM = 3,   /* this pool gives free memory back to the driver */
+    VRAM_LADDER_OTHERS = 4, /* the other pools of the device do */
+    VRAM_LADDER_CALLBACKS = 5, /* the program is asked to let go of something */
+    VRAM_LADDER_CLEANUP = 6,   /* emergency cleanup of the device */
+    VRAM_LADDER_RETRY = 7,     /* once more, from the start */
+    VRAM_LADDER_WAIT = 8,      /* for other threads and for work, up to the deadline */
+    VRAM_LADDER_FALLBACK = 9 /* managed, pinned or host memory, where the pool's option allows it */
+} vram_ladder_step;
+
 enum { VRAM_LADDER_STEPS = 10 }; /* steps there are: values of vram_ladder_step below it */
 
 /** "drain", "finished", ...; "unknown" for any other number. Static storage. */

@@ -289,30 +289,6 @@ VRAM_API vram_status vram_pool_wake(vram_pool *pool, const char *tag);
 
 /* ----------------------------------------------------------------- counters */
 
-/** What is done when memory is short, in the order in which it is tried unless the program says otherwise. */
-typedef enum vram_ladder_step {
-    VRAM_LADDER_DRAIN = 0, /* what threads keep at hand goes back to the pool */
-    VRAM_LADDER_FINISHED =
-        1,                  /* memory of another queue, after its work or one wait on the device */
-    VRAM_LADDER_MOVE = 2,   /* free handles are moved to where they are needed */
-    VRAM_LADDER_TRIM = 3,   /* this pool gives free memory back to the driver */
-    VRAM_LADDER_OTHERS = 4, /* the other pools of the device do */
-    VRAM_LADDER_CALLBACKS = 5, /* the program is asked to let go of something */
-    VRAM_LADDER_CLEANUP = 6,   /* emergency cleanup of the device */
-    VRAM_LADDER_RETRY = 7,     /* once more, from the start */
-    VRAM_LADDER_WAIT = 8,      /* for other threads and for work, up to the deadline */
-    VRAM_LADDER_FALLBACK = 9 /* managed, pinned or host memory, where the pool's option allows it */
-} vram_ladder_step;
-
-/** What a pool or device does by itself when memory runs low. Acts on cached memory only. */
-typedef enum vram_response_step {
-    VRAM_RESPONSE_HALVE = 0,     /* cached counts were halved */
-    VRAM_RESPONSE_DROP = 1,      /* the least used sizes were let go */
-    VRAM_RESPONSE_EMERGENCY = 2, /* all that is cached on the device was given back */
-    VRAM_RESPONSE_DECAY = 3,     /* what lay idle too long was given back */
-    VRAM_RESPONSE_MAINTAIN = 4   /* maintenance by its interval */
-} vram_response_step;
-
 enum {
     VRAM_LADDER_ROOM = 16,  /* counters of ladder steps in a struct: there is room for more steps */
     VRAM_RESPONSE_ROOM = 8, /* the same of response steps */
@@ -359,11 +335,11 @@ typedef struct vram_pool_stats {
     uint64_t fallbacks;      /* allocations served by other memory than the device's */
     uint64_t fallback_bytes; /* of them, live */
     uint64_t ladder_runs;    /* times that memory was short */
-    uint64_t ladder_steps[VRAM_LADDER_ROOM];   /* by vram_ladder_step: times taken */
+    uint64_t ladder_steps[VRAM_LADDER_ROOM];   /* by vram_ladder_step (vram/oom.h): times */
     uint64_t ladder_bytes[VRAM_LADDER_ROOM];   /* by vram_ladder_step: bytes that it gave back */
     uint64_t ladder_rescues[VRAM_LADDER_ROOM]; /* by vram_ladder_step: allocations that it served */
 
-    uint64_t response_steps[VRAM_RESPONSE_ROOM]; /* by vram_response_step: times taken */
+    uint64_t response_steps[VRAM_RESPONSE_ROOM]; /* by vram_response_step (vram/pressure.h) */
     uint64_t response_bytes[VRAM_RESPONSE_ROOM]; /* by vram_response_step: bytes that left caches */
     uint64_t rises[VRAM_PRESSURE_ROOM]; /* by level of pressure: times it was entered from below */
     uint64_t falls[VRAM_PRESSURE_ROOM]; /* the same from above */

@@ -118,6 +118,15 @@ VRAM_API vram_status vram_watch_end(vram_watch *watch);
 
 /* ----------------------------------------------------------------- response */
 
+/** What a pool or device does by itself when memory runs low. Acts on cached memory only. */
+typedef enum vram_response_step {
+    VRAM_RESPONSE_HALVE = 0,     /* cached counts were halved */
+    VRAM_RESPONSE_DROP = 1,      /* the least used sizes were let go */
+    VRAM_RESPONSE_EMERGENCY = 2, /* all that is cached on the device was given back */
+    VRAM_RESPONSE_DECAY = 3,     /* what lay idle too long was given back */
+    VRAM_RESPONSE_MAINTAIN = 4   /* maintenance by its interval */
+} vram_response_step;
+
 /**
  * What a pool does by itself, on cached memory only, after an allocation that missed, a trim, or by the
  * monitor:

@@ -48,7 +48,6 @@
 #include <vram/stream.h>
 #include <vram/trace.h>
 #include <vram/transfer.h>
-#include <vram/transfer_stats.h>
 #include <vram/visibility.h>
 #include <vram/vmm.h>
 #include <vram/vulkan.h>

@@ -8,7 +8,6 @@
 #include "device/objects.h"
 #include "mem/growth_state.h"
 
-
 enum { WHOLE_PPM = 1000000 };
 
 static vram_status check(const struct vram_growth *growth, const char *operation) {

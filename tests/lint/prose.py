@@ -44,7 +44,7 @@ EXEMPT = {
     "include/vram/compute.h", "include/vram/growth.h", "include/vram/limits.h",
     "include/vram/oom.h", "include/vram/pinned.h", "include/vram/pool.h", "include/vram/ring.h",
     "include/vram/ring_device.h", "include/vram/scope.h", "include/vram/stats.h",
-    "include/vram/transfer.h", "include/vram/transfer_stats.h", "include/vram/visibility.h",
+    "include/vram/transfer.h", "include/vram/visibility.h",
 }
 
 

@@ -247,10 +247,4 @@ static inline void hook_set(vram_device *handle) {
     vr_leave(device);
 }
 
-static inline vram_block_info block_info_of(vram_addr addr) {
-    vram_block_info info = {.size = sizeof info};
-    assert_ok(vram_block_info_get(addr, &info));
-    return info;
-}
-
 #endif

@@ -5,7 +5,7 @@
  */
 #include "compute/calibration_cache.h"
 #include "unit/compute_world.h"
-#include "vram/transfer_stats.h"
+#include "vram/transfer.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -5,6 +5,7 @@
 #include "unit/mem_world.h"
 #include "vram/foreign.h"
 #include "vram/limits.h"
+#include "vram/stats.h"
 
 #include <pthread.h>
 

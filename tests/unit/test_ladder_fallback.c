@@ -3,6 +3,7 @@
  * test_ladder_fallback.c: pools that may hand out other memory than the device's: it is only done when
  * allowed and when nothing else is left, it can be seen, and it goes back where it came from.
  */
+#include "unit/block_info_of.h"
 #include "unit/ladder_world.h"
 
 static const struct {

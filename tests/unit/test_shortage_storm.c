@@ -12,6 +12,7 @@
 #include "vram/foreign.h"
 #include "vram/limits.h"
 #include "vram/pressure.h"
+#include "vram/stats.h"
 
 #include <stdlib.h>
 

@@ -6,6 +6,7 @@
 #include "byte_units.h"
 #include "unit/device_world.h"
 #include "vram/limits.h"
+#include "vram/stats.h"
 
 #include <pthread.h>
 

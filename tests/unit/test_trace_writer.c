@@ -7,7 +7,7 @@
 #include "track/crc32.h"
 #include "unit/trace_world.h"
 
-#include <vram/transfer_stats.h>
+#include <vram/transfer.h>
 
 #include <pthread.h>
 

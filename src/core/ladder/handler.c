@@ -50,7 +50,7 @@ static vram_error_answer ask(struct vr_pool *pool, struct vram_error_event *even
                              vram_status status) {
     struct vr_context *context = pool->device->context;
     vr_mutex_lock(&context->lock);
-    vram_error_fn *call = context->handler.call;
+    vram_error_fn *call = (vram_error_fn *)context->handler.call;
     void *user = context->handler.user;
     if (call) {
         count(&context->handler.counts[place_of(status)], event);
@@ -95,7 +95,7 @@ vram_status vram_error_handler_set(vram_context *handle, vram_error_fn *handler,
     if (status == VRAM_OK) {
         struct vr_context *context = entered;
         vr_mutex_lock(&context->lock);
-        context->handler.call = handler;
+        context->handler.call = (vr_program_fn *)handler;
         context->handler.user = user;
         vr_mutex_unlock(&context->lock);
         vr_leave(context);
