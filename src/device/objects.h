@@ -98,7 +98,7 @@ struct vr_error_count {
 
 /*
  * A function of the program's whose type is the business of core/ladder (vram/oom.h), which casts it
- * back: so a change of that header compiles the tiers above alone.
+ * back. A change of that header does not recompile this tier.
  */
 typedef void vr_program_fn(void);
 
