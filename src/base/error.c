@@ -14,12 +14,20 @@ static const vram_error no_error = {VRAM_OK, "", "", 0, ""};
 
 static _Thread_local vram_error record = {VRAM_OK, "", "", 0, ""};
 
-const vram_error *vram_error_get(void) {
+const vram_error *vr_error_get(void) {
     return &record;
 }
 
-void vram_error_clear(void) {
+const vram_error *vram_error_get(void) {
+    return vr_error_get();
+}
+
+void vr_error_clear(void) {
     record = no_error;
+}
+
+void vram_error_clear(void) {
+    vr_error_clear();
 }
 
 vram_status vr_error_set(vram_status status, const char *backend, const char *operation,

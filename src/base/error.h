@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error.h: how the library's own code fills the calling thread's error record. */
+/* error.h: how the library's own code fills and reads the calling thread's error record. */
 #ifndef VR_ERROR_H
 #define VR_ERROR_H
 
@@ -17,6 +17,11 @@ vram_status vr_error_set(vram_status status, const char *backend, const char *op
 
 /* The same without backend and native code, for mistakes found by the library itself. */
 #define vr_fail(status, operation, ...) vr_error_set(status, "", operation, 0, __VA_ARGS__)
+
+/* The calling thread's record, for good; and without a failure in it. What vram_error_get and
+   vram_error_clear do. */
+const vram_error *vr_error_get(void);
+void vr_error_clear(void);
 
 /* Saves and restores the record around clean-up that may fail itself. */
 void vr_error_save(vram_error *copy);

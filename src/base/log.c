@@ -154,7 +154,7 @@ void vr_log(vram_log_level level, const char *format, ...) {
 void vr_log_option_problems(void) {
     char text[LINE_BYTES];
     if (vr_log_enabled(VRAM_LOG_WARN) && vr_option_problems_claim()) {
-        for (size_t i = 0; i < vram_option_problem(i, text, sizeof text); i++) {
+        for (size_t i = 0; i < vr_option_problem(i, text, sizeof text); i++) {
             vr_log(VRAM_LOG_WARN, "%s", text);
         }
     }

@@ -184,6 +184,16 @@ static void *refused(size_t block, const char *operation) {
     return NULL;
 }
 
+/* calloc for malloc's memory: pages that come fresh from the system are zero already, and large
+   blocks (the host copies of a sleeping pool) are not written twice. */
+static void *zeroed_block(size_t bytes) {
+    if (allocator.alloc == malloc_alloc) {
+        return calloc(1, bytes);
+    }
+    void *block = allocator.alloc(allocator.user, bytes);
+    return block ? memset(block, 0, bytes) : NULL;
+}
+
 void *vr_mem_alloc(size_t count, size_t bytes, const char *operation) {
     VR_UNCANCELLED; /* the allocator may be the program's */
     size_t block;
@@ -191,13 +201,13 @@ void *vr_mem_alloc(size_t count, size_t bytes, const char *operation) {
         return NULL;
     }
     enter();
-    struct header *header = allocator.alloc(allocator.user, block);
+    struct header *header = zeroed_block(block);
     if (!header) {
         leave();
         return refused(block, operation);
     }
     vr_fetch_add(&live_bytes, block, VR_RELAXED);
-    return memset(begin(header, block), 0, block - sizeof *header);
+    return begin(header, block);
 }
 
 void *vr_mem_resize(void *memory, size_t count, size_t bytes, const char *operation) {

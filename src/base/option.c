@@ -427,7 +427,7 @@ vram_status vram_option_get(const char *name, char *text, size_t text_bytes,
     return VRAM_OK;
 }
 
-size_t vram_option_problem(size_t index, char *text, size_t text_bytes) {
+size_t vr_option_problem(size_t index, char *text, size_t text_bytes) {
     open_table();
     size_t all = table.problem_count;
     size_t count = all <= PROBLEMS_KEPT ? all : PROBLEMS_KEPT + 1;
@@ -439,4 +439,8 @@ size_t vram_option_problem(size_t index, char *text, size_t text_bytes) {
     }
     close_table();
     return count;
+}
+
+size_t vram_option_problem(size_t index, char *text, size_t text_bytes) {
+    return vr_option_problem(index, text, text_bytes);
 }

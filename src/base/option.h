@@ -170,7 +170,9 @@ bool vr_option_environment(enum vr_option option, uint64_t *number);
 void vr_option_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);
 void vr_option_environment_text(enum vr_option option, char text[VR_OPTION_TEXT_MAX]);
 
-/* True for one caller since the options were read: it logs what vram_option_problem tells. */
+/* What vram_option_problem tells. */
+size_t vr_option_problem(size_t index, char *text, size_t text_bytes);
+/* True for one caller since the options were read: it logs the problems. */
 bool vr_option_problems_claim(void);
 
 /* Rises with every call that may have changed a value. */

@@ -165,7 +165,7 @@ static unsigned hundredths_of(uint64_t bytes, unsigned shift) {
     return (unsigned)((bytes >> shift) * 100 + (tenths >> shift) * 10 + (rest >> shift));
 }
 
-const char *vram_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]) {
+const char *vr_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]) {
     static const char names[] = "KMGTPE";
     if (!text) {
         return NULL;
@@ -182,6 +182,10 @@ const char *vram_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]) {
     snprintf(text, VRAM_SIZE_TEXT_MAX, "%u.%02u %ciB", hundredths / 100, hundredths % 100,
              names[power - 1]);
     return text;
+}
+
+const char *vram_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]) {
+    return vr_size_format(bytes, text);
 }
 
 /* ------------------------------------------------------------------ durations */

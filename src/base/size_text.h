@@ -22,4 +22,7 @@ vram_status vr_duration_read(const char *text, uint64_t *ns);
 const char *vr_size_write(uint64_t bytes, char text[VR_NUMBER_TEXT_MAX]);
 const char *vr_duration_write(uint64_t ns, char text[VR_NUMBER_TEXT_MAX]);
 
+/* For people: "512 B", "2.00 MiB", "79.10 GiB". */
+const char *vr_size_format(uint64_t bytes, char text[VRAM_SIZE_TEXT_MAX]);
+
 #endif

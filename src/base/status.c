@@ -3,9 +3,9 @@
  * status.c: names and texts of the statuses. Both switches are made from VRAM_STATUS_MAP, the list
  * that makes the enum as well, so a status without a name cannot exist.
  */
-#include "vram/base.h"
+#include "base/status.h"
 
-const char *vram_status_name(vram_status status) {
+const char *vr_status_name(vram_status status) {
     switch (status) {
 #define STATUS_NAME(name, value, text)                                                             \
     case VRAM_##name:                                                                              \
@@ -16,7 +16,11 @@ const char *vram_status_name(vram_status status) {
     return "VRAM_ERR_UNKNOWN";
 }
 
-const char *vram_status_text(vram_status status) {
+const char *vram_status_name(vram_status status) {
+    return vr_status_name(status);
+}
+
+const char *vr_status_text(vram_status status) {
     switch (status) {
 #define STATUS_TEXT(name, value, text)                                                             \
     case VRAM_##name:                                                                              \
@@ -28,7 +32,10 @@ const char *vram_status_text(vram_status status) {
     return "a status that this version of the library does not know";
 }
 
+const char *vram_status_text(vram_status status) {
+    return vr_status_text(status);
+}
+
 bool vram_status_is_exhausted(vram_status status) {
-    return status == VRAM_ERR_HOST_MEMORY || status == VRAM_ERR_DEVICE_MEMORY ||
-           status == VRAM_ERR_LIMIT || status == VRAM_ERR_FRAGMENTED;
+    return vr_status_is_exhausted(status);
 }

@@ -73,7 +73,7 @@ void vr_window_close(vram_addr addr, uint64_t bytes) {
         vr_stable_give(&window_memory, window);
         if (vr_os_pages_free((void *)(uintptr_t)addr, bytes) != VRAM_OK) {
             vr_log(VRAM_LOG_WARN, "%llu addresses at 0x%llx stay reserved: %s",
-                   (unsigned long long)bytes, (unsigned long long)addr, vram_error_get()->text);
+                   (unsigned long long)bytes, (unsigned long long)addr, vr_error_get()->text);
         }
     }
     vr_error_restore(&error);

@@ -19,6 +19,7 @@
 #include "base/os/os.h"
 #include "base/size.h"
 #include "device/address.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 
 /* --------------------------------------------------------------- accounting */
@@ -202,8 +203,8 @@ fail_record:
     return status;
 }
 
-vram_status vram_device_alloc(vram_device *handle, uint64_t bytes, vram_memory_kind kind,
-                              vram_addr *addr) {
+vram_status vr_device_alloc(vram_device *handle, uint64_t bytes, vram_memory_kind kind,
+                            vram_addr *addr) {
     static const char operation[] = "vram_device_alloc";
     void *device;
     vram_addr given;
@@ -219,6 +220,11 @@ vram_status vram_device_alloc(vram_device *handle, uint64_t bytes, vram_memory_k
         *addr = given;
     }
     return status;
+}
+
+vram_status vram_device_alloc(vram_device *handle, uint64_t bytes, vram_memory_kind kind,
+                              vram_addr *addr) {
+    return vr_device_alloc(handle, bytes, kind, addr);
 }
 
 /* ------------------------------------------------------------------- giving back */
@@ -269,7 +275,7 @@ static void restore(struct vr_device_object *device, struct vr_record *record) {
     vr_error_restore(&error);
 }
 
-vram_status vram_device_free(vram_device *handle, vram_addr addr) {
+vram_status vr_device_free(vram_device *handle, vram_addr addr) {
     static const char operation[] = "vram_device_free";
     void *device;
     if (vr_exiting()) {
@@ -292,6 +298,10 @@ vram_status vram_device_free(vram_device *handle, vram_addr addr) {
     }
     vr_leave(device);
     return status;
+}
+
+vram_status vram_device_free(vram_device *handle, vram_addr addr) {
+    return vr_device_free(handle, addr);
 }
 
 /* Gives one record's memory or addresses to the driver for the last time. Twice, since a driver
@@ -351,7 +361,7 @@ static bool is_asleep(struct vr_device_object *device, const struct vr_place *pl
            !vr_place_covers(device, place, addr, 1);
 }
 
-vram_status vram_native(vram_addr addr, vram_native_info *info) {
+vram_status vr_native_get(vram_addr addr, vram_native_info *info) {
     static const char operation[] = "vram_native";
     struct vr_place place;
     struct vr_device_object *device;
@@ -388,4 +398,8 @@ vram_status vram_native(vram_addr addr, vram_native_info *info) {
     }
     vr_leave(device);
     return status;
+}
+
+vram_status vram_native(vram_addr addr, vram_native_info *info) {
+    return vr_native_get(addr, info);
 }

@@ -13,6 +13,8 @@
 #include "base/os/os.h"
 #include "base/radix.h"
 #include "base/size.h"
+#include "base/status.h"
+#include "device/device_calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -60,9 +62,9 @@ static bool is_absence(vram_status status) {
 
 /* What the backend recorded is the reason; one that recorded nothing has its status at least. */
 static void note_absence(struct vr_backend_state *state, vram_status status) {
-    const struct vram_error *error = vram_error_get();
+    const struct vram_error *error = vr_error_get();
     snprintf(state->reason, sizeof state->reason, "%s",
-             error->status == status ? error->text : vram_status_text(status));
+             error->status == status ? error->text : vr_status_text(status));
     vr_log(VRAM_LOG_INFO, "backend %s is absent: %s", state->base.ops->name, state->reason);
 }
 
@@ -149,7 +151,7 @@ static void share_accounts(struct vr_context *context) {
         struct vr_slot *slot = &context->slots[i];
         slot->account = &slot->own;
         for (uint32_t j = i; j-- > 0;) { /* the first that is the same has the last word */
-            if (vram_device_same(&context->slots[j].info, &slot->info)) {
+            if (vr_device_same(&context->slots[j].info, &slot->info)) {
                 slot->account = context->slots[j].account;
             }
         }
@@ -325,7 +327,7 @@ static void retire_devices(struct vr_context *context) {
     }
 }
 
-void vram_context_destroy(vram_context *handle) {
+void vr_context_destroy(vram_context *handle) {
     void *entered;
     (void)vr_end_enter(VR_KIND_CONTEXT, handle, "vram_context_destroy", &entered);
     struct vr_context *context = entered;
@@ -338,6 +340,10 @@ void vram_context_destroy(vram_context *handle) {
         vr_handle_unpin(context->object.handle);
     }
     vr_leave(context);
+}
+
+void vram_context_destroy(vram_context *handle) {
+    vr_context_destroy(handle);
 }
 
 uint32_t vram_backend_count(vram_context *handle) {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 
 /* ------------------------------------------------------- describing, choosing */
@@ -198,7 +199,7 @@ static vram_status device_open(struct vr_context *context, uint32_t index, uint6
     return VRAM_OK;
 }
 
-vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device **out) {
+vram_status vr_device_make(vram_context *handle, uint32_t index, vram_device **out) {
     static const char operation[] = "vram_device_open";
     void *entered;
     uint64_t device;
@@ -220,7 +221,11 @@ vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device *
     return status;
 }
 
-void vram_device_close(vram_device *handle) {
+vram_status vram_device_open(vram_context *handle, uint32_t index, vram_device **out) {
+    return vr_device_make(handle, index, out);
+}
+
+void vr_device_end(vram_device *handle) {
     void *entered;
     (void)vr_end_enter(VR_KIND_DEVICE, handle, "vram_device_close", &entered);
     struct vr_device_object *device = entered;
@@ -228,6 +233,10 @@ void vram_device_close(vram_device *handle) {
         vr_device_retire(device->object.handle, device, vr_deadline_in(device->context->wait_ns));
         vr_leave(device);
     }
+}
+
+void vram_device_close(vram_device *handle) {
+    vr_device_end(handle);
 }
 
 /* ---------------------------------------------------------------- asking it */
@@ -245,7 +254,7 @@ vram_status vram_device_describe(vram_device *handle, vram_device_info *info) {
     return status;
 }
 
-vram_status vram_memory_info_get(vram_device *handle, vram_memory_info *info) {
+vram_status vr_memory_info_get(vram_device *handle, vram_memory_info *info) {
     static const char operation[] = "vram_memory_info_get";
     void *entered;
     vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &entered);
@@ -273,4 +282,8 @@ vram_status vram_memory_info_get(vram_device *handle, vram_memory_info *info) {
     }
     vr_leave(device);
     return status;
+}
+
+vram_status vram_memory_info_get(vram_device *handle, vram_memory_info *info) {
+    return vr_memory_info_get(handle, info);
 }

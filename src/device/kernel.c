@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "device/address.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 #include "device/stillness.h"
 
@@ -71,8 +72,8 @@ static vram_status kernel_make(struct vr_device_object *device,
     return VRAM_OK;
 }
 
-vram_status vram_kernel_create(vram_device *handle, const vram_kernel_source *source,
-                               vram_kernel **out) {
+vram_status vr_kernel_create(vram_device *handle, const vram_kernel_source *source,
+                             vram_kernel **out) {
     static const char operation[] = "vram_kernel_create";
     struct vram_kernel_source taken;
     void *entered;
@@ -96,7 +97,12 @@ vram_status vram_kernel_create(vram_device *handle, const vram_kernel_source *so
     return status;
 }
 
-void vram_kernel_destroy(vram_kernel *handle) {
+vram_status vram_kernel_create(vram_device *handle, const vram_kernel_source *source,
+                               vram_kernel **out) {
+    return vr_kernel_create(handle, source, out);
+}
+
+void vr_kernel_destroy(vram_kernel *handle) {
     void *entered;
     if (!handle || vr_exiting() ||
         vr_enter(VR_KIND_KERNEL, handle, "vram_kernel_destroy", &entered) != VRAM_OK) {
@@ -111,6 +117,10 @@ void vram_kernel_destroy(vram_kernel *handle) {
         vr_handle_unpin(kernel->object.handle);
     }
     vr_leave(kernel);
+}
+
+void vram_kernel_destroy(vram_kernel *handle) {
+    vr_kernel_destroy(handle);
 }
 
 /* ----------------------------------------------------------------- launching */
@@ -200,8 +210,8 @@ static vram_status launch_named(struct vr_queue_object *queue, void *kernel,
     return vr_queue_launch(&queue->base, kernel, &named);
 }
 
-vram_status vram_queue_launch(vram_queue *queue_handle, vram_kernel *kernel_handle,
-                              const vram_launch *launch) {
+vram_status vr_submit_launch(vram_queue *queue_handle, vram_kernel *kernel_handle,
+                             const vram_launch *launch) {
     static const char operation[] = "vram_queue_launch";
     struct vram_launch taken;
     void *queue_entered, *kernel_entered;
@@ -229,4 +239,9 @@ vram_status vram_queue_launch(vram_queue *queue_handle, vram_kernel *kernel_hand
     }
     vr_submit_leave(queue);
     return status;
+}
+
+vram_status vram_queue_launch(vram_queue *queue_handle, vram_kernel *kernel_handle,
+                              const vram_launch *launch) {
+    return vr_submit_launch(queue_handle, kernel_handle, launch);
 }

@@ -13,6 +13,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/os/os.h"
+#include "base/status.h"
 #include "device/objects.h"
 
 #include <assert.h>
@@ -57,23 +58,23 @@ static vram_status finish(struct vr_device *device, vram_status status, const ch
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
         return status;
     }
-    if (vram_error_get()->status != status) {
+    if (vr_error_get()->status != status) {
         vr_error_set(status, device->info.backend, operation, 0, "%s failed: %s", operation,
-                     vram_status_text(status));
+                     vr_status_text(status));
     }
     if (status == VRAM_ERR_DEVICE_LOST && !vr_exchange(&device->lost, true, VR_ACQ_REL)) {
         vr_log(VRAM_LOG_ERROR, "%s device %u was lost, first seen by %s: %s", device->info.backend,
-               device->index, vram_error_get()->operation, vram_error_get()->text);
+               device->index, vr_error_get()->operation, vr_error_get()->text);
     }
     return status;
 }
 
 /* What keeps a call from beginning has just been recorded. */
 #define CALL(device, operation, expression)                                                        \
-    (begin(device, operation) ? finish(device, expression, operation) : vram_error_get()->status)
+    (begin(device, operation) ? finish(device, expression, operation) : vr_error_get()->status)
 #define CALL_LOST(device, operation, expression)                                                   \
     (begin_always(device, operation) ? finish(device, expression, operation)                       \
-                                     : vram_error_get()->status)
+                                     : vr_error_get()->status)
 
 /* ------------------------------------------------------------------- device */
 

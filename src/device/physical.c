@@ -19,7 +19,7 @@ static void physical_free(void *memory) {
         if (vr_vmm_release(&device->base, physical->native, physical->bytes) != VRAM_OK &&
             vr_vmm_release(&device->base, physical->native, physical->bytes) != VRAM_OK) {
             vr_log(VRAM_LOG_ERROR, "the driver refused to take back %llu bytes: %s",
-                   (unsigned long long)physical->bytes, vram_error_get()->text);
+                   (unsigned long long)physical->bytes, vr_error_get()->text);
         }
         vr_held_sub(device, physical->bytes);
         vr_uncharge(device, physical->bytes);

@@ -41,6 +41,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 
 enum {
@@ -347,9 +348,9 @@ static vram_status point_enter(vram_point point, const char *operation,
     return VRAM_OK;
 }
 
-/* ------------------------------------------------------------------- public */
+/* ---------------------------------------------------------------- by handle */
 
-vram_status vram_queue_mark(vram_queue *handle, vram_point *point) {
+vram_status vr_submit_mark(vram_queue *handle, vram_point *point) {
     static const char operation[] = "vram_queue_mark";
     void *queue;
     uint64_t value;
@@ -367,7 +368,11 @@ vram_status vram_queue_mark(vram_queue *handle, vram_point *point) {
     return status;
 }
 
-vram_status vram_point_poll(vram_point point) {
+vram_status vram_queue_mark(vram_queue *handle, vram_point *point) {
+    return vr_submit_mark(handle, point);
+}
+
+vram_status vr_point_poll(vram_point point) {
     struct vr_queue_object *queue;
     vram_status status = point_enter(point, "vram_point_poll", &queue);
     if (status != VRAM_OK || !queue) {
@@ -387,7 +392,11 @@ vram_status vram_point_poll(vram_point point) {
     return status;
 }
 
-vram_status vram_point_wait(vram_point point, uint64_t timeout) {
+vram_status vram_point_poll(vram_point point) {
+    return vr_point_poll(point);
+}
+
+vram_status vr_point_wait(vram_point point, uint64_t timeout) {
     struct vr_queue_object *queue;
     vram_status status = point_enter(point, "vram_point_wait", &queue);
     if (status == VRAM_OK && queue) {
@@ -397,7 +406,11 @@ vram_status vram_point_wait(vram_point point, uint64_t timeout) {
     return status;
 }
 
-vram_status vram_queue_wait(vram_queue *handle, uint64_t timeout) {
+vram_status vram_point_wait(vram_point point, uint64_t timeout) {
+    return vr_point_wait(point, timeout);
+}
+
+vram_status vr_queue_wait(vram_queue *handle, uint64_t timeout) {
     static const char operation[] = "vram_queue_wait";
     void *queue;
     uint64_t value;
@@ -414,7 +427,11 @@ vram_status vram_queue_wait(vram_queue *handle, uint64_t timeout) {
     return status;
 }
 
-vram_status vram_queue_poll(vram_queue *handle) {
+vram_status vram_queue_wait(vram_queue *handle, uint64_t timeout) {
+    return vr_queue_wait(handle, timeout);
+}
+
+vram_status vr_queue_done(vram_queue *handle) {
     void *queue;
     vram_status status = vr_submit_enter(handle, "vram_queue_poll", &queue);
     if (status == VRAM_OK) {
@@ -422,6 +439,10 @@ vram_status vram_queue_poll(vram_queue *handle) {
         vr_submit_leave(queue);
     }
     return status;
+}
+
+vram_status vram_queue_poll(vram_queue *handle) {
+    return vr_queue_done(handle);
 }
 
 /* A wait on another device's word needs that device for as long as the wait may be pending, that is
@@ -478,7 +499,7 @@ static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *
     return status;
 }
 
-vram_status vram_queue_after(vram_queue *handle, vram_point point) {
+vram_status vr_submit_after(vram_queue *handle, vram_point point) {
     static const char operation[] = "vram_queue_after";
     struct vr_queue_object *other;
     void *queue;
@@ -493,4 +514,8 @@ vram_status vram_queue_after(vram_queue *handle, vram_point point) {
     }
     vr_submit_leave(queue);
     return status;
+}
+
+vram_status vram_queue_after(vram_queue *handle, vram_point point) {
+    return vr_submit_after(handle, point);
 }

@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 
 #include <assert.h>
@@ -98,8 +99,8 @@ static vram_status queue_publish(struct vr_queue_object *queue, const char *oper
     return VRAM_OK;
 }
 
-vram_status vram_queue_create(vram_device *handle, const vram_queue_options *options,
-                              vram_queue **out) {
+vram_status vr_queue_make(vram_device *handle, const vram_queue_options *options,
+                          vram_queue **out) {
     static const char operation[] = "vram_queue_create";
     struct vram_queue_options taken;
     void *device;
@@ -125,6 +126,11 @@ vram_status vram_queue_create(vram_device *handle, const vram_queue_options *opt
     }
     vr_leave(device);
     return status;
+}
+
+vram_status vram_queue_create(vram_device *handle, const vram_queue_options *options,
+                              vram_queue **out) {
+    return vr_queue_make(handle, options, out);
 }
 
 /* Makes a queue around a native one, for ordinary work or for a captured region. */
@@ -243,7 +249,7 @@ void vr_queue_destroy_by(struct vr_queue_object *queue, uint64_t deadline) {
     }
 }
 
-void vram_queue_destroy(vram_queue *handle) {
+void vr_queue_end(vram_queue *handle) {
     static const char operation[] = "vram_queue_destroy";
     void *entered;
     if (!handle || vr_exiting() ||
@@ -257,6 +263,10 @@ void vram_queue_destroy(vram_queue *handle) {
         vr_queue_destroy_by(queue, deadline_of(queue));
     }
     vr_leave(queue);
+}
+
+void vram_queue_destroy(vram_queue *handle) {
+    vr_queue_end(handle);
 }
 
 /* Ends an adoption that is closed to calls; on failure the adoption continues. */
@@ -310,8 +320,12 @@ static vram_status end_adoption(vram_queue *handle, bool region, const char *ope
     return status;
 }
 
-vram_status vram_queue_end(vram_queue *handle) {
+vram_status vr_adoption_end(vram_queue *handle) {
     return end_adoption(handle, false, "vram_queue_end");
+}
+
+vram_status vram_queue_end(vram_queue *handle) {
+    return vr_adoption_end(handle);
 }
 
 vram_status vram_capture_end(vram_queue *handle) {

@@ -11,7 +11,9 @@
 #include "backend/registry.h"
 #include "base/error.h"
 #include "base/option.h"
+#include "base/status.h"
 #include "base/text.h"
+#include "device/device_calls.h"
 
 #include <string.h>
 
@@ -31,7 +33,7 @@ struct search {
     vram_status ended; /* not VRAM_OK: context or process is ending, and the call returns this */
 };
 
-bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
+bool vr_device_same(const vram_device_info *a, const vram_device_info *b) {
     if (!a || !b) {
         return false;
     }
@@ -42,6 +44,10 @@ bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
     return a->pci_known && b->pci_known && strcmp(a->pci, b->pci) == 0;
 }
 
+bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
+    return vr_device_same(a, b);
+}
+
 /* ------------------------------------------------------------------ one device */
 
 /* Free and total memory by the driver's word now. False: it cannot be opened or asked, and the error
@@ -49,14 +55,14 @@ bool vram_device_same(const vram_device_info *a, const vram_device_info *b) {
 static bool ask(const struct search *search, uint32_t index, struct vram_memory_info *memory) {
     vram_device *device;
     vram_context *context = (vram_context *)(uintptr_t)search->context->object.handle;
-    if (vram_device_open(context, index, &device) != VRAM_OK) {
+    if (vr_device_make(context, index, &device) != VRAM_OK) {
         return false;
     }
     memory->size = sizeof *memory;
-    bool told = vram_memory_info_get(device, memory) == VRAM_OK;
+    bool told = vr_memory_info_get(device, memory) == VRAM_OK;
     struct vram_error error;
     vr_error_save(&error);
-    vram_device_close(device);
+    vr_device_end(device);
     vr_error_restore(&error);
     return told;
 }
@@ -93,7 +99,7 @@ static void note(struct search *search, uint32_t index, const struct vram_memory
     char text[VRAM_ERROR_TEXT_MAX];
     if (!memory) {
         vr_text_format(text, sizeof text, "%s:%u cannot be asked (%s)", info->backend,
-                       info->backend_index, vram_status_name(vram_error_get()->status));
+                       info->backend_index, vr_status_name(vr_error_get()->status));
     } else if (!room.known) {
         vr_text_format(text, sizeof text, "%s:%u does not tell its memory", info->backend,
                        info->backend_index);
@@ -115,9 +121,9 @@ static void consider(struct search *search, uint32_t index) {
     bool told = ask(search, index, &memory);
     if (told) {
         left = room(search, index, &memory);
-    } else if (vram_error_get()->status == VRAM_ERR_STALE ||
-               vram_error_get()->status == VRAM_ERR_SHUTDOWN) {
-        search->ended = vram_error_get()->status; /* no other thread has the handle of `ask` */
+    } else if (vr_error_get()->status == VRAM_ERR_STALE ||
+               vr_error_get()->status == VRAM_ERR_SHUTDOWN) {
+        search->ended = vr_error_get()->status; /* no other thread has the handle of `ask` */
     }
     if (told && left.known && left.value >= search->bytes) {
         search->found = index;

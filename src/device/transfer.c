@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "device/address.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 
 /* Enters for a transfer between host memory and [addr, addr + bytes) of the device. VRAM_OK with
@@ -34,7 +35,7 @@ static vram_status enter_host_transfer(vram_queue *handle, vram_addr addr, const
     return status;
 }
 
-vram_status vram_queue_upload(vram_queue *handle, vram_addr to, const void *from, uint64_t bytes) {
+vram_status vr_submit_upload(vram_queue *handle, vram_addr to, const void *from, uint64_t bytes) {
     struct vr_queue_object *queue;
     vram_status status = enter_host_transfer(handle, to, from, bytes, "vram_queue_upload", &queue);
     if (queue) {
@@ -44,7 +45,11 @@ vram_status vram_queue_upload(vram_queue *handle, vram_addr to, const void *from
     return status;
 }
 
-vram_status vram_queue_download(vram_queue *handle, void *to, vram_addr from, uint64_t bytes) {
+vram_status vram_queue_upload(vram_queue *handle, vram_addr to, const void *from, uint64_t bytes) {
+    return vr_submit_upload(handle, to, from, bytes);
+}
+
+vram_status vr_submit_download(vram_queue *handle, void *to, vram_addr from, uint64_t bytes) {
     struct vr_queue_object *queue;
     vram_status status =
         enter_host_transfer(handle, from, to, bytes, "vram_queue_download", &queue);
@@ -53,6 +58,10 @@ vram_status vram_queue_download(vram_queue *handle, void *to, vram_addr from, ui
         vr_submit_leave(queue);
     }
     return status;
+}
+
+vram_status vram_queue_download(vram_queue *handle, void *to, vram_addr from, uint64_t bytes) {
+    return vr_submit_download(handle, to, from, bytes);
 }
 
 /* ------------------------------------------------------------ device to device */
@@ -100,7 +109,7 @@ static vram_status copy(struct vr_queue_object *queue, vram_addr to, vram_addr f
     return status;
 }
 
-vram_status vram_queue_copy(vram_queue *handle, vram_addr to, vram_addr from, uint64_t bytes) {
+vram_status vr_submit_copy(vram_queue *handle, vram_addr to, vram_addr from, uint64_t bytes) {
     void *queue;
     vram_status status = vr_submit_enter(handle, "vram_queue_copy", &queue);
     if (status == VRAM_OK) {
@@ -110,10 +119,14 @@ vram_status vram_queue_copy(vram_queue *handle, vram_addr to, vram_addr from, ui
     return status;
 }
 
+vram_status vram_queue_copy(vram_queue *handle, vram_addr to, vram_addr from, uint64_t bytes) {
+    return vr_submit_copy(handle, to, from, bytes);
+}
+
 /* -------------------------------------------------------------------- fills */
 
-vram_status vram_queue_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
-                            uint32_t pattern_bytes, uint64_t bytes) {
+vram_status vr_submit_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
+                           uint32_t pattern_bytes, uint64_t bytes) {
     static const char operation[] = "vram_queue_fill";
     void *entered;
     vram_status status = vr_submit_enter(handle, operation, &entered);
@@ -133,6 +146,11 @@ vram_status vram_queue_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
     }
     vr_submit_leave(queue);
     return status;
+}
+
+vram_status vram_queue_fill(vram_queue *handle, vram_addr to, uint32_t pattern,
+                            uint32_t pattern_bytes, uint64_t bytes) {
+    return vr_submit_fill(handle, to, pattern, pattern_bytes, bytes);
 }
 
 /* ---------------------------------------------------- hints for managed memory */
@@ -156,8 +174,8 @@ static vram_status check_managed(struct vr_device_object *device, vram_addr addr
     return vr_span_check(device, addr, bytes, operation);
 }
 
-vram_status vram_device_advise(vram_device *handle, vram_addr addr, uint64_t bytes,
-                               vram_advice advice) {
+vram_status vr_device_advise(vram_device *handle, vram_addr addr, uint64_t bytes,
+                             vram_advice advice) {
     static const char operation[] = "vram_device_advise";
     void *entered;
     bool any;
@@ -176,7 +194,12 @@ vram_status vram_device_advise(vram_device *handle, vram_addr addr, uint64_t byt
     return status;
 }
 
-vram_status vram_queue_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, bool to_host) {
+vram_status vram_device_advise(vram_device *handle, vram_addr addr, uint64_t bytes,
+                               vram_advice advice) {
+    return vr_device_advise(handle, addr, bytes, advice);
+}
+
+vram_status vr_submit_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, bool to_host) {
     static const char operation[] = "vram_queue_prefetch";
     void *entered;
     bool any;
@@ -191,4 +214,8 @@ vram_status vram_queue_prefetch(vram_queue *handle, vram_addr addr, uint64_t byt
     }
     vr_submit_leave(queue);
     return status;
+}
+
+vram_status vram_queue_prefetch(vram_queue *handle, vram_addr addr, uint64_t bytes, bool to_host) {
+    return vr_submit_prefetch(handle, addr, bytes, to_host);
 }

@@ -4,25 +4,27 @@
  */
 #include "base/quiet.h"
 #include "core/pool/pool_calls.h"
+#include "device/device_calls.h"
+#include "mem/mem_calls.h"
 #include "vram/auto.h"
 
-VR_QUIET_HANDLE(vram_context, vram_context_destroy(*object))
-VR_QUIET_HANDLE(vram_device, vram_device_close(*object))
-VR_QUIET_HANDLE(vram_kernel, vram_kernel_destroy(*object))
-VR_QUIET_HANDLE(vram_pool, (void)vram_pool_destroy(*object))
-VR_QUIET_HANDLE(vram_buffer, (void)vram_buffer_destroy(*object))
-VR_QUIET_HANDLE(vram_scope, (void)vram_scope_end(*object))
-VR_QUIET_HANDLE(vram_batch, (void)vram_batch_destroy(*object))
-VR_QUIET_HANDLE(vram_named, (void)vram_named_destroy(*object))
+VR_QUIET_HANDLE(vram_context, vr_context_destroy(*object))
+VR_QUIET_HANDLE(vram_device, vr_device_end(*object))
+VR_QUIET_HANDLE(vram_kernel, vr_kernel_destroy(*object))
+VR_QUIET_HANDLE(vram_pool, (void)vr_pool_destroy(*object))
+VR_QUIET_HANDLE(vram_buffer, (void)vr_buffer_destroy(*object))
+VR_QUIET_HANDLE(vram_scope, (void)vr_scope_end(*object))
+VR_QUIET_HANDLE(vram_batch, (void)vr_batch_destroy(*object))
+VR_QUIET_HANDLE(vram_named, (void)vr_named_destroy(*object))
 
 /* Of the two ends the one that is not for this kind of queue does nothing. */
 VR_QUIET_HANDLE(vram_queue, {
-    (void)vram_queue_end(*object);
-    vram_queue_destroy(*object);
+    (void)vr_adoption_end(*object);
+    vr_queue_end(*object);
 })
 
 VR_QUIET_STRUCT(vram_auto_block, object->addr, {
-    if (vram_free(object->pool, object->addr, object->queue) == VRAM_ERR_STALE) {
+    if (vr_free(object->pool, object->addr, object->queue) == VRAM_ERR_STALE) {
         (void)vr_pool_free_after_queue(object->pool, object->addr, object->queue);
     }
 })

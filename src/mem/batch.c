@@ -24,7 +24,9 @@
 #include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
+#include "device/device_calls.h"
 #include "mem/buffer_object.h"
+#include "mem/mem_calls.h"
 
 #include <string.h>
 
@@ -96,9 +98,13 @@ static void pool_ended(struct vr_pool_child *child) {
     vr_object_parent_ended(&VR_CONTAINER(child, struct vr_batch, child)->object, batch_end);
 }
 
-vram_status vram_batch_destroy(vram_batch *handle) {
+vram_status vr_batch_destroy(vram_batch *handle) {
     return vr_object_destroy(VR_KIND_BATCH, handle, "vram_batch_destroy", batch_end,
                              "the batch is being destroyed");
+}
+
+vram_status vram_batch_destroy(vram_batch *handle) {
+    return vr_batch_destroy(handle);
 }
 
 /* ------------------------------------------------------------------ creating */
@@ -180,7 +186,7 @@ static vram_status take_item(const struct draft *draft, const struct vram_batch_
     }
     vram_status status = vr_options_take(item, sizeof *item, from, draft->operation);
     if (status == VRAM_OK) {
-        status = vram_precision_size(item->precision, item->elements, bytes);
+        status = vr_precision_size(item->precision, item->elements, bytes);
     }
     if (status == VRAM_OK) {
         struct vram_buffer_options options = options_of(draft, item);
@@ -190,7 +196,7 @@ static vram_status take_item(const struct draft *draft, const struct vram_batch_
         return vr_fail(VRAM_ERR_INVALID, draft->operation,
                        "item %u has %llu bytes (%llu elements of %s) and %llu bytes on the host",
                        index, (unsigned long long)*bytes, (unsigned long long)item->elements,
-                       vram_precision_name(item->precision), (unsigned long long)item->host_bytes);
+                       vr_precision_name(item->precision), (unsigned long long)item->host_bytes);
     }
     if (status == VRAM_OK && item->host && *bytes && !draft->batch->queue) {
         return vr_fail(VRAM_ERR_INVALID, draft->operation,
@@ -241,9 +247,8 @@ static vram_status take_block(struct draft *draft, uint64_t bytes, vram_addr *ba
     }
     vram_status status = vr_holding_reserve(&draft->blocks, 1, draft->operation);
     if (status == VRAM_OK) {
-        status = draft->batch->tag
-                     ? vram_alloc_with(pool, bytes, draft->batch->queue, &options, base)
-                     : vram_alloc(pool, bytes, draft->batch->queue, base);
+        status = draft->batch->tag ? vr_alloc_with(pool, bytes, draft->batch->queue, &options, base)
+                                   : vr_alloc(pool, bytes, draft->batch->queue, base);
     }
     if (status == VRAM_OK) {
         struct vr_thing block = {.kind = VR_THING_BLOCK,
@@ -271,8 +276,8 @@ static vram_status take_buffer(struct draft *draft, const struct order *order, v
         (void)share_of(bytes, &share); /* which was seen to do */
         *at += share;
     } else {
-        status = vram_buffer_create((vram_pool *)(uintptr_t)draft->batch->pool, bytes, queue,
-                                    &options, &buffer);
+        status = vr_buffer_create((vram_pool *)(uintptr_t)draft->batch->pool, bytes, queue,
+                                  &options, &buffer);
     }
     if (status == VRAM_OK) {
         struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)buffer};
@@ -290,12 +295,12 @@ static vram_status upload(const struct draft *draft, uint32_t index) {
     if (!host || !bytes) {
         return VRAM_OK;
     }
-    vram_status status = vram_buffer_info_get(buffer, &info);
+    vram_status status = vr_buffer_info_get(buffer, &info);
     if (status != VRAM_OK) {
         return status;
     }
     if (info.location == VRAM_MEMORY_DEVICE || info.location == VRAM_MEMORY_MANAGED) {
-        return vram_queue_upload(draft->batch->queue, info.addr, host, bytes);
+        return vr_submit_upload(draft->batch->queue, info.addr, host, bytes);
     }
     if (!info.host) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, draft->operation,

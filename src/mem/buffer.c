@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "device/device_calls.h"
+#include "mem/mem_calls.h"
 
 #include <assert.h>
 #include <string.h>
@@ -72,8 +74,8 @@ vram_status vr_buffer_carve(struct vr_pool *pool, vram_addr base, vram_addr addr
     return status;
 }
 
-vram_status vram_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queue,
-                               const vram_buffer_options *options, vram_buffer **buffer) {
+vram_status vr_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queue,
+                             const vram_buffer_options *options, vram_buffer **buffer) {
     static const char operation[] = "vram_buffer_create";
     struct vram_buffer_options taken;
     if (!buffer) {
@@ -86,6 +88,11 @@ vram_status vram_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queu
     return status == VRAM_OK ? create(pool, bytes, queue, &taken, operation, buffer) : status;
 }
 
+vram_status vram_buffer_create(vram_pool *pool, uint64_t bytes, vram_queue *queue,
+                               const vram_buffer_options *options, vram_buffer **buffer) {
+    return vr_buffer_create(pool, bytes, queue, options, buffer);
+}
+
 vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count, vram_precision precision,
                                         vram_queue *queue, const vram_buffer_options *options,
                                         vram_buffer **buffer) {
@@ -95,7 +102,7 @@ vram_status vram_buffer_create_elements(vram_pool *pool, uint64_t count, vram_pr
     if (!buffer) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the buffer is NULL");
     }
-    vram_status status = vram_precision_size(precision, count, &bytes);
+    vram_status status = vr_precision_size(precision, count, &bytes);
     if (status == VRAM_OK) {
         status = vr_options_take(&taken, sizeof taken, options, operation);
     }
@@ -147,7 +154,7 @@ static vram_status note_use(struct vr_buffer *buffer, vram_queue *queue) {
     vram_status status = home ? VRAM_OK : uses_reserve(buffer);
     vr_mutex_unlock(&buffer->lock);
     if (status == VRAM_OK && !home) {
-        status = wrapped ? vram_queue_mark(queue, &point)
+        status = wrapped ? vr_submit_mark(queue, &point)
                          : vr_pool_use(addr, queue, "vram_buffer_use", &point);
     }
     if (status == VRAM_OK && !home) {
@@ -170,7 +177,7 @@ vram_status vr_buffer_note(struct vr_buffer *buffer, vram_queue *queue) {
         return VRAM_OK;
     }
     vr_error_restore(&error);
-    return vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    return vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
 }
 
 vram_status vram_buffer_use(vram_buffer *handle, vram_queue *queue_handle) {
@@ -226,7 +233,7 @@ static void describe(struct vr_buffer *buffer, struct vram_buffer_info *info) {
     info->accessed_ns = buffer->accessed_ns;
     info->resizes = buffer->resizes;
     vr_mutex_unlock(&buffer->lock);
-    info->elements = info->used_bytes / vram_precision_bytes(info->precision);
+    info->elements = info->used_bytes / vr_precision_bytes(info->precision);
     info->location = memory.kind;
     info->addr = memory.addr;
     info->wrapped = memory.wrapped;
@@ -237,7 +244,7 @@ static void describe(struct vr_buffer *buffer, struct vram_buffer_info *info) {
     }
 }
 
-vram_status vram_buffer_info_get(vram_buffer *handle, vram_buffer_info *info) {
+vram_status vr_buffer_info_get(vram_buffer *handle, vram_buffer_info *info) {
     static const char operation[] = "vram_buffer_info_get";
     struct vram_buffer_info full;
     void *buffer;
@@ -250,7 +257,11 @@ vram_status vram_buffer_info_get(vram_buffer *handle, vram_buffer_info *info) {
     return status;
 }
 
-vram_status vram_buffer_addr(vram_buffer *handle, vram_addr *addr) {
+vram_status vram_buffer_info_get(vram_buffer *handle, vram_buffer_info *info) {
+    return vr_buffer_info_get(handle, info);
+}
+
+vram_status vr_buffer_addr(vram_buffer *handle, vram_addr *addr) {
     static const char operation[] = "vram_buffer_addr";
     void *entered;
     if (!addr) {
@@ -269,7 +280,11 @@ vram_status vram_buffer_addr(vram_buffer *handle, vram_addr *addr) {
     return status;
 }
 
-vram_status vram_buffer_host(vram_buffer *handle, void **pointer) {
+vram_status vram_buffer_addr(vram_buffer *handle, vram_addr *addr) {
+    return vr_buffer_addr(handle, addr);
+}
+
+vram_status vr_buffer_host(vram_buffer *handle, void **pointer) {
     static const char operation[] = "vram_buffer_host";
     void *entered;
     if (!pointer) {
@@ -292,4 +307,8 @@ vram_status vram_buffer_host(vram_buffer *handle, void **pointer) {
     }
     *pointer = found;
     return VRAM_OK;
+}
+
+vram_status vram_buffer_host(vram_buffer *handle, void **pointer) {
+    return vr_buffer_host(handle, pointer);
 }

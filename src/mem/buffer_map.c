@@ -12,6 +12,7 @@
 #include "mem/buffer_object.h"
 
 #include "base/error.h"
+#include "device/device_calls.h"
 #include "vram/oom.h"
 
 static vram_status take_staging(struct vr_buffer *buffer, struct vr_buffer_mapping *mapping) {
@@ -38,10 +39,10 @@ static vram_status fetch(struct vr_buffer *buffer, struct vr_buffer_mapping *map
     void *entered;
     status = vr_submit_enter(mapping->queue, "vram_buffer_map", &entered);
     if (status == VRAM_OK) {
-        status = vram_queue_download(mapping->queue, (void *)(uintptr_t)mapping->staging,
-                                     buffer->memory.addr + mapping->offset, mapping->bytes);
+        status = vr_submit_download(mapping->queue, (void *)(uintptr_t)mapping->staging,
+                                    buffer->memory.addr + mapping->offset, mapping->bytes);
         if (status == VRAM_OK) {
-            status = vram_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
+            status = vr_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
         }
         vr_submit_leave(entered);
     }
@@ -130,10 +131,10 @@ static vram_status bring_back(struct vr_buffer *buffer, const struct vr_buffer_m
     if (status != VRAM_OK) {
         return status;
     }
-    status = vram_queue_upload(mapping->queue, addr + mapping->offset,
-                               (const void *)(uintptr_t)mapping->staging, mapping->bytes);
+    status = vr_submit_upload(mapping->queue, addr + mapping->offset,
+                              (const void *)(uintptr_t)mapping->staging, mapping->bytes);
     if (status == VRAM_OK && !home) {
-        status = vram_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(mapping->queue, VRAM_TIMEOUT_DEFAULT);
     }
     vr_submit_leave(entered);
     return status;

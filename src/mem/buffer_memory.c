@@ -7,11 +7,14 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/status.h"
 #include "core/cache/other_memory.h"
 #include "core/guard/block_lookup.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
+#include "mem/mem_calls.h"
 #include "vram/oom.h"
 
 #include <string.h>
@@ -36,7 +39,7 @@ struct vram_alloc_options vr_buffer_wishes(const struct vr_buffer *buffer, uint6
         .size = sizeof(struct vram_alloc_options),
         .tag = buffer->tag,
         .name = named ? buffer->name : NULL,
-        .elements = named ? bytes / vram_precision_bytes(buffer->precision) : 0};
+        .elements = named ? bytes / vr_precision_bytes(buffer->precision) : 0};
 }
 
 /* From the pool; whose ladder may have had to take other memory than the device's. Who may fall
@@ -48,8 +51,8 @@ vram_status vr_buffer_take_block(struct vr_buffer *buffer, uint64_t bytes, vram_
     options.flags = hasty ? VRAM_ALLOC_NO_WAIT : 0;
     vram_addr addr;
     vram_status status = options.tag || options.flags || options.name
-                             ? vram_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
-                             : vram_alloc(pool_of(buffer), bytes, queue, &addr);
+                             ? vr_alloc_with(pool_of(buffer), bytes, queue, &options, &addr)
+                             : vr_alloc(pool_of(buffer), bytes, queue, &addr);
     if (status == VRAM_OK) {
         found_at(buffer->pool_handle, addr, memory);
     }
@@ -166,13 +169,13 @@ static vram_status take_fallback(struct vr_buffer *buffer, uint64_t bytes, vram_
     struct vram_error before, error;
     vr_error_save(&before);
     vram_status status = vr_buffer_take_block(buffer, bytes, queue, memory);
-    if (!vram_status_is_exhausted(status) || !vr_limit_falls_back(buffer->pool)) {
+    if (!vr_status_is_exhausted(status) || !vr_limit_falls_back(buffer->pool)) {
         return status;
     }
     vr_error_save(&error);
     vram_status other =
         take_other(buffer, bytes, queue, VRAM_FALLBACK_PINNED | VRAM_FALLBACK_HOST, 0, memory);
-    if (vram_status_is_exhausted(other)) {
+    if (vr_status_is_exhausted(other)) {
         vr_error_restore(&error);
         return status;
     }
@@ -236,7 +239,7 @@ vram_status vr_buffer_give(struct vr_buffer *buffer, const struct vr_buffer_memo
     }
     (void)vr_pool_own(buffer->pool_handle, memory->addr, false);
     vr_error_save(&error);
-    vram_status status = vram_free(pool_of(buffer), memory->addr, queue);
+    vram_status status = vr_free(pool_of(buffer), memory->addr, queue);
     if (status == VRAM_ERR_STALE && queue) {
         vr_error_restore(&error);
         status = vr_pool_free_after_queue(pool_of(buffer), memory->addr, queue);
@@ -273,9 +276,9 @@ static vram_status follow_home(vram_queue *queue, vram_queue *home, const char *
         return VRAM_OK;
     }
     vr_error_save(&error);
-    vram_status status = vram_queue_mark(home, &point);
+    vram_status status = vr_submit_mark(home, &point);
     if (status == VRAM_OK) {
-        return vram_queue_after(queue, point);
+        return vr_submit_after(queue, point);
     }
     return status == VRAM_ERR_STALE ? wait_for_home(home, &error, operation) : status;
 }
@@ -289,7 +292,7 @@ vram_status vr_buffer_order(struct vr_buffer *buffer, vram_queue *queue, const c
     }
     for (uint32_t i = 0; i < buffer->use_count && status == VRAM_OK; i++) {
         if (buffer->uses[i].queue != queue) {
-            status = vram_queue_after(queue, buffer->uses[i]);
+            status = vr_submit_after(queue, buffer->uses[i]);
         }
     }
     return status;
@@ -325,7 +328,7 @@ static vram_status settle_home(vram_queue *home, const char *operation) {
         return VRAM_OK;
     }
     vr_error_save(&error);
-    vram_status status = vram_queue_wait(home, VRAM_TIMEOUT_DEFAULT);
+    vram_status status = vr_queue_wait(home, VRAM_TIMEOUT_DEFAULT);
     return status == VRAM_ERR_STALE ? wait_for_home(home, &error, operation) : status;
 }
 
@@ -339,7 +342,7 @@ vram_status vr_buffer_settle(struct vr_buffer *buffer, const char *operation) {
     }
     status = settle_home(home, operation);
     for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
-        status = vram_point_wait(points[i], VRAM_TIMEOUT_DEFAULT);
+        status = vr_point_wait(points[i], VRAM_TIMEOUT_DEFAULT);
     }
     vr_mem_free(points);
     return status;
@@ -356,7 +359,7 @@ void *vr_buffer_host_pointer(const struct vr_buffer_memory *memory) {
     }
     struct vram_error error;
     vr_error_save(&error);
-    bool found = vram_native(memory->addr, &native) == VRAM_OK;
+    bool found = vr_native_get(memory->addr, &native) == VRAM_OK;
     vr_error_restore(&error);
     return found ? native.host_pointer : NULL;
 }
@@ -387,7 +390,7 @@ vram_status vr_buffer_queue(struct vr_buffer *buffer, vram_queue *given, const c
 
 static vram_status copy_on_host(vram_queue *queue, const struct vr_buffer_memory *to,
                                 const struct vr_buffer_memory *from, uint64_t bytes) {
-    vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+    vram_status status = vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
     if (status == VRAM_OK) {
         memcpy((void *)(uintptr_t)to->addr, (const void *)(uintptr_t)from->addr, bytes);
     }
@@ -401,12 +404,12 @@ static vram_status copy_on(vram_queue *queue, const struct vr_buffer_memory *to,
         return VRAM_OK;
     }
     if (to_device && from_device) {
-        return vram_queue_copy(queue, to->addr, from->addr, bytes);
+        return vr_submit_copy(queue, to->addr, from->addr, bytes);
     }
     if (to_device) {
-        return vram_queue_upload(queue, to->addr, (const void *)(uintptr_t)from->addr, bytes);
+        return vr_submit_upload(queue, to->addr, (const void *)(uintptr_t)from->addr, bytes);
     }
-    return from_device ? vram_queue_download(queue, (void *)(uintptr_t)to->addr, from->addr, bytes)
+    return from_device ? vr_submit_download(queue, (void *)(uintptr_t)to->addr, from->addr, bytes)
                        : copy_on_host(queue, to, from, bytes);
 }
 

@@ -11,6 +11,7 @@
 #include "base/os/os.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
+#include "mem/mem_calls.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -132,15 +133,19 @@ static vram_status buffer_end(void *object) {
     return vr_buffer_give(object, &memory, home);
 }
 
-vram_status vram_buffer_destroy(vram_buffer *handle) {
+vram_status vr_buffer_destroy(vram_buffer *handle) {
     return vr_object_destroy(VR_KIND_BUFFER, handle, "vram_buffer_destroy", buffer_end, NULL);
+}
+
+vram_status vram_buffer_destroy(vram_buffer *handle) {
+    return vr_buffer_destroy(handle);
 }
 
 /* --------------------------------------------------------------------- creating */
 
 vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uint64_t bytes,
                                     const char *operation) {
-    uint32_t each = vram_precision_bytes(taken->precision);
+    uint32_t each = vr_precision_bytes(taken->precision);
     if ((unsigned)taken->kind > VRAM_BUFFER_FALLBACK) {
         return vr_fail(VRAM_ERR_INVALID, operation, "%d is no kind of buffer", (int)taken->kind);
     }
@@ -149,7 +154,7 @@ vram_status vr_buffer_options_check(const struct vram_buffer_options *taken, uin
     }
     if (bytes % each) {
         return vr_fail(VRAM_ERR_INVALID, operation, "%llu bytes are no whole number of %s elements",
-                       (unsigned long long)bytes, vram_precision_name(taken->precision));
+                       (unsigned long long)bytes, vr_precision_name(taken->precision));
     }
     if (taken->flags & ~(uint32_t)VRAM_BUFFER_PAGEABLE) {
         return vr_fail(VRAM_ERR_INVALID, operation, "there are no such flags: 0x%x", taken->flags);

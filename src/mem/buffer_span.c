@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "device/device_calls.h"
 
 #include <string.h>
 
@@ -73,8 +74,8 @@ struct copy {
 
 static vram_status copy_on_device(const struct copy *copy, vram_queue *queue, vram_addr addr,
                                   uint64_t bytes) {
-    return copy->from ? vram_queue_upload(queue, addr, copy->from, bytes)
-                      : vram_queue_download(queue, copy->to, addr, bytes);
+    return copy->from ? vr_submit_upload(queue, addr, copy->from, bytes)
+                      : vr_submit_download(queue, copy->to, addr, bytes);
 }
 
 /* Queues have no work for the host: it waits for theirs, and does its own. */
@@ -82,7 +83,7 @@ static vram_status copy_on_host(struct vr_buffer *buffer, const struct copy *cop
                                 vram_queue *queue, vram_addr addr, uint64_t bytes) {
     vram_status status = vr_buffer_settle(buffer, copy->operation);
     if (status == VRAM_OK && queue) {
-        status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
     }
     if (status == VRAM_OK && copy->from) {
         memcpy((void *)(uintptr_t)addr, copy->from, bytes);

@@ -18,6 +18,9 @@
 #include "base/error.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/status.h"
+#include "device/device_calls.h"
+#include "mem/mem_calls.h"
 
 enum {
     ROOM_TIMES = 16
@@ -71,7 +74,7 @@ static void note_change(const struct change *change, bool copied, uint64_t copie
 /* Whether another place may help where this one did not: memory of another kind might. */
 static bool may_move(const struct vr_buffer *buffer, vram_status status) {
     return status == VRAM_ERR_BUSY || status == VRAM_ERR_UNSUPPORTED ||
-           (vram_status_is_exhausted(status) && buffer->kind != VRAM_BUFFER_DEVICE);
+           (vr_status_is_exhausted(status) && buffer->kind != VRAM_BUFFER_DEVICE);
 }
 
 /* Addresses to keep behind memory of `bytes` for what the policy may still ask for. What is smaller
@@ -96,7 +99,7 @@ vram_status vr_buffer_take_growing(struct vr_buffer *buffer, uint64_t bytes, vra
     if (buffer->kind != VRAM_BUFFER_DEVICE || !options.room_bytes) {
         return vr_buffer_take(buffer, bytes, queue, memory);
     }
-    vram_status status = vram_alloc_with(pool_of(buffer), bytes, queue, &options, &memory->addr);
+    vram_status status = vr_alloc_with(pool_of(buffer), bytes, queue, &options, &memory->addr);
     if (status == VRAM_OK) {
         memory->kind = vr_address_find(memory->addr, &place) ? place.kind : VRAM_MEMORY_DEVICE;
         (void)vr_pool_own(buffer->pool_handle, memory->addr, true);
@@ -128,7 +131,7 @@ static vram_status check_move(const struct change *change, uint64_t kept) {
         return vr_fail(VRAM_ERR_INVALID, change->operation,
                        "the buffer has to move, and there is no queue to copy it on");
     }
-    return kept ? vram_queue_mark(change->queue, &point) : VRAM_OK; /* not inside a capture */
+    return kept ? vr_submit_mark(change->queue, &point) : VRAM_OK; /* not inside a capture */
 }
 
 /* New memory, the copy, and the old memory back: keeps (2). */
@@ -207,7 +210,7 @@ static vram_status change_capacity(const struct change *change, bool stay) {
 
 static void count_refusal(struct vr_buffer *buffer, vram_status status) {
     vr_mutex_lock(&buffer->lock);
-    buffer->growth.refusals += vram_status_is_exhausted(status);
+    buffer->growth.refusals += vr_status_is_exhausted(status);
     vr_mutex_unlock(&buffer->lock);
 }
 
@@ -224,7 +227,7 @@ static vram_status make_room(struct call *call, uint64_t bytes, vram_queue *queu
                                         call->operation, &change.bytes);
     if (status == VRAM_OK && change.bytes > buffer->capacity_bytes) {
         status = change_capacity(&change, false);
-        if (vram_status_is_exhausted(status) && change.bytes > bytes) {
+        if (vr_status_is_exhausted(status) && change.bytes > bytes) {
             change.bytes = bytes; /* what the policy has in reserve is not worth a failure */
             status = change_capacity(&change, false);
         }
@@ -290,11 +293,11 @@ vram_status vram_buffer_reserve(vram_buffer *handle, uint64_t bytes, vram_queue 
 /* The buffer is claimed. */
 static vram_status resize(struct call *call, uint64_t bytes, vram_queue *queue) {
     struct vr_buffer *buffer = call->buffer;
-    uint32_t each = vram_precision_bytes(buffer->precision);
+    uint32_t each = vr_precision_bytes(buffer->precision);
     if (bytes % each) {
         return vr_fail(VRAM_ERR_INVALID, call->operation,
                        "%llu bytes are no whole number of %s elements", (unsigned long long)bytes,
-                       vram_precision_name(buffer->precision));
+                       vr_precision_name(buffer->precision));
     }
     vram_status status = make_room(call, bytes, queue);
     if (status == VRAM_OK) {
@@ -305,13 +308,17 @@ static vram_status resize(struct call *call, uint64_t bytes, vram_queue *queue) 
     return status;
 }
 
-vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+vram_status vr_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
     struct call call;
     vram_status status = begin(handle, queue, "vram_buffer_resize", &call);
     if (status == VRAM_OK) {
         status = end(&call, resize(&call, bytes, queue));
     }
     return status;
+}
+
+vram_status vram_buffer_resize(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
+    return vr_buffer_resize(handle, bytes, queue);
 }
 
 vram_status vr_buffer_extend(vram_buffer *handle, uint64_t bytes, vram_queue *queue) {
@@ -333,7 +340,7 @@ vram_status vram_buffer_resize_elements(vram_buffer *handle, uint64_t count, vra
         return status;
     }
     uint32_t each = call.buffer->growth.growth.element_bytes;
-    if (!vr_mul(count, each ? each : vram_precision_bytes(call.buffer->precision), &bytes)) {
+    if (!vr_mul(count, each ? each : vr_precision_bytes(call.buffer->precision), &bytes)) {
         status = vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements do not fit into 64 bits",
                          (unsigned long long)count);
     } else {
@@ -424,7 +431,7 @@ vram_status vram_pool_buffers_fit(vram_pool *handle, uint64_t idle_ns, uint64_t 
 
 /* ------------------------------------------------------------------- policies */
 
-vram_status vram_buffer_growth_set(vram_buffer *handle, const vram_growth *given) {
+vram_status vr_buffer_growth_set(vram_buffer *handle, const vram_growth *given) {
     static const char operation[] = "vram_buffer_growth_set";
     struct vram_growth growth;
     void *entered;
@@ -447,7 +454,11 @@ vram_status vram_buffer_growth_set(vram_buffer *handle, const vram_growth *given
     return status;
 }
 
-vram_status vram_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) {
+vram_status vram_buffer_growth_set(vram_buffer *handle, const vram_growth *given) {
+    return vr_buffer_growth_set(handle, given);
+}
+
+vram_status vr_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) {
     static const char operation[] = "vram_buffer_growth_get";
     struct vram_growth_info full = {.size = sizeof full};
     void *entered;
@@ -472,4 +483,8 @@ vram_status vram_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) 
     status = vr_info_give(info, &full, sizeof full, sizeof full, operation);
     vr_leave(buffer);
     return status;
+}
+
+vram_status vram_buffer_growth_get(vram_buffer *handle, vram_growth_info *info) {
+    return vr_buffer_growth_get(handle, info);
 }

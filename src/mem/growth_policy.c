@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "device/objects.h"
 #include "mem/growth_state.h"
+#include "mem/mem_calls.h"
 
 enum { WHOLE_PPM = 1000000 };
 
@@ -82,8 +83,8 @@ vram_status vr_growth_next(const struct vram_growth *growth, uint64_t capacity, 
     return VRAM_OK;
 }
 
-vram_status vram_growth_next(const vram_growth *given, uint64_t capacity, uint64_t needed,
-                             uint64_t *bytes) {
+vram_status vr_growth_next_given(const vram_growth *given, uint64_t capacity, uint64_t needed,
+                                 uint64_t *bytes) {
     static const char operation[] = "vram_growth_next";
     struct vram_growth growth;
     if (!bytes) {
@@ -91,6 +92,11 @@ vram_status vram_growth_next(const vram_growth *given, uint64_t capacity, uint64
     }
     vram_status status = vr_growth_take(given, operation, &growth);
     return status == VRAM_OK ? vr_growth_next(&growth, capacity, needed, operation, bytes) : status;
+}
+
+vram_status vram_growth_next(const vram_growth *given, uint64_t capacity, uint64_t needed,
+                             uint64_t *bytes) {
+    return vr_growth_next_given(given, capacity, needed, bytes);
 }
 
 vram_status vr_growth_first(const struct vram_growth *given, uint64_t bytes, const char *operation,

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "core/guard/block_lookup.h"
 #include "core/pool/pool_calls.h"
+#include "mem/mem_calls.h"
 #include "vram/buffer.h"
 
 #include <string.h>
@@ -81,7 +82,7 @@ static vram_status free_block(const struct vr_thing *block) {
     vram_pool *pool = (vram_pool *)(uintptr_t)block->pool;
     vram_queue *queue = (vram_queue *)(uintptr_t)block->queue;
     (void)vr_pool_own(block->pool, block->number, false);
-    vram_status status = vram_free(pool, block->number, queue);
+    vram_status status = vr_free(pool, block->number, queue);
     if (status == VRAM_ERR_STALE) { /* the pool or the queue has ended */
         status = vr_pool_free_after_queue(pool, block->number, queue);
     }
@@ -89,7 +90,7 @@ static vram_status free_block(const struct vr_thing *block) {
 }
 
 static vram_status destroy_buffer(const struct vr_thing *buffer) {
-    vram_status status = vram_buffer_destroy((vram_buffer *)(uintptr_t)buffer->number);
+    vram_status status = vr_buffer_destroy((vram_buffer *)(uintptr_t)buffer->number);
     return status == VRAM_ERR_STALE ? VRAM_OK : status;
 }
 

@@ -10,7 +10,9 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/status.h"
 #include "core/limit/limit.h"
+#include "mem/mem_calls.h"
 
 #include <string.h>
 
@@ -45,7 +47,7 @@ struct vram_buffer_info vr_named_buffer(uint64_t buffer) {
     struct vram_buffer_info info = {.size = sizeof info};
     struct vram_error error;
     vr_error_save(&error);
-    if (!buffer || vram_buffer_info_get((vram_buffer *)(uintptr_t)buffer, &info) != VRAM_OK) {
+    if (!buffer || vr_buffer_info_get((vram_buffer *)(uintptr_t)buffer, &info) != VRAM_OK) {
         info = (struct vram_buffer_info){0};
     }
     vr_error_restore(&error);
@@ -123,7 +125,7 @@ static vram_status take_config(const struct vram_named_config *from, const char 
         taken->growth = (struct vram_growth){.size = sizeof taken->growth};
     }
     if (status == VRAM_OK) {
-        status = vram_growth_next(&taken->growth, 0, 0, &bytes); /* whether it makes sense */
+        status = vr_growth_next_given(&taken->growth, 0, 0, &bytes); /* whether it makes sense */
     }
     if (status == VRAM_OK) {
         struct vram_buffer_options options = {.kind = taken->kind, .precision = taken->precision};
@@ -142,8 +144,8 @@ static vram_status check_type(const char *name, const struct vram_named_config *
                ? VRAM_OK
                : vr_fail(VRAM_ERR_INVALID, operation,
                          "buffer \"%s\" is %s of kind %d, and %s of kind %d was asked for", name,
-                         vram_precision_name(is->precision), (int)is->kind,
-                         vram_precision_name(wanted->precision), (int)wanted->kind);
+                         vr_precision_name(is->precision), (int)is->kind,
+                         vr_precision_name(wanted->precision), (int)wanted->kind);
 }
 
 /* Writes a config down; the buffer that is there in *buffer. */
@@ -195,7 +197,7 @@ vram_status vram_named_config_set(vram_named *handle, const char *name,
     }
     status = keep_config(named, name, &taken, operation, &buffer);
     if (status == VRAM_OK && buffer) {
-        status = vram_buffer_growth_set((vram_buffer *)(uintptr_t)buffer, &taken.growth);
+        status = vr_buffer_growth_set((vram_buffer *)(uintptr_t)buffer, &taken.growth);
     }
     vr_leave(named);
     return status;
@@ -230,7 +232,7 @@ static void unreserve(struct vr_named *named, uint64_t bytes) {
 }
 
 static vram_status counted(struct vr_named *named, vram_status status) {
-    if (vram_status_is_exhausted(status)) {
+    if (vr_status_is_exhausted(status)) {
         vr_mutex_lock(&named->lock);
         named->refusals++;
         vr_mutex_unlock(&named->lock);
@@ -240,7 +242,7 @@ static vram_status counted(struct vr_named *named, vram_status status) {
 
 static vram_status bytes_of(const struct vram_growth *growth, vram_precision precision,
                             uint64_t elements, const char *operation, uint64_t *bytes) {
-    uint64_t each = growth->element_bytes ? growth->element_bytes : vram_precision_bytes(precision);
+    uint64_t each = growth->element_bytes ? growth->element_bytes : vr_precision_bytes(precision);
     return vr_mul(elements, each, bytes)
                ? VRAM_OK
                : vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements do not fit into 64 bits",
@@ -258,19 +260,19 @@ static vram_status make(struct vr_named *named, const char *name, uint64_t used,
                                           .name = name,
                                           .tag = named->tag};
     vram_buffer *buffer;
-    vram_status status = vram_buffer_create((vram_pool *)(uintptr_t)named->pool, capacity,
-                                            named->queue, &options, &buffer);
+    vram_status status = vr_buffer_create((vram_pool *)(uintptr_t)named->pool, capacity,
+                                          named->queue, &options, &buffer);
     if (status != VRAM_OK) {
         return status;
     }
-    status = vram_buffer_growth_set(buffer, &config->growth);
+    status = vr_buffer_growth_set(buffer, &config->growth);
     if (status == VRAM_OK) {
-        status = vram_buffer_resize(buffer, used, named->queue);
+        status = vr_buffer_resize(buffer, used, named->queue);
     }
     if (status != VRAM_OK) {
         struct vram_error error;
         vr_error_save(&error);
-        (void)vram_buffer_destroy(buffer);
+        (void)vr_buffer_destroy(buffer);
         vr_error_restore(&error);
         return status;
     }
@@ -312,7 +314,7 @@ static vram_status make_and_put(struct vr_named *named, const char *name, uint64
     vram_buffer *made = NULL;
     vram_status status = bytes_of(&config->growth, config->precision, elements, operation, &used);
     if (status == VRAM_OK) {
-        status = vram_growth_next(&config->growth, 0, used, &capacity);
+        status = vr_growth_next_given(&config->growth, 0, used, &capacity);
     }
     if (status == VRAM_OK) {
         status = reserve(named, capacity, operation);
@@ -331,7 +333,7 @@ static vram_status make_and_put(struct vr_named *named, const char *name, uint64
     }
     struct vram_error error;
     vr_error_save(&error);
-    (void)vram_buffer_destroy(made);
+    (void)vr_buffer_destroy(made);
     vr_error_restore(&error);
     unreserve(named, capacity);
     *was_there = true;
@@ -527,7 +529,7 @@ static vram_status grow_capacity(struct vr_named *named, vram_buffer *buffer, ui
         return status;
     }
     *reserved = after;
-    return resize_patiently(named, buffer, bytes, vram_buffer_resize);
+    return resize_patiently(named, buffer, bytes, vr_buffer_resize);
 }
 
 static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t elements,
@@ -535,7 +537,7 @@ static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t el
     struct vram_growth_info info = {.size = sizeof info};
     struct vram_buffer_info before = vr_named_buffer((uintptr_t)buffer);
     uint64_t bytes = 0, capacity = 0;
-    vram_status status = vram_buffer_growth_get(buffer, &info);
+    vram_status status = vr_buffer_growth_get(buffer, &info);
     if (status == VRAM_OK) {
         status = bytes_of(&info.growth, before.precision, elements, operation, &bytes);
     }
@@ -543,13 +545,13 @@ static vram_status grow(struct vr_named *named, vram_buffer *buffer, uint64_t el
         return VRAM_OK;
     }
     if (status == VRAM_OK) {
-        status = vram_growth_next(&info.growth, before.capacity_bytes, bytes, &capacity);
+        status = vr_growth_next_given(&info.growth, before.capacity_bytes, bytes, &capacity);
     }
     if (status == VRAM_OK && capacity > before.capacity_bytes) {
         return grow_capacity(named, buffer, bytes, before.capacity_bytes, capacity, operation,
                              reserved);
     }
-    return status == VRAM_OK ? resize_patiently(named, buffer, bytes, vram_buffer_resize) : status;
+    return status == VRAM_OK ? resize_patiently(named, buffer, bytes, vr_buffer_resize) : status;
 }
 
 vram_status vram_named_ensure(vram_named *handle, const char *name, uint64_t elements,

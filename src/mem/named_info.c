@@ -10,8 +10,10 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/size_text.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
+#include "mem/mem_calls.h"
 
 #include <string.h>
 
@@ -32,7 +34,7 @@ static void named_free(void *memory) {
 static vram_status destroy(uint64_t buffer) {
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vram_buffer_destroy((vram_buffer *)(uintptr_t)buffer);
+    vram_status status = vr_buffer_destroy((vram_buffer *)(uintptr_t)buffer);
     if (status == VRAM_OK || status == VRAM_ERR_STALE) {
         vr_error_restore(&error);
         return VRAM_OK;
@@ -60,9 +62,13 @@ static void pool_ended(struct vr_pool_child *child) {
     vr_object_parent_ended(&VR_CONTAINER(child, struct vr_named, child)->object, named_end);
 }
 
-vram_status vram_named_destroy(vram_named *handle) {
+vram_status vr_named_destroy(vram_named *handle) {
     return vr_object_destroy(VR_KIND_NAMED, handle, "vram_named_destroy", named_end,
                              "the manager is being destroyed");
+}
+
+vram_status vram_named_destroy(vram_named *handle) {
+    return vr_named_destroy(handle);
 }
 
 /* ------------------------------------------------------------------ creating */
@@ -313,7 +319,7 @@ vram_status vram_named_stats_get(vram_named *handle, vram_named_stats *stats) {
 static void buffer_json(struct vr_json *json, const struct vram_named_info *info) {
     vr_json_object_begin(json, NULL);
     vr_json_text(json, "name", info->name);
-    vr_json_text(json, "precision", vram_precision_name(info->precision));
+    vr_json_text(json, "precision", vr_precision_name(info->precision));
     vr_json_unsigned(json, "capacity_bytes", info->capacity_bytes);
     vr_json_unsigned(json, "used_bytes", info->used_bytes);
     vr_json_number(json, "utilisation", info->utilisation);
@@ -324,9 +330,9 @@ static void buffer_json(struct vr_json *json, const struct vram_named_info *info
 static void buffer_text(struct vr_writer *writer, const struct vram_named_info *info) {
     char used[VRAM_SIZE_TEXT_MAX], capacity[VRAM_SIZE_TEXT_MAX];
     vr_writer_line(writer, "  \"%s\" (%s): %s of %s in use (%.0f %%), resized %llu times",
-                   info->name, vram_precision_name(info->precision),
-                   vram_size_format(info->used_bytes, used),
-                   vram_size_format(info->capacity_bytes, capacity), info->utilisation * 100,
+                   info->name, vr_precision_name(info->precision),
+                   vr_size_format(info->used_bytes, used),
+                   vr_size_format(info->capacity_bytes, capacity), info->utilisation * 100,
                    (unsigned long long)info->resizes);
 }
 
@@ -370,10 +376,10 @@ static vram_status write_text(struct vr_named *named, const struct vram_named_st
     char used[VRAM_SIZE_TEXT_MAX], total[VRAM_SIZE_TEXT_MAX], peak[VRAM_SIZE_TEXT_MAX];
     char limit[VRAM_SIZE_TEXT_MAX];
     vr_writer_line(writer, "named buffers: %u, %s of %s in use, peak %s, limit %s", stats->buffers,
-                   vram_size_format(stats->used_bytes, used),
-                   vram_size_format(stats->total_bytes, total),
-                   vram_size_format(stats->peak_bytes, peak),
-                   stats->limit_bytes ? vram_size_format(stats->limit_bytes, limit) : "none");
+                   vr_size_format(stats->used_bytes, used),
+                   vr_size_format(stats->total_bytes, total),
+                   vr_size_format(stats->peak_bytes, peak),
+                   stats->limit_bytes ? vr_size_format(stats->limit_bytes, limit) : "none");
     write_buffers(named, writer, NULL);
     return vr_writer_end(writer, operation);
 }

@@ -4,7 +4,7 @@
  */
 #include "base/error.h"
 #include "base/size.h"
-#include "vram/buffer.h"
+#include "mem/mem_calls.h"
 
 static const struct {
     const char *name;
@@ -17,17 +17,25 @@ static const struct {
 
 enum { PRECISION_COUNT = sizeof precisions / sizeof precisions[0] };
 
-uint32_t vram_precision_bytes(vram_precision precision) {
+uint32_t vr_precision_bytes(vram_precision precision) {
     return (unsigned)precision < PRECISION_COUNT ? precisions[precision].bytes : 0;
 }
 
-const char *vram_precision_name(vram_precision precision) {
+uint32_t vram_precision_bytes(vram_precision precision) {
+    return vr_precision_bytes(precision);
+}
+
+const char *vr_precision_name(vram_precision precision) {
     return (unsigned)precision < PRECISION_COUNT ? precisions[precision].name : "unknown";
 }
 
-vram_status vram_precision_size(vram_precision precision, uint64_t count, uint64_t *bytes) {
+const char *vram_precision_name(vram_precision precision) {
+    return vr_precision_name(precision);
+}
+
+vram_status vr_precision_size(vram_precision precision, uint64_t count, uint64_t *bytes) {
     static const char operation[] = "vram_precision_size";
-    uint32_t each = vram_precision_bytes(precision);
+    uint32_t each = vr_precision_bytes(precision);
     if (!bytes) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the bytes is NULL");
     }
@@ -36,16 +44,24 @@ vram_status vram_precision_size(vram_precision precision, uint64_t count, uint64
     }
     if (!vr_mul(count, each, bytes)) {
         return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu elements of %s do not fit into 64 bits",
-                       (unsigned long long)count, vram_precision_name(precision));
+                       (unsigned long long)count, vr_precision_name(precision));
     }
     return VRAM_OK;
 }
 
-const char *vram_buffer_kind_name(vram_buffer_kind kind) {
+vram_status vram_precision_size(vram_precision precision, uint64_t count, uint64_t *bytes) {
+    return vr_precision_size(precision, count, bytes);
+}
+
+const char *vr_buffer_kind_name(vram_buffer_kind kind) {
     static const char *const names[] = {
         [VRAM_BUFFER_DEVICE] = "device",     [VRAM_BUFFER_PINNED] = "pinned",
         [VRAM_BUFFER_UNIFIED] = "unified",   [VRAM_BUFFER_MAPPED] = "mapped",
         [VRAM_BUFFER_FALLBACK] = "fallback",
     };
     return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
+}
+
+const char *vram_buffer_kind_name(vram_buffer_kind kind) {
+    return vr_buffer_kind_name(kind);
 }

@@ -11,6 +11,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
+#include "device/device_calls.h"
+#include "mem/mem_calls.h"
 
 #include <stdlib.h>
 
@@ -33,7 +36,7 @@ static vram_status move(struct vr_buffer *buffer, vram_queue *queue, bool to_dev
                         const char *operation) {
     struct vr_buffer_memory old = buffer->memory, memory = {0};
     vram_point point;
-    vram_status status = vram_queue_mark(queue, &point); /* nothing may move inside a capture */
+    vram_status status = vr_submit_mark(queue, &point); /* nothing may move inside a capture */
     if (status != VRAM_OK) {
         return status;
     }
@@ -84,7 +87,7 @@ static vram_status move_entered(struct vr_buffer *buffer, vram_queue *given, boo
     if (buffer->kind != VRAM_BUFFER_FALLBACK) {
         return vr_fail(VRAM_ERR_INVALID, operation,
                        "only buffers of the kind fallback move, not %s",
-                       vram_buffer_kind_name(buffer->kind));
+                       vr_buffer_kind_name(buffer->kind));
     }
     vram_status status = vr_buffer_queue(buffer, given, operation, &queue);
     if (status != VRAM_OK || (status = vr_buffer_claim(buffer, operation)) != VRAM_OK) {
@@ -190,7 +193,7 @@ static vram_status move_list(const struct candidate *list, uint32_t count, bool 
         if (status == VRAM_ERR_BUSY || status == VRAM_ERR_STALE) {
             vr_error_restore(&error); /* in use, or gone meanwhile */
             status = VRAM_OK;
-        } else if (to_device && vram_status_is_exhausted(status)) {
+        } else if (to_device && vr_status_is_exhausted(status)) {
             vr_error_restore(&error); /* no room for this one: none for those used longer ago */
             return VRAM_OK;
         }
@@ -252,7 +255,7 @@ static vram_status enter_unified(vram_buffer *handle, const char *operation,
     }
     if ((*buffer)->kind != VRAM_BUFFER_UNIFIED) {
         status = vr_fail(VRAM_ERR_INVALID, operation, "the buffer is %s, not unified",
-                         vram_buffer_kind_name((*buffer)->kind));
+                         vr_buffer_kind_name((*buffer)->kind));
     } else {
         status = vr_buffer_share(*buffer, operation);
     }
@@ -291,7 +294,7 @@ vram_status vram_buffer_prefetch(vram_buffer *handle, uint64_t offset, uint64_t 
     }
     void *entered;
     if (status == VRAM_OK && (status = vr_submit_enter(queue, operation, &entered)) == VRAM_OK) {
-        status = vram_queue_prefetch(queue, addr + offset, bytes, to_host);
+        status = vr_submit_prefetch(queue, addr + offset, bytes, to_host);
         if (status == VRAM_OK && given) {
             status = vr_buffer_note(buffer, given);
         }
@@ -308,7 +311,7 @@ vram_status vram_buffer_advise(vram_buffer *handle, vram_advice advice) {
     vram_status status = enter_unified(handle, operation, &buffer, &addr, &used);
     if (status == VRAM_OK) {
         uint64_t device = buffer->pool->device->object.handle;
-        status = vram_device_advise((vram_device *)(uintptr_t)device, addr, used, advice);
+        status = vr_device_advise((vram_device *)(uintptr_t)device, addr, used, advice);
         status = leave_unified(buffer, status, operation);
     }
     return status;

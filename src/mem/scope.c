@@ -23,6 +23,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "mem/buffer_object.h"
+#include "mem/mem_calls.h"
 
 struct vr_scope {
     struct vr_object object;
@@ -155,7 +156,7 @@ static vram_status end(struct vr_scope *scope) {
     return empty(scope);
 }
 
-vram_status vram_scope_end(vram_scope *handle) {
+vram_status vr_scope_end(vram_scope *handle) {
     static const char operation[] = "vram_scope_end";
     void *entered;
     vram_status status = vr_end_enter(VR_KIND_SCOPE, handle, operation, &entered);
@@ -168,6 +169,10 @@ vram_status vram_scope_end(vram_scope *handle) {
         return vr_fail(VRAM_ERR_STALE, operation, "the scope is being ended already");
     }
     return end(scope);
+}
+
+vram_status vram_scope_end(vram_scope *handle) {
+    return vr_scope_end(handle);
 }
 
 /* Blocks of the pool are gone; buffers and scopes of other pools are not. Who tells has a
@@ -288,8 +293,8 @@ static vram_status alloc_in(vram_scope *handle, uint64_t size, vram_queue *queue
     }
     struct vr_scope *scope = entered;
     vram_pool *pool = (vram_pool *)(uintptr_t)scope->pool;
-    status = options ? vram_alloc_with(pool, size, queue, options, &got)
-                     : vram_alloc(pool, size, queue, &got);
+    status = options ? vr_alloc_with(pool, size, queue, options, &got)
+                     : vr_alloc(pool, size, queue, &got);
     if (status == VRAM_OK) {
         struct vr_thing block = {.kind = VR_THING_BLOCK,
                                  .number = got,
@@ -379,7 +384,7 @@ static vram_status add_given(struct vr_scope *scope, const struct vr_thing *thin
 /* The block is live, and of the scope's pool. */
 static vram_status give(struct vr_scope *scope, struct vr_thing *block, const char *operation) {
     struct vram_block_info info = {.size = sizeof info};
-    vram_status status = vram_block_info_get(block->number, &info);
+    vram_status status = vr_block_info_get(block->number, &info);
     if (status != VRAM_OK || (uintptr_t)info.pool != scope->pool) {
         return vr_fail(VRAM_ERR_INVALID, operation,
                        "0x%llx is not the start of a live block of the scope's pool",
@@ -437,7 +442,7 @@ vram_status vram_scope_buffer_create(vram_scope *handle, uint64_t bytes, vram_qu
         return status;
     }
     struct vr_scope *scope = entered;
-    status = vram_buffer_create((vram_pool *)(uintptr_t)scope->pool, bytes, queue, options, &made);
+    status = vr_buffer_create((vram_pool *)(uintptr_t)scope->pool, bytes, queue, options, &made);
     if (status == VRAM_OK) {
         struct vr_thing thing = {.kind = VR_THING_BUFFER, .number = (uintptr_t)made};
         status = keep(scope, &thing, operation);

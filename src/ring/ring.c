@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/device_calls.h"
+#include "mem/mem_calls.h"
 #include "ring/visibility_table.h"
 #include "vram/ring_device.h"
 
@@ -85,12 +87,12 @@ static vram_status choose(struct vr_ring *ring, const struct vram_ring_options *
         vr_visibility_here(&ring->device->base.info, options->kernel_text, info->reason);
     if (options->visibility > most) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, operation, "visibility \"%s\": %s",
-                       vram_visibility_name(options->visibility), info->reason);
+                       vr_visibility_name(options->visibility), info->reason);
     }
     if (options->visibility != VRAM_VISIBILITY_AUTO && options->visibility < most) {
         most = options->visibility;
         snprintf(info->reason, sizeof info->reason, "the program asked for visibility \"%s\"",
-                 vram_visibility_name(most));
+                 vr_visibility_name(most));
     }
     info->visibility = most;
     info->live = most == VRAM_VISIBILITY_SYSTEM;
@@ -113,7 +115,7 @@ static vram_status take_buffer(vram_pool *pool, uint64_t bytes, vram_queue *queu
                                    .flags = kind == VRAM_BUFFER_PINNED ? VRAM_BUFFER_PAGEABLE : 0,
                                    .name = name,
                                    .tag = "ring"};
-    return vram_buffer_create(pool, bytes, queue, &options, buffer);
+    return vr_buffer_create(pool, bytes, queue, &options, buffer);
 }
 
 /* Memory for both sides: what does not migrate where there is such a thing. */
@@ -124,7 +126,7 @@ static vram_status take_shared(struct vr_ring *ring, vram_pool *pool) {
         caps & (VRAM_CAP_HOST_ACCESS | VRAM_CAP_PINNED) ? VRAM_BUFFER_MAPPED : VRAM_BUFFER_UNIFIED;
     vram_status status = take_buffer(pool, ring->info.bytes, NULL, kind, "ring", &ring->block);
     if (status == VRAM_OK) {
-        status = vram_buffer_host(ring->block, &host);
+        status = vr_buffer_host(ring->block, &host);
     }
     if (status == VRAM_OK) {
         ring->shared = host;
@@ -140,8 +142,7 @@ static vram_status take_halves(struct vr_ring *ring, vram_pool *pool, vram_queue
     void *host;
     vram_status status = VRAM_OK;
     if (!queue) {
-        status =
-            vram_queue_create((vram_device *)(uintptr_t)ring->device->object.handle, NULL, &queue);
+        status = vr_queue_make((vram_device *)(uintptr_t)ring->device->object.handle, NULL, &queue);
         ring->own_queue = status == VRAM_OK;
     }
     if (status == VRAM_OK) {
@@ -154,7 +155,7 @@ static vram_status take_halves(struct vr_ring *ring, vram_pool *pool, vram_queue
                              &ring->staging);
     }
     if (status == VRAM_OK) {
-        status = vram_buffer_host(ring->staging, &host);
+        status = vr_buffer_host(ring->staging, &host);
     }
     if (status == VRAM_OK) {
         memset(host, 0, (size_t)(words + slots));
@@ -228,11 +229,11 @@ static vram_status write_block(struct vr_ring *ring) {
     }
     vram_queue *queue = ring->info.queue;
     memcpy(ring->peeked, ring->control, sizeof ring->control);
-    vram_status status = vram_queue_fill(queue, ring->info.control, 0, 4, ring->info.bytes);
+    vram_status status = vr_submit_fill(queue, ring->info.control, 0, 4, ring->info.bytes);
     if (status == VRAM_OK) {
-        status = vram_queue_upload(queue, ring->info.control, ring->peeked, sizeof ring->control);
+        status = vr_submit_upload(queue, ring->info.control, ring->peeked, sizeof ring->control);
     }
-    return status == VRAM_OK ? vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) : status;
+    return status == VRAM_OK ? vr_queue_wait(queue, VRAM_TIMEOUT_DEFAULT) : status;
 }
 
 static vram_status build(struct vr_ring *ring, vram_pool *pool,
@@ -243,7 +244,7 @@ static vram_status build(struct vr_ring *ring, vram_pool *pool,
                                                           : take_halves(ring, pool, options->queue);
     }
     if (status == VRAM_OK) {
-        status = vram_buffer_addr(ring->block, &ring->info.control);
+        status = vr_buffer_addr(ring->block, &ring->info.control);
     }
     if (status == VRAM_OK && ring->info.control % sizeof(vram_ring_control)) {
         status = vr_fail(VRAM_ERR_UNSUPPORTED, operation,
@@ -266,13 +267,13 @@ static void ring_free(void *object) {
     vr_error_save(&error);
     vr_ring_thread_stop(ring);
     if (ring->own_queue) {
-        vram_queue_destroy(ring->info.queue);
+        vr_queue_end(ring->info.queue);
     } else if (ring->info.queue) {
-        (void)vram_point_wait(vr_ring_last_point(ring), VRAM_TIMEOUT_DEFAULT);
+        (void)vr_point_wait(vr_ring_last_point(ring), VRAM_TIMEOUT_DEFAULT);
     }
     vr_ring_loads_end(ring);
-    (void)vram_buffer_destroy(ring->staging);
-    (void)vram_buffer_destroy(ring->block);
+    (void)vr_buffer_destroy(ring->staging);
+    (void)vr_buffer_destroy(ring->block);
     vr_error_restore(&error);
     uint64_t pool = ring->pool->object.handle;
     vr_pool_child_remove(pool, ring->pool, &ring->child);
@@ -379,7 +380,7 @@ vram_status vram_ring_create(vram_pool *pool_handle, const vram_ring_options *op
     return status;
 }
 
-vram_status vram_ring_destroy(vram_ring *handle) {
+vram_status vr_ring_destroy(vram_ring *handle) {
     static const char operation[] = "vram_ring_destroy";
     void *entered;
     vram_status status = vr_end_enter(VR_KIND_RING, handle, operation, &entered);
@@ -399,6 +400,10 @@ vram_status vram_ring_destroy(vram_ring *handle) {
     }
     vr_leave(ring);
     return status;
+}
+
+vram_status vram_ring_destroy(vram_ring *handle) {
+    return vr_ring_destroy(handle);
 }
 
 /* ---------------------------------------------------------------- what it is */

@@ -144,6 +144,9 @@ static inline bool vr_ring_copies(const struct vr_ring *ring) {
     return ring->shared == NULL;
 }
 
+/* What vram_ring_destroy does; ring.c. */
+vram_status vr_ring_destroy(vram_ring *handle);
+
 /* Says that the ring is damaged, for good. */
 vram_status vr_ring_damaged(struct vr_ring *ring, const char *operation, const char *what);
 

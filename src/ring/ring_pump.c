@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "device/device_calls.h"
 
 #include <string.h>
 
@@ -64,7 +65,7 @@ static vram_status read_news(struct vr_ring *ring, const char *operation) {
 
 /* VRAM_OK with *passed, or the failure of who was to tell. */
 static vram_status point_passed(struct vram_point point, bool *passed) {
-    vram_status status = vram_point_poll(point);
+    vram_status status = vr_point_poll(point);
     *passed = status == VRAM_OK;
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
 }
@@ -73,7 +74,7 @@ static vram_status point_passed(struct vram_point point, bool *passed) {
 static bool point_is_over(struct vram_point point) {
     struct vram_error error;
     vr_error_save(&error);
-    bool over = vram_point_poll(point) == VRAM_OK;
+    bool over = vr_point_poll(point) == VRAM_OK;
     vr_error_restore(&error);
     return over;
 }
@@ -129,12 +130,12 @@ typedef vram_status copy_fn(struct vr_ring *ring, uint64_t offset, unsigned char
 
 static vram_status upload(struct vr_ring *ring, uint64_t offset, unsigned char *host,
                           uint64_t bytes) {
-    return vram_queue_upload(ring->info.queue, ring->info.control + offset, host, bytes);
+    return vr_submit_upload(ring->info.queue, ring->info.control + offset, host, bytes);
 }
 
 static vram_status download(struct vr_ring *ring, uint64_t offset, unsigned char *host,
                             uint64_t bytes) {
-    return vram_queue_download(ring->info.queue, host, ring->info.control + offset, bytes);
+    return vr_submit_download(ring->info.queue, host, ring->info.control + offset, bytes);
 }
 
 /* Copies the slots of `count` messages from `first` on: one copy, or two where they wrap. */
@@ -254,7 +255,7 @@ static void note(struct vr_ring *ring, const struct plan *plan, struct vram_poin
 /* After a step that failed half-way the words of it may be under way still: nothing is written over them before
    the queue is done. False: it is not yet. */
 static vram_status mend(struct vr_ring *ring, bool *ready) {
-    vram_status status = ring->broken ? vram_queue_poll(ring->info.queue) : VRAM_OK;
+    vram_status status = ring->broken ? vr_queue_done(ring->info.queue) : VRAM_OK;
     *ready = status == VRAM_OK;
     ring->broken = !*ready;
     return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
@@ -279,7 +280,7 @@ static vram_status submit(struct vr_ring *ring, uint64_t *moved) {
         status = submit_down(ring, &plan);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_mark(ring->info.queue, &point);
+        status = vr_submit_mark(ring->info.queue, &point);
     }
     if (status == VRAM_OK) {
         ring->broken = false;
@@ -344,7 +345,7 @@ struct vram_point vr_ring_last_point(const struct vr_ring *ring) {
 
 vram_status vr_ring_settle(struct vr_ring *ring, bool out, uint64_t deadline) {
     uint64_t begun = vr_clock_now();
-    vram_status status = vram_point_wait(vr_ring_last_point(ring), vr_deadline_left(deadline));
+    vram_status status = vr_point_wait(vr_ring_last_point(ring), vr_deadline_left(deadline));
     vr_transfer_waited(ring->device, out ? VRAM_TRANSFER_TO_DEVICE : VRAM_TRANSFER_TO_HOST,
                        VRAM_ROUTE_RING, vr_clock_now() - begun);
     return status;
@@ -445,7 +446,7 @@ vram_status vr_ring_peek(struct vr_ring *ring, const char *operation, uint64_t o
         status = copy_word(ring, download, offset + i * sizeof(uint64_t), &ring->peeked[i]);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_wait(ring->info.queue, vr_deadline_left(deadline));
+        status = vr_queue_wait(ring->info.queue, vr_deadline_left(deadline));
     }
     if (status == VRAM_OK) {
         ring->broken = false;

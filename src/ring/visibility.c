@@ -52,12 +52,16 @@ static const struct {
 enum { PLATFORMS = sizeof platforms / sizeof platforms[0] };
 enum { DEVICES = sizeof devices / sizeof devices[0] };
 
-const char *vram_visibility_name(vram_visibility visibility) {
+const char *vr_visibility_name(vram_visibility visibility) {
     static const char *const names[] = {"auto", "dma", "device", "system"};
     return (unsigned)visibility < 4 ? names[visibility] : "unknown";
 }
 
-vram_platform vram_platform_here(void) {
+const char *vram_visibility_name(vram_visibility visibility) {
+    return vr_visibility_name(visibility);
+}
+
+static vram_platform platform_here(void) {
 #if defined(__linux__)
     return VRAM_PLATFORM_LINUX;
 #elif defined(_WIN32)
@@ -67,6 +71,10 @@ vram_platform vram_platform_here(void) {
 #else
     return VRAM_PLATFORM_UNKNOWN;
 #endif
+}
+
+vram_platform vram_platform_here(void) {
+    return platform_here();
 }
 
 /* Whether `text` has `word`, which is in small letters, in any case. */
@@ -88,8 +96,8 @@ static bool is_wsl(const char *kernel_text) {
     return kernel_text && (has_word(kernel_text, "microsoft") || strstr(kernel_text, "WSL"));
 }
 
-vram_status vram_visibility_of_platform(vram_platform platform, const char *kernel_text,
-                                        vram_visibility *visibility) {
+static vram_status of_platform(vram_platform platform, const char *kernel_text,
+                               vram_visibility *visibility) {
     static const char operation[] = "vram_visibility_of_platform";
     if (!visibility) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the visibility is NULL");
@@ -101,6 +109,11 @@ vram_status vram_visibility_of_platform(vram_platform platform, const char *kern
         }
     }
     return vr_fail(VRAM_ERR_INVALID, operation, "%d is no platform", (int)platform);
+}
+
+vram_status vram_visibility_of_platform(vram_platform platform, const char *kernel_text,
+                                        vram_visibility *visibility) {
+    return of_platform(platform, kernel_text, visibility);
 }
 
 vram_visibility vr_visibility_of_device(const struct vram_device_info *info, vram_visibility most,
@@ -141,7 +154,7 @@ vram_visibility vr_visibility_here(const struct vram_device_info *info, const ch
         vr_error_restore(&error);
         kernel_text = text;
     }
-    (void)vram_visibility_of_platform(vram_platform_here(), kernel_text, &most);
+    (void)of_platform(platform_here(), kernel_text, &most);
     return vr_visibility_of_device(info, most, reason);
 }
 

@@ -5,6 +5,9 @@
 
 #include "vram/visibility.h"
 
+/* "unknown" for what is none. */
+const char *vr_visibility_name(vram_visibility visibility);
+
 /* What a device of that description has on a platform that has `most`; the reason goes to `reason`. */
 vram_visibility vr_visibility_of_device(const struct vram_device_info *info, vram_visibility most,
                                         char reason[VRAM_VISIBILITY_REASON_MAX]);

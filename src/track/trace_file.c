@@ -157,7 +157,7 @@ static vram_status write_header(struct vr_trace_file *file) {
     put(header + VR_TRACE_AT_CRC, vr_crc32(0, header, VR_TRACE_AT_CRC), 4);
     if (vr_os_file_write(file->fd, 0, header, sizeof header) != VRAM_OK) {
         char why[sizeof((vram_error *)0)->text];
-        vr_text_copy(why, sizeof why, vram_error_get()->text);
+        vr_text_copy(why, sizeof why, vr_error_get()->text);
         return vr_fail(VRAM_ERR_IO, "vram_trace_begin", "the trace cannot be written: %s", why);
     }
     return VRAM_OK;

@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "base/os/os.h"
+#include "device/device_calls.h"
 #include "xfer/async_record.h"
+#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -26,7 +28,7 @@ static vram_status ask(const vram_async *async, const uint64_t *timeout, const c
     if (*record) {
         return timeout ? vr_async_wait(*record, *timeout) : vr_async_look(*record);
     }
-    return timeout ? vram_point_wait(point_of(async), *timeout) : vram_point_poll(point_of(async));
+    return timeout ? vr_point_wait(point_of(async), *timeout) : vr_point_poll(point_of(async));
 }
 
 static void leave(struct vr_async *record) {
@@ -136,7 +138,7 @@ vram_status vram_async_then(const vram_async *async, vram_async_fn *call, void *
         return status;
     }
     vr_error_save(&kept);
-    status = record ? vr_async_look(record) : vram_point_poll(point_of(async));
+    status = record ? vr_async_look(record) : vr_point_poll(point_of(async));
     if (record) {
         vram_status added = vr_async_then(record, call, user, &over);
         status = over ? vr_async_look(record) : status;
@@ -171,7 +173,7 @@ vram_status vram_async_poll_all(vram_device *handle, uint64_t *pending) {
     return status;
 }
 
-vram_status vram_async_of_point(vram_point point, const char *operation, vram_async *async) {
+vram_status vr_async_of_point(vram_point point, const char *operation, vram_async *async) {
     static const char self[] = "vram_async_of_point";
     void *queue;
     if (!async) {
@@ -179,7 +181,7 @@ vram_status vram_async_of_point(vram_point point, const char *operation, vram_as
     }
     struct vram_error kept;
     vr_error_save(&kept);
-    vram_status status = vram_point_poll(point);
+    vram_status status = vr_point_poll(point);
     if (status == VRAM_OK) {
         *async = (vram_async){{(uint64_t)(uintptr_t)point.queue, point.value, 0, 0}};
         return VRAM_OK;
@@ -201,7 +203,11 @@ vram_status vram_async_of_point(vram_point point, const char *operation, vram_as
     return status;
 }
 
-void vram_async_end(vram_async *async) {
+vram_status vram_async_of_point(vram_point point, const char *operation, vram_async *async) {
+    return vr_async_of_point(point, operation, async);
+}
+
+void vr_async_close(vram_async *async) {
     struct vr_async *record;
     struct vram_error kept;
     vr_error_save(&kept);
@@ -213,4 +219,8 @@ void vram_async_end(vram_async *async) {
     if (async) {
         memset(async, 0, sizeof *async);
     }
+}
+
+void vram_async_end(vram_async *async) {
+    vr_async_close(async);
 }

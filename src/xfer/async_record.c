@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
+#include "device/device_calls.h"
 #include "xfer/flight.h"
 
 #include <assert.h>
@@ -66,7 +68,7 @@ static void note_failure(struct vr_async *record, vram_status status,
     vr_error_save(&kept);
     vr_error_set(status, known ? cause->backend : "", record->operation,
                  known ? cause->native_code : 0, "%s%s%s", driver ? cause->operation : "",
-                 driver ? ": " : "", known ? cause->text : vram_status_text(status));
+                 driver ? ": " : "", known ? cause->text : vr_status_text(status));
     vr_error_save(&record->error);
     vr_error_restore(&kept);
 }
@@ -147,7 +149,7 @@ vram_status vr_async_conclude(struct vr_async *record, vram_status status) {
     if (status != VRAM_OK && status != VRAM_ERR_DEVICE_LOST) {
         return status;
     }
-    vr_async_settle(record, status, status == VRAM_OK ? NULL : vram_error_get());
+    vr_async_settle(record, status, status == VRAM_OK ? NULL : vr_error_get());
     return answer(record);
 }
 
@@ -155,7 +157,7 @@ vram_status vr_async_look(struct vr_async *record) {
     if (vr_load(&record->state, VR_ACQUIRE) != VR_ASYNC_FOLLOWING) {
         return answer(record);
     }
-    return vr_async_conclude(record, vram_point_poll(record->point));
+    return vr_async_conclude(record, vr_point_poll(record->point));
 }
 
 static void wait_for_producer(struct vr_async *record, uint64_t deadline) {
@@ -186,7 +188,7 @@ static vram_status wait_for(struct vr_async *record, uint64_t timeout) {
             wait_for_producer(record, deadline);
         } else if (pace) {
             vr_clock_sleep(pace < left ? pace : left);
-        } else if ((status = vram_point_wait(record->point, left)) != VRAM_ERR_TIMEOUT) {
+        } else if ((status = vr_point_wait(record->point, left)) != VRAM_ERR_TIMEOUT) {
             return vr_async_conclude(record, status);
         }
     }
@@ -251,7 +253,7 @@ vram_status vr_async_make(struct vr_flight *flight, const char *operation, uint6
 /* ---------------------------------------------------------------- producers */
 
 void vr_async_finish(struct vr_async *record, vram_status status) {
-    vr_async_settle(record, status, vram_error_get());
+    vr_async_settle(record, status, vr_error_get());
     vr_leave(record);
 }
 

@@ -4,15 +4,16 @@
  */
 #include "base/quiet.h"
 #include "vram/auto.h"
+#include "xfer/xfer_calls.h"
 
-VR_QUIET_HANDLE(vram_stream_set, vram_stream_set_destroy(*object))
-VR_QUIET_HANDLE(vram_readback, vram_readback_destroy(*object))
-VR_QUIET_HANDLE(vram_feed, vram_feed_destroy(*object))
+VR_QUIET_HANDLE(vram_stream_set, vr_stream_set_destroy(*object))
+VR_QUIET_HANDLE(vram_readback, vr_readback_destroy(*object))
+VR_QUIET_HANDLE(vram_feed, vr_feed_destroy(*object))
 
-VR_QUIET_STRUCT(vram_async, true, vram_async_end(object))
+VR_QUIET_STRUCT(vram_async, true, vr_async_close(object))
 VR_QUIET_STRUCT(vram_auto_frame, object->frame.number,
-                (void)vram_readback_give(object->readback, object->frame.number))
+                (void)vr_readback_give(object->readback, object->frame.number))
 VR_QUIET_STRUCT(vram_auto_feed_block, object->block.number,
-                (void)vram_feed_give(object->feed, object->block.number))
+                (void)vr_feed_give(object->feed, object->block.number))
 VR_QUIET_STRUCT(vram_auto_pinned, object->memory,
-                (void)vram_pinned_end(object->device, object->memory, object->bytes))
+                (void)vr_pinned_end(object->device, object->memory, object->bytes))

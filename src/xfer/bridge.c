@@ -25,6 +25,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "base/status.h"
+#include "core/pool/pool_calls.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 #include "xfer/flight.h"
 
@@ -46,22 +49,22 @@ static vram_status step_async(struct bridge *bridge, const struct vr_route *rout
                               uint64_t bytes, int turn) {
     vram_addr block = bridge->blocks[turn];
     vram_point filled;
-    vram_status status = vram_queue_after(bridge->source, bridge->emptied[turn]);
+    vram_status status = vr_submit_after(bridge->source, bridge->emptied[turn]);
     if (status == VRAM_OK) {
-        status = vram_queue_download(bridge->source, (void *)(uintptr_t)block, route->from + done,
-                                     bytes);
+        status =
+            vr_submit_download(bridge->source, (void *)(uintptr_t)block, route->from + done, bytes);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_mark(bridge->source, &filled);
+        status = vr_submit_mark(bridge->source, &filled);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_after(bridge->queue, filled);
+        status = vr_submit_after(bridge->queue, filled);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_upload(bridge->queue, route->to + done, (const void *)(uintptr_t)block,
-                                   bytes);
+        status = vr_submit_upload(bridge->queue, route->to + done, (const void *)(uintptr_t)block,
+                                  bytes);
     }
-    return status == VRAM_OK ? vram_queue_mark(bridge->queue, &bridge->emptied[turn]) : status;
+    return status == VRAM_OK ? vr_submit_mark(bridge->queue, &bridge->emptied[turn]) : status;
 }
 
 static vram_status run_async(struct bridge *bridge, const struct vr_route *route) {
@@ -70,11 +73,11 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
     int blocks = route->bytes > piece ? 2 : 1, got = 0, turn = 0;
     vram_status status = VRAM_OK;
     while (got < blocks && status == VRAM_OK) {
-        status = vram_alloc(bridge->pool, piece, bridge->queue, &bridge->blocks[got]);
+        status = vr_alloc(bridge->pool, piece, bridge->queue, &bridge->blocks[got]);
         got += status == VRAM_OK;
     }
-    if (status == VRAM_OK && (status = vram_queue_mark(bridge->queue, &before)) == VRAM_OK) {
-        status = vram_queue_after(bridge->source, before);
+    if (status == VRAM_OK && (status = vr_submit_mark(bridge->queue, &before)) == VRAM_OK) {
+        status = vr_submit_after(bridge->source, before);
     }
     for (uint64_t done = 0; done < route->bytes && status == VRAM_OK; done += piece) {
         uint64_t left = route->bytes - done;
@@ -100,16 +103,16 @@ static vram_status run_async(struct bridge *bridge, const struct vr_route *route
 static vram_status step_waiting(struct bridge *bridge, const struct vr_route *route, char *block,
                                 uint64_t done, uint64_t bytes, vram_queue **user) {
     *user = bridge->source;
-    vram_status status = vram_queue_download(bridge->source, block, route->from + done, bytes);
+    vram_status status = vr_submit_download(bridge->source, block, route->from + done, bytes);
     if (status == VRAM_OK) {
-        status = vram_queue_wait(bridge->source, VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(bridge->source, VRAM_TIMEOUT_DEFAULT);
     }
     if (status == VRAM_OK) {
         *user = bridge->queue;
-        status = vram_queue_upload(bridge->queue, route->to + done, block, bytes);
+        status = vr_submit_upload(bridge->queue, route->to + done, block, bytes);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT);
     }
     *user = status == VRAM_OK ? NULL : *user;
     return status;
@@ -121,7 +124,7 @@ static vram_status run_waiting(struct bridge *bridge, const struct vr_route *rou
     char *memory = vr_mem_alloc(1, piece + HEAD, operation);
     vram_queue *user = NULL;
     vram_status status =
-        memory ? vram_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT) : VRAM_ERR_HOST_MEMORY;
+        memory ? vr_queue_wait(bridge->queue, VRAM_TIMEOUT_DEFAULT) : VRAM_ERR_HOST_MEMORY;
     for (uint64_t done = 0; done < route->bytes && status == VRAM_OK; done += piece) {
         uint64_t left = route->bytes - done;
         status =
@@ -145,7 +148,7 @@ vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_rout
                             .device = queue->device,
                             .source = vr_flight_queue(route->source, operation)};
     if (!bridge.source) {
-        return vram_error_get()->status;
+        return vr_error_get()->status;
     }
     vr_error_save(&kept);
     uint32_t caps = queue->base.device->info.caps | route->source->base.info.caps;
@@ -157,7 +160,7 @@ vram_status vr_bridge_submit(struct vr_queue_object *queue, const struct vr_rout
         return run_waiting(&bridge, route);
     }
     vram_status status = run_async(&bridge, route);
-    if (vram_status_is_exhausted(status)) { /* no memory could be locked: keeps (4) */
+    if (vr_status_is_exhausted(status)) { /* no memory could be locked: keeps (4) */
         vr_error_restore(&kept);
         status = run_waiting(&bridge, route);
     }

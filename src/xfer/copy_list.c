@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "core/pool/pool_calls.h"
 #include "device/ops.h"
 #include "xfer/flight.h"
 #include "xfer/scatter.h"
@@ -102,8 +103,7 @@ static vram_status piece_of(struct vr_submission *submission, const vram_copy *c
     struct vr_route route;
     vram_status status = vr_route_find(submission->queue, copy, submission->operation, &route);
     if (status != VRAM_OK) {
-        return vr_fail(status, submission->operation, "copy %zu: %s", index,
-                       vram_error_get()->text);
+        return vr_fail(status, submission->operation, "copy %zu: %s", index, vr_error_get()->text);
     }
     vr_route_leave(&route); /* a peer's memory is looked up again when it is read */
     if (route.way == VR_WAY_BRIDGE) {
@@ -170,7 +170,7 @@ static bool submit_gathered(struct vr_queue_object *queue, const struct piece *p
     vram_addr block = 0;
     vr_error_save(&kept);
     vram_pool *pool = vr_flight_pinned(queue->device, operation);
-    if (!pool || vram_alloc(pool, bytes, NULL, &block) != VRAM_OK) {
+    if (!pool || vr_alloc(pool, bytes, NULL, &block) != VRAM_OK) {
         vr_error_restore(&kept);
         return false;
     }
@@ -225,7 +225,7 @@ static bool submit_scattered(struct vr_queue_object *queue, vram_kernel *kernel,
     bool done = false;
     vr_error_save(&kept);
     vram_pool *pool = vr_flight_pinned(queue->device, operation);
-    if (pool && vram_alloc(pool, head + bytes, NULL, &block) == VRAM_OK) {
+    if (pool && vr_alloc(pool, head + bytes, NULL, &block) == VRAM_OK) {
         fill_rows(block, head, pieces, count);
         done = vr_scatter_launch(handle, kernel, block, (uint32_t)count) == VRAM_OK;
         vr_block_give(pool, block, handle);
@@ -276,7 +276,7 @@ static vram_status submit_all(struct vr_submission *submission, struct piece *pi
             status = submit_one(queue, &pieces[i]);
         }
         if (status != VRAM_OK) {
-            vram_error error = *vram_error_get();
+            vram_error error = *vr_error_get();
             vr_error_set(status, error.backend, error.operation, error.native_code,
                          "copy %u of the list: %s", pieces[i].index, error.text);
         }

@@ -75,7 +75,7 @@ static bool look(struct vr_copy_workers *workers) {
     vr_link_remove(link);
     vr_mutex_unlock(&workers->lock);
     bool over = task->look(task);
-    vram_error_clear();
+    vr_error_clear();
     vr_mutex_lock(&workers->lock);
     if (!over) {
         vr_list_append(&workers->tasks, &task->link);
@@ -98,7 +98,7 @@ static void rest(struct vr_copy_workers *workers) {
         workers->keeps = false; /* before: what is kept meanwhile counts */
         vr_mutex_unlock(&workers->lock);
         bool done = workers->idle(workers);
-        vram_error_clear();
+        vr_error_clear();
         vr_mutex_lock(&workers->lock);
         workers->keeps = workers->keeps || !done;
     }
@@ -118,7 +118,7 @@ static void run(void *argument) {
         if (workers->most && take(workers, &piece)) { /* keeps (5) */
             vr_mutex_unlock(&workers->lock);
             copy(workers, &piece);
-            vram_error_clear();
+            vr_error_clear();
             vr_mutex_lock(&workers->lock);
         } else if (!look(workers)) {
             rest(workers);

@@ -9,6 +9,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
+#include "device/device_calls.h"
+#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -49,7 +52,7 @@ static struct vr_feed_slot *claim(struct vr_feed *feed, enum vr_feed_state state
 /* Looks at one slot that the caller has claimed; it is IDLE afterwards, or as it was. */
 static vram_status look(struct vr_feed *feed, struct vr_feed_slot *slot, enum vr_feed_state was) {
     vram_status status =
-        was == VR_FEED_FLYING ? vram_point_poll(slot->point) : vr_slot_settled(&slot->memory);
+        was == VR_FEED_FLYING ? vr_point_poll(slot->point) : vr_slot_settled(&slot->memory);
     bool over = status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST;
     if (over && was == VR_FEED_FLYING) {
         memset(&slot->memory.pending[VR_SLOT_TRANSFER], 0, sizeof(struct vr_pending));
@@ -152,7 +155,7 @@ static vram_status wait_for_slot(struct vr_feed *feed, uint64_t deadline, const 
         feed->stats.stalls += !stalled;
         vr_mutex_unlock(&feed->lock);
         stalled = true;
-        status = vram_point_wait(point, left < SLICE_NS ? left : SLICE_NS);
+        status = vr_point_wait(point, left < SLICE_NS ? left : SLICE_NS);
         if (status != VRAM_OK && status != VRAM_ERR_TIMEOUT && status != VRAM_ERR_DEVICE_LOST) {
             return status;
         }
@@ -203,7 +206,7 @@ vram_status vr_feed_claim_open(struct vr_feed *feed, uint64_t number, const char
                             (unsigned long long)number);
 }
 
-vram_status vram_feed_give(vram_feed *handle, uint64_t number) {
+vram_status vr_feed_give(vram_feed *handle, uint64_t number) {
     static const char operation[] = "vram_feed_give";
     struct vr_feed *feed = NULL;
     struct vr_feed_slot *slot = NULL;
@@ -219,6 +222,10 @@ vram_status vram_feed_give(vram_feed *handle, uint64_t number) {
     }
     vr_leave(feed);
     return status;
+}
+
+vram_status vram_feed_give(vram_feed *handle, uint64_t number) {
+    return vr_feed_give(handle, number);
 }
 
 vram_status vram_feed_stats_get(vram_feed *handle, vram_feed_stats *stats) {
@@ -287,13 +294,17 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     return false;
 }
 
-void vram_feed_destroy(vram_feed *handle) {
+void vr_feed_destroy(vram_feed *handle) {
     void *feed;
     (void)vr_end_enter(VR_KIND_FEED, handle, "vram_feed_destroy", &feed);
     if (feed) {
         retire(feed);
         vr_leave(feed);
     }
+}
+
+void vram_feed_destroy(vram_feed *handle) {
+    vr_feed_destroy(handle);
 }
 
 /* -------------------------------------------------------------------- creating */
@@ -303,13 +314,13 @@ static vram_status furnish(struct vr_feed *feed, const struct vram_feed_options 
     struct vram_queue_options queue = {.size = sizeof queue, .priority = options->priority};
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vram_queue_create(vr_feed_device(feed), &queue, &feed->transfer);
+    vram_status status = vr_queue_make(vr_feed_device(feed), &queue, &feed->transfer);
     for (uint32_t i = 0; i < feed->count && options->bytes && status == VRAM_OK; i++) {
         struct vr_frame_slot *slot = &feed->slots[i].memory;
         status = vr_slot_reserve_host(slot, vr_feed_device(feed), options->bytes, operation);
         if (status == VRAM_OK && feed->mode == VRAM_FEED_STAGED) {
             status = vr_slot_reserve_shadow(slot, vr_feed_device(feed), options->bytes);
-            if (vram_status_is_exhausted(status)) {
+            if (vr_status_is_exhausted(status)) {
                 vr_error_restore(&error);
                 status = VRAM_OK;
             }

@@ -11,6 +11,8 @@
 #include "xfer/feed_object.h"
 
 #include "base/error.h"
+#include "device/device_calls.h"
+#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -55,7 +57,7 @@ static vram_status choose(struct delivery *delivery, bool *staged) {
 static vram_status upload(struct delivery *delivery, vram_addr to) {
     struct vr_frame_slot *slot = &delivery->slot->memory;
     vram_queue *transfer = delivery->feed->transfer;
-    vram_status status = vram_queue_upload(transfer, to, slot->host, delivery->bytes);
+    vram_status status = vr_submit_upload(transfer, to, slot->host, delivery->bytes);
     return status == VRAM_OK ? vr_slot_mark(slot, VR_SLOT_TRANSFER, transfer, &delivery->uploaded)
                              : status;
 }
@@ -63,15 +65,15 @@ static vram_status upload(struct delivery *delivery, vram_addr to) {
 static vram_status deliver_staged(struct delivery *delivery) {
     struct vr_frame_slot *slot = &delivery->slot->memory;
     vram_status status = /* keeps (2) */
-        vram_queue_after(delivery->feed->transfer, slot->pending[VR_SLOT_OTHER].point);
+        vr_submit_after(delivery->feed->transfer, slot->pending[VR_SLOT_OTHER].point);
     if (status == VRAM_OK) {
         status = upload(delivery, slot->shadow);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_after(delivery->consumer, delivery->uploaded);
+        status = vr_submit_after(delivery->consumer, delivery->uploaded);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_copy(delivery->consumer, delivery->to, slot->shadow, delivery->bytes);
+        status = vr_submit_copy(delivery->consumer, delivery->to, slot->shadow, delivery->bytes);
     }
     return status == VRAM_OK
                ? vr_slot_mark(slot, VR_SLOT_OTHER, delivery->consumer, &delivery->arrived)
@@ -80,24 +82,24 @@ static vram_status deliver_staged(struct delivery *delivery) {
 
 static vram_status deliver_direct(struct delivery *delivery) {
     vram_point before;
-    vram_status status = vram_queue_mark(delivery->consumer, &before);
+    vram_status status = vr_submit_mark(delivery->consumer, &before);
     if (status == VRAM_OK) {
-        status = vram_queue_after(delivery->feed->transfer, before);
+        status = vr_submit_after(delivery->feed->transfer, before);
     }
     if (status == VRAM_OK) {
         status = upload(delivery, delivery->to);
     }
     delivery->arrived = delivery->uploaded;
-    return status == VRAM_OK ? vram_queue_after(delivery->consumer, delivery->uploaded) : status;
+    return status == VRAM_OK ? vr_submit_after(delivery->consumer, delivery->uploaded) : status;
 }
 
 /* Makes a handle for the arrival. Without host memory for one, waits for the arrival instead. */
 static vram_status give_handle(const struct delivery *delivery, vram_async *async) {
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vram_async_of_point(delivery->arrived, "vram_feed_submit", async);
+    vram_status status = vr_async_of_point(delivery->arrived, "vram_feed_submit", async);
     if (status != VRAM_OK) {
-        status = vram_point_wait(delivery->arrived, VRAM_TIMEOUT_DEFAULT);
+        status = vr_point_wait(delivery->arrived, VRAM_TIMEOUT_DEFAULT);
         *async = (vram_async){{0}};
     }
     if (status == VRAM_OK) {

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "core/pool/pool_calls.h"
+#include "device/device_calls.h"
 
 #include <assert.h>
 
@@ -94,7 +95,7 @@ static void settle_left(struct vr_flight *flight) {
         if (vr_load(&record->state, VR_ACQUIRE) == VR_ASYNC_FOLLOWING) {
             vr_fail(VRAM_ERR_SHUTDOWN, record->operation,
                     "the device was closed before the work had ended");
-            vr_async_settle(record, VRAM_ERR_SHUTDOWN, vram_error_get());
+            vr_async_settle(record, VRAM_ERR_SHUTDOWN, vr_error_get());
         }
         vr_leave(record);
     }
@@ -237,7 +238,7 @@ static vram_status begin(struct vr_device_object *device, const char *operation,
     struct vr_async *made = NULL;
     struct vr_flight *flight = vr_flight_enter(device, operation);
     if (!flight) {
-        return vram_error_get()->status;
+        return vr_error_get()->status;
     }
     vr_error_save(&kept);
     for (int i = 0; i < SWEEP; i++) {
@@ -317,12 +318,12 @@ vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operati
         return NULL;
     }
     uint64_t found = vr_load(&flight->bridge, VR_ACQUIRE);
-    if (!found && vram_queue_create((vram_device *)(uintptr_t)device->object.handle, NULL, &made) ==
-                      VRAM_OK) {
+    if (!found &&
+        vr_queue_make((vram_device *)(uintptr_t)device->object.handle, NULL, &made) == VRAM_OK) {
         if (vr_cas(&flight->bridge, &found, (uint64_t)(uintptr_t)made, VR_ACQ_REL)) {
             found = (uint64_t)(uintptr_t)made;
         } else {
-            vram_queue_destroy(made);
+            vr_queue_end(made);
         }
     }
     vr_leave(flight);
@@ -332,7 +333,7 @@ vram_queue *vr_flight_queue(struct vr_device_object *device, const char *operati
 void vr_block_give(vram_pool *pool, vram_addr block, vram_queue *queue) {
     struct vram_error kept;
     vr_error_save(&kept);
-    if (vram_free(pool, block, queue) == VRAM_ERR_STALE) {
+    if (vr_free(pool, block, queue) == VRAM_ERR_STALE) {
         (void)vr_pool_free_after_queue(pool, block, queue);
     }
     vr_error_restore(&kept);
@@ -346,12 +347,12 @@ vram_pool *vr_flight_pinned(struct vr_device_object *device, const char *operati
         return NULL;
     }
     uint64_t found = vr_load(&flight->pinned, VR_ACQUIRE);
-    if (!found && vram_pool_create((vram_device *)(uintptr_t)device->object.handle, &options,
-                                   &made) == VRAM_OK) {
+    if (!found && vr_pool_create((vram_device *)(uintptr_t)device->object.handle, &options,
+                                 &made) == VRAM_OK) {
         if (vr_cas(&flight->pinned, &found, (uint64_t)(uintptr_t)made, VR_ACQ_REL)) {
             found = (uint64_t)(uintptr_t)made;
         } else {
-            vram_pool_destroy(made);
+            vr_pool_destroy(made);
         }
     }
     vr_leave(flight);

@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/status.h"
+#include "device/device_calls.h"
 
 enum { REFUSALS = 4 }; /* of a driver to tell what is pending, until it is not asked again */
 
@@ -16,7 +18,7 @@ vram_status vr_slot_mark(struct vr_frame_slot *slot, int which, vram_queue *queu
     struct vr_pending *pending = &slot->pending[which];
     vram_point made;
     pending->queue = queue;
-    vram_status status = vram_queue_mark(queue, &made);
+    vram_status status = vr_submit_mark(queue, &made);
     if (status == VRAM_OK) {
         *pending = (struct vr_pending){.point = made};
         if (point) {
@@ -34,7 +36,7 @@ void vr_slot_note(struct vr_frame_slot *slot, int which, vram_queue *queue) {
    is dead, has finished all of it; one that is ending says so until then. */
 static vram_status mark_late(struct vr_pending *pending) {
     vram_point made;
-    vram_status status = vram_queue_mark(pending->queue, &made);
+    vram_status status = vr_submit_mark(pending->queue, &made);
     if (status == VRAM_OK) {
         *pending = (struct vr_pending){.point = made};
     } else if (status == VRAM_ERR_STALE && vr_handle_was(VR_KIND_QUEUE, pending->queue)) {
@@ -47,7 +49,7 @@ static vram_status mark_late(struct vr_pending *pending) {
 static vram_status look(struct vr_pending *pending) {
     vram_status status = pending->queue ? mark_late(pending) : VRAM_OK;
     if (status == VRAM_OK) {
-        status = vram_point_poll(pending->point);
+        status = vr_point_poll(pending->point);
     }
     if (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST) {
         *pending = (struct vr_pending){.queue = NULL}; /* nothing runs on a lost device any more */
@@ -88,13 +90,13 @@ static void free_host(void *host, bool pinned, vram_device *device) {
     if (!pinned) {
         vr_mem_free(host);
     } else { /* of a device that is closing: it ends its memory itself */
-        (void)vram_device_free(device, (vram_addr)(uintptr_t)host);
+        (void)vr_device_free(device, (vram_addr)(uintptr_t)host);
     }
 }
 
 /* Whether ordinary memory will do where page-locked memory was refused so. */
 static bool may_be_pageable(vram_status status) {
-    return vram_status_is_exhausted(status) || status == VRAM_ERR_UNSUPPORTED;
+    return vr_status_is_exhausted(status) || status == VRAM_ERR_UNSUPPORTED;
 }
 
 vram_status vr_slot_reserve_host(struct vr_frame_slot *slot, vram_device *device, uint64_t bytes,
@@ -105,7 +107,7 @@ vram_status vr_slot_reserve_host(struct vr_frame_slot *slot, vram_device *device
         return VRAM_OK;
     }
     vr_error_save(&error);
-    vram_status status = vram_device_alloc(device, bytes, VRAM_MEMORY_PINNED, &addr);
+    vram_status status = vr_device_alloc(device, bytes, VRAM_MEMORY_PINNED, &addr);
     void *host = (void *)(uintptr_t)addr;
     bool pinned = status == VRAM_OK;
     if (may_be_pageable(status)) {
@@ -132,19 +134,19 @@ vram_status vr_slot_reserve_shadow(struct vr_frame_slot *slot, vram_device *devi
         return VRAM_OK;
     }
     vr_error_save(&error);
-    vram_status status = vram_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
-    if (vram_status_is_exhausted(status) && slot->shadow) {
+    vram_status status = vr_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
+    if (vr_status_is_exhausted(status) && slot->shadow) {
         /* The smaller one is of no use for this frame, and may be what is missing. */
-        (void)vram_device_free(device, slot->shadow);
+        (void)vr_device_free(device, slot->shadow);
         slot->shadow = 0;
         slot->shadow_bytes = 0;
-        status = vram_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
+        status = vr_device_alloc(device, bytes, VRAM_MEMORY_DEVICE, &addr);
     }
     if (status != VRAM_OK) {
         return status;
     }
     if (slot->shadow) {
-        (void)vram_device_free(device, slot->shadow);
+        (void)vr_device_free(device, slot->shadow);
     }
     vr_error_restore(&error);
     slot->shadow = addr;
@@ -161,7 +163,7 @@ bool vr_slot_end(struct vr_frame_slot *slot, vram_device *device, uint64_t deadl
             free_host(slot->host, slot->pinned, device);
         }
         if (slot->shadow) {
-            (void)vram_device_free(device, slot->shadow);
+            (void)vr_device_free(device, slot->shadow);
         }
     } else if (slot->host && !slot->pinned) {
         vr_log(VRAM_LOG_ERROR, "a transfer never finished; its %llu bytes of host memory are kept",

@@ -26,7 +26,9 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/size_text.h"
 #include "track/event.h"
+#include "xfer/xfer_calls.h"
 
 #include <assert.h>
 
@@ -273,11 +275,8 @@ vram_status vram_transfer_stats_get(vram_device *handle, vram_transfer_direction
     return status;
 }
 
-uint64_t vram_transfer_stats_percentile(const vram_transfer_stats *stats, uint32_t percent) {
+static uint64_t percentile(const struct vram_transfer_stats *stats, uint32_t percent) {
     uint64_t total = 0, below = 0;
-    if (!stats || stats->size < sizeof *stats) {
-        return 0;
-    }
     for (int i = 0; i < VRAM_TRANSFER_BUCKETS; i++) {
         total += stats->histogram[i];
     }
@@ -292,14 +291,17 @@ uint64_t vram_transfer_stats_percentile(const vram_transfer_stats *stats, uint32
     return stats->max_latency_ns;
 }
 
+uint64_t vram_transfer_stats_percentile(const vram_transfer_stats *stats, uint32_t percent) {
+    return stats && stats->size >= sizeof *stats ? percentile(stats, percent) : 0;
+}
+
 /* --------------------------------------------------------------------- report */
 
 static void cell_json(struct vr_json *json, uint32_t direction, uint32_t route,
                       const struct vram_transfer_stats *stats) {
     vr_json_object_begin(json, NULL);
-    vr_json_text(json, "direction",
-                 vram_transfer_direction_name((vram_transfer_direction)direction));
-    vr_json_text(json, "route", vram_transfer_route_name((vram_transfer_route)route));
+    vr_json_text(json, "direction", vr_transfer_direction_name((vram_transfer_direction)direction));
+    vr_json_text(json, "route", vr_transfer_route_name((vram_transfer_route)route));
     vr_json_unsigned(json, "started", stats->started);
     vr_json_unsigned(json, "operations", stats->operations);
     vr_json_unsigned(json, "failures", stats->failures);
@@ -330,17 +332,16 @@ static void cell_json(struct vr_json *json, uint32_t direction, uint32_t route,
 static void cell_text(struct vr_writer *writer, uint32_t direction, uint32_t route,
                       const struct vram_transfer_stats *stats) {
     char size[VRAM_SIZE_TEXT_MAX];
-    vr_writer_line(writer,
-                   "  %-9s  %-11s  %llu of %llu ended, %llu failed; %s at %.3g GB/s, overlap "
-                   "%.0f %%; %llu ns at 50 %%, %llu ns at 99 %%, %llu ns at most; %llu stalls",
-                   vram_transfer_direction_name((vram_transfer_direction)direction),
-                   vram_transfer_route_name((vram_transfer_route)route),
-                   (unsigned long long)stats->operations, (unsigned long long)stats->started,
-                   (unsigned long long)stats->failures, vram_size_format(stats->bytes, size),
-                   stats->bytes_per_second / 1e9, stats->overlap * 100,
-                   (unsigned long long)vram_transfer_stats_percentile(stats, 50),
-                   (unsigned long long)vram_transfer_stats_percentile(stats, 99),
-                   (unsigned long long)stats->max_latency_ns, (unsigned long long)stats->stalls);
+    vr_writer_line(
+        writer,
+        "  %-9s  %-11s  %llu of %llu ended, %llu failed; %s at %.3g GB/s, overlap "
+        "%.0f %%; %llu ns at 50 %%, %llu ns at 99 %%, %llu ns at most; %llu stalls",
+        vr_transfer_direction_name((vram_transfer_direction)direction),
+        vr_transfer_route_name((vram_transfer_route)route), (unsigned long long)stats->operations,
+        (unsigned long long)stats->started, (unsigned long long)stats->failures,
+        vr_size_format(stats->bytes, size), stats->bytes_per_second / 1e9, stats->overlap * 100,
+        (unsigned long long)percentile(stats, 50), (unsigned long long)percentile(stats, 99),
+        (unsigned long long)stats->max_latency_ns, (unsigned long long)stats->stalls);
 }
 
 /* Writes each cell that has counted something; `json` NULL: as text. How many there are. */
@@ -406,7 +407,7 @@ vram_status vram_transfer_stats_write(vram_device *handle, vram_report_format fo
 
 /* ---------------------------------------------------------------------- names */
 
-const char *vram_transfer_direction_name(vram_transfer_direction direction) {
+const char *vr_transfer_direction_name(vram_transfer_direction direction) {
     static const char *const names[] = {
 #define ROW(NAME, number, name) [number] = (name),
         VRAM_TRANSFER_DIRECTION_MAP(ROW)
@@ -415,11 +416,19 @@ const char *vram_transfer_direction_name(vram_transfer_direction direction) {
     return (uint32_t)direction < DIRECTIONS ? names[direction] : "unknown";
 }
 
-const char *vram_transfer_route_name(vram_transfer_route route) {
+const char *vram_transfer_direction_name(vram_transfer_direction direction) {
+    return vr_transfer_direction_name(direction);
+}
+
+const char *vr_transfer_route_name(vram_transfer_route route) {
     static const char *const names[] = {
 #define ROW(NAME, number, name) [number] = (name),
         VRAM_TRANSFER_ROUTE_MAP(ROW)
 #undef ROW
     };
     return (uint32_t)route < ROUTES ? names[route] : "unknown";
+}
+
+const char *vram_transfer_route_name(vram_transfer_route route) {
+    return vr_transfer_route_name(route);
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "xfer/staging.h"
+#include "xfer/xfer_calls.h"
 
 /* The device and what its transfers keep, both with a reference. */
 static vram_status enter(vram_device *handle, const char *operation,
@@ -47,8 +48,12 @@ vram_status vram_pinned_begin(vram_device *device, void *memory, uint64_t bytes)
     return call(device, memory, bytes, "vram_pinned_begin", vr_registration_use);
 }
 
-vram_status vram_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
+vram_status vr_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
     return call(device, memory, bytes, "vram_pinned_end", vr_registration_unuse);
+}
+
+vram_status vram_pinned_end(vram_device *device, void *memory, uint64_t bytes) {
+    return vr_pinned_end(device, memory, bytes);
 }
 
 vram_status vram_pinned_forget(vram_device *device, void *memory, uint64_t bytes) {

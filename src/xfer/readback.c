@@ -9,6 +9,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
+#include "device/device_calls.h"
+#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -54,7 +57,7 @@ static void arrive(struct vr_readback *readback, struct vr_frame *frame, vram_st
 
 static vram_status ask_flying(struct vr_readback *readback, struct vr_frame *frame,
                               const struct question *question) {
-    vram_status status = vram_point_poll(question->point);
+    vram_status status = vr_point_poll(question->point);
     if (status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST) { /* keeps (4) */
         struct vr_transfer_count count = {.metrics = NULL};
         vr_mutex_lock(&readback->lock);
@@ -162,7 +165,7 @@ vram_status vram_readback_poll(vram_readback *handle, uint64_t number) {
 /* Waits for a frame, which is counted as the program's time. */
 static vram_status wait_for(struct vr_readback *readback, vram_point point, uint64_t timeout) {
     uint64_t began = vr_clock_now();
-    vram_status status = vram_point_wait(point, timeout);
+    vram_status status = vr_point_wait(point, timeout);
     vr_transfer_waited(readback->device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK,
                        vr_clock_now() - began);
     return status;
@@ -219,7 +222,7 @@ vram_status vram_readback_async(vram_readback *handle, uint64_t number, vram_asy
     }
     status = tell(readback, number, operation, &point);
     if (status == VRAM_OK || status == VRAM_ERR_NOT_READY) {
-        status = vram_async_of_point(point, "vram_readback_start", async);
+        status = vr_async_of_point(point, "vram_readback_start", async);
     }
     vr_leave(readback);
     return status;
@@ -350,7 +353,7 @@ vram_status vram_readback_next(vram_readback *handle, uint64_t timeout, vram_fra
     return status;
 }
 
-vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
+vram_status vr_readback_give(vram_readback *handle, uint64_t number) {
     static const char operation[] = "vram_readback_give";
     struct vr_readback *readback = NULL;
     struct vr_frame *frame = NULL;
@@ -374,6 +377,10 @@ vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
     return frame ? VRAM_OK
                  : vr_fail(VRAM_ERR_INVALID, operation, "frame %llu is not borrowed",
                            (unsigned long long)number);
+}
+
+vram_status vram_readback_give(vram_readback *handle, uint64_t number) {
+    return vr_readback_give(handle, number);
 }
 
 vram_status vram_readback_stats_get(vram_readback *handle, vram_readback_stats *stats) {
@@ -445,13 +452,17 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     return false;
 }
 
-void vram_readback_destroy(vram_readback *handle) {
+void vr_readback_destroy(vram_readback *handle) {
     void *readback;
     (void)vr_end_enter(VR_KIND_READBACK, handle, "vram_readback_destroy", &readback);
     if (readback) {
         retire(readback);
         vr_leave(readback);
     }
+}
+
+void vram_readback_destroy(vram_readback *handle) {
+    vr_readback_destroy(handle);
 }
 
 /* ------------------------------------------------------------------- creating */
@@ -492,13 +503,13 @@ static vram_status furnish(struct vr_readback *readback,
     vram_device *device = vr_readback_device(readback);
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vram_queue_create(device, &queue, &readback->transfer);
+    vram_status status = vr_queue_make(device, &queue, &readback->transfer);
     for (uint32_t i = 0; i < readback->count && options->bytes && status == VRAM_OK; i++) {
         struct vr_frame_slot *slot = &readback->frames[i].memory;
         status = vr_slot_reserve_host(slot, device, options->bytes, operation);
         if (status == VRAM_OK && readback->mode == VRAM_READBACK_SNAPSHOT) {
             status = vr_slot_reserve_shadow(slot, device, options->bytes);
-            if (vram_status_is_exhausted(status)) {
+            if (vr_status_is_exhausted(status)) {
                 vr_error_restore(&error);
                 status = VRAM_OK;
             }

@@ -18,6 +18,8 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/status.h"
+#include "device/device_calls.h"
 #include "mem/buffer_object.h"
 
 #include <string.h>
@@ -229,7 +231,7 @@ static vram_status reserve(struct job *job) {
         struct vram_error error;
         vr_error_save(&error);
         status = vr_slot_reserve_shadow(slot, device, job->bytes);
-        if (vram_status_is_exhausted(status)) {
+        if (vr_status_is_exhausted(status)) {
             vr_error_restore(&error);
             job->mode = VRAM_READBACK_HOLD;
             job->held = true;
@@ -252,12 +254,12 @@ static vram_status freeze(struct job *job, vram_point *point) {
         return VRAM_OK;
     }
     if (job->mode != VRAM_READBACK_SNAPSHOT) {
-        return vram_queue_mark(job->producer, point);
+        return vr_submit_mark(job->producer, point);
     }
     for (uint32_t i = 0; i < job->count; offset += job->sources[i++].bytes) {
         const struct source *source = &job->sources[i];
-        vram_status status = source->addr ? vram_queue_copy(job->producer, slot->shadow + offset,
-                                                            source->addr, source->bytes)
+        vram_status status = source->addr ? vr_submit_copy(job->producer, slot->shadow + offset,
+                                                           source->addr, source->bytes)
                                           : VRAM_OK;
         if (status != VRAM_OK) {
             return status;
@@ -271,7 +273,7 @@ static vram_status freeze(struct job *job, vram_point *point) {
 static vram_status copy_on_host(struct job *job, const struct source *source, void *to) {
     vram_status status = vr_buffer_settle(source->buffer, job->operation);
     if (status == VRAM_OK && job->producer) {
-        status = vram_queue_wait(job->producer, VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(job->producer, VRAM_TIMEOUT_DEFAULT);
     }
     if (status == VRAM_OK) {
         job->touched = true;
@@ -293,7 +295,7 @@ static vram_status fetch(struct job *job) {
         } else {
             vram_addr from =
                 job->mode == VRAM_READBACK_SNAPSHOT ? slot->shadow + offset : source->addr;
-            status = vram_queue_download(transfer, to, from, source->bytes);
+            status = vr_submit_download(transfer, to, from, source->bytes);
             if (status == VRAM_OK) {
                 job->touched = true;
                 vr_slot_note(slot, VR_SLOT_TRANSFER, transfer);
@@ -327,7 +329,7 @@ static vram_status submit(struct job *job) {
         status = freeze(job, &moment);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_after(transfer, moment);
+        status = vr_submit_after(transfer, moment);
     }
     if (status == VRAM_OK) {
         vr_transfer_begin(job->readback->device, VRAM_TRANSFER_TO_HOST, VRAM_ROUTE_READBACK,
@@ -335,7 +337,7 @@ static vram_status submit(struct job *job) {
         status = fetch(job);
     }
     if (status == VRAM_OK && job->mode == VRAM_READBACK_HOLD) {
-        status = vram_queue_after(job->producer, job->point);
+        status = vr_submit_after(job->producer, job->point);
     }
     return status == VRAM_OK ? note_sources(job) : status;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "device/address.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 
 /* One side of a copy. */
@@ -159,7 +160,7 @@ vram_status vr_route_submit(struct vr_queue_object *queue, const struct vr_route
     case VR_WAY_COPY:
         return vr_queue_copy(&queue->base, route->to, route->from, route->bytes);
     default: /* with all that a peer's memory needs to stay where it is meanwhile */
-        return vram_queue_copy((vram_queue *)(uintptr_t)queue->object.handle, route->to,
-                               route->from, route->bytes);
+        return vr_submit_copy((vram_queue *)(uintptr_t)queue->object.handle, route->to, route->from,
+                              route->bytes);
     }
 }

@@ -3,6 +3,8 @@
 #include "xfer/scatter.h"
 
 #include "base/error.h"
+#include "base/status.h"
+#include "device/device_calls.h"
 #include "xfer/flight.h"
 #include "xfer/scatter_ptx.h"
 
@@ -27,12 +29,12 @@ static vram_status load(struct vr_device_object *device, vram_kernel **kernel) {
                                  .code = scatter_ptx,
                                  .code_bytes = sizeof scatter_ptx,
                                  .entry = "vram_scatter"};
-    vram_status status = vram_kernel_create(handle, &source, kernel);
+    vram_status status = vr_kernel_create(handle, &source, kernel);
     if (status == VRAM_ERR_UNSUPPORTED) {
         source.format = VRAM_KERNEL_C;
         source.code = (const void *)(uintptr_t)scatter_rows;
         source.code_bytes = 0;
-        status = vram_kernel_create(handle, &source, kernel);
+        status = vr_kernel_create(handle, &source, kernel);
     }
     return status;
 }
@@ -50,12 +52,12 @@ vram_kernel *vr_scatter_kernel(struct vr_device_object *device, const char *oper
         vram_status status = load(device, &made);
         /* What ran out may be there the next time; a driver that does not take the code never will. */
         uint64_t kernel = status == VRAM_OK ? (uint64_t)(uintptr_t)made : NONE;
-        if (vram_status_is_exhausted(status)) {
+        if (vr_status_is_exhausted(status)) {
             found = NONE;
         } else if (vr_cas(&flight->scatter, &found, kernel, VR_ACQ_REL)) {
             found = kernel;
         } else {
-            vram_kernel_destroy(made);
+            vr_kernel_destroy(made);
         }
     }
     if (flight) {
@@ -76,5 +78,5 @@ vram_status vr_scatter_launch(vram_queue *queue, vram_kernel *kernel, vram_addr 
                           .argument_count = 2,
                           .arguments = arguments,
                           .argument_bytes = bytes};
-    return vram_queue_launch(queue, kernel, &launch);
+    return vr_submit_launch(queue, kernel, &launch);
 }

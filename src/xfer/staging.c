@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "device/device_calls.h"
 #include "device/stillness.h"
 
 static void count(vr_atomic_u64 *counter, uint64_t value) {
@@ -26,11 +27,11 @@ static bool has_passed(const struct vr_staging *staging, vram_point *point) {
     struct vram_error error;
     vr_error_save(&error);
     if (!point->value && !vr_handle_was(VR_KIND_QUEUE, point->queue)) {
-        (void)vram_queue_mark(point->queue, point); /* perhaps it can be made by now */
+        (void)vr_submit_mark(point->queue, point); /* perhaps it can be made by now */
     }
     bool lost = vr_load(&staging->device->base.lost, VR_ACQUIRE);
     bool passed = lost || vr_handle_was(VR_KIND_QUEUE, point->queue) ||
-                  (point->value && vram_point_poll(*point) == VRAM_OK);
+                  (point->value && vr_point_poll(*point) == VRAM_OK);
     vr_error_restore(&error);
     return passed;
 }
@@ -78,7 +79,7 @@ void vr_slot_free(struct vr_staging *staging, struct vr_staging_slot *slot) {
 vram_status vr_slot_busy(struct vr_staging *staging, struct vr_staging_slot *slot,
                          vram_queue *queue) {
     slot->point = (vram_point){queue, 0};
-    vram_status status = vram_queue_mark(queue, &slot->point);
+    vram_status status = vr_submit_mark(queue, &slot->point);
     put(staging, slot, VR_SLOT_BUSY);
     return status;
 }
@@ -98,14 +99,14 @@ static struct vr_staging_slot *make(struct vr_staging *staging, struct vr_stagin
                                     bool *refused) {
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = vram_device_alloc(device_of(staging), staging->slot_bytes,
-                                           VRAM_MEMORY_PINNED, &slot->memory);
+    vram_status status =
+        vr_device_alloc(device_of(staging), staging->slot_bytes, VRAM_MEMORY_PINNED, &slot->memory);
     if (status == VRAM_OK) {
         vr_copy_keep(&staging->workers);
         return slot;
     }
     vr_log(VRAM_LOG_WARN, "no page-locked memory for copies, the driver does them: %s",
-           vram_error_get()->text);
+           vr_error_get()->text);
     vr_error_restore(&error); /* the driver's own way is slower, and no failure */
     count(&staging->counts.refusals, 1);
     put(staging, slot, VR_SLOT_NONE);
@@ -175,7 +176,7 @@ vram_status vr_slot_await(struct vr_staging *staging, uint64_t whose, uint64_t t
     vr_error_save(&error);
     bool marked = busy->point.value != 0;
     vram_status status =
-        marked ? vram_point_wait(busy->point, ns) : vram_queue_wait(busy->point.queue, ns);
+        marked ? vr_point_wait(busy->point, ns) : vr_queue_wait(busy->point.queue, ns);
     bool idle = !marked && status == VRAM_OK;              /* the queue, and so the slot */
     if (status == VRAM_ERR_TIMEOUT || whose != transfer) { /* what others fail with is theirs */
         vr_error_restore(&error);
@@ -193,7 +194,7 @@ static bool give_back(struct vr_staging *staging, const struct vr_staging_slot *
     if (!always && !vr_still_begin(staging->device)) {
         return false;
     }
-    bool given = vram_device_free(device_of(staging), slot->memory) == VRAM_OK;
+    bool given = vr_device_free(device_of(staging), slot->memory) == VRAM_OK;
     if (!always) {
         vr_still_end(staging->device);
     }

@@ -16,6 +16,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "base/status.h"
+#include "device/device_calls.h"
 #include "xfer/async_record.h"
 
 enum { CHUNKS = 8 }; /* a small transfer has so many chunks, so that copies and bus overlap, */
@@ -112,16 +114,16 @@ static void end_copying(struct transfer *transfer) {
 /* A driver that has run out of memory for its own records has some again when work completes.
    Earlier chunks were submitted already, so a second attempt is worthwhile. */
 static bool try_again(struct transfer *transfer, vram_status status) {
-    if (!vram_status_is_exhausted(status)) {
+    if (!vr_status_is_exhausted(status)) {
         return false;
     }
-    (void)vram_queue_wait(transfer->queue, SLICE);
+    (void)vr_queue_wait(transfer->queue, SLICE);
     return true;
 }
 
 static vram_status send(struct transfer *transfer, const struct vr_staging_slot *slot) {
-    return vram_queue_upload(transfer->queue, transfer->device + slot->at,
-                             (const void *)(uintptr_t)slot->memory, slot->bytes);
+    return vr_submit_upload(transfer->queue, transfer->device + slot->at,
+                            (const void *)(uintptr_t)slot->memory, slot->bytes);
 }
 
 /* Submits the upload of a filled slot. On any thread. If the driver refuses the marker, that is not
@@ -169,11 +171,10 @@ static void go_plain(struct transfer *transfer) {
     uint64_t rest = transfer->bytes - transfer->at;
     vram_addr device = transfer->device + transfer->at;
     char *host = transfer->host + transfer->at;
-    vram_status status = transfer->fetches
-                             ? vram_queue_download(transfer->queue, host, device, rest)
-                             : vram_queue_upload(transfer->queue, device, host, rest);
+    vram_status status = transfer->fetches ? vr_submit_download(transfer->queue, host, device, rest)
+                                           : vr_submit_upload(transfer->queue, device, host, rest);
     if (status == VRAM_OK) {
-        status = vram_queue_wait(transfer->queue, VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(transfer->queue, VRAM_TIMEOUT_DEFAULT);
     }
     fail(transfer, status);
     transfer->at = transfer->bytes;
@@ -282,8 +283,8 @@ static void upload(struct transfer *transfer) {
 }
 
 static vram_status fetch(struct transfer *transfer, const struct vr_staging_slot *slot) {
-    return vram_queue_download(transfer->queue, (void *)(uintptr_t)slot->memory,
-                               transfer->device + slot->at, slot->bytes);
+    return vr_submit_download(transfer->queue, (void *)(uintptr_t)slot->memory,
+                              transfer->device + slot->at, slot->bytes);
 }
 
 static void submit(struct transfer *transfer, struct vr_staging_slot *slot) {
@@ -297,9 +298,9 @@ static void submit(struct transfer *transfer, struct vr_staging_slot *slot) {
     }
     if (status == VRAM_OK) {
         slot->point = (vram_point){transfer->queue, 0};
-        status = vram_queue_mark(transfer->queue, &slot->point);
+        status = vr_submit_mark(transfer->queue, &slot->point);
         if (try_again(transfer, status)) {
-            status = vram_queue_mark(transfer->queue, &slot->point);
+            status = vr_submit_mark(transfer->queue, &slot->point);
         }
         fetched->slots[(fetched->first + fetched->count++) % VR_STAGING_SLOTS_MAX] = slot;
     } else {
@@ -319,9 +320,9 @@ static bool receive(struct transfer *transfer, uint64_t ns) {
     struct vr_staging_slot *slot = fetched->slots[fetched->first];
     struct vram_error error;
     vr_error_save(&error);
-    vram_status status = ns ? vram_point_wait(slot->point, ns) : vram_point_poll(slot->point);
-    if (vram_status_is_exhausted(status)) { /* a second try, as in try_again */
-        status = vram_point_poll(slot->point);
+    vram_status status = ns ? vr_point_wait(slot->point, ns) : vr_point_poll(slot->point);
+    if (vr_status_is_exhausted(status)) { /* a second try, as in try_again */
+        status = vr_point_poll(slot->point);
     }
     if (status == VRAM_ERR_NOT_READY || status == VRAM_ERR_TIMEOUT) {
         vr_error_restore(&error);

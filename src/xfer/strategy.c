@@ -8,11 +8,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/size.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 #include "xfer/flight.h"
 #include "xfer/registration.h"
 #include "xfer/staging.h"
 #include "xfer/submission.h"
+#include "xfer/xfer_calls.h"
 
 #include <string.h>
 
@@ -254,7 +256,7 @@ static bool hand_over(struct vr_submission *submission, const struct vr_route *r
     }
     vr_error_save(&kept);
     vr_async_finish(record, VRAM_OK); /* nobody has its handle */
-    vram_async_end(&made);
+    vr_async_close(&made);
     vr_error_restore(&kept);
     return *status != VRAM_OK;
 }
@@ -413,7 +415,7 @@ vram_status vram_transfer_fill(vram_queue *queue, vram_addr to, uint32_t pattern
                          "a fill has one side and cannot be unified");
     } else {
         vr_submission_count(&submission, VR_WAY_FILL, VRAM_ROUTE_ANY);
-        status = vram_queue_fill(queue, to, pattern, pattern_bytes, bytes);
+        status = vr_submit_fill(queue, to, pattern, pattern_bytes, bytes);
         submission.any = status == VRAM_OK && bytes;
     }
     return vr_submission_end(&submission, status, bytes, async);

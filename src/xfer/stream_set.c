@@ -21,6 +21,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "device/device_calls.h"
+#include "xfer/xfer_calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,12 +36,12 @@ vram_status vr_stream_extra_queue(struct vr_stream_set *set, vr_atomic_ptr *plac
     vram_queue *made = NULL;
     if (!there) {
         vram_device *device = (vram_device *)(uintptr_t)set->device->object.handle;
-        vram_status status = vram_queue_create(device, NULL, &made);
+        vram_status status = vr_queue_make(device, NULL, &made);
         if (status != VRAM_OK) {
             return status;
         }
         if (!vr_cas(place, &there, (void *)made, VR_ACQ_REL)) {
-            vram_queue_destroy(made);
+            vr_queue_end(made);
         } else {
             there = made;
         }
@@ -115,13 +117,17 @@ static bool covers(struct vr_watcher *watcher, vram_addr addr, uint64_t bytes) {
     return false;
 }
 
-void vram_stream_set_destroy(vram_stream_set *handle) {
+void vr_stream_set_destroy(vram_stream_set *handle) {
     void *set;
     (void)vr_end_enter(VR_KIND_STREAM_SET, handle, "vram_stream_set_destroy", &set);
     if (set) {
         retire(set, true);
         vr_leave(set);
     }
+}
+
+void vram_stream_set_destroy(vram_stream_set *handle) {
+    vr_stream_set_destroy(handle);
 }
 
 /* ----------------------------------------------------------------- creating */
@@ -183,8 +189,8 @@ static vram_status fill(struct vr_stream_set *set, const struct vram_stream_set_
     for (uint32_t i = 0; i < set->count && status == VRAM_OK; i++) {
         struct vram_queue_options queue = {.size = sizeof queue,
                                            .priority = set->streams[i].priority};
-        status = vram_queue_create((vram_device *)(uintptr_t)set->device->object.handle, &queue,
-                                   &set->streams[i].queue);
+        status = vr_queue_make((vram_device *)(uintptr_t)set->device->object.handle, &queue,
+                               &set->streams[i].queue);
     }
     return status;
 }

@@ -7,7 +7,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "device/device_calls.h"
 #include "vram/async.h"
+#include "xfer/xfer_calls.h"
 
 enum {
     QUEUES_MAX =
@@ -45,7 +47,7 @@ vram_status vram_stream_set_poll(vram_stream_set *handle) {
     }
     uint32_t count = queue_count(set);
     for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
-        status = vram_queue_poll(queue_at(set, i));
+        status = vr_queue_done(queue_at(set, i));
         if (status == VRAM_ERR_NOT_READY) { /* keeps (4) */
             pending = true;
             status = VRAM_OK;
@@ -62,7 +64,7 @@ static vram_status mark_all(struct vr_stream_set *set, vram_point points[QUEUES_
     vram_status status = VRAM_OK;
     *count = queue_count(set);
     for (uint32_t i = 0; i < *count && status == VRAM_OK; i++) {
-        status = vram_queue_mark(queue_at(set, i), &points[i]);
+        status = vr_submit_mark(queue_at(set, i), &points[i]);
         if (status != VRAM_OK) {
             status = name_failure(set, i, status);
         }
@@ -75,7 +77,7 @@ static vram_status look(struct vr_stream_set *set, const vram_point *points, uin
                         uint32_t *first) {
     *first = count;
     for (uint32_t i = 0; i < count; i++) {
-        vram_status status = vram_point_poll(points[i]);
+        vram_status status = vr_point_poll(points[i]);
         if (status == VRAM_ERR_NOT_READY) {
             *first = *first == count ? i : *first;
         } else if (status != VRAM_OK) {
@@ -97,7 +99,7 @@ static vram_status wait_all(struct vr_stream_set *set, const vram_point *points,
             return status;
         }
         uint64_t left = vr_deadline_left(deadline);
-        status = vram_point_wait(points[first], left < SLICE_NS ? left : SLICE_NS);
+        status = vr_point_wait(points[first], left < SLICE_NS ? left : SLICE_NS);
         if (status != VRAM_OK && (status != VRAM_ERR_TIMEOUT || left == 0)) {
             return name_failure(set, first, status);
         }
@@ -133,12 +135,12 @@ static vram_status join(struct vr_stream_set *set, vram_point *point) {
         status = mark_all(set, points, &count);
     }
     for (uint32_t i = 0; i < count && status == VRAM_OK; i++) {
-        status = vram_queue_after(queue, points[i]);
+        status = vr_submit_after(queue, points[i]);
         if (status != VRAM_OK) {
             status = name_failure(set, i, status);
         }
     }
-    return status == VRAM_OK ? vram_queue_mark(queue, point) : status;
+    return status == VRAM_OK ? vr_submit_mark(queue, point) : status;
 }
 
 vram_status vram_stream_set_mark(vram_stream_set *handle, vram_point *point) {
@@ -168,7 +170,7 @@ vram_status vram_stream_set_sync(vram_stream_set *handle, vram_async *async) {
     }
     status = join(set, &point);
     if (status == VRAM_OK) {
-        status = vram_async_of_point(point, operation, async);
+        status = vr_async_of_point(point, operation, async);
     }
     vr_leave(set);
     return status;
@@ -189,8 +191,8 @@ vram_status vram_stream_set_order(vram_stream_set *handle, uint32_t earlier, uin
         status = vr_stream_check(set, later, operation);
     }
     if (status == VRAM_OK && earlier != later) { /* a queue is in order with itself */
-        status = vram_queue_mark(set->streams[earlier].queue, &point);
-        status = status == VRAM_OK ? vram_queue_after(set->streams[later].queue, point)
+        status = vr_submit_mark(set->streams[earlier].queue, &point);
+        status = status == VRAM_OK ? vr_submit_after(set->streams[later].queue, point)
                                    : name_failure(set, earlier, status);
     }
     vr_leave(set);
@@ -202,7 +204,7 @@ static vram_status after(struct vr_stream_set *set, vram_point point) {
     vram_status first = VRAM_OK;
     uint32_t count = queue_count(set);
     for (uint32_t i = 0; i < count; i++) {
-        vram_status status = vram_queue_after(queue_at(set, i), point);
+        vram_status status = vr_submit_after(queue_at(set, i), point);
         if (status != VRAM_OK && first == VRAM_OK) {
             first = name_failure(set, i, status);
             vr_error_save(&error);

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/os/os.h"
+#include "base/status.h"
 
 #include <string.h>
 
@@ -45,7 +46,7 @@ static enum verdict judge(struct trial *trial, vram_status status) {
     if (status == VRAM_ERR_DEVICE_LOST || status == VRAM_ERR_SHUTDOWN) {
         trial->failed = status;
     }
-    return vram_status_is_exhausted(status) ? UNTRIED : BROKEN;
+    return vr_status_is_exhausted(status) ? UNTRIED : BROKEN;
 }
 
 static void blame(const struct trial *trial, const char *what, const char *instead) {

@@ -68,7 +68,7 @@ static vram_status probe(struct vr_host *host, vram_status (*try)(struct vr_host
         return vr_host_error(VRAM_ERR_HOST_MEMORY, what);
     }
     if (status != VRAM_OK) {
-        vr_log(VRAM_LOG_INFO, "host: no %s: %s", what, vram_error_get()->text);
+        vr_log(VRAM_LOG_INFO, "host: no %s: %s", what, vr_error_get()->text);
         vr_error_restore(&before);
     }
     return VRAM_OK;

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/os/os.h"
+#include "base/size_text.h"
 
 /* --------------------------------------------------------------- accounting */
 
@@ -20,9 +21,9 @@ vram_status vr_host_charge(struct vr_host *host, uint64_t bytes, const char *ope
         if (bytes > host->total - held) {
             char asked[VRAM_SIZE_TEXT_MAX], left[VRAM_SIZE_TEXT_MAX], all[VRAM_SIZE_TEXT_MAX];
             return vr_error_set(VRAM_ERR_DEVICE_MEMORY, "host", operation, 0,
-                                "%s asked for, %s left of %s%s", vram_size_format(bytes, asked),
-                                vram_size_format(host->total - held, left),
-                                vram_size_format(host->total, all),
+                                "%s asked for, %s left of %s%s", vr_size_format(bytes, asked),
+                                vr_size_format(host->total - held, left),
+                                vr_size_format(host->total, all),
                                 host->limited ? "; the option host_memory sets that" : "");
         }
     } while (!vr_cas_weak(&host->held, &held, held + bytes, VR_RELAXED));

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/option.h"
+#include "base/status.h"
 #include "base/struct_tail.h"
 #include "base/text.h"
 #include "vram/metal.h"
@@ -73,7 +74,7 @@ vram_status vr_metal_status(int64_t code) {
 
 vram_status vr_metal_nothing(vram_status status, const char *operation) {
     return vr_error_set(status, "metal", operation, 0, "%s gave nothing: %s", operation,
-                        vram_status_text(status));
+                        vr_status_text(status));
 }
 
 vram_status vr_metal_refused(const struct vr_metal_api *api, vr_mtl_id error, vram_status status,

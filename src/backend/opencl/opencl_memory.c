@@ -287,7 +287,7 @@ static void source_drop(struct vr_opencl_device *device, const struct source *so
     vram_error error;
     vr_error_save(&error);
     if (source->free(device, record) != VRAM_OK) {
-        vr_log(VRAM_LOG_WARN, "opencl: memory is lost: %s", vram_error_get()->text);
+        vr_log(VRAM_LOG_WARN, "opencl: memory is lost: %s", vr_error_get()->text);
     }
     vr_error_restore(&error);
 }

@@ -21,12 +21,14 @@
  * These are no addresses of user space: not canonical on x86_64, and on aarch64, which may ignore
  * the top byte, bits 52 to 55 are not all 0 either.
  */
+#include "backend/sim/sim_config.h"
 #include "backend/sim/sim_machine.h"
 
 #include "base/atomic.h"
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/size_text.h"
 
 #define ADDRESS_FIRST UINT64_C(0x5a10000000000000)
 #define ADDRESS_END   UINT64_C(0x5b00000000000000)
@@ -99,7 +101,7 @@ static bool take_memory(struct vr_sim_call *call, struct vr_sim_block *block) {
     if (block->bytes > left || block->bytes > FILE_END - sim->file_next) {
         char asked[VRAM_SIZE_TEXT_MAX], room[VRAM_SIZE_TEXT_MAX];
         return vr_sim_refuse(call, VRAM_SIM_OUT_OF_MEMORY, "%s asked, %s free",
-                             vram_size_format(block->bytes, asked), vram_size_format(left, room));
+                             vr_size_format(block->bytes, asked), vr_size_format(left, room));
     }
     if (sim->config.real &&
         !vr_sim_system(call, vr_sim_file_reach(sim, sim->file_next, block->bytes))) {
@@ -186,7 +188,7 @@ static void give_memory(struct vr_sim_block *block) {
 
 struct vr_sim_block *vr_sim_block_make(struct vr_sim_call *call, enum vr_sim_kind kind,
                                        uint64_t bytes, uint64_t align) {
-    struct vr_sim_block *block = vr_mem_alloc(1, sizeof *block, vram_sim_call_name(call->kind));
+    struct vr_sim_block *block = vr_mem_alloc(1, sizeof *block, vr_sim_call_name(call->kind));
     if (!block) {
         vr_sim_system(call, VRAM_ERR_HOST_MEMORY);
         return NULL;

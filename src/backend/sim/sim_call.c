@@ -12,6 +12,7 @@
  *      that work was still under way; what it submits starts at its end;
  *  (5) the clock moves by its price, and its code is written down.
  */
+#include "backend/sim/sim_config.h"
 #include "backend/sim/sim_machine.h"
 
 #include "base/error.h"
@@ -148,9 +149,9 @@ vram_status vr_sim_end(struct vr_sim_call *call) {
     if (call->kind == VRAM_SIM_POLL && status == VRAM_ERR_NOT_READY) {
         return status;
     }
-    return vr_error_set(status, "sim", vram_sim_call_name(call->kind), call->code,
+    return vr_error_set(status, "sim", vr_sim_call_name(call->kind), call->code,
                         "simulated device %u: %s answered %s%s%s%s", call->gpu->index,
-                        vram_sim_call_name(call->kind), vr_sim_code_text(call->code),
+                        vr_sim_call_name(call->kind), vr_sim_code_text(call->code),
                         call->planned ? ", as planned" : "", call->text[0] ? ": " : "", call->text);
 }
 
@@ -158,7 +159,7 @@ void vr_sim_end_void(struct vr_sim_call *call) {
     if (call->code != VRAM_SIM_SUCCESS && !call->news[0]) {
         call->news_level = VRAM_LOG_WARN;
         vr_text_format(call->news, sizeof call->news, "%s answered %s; it is done all the same",
-                       vram_sim_call_name(call->kind), vr_sim_code_text(call->code));
+                       vr_sim_call_name(call->kind), vr_sim_code_text(call->code));
     }
     leave(call);
 }
@@ -190,7 +191,7 @@ bool vr_sim_breach(struct vr_sim_call *call, const char *format, ...) {
     va_end(arguments);
     char text[VR_SIM_TEXT_MAX];
     vr_text_format(text, sizeof text, "call %llu, device %u, %s: %s",
-                   (unsigned long long)sim->calls, call->gpu->index, vram_sim_call_name(call->kind),
+                   (unsigned long long)sim->calls, call->gpu->index, vr_sim_call_name(call->kind),
                    call->text);
     if (sim->violations < VR_SIM_TEXTS_MAX) {
         vr_text_copy(sim->texts[sim->violations], VR_SIM_TEXT_MAX, text);

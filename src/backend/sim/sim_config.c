@@ -156,7 +156,7 @@ vram_status vr_sim_fault_check(const struct vram_sim_fault *fault) {
     }
     if (fault->lie && fault->call != VRAM_SIM_ANY && !vr_sim_call_can_lie(fault->call)) {
         return vr_fail(VRAM_ERR_INVALID, operation, "%s answers no address, so it cannot lie",
-                       vram_sim_call_name(fault->call));
+                       vr_sim_call_name(fault->call));
     }
     if (fault->lie == VRAM_SIM_LIE_MISALIGNED && fault->call == VRAM_SIM_CREATE) {
         return vr_fail(VRAM_ERR_INVALID, operation, "a handle has no alignment to lie about");

@@ -70,6 +70,8 @@ vram_status vr_sim_config_read(const char *text, struct vr_sim_config *config);
 /* Whether a fault can be planned: VRAM_ERR_INVALID with the reason otherwise. */
 vram_status vr_sim_fault_check(const struct vram_sim_fault *fault);
 
+/* The name of an entry point; "unknown" for what is none. */
+const char *vr_sim_call_name(vram_sim_call call);
 /* The entry point of that name, `bytes` long; VRAM_SIM_CALL_COUNT when there is none. */
 vram_sim_call vr_sim_call_find(const char *name, size_t bytes);
 

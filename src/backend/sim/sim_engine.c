@@ -146,7 +146,7 @@ static void run_groups(const struct vr_sim_launch *launch, bool backwards) {
 }
 
 static void run_kernel(struct vr_sim *sim, struct vr_sim_work *work) {
-    work->stream->runner = vram_error_get();
+    work->stream->runner = vr_error_get();
     vr_mutex_unlock(&sim->lock); /* (5) */
     run_groups(work->launch, work->tie & 1);
     vr_mutex_lock(&sim->lock);
@@ -188,7 +188,7 @@ static void do_work(struct vr_sim *sim, struct vr_sim_work *work) {
     end_work(sim, work);
     if (status != VRAM_OK) { /* (6) */
         char why[VR_SIM_TEXT_MAX];
-        vr_text_format(why, sizeof why, "its memory could not be kept: %s", vram_error_get()->text);
+        vr_text_format(why, sizeof why, "its memory could not be kept: %s", vr_error_get()->text);
         vr_sim_lose(sim, gpu, why);
         vr_error_restore(&before);
     }
@@ -223,7 +223,7 @@ static bool runs_elsewhere(const struct vr_sim *sim) {
     for (struct vr_link *link = vr_list_first(&sim->streams); link;
          link = vr_list_next(&sim->streams, link)) {
         const void *runner = VR_CONTAINER(link, struct vr_sim_stream, link)->runner;
-        if (runner == vram_error_get()) {
+        if (runner == vr_error_get()) {
             return false;
         }
         found = found || runner;

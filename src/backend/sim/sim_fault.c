@@ -155,7 +155,7 @@ void vr_sim_lose(struct vr_sim *sim, struct vr_sim_gpu *gpu, const char *why) {
    may have looked at that flag just before it was set: it is told once, too. Threads are known by
    the address of their error record. */
 static bool was_told(struct vr_sim_open *open) {
-    const void *thread = vram_error_get();
+    const void *thread = vr_error_get();
     for (unsigned i = 0; i < VR_SIM_THREADS_MAX; i++) {
         if (open->told[i] == thread) {
             return true;

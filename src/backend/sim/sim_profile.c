@@ -21,8 +21,12 @@ static const char *const names[VRAM_SIM_CALL_COUNT] = {
 #undef NAME
 };
 
-const char *vram_sim_call_name(vram_sim_call call) {
+const char *vr_sim_call_name(vram_sim_call call) {
     return (unsigned)call < VRAM_SIM_CALL_COUNT ? names[call] : "unknown";
+}
+
+const char *vram_sim_call_name(vram_sim_call call) {
+    return vr_sim_call_name(call);
 }
 
 vram_sim_call vr_sim_call_find(const char *name, size_t bytes) {

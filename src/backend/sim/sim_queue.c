@@ -6,6 +6,7 @@
  * own, whose native name is a ticket. Adopting a native queue that is known already, ours or the
  * program's, shares the stream, so that work keeps one order whichever queue submitted it.
  */
+#include "backend/sim/sim_config.h"
 #include "backend/sim/sim_machine.h"
 
 #include "base/memory.h"
@@ -171,7 +172,7 @@ static void queue_destroy(struct vr_queue *queue) {
 /* The tick lies in the future even without a lag, so that nothing is done inside the call that
    submitted it: a library that takes "submitted" for "done" is found out at once. */
 struct vr_sim_work *vr_sim_work_make(struct vr_sim_call *call, struct vr_queue *queue) {
-    struct vr_sim_work *work = vr_mem_alloc(1, sizeof *work, vram_sim_call_name(call->kind));
+    struct vr_sim_work *work = vr_mem_alloc(1, sizeof *work, vr_sim_call_name(call->kind));
     if (!work) {
         vr_sim_system(call, VRAM_ERR_HOST_MEMORY);
         return NULL;

@@ -31,6 +31,7 @@
 #include "base/log.h"
 #include "base/option.h"
 #include "base/size.h"
+#include "base/status.h"
 #include "device/ops.h"
 
 #include <assert.h>
@@ -70,7 +71,7 @@ static vram_status find(struct vr_pool *pool, uint64_t least, uint64_t *bytes, v
     struct vr_device *device = &pool->device->base;
     uint64_t wanted = *bytes, granule = pool->granule;
     vram_status status = vr_vmm_reserve(device, *bytes, granule, base);
-    while (vram_status_is_exhausted(status) && *bytes > least) {
+    while (vr_status_is_exhausted(status) && *bytes > least) {
         *bytes = vr_larger(*bytes / 2 / granule * granule, least);
         status = vr_vmm_reserve(device, *bytes, granule, base);
     }
@@ -151,7 +152,7 @@ vram_status vr_addresses_begin(struct vr_pool *pool, uint64_t wanted, uint64_t *
     }
     bytes = all;
     vram_status status = find(pool, fixed ? all : least, &bytes, &base);
-    if (vram_status_is_exhausted(status)) {
+    if (vr_status_is_exhausted(status)) {
         return vr_fail(status, operation,
                        "no %llu bytes of addresses can be reserved; set range_bytes "
                        "(VRAM_RANGE_BYTES) to less, or VRAM_POOL_SEGMENTS",
@@ -205,11 +206,11 @@ vram_status vr_addresses_add(struct vr_pool *pool, enum vr_pool_part part, uint6
     wanted = wanted / pool->granule * pool->granule;
     vr_error_save(&error);
     vram_status status = find(pool, least, &wanted, &base);
-    if (status == VRAM_OK || vram_status_is_exhausted(status)) {
+    if (status == VRAM_OK || vr_status_is_exhausted(status)) {
         vr_error_restore(&error);
     }
     if (status != VRAM_OK) {
-        return vram_status_is_exhausted(status) ? VRAM_ERR_FRAGMENTED : status;
+        return vr_status_is_exhausted(status) ? VRAM_ERR_FRAGMENTED : status;
     }
     status = publish(pool, base, wanted, &range);
     if (status != VRAM_OK) {

@@ -20,6 +20,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/status.h"
 #include "device/ops.h"
 
 #include <assert.h>
@@ -54,7 +55,7 @@ static vram_status segment_from_provider(struct vr_pool *pool, struct vr_step *s
     if (status != VRAM_OK) {
         vr_record_give(record);
         return vr_fail(status, operation, "the provider refused %llu bytes: %s",
-                       (unsigned long long)step->bytes, vram_status_text(status));
+                       (unsigned long long)step->bytes, vr_status_text(status));
     }
     if (!addr || addr % pool->granule || !vr_add(addr, step->bytes, &end)) {
         vr_record_give(record);
@@ -126,7 +127,7 @@ static vram_status provider_release(struct vr_pool *pool, vram_addr addr, uint64
     return status == VRAM_OK
                ? status
                : vr_fail(status, "vram_provider.free",
-                         "the provider refused to take memory back: %s", vram_status_text(status));
+                         "the provider refused to take memory back: %s", vr_status_text(status));
 }
 
 /* It was refused: the segment goes on. Should the map have no room for it, it is not found by its

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/device_calls.h"
 
 #include <assert.h>
 
@@ -70,7 +71,7 @@ static void join(struct vr_queue_object *queue, struct vr_block *block) {
     for (struct vr_uses **at = &block->uses; *at;) {
         struct vr_uses *use = *at;
         vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
-        if (vram_queue_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
+        if (vr_submit_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
             *at = use->next;
             vr_mem_free(use);
         } else {
@@ -84,8 +85,8 @@ static void join(struct vr_queue_object *queue, struct vr_block *block) {
 static void join_home(struct vr_queue_object *queue, struct vr_block *block) {
     vram_point point;
     if (block->home.handle && block->home.handle != queue->object.handle &&
-        vram_queue_mark(vr_queue_id_handle(block->home), &point) == VRAM_OK &&
-        vram_queue_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
+        vr_submit_mark(vr_queue_id_handle(block->home), &point) == VRAM_OK &&
+        vr_submit_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
         block->home.handle = 0;
     }
 }

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/status.h"
 #include "core/space/span.h"
 #include "device/ops.h"
 
@@ -211,7 +212,7 @@ bool vr_fallback_first_of(struct vr_pool *pool, const struct vr_request *request
     uint32_t caps = pool->device->base.info.caps;
     bool any = false;
     *status = VRAM_ERR_LIMIT;
-    for (unsigned i = 0; i < KIND_COUNT && vram_status_is_exhausted(*status); i++) {
+    for (unsigned i = 0; i < KIND_COUNT && vr_status_is_exhausted(*status); i++) {
         if ((allowed & kinds[i].bit) && !(kinds[i].cap & ~caps)) {
             *status = fall_back(pool, request, &kinds[i], block);
             any = true;

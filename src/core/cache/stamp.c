@@ -6,6 +6,7 @@
 #include "core/cache/stamp.h"
 
 #include "base/error.h"
+#include "device/device_calls.h"
 
 #include <assert.h>
 
@@ -60,7 +61,7 @@ void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) 
     struct vr_queue_object *queue = entered;
     if (vr_queue_is_open(queue) && (!queue->base.adopted || ours)) {
         vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
-        (void)vram_queue_mark(handle, &point);
+        (void)vr_submit_mark(handle, &point);
     } else {
         vr_queue_look(queue, stamp.value);
     }

@@ -134,7 +134,7 @@ uint64_t vr_pool_extent(uint64_t handle, vram_addr addr) {
     return bytes;
 }
 
-vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
+vram_status vr_block_info_get(vram_addr addr, vram_block_info *info) {
     static const char operation[] = "vram_block_info_get";
     struct vram_block_info full = {.size = sizeof full};
     struct vr_place place;
@@ -151,6 +151,10 @@ vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
                  : no_block(addr, operation);
     vr_leave(pool);
     return status;
+}
+
+vram_status vram_block_info_get(vram_addr addr, vram_block_info *info) {
+    return vr_block_info_get(addr, info);
 }
 
 vram_status vr_pool_record_of(vram_addr addr, const char *operation, struct vr_pool **pool,

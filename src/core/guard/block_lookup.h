@@ -18,6 +18,9 @@ vram_status vr_pool_enter_at(vram_addr addr, const char *operation, struct vr_po
 /* The live block that starts at `addr`; NULL with the error set. Under the lock. */
 struct vr_block *vr_pool_live_block(struct vr_pool *pool, vram_addr addr, const char *operation);
 
+/* What vram_block_info_get tells. */
+vram_status vr_block_info_get(vram_addr addr, vram_block_info *info);
+
 /* How the device tier learns where blocks end, for drivers that have an object for each;
    block_lookup.c. */
 vr_extent_fn vr_pool_extent;

@@ -10,6 +10,7 @@
 #include "core/cache/drain.h"
 #include "core/limit/tag.h"
 #include "core/object/request.h"
+#include "device/device_calls.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -116,8 +117,8 @@ vram_status vr_guard_make(struct vr_pool *pool, const struct vram_pool_options *
         }
     }
     vr_store(&pool->uncached, vr_load(&pool->uncached, VR_RELAXED) | VR_UNCACHED_GUARD, VR_RELAXED);
-    return vram_queue_create((vram_device *)(uintptr_t)pool->device->object.handle, NULL,
-                             &guard->queue);
+    return vr_queue_make((vram_device *)(uintptr_t)pool->device->object.handle, NULL,
+                         &guard->queue);
 }
 
 /* ----------------------------------------------------------------------- zones */
@@ -163,7 +164,7 @@ static struct vr_queue_object *choose(struct vr_pool *pool, uint64_t wanted, boo
     void *entered;
     struct vram_error error;
     vr_error_save(&error);
-    *own = !wanted || vram_queue_mark((vram_queue *)(uintptr_t)wanted, &point) == VRAM_ERR_CAPTURE;
+    *own = !wanted || vr_submit_mark((vram_queue *)(uintptr_t)wanted, &point) == VRAM_ERR_CAPTURE;
     vr_error_restore(&error);
     const vram_queue *handle = *own ? pool->guard.queue : (vram_queue *)(uintptr_t)wanted;
     return vr_queue_enter(handle, "vram_alloc", &entered) == VRAM_OK ? entered : NULL;
@@ -175,7 +176,7 @@ static vram_queue *handle_of(const struct vr_queue_object *queue) {
 
 static vram_status fill(const struct vr_queue_object *queue, vram_addr addr, uint32_t pattern,
                         uint64_t bytes) {
-    return bytes ? vram_queue_fill(handle_of(queue), addr, pattern, 1, bytes) : VRAM_OK;
+    return bytes ? vr_submit_fill(handle_of(queue), addr, pattern, 1, bytes) : VRAM_OK;
 }
 
 static vram_status dress_on(const struct vr_pool *pool, const struct vr_queue_object *queue,
@@ -218,11 +219,11 @@ vram_status vr_guard_dress(struct vr_pool *pool, const struct vr_request *reques
     struct vr_queue_object *queue = choose(pool, request->queue.handle, &own);
     if (!queue) {
         vr_pool_return(pool, request->queue, &block, 1);
-        return vram_error_get()->status;
+        return vr_error_get()->status;
     }
     vram_status status = dress_on(pool, queue, request->size, block);
     if (status == VRAM_OK && own) { /* the block is ready for any queue */
-        status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
     }
     if (status != VRAM_OK) { /* a fill that was submitted may still be under way */
         vr_pool_return_new(pool, queue, block);
@@ -271,7 +272,7 @@ static void report(struct vr_pool *pool, const struct vr_block *block,
 static void log_undone(const struct vr_pool *pool, const struct vr_block *block,
                        const char *undone) {
     vr_log(VRAM_LOG_WARN, "pool \"%s\": block 0x%llx was freed and %s: %s", pool->name,
-           address_of(block), undone, vram_error_get()->text);
+           address_of(block), undone, vr_error_get()->text);
 }
 
 /* Keeps (6). */
@@ -314,15 +315,15 @@ static bool read_zones(struct vr_pool *pool, struct vr_queue_object *queue,
     struct vr_guard_buffer *buffer = take_buffer(pool, VR_GUARD_ZONE + behind);
     vram_status status = buffer ? VRAM_OK : VRAM_ERR_HOST_MEMORY;
     if (status == VRAM_OK) {
-        status = vram_queue_download(handle_of(queue), buffer->data, addr - VR_GUARD_ZONE,
-                                     VR_GUARD_ZONE);
+        status =
+            vr_submit_download(handle_of(queue), buffer->data, addr - VR_GUARD_ZONE, VR_GUARD_ZONE);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_download(handle_of(queue), buffer->data + VR_GUARD_ZONE, addr + size,
-                                     behind);
+        status =
+            vr_submit_download(handle_of(queue), buffer->data + VR_GUARD_ZONE, addr + size, behind);
     }
     if (status == VRAM_OK) {
-        status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
     }
     struct damage damage;
     *looked = status == VRAM_OK;
@@ -342,8 +343,8 @@ static bool join_uses(const struct vr_queue_object *queue, const struct vr_block
     bool joined = true;
     for (const struct vr_uses *use = block->uses; use && joined; use = use->next) {
         vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
-        joined = vram_queue_after(handle_of(queue), point) == VRAM_OK ||
-                 vram_point_wait(point, VRAM_TIMEOUT_DEFAULT) == VRAM_OK;
+        joined = vr_submit_after(handle_of(queue), point) == VRAM_OK ||
+                 vr_point_wait(point, VRAM_TIMEOUT_DEFAULT) == VRAM_OK;
     }
     return joined;
 }
@@ -358,7 +359,7 @@ static bool overwrite(struct vr_pool *pool, const struct vr_queue_object *queue,
     if (status != VRAM_OK) {
         note_unzeroed(pool);
     } else if (poison) { /* keeps guard.h (3) */
-        status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+        status = vr_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
     }
     if (status != VRAM_OK) {
         log_undone(pool, block, "not overwritten");
@@ -465,9 +466,9 @@ static bool look_through(struct vr_pool *pool, const struct vr_block *block, boo
         buffer ? vr_queue_enter(pool->guard.queue, "vram_free", &queue) : VRAM_ERR_HOST_MEMORY;
     for (; at < bytes && status == VRAM_OK && other == part; at += part) {
         part = bytes - at < LOOK_BYTES ? bytes - at : LOOK_BYTES;
-        status = vram_queue_download(handle_of(queue), buffer->data, addr + at, part);
+        status = vr_submit_download(handle_of(queue), buffer->data, addr + at, part);
         if (status == VRAM_OK) {
-            status = vram_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
+            status = vr_queue_wait(handle_of(queue), VRAM_TIMEOUT_DEFAULT);
         }
         other = status == VRAM_OK ? first_other(buffer->data, part, FILL_FREED) : part;
     }
@@ -583,7 +584,7 @@ bool vr_guard_release(struct vr_pool *pool) {
 void vr_guard_end(struct vr_pool *pool) {
     if (pool->guard.queue) {
         (void)empty(pool, 0, true);
-        vram_queue_destroy(pool->guard.queue);
+        vr_queue_end(pool->guard.queue);
         pool->guard.queue = NULL;
     }
 }

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/option.h"
 #include "base/os/os.h"
+#include "base/status.h"
 
 static _Thread_local bool inside; /* keeps (2) */
 
@@ -83,7 +84,7 @@ vram_error_answer vr_handler_ask(struct vr_pool *pool, const struct vr_request *
     }
     vram_error_answer answer = ask(pool, &event, status);
     vr_error_restore(&error);
-    bool may = vram_status_is_exhausted(status) &&
+    bool may = vr_status_is_exhausted(status) &&
                (answer == VRAM_ERROR_FALL_BACK ||
                 (answer == VRAM_ERROR_RETRY && retries < VRAM_ERROR_RETRIES_MAX));
     return may ? answer : VRAM_ERROR_FAIL;

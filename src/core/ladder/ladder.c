@@ -39,8 +39,12 @@ static const struct {
     [VRAM_LADDER_FALLBACK] = {"fallback", false, false, ALLOC, vr_step_fallback},
 };
 
-const char *vram_ladder_step_name(vram_ladder_step step) {
+const char *vr_ladder_step_name(vram_ladder_step step) {
     return (unsigned)step < VRAM_LADDER_STEPS ? steps[step].name : "unknown";
+}
+
+const char *vram_ladder_step_name(vram_ladder_step step) {
+    return vr_ladder_step_name(step);
 }
 
 /* -------------------------------------------------------------------- the order */

@@ -22,6 +22,7 @@
 #ifndef VR_LADDER_H
 #define VR_LADDER_H
 
+#include "base/status.h"
 #include "core/object/request.h"
 #include "vram/oom.h"
 
@@ -80,7 +81,7 @@ struct vr_miss_ops {
 
 /* Whether a status means that the ladder may help. */
 static inline bool vr_status_is_short(vram_status status) {
-    return (vram_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
+    return (vr_status_is_exhausted(status) && status != VRAM_ERR_HOST_MEMORY) ||
            status == VRAM_ERR_NOT_READY;
 }
 
@@ -116,6 +117,9 @@ void vr_climb_try(struct vr_climb *climb);
 void vr_climb_gave(struct vr_climb *climb, uint64_t bytes);
 
 /* ---------------------------------------------------------------------------- the steps */
+
+/* "unknown" for what is none; ladder.c. */
+const char *vr_ladder_step_name(vram_ladder_step step);
 
 /* Whether the step could do anything at all. */
 typedef bool vr_step_fn(struct vr_climb *climb);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/status.h"
 #include "core/limit/limit.h"
 #include "core/object/walk.h"
 #include "core/pressure/pressure_state.h"
@@ -197,7 +198,7 @@ bool vr_step_fallback(struct vr_climb *climb) {
                               &status)) {
         return false;
     }
-    if (!vram_status_is_exhausted(status)) {
+    if (!vr_status_is_exhausted(status)) {
         climb->tried = status;
     }
     if (status == VRAM_OK) {

@@ -41,6 +41,9 @@ struct vr_live {
 /* Lists who holds that; report_holder.c. */
 void vr_report_holders(struct vram_oom_report *report, const struct vr_live *live);
 
+/* "unknown" for what is none; report_cause.c. */
+const char *vr_oom_cause_name(vram_oom_cause cause);
+
 /* Fills cause, summary and advice from all the rest; `full` as above, NULL: no quota was in the
    way; report_cause.c. */
 void vr_report_judge(struct vram_oom_report *report, const struct vr_pool *pool,

@@ -24,8 +24,12 @@ static const struct {
 
 enum { CAUSE_COUNT = sizeof causes / sizeof causes[0] };
 
-const char *vram_oom_cause_name(vram_oom_cause cause) {
+const char *vr_oom_cause_name(vram_oom_cause cause) {
     return (unsigned)cause < CAUSE_COUNT ? causes[cause].name : "unknown";
+}
+
+const char *vram_oom_cause_name(vram_oom_cause cause) {
+    return vr_oom_cause_name(cause);
 }
 
 /* ------------------------------------------------------------------------ cause */
@@ -110,7 +114,7 @@ struct words {
 };
 
 static const char *size(struct words *words, uint64_t bytes) {
-    return vram_size_format(bytes, words->room[words->used++ % 4]);
+    return vr_size_format(bytes, words->room[words->used++ % 4]);
 }
 
 /* What stands behind "pool "x" needs 4.00 GiB: ". */

@@ -6,13 +6,15 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/size_text.h"
+#include "base/status.h"
 
 /* ------------------------------------------------------------------- for people */
 
 static void add_size(struct vr_writer *writer, const char *before, uint64_t bytes,
                      const char *behind) {
     char text[VRAM_SIZE_TEXT_MAX];
-    vr_writer_print(writer, "%s%s%s", before, vram_size_format(bytes, text), behind);
+    vr_writer_print(writer, "%s%s%s", before, vr_size_format(bytes, text), behind);
 }
 
 static void add_value(struct vr_writer *writer, const char *before, vram_value value,
@@ -118,7 +120,7 @@ static void add_steps(struct vr_writer *writer, const struct vram_oom_report *re
     vr_writer_print(writer, "  ladder   ");
     for (uint32_t i = 0; i < report->step_count; i++) {
         const struct vram_oom_step *step = &report->steps[i];
-        vr_writer_print(writer, "%s%s", i ? ", " : "", vram_ladder_step_name(step->step));
+        vr_writer_print(writer, "%s%s", i ? ", " : "", vr_ladder_step_name(step->step));
         if (!step->taken) {
             vr_writer_print(writer, " -");
         } else if (step->bytes) {
@@ -138,7 +140,7 @@ static void write_text(struct vr_writer *writer, const struct vram_oom_report *r
     add_addresses(writer, report);
     add_lists(writer, report);
     add_steps(writer, report);
-    vr_writer_print(writer, "  error    %s: %s\n", vram_status_name(report->status), report->error);
+    vr_writer_print(writer, "  error    %s: %s\n", vr_status_name(report->status), report->error);
     vr_writer_print(writer, "  help     %s\n", report->advice);
 }
 
@@ -234,7 +236,7 @@ static void write_steps(const struct vram_oom_report *report, struct vr_json *js
     vr_json_array_begin(json, "ladder");
     for (uint32_t i = 0; i < report->step_count; i++) {
         vr_json_object_begin(json, NULL);
-        vr_json_text(json, "step", vram_ladder_step_name(report->steps[i].step));
+        vr_json_text(json, "step", vr_ladder_step_name(report->steps[i].step));
         vr_json_unsigned(json, "taken", report->steps[i].taken);
         vr_json_unsigned(json, "bytes", report->steps[i].bytes);
         vr_json_unsigned(json, "ns", report->steps[i].ns);
@@ -250,8 +252,8 @@ static vram_status write_json(struct vr_writer *writer, const struct vram_oom_re
     vr_json_object_begin(&json, NULL);
     vr_json_text(&json, "schema", "vram.oom/1");
     vr_json_unsigned(&json, "number", report->number);
-    vr_json_text(&json, "status", vram_status_name(report->status));
-    vr_json_text(&json, "cause", vram_oom_cause_name(report->cause));
+    vr_json_text(&json, "status", vr_status_name(report->status));
+    vr_json_text(&json, "cause", vr_oom_cause_name(report->cause));
     vr_json_text(&json, "summary", report->summary);
     vr_json_text(&json, "advice", report->advice);
     vr_json_text(&json, "error", report->error);

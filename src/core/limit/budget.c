@@ -5,6 +5,7 @@
 #include "core/limit/budget.h"
 
 #include "base/error.h"
+#include "base/size_text.h"
 #include "base/text.h"
 #include "device/ops.h"
 
@@ -180,9 +181,9 @@ void vr_budget_explain(const struct vr_pool *pool, uint64_t bytes, char *text, s
     vram_value total = pool->device->base.info.memory_bytes;
     char asked[VRAM_SIZE_TEXT_MAX], most[VRAM_SIZE_TEXT_MAX], held[VRAM_SIZE_TEXT_MAX],
         all[VRAM_SIZE_TEXT_MAX];
-    vram_size_format(bytes, asked);
-    vram_size_format(budget.bytes, most);
-    vram_size_format(budget.held_bytes, held);
+    vr_size_format(bytes, asked);
+    vr_size_format(budget.bytes, most);
+    vr_size_format(budget.held_bytes, held);
     switch (budget.bound) {
     case VR_BOUND_POOL:
         vr_text_format(
@@ -201,7 +202,7 @@ void vr_budget_explain(const struct vr_pool *pool, uint64_t bytes, char *text, s
         vr_text_format(text, text_bytes,
                        "%s do not fit: of the device's %s pools may fill %.3g%% (fraction, option "
                        "memory_fraction), which leaves %s to this one, and it holds %s",
-                       asked, vram_size_format(total.value, all),
+                       asked, vr_size_format(total.value, all),
                        100.0 * (double)vr_load(&pool->caps.fraction_bytes, VR_RELAXED) /
                            (double)total.value,
                        most, held);
@@ -210,9 +211,8 @@ void vr_budget_explain(const struct vr_pool *pool, uint64_t bytes, char *text, s
         vr_text_format(text, text_bytes,
                        "%s do not fit: %s of the device are to stay free (min_free_bytes, option "
                        "min_free), which leaves %s to this pool, and it holds %s",
-                       asked,
-                       vram_size_format(vr_load(&pool->caps.min_free_bytes, VR_RELAXED), all), most,
-                       held);
+                       asked, vr_size_format(vr_load(&pool->caps.min_free_bytes, VR_RELAXED), all),
+                       most, held);
         break;
     case VR_BOUND_NONE:
         vr_text_format(text, text_bytes, "%s do not fit", asked);

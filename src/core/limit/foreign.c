@@ -156,7 +156,7 @@ vram_status vram_foreign_track(vram_device *handle, uint64_t bytes,
     }
     struct vr_foreign *record = vr_mem_alloc(1, sizeof *record, operation);
     if (!record || !(ledger = vr_ledger_get(device, operation))) {
-        status = vram_error_get()->status;
+        status = vr_error_get()->status;
     } else {
         record->slot = ((struct vr_device_object *)device)->slot;
         record->bytes = bytes;

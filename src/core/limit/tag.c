@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/size_text.h"
 #include "core/limit/limit.h"
 
 #include <assert.h>
@@ -181,9 +182,9 @@ static vram_status refuse(struct vr_tag *asked, struct vr_tag *full, uint64_t by
     return vr_fail(
         VRAM_ERR_LIMIT, "vram_alloc",
         "%s for tag \"%.80s\" do not fit: the quota of tag \"%.80s\" is %s, and it has %s",
-        vram_size_format(bytes, size), asked->name, full->name,
-        vram_size_format(vr_load(&full->hard, VR_RELAXED), hard),
-        vram_size_format(vr_load(&full->used, VR_RELAXED), used));
+        vr_size_format(bytes, size), asked->name, full->name,
+        vr_size_format(vr_load(&full->hard, VR_RELAXED), hard),
+        vr_size_format(vr_load(&full->used, VR_RELAXED), used));
 }
 
 /* Keeps (2). */

@@ -26,7 +26,7 @@ static vram_status enter(vram_device *handle, const char *operation,
     *device = entered;
     *ledger = vr_ledger_get(entered, operation);
     if (!*ledger) {
-        status = vram_error_get()->status;
+        status = vr_error_get()->status;
         vr_leave(entered);
     }
     return status;

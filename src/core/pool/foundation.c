@@ -87,7 +87,7 @@ static vram_status take_limits(struct vr_pool *pool, const struct vram_pool_opti
     vram_status status =
         options->limits ? vr_limits_take(&pool->limits, options->limits, operation) : VRAM_OK;
     if (status == VRAM_OK && !vr_ledger_get(pool->device, operation)) {
-        status = vram_error_get()->status;
+        status = vr_error_get()->status;
     }
     if (status == VRAM_OK) {
         vr_limit_derive(pool);
@@ -187,8 +187,7 @@ static vram_status pool_create(struct vr_device_object *device,
     return VRAM_OK;
 }
 
-vram_status vram_pool_create(vram_device *handle, const vram_pool_options *options,
-                             vram_pool **out) {
+vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options, vram_pool **out) {
     static const char operation[] = "vram_pool_create";
     struct vram_pool_options taken;
     void *device;
@@ -206,4 +205,9 @@ vram_status vram_pool_create(vram_device *handle, const vram_pool_options *optio
     }
     vr_leave(device);
     return status;
+}
+
+vram_status vram_pool_create(vram_device *handle, const vram_pool_options *options,
+                             vram_pool **out) {
+    return vr_pool_create(handle, options, out);
 }

@@ -25,6 +25,8 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "base/status.h"
+#include "device/device_calls.h"
 
 #include <assert.h>
 
@@ -229,8 +231,8 @@ static vram_status miss_after(struct vr_pool *pool, const struct vr_request *req
         return status;
     }
     vr_pool_mark(pool, after, false);
-    status = vram_queue_after(vr_queue_id_handle(request->queue),
-                              (vram_point){vr_queue_id_handle(after.queue), after.value});
+    status = vr_submit_after(vr_queue_id_handle(request->queue),
+                             (vram_point){vr_queue_id_handle(after.queue), after.value});
     if (status == VRAM_OK) {
         *block = answer.block;
         (*block)->home = request->queue; /* which is behind that work now */
@@ -261,7 +263,7 @@ static vram_status judge(const struct vr_pool *pool, const struct vr_request *re
 
 static vram_status explain(const struct vr_pool *pool, const struct vr_request *request,
                            vram_status status) {
-    if (vram_error_get()->status == status) {
+    if (vr_error_get()->status == status) {
         return status;
     }
     if (status == VRAM_ERR_BUSY && request->behind) {
@@ -285,7 +287,7 @@ static vram_status explain(const struct vr_pool *pool, const struct vr_request *
             pool->name, (unsigned long long)request->bytes);
     }
     return vr_fail(status, "vram_alloc", "pool \"%s\" has no %llu bytes to give: %s", pool->name,
-                   (unsigned long long)request->bytes, vram_status_text(status));
+                   (unsigned long long)request->bytes, vr_status_text(status));
 }
 
 void vr_pool_reap(struct vr_pool *pool) {
@@ -372,7 +374,7 @@ static vram_status attempt(struct miss *miss, uint32_t first) {
     struct vr_pool *pool = miss->pool;
     bool cached_only = miss->request->flags & VRAM_ALLOC_CACHED_ONLY;
     *miss->climb = (struct vr_climb){.pool = NULL};
-    vram_error_clear(); /* for explain: what is there then is of this call */
+    vr_error_clear(); /* for explain: what is there then is of this call */
     vram_status status = find_from(miss, first);
     if (status == VRAM_ERR_HOST_MEMORY && !cached_only) {
         status = find_after_cleanup(miss);
@@ -382,7 +384,7 @@ static vram_status attempt(struct miss *miss, uint32_t first) {
         return status;
     }
     status = explain(pool, miss->request, status);
-    if (vram_status_is_exhausted(status) && !cached_only) {
+    if (vr_status_is_exhausted(status) && !cached_only) {
         vr_report_write(pool, miss->request, status, miss->climb);
     }
     return status;
@@ -422,7 +424,7 @@ static vram_status supply_slowly(struct miss *miss) {
     }
     if (status != VRAM_OK) {
         *miss->extra = 0;
-        vr_tally(&miss->pool->tally.refusals, counts && vram_status_is_exhausted(status));
+        vr_tally(&miss->pool->tally.refusals, counts && vr_status_is_exhausted(status));
         vr_tally(&miss->pool->tally.limit_refusals, counts && status == VRAM_ERR_LIMIT);
     }
     return status;

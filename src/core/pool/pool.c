@@ -71,6 +71,9 @@ static inline void count_free(struct vr_cache *cache, const struct vr_block *blo
  */
 #define ASIDE __attribute__((noinline)) static
 
+/* A hit itself is in both the public call and the library's own, so that neither calls the other. */
+#define HIT __attribute__((always_inline)) static inline
+
 /* A hit from a cache of any pool, tagged or not. In a pool that tells (witness.h) it must be noted
    first, and what cannot be noted here is left to the slow way. The thread is inside, and outside
    after a hit. */
@@ -120,7 +123,7 @@ ASIDE vram_status alloc_aside(struct vr_thread_state *thread, vram_pool *pool, u
     return vr_pool_alloc_slow(pool, size, queue, NULL, addr);
 }
 
-vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
+HIT vram_status alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
     struct vr_thread_state *thread = vr_thread_current;
     uint64_t bytes;
     if (__builtin_expect(
@@ -135,6 +138,14 @@ vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_a
     *addr = vr_hand_out(cache, block, size, bytes, NULL);
     vr_thread_leave(thread);
     return VRAM_OK;
+}
+
+vram_status vr_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
+    return alloc(pool, size, queue, addr);
+}
+
+vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr) {
+    return alloc(pool, size, queue, addr);
 }
 
 ASIDE vram_status free_slow(vram_pool *handle, vram_addr addr, vram_queue *queue);
@@ -221,7 +232,7 @@ ASIDE vram_status free_aside(struct vr_thread_state *thread, vram_pool *pool, vr
                                         : keep_aside(cache, block, bytes);
 }
 
-vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
+HIT vram_status free_block(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     struct vr_thread_state *thread = vr_thread_current;
     if (__builtin_expect(!thread || !addr || !vr_thread_enter(thread), 0)) {
         return free_slow(pool, addr, queue);
@@ -241,6 +252,14 @@ vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
     block->home = vr_queue_id_of(queue);
     vr_thread_leave(thread);
     return VRAM_OK;
+}
+
+vram_status vr_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
+    return free_block(pool, addr, queue);
+}
+
+vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue) {
+    return free_block(pool, addr, queue);
 }
 
 /* ---------------------------------------------------------------- slow paths */
@@ -540,7 +559,7 @@ vram_status vr_pool_free_after_queue(vram_pool *handle, vram_addr addr, vram_que
     bool guarded = queue && vr_load(&pool->guard.modes, VR_RELAXED);
     uint64_t deadline = vr_deadline_in(pool->device->context->wait_ns);
     if (guarded && vr_pool_settle_queue(queue, deadline) != VRAM_OK) {
-        (void)vram_pin(addr); /* pinned blocks are neither checked nor overwritten: guard.h (5) */
+        (void)vr_pin(addr); /* pinned blocks are neither checked nor overwritten: guard.h (5) */
     }
     status = free_entered(pool, guarded ? NULL : queue, addr);
     vr_pool_leave(pool, queue);

@@ -7,6 +7,16 @@
 
 #include "core/object/request.h"
 
+/* What the public calls of these names do, for the library's own code; pool.c, tagged.c,
+   foundation.c, pool_end.c, pool_info.c. */
+vram_status vr_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr);
+vram_status vr_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
+                          const vram_alloc_options *options, vram_addr *addr);
+vram_status vr_free(vram_pool *pool, vram_addr addr, vram_queue *queue);
+vram_status vr_pin(vram_addr addr);
+vram_status vr_pool_create(vram_device *handle, const vram_pool_options *options, vram_pool **out);
+vram_status vr_pool_destroy(vram_pool *handle);
+
 /* vram_resize for the object that has the block: the program's own call is refused then. */
 vram_status vr_pool_resize(vram_pool *pool, vram_addr addr, uint64_t new_size, vram_queue *queue);
 

@@ -28,6 +28,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/status.h"
 #include "device/ops.h"
 
 #include <assert.h>
@@ -284,7 +285,7 @@ static vram_status report_kept(struct vr_pool *pool, vram_status status) {
         status, "vram_pool_destroy",
         "work that may use the pool is unfinished: %s; its %llu bytes are kept until the "
         "queues end or the device is closed",
-        vram_status_text(status), bytes);
+        vr_status_text(status), bytes);
 }
 
 vram_status vr_pool_end(struct vr_pool *pool) {
@@ -319,7 +320,7 @@ vram_status vr_pool_end(struct vr_pool *pool) {
     return status;
 }
 
-vram_status vram_pool_destroy(vram_pool *handle) {
+vram_status vr_pool_destroy(vram_pool *handle) {
     struct vr_pool *pool;
     if (!handle || vr_exiting()) {
         return VRAM_OK;
@@ -335,6 +336,10 @@ vram_status vram_pool_destroy(vram_pool *handle) {
     vram_status status = vr_pool_end(pool);
     vr_leave(pool);
     return status;
+}
+
+vram_status vram_pool_destroy(vram_pool *handle) {
+    return vr_pool_destroy(handle);
 }
 
 /* ---------------------------------------------------------------- destroying */

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "device/device_calls.h"
 #include "device/stillness.h"
 
 /* --------------------------------------------------------------- uses, pins */
@@ -67,7 +68,7 @@ static vram_status mark_use(struct vr_pool *pool, vram_queue *queue, vram_point 
     struct vram_error error;
     vr_error_save(&error);
     vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
-    vram_status status = vram_queue_mark(queue, point);
+    vram_status status = vr_submit_mark(queue, point);
     if (status != VRAM_ERR_CAPTURE) {
         return status;
     }
@@ -136,8 +137,12 @@ static vram_status change_pins(vram_addr addr, bool add, const char *operation) 
     return status;
 }
 
-vram_status vram_pin(vram_addr addr) {
+vram_status vr_pin(vram_addr addr) {
     return change_pins(addr, true, "vram_pin");
+}
+
+vram_status vram_pin(vram_addr addr) {
+    return vr_pin(addr);
 }
 
 vram_status vram_unpin(vram_addr addr) {

@@ -43,13 +43,18 @@ static bool hit_tagged(vram_pool *pool, uint64_t size, vram_queue *queue, const 
     return false;
 }
 
-vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
-                            const vram_alloc_options *options, vram_addr *addr) {
+vram_status vr_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
+                          const vram_alloc_options *options, vram_addr *addr) {
     if (!options) {
-        return vram_alloc(pool, size, queue, addr);
+        return vr_alloc(pool, size, queue, addr);
     }
     if (is_only_tagged(options) && hit_tagged(pool, size, queue, options->tag, addr)) {
         return VRAM_OK;
     }
     return vr_pool_alloc_slow(pool, size, queue, options, addr);
+}
+
+vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue *queue,
+                            const vram_alloc_options *options, vram_addr *addr) {
+    return vr_alloc_with(pool, size, queue, options, addr);
 }

@@ -101,7 +101,7 @@ vram_status vram_device_limits_set(vram_device *handle, const vram_limits *limit
     struct vr_ledger *ledger = NULL;
     status = vr_limits_take(&taken, limits, operation);
     if (status == VRAM_OK && !(ledger = vr_ledger_get(device, operation))) {
-        status = vram_error_get()->status;
+        status = vr_error_get()->status;
     }
     if (status == VRAM_OK) {
         uint64_t hard = taken.hard_bytes == VRAM_LIMIT_NONE ? 0 : taken.hard_bytes;

@@ -67,7 +67,7 @@ static void run(void *argument) {
     vr_store(&monitor->runner, vr_os_thread_number(), VR_RELEASE);
     while (!must_stop(monitor)) {
         look(monitor);
-        vram_error_clear();
+        vr_error_clear();
         uint64_t until = vr_os_now() + monitor->interval_ns;
         vr_mutex_lock(&monitor->lock);
         for (uint64_t now = vr_os_now(); !monitor->stop && now < until; now = vr_os_now()) {

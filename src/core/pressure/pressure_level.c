@@ -14,7 +14,7 @@ static const double level_begins[] = {[VRAM_PRESSURE_UNKNOWN] = 0,
                                       [VRAM_PRESSURE_HIGH] = 0.80,
                                       [VRAM_PRESSURE_CRITICAL] = 0.95};
 
-vram_pressure_level vram_pressure_level_of(double value) {
+static vram_pressure_level level_of(double value) {
     if (!(value >= 0)) { /* no number compares */
         return VRAM_PRESSURE_UNKNOWN;
     }
@@ -22,6 +22,10 @@ vram_pressure_level vram_pressure_level_of(double value) {
            : value >= level_begins[VRAM_PRESSURE_HIGH]   ? VRAM_PRESSURE_HIGH
            : value >= level_begins[VRAM_PRESSURE_MEDIUM] ? VRAM_PRESSURE_MEDIUM
                                                          : VRAM_PRESSURE_LOW;
+}
+
+vram_pressure_level vram_pressure_level_of(double value) {
+    return level_of(value);
 }
 
 double vr_pressure_level_begin(uint32_t level) {
@@ -80,7 +84,7 @@ static void add_own(struct vram_pressure *p) {
 static void conclude(struct vram_pressure *p) {
     p->known = p->own_known || p->device_known;
     p->value = p->own > p->device ? p->own : p->device;
-    p->level = p->known ? vram_pressure_level_of(p->value) : VRAM_PRESSURE_UNKNOWN;
+    p->level = p->known ? level_of(p->value) : VRAM_PRESSURE_UNKNOWN;
 }
 
 /* A provider's memory is not the device's, and page-locked memory is not either. */

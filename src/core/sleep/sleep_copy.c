@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/device_calls.h"
 #include "device/ops.h"
 
 #include <assert.h>
@@ -19,7 +20,7 @@ void vr_nap_free_host(struct vr_pool *pool, struct vr_nap *nap) {
         vr_fetch_sub(&pool->tally.asleep_host_bytes, nap->to - nap->from, VR_RELAXED);
         if (nap->pinned) {
             /* Should the device be closing, it ends such memory itself. */
-            (void)vram_device_free(device_handle(pool), (uintptr_t)nap->host);
+            (void)vr_device_free(device_handle(pool), (uintptr_t)nap->host);
         } else {
             vr_mem_free(nap->host);
         }
@@ -37,7 +38,7 @@ static vram_status take_host(const struct vr_turn *turn, struct vr_nap *nap) {
     vram_status status = VRAM_OK;
     nap->pinned = turn->contents == VRAM_SLEEP_PINNED;
     if (nap->pinned) {
-        status = vram_device_alloc(device_handle(pool), bytes, VRAM_MEMORY_PINNED, &addr);
+        status = vr_device_alloc(device_handle(pool), bytes, VRAM_MEMORY_PINNED, &addr);
         nap->host = (void *)(uintptr_t)addr;
     } else {
         nap->host = vr_mem_alloc(1, (size_t)bytes, turn->operation);
@@ -101,14 +102,14 @@ vram_status vr_turn_copy(const struct vr_turn *turn, bool out, bool *safe) {
     void *entered;
     *safe = true;
     vram_status status = has_copies(turn, out)
-                             ? vram_queue_create(device_handle(turn->pool), NULL, &handle)
+                             ? vr_queue_make(device_handle(turn->pool), NULL, &handle)
                              : VRAM_ERR_NOT_READY;
     if (status != VRAM_OK) {
         return status == VRAM_ERR_NOT_READY ? VRAM_OK : status;
     }
     status = vr_enter(VR_KIND_QUEUE, handle, turn->operation, &entered);
     if (status != VRAM_OK) {
-        vram_queue_destroy(handle);
+        vr_queue_end(handle);
         return status;
     }
     struct vr_queue_object *queue = entered;
@@ -118,7 +119,7 @@ vram_status vr_turn_copy(const struct vr_turn *turn, bool out, bool *safe) {
     } else {
         status = vr_fail(VRAM_ERR_SHUTDOWN, turn->operation, "the device is being closed");
     }
-    vram_queue_destroy(handle); /* waits */
+    vr_queue_end(handle); /* waits */
     *safe = vr_load(&queue->finished, VR_ACQUIRE);
     vr_leave(queue);
     return status;

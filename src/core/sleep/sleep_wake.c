@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/status.h"
 
 #include <assert.h>
 
@@ -92,7 +93,7 @@ static vram_status create_one(const struct vr_turn *turn, uint32_t at) {
     status = vr_climb_run(&climb);
     if (status == VRAM_OK) {
         vr_error_restore(&error);
-    } else if (vram_status_is_exhausted(status)) {
+    } else if (vr_status_is_exhausted(status)) {
         vr_report_write(pool, &request, status, &climb);
     }
     return status;

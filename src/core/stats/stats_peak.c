@@ -254,8 +254,7 @@ static vram_status act_by_handle(enum vr_kind kind, const void *handle, enum act
     struct subject subject = kind == VR_KIND_POOL     ? subject_pool(object)
                              : kind == VR_KIND_DEVICE ? subject_device(object, operation)
                                                       : subject_context(object, operation);
-    status =
-        subject.stack ? act_on_subject(&subject, act, to, operation) : vram_error_get()->status;
+    status = subject.stack ? act_on_subject(&subject, act, to, operation) : vr_error_get()->status;
     vr_leave(object);
     return status;
 }

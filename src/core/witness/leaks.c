@@ -46,7 +46,7 @@ static void hand_in(const struct sheet *sheet) {
         vr_os_stderr(sheet->text, sheet->bytes);
     } else if (vr_os_text_append(path, sheet->text, sheet->bytes) != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "the report of leaks cannot be written to \"%s\": %s", path,
-               vram_error_get()->text);
+               vr_error_get()->text);
     }
 }
 
@@ -57,7 +57,7 @@ static struct vr_suppressions read_suppressions(void) {
     vr_option_text(VR_OPTION_LEAK_SUPPRESSIONS, path);
     if (vr_suppressions_read(path, &but, "vram_leaks_write") != VRAM_OK) {
         vr_log(VRAM_LOG_ERROR, "the suppressions of leaks in \"%s\" cannot be read: %s", path,
-               vram_error_get()->text);
+               vr_error_get()->text);
     } else if (but.bad_lines) {
         vr_log(VRAM_LOG_WARN, "%llu lines of \"%s\" are no suppressions: they begin with leak:",
                (unsigned long long)but.bad_lines, path);
@@ -142,7 +142,7 @@ void vr_leaks_watch_exit(void) {
     vr_error_save(&error);
     if (vr_os_at_exit(report_exit) != VRAM_OK) {
         vr_store(&watched, false, VR_RELAXED);
-        vr_log(VRAM_LOG_ERROR, "leaks will not be reported at exit: %s", vram_error_get()->text);
+        vr_log(VRAM_LOG_ERROR, "leaks will not be reported at exit: %s", vr_error_get()->text);
     }
     vr_error_restore(&error);
 }

@@ -284,7 +284,7 @@ void vr_recorder_start(void) {
         }
     }
     if (status != VRAM_OK) {
-        vr_log(VRAM_LOG_WARN, "no trace is written to %s: %s", path, vram_error_get()->text);
+        vr_log(VRAM_LOG_WARN, "no trace is written to %s: %s", path, vr_error_get()->text);
     }
     vr_error_restore(&error);
 }
