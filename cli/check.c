@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check.c: `vram check`, the conformance suite on the devices of the user's choice. The cases are in
- * check/ and know nothing of this command; here they are chosen, run, counted and shown.
+ * check.c: `vram check`, the conformance suite on the devices of the user's choice. The cases are
+ * in check/ and know nothing of this command; here they are chosen, run, counted and shown.
  */
 #include "check/suite.h"
 #include "crash.h"

@@ -16,7 +16,8 @@ static void heading(const struct terminal *terminal, const char *text) {
     printf("\n");
 }
 
-/* "  -b, --backend=NAME      what it does", the text wrapped in its own column; below a name that reaches into it. */
+/* "  -b, --backend=NAME      what it does", the text wrapped in its own column; below a name that
+   reaches into it. */
 static void print_flags(const struct terminal *terminal, const struct flag *flags) {
     for (; flags->name != NULL; flags++) {
         printf("%*s", INDENT, "");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stress.c: `vram stress`: a soak of any device for as long as one likes, or a script that leads a pool
- * through every level of pressure and every way out of it.
+ * stress.c: `vram stress`: a soak of any device for as long as one likes, or a script that leads a
+ * pool through every level of pressure and every way out of it.
  */
 #include "stress/stress.h"
 

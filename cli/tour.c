@@ -108,7 +108,8 @@ static void print_stage(const struct terminal *terminal, const struct stage *sta
     printf("\n");
 }
 
-/* The slowest has the whole bar. Without prices a simulation has no times, and there is no race to see. */
+/* The slowest has the whole bar. Without prices a simulation has no times, and there is no race to
+   see. */
 static void print_race(const struct terminal *terminal, const struct race *race) {
     uint64_t most = 0;
     for (int i = 0; i < RACERS; i++) {

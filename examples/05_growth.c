@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 05_growth: a simulation whose number of nodes is not known before it runs. Its buffer grows by a policy, in
- * place as long as the memory behind it can be had: then the address stays and nothing is copied. What it
- * contained is there after each step.
+ * 05_growth: a simulation whose number of nodes is not known before it runs. Its buffer grows by a
+ * policy, in place as long as the memory behind it can be had: then the address stays and nothing
+ * is copied. What it contained is there after each step.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 08_out_of_memory: what happens when memory runs out. A simulated device of 8 GiB is filled until a request
- * is refused; the report says why. Then a callback lets go of a cache, and the same request succeeds.
+ * 08_out_of_memory: what happens when memory runs out. A simulated device of 8 GiB is filled until
+ * a request is refused; the report says why. Then a callback lets go of a cache, and the same
+ * request succeeds.
  */
 #include <stdio.h>
 #include <stdlib.h>

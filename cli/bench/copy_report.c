@@ -35,7 +35,8 @@ static void add_goal(struct copy_goal *goals, uint32_t *count, const char *what,
     one->known = times_as_fast(ours, measure, &one->reached);
 }
 
-/* The lower of what the host's threads copy and what the bus takes bounds a copy of ordinary memory. */
+/* The lower of what the host's threads copy and what the bus takes bounds a copy of ordinary
+   memory. */
 static const struct way *bound_of(const struct way ways[COPY_WAYS]) {
     const struct way *all = &ways[MEMCPY_ALL], *pinned = &ways[DRIVER_PINNED];
     return way_measured(pinned) && pinned->median_ns > all->median_ns ? pinned : all;

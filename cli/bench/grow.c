@@ -2,10 +2,11 @@
 /*
  * grow.c: `vram bench grow`: what it costs to make a buffer larger, in place and by a copy.
  *
- * In place four times: over memory that the pool has mapped behind the block already, with memory that another
- * block had grown by before, with free memory of an ordinary block, and with memory that the driver has to give. By a copy twice: within a pool
- * that has all it needs at hand, and with the driver's own allocation and free, as a program without a pool
- * does. The last word of what the buffer had is looked at after each growth.
+ * In place four times: over memory that the pool has mapped behind the block already, with memory
+ * that another block had grown by before, with free memory of an ordinary block, and with memory
+ * that the driver has to give. By a copy twice: within a pool that has all it needs at hand, and
+ * with the driver's own allocation and free, as a program without a pool does. The last word of
+ * what the buffer had is looked at after each growth.
  */
 #include "bench/ways.h"
 #include "survey.h"
@@ -87,8 +88,8 @@ static bool round_held(void *user, struct way *way, uint64_t *ns) {
                              : way_fail(way, status);
 }
 
-/* As much as the block will need, free in front of it: in the handles of an ordinary block, or in those of one
-   that had grown. */
+/* As much as the block will need, free in front of it: in the handles of an ordinary block, or in
+   those of one that had grown. */
 static vram_status leave_free(const struct growth *growth, vram_pool *pool, bool grown,
                               vram_addr *other) {
     const uint64_t mib = UINT64_C(1) << 20;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch.c: `vram bench launch`: from the wish to run a kernel on two buffers to the end of its work.
+ * launch.c: `vram bench launch`: from the wish to run a kernel on two buffers to the end of its
+ * work.
  *
- * With buffers that are kept, from a pool each time, and from the driver each time. The kernel touches a
- * few words, so that what is measured is all that lies around it.
+ * With buffers that are kept, from a pool each time, and from the driver each time. The kernel
+ * touches a few words, so that what is measured is all that lies around it.
  */
 #include "bench/ways.h"
 #include "check/scale_kernel.h"

@@ -2,10 +2,11 @@
 /*
  * tracking.c: `vram bench track`: what it costs to know every live block.
  *
- * Pairs of an allocation and its free, in a pool that is tracked and in one that is not, without a tag and with
- * one, with a call stack each, and with a trace that is being written, a ring of the last megabyte in the folder for
- * files that nobody keeps; then the memory that records take while many blocks are live. A round is a thousand
- * pairs, so its microseconds are nanoseconds of one pair.
+ * Pairs of an allocation and its free, in a pool that is tracked and in one that is not, without a
+ * tag and with one, with a call stack each, and with a trace that is being written, a ring of the
+ * last megabyte in the folder for files that nobody keeps; then the memory that records take while
+ * many blocks are live. A round is a thousand pairs, so its microseconds are nanoseconds of one
+ * pair.
  */
 #include "bench/ways.h"
 #include "survey.h"

@@ -95,7 +95,8 @@ static void print_run(const struct terminal *terminal, enum style style, uint32_
     terminal_print(terminal, style, "%s", text);
 }
 
-/* Full is the largest peak of the trace's passes; what was asked for and what came on top differ. */
+/* Full is the largest peak of the trace's passes; what was asked for and what came on top
+   differ. */
 static void print_bar(const struct terminal *terminal, const struct pass *pass, uint64_t largest) {
     uint32_t full = bar_part(pass->counts.peak_reserved_bytes, largest);
     uint32_t used = bar_part(pass->trace->peak_bytes, largest);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report_json.c: a report for programs; see report_view.h and docs/schema/vram.report-1.schema.json.
+ * report_json.c: a report for programs; see report_view.h and
+ * docs/schema/vram.report-1.schema.json.
  */
 #include "output.h"
 #include "report_view.h"

@@ -4,18 +4,18 @@
  *
  *   handout [--ops N] [--seed S] [--lag L] [--careless] [--json]
  *
- * Several queues of a simulated device run late and out of order. Every queue counts its own work in a
- * word of a ledger on the device, by fills that run in the order of the queue: when the word has come
- * to n, all work up to n is done. The simulation's memory is real, so the host reads the ledger
- * without a call, and nothing is hurried along by looking.
+ * Several queues of a simulated device run late and out of order. Every queue counts its own work
+ * in a word of a ledger on the device, by fills that run in the order of the queue: when the word
+ * has come to n, all work up to n is done. The simulation's memory is real, so the host reads the
+ * ledger without a call, and nothing is hurried along by looking.
  *
  * The ghosts are the freed blocks whose users have not finished. A block that is handed out over a
- * ghost is judged on the device: its queue copies the ledger before any other work, and the copy, when
- * it has arrived, must show that the ghost's users were done. So a pool may hand memory out early if it
- * makes the queue wait, and not otherwise.
+ * ghost is judged on the device: its queue copies the ledger before any other work, and the copy,
+ * when it has arrived, must show that the ghost's users were done. So a pool may hand memory out
+ * early if it makes the queue wait, and not otherwise.
  *
- * --careless leaves out the vram_use calls that a program owes. The test must then find early reuse,
- * and fails when it does not: that proves that it can.
+ * --careless leaves out the vram_use calls that a program owes. The test must then find early
+ * reuse, and fails when it does not: that proves that it can.
  */
 #include "../byte_units.h"
 #include "json_out.h"

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * threads.c: a thousand short-lived threads, each with a queue of its own, come and go on one pool and
- * leave nothing behind.
+ * threads.c: a thousand short-lived threads, each with a queue of its own, come and go on one pool
+ * and leave nothing behind.
  *
  *   threads [--count N] [--at-once N] [--backend B] [--seed S] [--json]
  *
- * A thread allocates blocks, works on them, frees some, puts others on a table for whoever comes, and
- * takes and frees what it finds there: memory of threads and queues that have ended long ago. At the
- * end everything is freed and the pool trimmed. Blocks that are still live, or memory that the pool
- * cannot give back because it is stuck with a thread or a queue that is gone, are failures.
+ * A thread allocates blocks, works on them, frees some, puts others on a table for whoever comes,
+ * and takes and frees what it finds there: memory of threads and queues that have ended long ago.
+ * At the end everything is freed and the pool trimmed. Blocks that are still live, or memory that
+ * the pool cannot give back because it is stuck with a thread or a queue that is gone, are
+ * failures.
  */
 #include "json_out.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report_text.h: a report taken into memory. Refuses what goes past `room`, and whatever comes after it. */
+/* report_text.h: a report taken into memory. Refuses what goes past `room`, and whatever comes
+   after it. */
 #ifndef TESTS_REPORT_TEXT_H
 #define TESTS_REPORT_TEXT_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cuda_others.c: what other processes hold of a device, as NVIDIA's management library tells. */
+/* test_cuda_others.c: what other processes hold of a device, as NVIDIA's management library
+   tells. */
 #include "byte_units.h"
 #include "unit/cuda_world.h"
 #include "unit/report_text.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_foreign.c: memory that somebody else allocated, by number, for its tag, and in budgets when asked.
+ * test_foreign.c: memory that somebody else allocated, by number, for its tag, and in budgets when
+ * asked.
  */
 #include "unit/mem_world.h"
 #include "vram/foreign.h"

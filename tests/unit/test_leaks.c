@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_leaks.c: reports of what was never freed: every leak with its tag and site, nothing else, and nothing at
- * all unless somebody asks.
+ * test_leaks.c: reports of what was never freed: every leak with its tag and site, nothing else,
+ * and nothing at all unless somebody asks.
  */
 #include "core/witness/witness.h"
 #include "track/suppress.h"
@@ -382,8 +382,8 @@ static void ends_without_memory_are_ends(void **state) {
     }
 }
 
-/* Runs behind the library's own handlers, which come later. Nothing is left to the child's other ones: they
-   are its parent's. */
+/* Runs behind the library's own handlers, which come later. Nothing is left to the child's other
+   ones: they are its parent's. */
 static void leave_now(void) {
     _exit(7);
 }

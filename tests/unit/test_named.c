@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_named.c: buffers by name: what a second one of a name is, what grows and what stays, the limit of all
- * together, names of any bytes. Item 18 of the acceptance list.
+ * test_named.c: buffers by name: what a second one of a name is, what grows and what stays, the
+ * limit of all together, names of any bytes. Item 18 of the acceptance list.
  */
 #include "base/clock.h"
 #include "byte_units.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_report.c: what is said when memory has run out. One planted exhaustion for each cause, whose text is
- * compared with the file of that name in tests/golden/oom (OOM_UPDATE=1 writes them anew).
+ * test_report.c: what is said when memory has run out. One planted exhaustion for each cause, whose
+ * text is compared with the file of that name in tests/golden/oom (OOM_UPDATE=1 writes them anew).
  */
 #include "unit/json_check.h"
 #include "unit/ladder_world.h"
@@ -12,8 +12,8 @@
 
 #include <stdlib.h>
 
-/* What is another number in another process or build becomes a question mark: handles, "0x800000203", and the
-   sizes of the library's own structs. */
+/* What is another number in another process or build becomes a question mark: handles,
+   "0x800000203", and the sizes of the library's own structs. */
 static void hide_numbers(char *text) {
     static const char *const before[] = {"0x", "failure of "};
     char *to = text;
@@ -408,8 +408,8 @@ static void expect_holder(const vram_oom_report *report, const char *tag, uint64
     assert_int_equal(holder->blocks, blocks);
 }
 
-/* A tag counts all below it, in every pool of the device and through every handle; what has nothing of its
-   own beside one below it is left out. */
+/* A tag counts all below it, in every pool of the device and through every handle; what has nothing
+   of its own beside one below it is left out. */
 static void holders_nest(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);
@@ -484,7 +484,8 @@ static void holders_count_every_block(void **state) {
     rig_end_clean(&rig);
 }
 
-/* What the driver says of other processes is asked now and then, and counts more than what is left over. */
+/* What the driver says of other processes is asked now and then, and counts more than what is left
+   over. */
 static void other_processes_are_told_apart(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM ",others=44M");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_shortage_storm.c: everything at once on a device that is too small: threads that allocate for tags with
- * quotas, a pool that sleeps and wakes under them, limits that change, cleanups, reports, callbacks and
- * watches that come and go. Nothing may hang or break, what is live keeps its contents, and all of it is given
- * back.
+ * test_shortage_storm.c: everything at once on a device that is too small: threads that allocate
+ * for tags with quotas, a pool that sleeps and wakes under them, limits that change, cleanups,
+ * reports, callbacks and watches that come and go. Nothing may hang or break, what is live keeps
+ * its contents, and all of it is given back.
  */
 #include "unit/ladder_world.h"
 #include "unit/report_text.h"
@@ -55,7 +55,8 @@ static void *allocate(void *user) {
         vram_pool *pool;
         vram_addr addr;
     } held[HELD] = {{NULL, 0}};
-    /* However late the last thread starts: limits are set, and nothing is over before they change. */
+    /* However late the last thread starts: limits are set, and nothing is over before they
+       change. */
     while (!vr_load(&storm->sleeping, VR_RELAXED) || !vr_load(&storm->meddling, VR_RELAXED)) {
         vr_os_yield();
     }

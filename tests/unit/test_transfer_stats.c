@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_transfer_stats.c: what transfers are counted as: by direction and route, under a clock of the test's
- * own, by many threads at once, and where there is no memory to count in.
+ * test_transfer_stats.c: what transfers are counted as: by direction and route, under a clock of
+ * the test's own, by many threads at once, and where there is no memory to count in.
  */
 #include "base/clock.h"
 #include "unit/device_world.h"
@@ -105,7 +105,8 @@ static void failures_and_second_ends(void **state) {
     rig_end_clean(&rig);
 }
 
-/* Of 1000 ns under way a quarter was waited for; more waiting than work is no overlap, not a negative one. */
+/* Of 1000 ns under way a quarter was waited for; more waiting than work is no overlap, not a
+   negative one. */
 static void overlap_and_stalls(void **state) {
     struct vr_transfer_count count;
     (void)state;
@@ -234,7 +235,8 @@ static uint64_t operations_of(vram_device *device, vram_transfer_direction direc
     return transfer_stats_of(device, direction, route).operations;
 }
 
-/* Copies of every strategy are counted where they belong, with or without a handle, and none twice. */
+/* Copies of every strategy are counted where they belong, with or without a handle, and none
+   twice. */
 static void public_copies_are_counted(void **state) {
     enum { BYTES = 4096 };
     static unsigned char bytes[BYTES];
@@ -282,7 +284,8 @@ static void public_copies_are_counted(void **state) {
     vram_context_destroy(rig.context);
 }
 
-/* What the driver refuses, and what a lost device leaves behind, ends as a failure, exactly once. */
+/* What the driver refuses, and what a lost device leaves behind, ends as a failure, exactly
+   once. */
 static void failing_copies_are_counted(void **state) {
     static unsigned char bytes[64];
     (void)state;
