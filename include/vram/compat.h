@@ -3,10 +3,10 @@
  * vram/compat.h: older names, and the presets of one application, for programs that move from a
  * pool of their own. Not part of vram/vram.h. docs/coverage.md says where the names come from.
  *
- * Get and return, acquire and release are thin aliases and marked deprecated: the compiler says what
- * to write instead. They take no queue. Their memory is ready for any queue, and a caller that
- * returns it must know that no work still uses it. The calls that replace them free memory in stream
- * order.
+ * Get and return, acquire and release are thin aliases and marked deprecated: the compiler says
+ * what to write instead. They take no queue. Their memory is ready for any queue, and a caller that
+ * returns it must know that no work still uses it. The calls that replace them free memory in
+ * stream order.
  */
 #ifndef VRAM_COMPAT_H
 #define VRAM_COMPAT_H
