@@ -27,7 +27,8 @@ struct vr_json {
 /* Line breaks and two spaces a level. */
 void vr_json_document_begin(struct vr_json *json, struct vr_writer *writer);
 
-/* The line break behind it. VRAM_ERR_IO if the callback refused, VRAM_ERR_INVALID after a mistake. */
+/* The line break behind it. VRAM_ERR_IO if the callback refused, VRAM_ERR_INVALID after a
+   mistake. */
 vram_status vr_json_document_end(struct vr_json *json, const char *operation);
 
 /* Elements. `key` is the name inside an object, and NULL inside an array and at the top. */

@@ -66,7 +66,8 @@ static uint64_t key_of(const struct vr_track_view *view) {
     return (mixed ^ mixed >> 32) | 1;
 }
 
-/* Brings blocks of one key together; those that went meanwhile have key 0 and come first. How many groups. */
+/* Brings blocks of one key together; those that went meanwhile have key 0 and come first. How many
+   groups. */
 static uint64_t sort_refs(struct report *report) {
     struct vr_track_view view;
     uint64_t groups = 0;

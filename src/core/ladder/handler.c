@@ -3,7 +3,8 @@
  * handler.c: see handler.h.
  *
  *  (1) The handler is called with no lock held; what it was told is counted under the context's.
- *  (2) A thread inside a handler is not asked again: what it does there fails as if there were none.
+ *  (2) A thread inside a handler is not asked again: what it does there fails as if there were
+ *      none.
  */
 #include "core/ladder/handler.h"
 #include "core/object/request.h"

@@ -2,8 +2,8 @@
 /*
  * ladder_callback.c: the program's callbacks; see ladder.h.
  *
- *  (1) A callback is called with no lock held. `inside` counts the calls under way, so that who removes
- *      it can wait for them, those of the removing thread itself apart.
+ *  (1) A callback is called with no lock held. `inside` counts the calls under way, so that who
+ *      removes it can wait for them, those of the removing thread itself apart.
  *  (2) A place is used again only when nobody is inside any more.
  */
 #include "core/ladder/ladder.h"

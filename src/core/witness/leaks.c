@@ -2,8 +2,8 @@
 /*
  * leaks.c: reports of leaks when pools and processes end. See leaks.h.
  *
- * Reports go where the user has asked for them, and nowhere else. What goes wrong with writing one is
- * logged, and changes no call's answer.
+ * Reports go where the user has asked for them, and nowhere else. What goes wrong with writing one
+ * is logged, and changes no call's answer.
  */
 #include "core/witness/leaks.h"
 
@@ -50,7 +50,8 @@ static void hand_in(const struct sheet *sheet) {
     }
 }
 
-/* What is not reported, by the file that the option names. One that cannot be read suppresses nothing. */
+/* What is not reported, by the file that the option names. One that cannot be read suppresses
+   nothing. */
 static struct vr_suppressions read_suppressions(void) {
     struct vr_suppressions but;
     char path[VR_OPTION_TEXT_MAX];

@@ -2,8 +2,8 @@
 /*
  * live.c: the public questions about live blocks (vram/stats.h).
  *
- * A question keeps the object it names, so that its context and with it all tags stay; the tracks of pools
- * that end meanwhile stay until it is answered (track/tracks.h).
+ * A question keeps the object it names, so that its context and with it all tags stay; the tracks
+ * of pools that end meanwhile stay until it is answered (track/tracks.h).
  */
 #include "core/witness/witness.h"
 
