@@ -7,6 +7,7 @@
 #include "track/suppress.h"
 #include "unit/child.h"
 #include "unit/json_check.h"
+#include "unit/report_text.h"
 #include "unit/track_world.h"
 
 #include <stdio.h>
@@ -143,6 +144,7 @@ static void every_planted_leak_is_named(void **state) {
     assert_true(json_check(sheet.text, strlen(sheet.text)));
     assert_int_equal(times(sheet.text, "\"planted "), LEAKS);
     assert_non_null(strstr(sheet.text, "\"schema\": \"vram.leaks/1\""));
+    report_text_give("leaks", sheet.text);
     free(sheet.text);
     for (int i = 0; i < LEAKS; i++) {
         assert_ok(vram_free(pool, planted[i], rig.queue));

@@ -166,6 +166,7 @@ static void names_of_any_bytes(void **state) {
         assert_true((unsigned char)page.text[i] >= 0x20 || page.text[i] == '\n');
     }
     assert_true(json_check(page.text, page.bytes));
+    report_text_give("named", page.text);
     assert_non_null(strstr(page.text, "\"a\\n\\u001b[31m\\\"b\\\\"));
     assert_non_null(strstr(page.text, "\"capacity_bytes\": 10"));
     assert_non_null(strstr(page.text, "\"limit_bytes\": null"));

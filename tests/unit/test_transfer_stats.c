@@ -431,6 +431,7 @@ static void as_report(void **state) {
     page.bytes = 0;
     assert_ok(vram_transfer_stats_write(rig.device, VRAM_REPORT_JSON, report_text_take, &page));
     assert_true(json_check(page.text, page.bytes));
+    report_text_give("transfers", page.text);
     assert_non_null(strstr(page.text, "\"schema\": \"vram.transfers/1\""));
     assert_non_null(strstr(page.text, "\"direction\": \"to_host\",\n      "
                                       "\"route\": \"dma_polling\""));
