@@ -38,7 +38,7 @@ static double pair_us(vram_device *device, vram_queue *queue, uint32_t flags, ui
         vram_addr addr;
         double start = now_us();
         must(vram_alloc(pool, bytes, queue, &addr), "vram_alloc");
-        must(vram_free(pool, addr, queue), "vram_free");
+        must(vram_free(addr, queue), "vram_free");
         times[i] = now_us() - start;
     }
     must(vram_pool_destroy(pool), "vram_pool_destroy");

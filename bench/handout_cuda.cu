@@ -212,7 +212,7 @@ class Test {
     void give(const Batch &batch, const Lane &lane) {
         vram_queue *queue = options_.broken ? idle_ : lane.queue;
         for (unsigned i = 0; i < batch.count; i++) {
-            must(vram_free(pool_, batch.blocks[i], queue), "vram_free");
+            must(vram_free(batch.blocks[i], queue), "vram_free");
         }
     }
 

@@ -188,7 +188,7 @@ void vram_torch_free(void *ptr, size_t size, int device, void *stream) {
     if (queue == NULL) {
         return;
     }
-    vram_status status = vram_free(atomic_load(&where->pool), (vram_addr)(uintptr_t)ptr, queue);
+    vram_status status = vram_free((vram_addr)(uintptr_t)ptr, queue);
     if (status != VRAM_OK) {
         say("cannot free", status);
         return;

@@ -223,7 +223,7 @@ static vram_status take_and_give(struct tour *tour, vram_pool *pool, int count) 
         uint64_t bytes = (uint64_t)POOL_BYTES_LEAST << i % POOL_SIZES;
         status = vram_alloc(pool, bytes, tour->queues[0], &addr);
         if (status == VRAM_OK) {
-            status = vram_free(pool, addr, tour->queues[0]);
+            status = vram_free(addr, tour->queues[0]);
         }
     }
     return status;

@@ -33,7 +33,7 @@ int main(void) {
     must(vram_alloc(pool, sizeof sent, queue, &addr));
     must(vram_queue_upload(queue, addr, sent, sizeof sent));
     must(vram_queue_download(queue, received, addr, sizeof received));
-    must(vram_free(pool, addr, queue)); /* in the order of the queue: no need to wait */
+    must(vram_free(addr, queue)); /* in the order of the queue: no need to wait */
     must(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
     vram_context_destroy(context); /* and everything that was made in it */
 

@@ -28,7 +28,7 @@ static void step(vram_pool *pool, vram_queue *queue) {
         must(vram_queue_fill(queue, blocks[i], (uint32_t)i, 1, bytes));
     }
     for (int i = 0; i < BLOCKS; i++) {
-        must(vram_free(pool, blocks[i], queue));
+        must(vram_free(blocks[i], queue));
     }
 }
 

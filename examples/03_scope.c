@@ -69,7 +69,7 @@ int main(void) {
 
     must(step(pool, queue, 1 << 20, &result));
     print_live(pool, "after a step, its result");
-    must(vram_free(pool, result, queue));
+    must(vram_free(result, queue));
     printf("a result that does not fit: %s\n",
            vram_status_name(step(pool, queue, 256 << 20, &result)));
     print_live(pool, "after the step that failed");

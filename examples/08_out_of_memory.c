@@ -31,7 +31,7 @@ static uint64_t let_go(void *user, const vram_oom_event *event) {
     uint64_t bytes = 0;
     printf("callback: %llu MiB are needed\n", (unsigned long long)(event->bytes >> 20));
     for (int i = 0; i < 3 && bytes < event->bytes; i++) {
-        if (cache->blocks[i] && vram_free(cache->pool, cache->blocks[i], NULL) == VRAM_OK) {
+        if (cache->blocks[i] && vram_free(cache->blocks[i], NULL) == VRAM_OK) {
             cache->blocks[i] = 0;
             bytes += GIB;
         }

@@ -56,7 +56,7 @@ int main(void) {
     must(vram_pool_create(device, &tracked, &pool));
     vram_addr weights = take(pool, 512 * MIB, "model/weights", "layers");
     vram_addr scratch = take(pool, 128 * MIB, "model/scratch", "attention");
-    must(vram_free(pool, scratch, NULL));
+    must(vram_free(scratch, NULL));
     take(pool, 32 * MIB, "model/cache", "forgotten");
 
     vram_live_query query = {.size = sizeof query, .pool = pool, .order = VRAM_LIVE_LARGEST};
@@ -66,7 +66,7 @@ int main(void) {
     printf("peak: %llu MiB in %llu blocks:\n", (unsigned long long)(stats.peak_bytes / MIB),
            (unsigned long long)stats.peak_blocks);
     must(vram_live_groups(&query, VRAM_LIVE_BY_TAG, show_group, NULL));
-    must(vram_free(pool, weights, NULL));
+    must(vram_free(weights, NULL));
     must(vram_live_stats_get(&query, &stats));
     printf("never freed: %llu block of %llu MiB:\n", (unsigned long long)stats.live_blocks,
            (unsigned long long)(stats.live_bytes / MIB));

@@ -384,7 +384,7 @@ static bool round_pool(void *user, struct way *way, uint64_t *ns) {
     uint64_t before = ways_now();
     for (int i = 0; i < PAIRS_AT_ONCE && status == VRAM_OK; i++) {
         status = vram_alloc(pairing->pool, pairing->bytes, NULL, &addr);
-        status = status == VRAM_OK ? vram_free(pairing->pool, addr, NULL) : status;
+        status = status == VRAM_OK ? vram_free(addr, NULL) : status;
     }
     *ns = (ways_now() - before) / PAIRS_AT_ONCE;
     return status_good(way, status);

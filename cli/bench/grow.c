@@ -59,15 +59,14 @@ static bool mark_is_there(const struct growth *growth, struct way *way, vram_add
 }
 
 /* Grows a marked block, timed. */
-static bool grow(const struct growth *growth, struct way *way, vram_pool *pool, vram_addr addr,
-                 uint64_t *ns) {
+static bool grow(const struct growth *growth, struct way *way, vram_addr addr, uint64_t *ns) {
     vram_status status = put_mark(growth, addr);
     if (status == VRAM_OK) {
         status = vram_queue_wait(growth->queue, VRAM_TIMEOUT_DEFAULT);
     }
     uint64_t before = now(growth);
     if (status == VRAM_OK) {
-        status = vram_resize(pool, addr, growth->to, growth->queue);
+        status = vram_resize(addr, growth->to, growth->queue);
     }
     *ns = now(growth) - before;
     return status == VRAM_OK ? mark_is_there(growth, way, addr) : way_fail(way, status);
@@ -82,10 +81,9 @@ static bool round_held(void *user, struct way *way, uint64_t *ns) {
     if (!growth->addr) {
         status = vram_alloc(growth->pool, growth->from, growth->queue, &growth->addr);
     } else {
-        status = vram_resize(growth->pool, growth->addr, growth->from, growth->queue);
+        status = vram_resize(growth->addr, growth->from, growth->queue);
     }
-    return status == VRAM_OK ? grow(growth, way, growth->pool, growth->addr, ns)
-                             : way_fail(way, status);
+    return status == VRAM_OK ? grow(growth, way, growth->addr, ns) : way_fail(way, status);
 }
 
 /* As much as the block will need, free in front of it: in the handles of an ordinary block, or in
@@ -97,7 +95,7 @@ static vram_status leave_free(const struct growth *growth, vram_pool *pool, bool
     vram_addr wall;
     vram_status status = vram_alloc(pool, grown ? 64 * mib : bytes, NULL, other);
     if (status == VRAM_OK && grown) {
-        status = vram_resize(pool, *other, 64 * mib + bytes, NULL);
+        status = vram_resize(*other, 64 * mib + bytes, NULL);
     }
     return status == VRAM_OK ? vram_alloc(pool, mib, NULL, &wall) : status;
 }
@@ -111,7 +109,7 @@ static vram_status set_scene(const struct growth *growth, vram_pool *pool, enum 
     if (status == VRAM_OK) {
         status = vram_alloc(pool, growth->from, growth->queue, addr);
     }
-    return status == VRAM_OK ? vram_free(pool, other, NULL) : status;
+    return status == VRAM_OK ? vram_free(other, NULL) : status;
 }
 
 static bool round_apart(struct growth *growth, struct way *way, enum scene scene, uint64_t *ns) {
@@ -122,7 +120,7 @@ static bool round_apart(struct growth *growth, struct way *way, enum scene scene
         return way_fail(way, status);
     }
     status = set_scene(growth, pool, scene, &addr);
-    bool good = status == VRAM_OK ? grow(growth, way, pool, addr, ns) : way_fail(way, status);
+    bool good = status == VRAM_OK ? grow(growth, way, addr, ns) : way_fail(way, status);
     status = vram_pool_destroy(pool);
     return good && status != VRAM_OK ? way_fail(way, status) : good;
 }
@@ -148,8 +146,7 @@ static vram_status take(const struct growth *growth, bool pooled, uint64_t bytes
 }
 
 static vram_status give(const struct growth *growth, bool pooled, vram_addr addr) {
-    return pooled ? vram_free(growth->pool, addr, growth->queue)
-                  : vram_device_free(growth->device, addr);
+    return pooled ? vram_free(addr, growth->queue) : vram_device_free(growth->device, addr);
 }
 
 static bool round_by_copy(struct growth *growth, struct way *way, bool pooled, uint64_t *ns) {

@@ -62,8 +62,7 @@ static vram_status give(const struct launching *launching, bool pooled, vram_add
     if (!addr) {
         return VRAM_OK;
     }
-    return pooled ? vram_free(launching->pool, addr, launching->queue)
-                  : vram_device_free(launching->device, addr);
+    return pooled ? vram_free(addr, launching->queue) : vram_device_free(launching->device, addr);
 }
 
 static bool round_each(const struct launching *launching, struct way *way, bool pooled,

@@ -17,8 +17,7 @@ struct pool_state {
 /* Through pointers, as from a shared library: the peers are called so too. */
 static vram_status (*volatile pool_alloc)(vram_pool *pool, uint64_t size, vram_queue *queue,
                                           vram_addr *addr) = vram_alloc;
-static vram_status (*volatile pool_free)(vram_pool *pool, vram_addr addr,
-                                         vram_queue *queue) = vram_free;
+static vram_status (*volatile pool_free)(vram_addr addr, vram_queue *queue) = vram_free;
 
 static void keep_reason(char reason[REASON_MAX], vram_status status) {
     snprintf(reason, REASON_MAX, "%s", failure_text(status));
@@ -37,8 +36,7 @@ static inline uint64_t take(struct lane *lane, uint64_t bytes) {
 
 /* In a handover this runs on another thread and frees on the queue that the block was made for. */
 static inline bool give(struct lane *lane, uint64_t addr) {
-    const struct pool_state *state = lane->entry->state;
-    vram_status status = pool_free(state->pool, addr, lane->native);
+    vram_status status = pool_free(addr, lane->native);
     if (__builtin_expect(status != VRAM_OK, 0)) {
         keep_reason(lane->reason, status);
         return false;

@@ -56,7 +56,7 @@ static bool round_pairs(void *user, struct way *way, uint64_t *ns) {
                 ? vram_alloc_with(tracking->pool, tracking->bytes, tracking->queue, &options, &addr)
                 : vram_alloc(tracking->pool, tracking->bytes, tracking->queue, &addr);
         if (status == VRAM_OK) {
-            status = vram_free(tracking->pool, addr, tracking->queue);
+            status = vram_free(addr, tracking->queue);
         }
     }
     *ns = ways_now() - before;
@@ -162,7 +162,7 @@ static void weigh(struct tracking *tracking) {
         tracking->record_bytes = stats.record_bytes;
     }
     while (count > 0) {
-        vram_free(tracking->pool, live[--count], tracking->queue);
+        vram_free(live[--count], tracking->queue);
     }
     free(live);
     vram_pool_destroy(tracking->pool);

@@ -230,9 +230,6 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, &(vram_alloc_options){.size = sizeof(size_t)}, &addr));
-    REFUSES(vram_free(pool, 4096, NULL));
-    REFUSES(vram_free(pool, 0, NULL)); /* nothing to free, but no pool either */
-    REFUSES(vram_resize(pool, 4096, 1, NULL));
     REFUSES(vram_pool_buffers_fit(pool, 0, &bytes));
     REFUSES(vram_pool_warm(pool, 1, 1, NULL));
     REFUSES(vram_pool_warm(pool, 1, UINT32_MAX, NULL));
@@ -469,7 +466,8 @@ static bool orphans(struct check *check) {
     CHECK_TRY(as_buffer(check, buffer, VRAM_ERR_STALE));
     CHECK_TRY(as_scope(check, scope, VRAM_ERR_STALE));
     CHECK_TRY(as_batch(check, batch, VRAM_ERR_STALE));
-    CHECK_STATUS(check, vram_free(stock.pool, addr, queue), VRAM_ERR_STALE);
+    CHECK_STATUS(check, vram_free(addr, queue), VRAM_ERR_INVALID);
+    CHECK_STATUS(check, vram_resize(addr, 1, queue), VRAM_ERR_INVALID);
     CHECK_STATUS(check, vram_pin(addr), VRAM_ERR_INVALID);
     if (physical != NULL) {
         CHECK_TRY(as_physical(check, physical, VRAM_ERR_STALE));
@@ -521,7 +519,7 @@ static bool wrong_kind(struct check *check) {
     CHECK_TRY(as_queue(check, stock.pool, VRAM_OK));
     CHECK_TRY(as_buffer(check, stock.pool, VRAM_OK));
     CHECK_TRY(as_buffer(check, queue, VRAM_OK));
-    CHECK_REFUSED(check, vram_free(stock.pool, addr, (vram_queue *)(void *)stock.pool));
+    CHECK_REFUSED(check, vram_free(addr, (vram_queue *)(void *)stock.pool));
     vram_queue_destroy((vram_queue *)(void *)stock.pool);
     vram_kernel_destroy((vram_kernel *)(void *)queue);
     vram_queue_destroy((vram_queue *)(void *)device->device);

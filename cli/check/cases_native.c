@@ -154,7 +154,7 @@ static bool pool_blocks(struct check *check) {
         }
     }
     for (uint32_t i = 0; i < 4; i++) {
-        CHECK_OK(check, vram_free(pool, blocks[i], queue));
+        CHECK_OK(check, vram_free(blocks[i], queue));
     }
     vram_pool_destroy(pool);
     CHECK_STATUS(check, vram_native(blocks[0], &again), VRAM_ERR_INVALID);

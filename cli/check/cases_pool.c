@@ -69,9 +69,9 @@ static bool zero_bytes(struct check *check) {
     stock.blocks[2].queue = queue;
     CHECK_THAT(check, one != two && one != other && two != other);
     CHECK_GIVE(check, &stock, one, queue);
-    CHECK_STOCK_REFUSES(check, &stock, vram_free(stock.pool, one, queue), VRAM_ERR_INVALID);
+    CHECK_STOCK_REFUSES(check, &stock, vram_free(one, queue), VRAM_ERR_INVALID);
     CHECK_GIVE(check, &stock, two, queue);
-    CHECK_OK(check, vram_free(stock.pool, 0, queue)); /* nothing at all */
+    CHECK_OK(check, vram_free(0, queue)); /* nothing at all */
     CHECK_STOCK_VERIFY(check, &stock);
     return true;
 }
@@ -156,40 +156,35 @@ IN_BOTH_MODES(known)
 /* ------------------------------------------------------------------- mistakes */
 
 struct wrong_free {
-    vram_pool *pool;
     vram_queue *queue;
     vram_addr addr;
 };
 
 static bool free_wrongly(struct check *check, void *argument) {
     const struct wrong_free *wrong = argument;
-    CHECK_STATUS(check, vram_free(wrong->pool, wrong->addr, wrong->queue), VRAM_ERR_INVALID);
+    CHECK_STATUS(check, vram_free(wrong->addr, wrong->queue), VRAM_ERR_INVALID);
     return true;
 }
 
 static bool free_mistakes(struct check *check, bool segments) {
     struct check_device *device;
-    struct check_stock stock, other;
+    struct check_stock stock;
     vram_queue *queue;
-    vram_addr addr, gone, theirs, coarse;
+    vram_addr addr, gone, coarse;
 
     CHECK_TRY(begin(check, segments, &device, &queue, &stock));
-    CHECK_STOCK(check, device, NULL, &other);
     CHECK_TAKE(check, &stock, 5000, queue, &addr);
     CHECK_TAKE(check, &stock, 5000, queue, &gone);
-    CHECK_TAKE(check, &other, 5000, queue, &theirs);
     CHECK_OK(check, vram_device_alloc(device->device, 1, VRAM_MEMORY_DEVICE, &coarse));
     CHECK_GIVE(check, &stock, gone, queue);
-    const vram_addr wrong[] = {addr + 512, addr + 1, addr - 512, gone, theirs, coarse, 77};
+    const vram_addr wrong[] = {addr + 512, addr + 1, addr - 512, gone, coarse, 77};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct wrong_free mistake = {stock.pool, queue, wrong[i]};
+        struct wrong_free mistake = {queue, wrong[i]};
         CHECK_TRY(free_wrongly(check, &mistake));
         CHECK_TRY(check_threads(check, 1, free_wrongly, &mistake, sizeof mistake));
     }
     CHECK_STOCK_VERIFY(check, &stock);
-    CHECK_STOCK_VERIFY(check, &other);
-    CHECK_REFUSED(check, vram_free(NULL, addr, queue));
-    CHECK_REFUSED(check, vram_free(stock.pool, addr, (vram_queue *)(uintptr_t)12345));
+    CHECK_REFUSED(check, vram_free(addr, (vram_queue *)(uintptr_t)12345));
     CHECK_REFUSED(check, vram_alloc(stock.pool, 1, (vram_queue *)(uintptr_t)12345, &gone));
     CHECK_STOCK_VERIFY(check, &stock);
     CHECK_OK(check, vram_device_free(device->device, coarse));
@@ -208,7 +203,7 @@ struct racer {
 
 static bool race_free(struct check *check, void *argument) {
     struct racer *racer = argument;
-    racer->result = vram_free(racer->stock->pool, racer->addr, racer->queue);
+    racer->result = vram_free(racer->addr, racer->queue);
     return racer->result == VRAM_ERR_INVALID ||
            check_ok(check, racer->result, CHECK_AT("vram_free"));
 }
@@ -277,7 +272,7 @@ static bool other_device(struct check *check) {
     CHECK_QUEUE(check, other, &theirs);
     CHECK_TAKE(check, &stock, 5000, queue, &addr);
     CHECK_STOCK_REFUSES(check, &stock, vram_alloc(stock.pool, 1, theirs, &none), VRAM_ERR_INVALID);
-    CHECK_STOCK_REFUSES(check, &stock, vram_free(stock.pool, addr, theirs), VRAM_ERR_INVALID);
+    CHECK_STOCK_REFUSES(check, &stock, vram_free(addr, theirs), VRAM_ERR_INVALID);
     CHECK_OK(check, vram_use(addr, theirs)); /* a peer may read it: that is said so */
     CHECK_GIVE(check, &stock, addr, queue);
     check_close(other);
@@ -478,7 +473,7 @@ static bool destroyed(struct check *check, bool segments) {
     CHECK_OK(check, vram_use(addr, queue));
     CHECK_OK(check, vram_pin(addr));
     CHECK_OK(check, vram_pool_destroy(stock.pool));
-    CHECK_STATUS(check, vram_free(stock.pool, addr, queue), VRAM_ERR_STALE);
+    CHECK_STATUS(check, vram_free(addr, queue), VRAM_ERR_INVALID);
     CHECK_STATUS(check, vram_alloc(stock.pool, 1, queue, &none), VRAM_ERR_STALE);
     CHECK_STATUS(check, vram_pool_trim(stock.pool, 0), VRAM_ERR_STALE);
     CHECK_STATUS(check, vram_block_info_get(addr, &info), VRAM_ERR_INVALID);
@@ -509,7 +504,7 @@ static bool device_closed(struct check *check, bool segments) {
     CHECK_GIVE(check, &stock, freed, queue);
     CHECK_GIVE(check, &stock, pinned, queue);
     check_close(device);
-    CHECK_REFUSED(check, vram_free(stock.pool, live, NULL));
+    CHECK_REFUSED(check, vram_free(live, NULL));
     CHECK_REFUSED(check, vram_alloc(stock.pool, 1, NULL, &live));
     return true;
 }

@@ -86,11 +86,9 @@ static bool mistakes(struct check *check) {
     CHECK_QUEUE(check, device, &queue);
     CHECK_STOCK(check, device, NULL, &stock);
     CHECK_TAKE(check, &stock, 8192, queue, &addr);
-    CHECK_STOCK_REFUSES(check, &stock, vram_resize(stock.pool, addr + 512, 100, queue),
-                        VRAM_ERR_INVALID);
-    CHECK_STOCK_REFUSES(check, &stock, vram_resize(stock.pool, 0, 100, queue), VRAM_ERR_INVALID);
-    CHECK_STOCK_REFUSES(check, &stock, vram_resize(stock.pool, addr, UINT64_MAX, queue),
-                        VRAM_ERR_OVERFLOW);
+    CHECK_STOCK_REFUSES(check, &stock, vram_resize(addr + 512, 100, queue), VRAM_ERR_INVALID);
+    CHECK_STOCK_REFUSES(check, &stock, vram_resize(0, 100, queue), VRAM_ERR_INVALID);
+    CHECK_STOCK_REFUSES(check, &stock, vram_resize(addr, UINT64_MAX, queue), VRAM_ERR_OVERFLOW);
     CHECK_OK(check, vram_pin(addr));
     CHECK_RESIZE(check, &stock, addr, 100, &done); /* keeps its memory, and is smaller */
     vram_block_info info = {.size = sizeof info};
@@ -98,7 +96,7 @@ static bool mistakes(struct check *check) {
     CHECK_EQUAL(check, info.held_bytes, 8192);
     CHECK_OK(check, vram_unpin(addr));
     CHECK_GIVE(check, &stock, addr, queue);
-    CHECK_STOCK_REFUSES(check, &stock, vram_resize(stock.pool, addr, 100, queue), VRAM_ERR_INVALID);
+    CHECK_STOCK_REFUSES(check, &stock, vram_resize(addr, 100, queue), VRAM_ERR_INVALID);
     return true;
 }
 

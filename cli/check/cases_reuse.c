@@ -181,7 +181,7 @@ static bool pinned(struct check *check) {
         CHECK_TAKE(check, &stock, 50000, queue, &next);
         CHECK_THAT(check, next != held);
     }
-    CHECK_STOCK_REFUSES(check, &stock, vram_free(stock.pool, held, queue), VRAM_ERR_INVALID);
+    CHECK_STOCK_REFUSES(check, &stock, vram_free(held, queue), VRAM_ERR_INVALID);
     CHECK_STOCK_OK(check, &stock, vram_unpin(held));
     CHECK_STOCK_REFUSES(check, &stock, vram_unpin(held), VRAM_ERR_INVALID);
     CHECK_TAKE(check, &stock, 50000, queue, &next); /* now it can come back */
@@ -216,7 +216,7 @@ static bool queue_ends(struct check *check) {
         vram_queue_destroy(brief);
         /* A later queue may get the same native one: it is another queue all the same. */
         CHECK_STATUS(check, vram_alloc(stock.pool, 1, brief, &next), VRAM_ERR_STALE);
-        CHECK_STATUS(check, vram_free(stock.pool, used, brief), VRAM_ERR_STALE);
+        CHECK_STATUS(check, vram_free(used, brief), VRAM_ERR_STALE);
         CHECK_TRY(check_stats(check, stock.pool, &stats));
         first = round == 0 ? stats.reserved_bytes : first;
         CHECK_EQUAL(check, stats.reserved_bytes, first); /* one round's memory, not thirty's */
@@ -276,7 +276,7 @@ static bool adopted(struct check *check) {
         CHECK_TAKE(check, &stock, 80000, other, &next);
         CHECK_OK(check, vram_queue_end(adopted_queue));
         CHECK_STOCK_VERIFY(check, &stock);
-        CHECK_STATUS(check, vram_free(stock.pool, next, adopted_queue), VRAM_ERR_STALE);
+        CHECK_STATUS(check, vram_free(next, adopted_queue), VRAM_ERR_STALE);
         CHECK_GIVE(check, &stock, next, other);
     }
     return true;
@@ -307,7 +307,7 @@ static bool work(struct check *check, void *argument) {
         uint32_t slot = (i * 3 + worker->number) % 4, mark = worker->number << 24 | i;
         uint64_t size = 600 + (uint64_t)(i * 7919 + worker->number * 131) % 90000;
         if (held[slot] != 0) {
-            CHECK_OK(check, vram_free(pool, held[slot], queue));
+            CHECK_OK(check, vram_free(held[slot], queue));
         }
         CHECK_OK(check, vram_alloc(pool, size, queue, &held[slot]));
         CHECK_OK(check, vram_queue_fill(queue, held[slot], mark, 4, 512));
@@ -317,7 +317,7 @@ static bool work(struct check *check, void *argument) {
     }
     for (uint32_t i = 0; i < 3; i++) {
         if (held[i] != 0) {
-            CHECK_OK(check, vram_free(pool, held[i], queue));
+            CHECK_OK(check, vram_free(held[i], queue));
         }
     }
     *worker->handed = held[3];
@@ -352,7 +352,7 @@ static bool threads(struct check *check) {
         }
         CHECK_TRY(check_threads(check, CREW, work, workers, sizeof workers[0]));
         for (uint32_t i = 0; i < CREW; i++) {
-            CHECK_OK(check, vram_free(stock.pool, left[i], other));
+            CHECK_OK(check, vram_free(left[i], other));
         }
     }
     CHECK_STOCK_VERIFY(check, &stock);

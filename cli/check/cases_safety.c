@@ -43,7 +43,7 @@ static bool zero_alloc(struct check *check) {
         CHECK_OK(check, vram_alloc(pool, BYTES, i == 0 ? NULL : queue, &addr));
         CHECK_TRY(holds(check, queue, addr, 0));
         CHECK_OK(check, vram_queue_fill(queue, addr, 0xEE, 1, BYTES));
-        CHECK_OK(check, vram_free(pool, addr, queue));
+        CHECK_OK(check, vram_free(addr, queue));
     }
     return true;
 }
@@ -57,7 +57,7 @@ static bool zero_free(struct check *check) {
     CHECK_OK(check, vram_alloc(pool, BYTES, queue, &addr));
     for (uint32_t i = 0; i < 3; i++) {
         CHECK_OK(check, vram_queue_fill(queue, addr, 0xEE, 1, BYTES));
-        CHECK_OK(check, vram_free(pool, addr, queue));
+        CHECK_OK(check, vram_free(addr, queue));
         CHECK_OK(check, vram_alloc(pool, BYTES, queue, &again));
         if (again == addr && check_pools()) {
             CHECK_TRY(holds(check, queue, again, 0));
@@ -97,15 +97,15 @@ static bool red_zones(struct check *check) {
         CHECK_OK(check, vram_queue_fill(queue, addr, 0xEE, 1, BYTES));
         CHECK_TRY(check_stats(check, pool, &before));
         if (i == 0) {
-            CHECK_OK(check, vram_free(pool, addr, queue));
+            CHECK_OK(check, vram_free(addr, queue));
             CHECK_TRY(check_stats(check, pool, &stats));
             CHECK_EQUAL(check, stats.damaged_blocks, 0);
             CHECK_EQUAL(check, stats.unchecked_blocks, is_unseen(check, &before, &stats));
             continue;
         }
         CHECK_OK(check, vram_queue_fill(queue, i == 1 ? addr + BYTES : addr - 1, 0x11, 1, 1));
-        CHECK_TRY(is_told(check, pool, &before, vram_free(pool, addr, queue)));
-        CHECK_STATUS(check, vram_free(pool, addr, queue), VRAM_ERR_INVALID);
+        CHECK_TRY(is_told(check, pool, &before, vram_free(addr, queue)));
+        CHECK_STATUS(check, vram_free(addr, queue), VRAM_ERR_INVALID);
     }
     CHECK_TRY(check_stats(check, pool, &stats));
     CHECK_EQUAL(check, stats.live_blocks, 0);
@@ -137,7 +137,7 @@ static bool poison(struct check *check) {
     CHECK_OK(check, vram_alloc(pool, BYTES, queue, &addr));
     CHECK_TRY(holds(check, queue, addr, 0xCD));
     CHECK_TRY(check_stats(check, pool, &before));
-    CHECK_OK(check, vram_free(pool, addr, queue));
+    CHECK_OK(check, vram_free(addr, queue));
     CHECK_TRY(check_stats(check, pool, &stats));
     if (is_unseen(check, &before, &stats)) { /* without its poison the block is not kept */
         CHECK_EQUAL(check, stats.quarantine_bytes, 0);

@@ -142,7 +142,7 @@ static bool hoard(struct check *check, void *argument) {
         CHECK_OK(check, vram_alloc(hoarder->stock->pool, hoarder->size, hoarder->queue, &addrs[i]));
     }
     for (uint32_t i = 0; i < 8; i++) {
-        CHECK_OK(check, vram_free(hoarder->stock->pool, addrs[i], hoarder->queue));
+        CHECK_OK(check, vram_free(addrs[i], hoarder->queue));
     }
     return true;
 }
@@ -220,7 +220,7 @@ static uint64_t let_go(void *user, const vram_oom_event *event) {
     struct luggage *luggage = user;
     vram_addr addr = luggage->addr;
     luggage->addr = 0;
-    return addr && vram_free(luggage->pool, addr, NULL) == VRAM_OK ? event->bytes : 0;
+    return addr && vram_free(addr, NULL) == VRAM_OK ? event->bytes : 0;
 }
 
 /* A callback lets go of a block, and the request that was short gets its memory. */
@@ -240,7 +240,7 @@ static bool by_callback(struct check *check) {
     CHECK_OK(check, vram_alloc(stock.pool, 3 * granule, queue, &addr));
     CHECK_EQUAL(check, luggage.addr, 0);
     CHECK_OK(check, vram_oom_callback_remove(device->device, id));
-    CHECK_OK(check, vram_free(stock.pool, addr, queue));
+    CHECK_OK(check, vram_free(addr, queue));
     return true;
 }
 

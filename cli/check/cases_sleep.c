@@ -113,7 +113,7 @@ static bool frees(struct check *check) {
     while (stock.count > 0) {
         vram_addr last = stock.blocks[stock.count - 1].addr;
         CHECK_GIVE(check, &stock, last, stock.count % 2 ? queue : NULL);
-        CHECK_STATUS(check, vram_free(stock.pool, last, queue), VRAM_ERR_INVALID);
+        CHECK_STATUS(check, vram_free(last, queue), VRAM_ERR_INVALID);
     }
     CHECK_TRY(woke(check, &stock, NULL));
     CHECK_STOCK_VERIFY(check, &stock);
@@ -146,7 +146,7 @@ static bool by_tag(struct check *check) {
         } else {
             CHECK_OK(check, vram_queue_fill(queue, stock.blocks[1].addr + MIB / 2, 7, 1, 64));
             CHECK_OK(check, vram_alloc(stock.pool, 700, queue, &addr));
-            CHECK_OK(check, vram_free(stock.pool, addr, queue));
+            CHECK_OK(check, vram_free(addr, queue));
         }
         CHECK_TRY(woke(check, &stock, NULL));
         CHECK_WAIT(check, queue);

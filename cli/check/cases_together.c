@@ -52,7 +52,7 @@ static bool scope(struct check *check) {
     CHECK_TRY(live(check, &stock, 1));
     CHECK_STATUS(check, vram_scope_end(inner), VRAM_ERR_STALE);
     CHECK_STATUS(check, vram_buffer_destroy(buffer), VRAM_ERR_STALE);
-    CHECK_OK(check, vram_free(stock.pool, kept, queue));
+    CHECK_OK(check, vram_free(kept, queue));
     CHECK_WAIT(check, queue);
     CHECK_TRY(live(check, &stock, 0));
     return true;

@@ -239,7 +239,7 @@ bool check_give_at(struct check *check, struct check_stock *stock, vram_addr add
                    vram_queue *queue, struct check_place place) {
     uint32_t at = find(stock, addr);
     CHECK_TRY(check_that(check, at < stock->count, place));
-    vram_status status = vram_free(stock->pool, addr, queue);
+    vram_status status = vram_free(addr, queue);
     if (status != VRAM_OK) { /* (5) */
         return check_fail(check, place, "a free of a live block failed: %s",
                           vram_status_name(status));
@@ -273,7 +273,7 @@ bool check_resize_at(struct check *check, struct check_stock *stock, vram_addr a
     CHECK_TRY(check_stats(check, stock->pool, &before));
     struct check_block *block = &stock->blocks[at];
     uint64_t old = edge_of(block), old_size = block->size;
-    vram_status status = vram_resize(stock->pool, addr, size, block->queue);
+    vram_status status = vram_resize(addr, size, block->queue);
     *done = status == VRAM_OK;
     if (status == VRAM_ERR_BUSY && size > old_size) {
         return compare_counters(check, stock, place);

@@ -38,7 +38,7 @@ static vram_status alloc(void *state, uint64_t bytes, uint32_t queue, struct rep
 
 static vram_status release(void *state, struct replay_block *block, uint32_t queue) {
     struct pooled *pooled = state;
-    return vram_free(pooled->pool, block->addr, pooled->place->queues[queue]);
+    return vram_free(block->addr, pooled->place->queues[queue]);
 }
 
 static vram_status use(void *state, struct replay_block *block, uint32_t queue) {

@@ -136,7 +136,7 @@ static bool climb_levels(struct script *script) {
         TRY(expect_responses(script, up[i].high, up[i].emergency));
     }
     for (int i = 5; i-- > 0;) {
-        DO(vram_free(script->pool, addrs[i], script->queue));
+        DO(vram_free(addrs[i], script->queue));
         DO(vram_queue_wait(script->queue, VRAM_TIMEOUT_DEFAULT));
         DO(vram_pool_shrink(script->pool, &released));
         expect(script, "bytes given back", up[i].units * script->unit, released);
@@ -182,7 +182,7 @@ static bool let_time_pass(struct script *script) {
         DO(vram_alloc(script->pool, 4096, script->queue, &addrs[i]));
     }
     for (int i = 0; i < BLOCKS; i++) {
-        DO(vram_free(script->pool, addrs[i], script->queue));
+        DO(vram_free(addrs[i], script->queue));
     }
     TRY(set_rules(script, 1000000));
     for (int i = 0; i < 3; i++) {
@@ -208,7 +208,7 @@ static uint64_t let_go(void *user, const vram_oom_event *event) {
     struct script *script = user;
     uint64_t bytes = script->spare ? 2 * script->unit : 0;
     (void)event;
-    if (script->spare && vram_free(script->pool, script->spare, script->queue) != VRAM_OK) {
+    if (script->spare && vram_free(script->spare, script->queue) != VRAM_OK) {
         bytes = 0;
     }
     script->spare = 0;
@@ -280,7 +280,7 @@ static void *free_later(void *user) {
         nanosleep(&pause, NULL);
         known = vram_pool_stats_get(script->pool, &stats) == VRAM_OK;
     }
-    (void)vram_free(script->pool, addr, script->queue);
+    (void)vram_free(addr, script->queue);
     return NULL;
 }
 
@@ -300,7 +300,7 @@ static bool climb_with_help(struct script *script) {
            after.ladder_rescues[VRAM_LADDER_CALLBACKS] -
                before.ladder_rescues[VRAM_LADDER_CALLBACKS]);
     DO(vram_oom_callback_remove(script->device, id));
-    DO(vram_free(script->pool, addr, script->queue));
+    DO(vram_free(addr, script->queue));
     if (pthread_create(&thread, NULL, free_later, script) != 0) {
         say_error("cannot start a thread");
         return false;
@@ -341,7 +341,7 @@ static bool fall_back(struct script *script) {
         expect(script, text, 1, after.fallbacks - before.fallbacks);
         snprintf(text, sizeof text, "%s memory in use", kinds[i].name);
         expect(script, text, 2 * script->unit, after.fallback_bytes - before.fallback_bytes);
-        DO(vram_free(script->pool, addr, script->queue));
+        DO(vram_free(addr, script->queue));
     }
     TRY(stats_of(script, &after));
     expect(script, "no other memory is left in use", 0, after.fallback_bytes);

@@ -125,7 +125,7 @@ static void give(struct worker *worker, struct block *block) {
     if (draw(worker) % 8 == 0) {
         verify(worker, block);
     }
-    if (good(worker, "vram_free", vram_free(worker->soak->pool, block->addr, worker->queue))) {
+    if (good(worker, "vram_free", vram_free(block->addr, worker->queue))) {
         worker->frees++;
     }
     block->addr = 0;

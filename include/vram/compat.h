@@ -54,7 +54,8 @@ static inline vram_status vram_acquire(vram_pool *pool, uint64_t bytes, vram_add
 /** Frees a block. It takes no size, because the pool knows it. 0 is allowed. */
 VRAM_DEPRECATED("vram_free")
 static inline vram_status vram_release(vram_pool *pool, vram_addr addr) {
-    return vram_free(pool, addr, NULL);
+    (void)pool;
+    return vram_free(addr, NULL);
 }
 
 /* ------------------------------------------------------------------ presets */

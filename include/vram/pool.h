@@ -141,11 +141,12 @@ VRAM_API vram_status vram_pool_destroy(vram_pool *pool);
 VRAM_API vram_status vram_alloc(vram_pool *pool, uint64_t size, vram_queue *queue, vram_addr *addr);
 
 /**
- * Gives a block back. Work submitted to `queue` so far may still use it; without a queue (NULL) none
- * does. 0 is allowed. Foreign, interior and already freed addresses are VRAM_ERR_INVALID and change
- * nothing, from any thread.
+ * Gives a block back to its pool, which is found by the address. Work submitted to `queue` so far
+ * may still use the block; without a queue (NULL) none does. 0 is allowed. Addresses that are not the
+ * start of a live block (foreign, interior, already freed) are VRAM_ERR_INVALID and change nothing,
+ * from any thread.
  */
-VRAM_API vram_status vram_free(vram_pool *pool, vram_addr addr, vram_queue *queue);
+VRAM_API vram_status vram_free(vram_addr addr, vram_queue *queue);
 
 typedef enum vram_alloc_flag {
     VRAM_ALLOC_CACHED_ONLY = 1 << 0, /* from memory the pool holds already, or not at all */
@@ -191,11 +192,10 @@ VRAM_API vram_status vram_alloc_with(vram_pool *pool, uint64_t size, vram_queue 
  *   VRAM_ERR_UNSUPPORTED  this block never changes in place: its pool has a safety mode, or it is not of
  *                         the device's memory and would grow.
  *   any exhaustion        the addresses are free, the memory is not to be had.
- *   VRAM_ERR_INVALID      no live block of this pool starts at `addr`, or it was freed meanwhile; or it
+ *   VRAM_ERR_INVALID      no live block starts at `addr`, or it was freed meanwhile; or it
  *                         is a buffer's, a scope's or a batch's, which vram_free refuses too.
  */
-VRAM_API vram_status vram_resize(vram_pool *pool, vram_addr addr, uint64_t new_size,
-                                 vram_queue *queue);
+VRAM_API vram_status vram_resize(vram_addr addr, uint64_t new_size, vram_queue *queue);
 
 /**
  * Says that work on another queue uses the block too: after it is freed it is not reused before that

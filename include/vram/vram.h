@@ -9,7 +9,7 @@
  *   vram_pool_create(device, NULL, &pool);      memory comes from a pool
  *   vram_alloc(pool, bytes, queue, &addr);
  *   vram_queue_upload(queue, addr, data, bytes);
- *   vram_free(pool, addr, queue);               in the order of the queue: no need to wait
+ *   vram_free(addr, queue);               in the order of the queue: no need to wait
  *   vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
  *   vram_context_destroy(context);              ends everything below it
  *

@@ -208,7 +208,7 @@ static void close_library(struct vr_arithmetic *arithmetic) {
         leave(cublas);
     }
     for (uint32_t i = 0; i < cublas->lane_count; i++) {
-        (void)vram_free(arithmetic->pool, cublas->lanes[i].scratch, arithmetic->lanes[i]);
+        (void)vram_free(cublas->lanes[i].scratch, arithmetic->lanes[i]);
     }
     vr_library_close(&cublas->driver); /* cuBLAS itself stays: its own threads may */
     vr_mem_free(cublas);

@@ -112,10 +112,11 @@ static struct vr_scratch *take_kept(struct vr_scheduler *scheduler) {
 
 /* Nobody uses it any more. */
 static void release(struct vr_scheduler *scheduler, struct vr_scratch *scratch) {
+    (void)scheduler;
     if (scratch->block) {
         struct vram_error error;
         vr_error_save(&error);
-        (void)vram_free(scheduler->pool, scratch->block, NULL); /* the pool may be gone */
+        (void)vram_free(scratch->block, NULL); /* the pool may be gone */
         vr_error_restore(&error);
     }
     vr_mem_free(scratch);

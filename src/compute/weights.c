@@ -23,8 +23,7 @@ static void weights_free(void *memory) {
     vr_pool_child_remove((uint64_t)(uintptr_t)weights->pool, weights->pool_object, &weights->child);
     vr_error_save(&error);
     if (weights->addr) {
-        (void)vram_free(weights->pool, weights->addr,
-                        NULL); /* a pool that has ended took it along */
+        (void)vram_free(weights->addr, NULL); /* a pool that has ended took it along */
     }
     vr_error_restore(&error);
     if (scheduler) {

@@ -405,6 +405,9 @@ bool vr_submits_wait(struct vr_device_object *device, uint64_t deadline);
 /* Whether a number of the queue has passed: a look at its word, no driver call. */
 bool vr_queue_passed(struct vr_queue_object *queue, uint64_t value);
 vram_status vr_queue_mark(struct vr_queue_object *queue, uint64_t *value);
+/* What vram_queue_mark and vram_queue_after do, for who has a reference to the queue. */
+vram_status vr_queue_submit_mark(struct vr_queue_object *queue, vram_point *point);
+vram_status vr_queue_submit_after(struct vr_queue_object *queue, vram_point point);
 /* For queues that only the program submits to: has the driver say whether the queue is idle, and if
    so lets the number pass, which need not be marked. */
 void vr_queue_look(struct vr_queue_object *queue, uint64_t value);

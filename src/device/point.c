@@ -350,20 +350,29 @@ static vram_status point_enter(vram_point point, const char *operation,
 
 /* ---------------------------------------------------------------- by handle */
 
+vram_status vr_queue_submit_mark(struct vr_queue_object *queue, vram_point *point) {
+    uint64_t value;
+    if (!vr_submit_begin(queue)) {
+        return vr_fail(VRAM_ERR_STALE, "vram_queue_mark", "the queue was destroyed");
+    }
+    vram_status status = vr_queue_mark(queue, &value);
+    vr_submit_end(queue);
+    if (status == VRAM_OK) {
+        *point = (vram_point){(vram_queue *)(uintptr_t)queue->object.handle, value};
+    }
+    return status;
+}
+
 vram_status vr_submit_mark(vram_queue *handle, vram_point *point) {
     static const char operation[] = "vram_queue_mark";
     void *queue;
-    uint64_t value;
     if (!point) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the point is NULL");
     }
-    vram_status status = vr_submit_enter(handle, operation, &queue);
+    vram_status status = vr_enter(VR_KIND_QUEUE, handle, operation, &queue);
     if (status == VRAM_OK) {
-        status = vr_queue_mark(queue, &value);
-        vr_submit_leave(queue);
-    }
-    if (status == VRAM_OK) {
-        *point = (vram_point){handle, value};
+        status = vr_queue_submit_mark(queue, point);
+        vr_leave(queue);
     }
     return status;
 }
@@ -499,20 +508,28 @@ static vram_status after(struct vr_queue_object *queue, struct vr_queue_object *
     return status;
 }
 
-vram_status vr_submit_after(vram_queue *handle, vram_point point) {
+vram_status vr_queue_submit_after(struct vr_queue_object *queue, vram_point point) {
     static const char operation[] = "vram_queue_after";
     struct vr_queue_object *other;
-    void *queue;
-    vram_status status = vr_submit_enter(handle, operation, &queue);
-    if (status != VRAM_OK) {
-        return status;
+    if (!vr_submit_begin(queue)) {
+        return vr_fail(VRAM_ERR_STALE, operation, "the queue was destroyed");
     }
-    status = point_enter(point, operation, &other);
+    vram_status status = point_enter(point, operation, &other);
     if (status == VRAM_OK && other) {
         status = after(queue, other, point.value);
         vr_leave(other);
     }
-    vr_submit_leave(queue);
+    vr_submit_end(queue);
+    return status;
+}
+
+vram_status vr_submit_after(vram_queue *handle, vram_point point) {
+    void *queue;
+    vram_status status = vr_enter(VR_KIND_QUEUE, handle, "vram_queue_after", &queue);
+    if (status == VRAM_OK) {
+        status = vr_queue_submit_after(queue, point);
+        vr_leave(queue);
+    }
     return status;
 }
 

@@ -199,7 +199,7 @@ static bool work(struct program *program) {
            step(program, vram_pool_create(program->device, NULL, &program->pool)) &&
            step(program, vram_alloc(program->pool, MIB, queue, &program->block)) &&
            step(program, vram_queue_fill(queue, program->block, 0, 4, MIB)) &&
-           step(program, vram_free(program->pool, program->block, queue)) &&
+           step(program, vram_free(program->block, queue)) &&
            step(program, vram_buffer_create(program->pool, 8192, queue, &pinned, &buffer)) &&
            step(program, vram_buffer_destroy(buffer)) &&
            step(program, vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));

@@ -52,7 +52,7 @@ static void blocks(const vram::pool &pool, const vram::queue &queue) {
     MUST(pool.stats().live_blocks == 0);
     vram_addr kept = pool.alloc(100, queue).take();
     MUST(pool.stats().live_blocks == 1);
-    vram::check(vram_free(pool.get(), kept, queue.get()));
+    vram::check(vram_free(kept, queue.get()));
 }
 
 static void contents(const vram::pool &pool, const vram::queue &queue) {

@@ -31,9 +31,9 @@ static void memory_statistics(struct sample_world *world) {
     vram_addr kept, returned;
     must(vram_alloc(world->pool, 600, world->queue, &kept));
     must(vram_alloc(world->pool, 1000, world->queue, &returned));
-    must(vram_free(world->pool, returned, world->queue));
+    must(vram_free(returned, world->queue));
     must(vram_alloc(world->pool, 1000, world->queue, &returned));
-    must(vram_free(world->pool, returned, world->queue));
+    must(vram_free(returned, world->queue));
 
     vram_pool_stats stats = sample_stats(world->pool);
     hold(stats.reserved_bytes >= stats.allocated_bytes + stats.cached_bytes); /* total_allocated */
@@ -44,7 +44,7 @@ static void memory_statistics(struct sample_world *world) {
     hold(stats.hits == 1 && stats.misses == 2); /* pool_hits, pool_misses */
     hold(stats.fallbacks == 0);                 /* cpu_fallbacks */
     hold(stats.active_buffers == 1);            /* active_buffers */
-    must(vram_free(world->pool, kept, world->queue));
+    must(vram_free(kept, world->queue));
 }
 
 static void memory_configuration(struct sample_world *world) {
@@ -103,7 +103,7 @@ static void pool_interface(struct sample_world *world) {
     must(vram_pool_pressure_get(world->pool, &pressure));           /* pressure */
     hold(pressure.level == vram_pressure_level_of(pressure.value));
 
-    must(vram_free(world->pool, block, world->queue));
+    must(vram_free(block, world->queue));
     must(vram_queue_wait(world->queue, WAIT));
     uint64_t held = sample_stats(world->pool).reserved_bytes;
     must(vram_pool_clear(world->pool, &cached)); /* clear_pool: out of the caches, */
@@ -198,7 +198,7 @@ static void buffer_tracking(struct sample_world *world) {
     vram_live_stats stats = {.size = sizeof stats};
     must(vram_live_stats_get(&old, &stats));
     hold(stats.live_blocks == 1 && stats.live_bytes == 1 * MIB);
-    must(vram_free(pool, scores, world->queue));
+    must(vram_free(scores, world->queue));
 }
 
 static void fallback_buffer(struct sample_world *world) {
@@ -281,14 +281,14 @@ static void memory_pool_integration(struct sample_world *world) {
         memset((void *)(uintptr_t)buffer, 1, 1 * MIB);
 
         /* Return to the pool; a smaller one is then served without a new piece of memory. */
-        must(vram_free(pool, buffer, NULL));
+        must(vram_free(buffer, NULL));
         uint64_t pieces = own.pieces;
         must(vram_alloc_with(pool, 512 * KIB, NULL, &try_get, &buffer));
         hold(own.pieces == pieces);
-        must(vram_free(pool, buffer, NULL));
+        must(vram_free(buffer, NULL));
 
         must(vram_alloc(pool, 512 * KIB, NULL, &buffer)); /* from the thread's cache: a hit */
-        must(vram_free(pool, buffer, NULL));
+        must(vram_free(buffer, NULL));
         char text[40];
         vram_pool_stats stats = sample_stats(pool);
         snprintf(text, sizeof text, "Hit rate: %.1f%%", stats.hit_rate * 100.0);

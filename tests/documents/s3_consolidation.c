@@ -154,7 +154,7 @@ static void async_transfers(struct sample_world *world) {
     must(vram_readback_stats_get(readback, &stats));
     hold(stats.arrived == FRAMES && stats.dropped == 0 && slots == 3); /* a and b in turn */
     vram_readback_destroy(readback);
-    must(vram_free(world->pool, positions, world->queue));
+    must(vram_free(positions, world->queue));
 }
 
 static vram_error_answer on_error(void *user, const vram_error_event *event) {
@@ -336,7 +336,7 @@ static void single_source_of_truth(struct sample_world *world) {
         hold(state.live_bytes == device.reserved_bytes);
     }
     must(vram_device_free(world->device, outside));
-    must(vram_free(world->pool, raw, world->queue));
+    must(vram_free(raw, world->queue));
 }
 
 /* The three strengths at once: a buffer that is tracked, grows, and is brought to the host while it does. */

@@ -40,15 +40,15 @@ static vram_pool *pressed_pool(struct sample_world *world, uint64_t live, vram_a
         must(vram_alloc(pool, 1 * MIB, world->queue, &blocks[i]));
     }
     for (uint64_t i = live; i < 15; i++) {
-        must(vram_free(pool, blocks[i], world->queue));
+        must(vram_free(blocks[i], world->queue));
     }
     must(vram_queue_wait(world->queue, WAIT));
     return pool;
 }
 
-static void free_all(vram_pool *pool, vram_queue *queue, uint64_t live, const vram_addr *blocks) {
+static void free_all(vram_queue *queue, uint64_t live, const vram_addr *blocks) {
     for (uint64_t i = 0; i < live; i++) {
-        must(vram_free(pool, blocks[i], queue));
+        must(vram_free(blocks[i], queue));
     }
 }
 
@@ -74,7 +74,7 @@ static void pressure_handling(struct sample_world *world) {
     must(vram_pool_pressure_get(pool, &pressure));
     hold(released >= 10 * MIB && pressure.own < 0.5);
     hold(sample_stats(pool).requested_bytes == 4 * MIB);
-    free_all(pool, world->queue, 4, blocks);
+    free_all(world->queue, 4, blocks);
 }
 
 static void batch_of_buffers(struct sample_world *world) {
@@ -119,7 +119,7 @@ static void pool_limits(struct sample_world *world) {
     snprintf(text, sizeof text, "Total allocated: %d bytes, Peak: %d bytes",
              (int)total.requested_bytes, (int)total.peak_requested_bytes);
     hold(strcmp(text, "Total allocated: 20971520 bytes, Peak: 20971520 bytes") == 0);
-    must(vram_free(world->pool, block, world->queue));
+    must(vram_free(block, world->queue));
 }
 
 static void usage_monitoring(struct sample_world *world) {
@@ -127,7 +127,7 @@ static void usage_monitoring(struct sample_world *world) {
     vram_device_info info = {.size = sizeof info};
     vram_addr block;
     must(vram_alloc(world->pool, 3 * MIB, world->queue, &block));
-    must(vram_free(world->pool, block, world->queue));
+    must(vram_free(block, world->queue));
     must(vram_device_stats_get(world->device, &usage)); /* of one device: now and at its peak */
     hold(usage.requested_bytes == 0 && usage.peak_requested_bytes == 3 * MIB);
     hold(vram_device_info_get(world->context, 1000, &info) == VRAM_ERR_NO_DEVICE); /* None */
@@ -259,7 +259,7 @@ static void monitor_pressure(struct sample_world *world) {
     vram_log_set(NULL, NULL, VRAM_LOG_OFF);
     hold(health.verdict == VRAM_HEALTH_EMERGENCY && health.cleaned && seen.errors == 1);
     hold(health.released_bytes >= 10 * MIB && sample_stats(pool).requested_bytes == 4 * MIB);
-    free_all(pool, world->queue, 4, blocks);
+    free_all(world->queue, 4, blocks);
 }
 
 static void appropriate_limits(struct sample_world *world) {
@@ -322,12 +322,12 @@ static void error_recovery(struct sample_world *world) {
     vram_pool_stats stats = sample_stats(world->pool);
     hold(stats.ladder_runs == 1 && stats.refusals == 0);
     hold(sample_stats(hoarder).reserved_bytes < 15 * MIB);
-    must(vram_free(world->pool, wanted, world->queue));
+    must(vram_free(wanted, world->queue));
 
     /* What no cleanup helps is told once, and other errors are not tried again. */
     hold(vram_alloc(world->pool, 30 * MIB, world->queue, &wanted) == VRAM_ERR_LIMIT);
     uint64_t runs = sample_stats(world->pool).ladder_runs;
-    hold(vram_free(world->pool, 12345, world->queue) == VRAM_ERR_INVALID);
+    hold(vram_free(12345, world->queue) == VRAM_ERR_INVALID);
     hold(sample_stats(world->pool).ladder_runs == runs);
 }
 

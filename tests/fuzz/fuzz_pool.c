@@ -95,10 +95,10 @@ static uint64_t draw_size(void) {
 
 static void give(struct block *block) {
     if (block->addr) {
-        FUZZ_EXPECT(vram_free(block->pool, block->addr, block->queue) == VRAM_OK); /* never fails */
+        FUZZ_EXPECT(vram_free(block->addr, block->queue) == VRAM_OK); /* never fails */
         vram_block_info info = {.size = sizeof info};
         FUZZ_EXPECT(vram_block_info_get(block->addr, &info) == VRAM_ERR_INVALID);
-        FUZZ_EXPECT(vram_free(block->pool, block->addr, block->queue) == VRAM_ERR_INVALID);
+        FUZZ_EXPECT(vram_free(block->addr, block->queue) == VRAM_ERR_INVALID);
         block->addr = 0;
     }
 }
@@ -140,7 +140,7 @@ static void work(struct block *block, vram_queue *queue) {
 /* A block that was not resized is as it was; one that becomes smaller always is. */
 static void resize(struct block *block) {
     uint64_t size = draw_size();
-    vram_status status = vram_resize(block->pool, block->addr, size, block->queue);
+    vram_status status = vram_resize(block->addr, size, block->queue);
     if (status == VRAM_ERR_OVERFLOW || status == VRAM_ERR_BUSY) {
         FUZZ_EXPECT(size > block->bytes);
     } else if (TRY(status) == VRAM_OK) {
@@ -182,12 +182,8 @@ static void mistake(void) {
             return;
         }
     }
-    FUZZ_EXPECT(vram_free(world.pools[0], addr, world.queues[0]) == VRAM_ERR_INVALID);
+    FUZZ_EXPECT(vram_free(addr, world.queues[0]) == VRAM_ERR_INVALID);
     FUZZ_EXPECT(vram_unpin(addr) != VRAM_OK || block->addr == 0);
-    if (block->addr) {
-        vram_pool *wrong = world.pools[block->pool == world.pools[0]];
-        FUZZ_EXPECT(vram_free(wrong, block->addr, block->queue) == VRAM_ERR_INVALID);
-    }
 }
 
 static void plan_fault(void) {

@@ -287,7 +287,7 @@ static void release(void) {
         wait_for(other, queue);
         queue = other;
     }
-    must(vram_free(test.pool, block.addr, test.queues[queue]), "vram_free");
+    must(vram_free(block.addr, test.queues[queue]), "vram_free");
     haunt(&block);
     test.live[index] = test.live[--test.live_count];
     test.live_bytes -= block.bytes;

@@ -93,12 +93,12 @@ static void hand_over(struct visit *visit) {
     vram_addr addr = visit->hand[--visit->hand_count];
     must(vram_queue_wait(visit->queue, VRAM_TIMEOUT_DEFAULT), "vram_queue_wait");
     vram_addr found = swap(visit, addr);
-    must(vram_free(pool, found, visit->queue), "vram_free of another's block");
+    must(vram_free(found, visit->queue), "vram_free of another's block");
 }
 
 static void shrink(struct visit *visit) {
     uint32_t index = (uint32_t)chance(visit, visit->hand_count);
-    must(vram_free(pool, visit->hand[index], visit->queue), "vram_free");
+    must(vram_free(visit->hand[index], visit->queue), "vram_free");
     visit->hand[index] = visit->hand[--visit->hand_count];
 }
 
@@ -146,7 +146,7 @@ static void clear_table(void) {
     vram_queue *queue;
     must(vram_queue_create(device, NULL, &queue), "vram_queue_create");
     for (uint32_t i = 0; i < TABLE_ROWS; i++) {
-        must(vram_free(pool, table[i], queue), "vram_free from the table");
+        must(vram_free(table[i], queue), "vram_free from the table");
     }
     vram_queue_destroy(queue);
 }

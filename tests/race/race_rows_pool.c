@@ -37,11 +37,11 @@ ROW(vram_alloc_with, POOL, ROW_USES_QUEUE) {
 }
 
 ROW(vram_free, BLOCK, ROW_INVALID) {
-    return vram_free(w->pool, w->spare, w->queue);
+    return vram_free(w->spare, w->queue);
 }
 
 ROW_AS(vram_free, _other_queue, BLOCK, ROW_INVALID) {
-    return vram_free(w->pool, w->spare, w->other);
+    return vram_free(w->spare, w->other);
 }
 
 ROW(vram_auto_block_auto_end, BLOCK, ROW_INVALID) {
@@ -51,7 +51,7 @@ ROW(vram_auto_block_auto_end, BLOCK, ROW_INVALID) {
 }
 
 ROW(vram_resize, BLOCK, ROW_INVALID | ROW_BUSY) {
-    return vram_resize(w->pool, w->spare, COPY_BYTES / 2, w->queue);
+    return vram_resize(w->spare, COPY_BYTES / 2, w->queue);
 }
 
 ROW(vram_use, BLOCK, ROW_INVALID) {

@@ -523,7 +523,7 @@ const char *world_end(struct world *w, vram_status call, uint32_t flags) {
     }
     vram_addr blocks[] = {w->block, w->spare, w->made.block};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-        vram_free(w->pool, blocks[i], NULL);
+        vram_free(blocks[i], NULL);
     }
     FIRST(check_pool(w, w->pool));
     FIRST(check_pool(w, w->made.pool));

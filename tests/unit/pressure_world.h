@@ -76,11 +76,11 @@ static inline void cache_blocks(struct rig *rig, vram_pool *pool, uint64_t size,
         assert_ok(vram_alloc(pool, size, rig->queue, &addrs[i]));
     }
     for (unsigned i = 0; i < count; i++) {
-        assert_ok(vram_free(pool, addrs[i], rig->queue));
+        assert_ok(vram_free(addrs[i], rig->queue));
     }
     for (unsigned i = 0; i < uses; i++) {
         assert_ok(vram_alloc(pool, size, rig->queue, &addrs[0]));
-        assert_ok(vram_free(pool, addrs[0], rig->queue));
+        assert_ok(vram_free(addrs[0], rig->queue));
     }
 }
 

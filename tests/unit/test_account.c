@@ -76,7 +76,7 @@ static int tear_down(void **state) {
 /* Frees a block, and waits until the work that it was freed behind is over. */
 static void free_now(const struct gpu *gpu, int which, vram_addr addr) {
     vram_point point;
-    assert_ok(vram_free(gpu->pools[which], addr, gpu->queues[which]));
+    assert_ok(vram_free(addr, gpu->queues[which]));
     assert_ok(vram_pool_trim(gpu->pools[which], UINT64_MAX));
     assert_ok(vram_queue_mark(gpu->queues[which], &point));
     assert_ok(vram_point_wait(point, VRAM_TIMEOUT_DEFAULT));

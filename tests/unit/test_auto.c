@@ -193,7 +193,7 @@ static void borrowed_things_go_back(void **state) {
     assert_int_equal(vram_readback_give(readback, number), VRAM_ERR_INVALID);
     assert_ok(vram_feed_begin(feed, 100, 0, &block));
     assert_ok(vram_pinned_forget(rig.device, own, sizeof own));
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     vram_context_destroy(rig.context);
 }
 

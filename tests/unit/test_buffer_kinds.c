@@ -470,7 +470,7 @@ static void addresses_are_wrapped(void **state) {
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     assert_int_equal(own[4095], 9);
     assert_int_equal(vram_queue_fill(rig.queue, (uintptr_t)own, 9, 1, 4097), VRAM_ERR_INVALID);
-    assert_int_equal(vram_free(pool, (uintptr_t)own, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free((uintptr_t)own, rig.queue), VRAM_ERR_INVALID);
     assert_int_equal(vram_device_free(rig.device, (uintptr_t)own), VRAM_ERR_INVALID);
     wrap.address += 8; /* inside it: needs no record of its own */
     wrap.bytes = 100;

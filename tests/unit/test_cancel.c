@@ -98,13 +98,13 @@ static int use_pool(struct program *program, vram_pool *pool, vram_queue *queue)
     }
     TRY(vram_live_visit(&query, on_block, program));
     for (int i = 0; i < 8; i++) {
-        TRY(vram_free(pool, blocks[i], queue));
+        TRY(vram_free(blocks[i], queue));
     }
     if (vram_alloc(pool, 60 * MIB, NULL, &blocks[0]) == VRAM_OK) { /* waits for the fills */
         if (vram_alloc(pool, 60 * MIB, NULL, &none) == VRAM_OK) {  /* climbs its whole ladder */
             return __LINE__;
         }
-        TRY(vram_free(pool, blocks[0], NULL));
+        TRY(vram_free(blocks[0], NULL));
     }
     TRY(vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT));
     TRY(vram_pool_trim(pool, 0));
@@ -220,7 +220,7 @@ static void *work_until_cancelled(void *argument) {
         if (vram_alloc(storm->pool, seed % 3000000, storm->queue, &addr) == VRAM_OK) {
             (void)vram_queue_download(storm->queue, bytes, addr, sizeof bytes);
             (void)vram_queue_wait(storm->queue, VRAM_TIMEOUT_DEFAULT);
-            (void)vram_free(storm->pool, addr, storm->queue);
+            (void)vram_free(addr, storm->queue);
         }
         if (seed % 7 == 0) {
             (void)vram_pool_trim(storm->pool, 0);
@@ -248,7 +248,7 @@ static void other_threads_go_on(void **state) {
             assert_int_equal(pthread_join(thread, &result), 0);
             assert_ptr_equal(result, PTHREAD_CANCELED);
             assert_ok(vram_alloc(pool, MIB, NULL, &addr));
-            assert_ok(vram_free(pool, addr, NULL));
+            assert_ok(vram_free(addr, NULL));
         }
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         assert_ok(vram_pool_trim(pool, 0));

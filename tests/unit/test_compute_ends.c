@@ -37,7 +37,7 @@ static void a_late_copy_finds_its_memory(void **state) {
     assert_ok(vram_matmul_run(scheduler, &there)); /* as good as before */
     assert_right(&product);
     assert_true(vr_mem_live_bytes() < before + 4800); /* the queue was seen to be through */
-    assert_ok(vram_free(pool, a, rig.queue));
+    assert_ok(vram_free(a, rig.queue));
     assert_ok(vram_scheduler_destroy(scheduler));
     product_end(&product);
     vram_context_destroy(rig.context);
@@ -128,7 +128,7 @@ static void a_shared_operand_outlasts_its_users(void **state) {
             assert_int_equal(status, VRAM_ERR_TIMEOUT);
             assert_ok(vram_alloc(pool, 50 * 90 * sizeof(float), held.first, &again));
             assert_true(again != held.b);
-            assert_ok(vram_free(pool, again, held.first));
+            assert_ok(vram_free(again, held.first));
             assert_int_equal(live_in(pool), 1);
             gate_open(&held.gate);
         }

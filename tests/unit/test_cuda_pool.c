@@ -83,22 +83,22 @@ static void captures_go_on(void **state) {
         fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
         assert_ok(vram_alloc(stage->pool, 1000, captured, &small));
         assert_ok(vram_alloc(stage->pool, 40 * MIB, captured, &large));
-        assert_ok(vram_resize(stage->pool, large, 44 * MIB, captured));
-        assert_ok(vram_resize(stage->pool, large, 40 * MIB, captured));
+        assert_ok(vram_resize(large, 44 * MIB, captured));
+        assert_ok(vram_resize(large, 40 * MIB, captured));
         assert_ok(vram_queue_fill(captured, small, 1, 4, 400));
         assert_ok(vram_queue_fill(captured, large, 1, 4, 400));
         assert_ok(vram_queue_fill(captured, shared, 1, 4, 400));
         assert_ok(vram_use(shared, captured)); /* in the time of the graph's stream */
-        assert_ok(vram_free(stage->pool, small, captured));
-        assert_ok(vram_free(stage->pool, large, captured));
-        assert_ok(vram_free(stage->pool, shared, stage->queue));
+        assert_ok(vram_free(small, captured));
+        assert_ok(vram_free(large, captured));
+        assert_ok(vram_free(shared, stage->queue));
         assert_ok(vram_alloc(stage->pool, 40 * MIB, captured, &again));
         assert_int_equal(again, large); /* the graph runs in order with itself */
-        assert_ok(vram_free(stage->pool, again, captured));
+        assert_ok(vram_free(again, captured));
         /* What others have freed goes back all the same. */
         assert_ok(vram_alloc(stage->pool, 6 * MIB, stage->queue, &fence));
         assert_ok(vram_alloc(stage->pool, 30 * MIB, stage->queue, &spare));
-        assert_ok(vram_free(stage->pool, spare, stage->queue));
+        assert_ok(vram_free(spare, stage->queue));
         assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
         uint64_t before = stats_of(stage->pool).reserved_bytes;
         assert_ok(vram_pool_trim(stage->pool, 0));
@@ -126,8 +126,8 @@ static void frees_in_a_capture_are_kept_for_later(void **state) {
     assert_ok(vram_alloc(stage->pool, 10 * MIB, stage->queue, &used));
     fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
     assert_ok(vram_use(used, captured));
-    assert_ok(vram_free(stage->pool, freed, captured));
-    assert_ok(vram_free(stage->pool, used, stage->queue));
+    assert_ok(vram_free(freed, captured));
+    assert_ok(vram_free(used, stage->queue));
     assert_ok(vram_alloc(stage->pool, 10 * MIB, stage->queue, &next));
     assert_true(next != used);
     assert_true(next + 10 * MIB <= freed || freed + 60 * MIB <= next);
@@ -136,8 +136,8 @@ static void frees_in_a_capture_are_kept_for_later(void **state) {
     assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
     fake->capture(stream, VR_CU_CAPTURE_NONE);
     assert_ok(vram_alloc(stage->pool, 60 * MIB, stage->queue, &other));
-    assert_ok(vram_free(stage->pool, other, stage->queue));
-    assert_ok(vram_free(stage->pool, next, stage->queue));
+    assert_ok(vram_free(other, stage->queue));
+    assert_ok(vram_free(next, stage->queue));
     assert_ok(vram_queue_wait(captured, FOR_EVER));
     assert_ok(vram_queue_wait(stage->queue, FOR_EVER));
     assert_ok(vram_pool_trim(stage->pool, 0));
@@ -165,13 +165,13 @@ static void captured_queues_get_others_memory(void **state) {
     assert_ok(vram_alloc(stage->pool, 100 * MIB, stage->queue, &freed));
     fake->hold(true);
     assert_ok(vram_queue_fill(stage->queue, freed, 1, 4, 400));
-    assert_ok(vram_free(stage->pool, freed, stage->queue));
+    assert_ok(vram_free(freed, stage->queue));
     fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
     assert_int_equal(pthread_create(&thread, NULL, let_go, NULL), 0);
     assert_ok(vram_alloc(stage->pool, 100 * MIB, captured, &next));
     pthread_join(thread, NULL);
     assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
-    assert_ok(vram_free(stage->pool, next, captured));
+    assert_ok(vram_free(next, captured));
     fake->capture(stream, VR_CU_CAPTURE_NONE);
     adoption_end(captured, stream);
     stage_close(stage);
@@ -191,7 +191,7 @@ static void *capture_one(void *argument) {
             assert_ok(vram_queue_fill(captured, addrs[i], 1, 4, 400));
         }
         for (int i = 0; i < 4; i++) {
-            assert_ok(vram_free(stage->pool, addrs[i], captured));
+            assert_ok(vram_free(addrs[i], captured));
         }
     }
     assert_int_equal(fake->capture_status(stream), VR_CU_CAPTURE_ACTIVE);
@@ -226,7 +226,7 @@ static void hits_ask_nobody(void **state) {
         uint64_t before = fake->calls(NULL);
         for (int i = 0; i < 10000; i++) {
             assert_ok(vram_alloc(stage->pool, 1000, stage->queue, &addr));
-            assert_ok(vram_free(stage->pool, addr, stage->queue));
+            assert_ok(vram_free(addr, stage->queue));
         }
         assert_true(warm || fake->calls(NULL) == before);
     }
@@ -262,7 +262,7 @@ static void default_streams_are_told_apart(void **state) {
     assert_ok(vram_alloc(stage->pool, 40 * KIB, mine, &addr));
     fake->hold(true);
     assert_ok(vram_queue_fill(mine, addr, 1, 4, 400));
-    assert_ok(vram_free(stage->pool, addr, mine));
+    assert_ok(vram_free(addr, mine));
     assert_int_equal(pthread_create(&thread, NULL, use_own_default_stream, &other), 0);
     pthread_join(thread, NULL);
     assert_int_not_equal(other.addr, addr);
@@ -270,8 +270,8 @@ static void default_streams_are_told_apart(void **state) {
     assert_int_equal(again, addr); /* its own stream may have it at once */
     fake->hold(false);
     /* This thread frees for that one: it may not mark a stream that it cannot reach. */
-    assert_ok(vram_free(stage->pool, other.addr, other.queue));
-    assert_ok(vram_free(stage->pool, again, mine));
+    assert_ok(vram_free(other.addr, other.queue));
+    assert_ok(vram_free(again, mine));
     assert_ok(vram_queue_wait(mine, FOR_EVER));
     assert_ok(vram_pool_trim(stage->pool, 0));
     assert_int_equal(stats_of(stage->pool).reserved_bytes, 0);
@@ -290,7 +290,7 @@ static void recycled_handles_are_other_queues(void **state) {
     assert_ok(vram_queue_adopt(stage->device, stream, &first));
     assert_ok(vram_alloc(stage->pool, 40 * KIB, first, &addr));
     assert_ok(vram_queue_fill(first, addr, 1, 4, 400));
-    assert_ok(vram_free(stage->pool, addr, first));
+    assert_ok(vram_free(addr, first));
     assert_ok(vram_queue_end(first));
     assert_ok(vram_queue_adopt(stage->device, stream, &second)); /* as if it were a new one */
     assert_true(first != second);
@@ -299,7 +299,7 @@ static void recycled_handles_are_other_queues(void **state) {
     assert_ok(vram_alloc(stage->pool, 40 * KIB, second, &next)); /* all work of `first` was done */
     assert_int_equal(next, addr);
     assert_ok(vram_queue_fill(second, next, 1, 4, 400));
-    assert_ok(vram_free(stage->pool, next, second));
+    assert_ok(vram_free(next, second));
     assert_ok(vram_alloc(stage->pool, 40 * KIB, stage->queue, &next));
     assert_int_not_equal(next, addr); /* and none of `second` */
     fake->hold(false);
@@ -318,7 +318,7 @@ static void forgotten_streams_strand_nothing(void **state) {
     for (int i = 0; i < 20; i++) { /* small enough that nobody marks the stream */
         assert_ok(vram_alloc(stage->pool, 5 * MIB, forgotten, &addr));
         assert_ok(vram_queue_fill(forgotten, addr, 1, 4, 400));
-        assert_ok(vram_free(stage->pool, addr, forgotten));
+        assert_ok(vram_free(addr, forgotten));
     }
     uint64_t before = fake->calls("cuStreamWriteValue64");
     assert_ok(vram_alloc(stage->pool, 124 * MIB, stage->queue, &next));
@@ -345,7 +345,7 @@ static void other_devices_may_be_current(void **state) {
         assert_ok(vram_queue_fill(stage->queue, addrs[i], 1, 4, 400));
     }
     for (int i = 0; i < 8; i += 2) {
-        assert_ok(vram_free(stage->pool, addrs[i], stage->queue));
+        assert_ok(vram_free(addrs[i], stage->queue));
     }
     assert_ok(vram_pool_trim(stage->pool, 0));
     assert_true(stats_of(stage->pool).reserved_bytes >= 80 * MIB); /* all of it is at work */
@@ -378,7 +378,7 @@ static void assert_kept(struct stage *stage, vram_addr kept, uint64_t bytes) {
         assert_false(overlap(found[i], 5 * MIB, kept, bytes));
     }
     for (int i = 0; i < 24; i++) {
-        assert_ok(vram_free(stage->pool, found[i], stage->queue));
+        assert_ok(vram_free(found[i], stage->queue));
     }
     assert_true(fake->reaches(0, kept) && fake->reaches(0, kept + bytes - 1)); /* for the graph */
 }
@@ -396,10 +396,10 @@ static void what_a_graph_uses_is_kept_for_it(void **state) {
     fake->capture(stream, VR_CU_CAPTURE_ACTIVE);
     assert_ok(vram_alloc(stage->pool, 20 * MIB, region, &block));
     assert_ok(vram_queue_fill(region, block, 1, 4, 400));
-    assert_ok(vram_free(stage->pool, block, region));
+    assert_ok(vram_free(block, region));
     assert_ok(vram_alloc(stage->pool, 20 * MIB, region, &again));
     assert_int_equal(again, block); /* the graph runs in order with itself */
-    assert_ok(vram_free(stage->pool, again, region));
+    assert_ok(vram_free(again, region));
     assert_int_equal(vram_capture_end(region), VRAM_ERR_CAPTURE);
     assert_kept(stage, block, 20 * MIB);
     fake->capture(stream, VR_CU_CAPTURE_NONE);
@@ -427,7 +427,7 @@ static void forgotten_regions_strand_nothing(void **state) {
     assert_ok(vram_capture_begin(stage->queue, &region));
     assert_ok(vram_alloc(stage->pool, 20 * MIB, region, &block));
     assert_ok(vram_queue_fill(region, block, 1, 4, 400));
-    assert_ok(vram_free(stage->pool, block, region));
+    assert_ok(vram_free(block, region));
     stage_close(stage);
 }
 

@@ -158,7 +158,7 @@ static void pinned_pools_stay_beside_a_kernel(void **state) {
     assert_ok(vram_pool_create(stage->device, &options, &pool));
     assert_ok(vram_alloc(pool, 8 * MIB, NULL, &block));
     launch(stage->listening, gate, (uintptr_t)&word, 10 * SECOND, 2);
-    assert_ok(vram_free(pool, block, NULL)); /* more than it may keep */
+    assert_ok(vram_free(block, NULL)); /* more than it may keep */
     assert_ok(vram_pool_trim(pool, 0));
     assert_ok(vram_pool_shrink(pool, &released));
     assert_int_equal(released, 0);

@@ -29,7 +29,7 @@ static vram_error_answer handle(void *user, const vram_error_event *event) {
     handler->error = *event->error;
     handler->report = vram_oom_report_get(NULL, &report) == VRAM_OK ? report.number : 0;
     if (handler->gives) {
-        assert_ok(vram_free(handler->pool, handler->gives, NULL));
+        assert_ok(vram_free(handler->gives, NULL));
         handler->gives = 0;
     }
     if (handler->allocates) {
@@ -148,7 +148,7 @@ static void fall_back_for_one_request(void **state) {
     assert_ok(vram_block_info_get(other, &info));
     assert_int_equal(info.kind, VRAM_MEMORY_PINNED);
     assert_int_equal(vram_pool_warm(pool, 40 * MIB, 1, NULL), VRAM_ERR_DEVICE_MEMORY);
-    assert_ok(vram_free(pool, addr, NULL));
+    assert_ok(vram_free(addr, NULL));
     rig_end_clean(&rig);
 }
 

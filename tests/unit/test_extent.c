@@ -43,7 +43,7 @@ static void red_zones_end_with_their_block(void **state) {
         assert_int_equal(fill(&rig, addr, held - front + 1), VRAM_ERR_INVALID);
         assert_int_equal(fill(&rig, addr, held), VRAM_ERR_INVALID);
         assert_ok(fill(&rig, addr, 3000));
-        assert_ok(vram_free(pool, addr, rig.queue)); /* no zone was written to */
+        assert_ok(vram_free(addr, rig.queue)); /* no zone was written to */
         rig_end_clean(&rig);
     }
 }
@@ -145,7 +145,7 @@ static void copies_go_on_while_a_block_is_resized(void **state) {
         for (int i = 0; i < 150 || atomic_load(&change.rounds) < 150; i++) {
             seed = seed * UINT64_C(6364136223846793005) + 1;
             uint64_t bytes = KEPT + (seed >> 33) % (8 * MIB - KEPT);
-            vram_status status = vram_resize(change.pool, change.addr, bytes, NULL);
+            vram_status status = vram_resize(change.addr, bytes, NULL);
             assert_true(status == VRAM_OK || status == VRAM_ERR_BUSY);
             grown += status == VRAM_OK;
             uint64_t held = block_info_of(change.addr).held_bytes;
@@ -174,7 +174,7 @@ static void copies_go_on_while_the_pool_is_busy(void **state) {
         assert_int_equal(pthread_create(&threads[i], NULL, copy_on, &change), 0);
     }
     for (int i = 0; i < 400 || atomic_load(&change.rounds) < 200; i++) {
-        assert_ok(vram_free(change.pool, addrs[i % 64], rig.queue));
+        assert_ok(vram_free(addrs[i % 64], rig.queue));
         assert_ok(
             vram_alloc(change.pool, 600 + (uint64_t)i % 7 * 90 * KIB, rig.queue, &addrs[i % 64]));
         if (i % 500 == 0) {
@@ -199,11 +199,11 @@ static void blocks_may_go_while_they_are_copied(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, copy_on, &change), 0);
     for (int i = 0; i < 400 || atomic_load(&change.rounds) < 200; i++) {
         vram_addr addr = change.addr;
-        assert_ok(vram_free(change.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         assert_ok(vram_alloc(change.pool, (i % 3 + 1) * KEPT / 2, rig.queue, &addr));
         if (addr != change.addr) { /* for the next round */
             vram_addr again;
-            assert_ok(vram_free(change.pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
             assert_ok(vram_alloc(change.pool, KEPT, rig.queue, &again));
             if (again != change.addr) { /* as a rule it is */
                 assert_true(i > 100);

@@ -376,8 +376,8 @@ static vram_status use_a_feed(struct rig *rig, vram_pool *pool) {
     struct vram_error error;
     vr_error_save(&error);
     vram_feed_destroy(feed);
-    if (target && vram_free(pool, target, rig->queue) != VRAM_OK) {
-        (void)vram_free(pool, target, rig->queue); /* a marker that was refused: once more */
+    if (target && vram_free(target, rig->queue) != VRAM_OK) {
+        (void)vram_free(target, rig->queue); /* a marker that was refused: once more */
     }
     vr_error_restore(&error);
     return status;

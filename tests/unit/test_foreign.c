@@ -105,13 +105,13 @@ static void counts_in_budgets(void **state) {
     /* Recorded first, it can be refused before anybody allocates it. */
     assert_int_equal(vram_foreign_track(rig.device, 24 * MIB, &count, &large), VRAM_ERR_LIMIT);
     assert_int_equal(totals_of(rig.device).count, 1);
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_foreign_untrack(rig.device, id));
     assert_ok(vram_alloc(pool, 60 * MIB, rig.queue, &addr));
     vram_pool_stats stats = {.size = sizeof stats};
     assert_ok(vram_device_stats_get(rig.device, &stats));
     assert_true(stats.peak_reserved_bytes >= 56 * MIB);
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_pool_destroy(pool));
     assert_int_equal(reserved_on(rig.device), 0);
     rig_end_clean(&rig);

@@ -419,9 +419,9 @@ static void the_block_is_the_buffers(void **state) {
         vram_addr addr = info_of(buffer).addr;
         uint64_t resizes = info_of(buffer).resizes;
         assert_int_equal(growth_of(buffer).copies, copies);
-        assert_int_equal(vram_free(pool, addr, rig.queue), VRAM_ERR_INVALID);
-        assert_int_equal(vram_resize(pool, addr, MIB, rig.queue), VRAM_ERR_INVALID);
-        assert_int_equal(vram_resize(pool, addr, 64 * MIB, rig.queue), VRAM_ERR_INVALID);
+        assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
+        assert_int_equal(vram_resize(addr, MIB, rig.queue), VRAM_ERR_INVALID);
+        assert_int_equal(vram_resize(addr, 64 * MIB, rig.queue), VRAM_ERR_INVALID);
         assert_non_null(strstr(vram_error_get()->text, "buffer"));
         assert_int_equal(info_of(buffer).addr, addr);
         assert_int_equal(info_of(buffer).resizes, resizes);

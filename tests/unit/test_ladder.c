@@ -77,7 +77,7 @@ static void trim_serves(void **state) {
         small[i] = take(pool, 8 * KIB, NULL); /* 4 MiB of them */
     }
     for (int i = 0; i < 512; i++) {
-        assert_ok(vram_free(pool, small[i], NULL));
+        assert_ok(vram_free(small[i], NULL));
     }
     climb_by(pool, "others,cleanup", 0);
     climb_by(pool, "retry,others", 0);
@@ -101,8 +101,8 @@ static void others_serve(void **state, const char *steps, vram_ladder_step step,
     vram_pool *pool = pool_on(rig.device, "main", 0);
     vram_pool *other = pool_on(twice ? second : rig.device, "other", 0);
     vram_pool *still = pool_on(rig.device, "still", VRAM_POOL_DETERMINISTIC);
-    assert_ok(vram_free(other, take(other, 30 * MIB, NULL), NULL));
-    assert_ok(vram_free(still, take(still, 4 * MIB, NULL), NULL));
+    assert_ok(vram_free(take(other, 30 * MIB, NULL), NULL));
+    assert_ok(vram_free(take(still, 4 * MIB, NULL), NULL));
     uint64_t kept = stats_of(still).reserved_bytes;
     climb_by(pool, "drain,finished,move,trim,retry", 0);
     refused(pool, 40 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
@@ -131,7 +131,7 @@ static void others_serve_under_a_fraction(void **state) {
     vram_limits limits = {
         .size = sizeof limits, .fraction = 0.75, .min_free_bytes = VRAM_LIMIT_NONE};
     assert_ok(vram_device_limits_set(rig.device, &limits));
-    assert_ok(vram_free(other, take(other, 40 * MIB, NULL), NULL));
+    assert_ok(vram_free(take(other, 40 * MIB, NULL), NULL));
     (void)take(pool, 44 * MIB, rig.queue);
     assert_int_equal(stats_of(pool).ladder_rescues[VRAM_LADDER_OTHERS], 1);
     refused(pool, 49 * MIB, rig.queue, VRAM_ERR_LIMIT); /* more than the fraction: no step helps */
@@ -151,7 +151,7 @@ static void finished_serves(void **state) {
     vram_pool *pool = pool_on(rig.device, "main", 0);
     vram_addr addr = take(pool, 40 * MIB, rig.queue);
     assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, 4 * KIB)); /* which takes its time */
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     climb_by(pool, "drain,move,trim,retry", 0);
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     climb_by(pool, "finished", 0);
@@ -202,7 +202,7 @@ static void another_error_ends_the_climb(void **state) {
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "main", 0), *other = pool_on(rig.device, "other", 0);
     ballast(&rig, 40 * MIB);
-    assert_ok(vram_free(other, take(other, 20 * MIB, NULL), NULL));
+    assert_ok(vram_free(take(other, 20 * MIB, NULL), NULL));
     climb_by(pool, "others,callbacks,retry", 0);
     fault(&rig, VRAM_SIM_MAP, 1, false, 99); /* of the attempt behind `others` */
     refused(pool, 20 * MIB, rig.queue, VRAM_ERR_BACKEND);
@@ -217,7 +217,7 @@ static void some_requests_do_not_climb(void **state) {
     (void)state;
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "main", 0), *other = pool_on(rig.device, "other", 0);
-    assert_ok(vram_free(other, take(other, 30 * MIB, NULL), NULL));
+    assert_ok(vram_free(take(other, 30 * MIB, NULL), NULL));
     vram_alloc_options cached = {.size = sizeof cached, .flags = VRAM_ALLOC_CACHED_ONLY};
     vram_addr addr = 0;
     assert_int_equal(vram_alloc_with(pool, MIB, rig.queue, &cached, &addr), VRAM_ERR_LIMIT);
@@ -241,7 +241,7 @@ static void deterministic_pools_climb_less(void **state) {
     struct rig rig = rig_make("sim", SIM);
     vram_pool *pool = pool_on(rig.device, "main", VRAM_POOL_DETERMINISTIC);
     vram_pool *other = pool_on(rig.device, "other", 0);
-    assert_ok(vram_free(other, take(other, 30 * MIB, NULL), NULL));
+    assert_ok(vram_free(take(other, 30 * MIB, NULL), NULL));
     (void)take(pool, 40 * MIB, rig.queue);
     vram_pool_stats stats = stats_of(pool);
     assert_int_equal(stats.ladder_rescues[VRAM_LADDER_OTHERS], 1);
@@ -277,7 +277,7 @@ static void acceptance_25_host_memory_cleans_all_devices(void **state) {
     bool struck = true;
     for (uint64_t nth = 1; struck; nth++) {
         spoil(pool);
-        assert_ok(vram_free(far, take(far, 20 * MIB, NULL), NULL));
+        assert_ok(vram_free(take(far, 20 * MIB, NULL), NULL));
         assert_true(stats_of(far).reserved_bytes >= 20 * MIB);
         vram_pool_stats before = stats_of(pool);
         vram_addr addr = 0;
@@ -293,7 +293,7 @@ static void acceptance_25_host_memory_cleans_all_devices(void **state) {
         expect_no_record();
         assert_int_equal(stats_of(far).reserved_bytes == 0, cleaned == 1);
         rescues += cleaned;
-        assert_ok(vram_free(pool, addr, NULL));
+        assert_ok(vram_free(addr, NULL));
     }
     assert_true(rescues > 0);
     vram_device_close(second);

@@ -38,7 +38,7 @@ static uint64_t frees(void *user, const vram_oom_event *event) {
     helper->last = *event;
     vram_addr addr = helper->addr;
     helper->addr = 0;
-    return addr && vram_free(helper->pool, addr, NULL) == VRAM_OK ? 10 * GRANULE : helper->claims;
+    return addr && vram_free(addr, NULL) == VRAM_OK ? 10 * GRANULE : helper->claims;
 }
 
 static void a_callback_that_frees_helps(void **state) {
@@ -234,9 +234,9 @@ static void a_long_callback_delays_its_own_thread(void **state) {
     while (!atomic_load(&helper.entered)) {
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
-    assert_ok(vram_free(pool, all, rig.queue));
+    assert_ok(vram_free(all, rig.queue));
     assert_ok(vram_pool_trim(pool, 0));
-    assert_ok(vram_free(pool, take(pool, 100, rig.queue), rig.queue));
+    assert_ok(vram_free(take(pool, 100, rig.queue), rig.queue));
     assert_ok(vram_oom_callback_add(rig.device, frees, &helper, &id));
     assert_ok(vram_oom_callback_remove(rig.device, id));
     assert_int_equal(vram_oom_callback_remove(rig.device, helper.id), VRAM_ERR_TIMEOUT);

@@ -50,9 +50,9 @@ static void acceptance_10_each_kind_of_fallback_is_counted(void **state) {
         assert_int_equal(stats.live_blocks, 1);
         assert_int_equal(stats.reserved_bytes, 0);
         assert_int_equal(stats.ladder_rescues[VRAM_LADDER_FALLBACK], 1);
-        assert_int_equal(vram_free(pool, addr + 512, rig.queue), VRAM_ERR_INVALID);
-        assert_ok(vram_free(pool, addr, rig.queue));
-        assert_int_equal(vram_free(pool, addr, rig.queue), VRAM_ERR_INVALID);
+        assert_int_equal(vram_free(addr + 512, rig.queue), VRAM_ERR_INVALID);
+        assert_ok(vram_free(addr, rig.queue));
+        assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
         assert_int_equal(stats_of(pool).fallback_bytes, 0);
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
         assert_ok(vram_pool_trim(pool, 0));
@@ -123,8 +123,8 @@ static void device_memory_comes_back_first(void **state) {
     climb_by(pool, NULL, VRAM_FALLBACK_PINNED);
     vram_addr small = take(pool, 4 * KIB, rig.queue), large = take(pool, 4 * MIB, rig.queue);
     assert_int_equal(block_info_of(small).kind, VRAM_MEMORY_PINNED);
-    assert_ok(vram_free(pool, small, rig.queue));
-    assert_ok(vram_free(pool, large, rig.queue));
+    assert_ok(vram_free(small, rig.queue));
+    assert_ok(vram_free(large, rig.queue));
     assert_ok(vram_device_free(rig.device, all));
     vram_addr again = take(pool, 4 * KIB, rig.queue);
     assert_int_equal(block_info_of(again).kind, VRAM_MEMORY_DEVICE);
@@ -146,7 +146,7 @@ static void work_keeps_it(void **state) {
     assert_ok(vram_queue_fill(other, addr, 2, 1, 8 * MIB));
     assert_ok(vram_use(addr, other));
     assert_ok(vram_pin(addr));
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_pool_trim(pool, 0));
     expect_protocol(&rig); /* it was not freed under the work */
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
@@ -174,7 +174,7 @@ static void odd_requests(void **state) {
     }
     vram_addr none = take(pool, 0, NULL);
     assert_int_equal(block_info_of(none).requested_bytes, 0);
-    assert_ok(vram_free(pool, none, NULL));
+    assert_ok(vram_free(none, NULL));
     assert_int_equal(vram_pool_warm(pool, MIB, 2, NULL), VRAM_ERR_DEVICE_MEMORY);
     vram_addr large = take(pool, 128 * MIB, NULL); /* more than the device has */
     assert_int_equal(block_info_of(large).kind, VRAM_MEMORY_PINNED);
@@ -189,7 +189,7 @@ static void a_refused_free_is_tried_again(void **state) {
     vram_pool *pool = full_pool(&rig, VRAM_FALLBACK_MANAGED);
     vram_addr addr = take(pool, MIB, NULL);
     uint64_t handles = sim_state(&rig).live_handles;
-    assert_ok(vram_free(pool, addr, NULL));
+    assert_ok(vram_free(addr, NULL));
     fault(&rig, VRAM_SIM_MANAGED_FREE, 1, true, 99);
     assert_ok(vram_pool_trim(pool, 0));
     assert_int_equal(sim_state(&rig).live_handles, handles);
@@ -214,7 +214,7 @@ static void every_allocation_fails(void **state) {
         vr_mem_fail_at(0, false);
         assert_true(status == VRAM_OK ? addr != 0 : vram_status_is_exhausted(status));
         if (status == VRAM_OK) {
-            assert_ok(vram_free(pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
         }
     }
     rig_end_clean(&rig);

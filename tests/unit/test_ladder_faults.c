@@ -20,7 +20,7 @@ static uint64_t let_go(void *user, const vram_oom_event *event) {
     (void)event;
     vram_addr addr = life->cache;
     life->cache = 0;
-    return addr && vram_free(life->pool, addr, NULL) == VRAM_OK ? 8 * MIB : 0;
+    return addr && vram_free(addr, NULL) == VRAM_OK ? 8 * MIB : 0;
 }
 
 static vram_error_answer fall_back(void *user, const vram_error_event *event) {
@@ -41,9 +41,9 @@ static vram_addr try_take(vram_pool *pool, uint64_t bytes, vram_queue *queue) {
     return addr;
 }
 
-static void give(vram_pool *pool, vram_addr addr, vram_queue *queue) {
+static void give(vram_addr addr, vram_queue *queue) {
     if (addr) {
-        assert_ok(vram_free(pool, addr, queue));
+        assert_ok(vram_free(addr, queue));
     }
 }
 
@@ -82,11 +82,11 @@ static void live(struct life *life) {
         pieces[i] = try_take(life->pool, 2 * MIB, rig->queue);
     }
     vram_addr small = try_take(life->pool, 100 * KIB, NULL);
-    give(life->other, try_take(life->other, 20 * MIB, NULL), NULL);
+    give(try_take(life->other, 20 * MIB, NULL), NULL);
     for (int i = 0; i < 10; i += 2) {
-        give(life->pool, pieces[i], rig->queue);
+        give(pieces[i], rig->queue);
     }
-    give(life->pool, small, NULL);
+    give(small, NULL);
     vram_addr large = try_take(life->pool, 24 * MIB, life->second); /* moves, trims, others */
     vram_addr larger = try_take(life->pool, 20 * MIB, NULL);        /* callbacks */
     vram_addr most = try_take(life->pool, 30 * MIB, rig->queue);    /* to the end: fallback */
@@ -95,14 +95,14 @@ static void live(struct life *life) {
     vram_ladder_options none = {.size = sizeof none, .steps = "retry,wait"};
     (void)vram_pool_ladder_set(life->pool, &none);
     (void)vram_error_handler_set(rig->context, NULL, NULL);
-    give(life->pool, try_take(life->pool, 50 * MIB, NULL), NULL); /* refused: a report */
-    give(life->pool, beyond, NULL);
-    give(life->pool, most, rig->queue);
-    give(life->pool, larger, life->second);
-    give(life->pool, large, life->second);
+    give(try_take(life->pool, 50 * MIB, NULL), NULL); /* refused: a report */
+    give(beyond, NULL);
+    give(most, rig->queue);
+    give(larger, life->second);
+    give(large, life->second);
     (void)vram_pool_trim(life->pool, 0);
     for (int i = 1; i < 10; i += 2) {
-        give(life->pool, pieces[i], NULL);
+        give(pieces[i], NULL);
     }
     count_steps(life);
 }

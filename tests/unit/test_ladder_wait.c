@@ -43,9 +43,9 @@ static void *hold(void *user) {
         holder->status = vram_alloc(holder->pool, 30 * MIB, holder->queue, &more);
         holder->took_ns = now_ns() - begin;
     }
-    (void)vram_free(holder->pool, holder->addr, holder->queue);
+    (void)vram_free(holder->addr, holder->queue);
     if (more) {
-        (void)vram_free(holder->pool, more, holder->queue);
+        (void)vram_free(more, holder->queue);
     }
     return NULL;
 }

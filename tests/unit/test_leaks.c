@@ -120,8 +120,8 @@ static void every_planted_leak_is_named(void **state) {
     for (int i = 0; i < LEAKS; i++) {
         vram_addr other = take(pool, 700, "innocent", "innocent", rig.queue);
         planted[i] = forget_one(pool, i, rig.queue);
-        (void)vram_resize(pool, other, 40 * KIB, rig.queue);
-        assert_ok(vram_free(pool, other, rig.queue));
+        (void)vram_resize(other, 40 * KIB, rig.queue);
+        assert_ok(vram_free(other, rig.queue));
     }
     vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_leak_summary summary = {.size = sizeof summary};
@@ -147,7 +147,7 @@ static void every_planted_leak_is_named(void **state) {
     report_text_give("leaks", sheet.text);
     free(sheet.text);
     for (int i = 0; i < LEAKS; i++) {
-        assert_ok(vram_free(pool, planted[i], rig.queue));
+        assert_ok(vram_free(planted[i], rig.queue));
     }
     sheet = (struct sheet){0};
     assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
@@ -166,8 +166,8 @@ static void a_resize_leaves_no_phantom(void **state) {
     vram_leak_summary summary = {.size = sizeof summary};
     struct sheet sheet = {0};
     vram_addr addr = take(pool, MIB, "t", NULL, rig.queue);
-    assert_ok(vram_resize(pool, addr, 3 * MIB + 7, rig.queue));
-    assert_ok(vram_resize(pool, addr, 2 * MIB + 5, rig.queue));
+    assert_ok(vram_resize(addr, 3 * MIB + 7, rig.queue));
+    assert_ok(vram_resize(addr, 2 * MIB + 5, rig.queue));
     assert_ok(vram_leaks_write(&query, VRAM_REPORT_TEXT, put, &sheet, &summary));
     assert_int_equal(summary.blocks, 1);
     assert_int_equal(summary.bytes, 2 * MIB + 5);
@@ -176,7 +176,7 @@ static void a_resize_leaves_no_phantom(void **state) {
     assert_int_equal(stats.peak_bytes, 3 * MIB + 7);
     assert_int_equal(stats.resizes, 2);
     assert_int_equal(stats.held_bytes % 512, 0);
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_live_stats_get(&query, &stats));
     assert_int_equal(stats.live_bytes + stats.held_bytes + stats.live_blocks, 0);
     free(sheet.text);
@@ -199,7 +199,7 @@ static void names_are_cleaned_where_they_are_printed(void **state) {
     assert_ok(vram_leaks_write(&query, VRAM_REPORT_JSON, put, &sheet, NULL));
     assert_true(json_check(sheet.text, strlen(sheet.text)));
     free(sheet.text);
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     rig_end_clean(&rig);
 }
 
@@ -293,7 +293,7 @@ static void ends_are_reported(void **state) {
         assert_ok(vram_option_set("leak_file", path));
         warnings = 0;
         vram_log_set(count_warnings, NULL, VRAM_LOG_WARN);
-        assert_ok(vram_free(empty, take(empty, 50, NULL, NULL, rig.queue), rig.queue));
+        assert_ok(vram_free(take(empty, 50, NULL, NULL, rig.queue), rig.queue));
         take(pool, 1234, "tenant/x", "lost", rig.queue);
         if (way == 0) {
             assert_ok(vram_pool_destroy(pool));

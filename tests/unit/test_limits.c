@@ -388,7 +388,7 @@ static void hard_limits_of_pools(void **state) {
             assert_ok(vram_alloc(pool, 30 * MIB, rig.queue, &addr));
             assert_int_equal(vram_alloc(pool, 3 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
             assert_non_null(strstr(vram_error_get()->text, "pool_limit"));
-            assert_ok(vram_free(pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
             uint64_t small = 0;
             vram_addr first = 0, list[1200];
             while ((status = vram_alloc(pool, 32 * KIB, rig.queue, &addr)) == VRAM_OK) {
@@ -398,7 +398,7 @@ static void hard_limits_of_pools(void **state) {
             assert_int_equal(status, VRAM_ERR_LIMIT);
             assert_true(small >= 1000); /* of 1024 */
             while (small) {
-                assert_ok(vram_free(pool, list[--small], rig.queue));
+                assert_ok(vram_free(list[--small], rig.queue));
             }
         }
         assert_true(stats_of(pool).peak_reserved_bytes <= 32 * MIB);
@@ -480,7 +480,7 @@ static void lowering_trims_and_keeps_what_is_live(void **state) {
             assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &loose[n]));
         }
         for (int n = 0; n < 8; n++) {
-            assert_ok(vram_free(pool, loose[n], rig.queue));
+            assert_ok(vram_free(loose[n], rig.queue));
         }
         assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
         assert_ok(set_limits(pool, (vram_limits){.hard_bytes = 160 * MIB})); /* it can be met */
@@ -491,7 +491,7 @@ static void lowering_trims_and_keeps_what_is_live(void **state) {
         assert_int_equal(stats_of(pool).live_blocks, 8);
         assert_int_equal(vram_alloc(pool, 2 * MIB, rig.queue, &addr), VRAM_ERR_LIMIT);
         for (int n = 0; n < 6; n++) {
-            assert_ok(vram_free(pool, kept[n], rig.queue));
+            assert_ok(vram_free(kept[n], rig.queue));
         }
         assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
         assert_ok(vram_pool_trim(pool, 0));
@@ -512,7 +512,7 @@ static void lowering_a_devices_limit_trims_all_its_pools(void **state) {
         pools[i] = pool_with(rig.device, (vram_limits){0});
         assert_ok(vram_alloc(pools[i], 10 * MIB, rig.queue, &live));
         assert_ok(vram_alloc(pools[i], 100 * MIB, rig.queue, &addr));
-        assert_ok(vram_free(pools[i], addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
     }
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     vram_limits limits = {.size = sizeof limits, .hard_bytes = 40 * MIB};
@@ -538,14 +538,14 @@ static void cached_bytes_are_given_back_when_memory_is_taken(void **state) {
         assert_ok(vram_alloc(pool, 16 * MIB, rig.queue, &addrs[i]));
     }
     for (int i = 0; i < 8; i++) {
-        assert_ok(vram_free(pool, addrs[i], rig.queue));
+        assert_ok(vram_free(addrs[i], rig.queue));
     }
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_int_equal(stats_of(pool).reserved_bytes, 128 * MIB); /* a free calls no driver */
     assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &addr));
     vram_pool_stats stats = stats_of(pool);
     assert_true(stats.reserved_bytes - stats.allocated_bytes <= 20 * MIB + 16 * MIB);
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(set_limits(pool, (vram_limits){.cached_bytes = 1}));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
@@ -564,7 +564,7 @@ static void cached_blocks_bound_what_a_thread_keeps(void **state) {
             assert_ok(vram_alloc(pool, 40 * KIB, rig.queue, &addrs[n]));
         }
         for (int n = 0; n < 20; n++) {
-            assert_ok(vram_free(pool, addrs[n], rig.queue));
+            assert_ok(vram_free(addrs[n], rig.queue));
         }
         assert_int_equal(stats_of(pool).cached_bytes, kept[i] * 40 * KIB);
         assert_int_equal(stats_of(pool).returns, kept[i]);
@@ -589,14 +589,14 @@ static void *work(void *argument) {
     while (!atomic_load(worker->stop)) {
         worker->seed = worker->seed * 1664525 + 1013904223;
         unsigned slot = (worker->seed >> 8) % 16;
-        vram_free(worker->pool, held[slot], worker->queue);
+        vram_free(held[slot], worker->queue);
         held[slot] = 0;
         uint64_t size = (worker->seed >> 12) % (4 * MIB);
         vram_status status = vram_alloc(worker->pool, size, worker->queue, &held[slot]);
         worker->refused += status == VRAM_ERR_LIMIT;
     }
     for (int i = 0; i < 16; i++) {
-        vram_free(worker->pool, held[i], worker->queue);
+        vram_free(held[i], worker->queue);
     }
     return NULL;
 }

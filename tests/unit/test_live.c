@@ -71,8 +71,8 @@ static void acceptance_12_old_allocations(void **state) {
     assert_int_equal(ask((vram_live_query){.pool = pool, .older_ns = VRAM_LIVE_OLD_NS}).count, 2);
     assert_int_equal(ask((vram_live_query){.pool = pool, .older_ns = 3600 * SECOND}).count, 0);
     assert_int_equal(ask((vram_live_query){.pool = pool, .older_ns = UINT64_MAX}).count, 0);
-    assert_ok(vram_free(pool, old, rig.queue));
-    assert_ok(vram_free(pool, young, rig.queue));
+    assert_ok(vram_free(old, rig.queue));
+    assert_ok(vram_free(young, rig.queue));
     assert_int_equal(ask((vram_live_query){.pool = pool}).count, 0);
     rig_end_clean(&rig);
 }
@@ -97,7 +97,7 @@ static void a_block_tells_all_that_is_known(void **state) {
     assert_int_equal(block.created_ns >> 20, fake_now >> 20);
     assert_int_equal(block.stack, 0);
     uint64_t id = block.id;
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_int_equal(vram_live_get(addr, &block), VRAM_ERR_INVALID);
     assert_ok(vram_alloc(pool, 900, rig.queue, &plain)); /* the same block, a hit */
     assert_int_equal(plain, addr);
@@ -195,8 +195,8 @@ static void the_peak_is_exact_and_explained(void **state) {
     vram_pool *pool = pool_make(rig.device, "pool");
     vram_addr a = take(pool, 10 * KIB, "a", NULL, rig.queue);
     vram_addr b = take(pool, 20 * KIB, "b", NULL, rig.queue);
-    assert_ok(vram_free(pool, a, rig.queue));
-    assert_ok(vram_free(pool, b, rig.queue));
+    assert_ok(vram_free(a, rig.queue));
+    assert_ok(vram_free(b, rig.queue));
     take(pool, 5 * KIB, "c", NULL, rig.queue);
     vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_live_stats stats = {.size = sizeof stats};
@@ -284,7 +284,7 @@ static void *work(void *argument) {
         seed = seed * 1664525u + 1013904223u;
         vram_addr *at = &live[seed >> 29];
         if (*at) {
-            (void)vram_free(crew->pool, *at, crew->queue);
+            (void)vram_free(*at, crew->queue);
         }
         uint64_t size = 1 + (seed >> 8) % 20000;
         vram_status status = i % 3 ? vram_alloc(crew->pool, size, crew->queue, at)
@@ -295,7 +295,7 @@ static void *work(void *argument) {
     }
     for (int i = 0; i < 7; i++) { /* one is left for the count at the end */
         if (live[i]) {
-            (void)vram_free(crew->pool, live[i], crew->queue);
+            (void)vram_free(live[i], crew->queue);
         }
     }
     return NULL;
@@ -487,9 +487,9 @@ static void without_memory_allocations_go_on(void **state) {
     for (int i = 0; i < 255; i++) {
         assert_ok(vram_alloc(pool, 1000, rig.queue, &addr));
     }
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_alloc(pool, 1000, rig.queue, &addr));
-    assert_ok(vram_free(pool, first, rig.queue));
+    assert_ok(vram_free(first, rig.queue));
     assert_ok(vram_alloc(pool, 1000, rig.queue, &first)); /* and 256 records are in use */
     vram_live_query query = {.size = sizeof query, .pool = pool};
     vram_live_stats stats = {.size = sizeof stats};
@@ -509,7 +509,7 @@ static void without_memory_allocations_go_on(void **state) {
     assert_true(stats.lost_records >= lost);
     assert_int_equal(stats.live_blocks, 256 + lost);
     assert_int_equal(stats.live_bytes, 1000 * (256 + lost));
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_live_stats_get(&query, &stats));
     assert_int_equal(stats.live_bytes, 1000 * (255 + lost));
     vram_context_destroy(rig.context);

@@ -145,7 +145,7 @@ static void a_block_is_asked_for_with_its_size(void **state) {
     assert_int_equal(info.offset, LARGE_OFFSET);
     assert_int_equal(info.bytes, 1 << 20);
 
-    assert_int_equal(vram_free(pool, addr, world.queue), VRAM_OK); /* cached, and nobody's block */
+    assert_int_equal(vram_free(addr, world.queue), VRAM_OK); /* cached, and nobody's block */
     assert_int_equal(vram_native(addr, &info), VRAM_OK);
     assert_int_equal(asked.bytes, 0);
 }
@@ -173,7 +173,7 @@ static void memory_passed_on_to_a_pool_is_cut_in_its_blocks(void **state) {
     assert_int_equal(vram_alloc(pool, 700, NULL, &addr), VRAM_OK);
     assert_int_equal(vram_native(addr, &info), VRAM_OK);
     assert_int_equal(asked.bytes, 1024);
-    assert_int_equal(vram_free(pool, addr, NULL), VRAM_OK);
+    assert_int_equal(vram_free(addr, NULL), VRAM_OK);
     vram_pool_destroy(pool);
 }
 

@@ -166,7 +166,7 @@ static void memory_is_the_programs_to_use(void **state) {
                          0);
     }
     assert_memory_equal(found, expected, sizeof found);
-    assert_ok(vram_free(pool, addr, queue));
+    assert_ok(vram_free(addr, queue));
     assert_ok(vram_queue_end(queue));
     vram_context_destroy(context);
 }
@@ -325,9 +325,9 @@ static void copies_to_and_from(void) {
     /* Nothing in front of it or behind it, and nobody but the buffer ends it. */
     assert_int_equal(vram_queue_fill(rig.queue, info.addr - 1, 9, 1, 2), VRAM_ERR_INVALID);
     assert_int_equal(vram_queue_fill(rig.queue, info.addr, 9, 1, PART + 1), VRAM_ERR_INVALID);
-    assert_int_equal(vram_free(rig.pool, info.addr, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(info.addr, rig.queue), VRAM_ERR_INVALID);
     assert_int_equal(vram_device_free(rig.device, info.addr), VRAM_ERR_INVALID);
-    assert_ok(vram_free(rig.pool, block, rig.queue));
+    assert_ok(vram_free(block, rig.queue));
     assert_ok(vram_buffer_destroy(buffer));
     assert_int_equal(vram_queue_fill(rig.queue, info.addr, 9, 1, 1), VRAM_ERR_INVALID);
     assert_int_equal(references_of(&rig), 1);

@@ -51,9 +51,9 @@ static void blocks_are_host_memory(void **state) {
     memset(back, 0x5A, sizeof back);
     assert_memory_equal((void *)(uintptr_t)b, back, 10000);
     assert_int_equal(vram_queue_fill(rig.queue, a, 0, 4, 4), VRAM_ERR_INVALID);
-    assert_ok(vram_free(pool, a, rig.queue));
-    assert_ok(vram_free(pool, b, rig.queue));
-    assert_int_equal(vram_free(pool, a, rig.queue), VRAM_ERR_INVALID);
+    assert_ok(vram_free(a, rig.queue));
+    assert_ok(vram_free(b, rig.queue));
+    assert_int_equal(vram_free(a, rig.queue), VRAM_ERR_INVALID);
     assert_int_equal(vram_device_free(rig.device, native.base), VRAM_ERR_INVALID);
     rig_end_clean(&rig);
 }
@@ -67,7 +67,7 @@ static void hits_call_no_driver(void **state) {
     vram_addr addr;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         assert_ok(vram_alloc(pool, sizes[i], rig.queue, &addr));
-        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
     }
     uint64_t calls = calls_of(&rig, VRAM_SIM_PINNED_ALLOC);
     uint64_t frees =
@@ -77,7 +77,7 @@ static void hits_call_no_driver(void **state) {
     for (int round = 0; round < 100; round++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
             assert_ok(vram_alloc(pool, sizes[i], rig.queue, &addr));
-            assert_ok(vram_free(pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
         }
     }
     assert_int_equal(calls_of(&rig, VRAM_SIM_PINNED_ALLOC), calls);
@@ -103,7 +103,7 @@ static void the_devices_limits_are_not_its_own(void **state) {
     vram_addr large, addr;
     assert_ok(vram_pool_create(rig.device, &options, &pool));
     assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &large));
-    assert_ok(vram_free(pool, large, rig.queue));
+    assert_ok(vram_free(large, rig.queue));
     vram_memory_info memory = {.size = sizeof memory};
     assert_ok(vram_memory_info_get(rig.device, &memory));
     assert_true(memory.held_bytes >= 3 * MIB);
@@ -124,10 +124,10 @@ static void freed_in_queue_time(void **state) {
     assert_ok(vram_device_alloc(rig.device, 2 * MIB, VRAM_MEMORY_DEVICE, &device));
     assert_ok(vram_alloc(pool, 2 * MIB, rig.queue, &a));
     assert_ok(vram_queue_upload(rig.queue, device, (void *)(uintptr_t)a, 2 * MIB));
-    assert_ok(vram_free(pool, a, rig.queue));
+    assert_ok(vram_free(a, rig.queue));
     assert_ok(vram_alloc(pool, 2 * MIB, second, &b));
     assert_int_not_equal(a, b); /* the bus still reads it */
-    assert_ok(vram_free(pool, b, second));
+    assert_ok(vram_free(b, second));
     rig_end_clean(&rig);
 }
 
@@ -220,7 +220,7 @@ static void refused_memory_falls_back_and_is_counted(void **state) {
     assert_ok(vram_buffer_info_get(buffer, &info));
     assert_false(info.pinned);
     assert_ok(vram_buffer_destroy(buffer));
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_sim_fault_set(rig.context, NULL));
     assert_ok(vram_alloc(pool, MIB, rig.queue, &addr));
     assert_int_equal(block_info_of(addr).kind, VRAM_MEMORY_PINNED);
@@ -248,8 +248,8 @@ static vram_status pinned_part(struct rig *rig, vram_pool *unused) {
     struct vram_error error;
     vr_error_save(&error);
     (void)vram_buffer_destroy(buffer);
-    (void)vram_free(pool, a, rig->queue);
-    (void)vram_free(pool, b, rig->queue);
+    (void)vram_free(a, rig->queue);
+    (void)vram_free(b, rig->queue);
     vr_error_restore(&error);
     if (status == VRAM_OK) {
         status = vram_pool_trim(pool, 0);
@@ -274,7 +274,7 @@ static void lost_device_gives_it_back(void **state) {
     fault(&rig, VRAM_SIM_ANY, 1, true, VRAM_SIM_DEVICE_LOST);
     vram_addr more;
     assert_int_equal(vram_alloc(pool, 100 * MIB, rig.queue, &more), VRAM_ERR_DEVICE_LOST);
-    assert_ok(vram_free(pool, addr, NULL));
+    assert_ok(vram_free(addr, NULL));
     vram_device_close(rig.device);
     assert_int_equal(sim_state(&rig).live_bytes, 0);
     vram_context_destroy(rig.context);
@@ -337,7 +337,7 @@ static void options_of_all_pools(void **state) {
     assert_ok(vram_alloc(pool, 5000, rig.queue, &addr));
     assert_int_equal(stats_of(pool).reserved_bytes, 2 * vr_os_page_bytes());
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
-    assert_ok(vram_free(pool, addr, NULL));
+    assert_ok(vram_free(addr, NULL));
     assert_ok(vram_pool_trim(pool, 0));
     assert_int_equal(stats_of(pool).reserved_bytes, 0);
     rig_end_clean(&rig);

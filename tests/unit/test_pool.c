@@ -85,7 +85,7 @@ static void blocks_are_distinct_and_aligned(void **state) {
         vram_block_info info = {.size = sizeof info};
         assert_int_equal(vram_block_info_get(addrs[i], &info), VRAM_OK);
         assert_int_equal(info.requested_bytes, sizes[i]);
-        assert_int_equal(vram_free(rig.pool, addrs[i], rig.queue), VRAM_OK);
+        assert_int_equal(vram_free(addrs[i], rig.queue), VRAM_OK);
     }
     stats = stats_of(rig.pool);
     assert_int_equal(stats.live_blocks, 0);
@@ -106,12 +106,12 @@ static void free_memory_of_one_size_serves_another(void **state) {
         struct rig rig = rig_make(vmm ? "memory=64M" : "memory=64M,vmm=off");
         for (int round = 0; round < 3; round++) {
             assert_int_equal(vram_alloc(rig.pool, 62 * MIB, rig.queue, &large), VRAM_OK);
-            assert_int_equal(vram_free(rig.pool, large, rig.queue), VRAM_OK);
+            assert_int_equal(vram_free(large, rig.queue), VRAM_OK);
             for (int i = 0; i < COUNT; i++) {
                 assert_int_equal(vram_alloc(rig.pool, 32 * KIB, rig.queue, &addrs[i]), VRAM_OK);
             }
             for (int i = 0; i < COUNT; i++) {
-                assert_int_equal(vram_free(rig.pool, addrs[i], rig.queue), VRAM_OK);
+                assert_int_equal(vram_free(addrs[i], rig.queue), VRAM_OK);
             }
         }
         rig_end(&rig);
@@ -129,7 +129,7 @@ static void a_second_round_makes_no_driver_call(void **state) {
                 vram_alloc(rig.pool, (uint64_t)(i + 1) * 100 * KIB, rig.queue, &addrs[i]), VRAM_OK);
         }
         for (int i = 0; i < 64; i++) {
-            assert_int_equal(vram_free(rig.pool, addrs[i], rig.queue), VRAM_OK);
+            assert_int_equal(vram_free(addrs[i], rig.queue), VRAM_OK);
         }
         vram_sim_state state_now = {.size = sizeof state_now};
         assert_int_equal(vram_sim_state_get(rig.context, &state_now), VRAM_OK);
@@ -148,13 +148,13 @@ static void a_hit_gives_the_same_block_again(void **state) {
         /* Large blocks are kept at hand once the pool has settled: cache.c (3). */
         for (int round = 0; round < 40000; round++) {
             assert_int_equal(vram_alloc(rig.pool, sizes[i], rig.queue, &first), VRAM_OK);
-            assert_int_equal(vram_free(rig.pool, first, rig.queue), VRAM_OK);
+            assert_int_equal(vram_free(first, rig.queue), VRAM_OK);
         }
         uint64_t hits = stats_of(rig.pool).hits;
         assert_int_equal(vram_alloc(rig.pool, sizes[i], rig.queue, &again), VRAM_OK);
         assert_int_equal(first, again);
         assert_int_equal(stats_of(rig.pool).hits, hits + 1);
-        assert_int_equal(vram_free(rig.pool, again, rig.queue), VRAM_OK);
+        assert_int_equal(vram_free(again, rig.queue), VRAM_OK);
     }
     rig_end(&rig);
 }
@@ -166,13 +166,13 @@ static void mistakes_are_found_out(void **state) {
     (void)state;
     struct rig rig = rig_make("devices=2,memory=1G");
     assert_int_equal(vram_alloc(rig.pool, 5000, rig.queue, &addr), VRAM_OK);
-    assert_int_equal(vram_free(rig.pool, addr + 512, rig.queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_free(rig.pool, addr + 1, rig.queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_free(rig.pool, 77, rig.queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_free(rig.pool, 0, rig.queue), VRAM_OK);
-    assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_OK);
-    assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_INVALID);
-    assert_int_equal(vram_free(rig.pool, addr, rig.other), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(addr + 512, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(addr + 1, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(77, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(0, rig.queue), VRAM_OK);
+    assert_int_equal(vram_free(addr, rig.queue), VRAM_OK);
+    assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(addr, rig.other), VRAM_ERR_INVALID);
     assert_int_equal(vram_alloc(rig.pool, UINT64_MAX, rig.queue, &addr), VRAM_ERR_OVERFLOW);
     assert_true(vram_status_is_exhausted(vram_alloc(rig.pool, UINT64_MAX - 511, rig.queue, &addr)));
     assert_true(
@@ -185,15 +185,15 @@ static void mistakes_are_found_out(void **state) {
     assert_int_equal(vram_alloc_with(rig.pool, 1, rig.queue, &bad, &addr), VRAM_ERR_INVALID);
     assert_int_equal(vram_alloc(rig.pool, 100, rig.queue, &other), VRAM_OK);
     vram_pool_destroy(rig.pool);
-    assert_int_equal(vram_free(rig.pool, other, rig.queue), VRAM_ERR_STALE);
+    assert_int_equal(vram_free(other, rig.queue), VRAM_ERR_INVALID);
     assert_int_equal(vram_alloc(rig.pool, 1, rig.queue, &addr), VRAM_ERR_STALE);
     vram_pool_destroy(rig.pool);
     rig_end(&rig);
 }
 
 /* Records of blocks go from pool to pool. What a thread remembers of one pool's blocks must not be
-   taken for another's. */
-static void foreign_blocks_are_left_alone(void **state) {
+   taken for another's: each goes back to its own, and none twice. */
+static void blocks_go_back_to_their_own_pool(void **state) {
     (void)state;
     enum { COUNT = 2000 };
     static vram_addr ours[COUNT], foreign[COUNT];
@@ -204,18 +204,21 @@ static void foreign_blocks_are_left_alone(void **state) {
         assert_int_equal(vram_alloc(rig.pool, 512 * (1 + i % 3), rig.queue, &ours[i]), VRAM_OK);
     }
     for (int i = 0; i < COUNT; i++) {
-        assert_int_equal(vram_free(rig.pool, ours[i], rig.queue), VRAM_OK);
+        assert_int_equal(vram_free(ours[i], rig.queue), VRAM_OK);
     }
     assert_int_equal(vram_pool_trim(rig.pool, 0), VRAM_OK);
     for (int i = 0; i < COUNT; i++) {
         assert_int_equal(vram_alloc(other, 512 * (1 + i % 3), rig.queue, &foreign[i]), VRAM_OK);
     }
     for (int i = 0; i < COUNT; i++) {
-        assert_int_equal(vram_free(rig.pool, foreign[i], rig.queue), VRAM_ERR_INVALID);
+        assert_int_equal(vram_alloc(rig.pool, 512, rig.queue, &ours[i]), VRAM_OK);
     }
-    assert_int_equal(stats_of(other).live_blocks, COUNT);
     for (int i = 0; i < COUNT; i++) {
-        assert_int_equal(vram_free(other, foreign[i], rig.queue), VRAM_OK);
+        assert_int_equal(vram_free(foreign[i], rig.queue), VRAM_OK);
+        assert_int_equal(vram_free(ours[i], rig.queue), VRAM_OK);
+        assert_int_equal(vram_free(foreign[i], rig.queue), VRAM_ERR_INVALID);
+        assert_int_equal(stats_of(other).live_blocks, COUNT - 1 - i);
+        assert_int_equal(stats_of(rig.pool).live_blocks, COUNT - 1 - i);
     }
     rig_end(&rig);
 }
@@ -230,12 +233,12 @@ static void a_tag_goes_with_its_block(void **state) {
     assert_int_equal(vram_alloc_with(rig.pool, 4096, rig.queue, &options, &tagged), VRAM_OK);
     assert_int_equal(vram_block_info_get(tagged, &info), VRAM_OK);
     assert_string_equal(info.tag, "weights");
-    assert_int_equal(vram_free(rig.pool, tagged, rig.queue), VRAM_OK);
+    assert_int_equal(vram_free(tagged, rig.queue), VRAM_OK);
     assert_int_equal(vram_alloc(rig.pool, 4096, rig.queue, &plain), VRAM_OK);
     assert_int_equal(plain, tagged);
     assert_int_equal(vram_block_info_get(plain, &info), VRAM_OK);
     assert_null(info.tag);
-    assert_int_equal(vram_free(rig.pool, plain, rig.queue), VRAM_OK);
+    assert_int_equal(vram_free(plain, rig.queue), VRAM_OK);
     rig_end(&rig);
 }
 
@@ -251,7 +254,7 @@ static void alignment_is_kept(void **state) {
         vram_block_info info = {.size = sizeof info};
         assert_int_equal(vram_block_info_get(addr, &info), VRAM_OK);
         assert_string_equal(info.tag, "a");
-        assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_OK);
+        assert_int_equal(vram_free(addr, rig.queue), VRAM_OK);
     }
     rig_end(&rig);
 }
@@ -268,7 +271,7 @@ static void another_queue_waits_for_the_work(void **state) {
     for (int round = 0; round < 20; round++) {
         assert_int_equal(vram_alloc(rig.pool, 40 * MIB, rig.queue, &first), VRAM_OK);
         assert_int_equal(vram_queue_fill(rig.queue, first, 0xAA, 1, 40 * MIB), VRAM_OK);
-        assert_int_equal(vram_free(rig.pool, first, rig.queue), VRAM_OK);
+        assert_int_equal(vram_free(first, rig.queue), VRAM_OK);
         /* There is no room for both: the second block is made of the first one's memory. */
         assert_int_equal(vram_alloc(rig.pool, 40 * MIB, rig.other, &second), VRAM_OK);
         assert_int_equal(vram_queue_fill(rig.other, second, 0x55, 1, 40 * MIB), VRAM_OK);
@@ -281,7 +284,7 @@ static void another_queue_waits_for_the_work(void **state) {
         assert_int_equal(vram_queue_download(rig.other, found, second, sizeof found), VRAM_OK);
         assert_int_equal(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
         assert_int_equal(found[0], 0x55);
-        assert_int_equal(vram_free(rig.pool, second, rig.other), VRAM_OK);
+        assert_int_equal(vram_free(second, rig.other), VRAM_OK);
     }
     rig_end(&rig);
 }
@@ -300,16 +303,16 @@ static void memory_is_not_laundered_between_queues(void **state) {
         vram_addr first, again, late;
         assert_int_equal(vram_alloc(rig.pool, size, rig.queue, &first), VRAM_OK);
         assert_int_equal(vram_queue_fill(rig.queue, first, 1, 1, size), VRAM_OK);
-        assert_int_equal(vram_free(rig.pool, first, rig.queue), VRAM_OK);
+        assert_int_equal(vram_free(first, rig.queue), VRAM_OK);
         assert_int_equal(vram_alloc(rig.pool, size, rig.queue, &again), VRAM_OK);
         assert_int_equal(again, first);
-        assert_int_equal(vram_free(rig.pool, again, other), VRAM_OK);
+        assert_int_equal(vram_free(again, other), VRAM_OK);
         assert_int_equal(vram_alloc(rig.pool, size, other, &late), VRAM_OK);
         assert_int_equal(vram_queue_poll(rig.queue), VRAM_ERR_NOT_READY);
         /* A deterministic pool may give it to a queue that it has told to wait on the device. */
         assert_true(late != first || (other && (i & 4)));
         /* Once the work is done it is there for everybody. */
-        assert_int_equal(vram_free(rig.pool, late, other), VRAM_OK);
+        assert_int_equal(vram_free(late, other), VRAM_OK);
         assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
         assert_int_equal(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
         assert_int_equal(vram_pool_trim(rig.pool, 0), VRAM_OK);
@@ -325,12 +328,12 @@ static void used_blocks_wait_for_their_users(void **state) {
     assert_int_equal(vram_alloc(rig.pool, 4096, rig.queue, &addr), VRAM_OK);
     assert_int_equal(vram_queue_fill(rig.other, addr, 1, 1, 4096), VRAM_OK);
     assert_int_equal(vram_use(addr, rig.other), VRAM_OK);
-    assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_OK);
+    assert_int_equal(vram_free(addr, rig.queue), VRAM_OK);
     assert_int_equal(vram_use(addr, rig.other), VRAM_ERR_INVALID);
     assert_int_equal(vram_alloc(rig.pool, 4096, rig.queue, &next), VRAM_OK);
     assert_int_not_equal(addr, next); /* not before the other queue is done */
     assert_int_equal(vram_pin(next), VRAM_OK);
-    assert_int_equal(vram_free(rig.pool, next, rig.queue), VRAM_OK);
+    assert_int_equal(vram_free(next, rig.queue), VRAM_OK);
     assert_int_equal(vram_unpin(next), VRAM_OK);
     assert_int_equal(vram_unpin(next), VRAM_ERR_INVALID);
     rig_end(&rig);
@@ -345,7 +348,7 @@ static void a_queue_may_end_with_frees_outstanding(void **state) {
         assert_int_equal(vram_queue_create(rig.device, NULL, &queue), VRAM_OK);
         assert_int_equal(vram_alloc(rig.pool, 3 * MIB, queue, &addr), VRAM_OK);
         assert_int_equal(vram_queue_fill(queue, addr, 7, 1, 3 * MIB), VRAM_OK);
-        assert_int_equal(vram_free(rig.pool, addr, queue), VRAM_OK);
+        assert_int_equal(vram_free(addr, queue), VRAM_OK);
         vram_queue_destroy(queue);
         assert_int_equal(vram_alloc(rig.pool, 1, queue, &again), VRAM_ERR_STALE);
     }
@@ -368,8 +371,7 @@ static void *work(void *argument) {
         worker->seed = worker->seed * 1664525 + 1013904223;
         unsigned slot = worker->seed >> 27;
         if (held[slot]) {
-            worker->failed |=
-                vram_free(worker->rig->pool, held[slot], worker->rig->queue) != VRAM_OK;
+            worker->failed |= vram_free(held[slot], worker->rig->queue) != VRAM_OK;
             held[slot] = 0;
         } else {
             uint64_t size = (worker->seed >> 8) % (256 * KIB);
@@ -378,7 +380,7 @@ static void *work(void *argument) {
         }
     }
     for (int i = 0; i < 32; i++) {
-        worker->failed |= vram_free(worker->rig->pool, held[i], worker->rig->queue) != VRAM_OK;
+        worker->failed |= vram_free(held[i], worker->rig->queue) != VRAM_OK;
     }
     return NULL;
 }
@@ -419,7 +421,7 @@ static void segments_work_where_mapping_does_not(void **state) {
                          VRAM_OK);
     }
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(vram_free(rig.pool, addrs[i], rig.queue), VRAM_OK);
+        assert_int_equal(vram_free(addrs[i], rig.queue), VRAM_OK);
     }
     assert_int_equal(vram_pool_trim(rig.pool, 0), VRAM_OK);
     assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
@@ -453,7 +455,7 @@ static void a_provider_stands_in_for_the_device(void **state) {
     assert_int_equal(vram_alloc(rig.pool, 100000, rig.queue, &addr), VRAM_OK);
     memset((void *)(uintptr_t)addr, 1, 100000);
     assert_true(outstanding > 0);
-    assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_OK);
+    assert_int_equal(vram_free(addr, rig.queue), VRAM_OK);
     rig_end(&rig);
     assert_int_equal(outstanding, 0);
 }
@@ -471,7 +473,7 @@ static void deterministic_pools_repeat_themselves(void **state) {
             seed = seed * 1664525 + 1013904223;
             unsigned slot = seed >> 28;
             vram_queue *queue = seed & 1024 ? rig.queue : rig.other;
-            assert_int_equal(vram_free(rig.pool, held[slot], queue), VRAM_OK);
+            assert_int_equal(vram_free(held[slot], queue), VRAM_OK);
             assert_int_equal(vram_alloc(rig.pool, (seed >> 6) % (4 * MIB), queue, &held[slot]),
                              VRAM_OK);
             base = base ? base : held[slot];
@@ -512,7 +514,7 @@ static void slack_is_the_users_choice(void **state) {
             assert_int_equal(vram_alloc(rig.pool, 2 * MIB, rig.queue, &addrs[i]), VRAM_OK);
         }
         for (int i = 0; i < COUNT; i += 2) {
-            assert_int_equal(vram_free(rig.pool, addrs[i], rig.queue), VRAM_OK);
+            assert_int_equal(vram_free(addrs[i], rig.queue), VRAM_OK);
         }
         assert_int_equal(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT), VRAM_OK);
         uint64_t reserved = stats_of(rig.pool).reserved_bytes;
@@ -532,7 +534,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_second_round_makes_no_driver_call, nothing_left),
         cmocka_unit_test_teardown(a_hit_gives_the_same_block_again, nothing_left),
         cmocka_unit_test_teardown(mistakes_are_found_out, nothing_left),
-        cmocka_unit_test_teardown(foreign_blocks_are_left_alone, nothing_left),
+        cmocka_unit_test_teardown(blocks_go_back_to_their_own_pool, nothing_left),
         cmocka_unit_test_teardown(a_tag_goes_with_its_block, nothing_left),
         cmocka_unit_test_teardown(alignment_is_kept, nothing_left),
         cmocka_unit_test_teardown(another_queue_waits_for_the_work, nothing_left),

@@ -71,7 +71,7 @@ static void world_end(struct world *world) {
     assert_int_equal(stats.live_blocks, 1);
     assert_int_equal(stats.requested_bytes, world->before.requested_bytes);
     assert_int_equal(stats.allocated_bytes, world->before.allocated_bytes);
-    assert_ok(TRY(vram_free(world->pool, world->addr, world->queue)));
+    assert_ok(TRY(vram_free(world->addr, world->queue)));
     assert_ok(TRY(vram_pool_destroy(world->pool)));
     vram_device_close(world->device);
     assert_ok(vram_sim_state_get(world->context, &state));
@@ -113,7 +113,7 @@ static void sizes(void **state) {
                 assert_ok(TRY(vram_block_info_get(addr, &info)));
                 assert_int_equal(info.requested_bytes, size);
                 assert_true(info.held_bytes >= size);
-                assert_ok(TRY(vram_free(world.pool, addr, world.queue)));
+                assert_ok(TRY(vram_free(addr, world.queue)));
             } else {
                 /* A deterministic pool keeps every segment that it has. */
                 bool repeats = places[place].flags & VRAM_POOL_DETERMINISTIC;
@@ -138,7 +138,7 @@ static void alignments_and_flags(void **state) {
             bool good = value == 0 || (value >= 256 && (value & (value - 1)) == 0);
             if (status == VRAM_OK) {
                 assert_true(good && (value == 0 || addr % value == 0));
-                assert_ok(TRY(vram_free(world.pool, addr, world.queue)));
+                assert_ok(TRY(vram_free(addr, world.queue)));
             } else {
                 assert_int_equal(status, VRAM_ERR_INVALID);
                 assert_true(!good || value > 4096);
@@ -171,8 +171,7 @@ static void addresses(void **state) {
                 if (tried[i] == world.addr) {
                     continue;
                 }
-                EXPECT(vram_free(world.pool, tried[i], world.queue),
-                       tried[i] ? VRAM_ERR_INVALID : VRAM_OK);
+                EXPECT(vram_free(tried[i], world.queue), tried[i] ? VRAM_ERR_INVALID : VRAM_OK);
                 EXPECT(vram_block_info_get(tried[i], &info), VRAM_ERR_INVALID);
                 EXPECT(vram_use(tried[i], world.queue), VRAM_ERR_INVALID);
                 EXPECT(vram_pin(tried[i]), VRAM_ERR_INVALID);
@@ -403,11 +402,11 @@ static void limits(void **state) {
         assert_ok(vram_queue_create(world.device, NULL, &other));
         assert_ok(TRY(vram_alloc(world.pool, 20 * MIB, world.queue, &addr)));
         assert_ok(vram_queue_fill(world.queue, addr, 1, 1, 20 * MIB));
-        assert_ok(TRY(vram_free(world.pool, addr, world.queue)));
+        assert_ok(TRY(vram_free(addr, world.queue)));
         assert_ok(TRY(vram_alloc(world.pool, 28 * MIB, other, &addr)));
         EXPECT(vram_alloc(world.pool, 8 * MIB, other, &more), VRAM_ERR_LIMIT);
         EXPECT(vram_pool_warm(world.pool, MIB, 8, other), VRAM_ERR_LIMIT);
-        assert_ok(TRY(vram_free(world.pool, addr, other)));
+        assert_ok(TRY(vram_free(addr, other)));
         EXPECT(vram_alloc(world.pool, 33 * MIB, other, &more), VRAM_ERR_LIMIT);
         assert_int_equal(more, CANARY);
         world_end(&world);
@@ -429,7 +428,6 @@ static void made_up_handles(void **state) {
             assert_int_not_equal(TRY(vram_alloc(made_up, 1, world.queue, &addr)), VRAM_OK);
             assert_int_not_equal(TRY(vram_alloc_with(made_up, 1, world.queue, NULL, &addr)),
                                  VRAM_OK);
-            assert_int_not_equal(TRY(vram_free(made_up, world.addr, world.queue)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_warm(made_up, 1, 1, world.queue)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_warm(made_up, 1, UINT32_MAX, world.queue)), VRAM_OK);
             assert_int_not_equal(TRY(vram_pool_trim(made_up, 0)), VRAM_OK);
@@ -440,7 +438,7 @@ static void made_up_handles(void **state) {
             if (made_up) { /* NULL is no pool, and for a queue: no queue */
                 assert_int_not_equal(TRY(vram_pool_destroy(made_up)), VRAM_OK);
                 assert_int_not_equal(TRY(vram_alloc(world.pool, 1, made_up, &addr)), VRAM_OK);
-                assert_int_not_equal(TRY(vram_free(world.pool, world.addr, made_up)), VRAM_OK);
+                assert_int_not_equal(TRY(vram_free(world.addr, made_up)), VRAM_OK);
                 assert_int_not_equal(TRY(vram_pool_warm(world.pool, 1, 1, made_up)), VRAM_OK);
             }
             assert_int_equal(addr, CANARY);
@@ -481,7 +479,7 @@ static void copies_stay_in_their_block(void **state) {
         assert_non_null(strstr(vram_error_get()->text, "past the end of its block of 3072 bytes"));
         assert_ok(vram_queue_upload(world.queue, at + 512, host, info.held_bytes - 512));
         assert_ok(vram_queue_wait(world.queue, VRAM_TIMEOUT_DEFAULT));
-        assert_ok(vram_free(world.pool, other, world.queue));
+        assert_ok(vram_free(other, world.queue));
     }
 }
 

@@ -75,15 +75,15 @@ static void the_driver_sees_every_call(void **state) {
         assert_int_equal(stats_of(rig.pool).live_blocks, 5);
         assert_int_equal(stats_of(rig.pool).hits, 0);
         for (int i = 0; i < 5; i++) {
-            assert_ok(vram_free(rig.pool, addrs[i], rig.queue));
-            assert_int_equal(vram_free(rig.pool, addrs[i], rig.queue), VRAM_ERR_INVALID);
+            assert_ok(vram_free(addrs[i], rig.queue));
+            assert_int_equal(vram_free(addrs[i], rig.queue), VRAM_ERR_INVALID);
         }
         assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
-        assert_ok(vram_free(rig.pool, 0, rig.queue));
+        assert_ok(vram_free(0, rig.queue));
         vram_addr last;
         assert_ok(vram_alloc(rig.pool, 1, NULL, &last));
         taken++;
-        assert_ok(vram_free(rig.pool, last, NULL));
+        assert_ok(vram_free(last, NULL));
         assert_int_equal(stats_of(rig.pool).driver_frees, taken);
         assert_int_equal(stats_of(rig.pool).reserved_bytes, 0);
         assert_int_equal(sim_state(&rig).live_bytes, 0);
@@ -110,7 +110,7 @@ static void work_keeps_its_memory(void **state) {
             if (i % 5 == 0) {
                 assert_ok(vram_pin(addr));
             }
-            assert_ok(vram_free(rig.pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
             if (i % 5 == 0) {
                 assert_ok(vram_unpin(addr));
             }
@@ -129,7 +129,7 @@ static void shortage_is_waited_for(void **state) {
         assert_ok(vram_alloc(rig.pool, 700 * KIB, rig.queue, &addr));
         assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, 700 * KIB));
         assert_true(vram_status_is_exhausted(vram_alloc(rig.pool, 700 * KIB, rig.queue, &next)));
-        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
     }
     rig_end(&rig, true);
 }
@@ -156,7 +156,7 @@ static bool try_life(bool memory, bool for_ever, int32_t code, uint64_t nth) {
         vram_addr addr = 0;
         vram_status status = vram_alloc(rig.pool, 300 * KIB, i % 2 ? rig.queue : NULL, &addr);
         assert_true((status == VRAM_OK) == (addr != 0));
-        assert_ok(vram_free(rig.pool, addr, i % 2 ? rig.queue : rig.other));
+        assert_ok(vram_free(addr, i % 2 ? rig.queue : rig.other));
     }
     bool struck = vr_mem_failed() || sim_state(&rig).faults;
     vr_mem_fail_at(0, false);

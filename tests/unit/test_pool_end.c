@@ -68,7 +68,7 @@ static void expect_kept(struct scene *scene, vram_status status) {
     assert_true(held_bytes(scene) >= MIB);
     assert_int_equal(sim_state(&scene->rig).live_bytes, held_bytes(scene));
     assert_int_equal(vram_alloc(scene->pool, MIB, scene->rig.queue, &addr), VRAM_ERR_STALE);
-    assert_int_equal(vram_free(scene->pool, scene->addr, scene->rig.queue), VRAM_ERR_STALE);
+    assert_int_equal(vram_free(scene->addr, scene->rig.queue), VRAM_ERR_INVALID);
     assert_int_equal(vram_pool_destroy(scene->pool), VRAM_ERR_STALE);
     expect_protocol(&scene->rig);
     vram_error_clear();
@@ -258,11 +258,11 @@ static void destroyed_queues_have_no_hits(void **state) {
     vram_addr addr, kept;
     assert_ok(vram_alloc(scene.pool, 512, scene.rig.queue, &addr));
     assert_ok(vram_alloc(scene.pool, 512, scene.rig.queue, &kept));
-    assert_ok(vram_free(scene.pool, addr, scene.rig.queue));
+    assert_ok(vram_free(addr, scene.rig.queue));
     vram_queue_destroy(scene.rig.queue);
     assert_int_equal(vram_alloc(scene.pool, 512, scene.rig.queue, &addr), VRAM_ERR_STALE);
-    assert_int_equal(vram_free(scene.pool, kept, scene.rig.queue), VRAM_ERR_STALE);
-    assert_ok(vram_free(scene.pool, kept, NULL));
+    assert_int_equal(vram_free(kept, scene.rig.queue), VRAM_ERR_STALE);
+    assert_ok(vram_free(kept, NULL));
     hook.poll_answer = VRAM_OK;
     assert_ok(vram_pool_destroy(scene.pool));
     vram_error_clear();

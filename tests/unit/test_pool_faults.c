@@ -133,14 +133,14 @@ static void live(const struct rig *rig) {
         }
     }
     for (int i = 0; i < COUNT; i += 3) {
-        assert_ok(vram_free(rig->pool, addrs[i], rig->queue));
+        assert_ok(vram_free(addrs[i], rig->queue));
     }
     (void)got(vram_alloc(rig->pool, 9 * MIB, rig->other, &last), last);
     (void)vram_pool_warm(rig->pool, 2 * MIB, 3, rig->queue);
     for (int i = 0; i < COUNT; i++) {
-        assert_ok(vram_free(rig->pool, i % 3 ? addrs[i] : 0, i % 2 ? rig->other : rig->queue));
+        assert_ok(vram_free(i % 3 ? addrs[i] : 0, i % 2 ? rig->other : rig->queue));
     }
-    assert_ok(vram_free(rig->pool, last, rig->queue));
+    assert_ok(vram_free(last, rig->queue));
     (void)vram_queue_wait(rig->queue, VRAM_TIMEOUT_DEFAULT);
     (void)vram_queue_wait(rig->other, VRAM_TIMEOUT_DEFAULT);
     (void)vram_pool_trim(rig->pool, 0);
@@ -243,11 +243,11 @@ static void a_free_needs_no_memory(void **state) {
         assert_ok(vram_queue_fill(fresh, addr, 0xAA, 1, 40 * MIB));
         vram_error_clear();
         vr_mem_fail_at(1, true);
-        assert_ok(vram_free(rig.pool, addr, fresh));
+        assert_ok(vram_free(addr, fresh));
         assert_true(vr_mem_failed() > 0);
         vr_mem_fail_at(0, false);
         assert_int_equal(vram_error_get()->status, VRAM_OK);
-        assert_int_equal(vram_free(rig.pool, addr, fresh), VRAM_ERR_INVALID);
+        assert_int_equal(vram_free(addr, fresh), VRAM_ERR_INVALID);
         if (round % 3 == 0) {
             vram_queue_destroy(fresh); /* what is owed to a queue that ended is settled */
         }
@@ -263,7 +263,7 @@ static void a_free_needs_no_memory(void **state) {
         for (size_t i = 0; i < sizeof found; i++) {
             assert_int_equal(found[i], 0x55);
         }
-        assert_ok(vram_free(rig.pool, again, rig.queue));
+        assert_ok(vram_free(again, rig.queue));
     }
     rig_end(&rig, true);
 }
@@ -277,7 +277,7 @@ static void pools_end_after_what_they_owe(void **state) {
         assert_ok(vram_alloc(rig.pool, 4 * MIB, rig.queue, &addr));
         assert_ok(vram_queue_fill(rig.other, addr, 1, 1, 4 * MIB));
         vr_mem_fail_at(1, true);
-        assert_ok(vram_free(rig.pool, addr, rig.other));
+        assert_ok(vram_free(addr, rig.other));
         vr_mem_fail_at(0, false);
         if (ended) {
             vram_queue_destroy(rig.other);
@@ -299,7 +299,7 @@ static void no_queue_waits_for_memory(void **state) {
     assert_ok(vram_alloc(rig.pool, 40 * MIB, rig.queue, &addr));
     assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, 40 * MIB));
     assert_ok(vram_queue_mark(rig.queue, &filled));
-    assert_ok(vram_free(rig.pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_int_equal(vram_point_poll(filled), VRAM_ERR_NOT_READY);
     assert_ok(vram_alloc(rig.pool, 40 * MIB, NULL, &next));
     assert_ok(vram_point_poll(filled));
@@ -320,7 +320,7 @@ static void all_memory_is_found(void **state) {
         vram_addr addr, next;
         assert_ok(vram_alloc(rig.pool, 30 * MIB, rig.queue, &addr));
         assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, 30 * MIB));
-        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         if (i < 6) {
             assert_ok(vram_alloc(rig.pool, 50 * MIB, queue, &next));
         } else { /* as many small ones */
@@ -343,7 +343,7 @@ static void a_refused_wait_changes_nothing(void **state) {
         struct rig rig = rig_with_pool("memory=64M,lag=1000,seed=5", 0);
         assert_ok(vram_alloc(rig.pool, 40 * MIB, rig.queue, &addr));
         assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, 40 * MIB));
-        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         fault(&rig, VRAM_SIM_AFTER, false, codes[i]);
         vram_status status = vram_alloc(rig.pool, 40 * MIB, rig.other, &next);
         assert_int_equal(sim_state(&rig).faults, 1);
@@ -411,9 +411,9 @@ static void a_busy_thread_goes_round_its_caches(void **state) {
     vr_store(&vr_thread_current->busy, 1, VR_RELAXED);
     assert_ok(vram_alloc(rig.pool, 4096, rig.queue, &inner));
     assert_int_not_equal(addr, inner);
-    assert_ok(vram_free(rig.pool, inner, rig.queue));
-    assert_int_equal(vram_free(rig.pool, inner, rig.queue), VRAM_ERR_INVALID);
-    assert_ok(vram_free(rig.pool, addr, rig.queue));
+    assert_ok(vram_free(inner, rig.queue));
+    assert_int_equal(vram_free(inner, rig.queue), VRAM_ERR_INVALID);
+    assert_ok(vram_free(addr, rig.queue));
     vr_store(&vr_thread_current->busy, 0, VR_RELAXED);
     vram_pool_stats stats = stats_of(rig.pool);
     assert_int_equal(stats.hits, hits);
@@ -433,7 +433,7 @@ static void *work(void *argument) {
         vram_addr addr = 0;
         worker->failed |=
             vram_alloc(worker->rig->pool, (uint64_t)(i % 7) * 512, worker->rig->queue, &addr) ||
-            vram_free(worker->rig->pool, addr, worker->rig->queue);
+            vram_free(addr, worker->rig->queue);
     }
     return NULL;
 }

@@ -96,7 +96,7 @@ static void new_blocks_are_zero(void **state) {
             vram_queue *user = queue ? queue : rig.other;
             expect_bytes(user, addr, size, 0);
             assert_ok(vram_queue_fill(user, addr, 0xEE, 1, size));
-            assert_ok(vram_free(rig.pool, addr, user));
+            assert_ok(vram_free(addr, user));
         }
         assert_int_equal(stats_of(rig.pool).hits, 0);
         rig_end(&rig, true);
@@ -116,12 +116,12 @@ static void freed_memory_is_zero(void **state) {
             if (!with_queue) {
                 assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
             }
-            assert_ok(vram_free(rig.pool, addr, with_queue ? rig.queue : NULL));
+            assert_ok(vram_free(addr, with_queue ? rig.queue : NULL));
             assert_ok(vram_alloc(rig.pool, 100 * KIB, i % 2 ? rig.queue : rig.other, &again));
             if (again == addr) {
                 expect_bytes(i % 2 ? rig.queue : rig.other, again, 100 * KIB, 0);
             }
-            assert_ok(vram_free(rig.pool, again, i % 2 ? rig.queue : rig.other));
+            assert_ok(vram_free(again, i % 2 ? rig.queue : rig.other));
         }
         rig_end(&rig, true);
     }
@@ -143,13 +143,13 @@ static void red_zones_change_nothing_else(void **state) {
             assert_ok(vram_block_info_get(addr, &info));
             assert_true(info.addr == addr && info.requested_bytes == size);
             assert_int_equal(vram_block_info_get(addr - 512, &info), VRAM_ERR_INVALID);
-            assert_int_equal(vram_free(rig.pool, addr + 512, rig.queue), VRAM_ERR_INVALID);
-            assert_int_equal(vram_free(rig.pool, addr - 512, rig.queue), VRAM_ERR_INVALID);
+            assert_int_equal(vram_free(addr + 512, rig.queue), VRAM_ERR_INVALID);
+            assert_int_equal(vram_free(addr - 512, rig.queue), VRAM_ERR_INVALID);
             assert_ok(vram_use(addr, rig.other));
             assert_ok(vram_pin(addr));
             assert_ok(vram_unpin(addr));
-            assert_ok(vram_free(rig.pool, addr, rig.queue));
-            assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_INVALID);
+            assert_ok(vram_free(addr, rig.queue));
+            assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
         }
     }
     assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
@@ -178,8 +178,7 @@ static void every_stray_byte_is_found(void **state) {
             if (!with_queue) {
                 assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
             }
-            assert_int_equal(vram_free(rig.pool, addr, with_queue ? rig.queue : NULL),
-                             VRAM_ERR_CORRUPT);
+            assert_int_equal(vram_free(addr, with_queue ? rig.queue : NULL), VRAM_ERR_CORRUPT);
             const char *text = vram_error_get()->text;
             assert_int_equal(vram_error_get()->status, VRAM_ERR_CORRUPT);
             snprintf(expected, sizeof expected, "byte %lld is 0x11", (long long)at);
@@ -208,7 +207,7 @@ static bool try_damaged_free(bool driver, uint64_t nth, uint64_t *unseen) {
     } else {
         vr_mem_fail_at(nth, false);
     }
-    vram_status status = vram_free(rig.pool, addr, rig.queue);
+    vram_status status = vram_free(addr, rig.queue);
     bool struck = fault_struck(&rig);
     disarm(&rig);
     vram_pool_stats stats = stats_of(rig.pool), all = {.size = sizeof all};
@@ -247,7 +246,7 @@ static void poison_is_where_it_should_be(void **state) {
         assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));
         expect_bytes(rig.queue, addr, 60 * KIB, 0xCD);
         assert_ok(vram_queue_fill(rig.queue, addr, 0x22, 1, 60 * KIB));
-        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         expect_bytes(rig.queue, addr, 60 * KIB, 0xDD);
         assert_true(stats_of(rig.pool).quarantine_bytes <= 256 * KIB);
         assert_true(stats_of(rig.pool).quarantine_bytes > 0);
@@ -274,11 +273,11 @@ static void late_writes_are_found(void **state) {
         struct rig rig = rig_make("memory=8M,granule=64K,lag=3",
                                   VRAM_POOL_POISON | (zones ? VRAM_POOL_RED_ZONES : 0), 600 * KIB);
         assert_ok(vram_alloc_with(rig.pool, 500 * KIB, rig.queue, &wish, &freed));
-        assert_ok(vram_free(rig.pool, freed, rig.queue));
+        assert_ok(vram_free(freed, rig.queue));
         assert_ok(vram_queue_fill(rig.other, freed + 400 * KIB + 3, 0x33, 1, 2));
         assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
         assert_ok(vram_alloc(rig.pool, 200 * KIB, rig.queue, &addr));
-        assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_CORRUPT);
+        assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_CORRUPT);
         assert_non_null(strstr(vram_error_get()->text, "after it was freed: byte 409603 is 0x33"));
         assert_non_null(strstr(vram_error_get()->text, "late"));
         assert_int_equal(messages, zones + 1);
@@ -297,7 +296,7 @@ static void late_writes_are_found_at_the_end(void **state) {
     for (int close = 0; close < 2; close++) {
         struct rig rig = rig_make("memory=8M,granule=64K,lag=3", VRAM_POOL_POISON, 600 * KIB);
         assert_ok(vram_alloc(rig.pool, 500 * KIB, rig.queue, &addr));
-        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         assert_ok(vram_queue_fill(rig.other, addr + 7, 0x33, 1, 2));
         assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
         if (!close) {
@@ -315,7 +314,7 @@ static void quarantine_gives_way(void **state) {
     struct rig rig = rig_make("memory=2M,granule=64K,lag=3", VRAM_POOL_POISON, UINT64_MAX);
     for (int i = 0; i < 20; i++) {
         assert_ok(vram_alloc(rig.pool, 1100 * KIB, rig.queue, &addr));
-        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
     }
     rig_end(&rig, true);
 }
@@ -339,7 +338,7 @@ static void other_users_are_waited_for(void **state) {
             if (i % 4 == 0) {
                 assert_ok(vram_pin(addr));
             }
-            assert_ok(vram_free(rig.pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
             if (i % 4 == 0) {
                 assert_ok(vram_unpin(addr));
             }
@@ -379,15 +378,15 @@ static void modes_and_the_rest(void **state) {
     /* Sleep keeps the zones, or is refused. */
     assert_ok(vram_alloc(rig.pool, 80 * KIB, rig.queue, &addr));
     assert_ok(vram_alloc(rig.pool, 90 * KIB, rig.queue, &other));
-    assert_ok(vram_free(rig.pool, other, rig.queue));
+    assert_ok(vram_free(other, rig.queue));
     assert_int_equal(vram_pool_sleep(rig.pool, NULL), VRAM_ERR_UNSUPPORTED);
     vram_sleep_options keep = {.size = sizeof keep, .contents = VRAM_SLEEP_HOST};
     assert_ok(vram_pool_sleep(rig.pool, &keep));
     assert_ok(vram_pool_wake(rig.pool, NULL));
-    assert_ok(vram_free(rig.pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_alloc(rig.pool, 80 * KIB, rig.queue, &addr));
     assert_ok(vram_pool_sleep(rig.pool, &keep));
-    assert_ok(vram_free(rig.pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_pool_wake(rig.pool, NULL));
     assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
     rig_end(&rig, true);
@@ -409,7 +408,7 @@ static bool try_life(bool memory, bool for_ever, int32_t code, uint64_t nth) {
         vram_addr addr = 0;
         vram_status status = vram_alloc(rig.pool, 50 * KIB, i % 2 ? rig.queue : NULL, &addr);
         assert_true((status == VRAM_OK) == (addr != 0));
-        status = vram_free(rig.pool, addr, i % 3 ? rig.queue : rig.other);
+        status = vram_free(addr, i % 3 ? rig.queue : rig.other);
         assert_true(status == VRAM_OK || vram_error_get()->status == status);
         assert_true(status != VRAM_ERR_CORRUPT); /* a failing driver is not taken for damage */
     }
@@ -468,7 +467,7 @@ static void expect_no_secret(struct rig *rig) {
         assert_null(memchr(found, SECRET, sizeof found));
     }
     for (int i = 0; i < 3; i++) {
-        assert_ok(vram_free(rig->pool, addrs[i], rig->queue));
+        assert_ok(vram_free(addrs[i], rig->queue));
     }
 }
 
@@ -485,14 +484,14 @@ static bool try_free(uint32_t modes, int32_t code, bool for_ever, uint64_t nth) 
     } else {
         vr_mem_fail_at(nth, for_ever);
     }
-    assert_ok(vram_free(rig.pool, addr, nth % 3 ? rig.queue : NULL));
+    assert_ok(vram_free(addr, nth % 3 ? rig.queue : NULL));
     assert_int_equal(vram_error_get()->status, VRAM_OK);
     bool struck = fault_struck(&rig);
     disarm(&rig);
     assert_int_equal(stats_of(rig.pool).live_blocks, 0);
     assert_int_equal(stats_of(rig.pool).frees, 1);
     assert_int_equal(stats_of(rig.pool).damaged_blocks, 0);
-    assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
     if (code != VRAM_SIM_DEVICE_LOST) {
         expect_no_secret(&rig);
     }
@@ -534,11 +533,11 @@ static void what_stays_as_it_was_is_zeroed_later(void **state) {
         vram_addr addr = hide_secret(&rig);
         if (way == 0) {
             assert_ok(vram_pin(addr));
-            assert_ok(vram_free(rig.pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
             assert_ok(vram_unpin(addr));
         } else {
             assert_ok(vram_pool_sleep(rig.pool, &keep));
-            assert_ok(vram_free(rig.pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
             assert_ok(vram_pool_wake(rig.pool, NULL));
         }
         expect_no_secret(&rig);
@@ -560,14 +559,14 @@ static void what_cannot_be_looked_at_is_no_failure(void **state) {
                                   .code = 9999};
         assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &addr));
         assert_ok(vram_alloc(rig.pool, 60 * KIB, rig.queue, &other));
-        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         vram_error_clear();
         if (memory) {
             vr_mem_fail_at(4, false); /* after those of two marks and the poison: the copy's */
         } else {
             assert_ok(vram_sim_fault_set(rig.context, &planned));
         }
-        assert_ok(vram_free(rig.pool, other, rig.queue));
+        assert_ok(vram_free(other, rig.queue));
         assert_int_equal(stats_of(rig.pool).quarantine_bytes, 60 * KIB);
         assert_ok(vram_pool_trim(rig.pool, 0));
         assert_int_equal(vram_error_get()->status, VRAM_OK);
@@ -600,7 +599,7 @@ static void poison_under_way_keeps_the_block(void **state) {
         vram_status status = vram_alloc(rig.pool, SECRET_BYTES, NULL, &addr);
         disarm(&rig);
         if (status == VRAM_OK) { /* its poison was not late enough */
-            assert_ok(vram_free(rig.pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
         } else {
             assert_int_equal(status, VRAM_ERR_BACKEND);
             failed++;
@@ -613,7 +612,7 @@ static void poison_under_way_keeps_the_block(void **state) {
         }
         assert_ok(vram_queue_wait(rig.other, VRAM_TIMEOUT_DEFAULT));
         expect_bytes(rig.queue, addr, SECRET_BYTES, 0x66);
-        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         rig_end(&rig, true);
     }
     assert_true(failed > 0);
@@ -625,7 +624,7 @@ static void *churn(void *user) {
         vram_addr addr;
         assert_ok(vram_alloc(rig->pool, 1000 + (uint64_t)i * 100, rig->queue, &addr));
         assert_ok(vram_queue_fill(rig->queue, addr, 0x55, 1, 1000));
-        assert_ok(vram_free(rig->pool, addr, rig->queue));
+        assert_ok(vram_free(addr, rig->queue));
     }
     return NULL;
 }

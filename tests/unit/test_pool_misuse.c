@@ -35,7 +35,7 @@ static void *steal(void *argument) {
     struct thief *thief = argument;
     while (!atomic_load(&thief->stop)) {
         vram_addr addr = atomic_load(&thief->target);
-        if (addr && vram_free(thief->pool, addr, thief->queue) == VRAM_OK) {
+        if (addr && vram_free(addr, thief->queue) == VRAM_OK) {
             atomic_store(&thief->won, addr);
         }
     }
@@ -66,13 +66,13 @@ static void second_frees_hit_no_other_block(void **state) {
         uint64_t size = 512 + (uint64_t)(round * 2654435761u >> 20) * 64;
         assert_ok(vram_alloc(thief.pool, size, rig.queue, &addr));
         atomic_store(&thief.target, addr);
-        (void)vram_free(thief.pool, addr, rig.queue);
+        (void)vram_free(addr, rig.queue);
         atomic_store(&thief.target, 0);
         assert_ok(vram_alloc(thief.pool, size + 512, rig.queue, &kept));
         if (round % 256 == 0) {
             assert_ok(vram_pool_trim(thief.pool, 0));
         }
-        if (vram_free(thief.pool, kept, rig.queue) != VRAM_OK) {
+        if (vram_free(kept, rig.queue) != VRAM_OK) {
             assert_true(was_stolen(&thief, kept));
         }
     }
@@ -93,7 +93,7 @@ static void tagged_requests_hit(void **state) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_of(&rig, NULL);
     assert_ok(vram_alloc(pool, 4000, rig.queue, &addr));
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     vram_pool_stats before = stats_of(pool);
     assert_ok(vram_alloc_with(pool, 4000, rig.queue, &options, &again));
     assert_int_equal(again, addr);
@@ -101,7 +101,7 @@ static void tagged_requests_hit(void **state) {
     assert_int_equal(stats_of(pool).misses, before.misses);
     assert_ok(vram_block_info_get(again, &info));
     assert_string_equal(info.tag, "kv");
-    assert_ok(vram_free(pool, again, rig.queue));
+    assert_ok(vram_free(again, rig.queue));
     rig_end_clean(&rig);
 }
 
@@ -154,8 +154,8 @@ static void nothing_can_be_aligned(void **state) {
     assert_int_equal(stats_of(pool).requested_bytes, 0);
     assert_int_equal(stats_of(pool).live_blocks, count);
     while (count-- > 0) {
-        assert_ok(vram_free(pool, addrs[count], rig.queue));
-        assert_int_equal(vram_free(pool, addrs[count], rig.queue), VRAM_ERR_INVALID);
+        assert_ok(vram_free(addrs[count], rig.queue));
+        assert_int_equal(vram_free(addrs[count], rig.queue), VRAM_ERR_INVALID);
     }
     rig_end_clean(&rig);
 }
@@ -181,8 +181,8 @@ static int use_parents_pool(void *argument) {
         vram_alloc(pool, 4096, queue, &addr),
         vram_alloc(pool, 3 * MIB, NULL, &addr),
         vram_alloc_with(pool, 4096, queue, &options, &addr),
-        vram_free(pool, family->live, queue),
-        vram_free(pool, family->live, NULL),
+        vram_free(family->live, queue),
+        vram_free(family->live, NULL),
         vram_use(family->live, queue),
         vram_pin(family->live),
         vram_unpin(family->live),
@@ -215,7 +215,7 @@ static int use_own_pool(void *argument) {
             assert_ok(vram_alloc(pool, 4096, rig.queue, &addrs[i]));
         }
         for (int i = 0; i < 40; i++) {
-            assert_ok(vram_free(pool, addrs[i], rig.queue));
+            assert_ok(vram_free(addrs[i], rig.queue));
         }
     }
     assert_true(stats_of(pool).hits > 0);
@@ -249,12 +249,12 @@ static void children_have_no_pools(void **state) {
             assert_ok(vram_alloc(family.pool, 4096, queue, &cached[n]));
         }
         for (int n = 0; n < 3; n++) {
-            assert_ok(vram_free(family.pool, cached[n], queue));
+            assert_ok(vram_free(cached[n], queue));
         }
         family.live = cached[3];
         assert_int_equal(in_child(use_own_pool, &family), 0);
         assert_int_equal(in_clone(use_own_pool, &family), 0);
-        assert_ok(vram_free(family.pool, family.live, queue)); /* the parent never noticed */
+        assert_ok(vram_free(family.live, queue)); /* the parent never noticed */
         assert_int_equal(stats_of(family.pool).live_blocks, 0);
         vram_device_close(family.rig.device);
         vram_context_destroy(family.rig.context);
@@ -299,7 +299,7 @@ static void tiny_devices_give_what_they_have(void **state) {
                                 vram_error_get()->text);
                 }
                 assert_ok(status);
-                assert_ok(vram_free(pool, addr, rig.queue));
+                assert_ok(vram_free(addr, rig.queue));
             } else {
                 assert_int_equal(status, VRAM_ERR_DEVICE_MEMORY);
                 assert_int_equal(vram_error_get()->status, status);
@@ -354,8 +354,8 @@ static void tight_systems_get_smaller_ranges(void **state) {
     expect_no_record();
     assert_int_equal(vram_alloc(pool, 64 * MIB + 1, rig.queue, &none), VRAM_ERR_FRAGMENTED);
     assert_non_null(strstr(vram_error_get()->text, "range_bytes"));
-    assert_ok(vram_free(pool, addr, rig.queue));
-    assert_ok(vram_free(pool, other, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
+    assert_ok(vram_free(other, rig.queue));
     rig_end_clean(&rig);
 }
 

@@ -63,7 +63,7 @@ static void *take_step(void *argument) {
     if (idle) {
         wait_for_all(run);
     }
-    assert_ok(vram_free(run->pool, run->held[slot], idle ? NULL : queue));
+    assert_ok(vram_free(run->held[slot], idle ? NULL : queue));
     vram_addr freed = run->held[slot];
     assert_ok(vram_alloc(run->pool, next_size(run, step->number), queue, &run->held[slot]));
     assert_ok(vram_queue_fill(queue, run->held[slot], 2, 1, 256));
@@ -144,12 +144,12 @@ static void ended_queues_leave_their_memory(void **state) {
         assert_ok(vram_alloc(pool, 100, queue, &small));
         assert_ok(vram_queue_fill(queue, large, 1, 1, MIB));
         assert_ok(vram_use(small, rig.queue));
-        assert_ok(vram_free(pool, large, queue));
-        assert_ok(vram_free(pool, small, queue));
+        assert_ok(vram_free(large, queue));
+        assert_ok(vram_free(small, queue));
         assert_ok(vram_alloc(pool, 100, NULL, &small));
         assert_ok(vram_use(small, queue));
         vram_queue_destroy(queue);
-        assert_ok(vram_free(pool, small, NULL)); /* its only user has ended */
+        assert_ok(vram_free(small, NULL)); /* its only user has ended */
     }
     assert_ok(vram_pool_stats_get(pool, &stats));
     assert_true(stats.reserved_bytes <= 32 * MIB);
@@ -167,7 +167,7 @@ static void trims_wait_for_the_work(void **state) {
     assert_ok(vram_pool_create(rig.device, &options, &pool));
     assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &addr));
     assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, MIB));
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_pool_trim(pool, 0));
     assert_ok(vram_pool_stats_get(pool, &stats));
     assert_int_equal(stats.reserved_bytes, 0);
@@ -219,8 +219,8 @@ static void host_memory_outlives_the_copies_from_it(void **state) {
         assert_ok(vram_buffer_create(pool, 2 * MIB, rig.queue, &options, &other));
         expect_bytes(&rig, target, 0x5a);
         assert_ok(vram_buffer_destroy(other));
-        assert_ok(vram_free(pool, target, rig.queue));
-        assert_ok(vram_free(pool, filler, rig.queue));
+        assert_ok(vram_free(target, rig.queue));
+        assert_ok(vram_free(filler, rig.queue));
         expect_pool_empty(pool);
         rig_end_clean(&rig);
     }
@@ -257,7 +257,7 @@ static void reports_name_the_queues_by_their_handles(void **state) {
     assert_ok(vram_queue_create(rig.device, NULL, &other));
     assert_ok(vram_alloc(pool, 10 * MIB, other, &addr));
     assert_ok(vram_queue_fill(other, addr, 1, 1, MIB));
-    assert_ok(vram_free(pool, addr, other));
+    assert_ok(vram_free(addr, other));
     assert_int_not_equal(vram_alloc(pool, 10 * MIB, rig.queue, &none), VRAM_OK);
     assert_ok(vram_oom_report_get(pool, &report));
     assert_int_equal(report.queue_count, 1);

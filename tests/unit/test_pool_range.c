@@ -58,7 +58,7 @@ static void take(struct program *program, uint64_t bytes) {
 
 static void give(struct program *program, uint32_t which) {
     uint32_t last = --program->count;
-    assert_ok(vram_free(program->pool, program->addrs[which], program->rig.queue));
+    assert_ok(vram_free(program->addrs[which], program->rig.queue));
     program->live -= program->bytes[which];
     program->addrs[which] = program->addrs[last];
     program->bytes[which] = program->bytes[last];
@@ -183,7 +183,7 @@ static void further_ranges_may_fail(void **state) {
         assert_int_equal(status, lie ? VRAM_ERR_CORRUPT : VRAM_ERR_BACKEND);
         assert_int_equal(sim_state(&rig).faults, 1);
         assert_ok(vram_alloc(pool, 20 * MIB, rig.queue, &addr));
-        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         rig_end_clean(&rig);
     }
 }

@@ -60,7 +60,7 @@ static void a_pool_sleeps_and_wakes(void **state) {
             if (contents) {
                 expect_contents(&rig, j);
             }
-            assert_ok(vram_free(rig.pool, rig.addrs[j], rig.queue));
+            assert_ok(vram_free(rig.addrs[j], rig.queue));
         }
         assert_ok(vram_alloc(rig.pool, 1 * KIB, rig.queue, &addr));
         assert_ok(vram_alloc(rig.pool, 256 * KIB, rig.queue, &addr));
@@ -76,9 +76,9 @@ static void blocks_are_freed_in_their_sleep(void **state) {
     struct rig rig = rig_make("memory=2M,granule=64K", 0);
     fill(&rig);
     assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
-    assert_ok(vram_free(rig.pool, rig.addrs[0], rig.queue));
-    assert_int_equal(vram_free(rig.pool, rig.addrs[0], rig.queue), VRAM_ERR_INVALID);
-    assert_ok(vram_free(rig.pool, rig.addrs[4], NULL));
+    assert_ok(vram_free(rig.addrs[0], rig.queue));
+    assert_int_equal(vram_free(rig.addrs[0], rig.queue), VRAM_ERR_INVALID);
+    assert_ok(vram_free(rig.addrs[4], NULL));
     assert_int_equal(stats_of(rig.pool).live_blocks, BLOCKS - 2);
     assert_ok(vram_pool_wake(rig.pool, NULL));
     spaces_are_sound(&rig);
@@ -102,17 +102,17 @@ static void caches_sleep_too(void **state) {
         assert_ok(vram_alloc(rig.pool, 4 * KIB, rig.queue, &addrs[i]));
     }
     for (int i = 0; i < 19; i++) {
-        assert_ok(vram_free(rig.pool, addrs[i], rig.queue));
+        assert_ok(vram_free(addrs[i], rig.queue));
     }
     assert_ok(put_to_sleep(&rig, VRAM_SLEEP_DROP, NULL));
     assert_int_equal(stats_of(rig.pool).cached_bytes, 0);
     assert_int_equal(vram_alloc(rig.pool, 4 * KIB, rig.queue, &addr), VRAM_ERR_BUSY);
-    assert_ok(vram_free(rig.pool, addrs[19], rig.queue));
+    assert_ok(vram_free(addrs[19], rig.queue));
     assert_int_equal(vram_alloc(rig.pool, 4 * KIB, rig.queue, &addr), VRAM_ERR_BUSY);
     assert_ok(vram_pool_wake(rig.pool, NULL));
     for (int i = 0; i < 1000; i++) {
         assert_ok(vram_alloc(rig.pool, 4 * KIB, rig.queue, &addr));
-        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
     }
     assert_true(stats_of(rig.pool).hits > 900); /* and threads have caches again */
     rig_end(&rig, true);
@@ -139,7 +139,7 @@ static void a_sleeping_pool_ends(void **state) {
         struct rig rig = rig_make("memory=2M,granule=64K", 0);
         fill(&rig);
         assert_ok(put_to_sleep(&rig, (vram_sleep_contents)(i / 2), NULL));
-        assert_ok(vram_free(rig.pool, rig.addrs[2], rig.queue));
+        assert_ok(vram_free(rig.addrs[2], rig.queue));
         if (i % 2) {
             assert_ok(vram_pool_destroy(rig.pool));
         }
@@ -179,7 +179,7 @@ static void a_tag_sleeps_alone(void **state) {
             assert_true(status == VRAM_OK || mine);
         }
         assert_ok(vram_alloc(rig.pool, 96 * KIB, rig.queue, &other));
-        assert_ok(vram_free(rig.pool, other, rig.queue));
+        assert_ok(vram_free(other, rig.queue));
         assert_ok(vram_pool_wake(rig.pool, round ? "weights" : NULL));
         spaces_are_sound(&rig);
         assert_int_equal(vram_pool_wake(rig.pool, "weights"), VRAM_ERR_INVALID);
@@ -227,15 +227,15 @@ static void sleeping_blocks_stay_out_of_caches(void **state) {
     assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, "mine"));
     for (int i = 0; i < 40; i++) { /* caches come back, and keep what is awake */
         assert_ok(vram_alloc(rig.pool, 8 * KIB, rig.queue, &other));
-        assert_ok(vram_free(rig.pool, other, rig.queue));
+        assert_ok(vram_free(other, rig.queue));
     }
     assert_true(stats_of(rig.pool).hits > 30);
-    assert_ok(vram_free(rig.pool, mine, rig.queue));
+    assert_ok(vram_free(mine, rig.queue));
     assert_ok(vram_alloc(rig.pool, 512 * KIB, rig.queue, &addr));
     assert_true(addr != mine);
     assert_ok(vram_queue_fill(rig.queue, addr, 1, 1, 512 * KIB));
     assert_ok(vram_pool_wake(rig.pool, NULL));
-    assert_ok(vram_free(rig.pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     rig_end(&rig, true);
 }
 
@@ -396,7 +396,7 @@ static bool try_turn(const struct plan *plan, bool waking, const char *tag, uint
         }
         for (int i = 0; i < BLOCKS; i++) {
             expect_contents(&rig, i);
-            assert_ok(vram_free(rig.pool, rig.addrs[i], rig.queue));
+            assert_ok(vram_free(rig.addrs[i], rig.queue));
         }
         spaces_are_sound(&rig);
     }
@@ -450,7 +450,7 @@ static void *work(void *user) {
         assert_true(status == VRAM_OK || status == VRAM_ERR_BUSY);
         if (addr) {
             (void)vram_queue_fill(queue, addr, 1, 1, 512); /* it may be asleep by now */
-            assert_ok(vram_free(crew->rig->pool, addr, queue));
+            assert_ok(vram_free(addr, queue));
             vr_fetch_add(&crew->pairs, 1, VR_RELAXED);
         }
     }

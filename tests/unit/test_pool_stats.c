@@ -28,7 +28,7 @@ static void the_peak_is_of_all_blocks_together(void **state) {
     assert_ok(vram_alloc(pool, 100 * MIB, rig.queue, &large));
     vram_pool_stats first = stats_of(pool);
     assert_int_equal(first.peak_allocated_bytes, 100 * MIB);
-    assert_ok(vram_free(pool, large, rig.queue));
+    assert_ok(vram_free(large, rig.queue));
     assert_ok(vram_pool_trim(pool, 0)); /* nothing is live or cached any more */
     for (int i = 0; i < 64; i++) {
         assert_ok(vram_alloc(pool, 32 * KIB, rig.queue, &small[i]));
@@ -58,7 +58,7 @@ static void the_peak_is_exact(void **state) {
             seed = seed * 1664525 + 1013904223;
             unsigned slot = (seed >> 8) % SLOTS;
             uint64_t size = seed >> 30 ? (seed >> 14) % (40 * KIB) : (seed >> 10) % (4 * MIB);
-            assert_ok(vram_free(pool, held[slot], rig.queue));
+            assert_ok(vram_free(held[slot], rig.queue));
             held[slot] = 0;
             if (seed & 4096) {
                 assert_ok(vram_alloc(pool, size, rig.queue, &held[slot]));
@@ -95,7 +95,7 @@ static void *work(void *argument) {
         assert_ok(vram_alloc(worker->pool, worker->size, worker->queue, &worker->addrs[i]));
     }
     for (unsigned i = worker->kept; i < 32; i++) {
-        assert_ok(vram_free(worker->pool, worker->addrs[i], worker->queue));
+        assert_ok(vram_free(worker->addrs[i], worker->queue));
     }
     sem_post(&worker->done);
     sem_wait(&worker->end);
@@ -154,7 +154,7 @@ static void other_threads_caches_are_counted(void **state) {
     assert_int_equal(stats_of(pool).thread_cache_bytes, 0);
     for (unsigned i = 0; i < CREW; i++) {
         for (unsigned n = 0; n < workers[i].kept; n++) {
-            assert_ok(vram_free(pool, workers[i].addrs[n], rig.queue));
+            assert_ok(vram_free(workers[i].addrs[n], rig.queue));
         }
     }
     assert_int_equal(stats_of(pool).live_blocks, 0);
@@ -209,10 +209,10 @@ static void *hold_at_once(void *argument) {
         pthread_barrier_wait(&peers->meet);
         pthread_barrier_wait(&peers->meet);
         for (int i = 0; i < LARGE; i++) {
-            assert_ok(vram_free(peers->pool, large[i], queue));
+            assert_ok(vram_free(large[i], queue));
         }
         for (int i = 0; i < SMALL; i++) {
-            assert_ok(vram_free(peers->pool, small[i], queue));
+            assert_ok(vram_free(small[i], queue));
         }
     }
     return NULL;
@@ -262,7 +262,7 @@ static void rates_follow_from_counters(void **state) {
     for (int i = 0; i < 4; i++) {
         assert_ok(vram_alloc(pool, 600, rig.queue, &addr));
         if (i < 3) {
-            assert_ok(vram_free(pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
         }
     }
     vram_pool_stats stats = stats_of(pool);

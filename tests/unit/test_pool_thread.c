@@ -99,8 +99,8 @@ static void no_cache_is_left_of_an_ended_queue(void **state) {
     assert_false(atomic_load(&armed)); /* it happened */
     assert_int_equal(stats_get().thread_cache_bytes, 0);
     assert_int_equal(stats_get().live_blocks, 1);
-    assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_STALE);
-    assert_ok(vram_free(rig.pool, addr, NULL));
+    assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_STALE);
+    assert_ok(vram_free(addr, NULL));
     rig_end();
     assert_ok(vram_host_allocator_set(NULL));
 }
@@ -113,7 +113,7 @@ static void *hit_all_the_time(void *argument) {
     vram_addr addr;
     while (!atomic_load(&stop)) {
         assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &addr));
-        assert_ok(vram_free(rig.pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
     }
     return argument;
 }
@@ -217,7 +217,7 @@ static int without_barriers(void *argument) {
     if (vr_load(&vr_thread_biased, VR_RELAXED)) {
         return 2; /* both sides go on as if the other one's stores were seen */
     }
-    return vram_free(rig.pool, addr, rig.queue) == VRAM_OK ? 0 : 3;
+    return vram_free(addr, rig.queue) == VRAM_OK ? 0 : 3;
 }
 
 static void barriers_may_be_forbidden_later(void **state) {
@@ -244,7 +244,7 @@ static void a_child_does_not_hit(void **state) {
     vram_addr addr;
     rig_make();
     assert_ok(vram_alloc(rig.pool, 1000, rig.queue, &addr));
-    assert_ok(vram_free(rig.pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_int_equal(in_child(hit_in_child, NULL), 0);
     rig_end();
 }
@@ -259,7 +259,7 @@ static int without_handlers(void *argument) {
     }
     rig_make();
     if (vram_alloc(rig.pool, 1000, rig.queue, &addr) != VRAM_OK ||
-        vram_free(rig.pool, addr, rig.queue) != VRAM_OK) {
+        vram_free(addr, rig.queue) != VRAM_OK) {
         return 2;
     }
     int answer = in_child(hit_in_child, NULL);

@@ -97,10 +97,9 @@ static void alloc_all(struct scene *scene, vram_queue *queue, uint64_t bytes, vr
 }
 
 /* Frees every other one, so that no two holes come together. */
-static void free_scattered(struct scene *scene, vram_queue *queue, const vram_addr *addrs,
-                           uint32_t count) {
+static void free_scattered(vram_queue *queue, const vram_addr *addrs, uint32_t count) {
     for (uint32_t i = 0; i < count; i += 2) {
-        assert_ok(vram_free(scene->pool, addrs[i], queue));
+        assert_ok(vram_free(addrs[i], queue));
     }
 }
 
@@ -115,8 +114,8 @@ static void stuck_queues_hide_nobody(void **state) {
     scene_make(&scene, "64M", "2s");
     alloc_all(&scene, scene.other, 4 * MIB, scattered, FEW);
     alloc_all(&scene, scene.stuck, 40 * KIB, hidden, MANY);
-    free_scattered(&scene, scene.stuck, hidden, MANY);
-    free_scattered(&scene, scene.other, scattered, FEW);
+    free_scattered(scene.stuck, hidden, MANY);
+    free_scattered(scene.other, scattered, FEW);
     assert_ok(vram_queue_wait(scene.other, VRAM_TIMEOUT_DEFAULT));
     /* Put together from what is free: nothing else is left under the limit. */
     uint64_t size = 64 * MIB - stats_of(scene.pool).reserved_bytes + 8 * MIB;
@@ -137,9 +136,9 @@ static void waiting_does_not_stop_at_the_oldest(void **state) {
     scene_make(&scene, "64M", "60s");
     alloc_all(&scene, scene.other, 4 * MIB, scattered, FEW);
     alloc_all(&scene, scene.stuck, 40 * KIB, hidden, FEW);
-    free_scattered(&scene, scene.stuck, hidden, FEW);
+    free_scattered(scene.stuck, hidden, FEW);
     gate_pass(&scene.gate, scene.other);
-    free_scattered(&scene, scene.other, scattered, FEW);
+    free_scattered(scene.other, scattered, FEW);
     uint64_t size = 64 * MIB - stats_of(scene.pool).reserved_bytes + 8 * MIB;
     assert_int_equal(pthread_create(&thread, NULL, open_later, &scene.gate), 0);
     uint64_t before = vr_os_now();
@@ -159,7 +158,7 @@ static void recorded_is_not_passed(void **state) {
     scene_make(&scene, "64M", "2s");
     assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.other, &freed));
     gate_pass(&scene.gate, scene.other);
-    assert_ok(vram_free(scene.pool, freed, scene.other));
+    assert_ok(vram_free(freed, scene.other));
     assert_ok(vram_queue_mark(scene.other, &point));
     for (int i = 0; i < 4; i++) {
         assert_ok(vram_alloc(scene.pool, 300 * KIB, scene.rig.queue, &next));
@@ -176,7 +175,7 @@ static void later_work_is_not_waited_for(void **state) {
     (void)state;
     scene_make(&scene, "64M", "2s");
     assert_ok(vram_alloc(scene.pool, 48 * MIB, scene.other, &freed));
-    assert_ok(vram_free(scene.pool, freed, scene.other));
+    assert_ok(vram_free(freed, scene.other));
     gate_pass(&scene.gate, scene.other); /* stays closed */
     assert_ok(vram_alloc(scene.pool, 48 * MIB, scene.rig.queue, &next));
     scene_end(&scene);
@@ -204,7 +203,7 @@ static void all_users_count(void **state) {
     gate_pass(&second, scene.other);
     assert_ok(vram_use(used, scene.other)); /* behind the second gate now */
     assert_ok(vram_use(used, scene.stuck));
-    assert_ok(vram_free(scene.pool, used, scene.rig.queue));
+    assert_ok(vram_free(used, scene.rig.queue));
     atomic_bool *gates[] = {&scene.gate.open, &second.open, &scene.stuck_gate.open};
     vram_queue *queues[] = {NULL, scene.other, scene.stuck};
     for (int i = 0; i < 3; i++) {
@@ -244,7 +243,7 @@ static void the_later_use_counts(void **state) {
     struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, scene.stuck);
     hook.poll_answer = VRAM_ERR_NOT_READY;
     vr_store(&queue->settled, 1, VR_RELEASE); /* it has come as far as the first use */
-    assert_ok(vram_free(scene.pool, used, scene.rig.queue));
+    assert_ok(vram_free(used, scene.rig.queue));
     assert_ok(vram_alloc(scene.pool, 4096, scene.rig.queue, &next));
     assert_int_not_equal(next, used);
     hook.poll_answer = VRAM_OK;
@@ -270,7 +269,7 @@ static void errors_are_not_taken_for_the_end(void **state) {
         assert_ok(vram_queue_fill(rig.queue, freed, 1, 1, MIB));
         hook.poll_answer = answers[i];
         vram_error_clear();
-        assert_ok(vram_free(pool, freed, rig.queue));
+        assert_ok(vram_free(freed, rig.queue));
         for (int n = 0; n < 4; n++) {
             assert_ok(vram_alloc(pool, 10 * MIB, other, &next));
             assert_true(next + 10 * MIB <= freed || freed + 10 * MIB <= next);
@@ -297,7 +296,7 @@ static uint64_t waits_told(const char *sim, uint64_t *reserved) {
         vram_addr addr;
         assert_ok(vram_alloc(pool, 40 * MIB, queues[i % 4], &addr));
         assert_ok(vram_queue_fill(queues[i % 4], addr, 1, 1, MIB));
-        assert_ok(vram_free(pool, addr, queues[i % 4]));
+        assert_ok(vram_free(addr, queues[i % 4]));
     }
     for (uint64_t back = 0; vram_sim_journal_get(rig.context, back, &entry) == VRAM_OK; back++) {
         waits += entry.call == VRAM_SIM_AFTER;
@@ -330,7 +329,7 @@ static void frees_share_their_markers(void **state) {
     for (int i = 0; i < STEPS; i++) {
         seed = seed * 1664525 + 1013904223;
         unsigned slot = (seed >> 8) % SLOTS;
-        assert_ok(vram_free(pool, held[slot], rig.queue));
+        assert_ok(vram_free(held[slot], rig.queue));
         assert_ok(vram_alloc(pool, (seed >> 12) % (2 * MIB), rig.queue, &held[slot]));
     }
     vram_pool_stats stats = stats_of(pool);

@@ -75,7 +75,7 @@ static void waking_climbs_the_ladder(void **state) {
     fill(&rig);
     assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
     assert_ok(vram_alloc(second, 1600 * KIB, NULL, &addr));
-    assert_ok(vram_free(second, addr, NULL));
+    assert_ok(vram_free(addr, NULL));
     assert_true(stats_of(second).reserved_bytes >= 1600 * KIB);
     vram_ladder_options none = {.size = sizeof none, .steps = "none"};
     assert_ok(vram_pool_ladder_set(rig.pool, &none));
@@ -108,7 +108,7 @@ static uint64_t sit(void *user, const vram_oom_event *event) {
     assert_true(event->bytes >= 64 * KIB);
     switch (sitter->does) {
     case FREES:
-        sitter->inner = vram_free(sitter->pool, sitter->addr, NULL);
+        sitter->inner = vram_free(sitter->addr, NULL);
         break;
     case SLEEPS: /* another pool makes room */
         sitter->inner = vram_pool_sleep(sitter->pool, NULL);
@@ -241,7 +241,7 @@ static bool wake_with_fault(const vram_sim_fault *fault, uint64_t nth) {
     assert_ok(put_to_sleep(&rig, VRAM_SLEEP_HOST, NULL));
     assert_ok(vram_alloc(sitter.pool, 256 * KIB, NULL, &addr));
     assert_ok(vram_alloc(sitter.pool, 1300 * KIB, NULL, &sitter.addr));
-    assert_ok(vram_free(sitter.pool, addr, NULL));
+    assert_ok(vram_free(addr, NULL));
     assert_ok(vram_oom_callback_add(rig.device, sit, &sitter, &id));
     if (fault) {
         assert_ok(vram_sim_fault_set(rig.context, fault));

@@ -209,12 +209,12 @@ static void allocate_and_free(void *user, const vram_pressure_event *event) {
     struct log *log = user;
     vram_addr addr;
     write_down(user, event);
-    assert_ok(vram_free(log->pool, log->addr, log->queue));
+    assert_ok(vram_free(log->addr, log->queue));
     log->addr = 0;
     assert_ok(vram_alloc(log->pool, 3 * MIB, log->queue, &addr));
-    assert_ok(vram_free(log->pool, addr, log->queue));
+    assert_ok(vram_free(addr, log->queue));
     vram_error_clear();
-    (void)vram_free(log->pool, 12345, log->queue); /* leaves an error that is nobody's business */
+    (void)vram_free(12345, log->queue); /* leaves an error that is nobody's business */
 }
 
 static void destroy_pool(void *user, const vram_pressure_event *event) {
@@ -294,7 +294,7 @@ static void callbacks_may_end_everything(void **state) {
     watch_pool(pool, destroy_context, &log, VRAM_PRESSURE_WARN);
     assert_ok(vram_alloc(pool, 90 * MIB, rig.queue, &addr));
     assert_int_equal(log.calls, 1);
-    assert_int_equal(vram_free(pool, addr, rig.queue), VRAM_ERR_STALE);
+    assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
 }
 
 /* ------------------------------------------------ callbacks that do not return */

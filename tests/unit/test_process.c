@@ -46,7 +46,7 @@ static void open_all(const char *backend) {
     EXPECT(vram_device_alloc(device, sizeof host, VRAM_MEMORY_DEVICE, &addr) == VRAM_OK);
     EXPECT(vram_pool_create(device, NULL, &pool) == VRAM_OK);
     EXPECT(vram_alloc(pool, 5000, queue, &block) == VRAM_OK);
-    EXPECT(vram_free(pool, block, queue) == VRAM_OK); /* now the thread has some at hand */
+    EXPECT(vram_free(block, queue) == VRAM_OK); /* now the thread has some at hand */
     EXPECT(vram_alloc(pool, 5000, queue, &block) == VRAM_OK);
 }
 
@@ -85,7 +85,7 @@ static void pool_refused_in_child(void) {
     EXPECT(vram_pool_create(device, NULL, &other) == VRAM_ERR_FORKED);
     EXPECT(vram_alloc(pool, 5000, queue, &more) == VRAM_ERR_FORKED);
     EXPECT(vram_alloc(pool, 5000, NULL, &more) == VRAM_ERR_FORKED);
-    EXPECT(vram_free(pool, block, queue) == VRAM_ERR_FORKED);
+    EXPECT(vram_free(block, queue) == VRAM_ERR_FORKED);
     EXPECT(vram_use(block, queue) == VRAM_ERR_FORKED);
     EXPECT(vram_pin(block) == VRAM_ERR_FORKED);
     EXPECT(vram_unpin(block) == VRAM_ERR_FORKED);
@@ -144,7 +144,7 @@ static void fork_scene_by(const char *backend, pid_t (*make)(void)) {
     EXPECT(child > 0 && waitpid(child, &result, 0) == child);
     EXPECT(WIFEXITED(result) && WEXITSTATUS(result) == 0);
     round_trip(2); /* the parent never noticed */
-    EXPECT(vram_free(pool, block, queue) == VRAM_OK);
+    EXPECT(vram_free(block, queue) == VRAM_OK);
     EXPECT(vram_alloc(pool, 5000, queue, &block) == VRAM_OK);
     vram_context_destroy(context);
     EXPECT(vram_host_bytes() == 0);
@@ -221,7 +221,7 @@ static void late_destructor(void) {
     EXPECT(vram_device_alloc(device, 1, VRAM_MEMORY_DEVICE, &more) == VRAM_ERR_SHUTDOWN);
     EXPECT(vram_queue_wait(queue, 0) == VRAM_ERR_SHUTDOWN);
     EXPECT(vram_context_create(NULL, &another) == VRAM_ERR_SHUTDOWN);
-    EXPECT(vram_free(pool, block, queue) == VRAM_OK);
+    EXPECT(vram_free(block, queue) == VRAM_OK);
     EXPECT(vram_alloc(pool, 1 << 20, queue, &more) == VRAM_ERR_SHUTDOWN);
     EXPECT(vram_use(block, queue) == VRAM_ERR_SHUTDOWN);
     EXPECT(vram_pin(block) == VRAM_ERR_SHUTDOWN);

@@ -108,7 +108,7 @@ static void a_call_is_not_cut_in_two(void **state) {
             free(host);
             free(expected);
             assert_ok(vram_buffer_destroy(buffer));
-            assert_ok(vram_free(pool, behind, rig.queue));
+            assert_ok(vram_free(behind, rig.queue));
             expect_empty(&rig, pool);
             rig_end_clean(&rig);
         }

@@ -649,9 +649,9 @@ static vram_status use_a_readback(struct rig *rig, vram_pool *pool) {
     vr_error_save(&error);
     vram_readback_destroy(readback);
     if (source) {
-        vram_status freed = vram_free(pool, source, rig->queue);
+        vram_status freed = vram_free(source, rig->queue);
         if (freed != VRAM_OK) { /* a marker that was refused: once more */
-            (void)vram_free(pool, source, rig->queue);
+            (void)vram_free(source, rig->queue);
         }
     }
     vr_error_restore(&error);

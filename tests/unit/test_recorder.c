@@ -112,7 +112,7 @@ static void a_trace_has_what_happened(void **state) {
     assert_int_equal(vram_alloc(pool, UINT64_C(4) << 30, rig.queue, &refused),
                      VRAM_ERR_DEVICE_MEMORY);
     for (int i = 0; i < 7; i++) {
-        assert_ok(vram_free(pool, blocks[i], rig.queue));
+        assert_ok(vram_free(blocks[i], rig.queue));
     }
     vram_trace_info info = info_of(trace);
     assert_string_equal(info.path, trace_path);
@@ -137,7 +137,7 @@ static void a_trace_has_what_happened(void **state) {
     assert_int_equal(sums.last_misses, stats.misses);
     assert_int_equal(vram_trace_end(trace), VRAM_ERR_STALE);
     for (int i = 7; i < 10; i++) {
-        assert_ok(vram_free(pool, blocks[i], rig.queue));
+        assert_ok(vram_free(blocks[i], rig.queue));
     }
     rig_end_clean(&rig);
 }
@@ -172,7 +172,7 @@ static void stacks_are_written(void **state) {
     }
     assert_ok(vram_trace_end(trace));
     for (int i = 0; i < 4; i++) {
-        assert_ok(vram_free(pool, blocks[i], rig.queue));
+        assert_ok(vram_free(blocks[i], rig.queue));
     }
     assert_ok(vram_option_set("track_stacks", NULL));
     uint8_t *data = file_bytes(trace_path, &bytes);
@@ -192,7 +192,7 @@ static void the_end_of_a_pool_is_told(void **state) {
     vram_trace *trace = begin_trace(&rig, 1);
     vram_pool *pool = pool_of(&rig, NULL);
     assert_ok(vram_alloc(pool, 4096, rig.queue, &addr));
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_pool_destroy(pool));
     assert_ok(vram_trace_end(trace));
     sum_up(trace_path);
@@ -232,7 +232,7 @@ static void blocks_end_with_their_pool(void **state) {
         for (int k = 0; k < EACH; k++) {
             assert_ok(vram_alloc(pool, MIB, rig.queue, &addr));
         }
-        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         if (i < POOLS - 1) {
             assert_ok(vram_pool_destroy(pool));
         }
@@ -278,9 +278,9 @@ static void only_its_context_is_traced(void **state) {
     vram_trace *trace = begin_trace(&one, 0);
     vram_pool *mine = pool_of(&one, NULL), *others = pool_of(&other, NULL);
     assert_ok(vram_alloc(others, 4096, other.queue, &addr));
-    assert_ok(vram_free(others, addr, other.queue));
+    assert_ok(vram_free(addr, other.queue));
     assert_ok(vram_alloc(mine, 8192, one.queue, &addr));
-    assert_ok(vram_free(mine, addr, one.queue));
+    assert_ok(vram_free(addr, one.queue));
     assert_ok(vram_trace_end(trace));
     sum_up(trace_path);
     assert_int_equal(sums.begun, 1);
@@ -303,7 +303,7 @@ static void *allocate_and_free(void *argument) {
     for (int i = 0; i < PAIRS; i++) {
         vram_addr addr;
         if (vram_alloc(work->pool, 512 + (uint64_t)(i % 64) * 512, work->queue, &addr) != VRAM_OK ||
-            vram_free(work->pool, addr, work->queue) != VRAM_OK) {
+            vram_free(addr, work->queue) != VRAM_OK) {
             return argument;
         }
     }

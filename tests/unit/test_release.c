@@ -103,7 +103,7 @@ static void acceptance_25_cleanup_keeps_live_accounting(void **state) {
         assert_int_equal(after[d].allocated_bytes, before[d].allocated_bytes);
         assert_int_equal(after[d].allocs, before[d].allocs);
         for (int i = 0; i < LIVE; i++) {
-            assert_ok(vram_free(pools[d], live[d][i], d ? rig.other_queue : rig.queue));
+            assert_ok(vram_free(live[d][i], d ? rig.other_queue : rig.queue));
         }
         assert_int_equal(stats_of(pools[d]).requested_bytes, 0);
         assert_int_equal(stats_of(pools[d]).allocated_bytes, 0);
@@ -191,7 +191,7 @@ static void acceptance_26_one_off_sizes_go_and_hot_ones_stay(void **state) {
     /* The hot size hits as before. */
     assert_ok(vram_alloc(pool, 4 * KIB, rig.queue, &addr));
     assert_int_equal(stats_of(pool).misses, stats.misses);
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     /* The next one is due after the interval, in the device's time. */
     assert_ok(vram_pool_maintain(pool, 60 * SECOND, &released));
     assert_int_equal(released, 0);
@@ -236,7 +236,7 @@ static void scattered_memory_is_a_number(void **state) {
         assert_ok(vram_alloc(pool, 2 * MIB, rig.queue, &addrs[i]));
     }
     for (int i = 0; i < COUNT; i += 2) {
-        assert_ok(vram_free(pool, addrs[i], rig.queue));
+        assert_ok(vram_free(addrs[i], rig.queue));
     }
     uint64_t cached;
     assert_ok(vram_pool_clear(pool, &cached));
@@ -246,7 +246,7 @@ static void scattered_memory_is_a_number(void **state) {
     assert_true(half.scattered > 0.5);
     assert_int_equal(half.level, VRAM_FRAGMENTATION_HIGH);
     for (int i = 1; i < COUNT; i += 2) {
-        assert_ok(vram_free(pool, addrs[i], rig.queue));
+        assert_ok(vram_free(addrs[i], rig.queue));
     }
     assert_ok(vram_pool_clear(pool, &cached));
     assert_int_equal(fragmentation_of(pool).level, VRAM_FRAGMENTATION_LOW);

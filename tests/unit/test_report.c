@@ -159,7 +159,7 @@ static void fragmented_without_vmm(void **state) {
         count++;
     }
     for (int i = 0; i < count; i += 2) {
-        assert_ok(vram_free(pool, addrs[i], NULL));
+        assert_ok(vram_free(addrs[i], NULL));
     }
     vram_addr addr = 0;
     vram_status status = vram_alloc(pool, 20 * MIB, rig.queue, &addr);
@@ -207,7 +207,7 @@ static void pending_on_another_queue(void **state) {
     vram_pool *pool = pool_on(rig.device, "model", 0);
     vram_addr addr = take(pool, 40 * MIB, rig.queue);
     assert_ok(vram_queue_fill(rig.queue, addr, 7, 1, 4 * KIB)); /* which takes its time */
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     vr_clock_set(&clock);
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     vr_clock_set(NULL);
@@ -234,7 +234,7 @@ static void stranded_in_another_pool(void **state) {
     }
     for (int i = 0; i < COUNT; i++) {
         if (i % EACH != EACH / 2) {
-            assert_ok(vram_free(cache, addrs[i], NULL));
+            assert_ok(vram_free(addrs[i], NULL));
         }
     }
     refused(pool, 24 * MIB, rig.queue, VRAM_ERR_DEVICE_MEMORY);
@@ -328,7 +328,7 @@ static void pinned_is_not_pending(void **state) {
     vram_pool *pool = pool_on(rig.device, "model", 0);
     vram_addr addr = take(pool, 40 * MIB, rig.queue);
     assert_ok(vram_pin(addr));
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     expect_report(pool, VRAM_OOM_PINNED);
@@ -348,7 +348,7 @@ static void asleep_is_not_pending(void **state) {
     vram_sleep_options options = {.size = sizeof options, .tag = "cache"};
     vram_addr addr = take_for(pool, 40 * MIB, "cache");
     assert_ok(vram_pool_sleep(pool, &options));
-    assert_ok(vram_free(pool, addr, NULL));
+    assert_ok(vram_free(addr, NULL));
     (void)take(pool, 40 * MIB, NULL);
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     vram_oom_report report = report_of(pool);
@@ -423,7 +423,7 @@ static void holders_nest(void **state) {
     (void)take_for(pool, 10 * MIB, "b/only/one");
     vram_addr gone = take_for(pool, 2 * MIB, "c");
     (void)take(other, 12 * MIB, NULL);
-    assert_ok(vram_free(pool, gone, NULL));
+    assert_ok(vram_free(gone, NULL));
     refused(pool, 40 * MIB, NULL, VRAM_ERR_DEVICE_MEMORY);
     vram_oom_report report = report_of(pool);
     assert_int_equal(report.holder_count, 7);

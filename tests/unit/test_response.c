@@ -54,7 +54,7 @@ static void acceptance_06_response_at_each_boundary(void **state) {
             assert_int_equal(after.cached_bytes % (4 * KIB), 0);
         }
     }
-    assert_ok(vram_free(pool, live, rig.queue));
+    assert_ok(vram_free(live, rig.queue));
     rig_end_clean(&rig);
 }
 
@@ -152,7 +152,7 @@ static void idle_caches_decay(void **state) {
     assert_true(last >= before / 2 && last < before);
     for (int round = 0; round < 8; round++) {
         assert_ok(vram_alloc(pool, 4 * KIB, rig.queue, &addr)); /* a hit */
-        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         assert_ok(vram_sim_clock_advance(rig.context, 10 * SECOND));
         pressure_of(pool);
         uint64_t now = stats_of(pool).cached_bytes;
@@ -168,7 +168,7 @@ static void idle_caches_decay(void **state) {
     for (int i = 0; i < 16; i++) { /* misses come by */
         vram_alloc_options aligned = {.size = sizeof aligned, .alignment = 4096};
         assert_ok(vram_alloc_with(pool, 40 * KIB, rig.queue, &aligned, &addr));
-        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
     }
     assert_int_equal(stats_of(pool).response_steps[VRAM_RESPONSE_DECAY], 10);
     vram_response_options off = {.size = sizeof off, .off = 1 << VRAM_RESPONSE_DECAY};
@@ -202,7 +202,7 @@ static void *allocate(void *argument) {
         seed = seed * 1664525 + 1013904223;
         vram_addr *addr = &addrs[seed >> 28];
         if (*addr) {
-            assert_ok(vram_free(storm->pool, *addr, storm->rig->queue));
+            assert_ok(vram_free(*addr, storm->rig->queue));
             *addr = 0;
         } else if (vram_alloc(storm->pool, seed >> (seed & 64 ? 12 : 20), storm->rig->queue,
                               addr) != VRAM_OK) {
@@ -210,7 +210,7 @@ static void *allocate(void *argument) {
         }
     }
     for (int i = 0; i < 16; i++) {
-        assert_ok(vram_free(storm->pool, addrs[i], storm->rig->queue));
+        assert_ok(vram_free(addrs[i], storm->rig->queue));
     }
     return NULL;
 }

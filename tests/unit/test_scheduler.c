@@ -484,9 +484,9 @@ static void operands_on_the_device(void **state) {
     there.place = VRAM_PLACE_AUTO;
     there.c_addr = 4096; /* nobody's memory */
     assert_int_equal(vram_matmul_run(scheduler, &there), VRAM_ERR_INVALID);
-    assert_ok(vram_free(pool, a, rig.queue));
-    assert_ok(vram_free(pool, b, rig.queue));
-    assert_ok(vram_free(pool, c, rig.queue));
+    assert_ok(vram_free(a, rig.queue));
+    assert_ok(vram_free(b, rig.queue));
+    assert_ok(vram_free(c, rig.queue));
     product_end(&product);
     rig_end_clean(&rig);
 }

@@ -48,7 +48,7 @@ static void the_end_frees_everything(void **state) {
     assert_int_equal(live_in(pool), 0);
     assert_ok(vram_tag_info_get(rig.device, "a", &tag));
     assert_int_equal(tag.used_bytes, 0);
-    assert_int_equal(vram_free(pool, a, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(a, rig.queue), VRAM_ERR_INVALID);
     vram_error_clear();
     assert_ok(vram_scope_end(NULL));
     expect_no_record();
@@ -94,10 +94,10 @@ static void in_the_time_of_the_queue(void **state) {
     assert_ok(vram_scope_end(scope));
     assert_ok(vram_alloc(pool, 3 * MIB, second, &b));
     assert_int_not_equal(a, b);
-    assert_ok(vram_free(pool, b, second));
+    assert_ok(vram_free(b, second));
     assert_ok(vram_alloc(pool, 3 * MIB, rig.queue, &b)); /* later work of its own queue: at once */
     assert_int_equal(a, b);
-    assert_ok(vram_free(pool, b, rig.queue));
+    assert_ok(vram_free(b, rig.queue));
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     rig_end_clean(&rig);
 }
@@ -135,7 +135,7 @@ static void take_give_and_early_frees(void **state) {
     assert_ok(vram_scope_take(next, b));
     assert_ok(vram_scope_end(next));
     assert_int_equal(live_in(pool), 1);
-    assert_ok(vram_free(pool, b, rig.queue));
+    assert_ok(vram_free(b, rig.queue));
     assert_int_equal(live_in(pool), 0);
     rig_end_clean(&rig);
 }
@@ -206,7 +206,7 @@ static void many_things(void **state) {
         int at = (i * 1009) % COUNT; /* a prime: each once */
         if (i % 3 == 0) {
             assert_ok(vram_scope_take(scope, addrs[at]));
-            assert_ok(vram_free(pool, addrs[at], rig.queue));
+            assert_ok(vram_free(addrs[at], rig.queue));
         } else if (i % 3 == 1) {
             assert_ok(vram_scope_free(scope, addrs[at], rig.queue));
         }
@@ -310,8 +310,8 @@ static void freed_by_the_wrong_call(void **state) {
         const vram_addr addrs[] = {block, own, shared};
         for (int j = 0; j < 3; j++) {
             vram_block_info info = {.size = sizeof info};
-            assert_int_equal(vram_free(pool, addrs[j], rig.queue), VRAM_ERR_INVALID);
-            assert_int_equal(vram_free(pool, addrs[j], NULL), VRAM_ERR_INVALID);
+            assert_int_equal(vram_free(addrs[j], rig.queue), VRAM_ERR_INVALID);
+            assert_int_equal(vram_free(addrs[j], NULL), VRAM_ERR_INVALID);
             assert_int_equal(vram_scope_give(other, addrs[j], NULL), VRAM_ERR_INVALID);
             assert_ok(vram_block_info_get(addrs[j], &info)); /* and is known all the same */
             assert_ptr_equal(info.pool, pool);
@@ -319,13 +319,13 @@ static void freed_by_the_wrong_call(void **state) {
         }
         assert_int_equal(live_in(pool), 3);
         assert_ok(vram_scope_take(scope, block)); /* from now on it is the program's */
-        assert_ok(vram_free(pool, block, rig.queue));
-        assert_int_equal(vram_free(pool, block, rig.queue), VRAM_ERR_INVALID);
+        assert_ok(vram_free(block, rig.queue));
+        assert_int_equal(vram_free(block, rig.queue), VRAM_ERR_INVALID);
         assert_ok(vram_buffer_destroy(buffer));
         assert_ok(vram_batch_destroy(batch));
         assert_int_equal(live_in(pool), 0);
         assert_ok(vram_alloc(pool, 1000, rig.queue, &block)); /* what comes back is nobody's */
-        assert_ok(vram_free(pool, block, rig.queue));
+        assert_ok(vram_free(block, rig.queue));
         rig_end_clean(&rig);
     }
 }
@@ -494,7 +494,7 @@ static void *fill(void *argument) {
         vram_scope *inner;
         vram_status status = vram_scope_alloc(crowd->scope, 700, crowd->rig->queue, &addr);
         if (status == VRAM_OK && i % 3 == 0 && vram_scope_take(crowd->scope, addr) == VRAM_OK) {
-            status = vram_free(info_of(crowd->scope).pool, addr, crowd->rig->queue);
+            status = vram_free(addr, crowd->rig->queue);
         }
         if (status != VRAM_OK) {
             return NULL;
@@ -603,7 +603,7 @@ static vram_status part(struct rig *rig, vram_pool *pool) {
     if (status == VRAM_OK) {
         status = vram_scope_give(scope, addr, rig->queue);
         if (status != VRAM_OK) {
-            (void)vram_free(pool, addr, rig->queue);
+            (void)vram_free(addr, rig->queue);
         }
     }
     assert_ok(vram_scope_end(scope));

@@ -63,7 +63,7 @@ static void *allocate(void *user) {
     for (int round = 0; round < ROUNDS; round++) {
         uint32_t at = next(&worker->seed) % HELD;
         if (held[at].addr) {
-            expect_allowed(vram_free(held[at].pool, held[at].addr, NULL));
+            expect_allowed(vram_free(held[at].addr, NULL));
             held[at].addr = 0;
             continue;
         }
@@ -77,7 +77,7 @@ static void *allocate(void *user) {
     }
     for (int at = 0; at < HELD; at++) {
         if (held[at].addr) {
-            assert_ok(vram_free(held[at].pool, held[at].addr, NULL));
+            assert_ok(vram_free(held[at].addr, NULL));
         }
     }
     return NULL;

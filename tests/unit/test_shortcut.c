@@ -9,7 +9,7 @@
 static void make_hole(vram_pool *pool, vram_queue *queue) {
     vram_addr hole = take(pool, 6 * MIB, queue);
     (void)take(pool, 70 * KIB, queue); /* the hole ends here */
-    assert_ok(vram_free(pool, hole, queue));
+    assert_ok(vram_free(hole, queue));
     forget();
 }
 
@@ -45,8 +45,8 @@ static void a_hole_serves_by_the_short_way(void **state) {
         assert_int_equal(info.requested_bytes, 100 * KIB + 1);
         assert_int_equal(info.held_bytes, 100 * KIB + 512);
         assert_null(info.tag);
-        assert_ok(vram_free(place.pool, addr, place.rig.queue));
-        assert_int_equal(vram_free(place.pool, addr, place.rig.queue), VRAM_ERR_INVALID);
+        assert_ok(vram_free(addr, place.rig.queue));
+        assert_int_equal(vram_free(addr, place.rig.queue), VRAM_ERR_INVALID);
         rig_end_clean(&place.rig);
     }
 }
@@ -93,7 +93,7 @@ static void small_blocks_and_hits_do_not_ask(void **state) {
     expect(0, 0);
     vram_addr addr = take(place.pool, 40 * KIB, place.rig.queue);
     expect(1, 1);
-    assert_ok(vram_free(place.pool, addr, place.rig.queue));
+    assert_ok(vram_free(addr, place.rig.queue));
     assert_int_equal(take(place.pool, 40 * KIB, place.rig.queue), addr);
     expect(0, 0);
     rig_end_clean(&place.rig);
@@ -242,7 +242,7 @@ static void what_is_held_is_not_handed_out(void **state) {
     vram_addr held = take(pool, 6 * MIB, rig.queue);
     (void)take(pool, 70 * KIB, rig.queue);
     assert_ok(vram_pin(held));
-    assert_ok(vram_free(pool, held, rig.queue));
+    assert_ok(vram_free(held, rig.queue));
     for (uint64_t i = 0; i < 40; i++) {
         vram_addr addr = take(pool, 200 * KIB + i * 512, rig.queue);
         assert_true(addr + 200 * KIB + i * 512 <= held || addr >= held + 6 * MIB);
@@ -264,7 +264,7 @@ static void regions_keep_what_is_theirs(void **state) {
     assert_ok(vram_capture_begin(rig.queue, &captured));
     vram_addr hole = take(pool, 6 * MIB, captured);
     (void)take(pool, 70 * KIB, captured);
-    assert_ok(vram_free(pool, hole, captured));
+    assert_ok(vram_free(hole, captured));
     vram_addr before = take(pool, 200 * KIB, rig.queue); /* gives the thread its cache */
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     for (uint64_t i = 0; i < 20; i++) {
@@ -275,9 +275,9 @@ static void regions_keep_what_is_theirs(void **state) {
     vram_addr own = take(pool, 5 * MIB, captured);
     expect(1, 1);
     assert_true(own >= hole && own + 5 * MIB <= hole + 6 * MIB);
-    assert_ok(vram_free(pool, own, captured));
+    assert_ok(vram_free(own, captured));
     assert_ok(vram_capture_end(captured));
-    assert_ok(vram_free(pool, before, rig.queue));
+    assert_ok(vram_free(before, rig.queue));
     forget();
     own = take(pool, 5 * MIB + 512, rig.queue);
     expect(1, 1);
@@ -322,7 +322,7 @@ static void what_is_owed_comes_first(void **state) {
     assert_ok(vram_queue_create(place.rig.device, NULL, &queue));
     vram_addr addr = take(place.pool, 100 * KIB, place.rig.queue);
     vr_mem_fail_at(1, true);
-    assert_ok(vram_free(place.pool, addr, queue));
+    assert_ok(vram_free(addr, queue));
     vr_mem_fail_at(0, false);
     forget();
     (void)take(place.pool, 90 * KIB, place.rig.queue);
@@ -375,8 +375,8 @@ static void blocks_on_their_way_arrive(void **state) {
         assert_int_equal(after.allocated_bytes, before.allocated_bytes + 100 * KIB + 512);
         assert_int_equal(after.allocs, before.allocs + 1);
         assert_int_equal(after.misses, before.misses + 1);
-        assert_ok(vram_free(place.pool, addr, place.rig.queue));
-        assert_int_equal(vram_free(place.pool, addr, place.rig.queue), VRAM_ERR_INVALID);
+        assert_ok(vram_free(addr, place.rig.queue));
+        assert_int_equal(vram_free(addr, place.rig.queue), VRAM_ERR_INVALID);
         if (moments[i] == fall_asleep) {
             assert_ok(vram_pool_wake(place.pool, NULL));
         }
@@ -400,7 +400,7 @@ static void a_pool_may_end_meanwhile(void **state) {
     reap_argument = &place;
     assert_ok(vram_alloc(place.pool, 100 * KIB, place.rig.queue, &addr));
     expect(1, 1);
-    assert_int_equal(vram_free(place.pool, addr, place.rig.queue), VRAM_ERR_STALE);
+    assert_int_equal(vram_free(addr, place.rig.queue), VRAM_ERR_INVALID);
     rig_end_clean(&place.rig);
 }
 
@@ -415,7 +415,7 @@ static void limits_are_kept(void **state) {
     }
     assert_ok(vram_queue_wait(rig.queue, VRAM_TIMEOUT_DEFAULT));
     for (int i = 0; i < 16; i++) {
-        assert_ok(vram_free(pool, blocks[i], NULL));
+        assert_ok(vram_free(blocks[i], NULL));
     }
     forget();
     assert_true(stats_of(pool).reserved_bytes >= 64 * MIB);
@@ -436,7 +436,7 @@ static void time_passes_on_the_short_way(void **state) {
     assert_int_equal(stats_of(place.pool).response_steps[VRAM_RESPONSE_DECAY], 0);
     for (uint64_t i = 0; i < MISSES; i++) {
         vram_addr addr = take(place.pool, 70 * KIB + (i + 1) * 512, place.rig.queue);
-        assert_ok(vram_free(place.pool, addr, place.rig.queue));
+        assert_ok(vram_free(addr, place.rig.queue));
     }
     expect(MISSES, MISSES);
     assert_int_equal(stats_of(place.pool).response_steps[VRAM_RESPONSE_DECAY], 1);

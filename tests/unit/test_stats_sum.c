@@ -47,7 +47,7 @@ static void devices_and_contexts_sum_their_pools(void **state) {
     assert_ok(vram_device_open(rig.context, 0, &again));
     vram_pool *one = pool_on(rig.device), *two = pool_on(again), *far = pool_on(rig.other);
     assert_ok(vram_alloc(one, 100 * MIB, rig.queue, &first));
-    assert_ok(vram_free(one, first, rig.queue));
+    assert_ok(vram_free(first, rig.queue));
     assert_ok(vram_queue_wait(rig.queue, 30 * SECOND));
     assert_ok(vram_pool_trim(one, 0));
     assert_ok(vram_alloc(two, 60 * MIB + 100, NULL, &second));
@@ -93,7 +93,7 @@ static void tags_have_statistics(void **state) {
     assert_ok(vram_alloc_with(pool, 1000, rig.queue, &options, &addr));
     options.tag = "t/b";
     assert_ok(vram_alloc_with(pool, 600, rig.queue, &options, &addr));
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(vram_tag_quota_set(rig.device, "t", 0, 2048));
     assert_int_equal(vram_alloc_with(pool, 1100, rig.queue, &options, &addr), VRAM_ERR_LIMIT);
     assert_ok(vram_tag_stats_get(rig.device, "t", &stats));
@@ -117,7 +117,7 @@ static void tags_have_statistics(void **state) {
 static void bump(vram_pool *pool, vram_queue *queue, uint64_t bytes) {
     vram_addr addr;
     assert_ok(vram_alloc(pool, bytes, queue, &addr));
-    assert_ok(vram_free(pool, addr, queue));
+    assert_ok(vram_free(addr, queue));
 }
 
 static void scopes_have_their_own_peaks(void **state) {
@@ -246,11 +246,11 @@ static void acceptance_11_a_returned_block_serves_its_size_only(void **state) {
     struct rig rig = rig_make("sim", "memory=1G");
     vram_pool *pool = pool_on(rig.device);
     assert_ok(vram_alloc(pool, 400, rig.queue, &small));
-    assert_ok(vram_free(pool, small, rig.queue));
+    assert_ok(vram_free(small, rig.queue));
     assert_ok(
         vram_alloc(pool, 600, rig.queue, &large)); /* 1024 rounded, never the 512 just freed */
     assert_int_not_equal(small, large);
-    assert_ok(vram_free(pool, large, rig.queue));
+    assert_ok(vram_free(large, rig.queue));
     assert_ok(vram_alloc(pool, 1000, rig.queue, &large)); /* the same size after rounding */
     assert_ok(vram_block_info_get(large, &info));
     assert_true(info.held_bytes >= 1000);
@@ -259,7 +259,7 @@ static void acceptance_11_a_returned_block_serves_its_size_only(void **state) {
         assert_ok(vram_alloc(pool, size, rig.queue, &addr));
         assert_ok(vram_block_info_get(addr, &info));
         assert_true(info.held_bytes >= size && info.held_bytes < size + 512); /* the waste cap */
-        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
     }
     rig_end_clean(&rig);
 }
@@ -278,7 +278,7 @@ static void acceptance_11_over_full_bins_add_up(void **state) {
         }
         assert_int_equal(of_pool(pool).requested_bytes, COUNT * sizes[n]);
         for (int i = 0; i < COUNT; i++) {
-            assert_ok(vram_free(pool, addrs[i], rig.queue));
+            assert_ok(vram_free(addrs[i], rig.queue));
         }
         vram_pool_stats stats = of_pool(pool);
         assert_int_equal(stats.requested_bytes + stats.allocated_bytes + stats.rounding_bytes, 0);
@@ -302,7 +302,7 @@ static void *work(void *argument) {
         vram_addr addr;
         uint64_t size = (uint64_t)(i * 7919 % 70000);
         if (vram_alloc(pool, size, NULL, &addr) == VRAM_OK) {
-            vram_free(pool, addr, NULL);
+            vram_free(addr, NULL);
         }
     }
     return NULL;

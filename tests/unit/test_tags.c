@@ -72,15 +72,15 @@ static void use_is_counted_at_every_level(void **state) {
         assert_ok(vram_block_info_get(b, &info));
         assert_string_equal(info.tag, "t/m/l2");
 
-        assert_ok(vram_free(pool, a, rig.queue));
-        assert_int_equal(vram_free(pool, a, rig.queue), VRAM_ERR_INVALID); /* and counts once */
-        assert_ok(vram_free(pool, b, NULL));
+        assert_ok(vram_free(a, rig.queue));
+        assert_int_equal(vram_free(a, rig.queue), VRAM_ERR_INVALID); /* and counts once */
+        assert_ok(vram_free(b, NULL));
         assert_int_equal(tag_of(rig.device, "t").used_bytes, 1024);
         assert_int_equal(tag_of(rig.device, "t").peak_bytes, 3 * MIB + 2048);
         assert_ok(vram_alloc(pool, 1000, rig.queue, &a)); /* the same block, for nobody */
         assert_ok(vram_block_info_get(a, &info));
         assert_null(info.tag);
-        assert_ok(vram_free(pool, a, rig.queue));
+        assert_ok(vram_free(a, rig.queue));
         assert_int_equal(tag_of(rig.device, "t/m/l1").used_bytes, 0);
         assert_ok(vram_pool_destroy(other)); /* with c and d in it */
         assert_int_equal(tag_of(rig.device, "t").used_bytes, 0);
@@ -112,7 +112,7 @@ static void hits_count_for_their_tags(void **state) {
             assert_int_equal(tag_of(rig.device, name).used_bytes, 1024);
             assert_int_equal(tag_of(rig.device, name).requested_bytes, 1000);
             assert_int_equal(tag_of(rig.device, "t").used_bytes, 1024);
-            assert_ok(vram_free(pool, addr, rig.queue));
+            assert_ok(vram_free(addr, rig.queue));
         }
         assert_int_equal(stats_of(pool).hits, 99);
         assert_int_equal(tag_of(rig.device, "t/a").allocs, 75);
@@ -125,7 +125,7 @@ static void hits_count_for_their_tags(void **state) {
         assert_ok(vram_tag_quota_set(rig.device, "t", 512, 0));
         assert_ok(take(pool, 1000, name, rig.queue, &addr));
         assert_int_equal(tag_of(rig.device, "t").crossings, 1);
-        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
         assert_int_equal(tag_of(rig.device, "t").used_bytes, 0);
         assert_int_equal(take(pool, UINT64_MAX, name, rig.queue, &canary), VRAM_ERR_OVERFLOW);
         assert_int_equal(take(pool, 1000, name, rig.queue, NULL), VRAM_ERR_INVALID);
@@ -188,7 +188,7 @@ static void many_names(void **state) {
     for (int i = 0; i < COUNT; i++) {
         snprintf(name, sizeof name, "all/%d", i);
         assert_int_equal(tag_of(rig.device, name).used_bytes, 512);
-        assert_ok(vram_free(pool, addrs[i], rig.queue));
+        assert_ok(vram_free(addrs[i], rig.queue));
     }
     assert_int_equal(tag_of(rig.device, "all").used_bytes, 0);
     assert_int_equal(tag_of(rig.device, "all").peak_bytes, COUNT * 512);
@@ -226,7 +226,7 @@ static void hard_quotas_refuse_and_name_the_tag(void **state) {
     assert_int_equal(stats_of(pool).quota_refusals + stats_of(other).quota_refusals, 2);
     assert_int_equal(stats_of(pool).limit_refusals, 1);
     assert_int_equal(stats_of(pool).refusals, 1);
-    assert_ok(vram_free(pool, first, rig.queue));
+    assert_ok(vram_free(first, rig.queue));
     assert_ok(take(pool, 4 * MIB, "tenant/model/b", rig.queue, &addr));
     assert_ok(vram_tag_quota_set(rig.device, "tenant", 0, 0)); /* none any more */
     assert_ok(take(pool, 100 * MIB, "tenant", rig.queue, &addr));
@@ -264,7 +264,7 @@ static void quotas_may_be_lowered(void **state) {
     assert_int_equal(vram_tag_quota_set(rig.device, "t", 0, 4 * MIB), VRAM_ERR_LIMIT);
     assert_int_equal(tag_of(rig.device, "t").hard_bytes, 4 * MIB);
     assert_int_equal(take(pool, 1, "t", rig.queue, &addr), VRAM_ERR_LIMIT);
-    assert_ok(vram_free(pool, first, rig.queue));
+    assert_ok(vram_free(first, rig.queue));
     assert_ok(take(pool, 4 * MIB, "t/m", rig.queue, &addr));
     rig_end_clean(&rig);
 }
@@ -307,11 +307,11 @@ static void on_crossing(void *user, const vram_tag_event *event) {
     assert_non_null(event->device);
     assert_true(event->used_bytes > event->soft_bytes);
     if (told->made) {
-        assert_ok(vram_free(told->pool, told->made, told->queue));
+        assert_ok(vram_free(told->made, told->queue));
         told->made = 0;
     }
     assert_ok(take(told->pool, 8 * MIB, event->tag, told->queue, &addr));
-    assert_ok(vram_free(told->pool, addr, told->queue));
+    assert_ok(vram_free(addr, told->queue));
 }
 
 static void soft_quotas_call_back(void **state) {
@@ -332,7 +332,7 @@ static void soft_quotas_call_back(void **state) {
     assert_int_equal(told.used[0], 4 * MIB + 512);
     assert_ok(take(pool, 512, "t/m", rig.queue, &more)); /* above it already */
     assert_int_equal(told.calls, 1);
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     told.made = 0;
     assert_ok(take(pool, 8 * MIB, "t/m", rig.queue, &addr)); /* both levels at once */
     assert_int_equal(told.calls, 3);
@@ -341,7 +341,7 @@ static void soft_quotas_call_back(void **state) {
     assert_true(tag_of(rig.device, "t/m").crossings >= 2);
     assert_true(stats_of(pool).quota_crossings >= 3);
     assert_ok(vram_tag_handler_set(rig.device, NULL, NULL));
-    assert_ok(vram_free(pool, addr, rig.queue));
+    assert_ok(vram_free(addr, rig.queue));
     assert_ok(take(pool, 8 * MIB, "t/m", rig.queue, &addr)); /* counted, and nobody told */
     assert_int_equal(told.calls, 3);
     rig_end_clean(&rig);
@@ -507,7 +507,7 @@ static void *work(void *argument) {
     for (int i = 0; i < 1500; i++) {
         worker->seed = worker->seed * 1664525 + 1013904223;
         unsigned slot = (worker->seed >> 8) % 32;
-        vram_free(worker->pool, held[slot], worker->queue);
+        vram_free(held[slot], worker->queue);
         held[slot] = 0;
         snprintf(name, sizeof name, "t/%u/%u", (worker->seed >> 16) % 3, (worker->seed >> 20) % 50);
         (void)take(worker->pool, (worker->seed >> 12) % (64 * KIB), name, worker->queue,
@@ -518,7 +518,7 @@ static void *work(void *argument) {
         }
     }
     for (int i = 0; i < 32; i++) {
-        vram_free(worker->pool, held[i], worker->queue);
+        vram_free(held[i], worker->queue);
     }
     return NULL;
 }

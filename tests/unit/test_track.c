@@ -257,9 +257,9 @@ static void tracked_pools_count_as_others_do(void **state) {
         for (int round = 0; round < 1000; round++) {
             vram_addr a = take(pools[i], 1000, NULL, rig.queue);
             vram_addr b = take(pools[i], 100 * KIB, "tag", rig.queue);
-            assert_ok(vram_free(pools[i], a, rig.queue));
-            assert_ok(vram_free(pools[i], b, rig.queue));
-            assert_int_equal(vram_free(pools[i], b, rig.queue), VRAM_ERR_INVALID);
+            assert_ok(vram_free(a, rig.queue));
+            assert_ok(vram_free(b, rig.queue));
+            assert_int_equal(vram_free(b, rig.queue), VRAM_ERR_INVALID);
         }
         stats[i] = stats_of(pools[i]);
     }
@@ -321,7 +321,7 @@ static void listeners_hear_everything_in_order(void **state) {
     assert_int_equal(vr_events_to(hear, &heard), VRAM_ERR_BUSY);
     vram_pool *pool = pool_make(&rig, VRAM_SWITCH_OFF);
     vram_addr a = take(pool, 1000, "tag", rig.queue);
-    assert_ok(vram_free(pool, a, rig.queue));
+    assert_ok(vram_free(a, rig.queue));
     vram_addr b = take(pool, 900, NULL, rig.queue); /* the same block, a hit */
     assert_int_equal(a, b);
     assert_int_equal(stats_of(pool).hits, 1);
@@ -360,7 +360,7 @@ static void hits_are_told_with_their_tags(void **state) {
     vram_pool *pool = pool_make(&rig, VRAM_SWITCH_ON);
     for (int i = 0; i < 10; i++) {
         vram_addr addr = take(pool, 1000, i % 2 ? "tag" : NULL, rig.queue);
-        assert_ok(vram_free(pool, addr, rig.queue));
+        assert_ok(vram_free(addr, rig.queue));
     }
     assert_int_equal(stats_of(pool).hits, 9);
     assert_ok(vr_events_to(NULL, NULL));

@@ -48,10 +48,10 @@ static vram_status with_memory(struct rig *rig, vram_pool *pool, transfer_fn *tr
     }
     vram_error kept = *vram_error_get();
     if (b) {
-        (void)vram_free(pool, b, rig->queue);
+        (void)vram_free(b, rig->queue);
     }
     if (a) {
-        (void)vram_free(pool, a, rig->queue);
+        (void)vram_free(a, rig->queue);
     }
     vr_error_restore(&kept);
     return status;
@@ -114,7 +114,7 @@ static vram_status part_staged(struct rig *rig, vram_pool *pool) {
     }
     vram_error kept = *vram_error_get();
     if (a) {
-        (void)vram_free(pool, a, rig->queue);
+        (void)vram_free(a, rig->queue);
     }
     vr_error_restore(&kept);
     return status;
@@ -147,7 +147,7 @@ static vram_status part_bridged(struct rig *rig, vram_pool *pool) {
     }
     vram_error kept = *vram_error_get();
     if (here) {
-        (void)vram_free(pool, here, rig->queue);
+        (void)vram_free(here, rig->queue);
     }
     vr_error_restore(&kept);
     return status; /* what is on the other device goes with it */

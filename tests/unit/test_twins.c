@@ -61,7 +61,7 @@ static void empty_slot(struct twin *twin, uint64_t slot, bool pin, vram_queue *q
         assert_ok(vram_pin(twin->held[slot]));
         twin->pinned[slot] = twin->held[slot];
     }
-    assert_ok(vram_free(twin->pool, twin->held[slot], queue));
+    assert_ok(vram_free(twin->held[slot], queue));
     twin->held[slot] = 0;
 }
 
@@ -86,7 +86,7 @@ static void take_step(struct twin *twin, uint64_t seed) {
     } else if (what < 92) {
         assert_ok(vram_queue_wait(twin->queues[at], VRAM_TIMEOUT_DEFAULT));
     } else if (what < 95 && twin->held[slot]) {
-        twin->status = vram_resize(twin->pool, twin->held[slot], size, twin->queues[at]);
+        twin->status = vram_resize(twin->held[slot], size, twin->queues[at]);
     } else if (what == 95) {
         vram_queue_destroy(twin->queues[at]);
         assert_ok(vram_queue_create(twin->rig.device, NULL, &twin->queues[at]));

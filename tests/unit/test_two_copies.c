@@ -105,8 +105,8 @@ static void handles_of_the_other_copy_are_none(void **state) {
         assert_int_equal(mine->vram_alloc(other->pool, 1000, NULL, &block), VRAM_ERR_INVALID);
         assert_int_equal(mine->vram_alloc(mine->pool, 1000, other->queue, &block),
                          VRAM_ERR_INVALID);
-        assert_int_equal(mine->vram_free(mine->pool, other->block, mine->queue), VRAM_ERR_INVALID);
-        assert_int_equal(mine->vram_free(other->pool, other->block, NULL), VRAM_ERR_INVALID);
+        assert_int_equal(mine->vram_free(other->block, mine->queue), VRAM_ERR_INVALID);
+        assert_int_equal(mine->vram_free(other->block, NULL), VRAM_ERR_INVALID);
         assert_int_equal(mine->vram_pool_destroy(other->pool), VRAM_ERR_INVALID);
         mine->vram_context_destroy(other->context);
         mine->vram_device_close(other->device);
@@ -117,7 +117,7 @@ static void handles_of_the_other_copy_are_none(void **state) {
         assert_ok(copies[i].vram_pool_stats_get(copies[i].pool, &stats));
         assert_int_equal(stats.live_blocks, 2);
         assert_ok(copies[i].vram_point_wait(copies[i].point, UINT64_C(10000000000)));
-        assert_ok(copies[i].vram_free(copies[i].pool, copies[i].block, copies[i].queue));
+        assert_ok(copies[i].vram_free(copies[i].block, copies[i].queue));
         copies[i].vram_buffer_destroy(copies[i].buffer);
         assert_ok(copies[i].vram_pool_destroy(copies[i].pool));
         copies[i].vram_context_destroy(copies[i].context);

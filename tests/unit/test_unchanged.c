@@ -21,7 +21,7 @@ static void make_block(struct scene *scene) {
     assert_ok(vram_queue_fill(scene->rig.queue, scene->addr, 0x44, 1, 64 * KIB));
 }
 static void end_block(struct scene *scene) {
-    assert_ok(vram_free(scene->pool, scene->addr, scene->rig.queue));
+    assert_ok(vram_free(scene->addr, scene->rig.queue));
 }
 
 static vram_status call_alloc(struct scene *scene) {
@@ -36,15 +36,15 @@ static void look_new_block(struct scene *scene, struct object_state *state) {
     state_number(state, "made", scene->addr != 0);
 }
 static vram_status call_free(struct scene *scene) {
-    vram_status status = vram_free(scene->pool, scene->addr, scene->side);
+    vram_status status = vram_free(scene->addr, scene->side);
     scene->addr = status == VRAM_OK ? 0 : scene->addr;
     return status;
 }
 static vram_status call_resize(struct scene *scene) {
-    return vram_resize(scene->pool, scene->addr, 1 * MIB, scene->rig.queue);
+    return vram_resize(scene->addr, 1 * MIB, scene->rig.queue);
 }
 static vram_status call_shrink(struct scene *scene) {
-    return vram_resize(scene->pool, scene->addr, 4 * KIB, scene->rig.queue);
+    return vram_resize(scene->addr, 4 * KIB, scene->rig.queue);
 }
 static vram_status call_warm(struct scene *scene) {
     return vram_pool_warm(scene->pool, 256 * KIB, 8, scene->rig.queue);
@@ -57,7 +57,7 @@ static void make_cached(struct scene *scene) {
     for (int i = 0; i < 6; i++) {
         vram_addr addr;
         assert_ok(vram_alloc(scene->pool, (uint64_t)(i + 1) * 100 * KIB, scene->rig.queue, &addr));
-        assert_ok(vram_free(scene->pool, addr, scene->rig.queue));
+        assert_ok(vram_free(addr, scene->rig.queue));
     }
     assert_ok(vram_queue_wait(scene->rig.queue, VRAM_TIMEOUT_DEFAULT));
 }
@@ -303,7 +303,7 @@ static void look_scope(struct scene *scene, struct object_state *state) {
 }
 static void end_scope(struct scene *scene) {
     assert_ok(vram_scope_end(scene->object));
-    (void)vram_free(scene->pool, scene->addr, scene->rig.queue); /* if the scope has not */
+    (void)vram_free(scene->addr, scene->rig.queue); /* if the scope has not */
     (void)vram_buffer_destroy(scene->buffer);
 }
 static vram_status call_scope_alloc(struct scene *scene) {

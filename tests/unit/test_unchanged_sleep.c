@@ -77,7 +77,7 @@ static void sleeper_ends(struct scene *scene, bool dropped) {
     }
     sleeper_holds(scene, dropped);
     for (int i = 0; i < BLOCKS; i++) {
-        assert_ok(vram_free(scene->object, blocks[i], scene->rig.queue));
+        assert_ok(vram_free(blocks[i], scene->rig.queue));
     }
     assert_ok(vram_pool_destroy(scene->object));
 }

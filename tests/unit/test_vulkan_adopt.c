@@ -371,7 +371,7 @@ static void objects_are_wrapped(void **state) {
     MUST(vram_queue_fill(rig.queue, block, 0x44, 1, PART));
     MUST(vram_queue_copy(rig.queue, addr, block, PART));
     expect_part(&rig, 0x44);
-    MUST(vram_free(rig.pool, block, rig.queue));
+    MUST(vram_free(block, rig.queue));
     MUST(vram_buffer_map(buffer, 0, PART, VRAM_MAP_READ | VRAM_MAP_WRITE, NULL, &pointer));
     assert_int_equal(((unsigned char *)pointer)[PART - 1], 0x44);
     memset(pointer, 0x55, PART);
@@ -379,7 +379,7 @@ static void objects_are_wrapped(void **state) {
     expect_part(&rig, 0x55);
     assert_int_equal(vram_queue_fill(rig.queue, addr - 1, 9, 1, 2), VRAM_ERR_INVALID);
     assert_int_equal(vram_queue_fill(rig.queue, addr, 9, 1, PART + 1), VRAM_ERR_INVALID);
-    assert_int_equal(vram_free(rig.pool, addr, rig.queue), VRAM_ERR_INVALID);
+    assert_int_equal(vram_free(addr, rig.queue), VRAM_ERR_INVALID);
     MUST(vram_buffer_destroy(buffer));
     assert_int_equal(vram_queue_fill(rig.queue, addr, 9, 1, 1), VRAM_ERR_INVALID);
     MUST(vram_buffer_wrap(rig.pool, &wrap, rig.queue, NULL, &buffer));

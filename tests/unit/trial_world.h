@@ -132,8 +132,8 @@ static inline void scene_end(const struct trial *trial, struct scene *scene, boo
     if (trial->end) {
         trial->end(scene);
     }
-    assert_ok(vram_free(scene->pool, scene->area, scene->rig.queue));
-    assert_ok(vram_free(scene->pool, scene->target, scene->rig.queue));
+    assert_ok(vram_free(scene->area, scene->rig.queue));
+    assert_ok(vram_free(scene->target, scene->rig.queue));
     vram_pool_stats stats = {.size = sizeof stats};
     assert_ok(vram_pool_stats_get(scene->pool, &stats));
     assert_int_equal(stats.live_blocks, 0);

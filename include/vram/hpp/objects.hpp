@@ -148,7 +148,7 @@ class block {
     vram_addr take() noexcept { return std::exchange(addr_, 0); }
     vram_status end() noexcept {
         vram_addr addr = take();
-        return addr != 0 ? vram_free(pool_, addr, queue_) : VRAM_OK;
+        return addr != 0 ? vram_free(addr, queue_) : VRAM_OK;
     }
 
   private:

@@ -71,7 +71,7 @@ static void join(struct vr_queue_object *queue, struct vr_block *block) {
     for (struct vr_uses **at = &block->uses; *at;) {
         struct vr_uses *use = *at;
         vram_point point = {vr_queue_id_handle(use->stamp.queue), use->stamp.value};
-        if (vr_submit_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
+        if (vr_queue_submit_after(queue, point) == VRAM_OK) {
             *at = use->next;
             vr_mem_free(use);
         } else {
@@ -86,7 +86,7 @@ static void join_home(struct vr_queue_object *queue, struct vr_block *block) {
     vram_point point;
     if (block->home.handle && block->home.handle != queue->object.handle &&
         vr_submit_mark(vr_queue_id_handle(block->home), &point) == VRAM_OK &&
-        vr_submit_after((vram_queue *)(uintptr_t)queue->object.handle, point) == VRAM_OK) {
+        vr_queue_submit_after(queue, point) == VRAM_OK) {
         block->home.handle = 0;
     }
 }

@@ -6,7 +6,6 @@
 #include "core/cache/stamp.h"
 
 #include "base/error.h"
-#include "device/device_calls.h"
 
 #include <assert.h>
 
@@ -54,14 +53,14 @@ void vr_pool_forget_lane(struct vr_pool *pool, const struct vr_lane *lane) {
 void vr_pool_mark(struct vr_pool *pool, struct vr_queue_stamp stamp, bool ours) {
     vram_point point;
     void *entered;
-    vram_queue *handle = vr_queue_id_handle(stamp.queue);
-    if (vr_enter(VR_KIND_QUEUE, handle, "vram_alloc", &entered) != VRAM_OK) {
+    if (vr_enter(VR_KIND_QUEUE, vr_queue_id_handle(stamp.queue), "vram_alloc", &entered) !=
+        VRAM_OK) {
         return; /* it has ended: all its stamps have passed */
     }
     struct vr_queue_object *queue = entered;
     if (vr_queue_is_open(queue) && (!queue->base.adopted || ours)) {
         vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
-        (void)vr_submit_mark(handle, &point);
+        (void)vr_queue_submit_mark(queue, &point);
     } else {
         vr_queue_look(queue, stamp.value);
     }

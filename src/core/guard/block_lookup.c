@@ -26,6 +26,12 @@ vram_status vr_pool_enter_at(vram_addr addr, const char *operation, struct vr_po
     return status;
 }
 
+vram_status vr_pool_enter_block(vram_addr addr, vram_queue *queue_handle, const char *operation,
+                                struct vr_pool **pool, struct vr_queue_object **queue) {
+    vram_status status = vr_pool_enter_at(addr, operation, pool);
+    return status == VRAM_OK ? vr_pool_enter_queue(*pool, queue_handle, operation, queue) : status;
+}
+
 static vram_status no_block(vram_addr addr, const char *operation) {
     return vr_fail(VRAM_ERR_INVALID, operation, "0x%llx is not the start of a live block",
                    (unsigned long long)addr);

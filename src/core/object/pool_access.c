@@ -7,29 +7,33 @@
 #include "base/clock.h"
 #include "base/error.h"
 
+vram_status vr_pool_enter_queue(struct vr_pool *pool, vram_queue *handle, const char *operation,
+                                struct vr_queue_object **queue) {
+    void *entered = NULL;
+    vram_status status = handle ? vr_queue_enter(handle, operation, &entered) : VRAM_OK;
+    if (status == VRAM_OK && handle &&
+        ((struct vr_queue_object *)entered)->device != pool->device) {
+        vr_leave(entered);
+        status = vr_fail(VRAM_ERR_INVALID, operation,
+                         "the queue belongs to another device than the pool");
+    }
+    if (status != VRAM_OK) {
+        vr_leave(pool);
+        return status;
+    }
+    *queue = entered;
+    return VRAM_OK;
+}
+
 vram_status vr_pool_enter(vram_pool *handle, vram_queue *queue_handle, const char *operation,
                           struct vr_pool **pool, struct vr_queue_object **queue) {
-    void *entered, *queue_entered = NULL;
+    void *entered;
     vram_status status = vr_enter(VR_KIND_POOL, handle, operation, &entered);
-    if (status != VRAM_OK) {
-        return status;
+    if (status == VRAM_OK) {
+        *pool = entered;
+        status = vr_pool_enter_queue(*pool, queue_handle, operation, queue);
     }
-    *pool = entered;
-    if (queue_handle) {
-        status = vr_queue_enter(queue_handle, operation, &queue_entered);
-        if (status == VRAM_OK &&
-            ((struct vr_queue_object *)queue_entered)->device != (*pool)->device) {
-            vr_leave(queue_entered);
-            status = vr_fail(VRAM_ERR_INVALID, operation,
-                             "the queue belongs to another device than the pool");
-        }
-    }
-    if (status != VRAM_OK) {
-        vr_leave(entered);
-        return status;
-    }
-    *queue = queue_entered;
-    return VRAM_OK;
+    return status;
 }
 
 void vr_pool_leave(struct vr_pool *pool, struct vr_queue_object *queue) {

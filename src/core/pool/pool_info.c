@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "device/device_calls.h"
 #include "device/stillness.h"
 
 /* --------------------------------------------------------------- uses, pins */
@@ -64,11 +63,12 @@ static vram_status note_use(struct vr_pool *pool, struct vr_queue_object *queue,
 }
 
 /* No marker may go into a capture: the block then waits for one that comes after it. */
-static vram_status mark_use(struct vr_pool *pool, vram_queue *queue, vram_point *point) {
+static vram_status mark_use(struct vr_pool *pool, struct vr_queue_object *queue,
+                            vram_point *point) {
     struct vram_error error;
     vr_error_save(&error);
     vr_fetch_add(&pool->calls[VR_CALL_MARK], 1, VR_RELAXED);
-    vram_status status = vr_submit_mark(queue, point);
+    vram_status status = vr_queue_submit_mark(queue, point);
     if (status != VRAM_ERR_CAPTURE) {
         return status;
     }
@@ -87,7 +87,7 @@ vram_status vr_pool_use(vram_addr addr, vram_queue *handle, const char *operatio
     struct vr_pool *pool;
     status = vr_pool_enter_at(addr, operation, &pool);
     if (status == VRAM_OK) {
-        status = mark_use(pool, handle, point);
+        status = mark_use(pool, queue, point);
         if (status == VRAM_OK) {
             status = note_use(pool, queue, addr, *point, operation);
         }

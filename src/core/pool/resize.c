@@ -20,6 +20,7 @@
  *      Where it would have to wait for more than queues (pins, uses by others) it stays with the block.
  */
 #include "core/cache/drain.h"
+#include "core/guard/block_lookup.h"
 #include "core/ladder/report.h"
 #include "core/limit/limit.h"
 #include "core/pool/pool_calls.h"
@@ -309,7 +310,7 @@ static vram_status begin(struct resizing *job, bool *grows) {
     }
     vr_mutex_unlock(&pool->lock);
     return ours ? status
-                : vr_fail(status, operation, "0x%llx is not the start of a live block of this pool",
+                : vr_fail(status, operation, "0x%llx is not the start of a live block",
                           (unsigned long long)job->addr);
 }
 
@@ -335,14 +336,18 @@ static vram_status resize(struct resizing *job) {
     return VRAM_OK;
 }
 
+/* `handle`: the pool that the block must be of, for the object that has it; NULL: the program's own
+   call, for a block that no object has. */
 static vram_status resize_for(vram_pool *handle, vram_addr addr, uint64_t new_size,
-                              vram_queue *queue_handle, bool owner) {
-    struct resizing job = {.addr = addr, .size = new_size, .owner = owner};
+                              vram_queue *queue_handle) {
+    struct resizing job = {.addr = addr, .size = new_size, .owner = handle != NULL};
     if (!vr_block_bytes(new_size, &job.bytes)) {
         return vr_fail(VRAM_ERR_OVERFLOW, operation, "%llu bytes cannot be rounded up",
                        (unsigned long long)new_size);
     }
-    vram_status status = vr_pool_enter(handle, queue_handle, operation, &job.pool, &job.queue);
+    vram_status status =
+        handle ? vr_pool_enter(handle, queue_handle, operation, &job.pool, &job.queue)
+               : vr_pool_enter_block(addr, queue_handle, operation, &job.pool, &job.queue);
     if (status == VRAM_OK) {
         status = resize(&job);
         vr_pool_leave(job.pool, job.queue);
@@ -351,9 +356,9 @@ static vram_status resize_for(vram_pool *handle, vram_addr addr, uint64_t new_si
 }
 
 vram_status vr_pool_resize(vram_pool *pool, vram_addr addr, uint64_t new_size, vram_queue *queue) {
-    return resize_for(pool, addr, new_size, queue, true);
+    return resize_for(pool, addr, new_size, queue);
 }
 
-vram_status vram_resize(vram_pool *pool, vram_addr addr, uint64_t new_size, vram_queue *queue) {
-    return resize_for(pool, addr, new_size, queue, false);
+vram_status vram_resize(vram_addr addr, uint64_t new_size, vram_queue *queue) {
+    return resize_for(NULL, addr, new_size, queue);
 }
