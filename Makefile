@@ -73,7 +73,7 @@ docs: ## write anew what is made: API reference, file map, the picture of ratios
 install: ## build and install: make install PREFIX=/usr/local
 	@tools/setup.sh run
 	@cmake -S . -B build --log-level=NOTICE -DCMAKE_INSTALL_PREFIX=$(abspath $(PREFIX))
-	@cmake --build build -j $(JOBS) --target vram vram_static vram_command
+	@cmake --build build -j $(JOBS) --target vram vram_static vram_compute vram_compute_static vram_model vram_model_static vram_command
 	@cmake --install build
 
 clean: ## remove every build folder

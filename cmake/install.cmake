@@ -6,13 +6,19 @@ include(CMakePackageConfigHelpers)
 
 set(vram_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/vram)
 
-install(TARGETS vram vram_static EXPORT vramTargets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# vram_install_library(<name> <target>...): the libraries of one component, and vram<Name>Targets.cmake for them.
+function(vram_install_library name)
+    install(TARGETS ${ARGN} EXPORT ${name}Targets
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(EXPORT ${name}Targets NAMESPACE vram:: DESTINATION ${vram_package_dir})
+endfunction()
+vram_install_library(vram vram vram_static)
+vram_install_library(vram-compute vram_compute vram_compute_static)
+vram_install_library(vram-model vram_model vram_model_static)
 install(DIRECTORY include/vram DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h" PATTERN "*.glsl" PATTERN "*.hpp")
 
-install(EXPORT vramTargets NAMESPACE vram:: DESTINATION ${vram_package_dir})
 configure_package_config_file(cmake/vramConfig.cmake.in ${PROJECT_BINARY_DIR}/vramConfig.cmake
                               INSTALL_DESTINATION ${vram_package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/vramConfigVersion.cmake
@@ -20,7 +26,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/vramConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/vramConfig.cmake ${PROJECT_BINARY_DIR}/vramConfigVersion.cmake
         DESTINATION ${vram_package_dir})
 
-# The pkg-config file finds its prefix from where it lies, unless a folder was given as absolute.
+# A pkg-config file finds its prefix from where it lies, unless a folder was given as absolute.
 set(vram_pc_prefix "${CMAKE_INSTALL_PREFIX}")
 if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
     file(RELATIVE_PATH up "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
@@ -34,8 +40,10 @@ foreach(dir INCLUDEDIR LIBDIR)
         set(vram_pc_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
     endif()
 endforeach()
-configure_file(cmake/libvram.pc.in ${PROJECT_BINARY_DIR}/libvram.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/libvram.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name libvram libvram-compute libvram-model)
+    configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 # The same folders as in the sources, so that the links of the pages hold.
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -69,13 +69,13 @@ function(vram_test name label seconds)
 endfunction()
 
 # vram_program(<target> <source>... [LIBRARIES <library>...]): a test program that sees the internal headers of the
-# library, those of the command and those of tests/.
+# libraries, those of the command and those of tests/.
 function(vram_program target)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
     add_executable(${target} ${arg_UNPARSED_ARGUMENTS})
     target_include_directories(${target} PRIVATE
         ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/cli ${tests_source})
-    target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} vram_static)
+    target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} vram_compute_static vram_model_static vram_static)
 endfunction()
 
 # Drivers without a GPU: shared libraries that the backends load in the place of the real ones; and shims that stand

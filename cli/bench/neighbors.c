@@ -7,6 +7,8 @@
 #include "bench/ways.h"
 #include "survey.h"
 
+#include <vram/compute.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 

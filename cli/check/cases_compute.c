@@ -5,6 +5,8 @@
  */
 #include "case.h"
 
+#include <vram/compute.h>
+
 #include <string.h>
 
 static vram_status reversed(void *user, const int32_t *labels, size_t count, int32_t *mapping,

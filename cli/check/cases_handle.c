@@ -6,6 +6,9 @@
  */
 #include "case.h"
 
+#include <vram/extension.h>
+#include <vram/model.h>
+
 /* The status that a battery wants; VRAM_OK: VRAM_ERR_INVALID or VRAM_ERR_STALE, either. */
 static bool refuses(struct check *check, vram_status status, vram_status want,
                     struct check_place place) {
@@ -95,6 +98,9 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     uint64_t id = 0;
 
     REFUSES(vram_async_poll_all(device, NULL));
+    REFUSES(vram_async_begin(device, "none", &(vram_async){{0}}, &(vram_async_work *){NULL}));
+    REFUSES(vram_memory_check(device, 4096, 1));
+    REFUSES(vram_host_free_later(device, &id));
     REFUSES(vram_pinned_begin(device, &id, sizeof id));
     REFUSES(vram_pinned_end(device, &id, sizeof id));
     REFUSES(vram_pinned_forget(device, &id, sizeof id));
@@ -143,6 +149,11 @@ static bool as_device(struct check *check, void *bad, vram_status want) {
     return true;
 }
 
+static vram_status submits_nothing(void *user, void *native) {
+    (void)user, (void)native;
+    return VRAM_OK;
+}
+
 static bool as_queue(struct check *check, void *bad, vram_status want) {
     vram_queue *queue = bad;
     const vram_copy_2d rectangle = {0};
@@ -151,6 +162,7 @@ static bool as_queue(struct check *check, void *bad, vram_status want) {
     vram_queue *region;
     char byte = 0;
 
+    REFUSES(vram_queue_submit(queue, submits_nothing, NULL));
     REFUSES(vram_queue_native(queue, &native));
     REFUSES(vram_queue_poll(queue));
     REFUSES(vram_queue_wait(queue, 0));
@@ -227,6 +239,7 @@ static bool as_pool(struct check *check, void *bad, vram_status want) {
     vram_named *named;
     vram_wrap wrap = {.size = sizeof wrap, .pointer = &bytes, .bytes = sizeof bytes};
 
+    REFUSES(vram_pool_attach(pool, NULL, NULL, NULL, &(vram_attachment *){NULL}));
     REFUSES(vram_alloc(pool, 1, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, NULL, &addr));
     REFUSES(vram_alloc_with(pool, 1, NULL, &(vram_alloc_options){.size = sizeof(size_t)}, &addr));
@@ -280,10 +293,13 @@ static bool as_watch(struct check *check, void *bad, vram_status want) {
 
     REFUSES(vram_trace_mark(bad, "mark"));
     REFUSES(vram_trace_info_get(bad, &traced));
+    REFUSES(vram_attachment_wait(bad, NULL, 0));
+    REFUSES(vram_async_finish(bad, VRAM_OK));
     if (bad != NULL) { /* ending NULL is allowed */
         REFUSES(vram_watch_end(bad));
         REFUSES(vram_monitor_end(bad));
         REFUSES(vram_trace_end(bad));
+        REFUSES(vram_attachment_end(bad));
     }
     return true;
 }

@@ -8,6 +8,8 @@
 #include "survey.h"
 #include "verb.h"
 
+#include <vram/model.h>
+
 enum { ESTIMATE_DEVICES_MAX = VRAM_ESTIMATE_DEVICES_MAX, ESTIMATE_LABEL_MAX = 48 };
 
 struct estimate_job {

@@ -24,9 +24,7 @@
 #define VRAM_AUTO_H
 
 #include <vram/batch.h>
-#include <vram/compute.h>
 #include <vram/feed.h>
-#include <vram/labels.h>
 #include <vram/named.h>
 #include <vram/pinned.h>
 #include <vram/readback.h>
@@ -68,8 +66,8 @@ typedef struct vram_auto_pinned {
 
 /**
  * VRAM_AUTO(vram_pool) *pool = NULL; for vram_context, vram_device, vram_queue, vram_kernel, vram_pool,
- * vram_buffer, vram_scope, vram_batch, vram_named, vram_stream_set, vram_readback, vram_feed, vram_ring,
- * vram_scheduler, vram_weights and vram_labels; and for structs that begin as nothing:
+ * vram_buffer, vram_scope, vram_batch, vram_named, vram_stream_set, vram_readback, vram_feed and vram_ring, with
+ * vram/compute.h for vram_scheduler, vram_weights and vram_labels too; and for structs that begin as nothing:
  *
  *   VRAM_AUTO(vram_auto_block) block = {pool, 0, queue};
  *   VRAM_AUTO(vram_async) copy = {{0}};                              given up; the work goes on
@@ -114,9 +112,6 @@ VRAM_API void vram_stream_set_auto_end(vram_stream_set **set);
 VRAM_API void vram_readback_auto_end(vram_readback **readback);
 VRAM_API void vram_feed_auto_end(vram_feed **feed);
 VRAM_API void vram_ring_auto_end(vram_ring **ring);
-VRAM_API void vram_scheduler_auto_end(vram_scheduler **scheduler);
-VRAM_API void vram_weights_auto_end(vram_weights **weights);
-VRAM_API void vram_labels_auto_end(vram_labels **labels);
 VRAM_API void vram_async_auto_end(vram_async *async);
 VRAM_API void vram_auto_block_auto_end(vram_auto_block *block);
 VRAM_API void vram_auto_frame_auto_end(vram_auto_frame *frame);

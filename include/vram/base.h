@@ -145,6 +145,14 @@ VRAM_API const vram_error *vram_error_get(void);
 /** Sets the calling thread's record back to its first state. */
 VRAM_API void vram_error_clear(void);
 
+/**
+ * Copies `error` into the calling thread's record and returns its status. For libraries on top of this one,
+ * whose calls fail as ours do, and for restoring a record that was copied before a clean-up. `backend` and
+ * `operation` must have static storage (NULL counts as ""); the text is cut to its room, and control
+ * characters in it become '?'. NULL clears the record. Takes no memory and never fails.
+ */
+VRAM_API vram_status vram_error_set(const vram_error *error);
+
 /* -------------------------------------------------------- values and sizes */
 
 /** A number that may be unknown. When known is false, value is 0 and means nothing. */
@@ -287,6 +295,14 @@ VRAM_API vram_status vram_host_allocator_set(const vram_host_allocator *allocato
 
 /** Bytes of bookkeeping the library holds now, headers of its own included. */
 VRAM_API uint64_t vram_host_bytes(void);
+
+/**
+ * Zeroed host memory for `count` objects of `bytes` each, from the same allocator as the bookkeeping and
+ * counted with it: for libraries on top of this one. NULL, with VRAM_ERR_HOST_MEMORY in the error record,
+ * when there is none or the product overflows. The second gives it back; NULL is allowed.
+ */
+VRAM_API void *vram_host_alloc(size_t count, size_t bytes);
+VRAM_API void vram_host_free(void *memory);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/compute.h: products of matrices, on the CPU or on a device, with memory from a pool.
+ * vram/compute.h: products of matrices, on the CPU or on a device, with memory from a pool. Includes
+ * vram/distance.h and vram/labels.h; link libvram-compute.
  *
  *   vram_scheduler_create(pool, NULL, &scheduler);
  *   vram_matmul product = {.size = sizeof product, .m = m, .k = k, .n = n, .a = a, .b = b, .c = c};
@@ -265,8 +266,15 @@ typedef struct vram_scheduler_stats {
 VRAM_API vram_status vram_scheduler_stats_get(vram_scheduler *scheduler,
                                               vram_scheduler_stats *stats);
 
+/** What VRAM_AUTO(vram_scheduler) and VRAM_AUTO(vram_weights) call: see vram/auto.h. */
+VRAM_API void vram_scheduler_auto_end(vram_scheduler **scheduler);
+VRAM_API void vram_weights_auto_end(vram_weights **weights);
+
 #ifdef __cplusplus
 }
 #endif
+
+#include <vram/distance.h>
+#include <vram/labels.h>
 
 #endif

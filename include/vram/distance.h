@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/distance.h: distances between vectors: all of them, or the nearest.
+ * vram/distance.h: distances between vectors: all of them, or the nearest. Part of vram/compute.h.
  *
  *   vram_distance search = {.size = sizeof search, .queries = 10, .vectors = 1000000, .dim = 128,
  *                           .query = query, .corpus = corpus, .k = 5, .best = best, .best_at = at};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/labels.h: mappings of labels that were computed once and are asked for again.
+ * vram/labels.h: mappings of labels that were computed once and are asked for again. Part of vram/compute.h.
  *
  *   vram_labels_create(NULL, &cache);
  *   vram_labels_get(cache, labels, count, compact, NULL, mapping, room, &mapped);   computes it
@@ -72,6 +72,9 @@ typedef struct vram_labels_info {
 } vram_labels_info;
 
 VRAM_API vram_status vram_labels_info_get(vram_labels *cache, vram_labels_info *info);
+
+/** What VRAM_AUTO(vram_labels) calls: see vram/auto.h. */
+VRAM_API void vram_labels_auto_end(vram_labels **labels);
 
 #ifdef __cplusplus
 }

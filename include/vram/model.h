@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/model.h: how much memory a language model takes, before any of it is loaded.
+ * vram/model.h: how much memory a language model takes, before any of it is loaded. Link libvram-model.
  *
  *   vram_inference_shape mistral = {.size = sizeof mistral, .hidden = 4096, .intermediate = 14336,
  *       .layers = 32, .vocabulary = 32000, .heads = 32, .kv_heads = 8, .tokens = 4096,

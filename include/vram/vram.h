@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/vram.h: one GPU memory manager for every GPU. Include this one.
+ * vram/vram.h: one GPU memory manager for every GPU. Include this one; link libvram.
  *
  *   vram_context *context;
  *   vram_context_create(NULL, &context);        finds every backend and device there is
@@ -15,6 +15,9 @@
  *
  * Ownership is a tree: context > device > queue, pool and memory. Destroying a parent destroys what
  * hangs below it; docs/ownership.md draws it.
+ *
+ * Two libraries stand on this one, each with a header of its own: libvram-compute, <vram/compute.h> (products of
+ * matrices, distances, labels), and libvram-model, <vram/model.h> (how much memory a model takes).
  */
 #ifndef VRAM_VRAM_H
 #define VRAM_VRAM_H
@@ -23,16 +26,12 @@
 #include <vram/base.h>
 #include <vram/batch.h>
 #include <vram/buffer.h>
-#include <vram/compute.h>
 #include <vram/device.h>
-#include <vram/distance.h>
 #include <vram/feed.h>
 #include <vram/foreign.h>
 #include <vram/growth.h>
-#include <vram/labels.h>
 #include <vram/limits.h>
 #include <vram/metal.h>
-#include <vram/model.h>
 #include <vram/named.h>
 #include <vram/oom.h>
 #include <vram/opencl.h>

@@ -10,10 +10,12 @@
  *   vram::buffer b(pool, 1000, VRAM_PRECISION_FP32, queue);
  *   vram::async copy = vram::upload(queue, b.addr(), data, 4000);   given up with its name; copy.wait() waits
  *
- *   vram/hpp/owner.hpp      failures, and what all owners share
- *   vram/hpp/objects.hpp    contexts, devices, queues, kernels, pools, buffers, scopes, batches, names
- *   vram/hpp/moving.hpp     async handles, transfers, stream sets, readbacks, feeds, rings, pinned memory
- *   vram/hpp/computing.hpp  schedulers, weights, distances, labels, models
+ *   vram/hpp/owner.hpp    failures, and what all owners share
+ *   vram/hpp/objects.hpp  contexts, devices, queues, kernels, pools, buffers, scopes, batches, names
+ *   vram/hpp/moving.hpp   async handles, transfers, stream sets, readbacks, feeds, rings, pinned memory
+ *
+ * vram/compute.hpp (schedulers, weights, distances, labels) and vram/model.hpp are not part of it: they belong to
+ * libvram-compute and libvram-model.
  *
  * Failures are exceptions: every call here that can fail throws vram::error, which carries the status and
  * the error record of the thread. The calls of C take `get()` of these objects and return statuses as ever;
@@ -26,7 +28,6 @@
 #ifndef VRAM_VRAM_HPP
 #define VRAM_VRAM_HPP
 
-#include <vram/hpp/computing.hpp>
 #include <vram/hpp/moving.hpp>
 #include <vram/hpp/objects.hpp>
 

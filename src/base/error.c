@@ -63,6 +63,15 @@ static inline void copy_record(vram_error *to, const vram_error *from) {
     }
 }
 
+vram_status vram_error_set(const vram_error *error) {
+    if (!error || error->status == VRAM_OK) {
+        copy_record(&record, &no_error);
+        return VRAM_OK;
+    }
+    return vr_error_set(error->status, error->backend, error->operation, error->native_code, "%.*s",
+                        VRAM_ERROR_TEXT_MAX - 1, error->text);
+}
+
 void vr_error_save(vram_error *copy) {
     copy_record(copy, &record);
 }

@@ -63,7 +63,9 @@ _Static_assert(sizeof(void *) == sizeof(uint64_t), "a handle's number needs 64 b
     KIND(READBACK, "readback")                                                                     \
     KIND(FEED, "feed")                                                                             \
     KIND(RING, "ring")                                                                             \
-    KIND(STAGING, "staging ring")
+    KIND(STAGING, "staging ring")                                                                  \
+    KIND(ATTACHMENT, "attachment")                                                                 \
+    KIND(ASYNC_WORK, "work of an async handle")
 
 enum vr_kind {
     VR_KIND_NONE = 0,

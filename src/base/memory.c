@@ -259,3 +259,11 @@ uint64_t vr_mem_live_blocks(void) {
 uint64_t vram_host_bytes(void) {
     return vr_mem_live_bytes();
 }
+
+void *vram_host_alloc(size_t count, size_t bytes) {
+    return vr_mem_alloc(count, bytes, "vram_host_alloc");
+}
+
+void vram_host_free(void *memory) {
+    vr_mem_free(memory);
+}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * struct_tail.h: option structs from callers with a newer header. They may be longer than this
- * version's, and all bytes behind this version's fields must be 0: anything else asks for something
- * that this version cannot do.
+ * struct_tail.h: structs of callers with an older or newer header, which begin with their own size.
+ *
+ * An option struct of a newer caller may be longer than this version's, and all bytes behind this
+ * version's fields must be 0: anything else asks for something that this version cannot do.
  */
 #ifndef VR_STRUCT_TAIL_H
 #define VR_STRUCT_TAIL_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "vram/base.h"
+
 #include <string.h>
 
 /* Whether the struct, which begins with its own size, has nothing but zeros behind its first
@@ -22,5 +23,14 @@ static inline bool vr_tail_is_zero(const void *from, size_t bytes) {
     }
     return bytes >= size;
 }
+
+/* Copies min(size) bytes of an info struct that the caller's header may know shorter or longer.
+   VRAM_ERR_INVALID for NULL and for sizes no version had. */
+vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest,
+                         const char *operation);
+/* Reads an option struct of any version into `to`, which is zeroed first. VRAM_ERR_INVALID for a
+   size that no version had, and for a longer struct with a non-zero byte behind the known
+   fields. */
+vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation);
 
 #endif

@@ -15,14 +15,13 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
-#include "xfer/async_record.h"
 
 enum { THREADS = 2 };
 
 struct job {
     struct vr_link link;
     struct vr_product product; /* its weights are pinned */
-    struct vr_async *record;
+    vram_async_work *record;
 };
 
 /* Guarded by the scheduler's lock. */
@@ -37,11 +36,11 @@ struct vr_background {
 };
 
 static void finish(struct vr_scheduler *scheduler, struct job *job, vram_status status) {
-    struct vr_async *record = job->record;
+    vram_async_work *record = job->record;
     vr_product_drop(&job->product);
     vr_mem_free(job);
     vr_fetch_sub(&scheduler->tally.pending, 1, VR_RELAXED);
-    vr_async_finish(record, status);
+    (void)vram_async_finish(record, status);
 }
 
 /* The next job, or NULL when there will be none; *stopping: it is not to be begun. */
@@ -160,17 +159,13 @@ static bool add(struct vr_scheduler *scheduler, struct job *job) {
 
 static vram_status begin(struct vr_scheduler *scheduler, struct job *job, const char *operation,
                          vram_async *async) {
-    void *device;
     vram_status status = prepare(scheduler, operation);
     if (status == VRAM_OK) {
         status = see_to_threads(scheduler);
     }
     if (status == VRAM_OK) {
-        status = vr_enter(VR_KIND_DEVICE, scheduler->device, operation, &device);
-    }
-    if (status == VRAM_OK) {
-        status = vr_async_begin(device, operation, 0, async, &job->record);
-        vr_leave(device);
+        status = vr_in_operation(
+            vram_async_begin(scheduler->device, operation, async, &job->record), operation);
     }
     return status;
 }

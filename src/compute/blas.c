@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/loader.h"
-#include "base/option.h"
 #include "base/text.h"
+#include "compute/setting.h"
 
 #include <string.h>
 
@@ -16,12 +16,12 @@ static const struct vr_symbol symbols[] = {
     {"cblas_sgemm", NULL, offsetof(struct vr_blas, sgemm), false}};
 
 void vr_blas_open(struct vr_blas *blas) {
-    char path[VR_OPTION_TEXT_MAX];
+    char path[VR_SETTING_MAX];
     const char *const chosen[] = {path, NULL};
     struct vr_library library = {0};
     struct vram_error error;
     memset(blas, 0, sizeof *blas);
-    vr_option_text(VR_OPTION_BLAS_LIBRARY, path);
+    vr_setting_text("blas_library", path);
     if (strcmp(path, "none") == 0) {
         (void)vr_text_copy(blas->name, sizeof blas->name, "none, as the option blas_library asks");
         return;

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/struct_tail.h"
 #include "vram/transfer.h"
-#include "xfer/flight.h"
 
 enum {
     ROUNDS = 3,
@@ -125,7 +125,7 @@ static vram_status calibrate(struct vr_scheduler *scheduler, const char *operati
     vram_status status = vram_alloc(scheduler->pool, COPY_BYTES, scheduler->lanes[0], &addr);
     if (status == VRAM_OK) {
         status = measure(&trial, addr, rates);
-        vr_block_give(scheduler->pool, addr, scheduler->lanes[0]);
+        vr_block_let_go(scheduler->pool, addr, scheduler->lanes[0]);
     }
     vr_scratch_free(scheduler, trial.host, NULL, status);
     return status;
@@ -169,8 +169,7 @@ vram_status vram_scheduler_calibrate(vram_scheduler *handle, vram_calibration *c
     struct vram_calibration rates = scheduler->rates;
     vr_mutex_unlock(&scheduler->lock);
     if (!rates.size) {
-        status = vr_stale_if_ended(VR_KIND_POOL, (uintptr_t)scheduler->pool,
-                                   find_rates(scheduler, operation, &rates), operation);
+        status = vr_scheduler_stale(scheduler, find_rates(scheduler, operation, &rates), operation);
     }
     if (status == VRAM_OK && calibration) {
         status = vr_info_give(calibration, &rates, sizeof rates, sizeof rates, operation);

@@ -18,9 +18,9 @@
 #include "compute/calibration_cache.h"
 
 #include "base/error.h"
-#include "base/option.h"
 #include "base/os/machine.h"
 #include "base/os/os.h"
+#include "compute/setting.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -158,16 +158,16 @@ static bool write_key(const struct vr_scheduler *scheduler, const struct vr_arit
            add(key, room, &length, "\ndevice arithmetic %s, %u queues\n", arithmetic->name,
                scheduler->lane_count) &&
            add(key, room, &length, "copies through %llu x %llu bytes, %llu threads\n",
-               (unsigned long long)vr_option_number(VR_OPTION_STAGING_SLOTS),
-               (unsigned long long)vr_option_number(VR_OPTION_STAGING_SLOT),
-               (unsigned long long)vr_option_number(VR_OPTION_STAGING_THREADS));
+               (unsigned long long)vr_setting_number("staging_slots"),
+               (unsigned long long)vr_setting_number("staging_slot"),
+               (unsigned long long)vr_setting_number("staging_threads"));
 }
 
 /* The folder, by the option or the environment; false: there is to be none. */
 static bool find_folder(char *path, size_t room) {
-    char chosen[VR_OPTION_TEXT_MAX];
+    char chosen[VR_SETTING_MAX];
     const char *cache = vr_os_environment("XDG_CACHE_HOME"), *home = vr_os_environment("HOME");
-    vr_option_text(VR_OPTION_CALIBRATION_CACHE, chosen);
+    vr_setting_text("calibration_cache", chosen);
     size_t length = 0;
     if (strcmp(chosen, "off") == 0) {
         return false;

@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/loader.h"
 #include "base/memory.h"
-#include "base/option.h"
 #include "base/text.h"
-#include "device/objects.h"
+#include "compute/setting.h"
+#include "vram/extension.h"
 
 #include <limits.h>
 #include <string.h>
@@ -70,22 +70,21 @@ static vram_status call(struct clblast *clblast, void *queue, const struct vr_de
         offset_b, (size_t)gemm->ldb, 0, c, offset_c, (size_t)gemm->ldc, &queue, NULL));
 }
 
+struct work {
+    struct clblast *clblast;
+    const struct vr_device_gemm *gemm;
+};
+
+static vram_status submit_to(void *user, void *native) {
+    const struct work *work = user;
+    return call(work->clblast, native, work->gemm);
+}
+
 static vram_status submit(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
                           const struct vr_device_gemm *gemm) {
-    void *native, *entered;
-    if (gemm->precision != VRAM_PRECISION_FP32) {
-        return vr_kernel_submit(arithmetic, lane, queue, gemm);
-    }
-    vram_status status = vr_submit_enter(queue, "vram_matmul_run", &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = vram_queue_native(queue, &native);
-    if (status == VRAM_OK) {
-        status = call(arithmetic->library, native, gemm);
-    }
-    vr_submit_leave(entered);
-    return status;
+    struct work work = {arithmetic->library, gemm};
+    return gemm->precision == VRAM_PRECISION_FP32 ? vram_queue_submit(queue, submit_to, &work)
+                                                  : vr_kernel_submit(arithmetic, lane, queue, gemm);
 }
 
 static void close_library(struct vr_arithmetic *arithmetic) {
@@ -95,9 +94,9 @@ static void close_library(struct vr_arithmetic *arithmetic) {
 
 static vram_status open_clblast(struct vr_arithmetic *arithmetic) {
     static const char *const names[] = {"libclblast.so.1", NULL};
-    char path[VR_OPTION_TEXT_MAX];
+    char path[VR_SETTING_MAX];
     const char *const chosen[] = {path, NULL};
-    vr_option_text(VR_OPTION_CLBLAST_LIBRARY, path);
+    vr_setting_text("clblast_library", path);
     if (strcmp(path, "none") == 0 || !(arithmetic->info.caps & VRAM_CAP_HANDLES) ||
         (!*path && arithmetic->info.kind != VRAM_DEVICE_GPU)) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen", "CLBlast is not for this device");

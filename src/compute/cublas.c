@@ -19,9 +19,9 @@
 #include "base/loader.h"
 #include "base/lock.h"
 #include "base/memory.h"
-#include "base/option.h"
 #include "base/text.h"
-#include "device/objects.h"
+#include "compute/setting.h"
+#include "vram/extension.h"
 
 #include <limits.h>
 #include <string.h>
@@ -166,27 +166,33 @@ static vram_status call(const struct cublas *cublas, const struct lane *lane,
                   "cublasGemmEx");
 }
 
+struct work {
+    struct cublas *cublas;
+    struct lane *lane;
+    const struct vr_device_gemm *gemm;
+};
+
+static vram_status submit_to(void *user, void *stream) {
+    struct work *work = user;
+    void *context;
+    vram_status status = enter(work->cublas, stream, &context);
+    if (status == VRAM_OK) {
+        vr_mutex_lock(&work->lane->lock);
+        status = tell_stream(work->cublas, work->lane, stream);
+        if (status == VRAM_OK) {
+            status = call(work->cublas, work->lane, work->gemm);
+        }
+        vr_mutex_unlock(&work->lane->lock);
+        leave(work->cublas);
+    }
+    return status;
+}
+
 static vram_status submit(struct vr_arithmetic *arithmetic, uint32_t number, vram_queue *queue,
                           const struct vr_device_gemm *gemm) {
     struct cublas *cublas = arithmetic->library;
-    struct lane *lane = &cublas->lanes[number % cublas->lane_count];
-    void *stream, *entered, *context;
-    vram_status status = vr_submit_enter(queue, "vram_matmul_run", &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = vram_queue_native(queue, &stream);
-    if (status == VRAM_OK && (status = enter(cublas, stream, &context)) == VRAM_OK) {
-        vr_mutex_lock(&lane->lock);
-        status = tell_stream(cublas, lane, stream);
-        if (status == VRAM_OK) {
-            status = call(cublas, lane, gemm);
-        }
-        vr_mutex_unlock(&lane->lock);
-        leave(cublas);
-    }
-    vr_submit_leave(entered);
-    return status;
+    struct work work = {cublas, &cublas->lanes[number % cublas->lane_count], gemm};
+    return vram_queue_submit(queue, submit_to, &work);
 }
 
 /* --------------------------------------------------------------- opening, closing */
@@ -208,7 +214,7 @@ static void close_library(struct vr_arithmetic *arithmetic) {
         leave(cublas);
     }
     for (uint32_t i = 0; i < cublas->lane_count; i++) {
-        (void)vram_free(cublas->lanes[i].scratch, arithmetic->lanes[i]);
+        vr_block_let_go(arithmetic->pool, cublas->lanes[i].scratch, arithmetic->lanes[i]);
     }
     vr_library_close(&cublas->driver); /* cuBLAS itself stays: its own threads may */
     vr_mem_free(cublas);
@@ -255,9 +261,9 @@ static vram_status same_driver(const struct cublas *cublas) {
 static vram_status open_libraries(struct cublas *cublas, const char *path) {
     static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
                                         NULL};
-    char driver[VR_OPTION_TEXT_MAX];
+    char driver[VR_SETTING_MAX];
     const char *const chosen[] = {path, NULL};
-    vr_option_text(VR_OPTION_CUDA_LIBRARY, driver);
+    vr_setting_text("cuda_library", driver);
     const char *const of_driver[] = {*driver ? driver : DRIVER, NULL};
     vram_status status =
         vr_library_open(&cublas->driver, "cuda", of_driver, driver_symbols,
@@ -277,8 +283,8 @@ static vram_status open_libraries(struct cublas *cublas, const char *path) {
 }
 
 static vram_status open_cublas(struct vr_arithmetic *arithmetic) {
-    char path[VR_OPTION_TEXT_MAX];
-    vr_option_text(VR_OPTION_CUBLAS_LIBRARY, path);
+    char path[VR_SETTING_MAX];
+    vr_setting_text("cublas_library", path);
     if (strcmp(path, "none") == 0) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen", "cublas_library is none");
     }

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
+#include "base/struct_tail.h"
 
 #include <string.h>
 

@@ -10,10 +10,10 @@
 #include "base/loader.h"
 #include "base/lock.h"
 #include "base/memory.h"
-#include "base/option.h"
 #include "base/os/os.h"
 #include "base/text.h"
-#include "device/objects.h"
+#include "compute/setting.h"
+#include "vram/extension.h"
 
 #include <limits.h>
 #include <string.h>
@@ -96,23 +96,27 @@ static vram_status call(struct hipblas *hipblas, void *stream, const struct vr_d
     return status;
 }
 
+struct work {
+    struct hipblas *hipblas;
+    const struct vr_device_gemm *gemm;
+};
+
+static vram_status submit_to(void *user, void *stream) {
+    const struct work *work = user;
+    int before;
+    vram_status status = enter(work->hipblas, &before);
+    if (status == VRAM_OK) {
+        status = call(work->hipblas, stream, work->gemm);
+        (void)work->hipblas->hip.set_device(before);
+    }
+    return status;
+}
+
 static vram_status submit(struct vr_arithmetic *arithmetic, uint32_t lane, vram_queue *queue,
                           const struct vr_device_gemm *gemm) {
-    struct hipblas *hipblas = arithmetic->library;
-    void *stream, *entered;
-    int before;
+    struct work work = {arithmetic->library, gemm};
     (void)lane;
-    vram_status status = vr_submit_enter(queue, "vram_matmul_run", &entered);
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = vram_queue_native(queue, &stream);
-    if (status == VRAM_OK && (status = enter(hipblas, &before)) == VRAM_OK) {
-        status = call(hipblas, stream, gemm);
-        (void)hipblas->hip.set_device(before);
-    }
-    vr_submit_leave(entered);
-    return status;
+    return vram_queue_submit(queue, submit_to, &work);
 }
 
 static void close_library(struct vr_arithmetic *arithmetic) {
@@ -147,9 +151,9 @@ static vram_status open_libraries(struct hipblas *hipblas, const char *path) {
                                         NULL};
     static const char *const runtimes[] = {"libamdhip64.so.7", "libamdhip64.so.6",
                                            "libamdhip64.so.5", NULL};
-    char runtime[VR_OPTION_TEXT_MAX];
+    char runtime[VR_SETTING_MAX];
     const char *const chosen[] = {path, NULL}, *const chosen_runtime[] = {runtime, NULL};
-    vr_option_text(VR_OPTION_HIP_LIBRARY, runtime);
+    vr_setting_text("hip_library", runtime);
     vram_status status = vr_library_open(
         &hipblas->runtime, "hip", *runtime ? chosen_runtime : runtimes, runtime_symbols,
         sizeof runtime_symbols / sizeof runtime_symbols[0], &hipblas->hip);
@@ -164,9 +168,9 @@ static vram_status open_libraries(struct hipblas *hipblas, const char *path) {
 }
 
 static vram_status open_hipblas(struct vr_arithmetic *arithmetic) {
-    char path[VR_OPTION_TEXT_MAX];
+    char path[VR_SETTING_MAX];
     int before;
-    vr_option_text(VR_OPTION_HIPBLAS_LIBRARY, path);
+    vr_setting_text("hipblas_library", path);
     if (strcmp(path, "none") == 0) {
         return vr_fail(VRAM_ERR_UNSUPPORTED, "dlopen", "hipblas_library is none");
     }

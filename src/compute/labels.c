@@ -13,9 +13,11 @@
 
 #include "base/error.h"
 #include "base/list.h"
+#include "base/lock.h"
 #include "base/memory.h"
+#include "base/object.h"
 #include "base/os/os.h"
-#include "device/objects.h"
+#include "base/struct_tail.h"
 
 #include <string.h>
 

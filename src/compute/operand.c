@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
-#include "device/address.h"
+#include "base/struct_tail.h"
 
 #define KNOWN_FLAGS (VRAM_MATMUL_TRANSPOSED_A | VRAM_MATMUL_TRANSPOSED_B)
 
@@ -126,17 +126,10 @@ static vram_status check(const vram_matmul *from, const struct vr_product *produ
     return status;
 }
 
-/* All of an operand is live memory of the device; page-locked memory is where kernels reach it by its address. What
-   it is multiplied by is checked by nobody else: libraries take a bare address. */
-static vram_status check_address(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
-                                 const char *operation) {
-    struct vr_place place;
-    bool pinned = device->base.info.caps & VRAM_CAP_TRUE_ADDRESS && vr_address_find(addr, &place) &&
-                  place.device == device->object.handle && place.kind == VRAM_MEMORY_PINNED &&
-                  vr_inside(addr, bytes, place.base, place.bytes) &&
-                  vr_place_covers(device, &place, addr, bytes);
-    return pinned ? vr_block_check(&place, addr, bytes, operation)
-                  : vr_span_check(device, addr, bytes, operation);
+/* What it is multiplied by is checked by nobody else: libraries take a bare address. */
+static vram_status check_address(const struct vr_scheduler *scheduler, vram_addr addr,
+                                 uint64_t bytes, const char *operation) {
+    return vr_in_operation(vram_memory_check(scheduler->device, addr, bytes), operation);
 }
 
 /* Addresses are unique in the process: one that is a host pointer's number is the same memory by another name. */
@@ -153,7 +146,7 @@ static vram_status check_places(const struct vr_scheduler *scheduler,
                                 const struct vr_product *product, const char *operation) {
     const uint64_t a_bytes = product->m * product->k * product->each;
     const uint64_t b_bytes = product->k * product->n * product->each;
-    void *device;
+    vram_status status = VRAM_OK;
     bool on_a = lies_on(product, product->a, product->a_addr, a_bytes);
     if (on_a || lies_on(product, product->b, product->b_addr, b_bytes)) {
         return vr_fail(VRAM_ERR_INVALID, operation, "C lies on %c, which it is made of",
@@ -162,21 +155,16 @@ static vram_status check_places(const struct vr_scheduler *scheduler,
     if (!product->resident) {
         return VRAM_OK;
     }
-    vram_status status = vr_enter(VR_KIND_DEVICE, scheduler->device, operation, &device);
-    if (status != VRAM_OK) {
-        return status;
-    }
     if (product->a_addr) {
-        status = check_address(device, product->a_addr, a_bytes, operation);
+        status = check_address(scheduler, product->a_addr, a_bytes, operation);
     }
     if (status == VRAM_OK && product->b_addr && !product->weights) {
-        status = check_address(device, product->b_addr, b_bytes, operation);
+        status = check_address(scheduler, product->b_addr, b_bytes, operation);
     }
     if (status == VRAM_OK && product->c_addr) {
-        status = check_address(device, product->c_addr, product->m * product->n * sizeof(float),
+        status = check_address(scheduler, product->c_addr, product->m * product->n * sizeof(float),
                                operation);
     }
-    vr_leave(device);
     return status;
 }
 

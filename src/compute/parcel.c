@@ -6,12 +6,12 @@
  * is small. So a small operand is copied into a parcel, which the device reads in its own time, and a small
  * result arrives in one: nothing waits before the end of the pipeline.
  *
- *     sack, a block of the device's page-locked pool
+ *     sack, a block of the scheduler's page-locked pool
  *     | head | B ......... | A ....... | parcel, C ......... |        |
  *
  *  (1) Parcels lie in sacks in the order in which they are made: the same product finds each operand's place where it
- *      was the last time, and perhaps still in the processor's cache. The pool is pinned: it may end meanwhile, but
- *      not its memory.
+ *      was the last time, and perhaps still in the processor's cache. The scheduler is attached to the pool: it may
+ *      end meanwhile with its device, but not its memory.
  *  (2) A sack is in use until all lanes were waited for. Then results are brought to where they belong, and its memory
  *      goes back. If the wait failed it stays for ever, or until the device ends: work may go on.
  *  (3) When much is under way the lanes are waited for in between: PARCELS_MOST. Whoever does not wait then has no
@@ -22,10 +22,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/os/os.h"
-#include "device/address.h"
-#include "xfer/flight.h"
-#include "xfer/staging.h"
+#include "compute/setting.h"
 
 #include <string.h>
 
@@ -51,32 +50,78 @@ struct vr_parcel {
 _Static_assert(sizeof(struct vr_parcel) <= HEAD && sizeof(struct vr_sack) <= HEAD,
                "heads have room");
 
-/* The device's page-locked pool; NULL: none, keeps (4). */
+/* ---------------------------------------------------------------- the pool */
+
+struct vr_parcel_pool {
+    vram_pool *pool;
+    vram_attachment *attachment;
+};
+
+static void parcel_pool_close(struct vr_parcel_pool *pinned) {
+    (void)vram_pool_destroy(pinned->pool);
+    (void)vram_attachment_end(pinned->attachment);
+    vr_mem_free(pinned);
+}
+
+static struct vr_parcel_pool *parcel_pool_open(const struct vr_scheduler *scheduler) {
+    vram_pool_options options = {.size = sizeof options, .kind = VRAM_MEMORY_PINNED};
+    struct vr_parcel_pool *pinned = vr_mem_alloc(1, sizeof *pinned, "vram_matmul_run");
+    if (pinned &&
+        (vram_pool_create(scheduler->device, &options, &pinned->pool) != VRAM_OK ||
+         vram_pool_attach(pinned->pool, NULL, NULL, NULL, &pinned->attachment) != VRAM_OK)) {
+        parcel_pool_close(pinned);
+        pinned = NULL;
+    }
+    return pinned;
+}
+
+void vr_parcel_pool_end(struct vr_scheduler *scheduler) {
+    struct vr_parcel_pool *pinned = vr_load(&scheduler->pinned, VR_ACQUIRE);
+    if (pinned) {
+        parcel_pool_close(pinned);
+        vr_store(&scheduler->pinned, NULL, VR_RELAXED);
+    }
+}
+
+bool vr_parcels_are_useful(uint64_t caps) {
+    return caps & VRAM_CAP_PINNED && !(caps & VRAM_CAP_HOST_ACCESS) &&
+           vr_setting_number("staging_slots") > 0;
+}
+
+/* The scheduler's, made by whoever needs it first; NULL: none is to be had. */
+static vram_pool *parcel_pool(struct vr_scheduler *scheduler) {
+    void *present = vr_load(&scheduler->pinned, VR_ACQUIRE);
+    if (!present) {
+        struct vr_parcel_pool *made = parcel_pool_open(scheduler);
+        if (!made) {
+            return NULL;
+        }
+        if (vr_cas(&scheduler->pinned, &present, made, VR_ACQ_REL)) {
+            present = made;
+        } else { /* another thread was first */
+            parcel_pool_close(made);
+        }
+    }
+    return ((struct vr_parcel_pool *)present)->pool;
+}
+
+/* NULL: none, keeps (4). */
 static vram_pool *pinned_pool(struct vr_pipeline *pipeline) {
     struct vram_error error;
     if (!pipeline->pinned_asked) {
         pipeline->pinned_asked = true;
-        struct vr_device_object *device =
-            vr_handle_pin(VR_KIND_DEVICE, pipeline->scheduler->device);
-        if (device) {
-            vr_error_save(&error);
-            if (vr_staging_is_useful(device)) {
-                pipeline->pinned = vr_flight_pinned(device, "vram_matmul_run");
-                pipeline->pinned_object = vr_handle_pin(VR_KIND_POOL, pipeline->pinned);
-                pipeline->pinned = pipeline->pinned_object ? pipeline->pinned : NULL;
-            }
-            vr_error_restore(&error);
-            vr_leave(device);
+        vr_error_save(&error);
+        if (pipeline->scheduler->parcels) {
+            pipeline->pinned = parcel_pool(pipeline->scheduler);
         }
+        vr_error_restore(&error);
     }
     return pipeline->pinned;
 }
 
 /* Whether it goes this way: small, and not page-locked where it lies. */
 static bool is_small(const void *host, const struct vr_part *part) {
-    struct vr_place place;
-    return part->rows * part->row_bytes <= PARCEL_MOST &&
-           !vr_address_find((vram_addr)(uintptr_t)host, &place);
+    return part->rows * part->row_bytes <= PARCEL_MOST && !vram_memory_is_known(host);
 }
 
 /* Room in the sack at hand, or in a new one; NULL: keeps (3) and (4). */
@@ -192,23 +237,16 @@ bool vr_parcels_are_many(const struct vr_pipeline *pipeline) {
 /* Keeps (2). */
 void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited) {
     struct vr_parcel *parcel = waited == VRAM_OK ? pipeline->parcels : NULL;
-    struct vr_sack *sack = vr_work_goes_on(waited) ? NULL : pipeline->sacks, *next;
+    struct vr_sack *sack = vr_wait_leaves_work(waited) ? NULL : pipeline->sacks, *next;
     for (; parcel; parcel = parcel->next) {
         move_rows((char *)parcel + HEAD, parcel->to, &parcel->part, false);
     }
     for (; sack; sack = next) {
         next = sack->next;
-        vr_block_give(pipeline->pinned, (vram_addr)(uintptr_t)sack,
-                      vr_pipeline_queue(pipeline, sack->lane));
+        vr_block_let_go(pipeline->pinned, (vram_addr)(uintptr_t)sack,
+                        vr_pipeline_queue(pipeline, sack->lane));
     }
     pipeline->parcels = NULL;
     pipeline->sacks = NULL;
     pipeline->sack_bytes = 0;
-}
-
-void vr_parcels_end(struct vr_pipeline *pipeline) {
-    if (pipeline->pinned_object) {
-        vr_leave(pipeline->pinned_object);
-        pipeline->pinned_object = NULL;
-    }
 }

@@ -22,14 +22,11 @@
  *      whole are never half there.
  */
 #include "compute/scheduler_object.h"
-#include "core/pool/pool_calls.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
-#include "device/ops.h"
 #include "vram/transfer.h"
-#include "xfer/flight.h"
 
 #include <string.h>
 
@@ -39,9 +36,16 @@ vram_status vr_scheduler_wait(struct vr_scheduler *scheduler, vram_queue *queue)
     struct vram_error error;
     vr_error_save(&error);
     vram_status status = vram_queue_wait(queue, VRAM_TIMEOUT_DEFAULT);
-    if (status == VRAM_ERR_STALE && vr_queue_drained(queue)) {
-        vr_error_restore(&error);
-        status = vr_check_lost(&scheduler->pool_object->device->base, "vram_queue_wait");
+    if (status == VRAM_ERR_STALE) { /* it is ending, or has ended */
+        struct vram_error stale;
+        vr_error_save(&stale);
+        vram_status waited =
+            vram_attachment_wait(scheduler->attachment, queue, VRAM_TIMEOUT_DEFAULT);
+        if (waited == VRAM_ERR_DEVICE_LOST) {
+            return vr_in_operation(waited, "vram_queue_wait");
+        }
+        status = waited == VRAM_OK ? VRAM_OK : status;
+        vr_error_restore(waited == VRAM_OK ? &error : &stale);
     }
     return status;
 }
@@ -128,7 +132,7 @@ static vram_status alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t b
 }
 
 static void let_go(struct vr_pipeline *pipeline, uint32_t lane, vram_addr block) {
-    vr_block_give(pipeline->scheduler->pool, block, vr_pipeline_queue(pipeline, lane));
+    vr_block_let_go(pipeline->scheduler->pool, block, vr_pipeline_queue(pipeline, lane));
 }
 
 vram_status vr_pipeline_alloc(struct vr_pipeline *pipeline, uint32_t lane, uint64_t bytes,
@@ -265,7 +269,7 @@ static vram_status tell_use(struct vr_pipeline *pipeline, uint32_t lane, vram_st
         return status;
     }
     vram_status waited = vr_scheduler_wait(pipeline->scheduler, vr_pipeline_queue(pipeline, lane));
-    if (vr_work_goes_on(waited)) {
+    if (vr_wait_leaves_work(waited)) {
         vr_scratch_keep_block(pipeline->scheduler, pipeline->b_block, pipeline->only);
         pipeline->b_block = 0;
         pipeline->b_of = NULL;
@@ -453,9 +457,8 @@ vram_status vr_pipeline_end(struct vr_pipeline *pipeline, vram_status status) {
         vr_error_save(&error);
     }
     if (pipeline->only) {
-        vr_pool_end_waits_for(pipeline->scheduler->pool_object, pipeline->only);
+        (void)vram_attachment_wait(pipeline->scheduler->attachment, pipeline->only, 0);
     }
-    vr_parcels_end(pipeline);
     vr_error_restore(&error);
     return status;
 }

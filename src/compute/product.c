@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/struct_tail.h"
 #include "vram/pressure.h"
 
 #include <string.h>
@@ -238,8 +239,8 @@ vram_status vr_products_run(struct vr_scheduler *scheduler, struct vr_product *p
             return VRAM_ERR_HOST_MEMORY;
         }
     }
-    vram_status status = vr_stale_if_ended(VR_KIND_POOL, (uintptr_t)scheduler->pool,
-                                           run(scheduler, products, plans, count), operation);
+    vram_status status =
+        vr_scheduler_stale(scheduler, run(scheduler, products, plans, count), operation);
     if (status != VRAM_OK) {
         vr_tally(&scheduler->tally.failures, 1);
     }

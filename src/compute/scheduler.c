@@ -4,7 +4,6 @@
  * are in scheduler_object.h.
  */
 #include "compute/shortlist.h"
-#include "core/pool/pool_calls.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -20,14 +19,13 @@ enum { LANES_DEFAULT = 3, CPU_THREADS_MAX = 16 };
 
 static void scheduler_free(void *memory) {
     struct vr_scheduler *scheduler = memory;
-    uint64_t pool = scheduler->pool_object->object.handle;
-    vr_pool_child_remove(pool, scheduler->pool_object, &scheduler->child);
+    vram_attachment *attachment = scheduler->attachment;
     vr_background_free(scheduler);
     vr_mem_free(vr_load(&scheduler->arithmetic, VR_RELAXED));
     vr_mem_free(vr_load(&scheduler->shortlist, VR_RELAXED));
     vr_mutex_destroy(&scheduler->lock);
     vr_mem_free(scheduler);
-    vr_handle_unpin(pool);
+    (void)vram_attachment_end(attachment); /* last: the pool may go with it */
 }
 
 /* Ends what it has. Queues wait for their work. */
@@ -41,8 +39,9 @@ static void let_go(struct vr_scheduler *scheduler) {
     }
     for (uint32_t i = 0; i < scheduler->lane_count; i++) {
         vram_queue_destroy(scheduler->lanes[i]);
-        vr_pool_end_waits_for(scheduler->pool_object, scheduler->lanes[i]);
+        (void)vram_attachment_wait(scheduler->attachment, scheduler->lanes[i], 0);
     }
+    vr_parcel_pool_end(scheduler);
     vr_scratch_end(scheduler);
     vr_error_restore(&error);
 }
@@ -58,8 +57,13 @@ static vram_status stop_threads(void *scheduler) {
     return VRAM_OK;
 }
 
-static void pool_ended(struct vr_pool_child *child) {
-    vr_object_parent_ended(&VR_CONTAINER(child, struct vr_scheduler, child)->object, stop_threads);
+/* `handle` is the scheduler's: it may be gone by now. */
+static void pool_ended(void *handle) {
+    struct vr_scheduler *scheduler = vr_handle_pin(VR_KIND_SCHEDULER, handle);
+    if (scheduler) {
+        vr_object_parent_ended(&scheduler->object, stop_threads);
+        vr_leave(scheduler);
+    }
 }
 
 vram_status vram_scheduler_destroy(vram_scheduler *handle) {
@@ -113,20 +117,15 @@ static vram_status make_lanes(struct vr_scheduler *scheduler, uint32_t count) {
     return status;
 }
 
-static struct vr_scheduler *
-prepare(struct vr_pool *pool, const struct vram_scheduler_options *options, const char *operation) {
+static struct vr_scheduler *prepare(vram_pool *pool, const struct vram_scheduler_options *options,
+                                    const char *operation) {
     struct vr_scheduler *scheduler = vr_mem_alloc(1, sizeof *scheduler, operation);
     if (!scheduler) {
         return NULL;
     }
     vr_mutex_init(&scheduler->lock, VR_RANK_SCOPE);
     scheduler->object.process = vr_os_process_generation();
-    scheduler->child.pool_ended = pool_ended;
-    scheduler->pool_object = pool;
-    vr_handle_ref(pool->object.handle);
-    scheduler->pool = (vram_pool *)(uintptr_t)pool->object.handle;
-    scheduler->device = (vram_device *)(uintptr_t)pool->device->object.handle;
-    scheduler->info = pool->device->base.info;
+    scheduler->pool = pool;
     scheduler->place = options->place;
     scheduler->flags = options->flags;
     scheduler->threshold = options->threshold ? options->threshold : VRAM_MATMUL_THRESHOLD;
@@ -141,32 +140,39 @@ prepare(struct vr_pool *pool, const struct vram_scheduler_options *options, cons
     return scheduler;
 }
 
-static vram_status create(struct vr_pool *pool, const struct vram_scheduler_options *options,
+static vram_status create(vram_pool *pool, const struct vram_scheduler_options *options,
                           const char *operation, vram_scheduler **out) {
     struct vr_scheduler *scheduler = prepare(pool, options, operation);
-    uint64_t handle;
     if (!scheduler) {
         return VRAM_ERR_HOST_MEMORY;
     }
-    vram_status status = make_lanes(scheduler, lanes_of(scheduler, options));
+    uint64_t handle;
+    vram_status status =
+        vr_publish_attached(pool, VR_KIND_SCHEDULER, &scheduler->object, scheduler_end, pool_ended,
+                            &scheduler->device, &scheduler->attachment, operation);
     if (status != VRAM_OK) {
-        scheduler_end(scheduler);
         return status;
     }
-    status = vr_pool_child_publish(pool, VR_KIND_SCHEDULER, &scheduler->object, scheduler_end,
-                                   &scheduler->child, operation, &handle);
+    handle = scheduler->object.handle;
+    scheduler->info.size = sizeof scheduler->info;
+    status = vr_in_operation(vram_device_describe(scheduler->device, &scheduler->info), operation);
+    scheduler->parcels = vr_parcels_are_useful(scheduler->info.caps);
     if (status == VRAM_OK) {
-        *out = (vram_scheduler *)(uintptr_t)handle;
+        status = make_lanes(scheduler, lanes_of(scheduler, options));
     }
+    if (status == VRAM_OK) {
+        *out = (vram_scheduler *)(uintptr_t)handle; /* it may have ended with its pool by now */
+    } else {
+        vr_object_parent_ended(&scheduler->object, NULL);
+    }
+    vr_leave(scheduler);
     return status;
 }
 
-vram_status vram_scheduler_create(vram_pool *pool_handle, const vram_scheduler_options *options,
+vram_status vram_scheduler_create(vram_pool *pool, const vram_scheduler_options *options,
                                   vram_scheduler **scheduler) {
     static const char operation[] = "vram_scheduler_create";
     struct vram_scheduler_options taken;
-    struct vr_queue_object *queue;
-    struct vr_pool *pool;
     if (!scheduler) {
         return vr_fail(VRAM_ERR_INVALID, operation, "the place for the scheduler is NULL");
     }
@@ -175,14 +181,9 @@ vram_status vram_scheduler_create(vram_pool *pool_handle, const vram_scheduler_o
         status = check(&taken, operation);
     }
     if (status == VRAM_OK) {
-        status = vr_pool_enter(pool_handle, NULL, operation, &pool, &queue);
+        status = vr_process_watch(0); /* this library's own copy of the flag */
     }
-    if (status != VRAM_OK) {
-        return status;
-    }
-    status = create(pool, &taken, operation, scheduler);
-    vr_pool_leave(pool, queue);
-    return status;
+    return status == VRAM_OK ? create(pool, &taken, operation, scheduler) : status;
 }
 
 /* ---------------------------------------------------------------- information */

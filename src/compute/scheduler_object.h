@@ -11,22 +11,27 @@
  *   background.c   products that nobody waits for
  *   parcel.c       small operands and results through page-locked memory
  *   scratch.c      host memory that copies go through
+ *   attached.c     how these objects hang on their pool
  *   shortlist.c    searches on the device from end to end
  *
- *  (1) A scheduler is a child of its pool and ends with it. It pins the pool, whose memory stays
- *      until the last product has left. Otherwise pool, device and queues are known by handle: a
- *      call on one that has ended is VRAM_ERR_STALE, and that is the product's answer.
- *  (2) Weights are a child of the pool too, and know their scheduler by handle.
- *  (3) `arithmetic` and `shortlist` are opened by whoever needs them first and set once: a thread
- *      that comes second closes its own.
+ *  (1) A scheduler is attached to its pool and ends with it; the pool's memory stays until the last
+ *      product has left. Pool, device and queues are known by handle: a call on one that has ended
+ *      is VRAM_ERR_STALE, and that is the product's answer.
+ *  (2) Weights are attached to the pool too, and know their scheduler by handle.
+ *  (3) `arithmetic`, `shortlist` and `pinned` are opened by whoever needs them first and set once: a
+ *      thread that comes second closes its own.
  *  (4) No lock is held while a driver is called or a product computed.
  */
 #ifndef VR_SCHEDULER_OBJECT_H
 #define VR_SCHEDULER_OBJECT_H
 
+#include "base/atomic.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/object.h"
 #include "compute/arithmetic.h"
-#include "core/object/pool_object.h"
 #include "vram/compute.h"
+#include "vram/extension.h"
 
 struct vr_background;
 struct vr_scratch;
@@ -41,8 +46,7 @@ struct vr_scheduler_tally {
 
 struct vr_scheduler {
     struct vr_object object;
-    struct vr_pool_child child;
-    struct vr_pool *pool_object; /* pinned; (1) */
+    vram_attachment *attachment; /* to the pool; (1) */
     vram_pool *pool;             /* handles; (1) */
     vram_device *device;
     vram_queue *lanes[VR_LANES_MAX];
@@ -52,12 +56,14 @@ struct vr_scheduler {
     uint32_t flags;
     uint64_t threshold, device_bytes;
     uint32_t cpu_threads;
+    bool parcels; /* small operands go through page-locked memory; parcel.c */
     struct vr_blas blas;
     char cpu_name[32]; /* of our own kernel */
     struct vr_scheduler_tally tally;
     vr_atomic_u64 copy_costs[2], copy_turns; /* of ordinary copies and past the cache; parcel.c */
     vr_atomic_ptr arithmetic;                /* struct vr_arithmetic; NULL: not needed yet; (3) */
     vr_atomic_ptr shortlist;                 /* struct vr_shortlist_kernels; NULL: the same; (3) */
+    vr_atomic_ptr pinned;                    /* struct vr_parcel_pool; NULL: the same; (3) */
     struct vr_mutex lock;                    /* guards the rest */
     struct vram_calibration rates;           /* size 0: not measured */
     struct vr_background *background;        /* NULL: nothing was started yet */
@@ -67,9 +73,8 @@ struct vr_scheduler {
 
 struct vr_weights {
     struct vr_object object;
-    struct vr_pool_child child;
-    struct vr_pool *pool_object;
-    uint64_t scheduler; /* handle; (2) */
+    vram_attachment *attachment; /* to the pool; (2) */
+    uint64_t scheduler;          /* handle; (2) */
     vram_pool *pool;
     vram_queue *queue; /* that it is freed on */
     uint64_t k, n, bytes;
@@ -153,13 +158,37 @@ struct vr_pipeline {
     bool alone;         /* there is one tile: no other lane will want B */
     /* Small operands and results under way; parcel.c. */
     bool pinned_asked;
-    vram_pool *pinned;   /* NULL: none */
-    void *pinned_object; /* its object, pinned: parcels are there for as long as the pipeline */
-    vram_status lost;    /* not VRAM_OK: why small results of products before did not come home */
+    vram_pool *pinned; /* of the scheduler's; NULL: none */
+    vram_status lost;  /* not VRAM_OK: why small results of products before did not come home */
     struct vr_parcel *parcels; /* results under way */
     struct vr_sack *sacks;     /* what all of them lie in */
     uint64_t sack_bytes;
 };
+
+/* Names the operation in the record of a failure; attached.c. */
+vram_status vr_in_operation(vram_status status, const char *operation);
+
+/* Gives a new object its handle and attaches it to the pool: `ended` gets the handle. The caller has a
+   reference, too; what cannot be is freed, by `destroy`; attached.c. */
+vram_status vr_publish_attached(vram_pool *pool, enum vr_kind kind, struct vr_object *object,
+                                void (*destroy)(void *object), vram_pool_ended_fn *ended,
+                                vram_device **device, vram_attachment **attachment,
+                                const char *operation);
+
+/* The status of a call of a scheduler whose pool may have ended during it. What the call then did not
+   find is not the caller's mistake, so VRAM_ERR_INVALID becomes VRAM_ERR_STALE; attached.c. */
+vram_status vr_scheduler_stale(const struct vr_scheduler *scheduler, vram_status status,
+                               const char *operation);
+
+/* Whether a wait for a queue that was answered so leaves work that may go on using memory. A lost
+   device runs nothing any more. */
+static inline bool vr_wait_leaves_work(vram_status waited) {
+    return waited != VRAM_OK && waited != VRAM_ERR_DEVICE_LOST;
+}
+
+/* Frees a block after the work of a queue, which may be ending; the error record stays. A pool that
+   has ended has freed it already. 0 is allowed; attached.c. */
+void vr_block_let_go(vram_pool *pool, vram_addr block, vram_queue *queue);
 
 /* Waits for the work of a queue that the scheduler's products have used, even if the queue is
    ending. */
@@ -194,8 +223,11 @@ vram_status vr_parcel_fetch(struct vr_pipeline *pipeline, uint32_t lane, vram_ad
 bool vr_parcels_are_many(const struct vr_pipeline *pipeline);
 /* All lanes were waited for, which answered `waited`: brings results home where that is VRAM_OK. */
 void vr_parcels_deliver(struct vr_pipeline *pipeline, vram_status waited);
-/* The pipeline ends. */
-void vr_parcels_end(struct vr_pipeline *pipeline);
+/* Whether a device with these capabilities has use for them: where the host reaches its memory itself a
+   driver holds nobody up. Reads an option. */
+bool vr_parcels_are_useful(uint64_t caps);
+/* The scheduler ends. */
+void vr_parcel_pool_end(struct vr_scheduler *scheduler);
 
 /* ---------------------------------------------------------------- scratch.c */
 

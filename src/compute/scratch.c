@@ -5,13 +5,14 @@
  * Work that was not seen to end may still read or write it, also when the driver did not say: a wait that failed proves
  * nothing. Such memory is not freed.
  *
- *  (1) It is stamped, as a pool's blocks are, with the next number of each queue that may use it, and is free when all
- *      of them have passed. The driver is asked once, at once: most failures leave nothing under way.
- *  (2) What has not passed is kept with the scheduler, and looked at whenever a later wait succeeds.
+ *  (1) It is free when each queue that may use it was seen idle, or has ended. The driver is asked once, at once: most
+ *      failures leave nothing under way.
+ *  (2) What is in use is kept with the scheduler, and looked at whenever a later wait succeeds. A queue that is busy
+ *      even then is marked: what is kept is free when that point has passed, whatever comes behind it.
  *  (3) A scheduler that ends has ended its queues, and the driver finished what was left in them. What another queue of
  *      the program's has not passed even then goes to the device, which frees it when it is closed.
  *
- *   | next, queue, stamps | what the caller has ...
+ *   | next, queue, points | what the caller has ...
  *   ^ from malloc           ^ HEAD bytes on
  */
 #include "compute/scheduler_object.h"
@@ -20,13 +21,13 @@
 #include "base/memory.h"
 #include "base/size.h"
 
-enum { HEAD = 128 };
+enum { HEAD = 192 };
 
 struct vr_scratch {
-    struct vr_scratch *next;       /* first: vr_device_free_later has it after us */
-    vram_queue *queue;             /* that used it; NULL: any of the scheduler's */
-    uint64_t stamps[VR_LANES_MAX]; /* the queue's, or each lane's */
-    vram_addr block;               /* of the scheduler's pool, freed with it; 0: none */
+    struct vr_scratch *next;         /* first: vram_host_free_later has it after us */
+    vram_queue *queue;               /* that used it; NULL: any of the scheduler's */
+    vram_point points[VR_LANES_MAX]; /* of the queue, or of each lane; value 0: it was not marked */
+    vram_addr block;                 /* of the scheduler's pool, freed with it; 0: none */
 };
 
 _Static_assert(sizeof(struct vr_scratch) <= HEAD, "the head of scratch memory has room");
@@ -40,7 +41,7 @@ void *vr_scratch_alloc(uint64_t count, uint64_t bytes, const char *operation) {
     return memory ? memory + HEAD : NULL;
 }
 
-/* --------------------------------------------------------------------- stamps */
+/* --------------------------------------------------------------------- in use */
 
 /* The queues that may use it, one after the other; NULL: no more. */
 static vram_queue *queue_at(const struct vr_scheduler *scheduler, const struct vr_scratch *scratch,
@@ -51,46 +52,34 @@ static vram_queue *queue_at(const struct vr_scheduler *scheduler, const struct v
     return i < scheduler->lane_count ? scheduler->lanes[i] : NULL;
 }
 
-/* Keeps (1): the number that comes behind all that the queues were given so far. */
-static void stamp(const struct vr_scheduler *scheduler, struct vr_scratch *scratch) {
-    vram_queue *handle;
-    for (uint32_t i = 0; (handle = queue_at(scheduler, scratch, i)); i++) {
-        struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, handle);
-        if (queue) {
-            scratch->stamps[i] = vr_load(&queue->issued, VR_ACQUIRE) + 1;
-            vr_leave(queue);
-        }
-    }
+/* A lost device runs nothing any more. */
+static bool is_over(vram_status status) {
+    return status == VRAM_OK || status == VRAM_ERR_DEVICE_LOST;
 }
 
-/* Asks the driver, once. A lost device runs nothing any more. */
-static bool has_passed(struct vr_queue_object *queue, uint64_t value) {
-    vr_queue_look(queue, value);
-    return vr_queue_passed(queue, value) || vr_load(&queue->base.device->lost, VR_ACQUIRE);
+/* Asks the driver, once. What never was a queue has no work. Of a queue that ends a poll says VRAM_ERR_STALE, but its
+   work may go on: once it has ended all its points have passed, those that it never made too. */
+static bool is_idle(vram_queue *queue) {
+    vram_point last = {.queue = queue, .value = UINT64_MAX};
+    vram_status status = vram_queue_poll(queue);
+    return is_over(status) || status == VRAM_ERR_INVALID || is_over(vram_point_poll(last));
 }
 
-/* A queue that has not passed its stamp, pinned; NULL: all have, or have ended. */
-static struct vr_queue_object *user_of(const struct vr_scheduler *scheduler,
-                                       const struct vr_scratch *scratch) {
-    vram_queue *handle;
-    for (uint32_t i = 0; (handle = queue_at(scheduler, scratch, i)); i++) {
-        struct vr_queue_object *queue = vr_handle_pin(VR_KIND_QUEUE, handle);
-        if (queue && !has_passed(queue, scratch->stamps[i])) {
-            return queue;
-        }
-        if (queue) {
-            vr_leave(queue);
+/* Whether a queue may still use it; keeps (1) and, with `marks`, (2). */
+static bool is_used(const struct vr_scheduler *scheduler, struct vr_scratch *scratch, bool marks) {
+    struct vram_error error;
+    vram_queue *queue;
+    bool used = false;
+    vr_error_save(&error);
+    for (uint32_t i = 0; !used && (queue = queue_at(scheduler, scratch, i)); i++) {
+        vram_point *point = &scratch->points[i];
+        used = !is_idle(queue) && !(point->value && is_over(vram_point_poll(*point)));
+        if (used && marks && !point->value && vram_queue_mark(queue, point) != VRAM_OK) {
+            *point = (vram_point){0};
         }
     }
-    return NULL;
-}
-
-static bool is_used(const struct vr_scheduler *scheduler, const struct vr_scratch *scratch) {
-    struct vr_queue_object *queue = user_of(scheduler, scratch);
-    if (queue) {
-        vr_leave(queue);
-    }
-    return queue != NULL;
+    vr_error_restore(&error);
+    return used;
 }
 
 /* --------------------------------------------------------------------- freeing */
@@ -112,18 +101,12 @@ static struct vr_scratch *take_kept(struct vr_scheduler *scheduler) {
 
 /* Nobody uses it any more. */
 static void release(struct vr_scheduler *scheduler, struct vr_scratch *scratch) {
-    (void)scheduler;
-    if (scratch->block) {
-        struct vram_error error;
-        vr_error_save(&error);
-        (void)vram_free(scratch->block, NULL); /* the pool may be gone */
-        vr_error_restore(&error);
-    }
+    vr_block_let_go(scheduler->pool, scratch->block, NULL); /* the pool may be gone */
     vr_mem_free(scratch);
 }
 
-static void free_or_keep(struct vr_scheduler *scheduler, struct vr_scratch *scratch) {
-    if (is_used(scheduler, scratch)) {
+static void free_or_keep(struct vr_scheduler *scheduler, struct vr_scratch *scratch, bool marks) {
+    if (is_used(scheduler, scratch, marks)) {
         keep(scheduler, scratch);
     } else {
         release(scheduler, scratch);
@@ -138,14 +121,13 @@ void vr_scratch_free(struct vr_scheduler *scheduler, void *memory, vram_queue *q
     struct vr_scratch *scratch = (struct vr_scratch *)(void *)((char *)memory - HEAD), *next;
     if (waited != VRAM_OK) {
         scratch->queue = queue;
-        stamp(scheduler, scratch);
-        free_or_keep(scheduler, scratch);
+        free_or_keep(scheduler, scratch, false);
         return;
     }
     vr_mem_free(scratch);
     for (scratch = take_kept(scheduler); scratch; scratch = next) { /* keeps (2) */
         next = scratch->next;
-        free_or_keep(scheduler, scratch);
+        free_or_keep(scheduler, scratch, true);
     }
 }
 
@@ -160,25 +142,22 @@ void vr_scratch_keep_block(struct vr_scheduler *scheduler, vram_addr block, vram
     if (scratch) {
         scratch->queue = queue;
         scratch->block = block;
-        stamp(scheduler, scratch);
         keep(scheduler, scratch);
     }
 }
 
-/* Keeps (3). */
+/* Keeps (3). A device that is closing keeps what never finished. */
 void vr_scratch_end(struct vr_scheduler *scheduler) {
     struct vram_error error;
     struct vr_scratch *next;
     vr_error_save(&error);
     for (struct vr_scratch *scratch = take_kept(scheduler); scratch; scratch = next) {
         next = scratch->next;
-        struct vr_queue_object *queue = user_of(scheduler, scratch);
-        if (!queue) {
+        if (is_used(scheduler, scratch, false)) {
+            (void)vram_host_free_later(scheduler->device, scratch);
+        } else {
             release(scheduler, scratch);
-            continue;
         }
-        vr_device_free_later(queue->device, scratch);
-        vr_leave(queue);
     }
     vr_error_restore(&error);
 }

@@ -274,7 +274,7 @@ static vram_status share(struct shortlist *list, uint32_t lane, struct vectors *
         return status;
     }
     vram_status waited = vr_scheduler_wait(list->pipeline.scheduler, queue_of(list, lane));
-    if (vr_work_goes_on(waited)) {
+    if (vr_wait_leaves_work(waited)) {
         for (int i = 0; i < 3; i++) {
             vr_scratch_keep_block(list->pipeline.scheduler, used[i], NULL);
         }
@@ -523,8 +523,8 @@ vram_status vr_shortlist_run(struct vr_scheduler *scheduler, const struct vr_sea
         return vram_status_is_exhausted(status) ? VRAM_OK : status;
     }
     list.kernels = kernels;
-    status = vr_stale_if_ended(VR_KIND_POOL, (uintptr_t)scheduler->pool,
-                               run(&list, scheduler, arithmetic, done), search->operation);
+    status =
+        vr_scheduler_stale(scheduler, run(&list, scheduler, arithmetic, done), search->operation);
     if (*done) {
         vr_tally(&scheduler->tally.device_products, list.tiles);
         vr_tally(&scheduler->tally.tiles, list.tiles);

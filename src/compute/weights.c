@@ -3,13 +3,12 @@
  * weights.c: matrices that stay where products need them. The rules are in scheduler_object.h.
  */
 #include "compute/scheduler_object.h"
-#include "core/pool/pool_calls.h"
 
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/os/os.h"
 #include "base/size.h"
-#include "xfer/flight.h"
+#include "base/struct_tail.h"
 
 #include <string.h>
 
@@ -20,11 +19,11 @@ static void weights_free(void *memory) {
     struct vr_scheduler *scheduler =
         vr_handle_pin(VR_KIND_SCHEDULER, (void *)(uintptr_t)weights->scheduler);
     struct vram_error error;
-    vr_pool_child_remove((uint64_t)(uintptr_t)weights->pool, weights->pool_object, &weights->child);
     vr_error_save(&error);
     if (weights->addr) {
         (void)vram_free(weights->addr, NULL); /* a pool that has ended took it along */
     }
+    (void)vram_attachment_end(weights->attachment);
     vr_error_restore(&error);
     if (scheduler) {
         vr_fetch_sub(&scheduler->tally.weights, 1, VR_RELAXED);
@@ -35,8 +34,13 @@ static void weights_free(void *memory) {
     vr_mem_free(weights);
 }
 
-static void pool_ended(struct vr_pool_child *child) {
-    vr_object_parent_ended(&VR_CONTAINER(child, struct vr_weights, child)->object, NULL);
+/* `handle` is that of the weights: they may be gone by now. */
+static void pool_ended(void *handle) {
+    struct vr_weights *weights = vr_handle_pin(VR_KIND_WEIGHTS, handle);
+    if (weights) {
+        vr_object_parent_ended(&weights->object, NULL);
+        vr_leave(weights);
+    }
 }
 
 vram_status vram_weights_destroy(vram_weights *handle) {
@@ -78,7 +82,7 @@ static vram_status to_device(struct vr_scheduler *scheduler, struct vr_weights *
     vram_status waited = vr_scheduler_wait(scheduler, weights->queue);
     status = status == VRAM_OK ? waited : status;
     if (status != VRAM_OK) {
-        vr_block_give(weights->pool, weights->addr, weights->queue);
+        vr_block_let_go(weights->pool, weights->addr, weights->queue);
         weights->addr = 0;
     }
     return status;
@@ -108,17 +112,13 @@ static vram_status fill(struct vr_scheduler *scheduler, struct vr_weights *weigh
     return status;
 }
 
-static vram_status make(struct vr_scheduler *scheduler, struct vr_pool *pool,
-                        const struct vram_weights_options *options, uint64_t bytes,
-                        const char *operation, vram_weights **out) {
-    uint64_t handle;
+static vram_status make(struct vr_scheduler *scheduler, const struct vram_weights_options *options,
+                        uint64_t bytes, const char *operation, vram_weights **out) {
     struct vr_weights *weights = vr_mem_alloc(1, sizeof *weights, operation);
     if (!weights) {
         return VRAM_ERR_HOST_MEMORY;
     }
     weights->object.process = vr_os_process_generation();
-    weights->child.pool_ended = pool_ended;
-    weights->pool_object = pool;
     weights->pool = scheduler->pool;
     weights->queue = scheduler->lanes[0];
     weights->k = options->k;
@@ -127,8 +127,7 @@ static vram_status make(struct vr_scheduler *scheduler, struct vr_pool *pool,
     weights->precision = options->precision ? options->precision : VRAM_PRECISION_FP32;
     weights->transposed = (options->flags & VRAM_MATMUL_TRANSPOSED_B) != 0;
     vram_status status =
-        vr_stale_if_ended(VR_KIND_POOL, (uintptr_t)scheduler->pool,
-                          fill(scheduler, weights, options->b, operation), operation);
+        vr_scheduler_stale(scheduler, fill(scheduler, weights, options->b, operation), operation);
     if (status != VRAM_OK) {
         vr_mem_free(weights->host);
         vr_mem_free(weights);
@@ -137,10 +136,11 @@ static vram_status make(struct vr_scheduler *scheduler, struct vr_pool *pool,
     weights->scheduler = scheduler->object.handle;
     vr_tally(&scheduler->tally.weights, 1);
     vr_tally(&scheduler->tally.weight_bytes, bytes);
-    status = vr_pool_child_publish(pool, VR_KIND_WEIGHTS, &weights->object, weights_free,
-                                   &weights->child, operation, &handle);
+    status = vr_publish_attached(weights->pool, VR_KIND_WEIGHTS, &weights->object, weights_free,
+                                 pool_ended, NULL, &weights->attachment, operation);
     if (status == VRAM_OK) {
-        *out = (vram_weights *)(uintptr_t)handle;
+        *out = (vram_weights *)(uintptr_t)weights->object.handle;
+        vr_leave(weights);
     }
     return status;
 }
@@ -191,18 +191,12 @@ vram_status vram_weights_create(vram_scheduler *handle, const vram_weights_optio
         return status;
     }
     struct vr_scheduler *scheduler = entered;
-    struct vr_queue_object *no_queue;
-    struct vr_pool *pool;
     status = vr_options_take(&taken, sizeof taken, options, operation);
     if (status == VRAM_OK) {
         status = check(&taken, &bytes, operation);
     }
     if (status == VRAM_OK) {
-        status = vr_pool_enter(scheduler->pool, NULL, operation, &pool, &no_queue);
-    }
-    if (status == VRAM_OK) {
-        status = make(scheduler, pool, &taken, bytes, operation, weights);
-        vr_pool_leave(pool, no_queue);
+        status = make(scheduler, &taken, bytes, operation, weights);
     }
     vr_leave(scheduler);
     return status;

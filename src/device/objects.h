@@ -30,14 +30,9 @@
 #include "base/handle.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "base/os/os.h"
+#include "base/object.h"
+#include "base/struct_tail.h"
 #include "device/handle_set.h"
-
-/* The head of every object behind a handle. */
-struct vr_object {
-    uint64_t handle;  /* what users hold */
-    uint64_t process; /* vr_os_process_generation of the process that made it */
-};
 
 /* ------------------------------------------------------------------ context */
 
@@ -239,56 +234,6 @@ struct vr_physical {
     bool mapped;  /* in some range, or on the way there; device lock */
     bool leaving; /* a call is giving it back to the driver; device lock */
 };
-
-/* --------------------------------------------- entering, leaving; process.c */
-
-/* Refuses after exit, pins the object behind `handle`, refuses in a forked child. On VRAM_OK the
-   caller owes a vr_leave. */
-vram_status vr_enter(enum vr_kind kind, const void *handle, const char *operation, void **object);
-void vr_leave(void *object);
-/* The status of a call on an object that may have ended during it. What the call then did not find
-   is not the caller's mistake, so VRAM_ERR_INVALID becomes VRAM_ERR_STALE. */
-vram_status vr_stale_if_ended(enum vr_kind kind, uint64_t handle, vram_status status,
-                              const char *operation);
-
-/* Whether the process is exiting: from then on no driver is called. */
-static inline bool vr_exiting(void) {
-    return vr_os_exiting();
-}
-/* Sees to it that vr_exiting becomes true before the drivers' own exit handlers run. Called after
-   the drivers were started; bit i of `started`: row i of the registry was. */
-vram_status vr_process_watch(uint32_t started);
-/* Whether the object was made by a process of which this one is a fork. */
-bool vr_forked(const struct vr_object *object);
-
-/* Copies min(size) bytes of an info struct that the caller's header may know shorter or longer.
-   VRAM_ERR_INVALID for NULL and for sizes no version had. */
-vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest,
-                         const char *operation);
-/* Reads an option struct of any version into `to`, which is zeroed first. VRAM_ERR_INVALID for a
-   size that no version had, and for a longer struct with a non-zero byte behind the known
-   fields. */
-vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation);
-
-/* ---------------------------------------- objects that end; object_end.c */
-
-/* vr_enter for a call that ends the object. *object NULL: there is nothing to do, and the status is
-   the call's. That is VRAM_OK for NULL, which every end accepts, for a process that is exiting, and
-   in a forked child: there the handle dies, and nothing of the parent's is torn down. */
-vram_status vr_end_enter(enum vr_kind kind, const void *handle, const char *operation,
-                         void **object);
-/* Ends an object of one kind: called once, with the handle retired, the memory kept. What it
-   returns is the answer of the call that destroys the object. */
-typedef vram_status vr_end_fn(void *object);
-/* Retires the handle of an object that the caller has a reference to, calls `end`, if it is not
-   NULL, and drops the owner's reference; false: another thread has. */
-bool vr_object_end(struct vr_object *object, vr_end_fn *end, vram_status *status);
-/* A whole public call that destroys an object. VRAM_ERR_STALE says "`already` already", such as
-   "the batch is being destroyed already"; NULL: what it says of every stale handle. */
-vram_status vr_object_destroy(enum vr_kind kind, const void *handle, const char *operation,
-                              vr_end_fn *end, const char *already);
-/* The same for an object whose parent ends; the error record stays as it is. */
-void vr_object_parent_ended(struct vr_object *object, vr_end_fn *end);
 
 /* ----------------------------------------------------- children; children.c */
 

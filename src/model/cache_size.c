@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/struct_tail.h"
-#include "device/objects.h"
 
 static vram_status find(const char *name, const struct vr_tensor_type **type,
                         const char *operation) {

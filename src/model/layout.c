@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/struct_tail.h"
-#include "device/objects.h"
 #include "model/cache_size.h"
 #include "model/layout.h"
 #include "model/sum.h"

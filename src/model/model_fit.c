@@ -3,7 +3,7 @@
  * model_fit.c: the largest context and the most layers that fit.
  */
 #include "base/error.h"
-#include "device/objects.h"
+#include "base/struct_tail.h"
 #include "model/layout.h"
 
 enum { STEP = 256 }; /* tokens */

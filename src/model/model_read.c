@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/struct_tail.h"
 #include "base/text.h"
-#include "device/objects.h"
 #include "model/model_config.h"
 #include "model/model_file.h"
 

@@ -8,7 +8,7 @@
 #include "vram/model.h"
 
 #include "base/error.h"
-#include "device/objects.h"
+#include "base/struct_tail.h"
 
 static const char operation[] = "vram_model_select";
 

@@ -40,6 +40,7 @@ prefix=$work/moved
 libdir=$(dirname "$(find "$prefix" -name libvram.so)")
 
 for file in bin/vram include/vram/vram.h include/vram/vram.hpp include/vram/hpp/owner.hpp \
+    include/vram/compute.h include/vram/compute.hpp include/vram/model.h include/vram/model.hpp \
     share/man/man1/vram.1 share/doc/*/README.md \
     share/bash-completion/completions/vram share/fish/vendor_completions.d/vram.fish \
     share/zsh/site-functions/_vram; do
@@ -50,22 +51,28 @@ done
 
 CC=$cc quietly cmake -S "$here/find_package" -B "$work/package" -DCMAKE_PREFIX_PATH="$prefix"
 quietly cmake --build "$work/package"
-for program in shared static cplusplus; do
+for program in shared static cplusplus compute compute_static model model_static; do
     try "find_package, $program" "$work/package/$program"
 done
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig
-# shellcheck disable=SC2046 # lists of flags
-{
-    quietly "$cc" "$here/consumer.c" -o "$work/pc-shared" $(pkg-config --cflags --libs libvram)
-    try "pkg-config, shared" env LD_LIBRARY_PATH="$libdir" "$work/pc-shared"
-    quietly "$cc" "$here/consumer.c" -o "$work/pc-static" \
-        $(pkg-config --cflags --static --libs libvram | sed 's/-lvram/-l:libvram.a/')
-    try "pkg-config, static" "$work/pc-static"
+# by_pkg_config SOURCE PACKAGE
+by_pkg_config() {
+    local source=$1 package=$2
+    # shellcheck disable=SC2046 # lists of flags
+    quietly "$cc" "$here/$source" -o "$work/pc-shared" $(pkg-config --cflags --libs "$package")
+    try "pkg-config, $package, shared" env LD_LIBRARY_PATH="$libdir" "$work/pc-shared"
+    # shellcheck disable=SC2046 # lists of flags
+    quietly "$cc" "$here/$source" -o "$work/pc-static" \
+        $(pkg-config --cflags --static --libs "$package" | sed -E 's/-l(vram[a-z-]*)/-l:lib\1.a/g')
+    try "pkg-config, $package, static" "$work/pc-static"
 }
+by_pkg_config consumer.c libvram
+by_pkg_config compute.c libvram-compute
+by_pkg_config model.c libvram-model
 
 CC=$cc quietly cmake -S "$here/subdirectory" -B "$work/sub" -DVRAM_SOURCE="$source"
 quietly cmake --build "$work/sub" -j 2
-for program in shared static; do
+for program in shared static compute compute_static model model_static; do
     try "add_subdirectory, $program" "$work/sub/$program"
 done

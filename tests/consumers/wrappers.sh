@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# wrappers.sh SOURCE LIBRARY CC CXX SANITIZERS: programs on top of the C API: the deprecated names
+# wrappers.sh SOURCE BUILD CC CXX SANITIZERS: programs on top of the C API: the deprecated names
 # (vram/compat.h) warn and work; vram/vram.hpp compiles alone, without a warning, and its
 # objects leave nothing behind. CXX may be empty.
 set -euo pipefail
-source=$1 library=$2 cc=$3 cxx=$4 sanitizers=${5:-}
+source=$1 build=$2 cc=$3 cxx=$4 sanitizers=${5:-}
 here=$source/tests/consumers
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 include=(-I "$source/include")
 strict=(-Wall -Wextra -Wpedantic -Werror)
-link=(-x none "$library" "-Wl,-rpath,$(dirname "$library")")
+link=(-x none "-L$build" -lvram-compute -lvram-model -lvram "-Wl,-rpath,$build")
 [ -z "$sanitizers" ] || link+=("-fsanitize=$sanitizers")
 
 fail() {
@@ -52,8 +52,8 @@ if [ -n "$cxx" ]; then
     echo '#include <vram/vram.hpp>
 #include <vram/vram.hpp>' | "$cxx" -x c++ -std=c++17 "${include[@]}" "${strict[@]}" -fsyntax-only - \
         2>"$work/log" || fail "vram.hpp does not compile alone"
-    for part in "$source"/include/vram/hpp/*.hpp; do
-        echo "#include <vram/hpp/$(basename "$part")>" | "$cxx" -x c++ -std=c++17 "${include[@]}" \
+    for part in "$source"/include/vram/*.hpp "$source"/include/vram/hpp/*.hpp; do
+        echo "#include <vram/${part#"$source"/include/vram/}>" | "$cxx" -x c++ -std=c++17 "${include[@]}" \
             "${strict[@]}" -fsyntax-only - 2>"$work/log" || fail "$part does not compile alone"
     done
     echo '{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,

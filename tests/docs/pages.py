@@ -21,6 +21,8 @@ PROLOGUE = """#include <stdio.h>
 #include <stdlib.h>
 #include <vram/auto.h>
 #include <vram/compat.h>
+#include <vram/compute.h>
+#include <vram/model.h>
 #include <vram/vram.h>
 __attribute__((unused)) static void must(vram_status status) {
     if (status != VRAM_OK) {
@@ -83,12 +85,12 @@ def compile_page(source, build, path, text, folder):
     code = os.path.join(folder, "program.c")
     with open(code, "w", encoding="utf-8") as stream:
         stream.write(program_of(path, text))
-    library = os.path.join(build, "libvram.a")
+    libraries = [os.path.join(build, name) for name in ("libvram-compute.a", "libvram-model.a", "libvram.a")]
     compiler, sanitizers = (sys.argv[3:] + ["", ""])[:2]
     flags = [f"-fsanitize={sanitizers}"] if sanitizers else []
     return subprocess.run([compiler or "cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-DVRAM_STATIC",
                            *flags, "-I", os.path.join(source, "include"), "-o",
-                           os.path.join(folder, "program"), code, library, "-lpthread", "-ldl", "-lm"],
+                           os.path.join(folder, "program"), code, *libraries, "-lpthread", "-ldl", "-lm"],
                           capture_output=True, text=True, check=False)
 
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <vram/auto.h>
+#include <vram/compute.h>
+#include <vram/model.h>
 #include <vram/vram.h>
 
 #define WAIT         VRAM_TIMEOUT_DEFAULT

@@ -8,6 +8,7 @@
 #include "fuzz.h"
 
 #include "base/memory.h"
+#include "vram/model.h"
 #include "vram/vram.h"
 
 #include <string.h>

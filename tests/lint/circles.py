@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""circles.py OBJECTS | --self-test CC: files and modules of the library that need each other to link.
+"""circles.py OBJECTS... | --self-test CC: files and modules of the libraries that need each other to link.
 
-OBJECTS is the folder of a build's objects. A circle is a set of files each of which needs all others, directly or
+OBJECTS are folders of a build's objects. A circle is a set of files each of which needs all others, directly or
 through some; or a set of modules: the tiers of src, the folders of core and the backends. Inside one backend's folder
 files may need each other: they share the driver. KNOWN are the circles that are still to be untied. It may only
 shrink: a circle in it that is gone is a finding, too.
@@ -20,22 +20,30 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "
 KNOWN = []
 
 
-def is_current(name):
+def is_current(file):
     """An old build folder keeps the objects of sources that are gone. The self-test's lie elsewhere."""
-    return sys.argv[1] == "--self-test" or os.path.isfile(os.path.join(SOURCES, name.removesuffix(".o")))
+    return sys.argv[1] == "--self-test" or os.path.isfile(os.path.join(SOURCES, file))
 
 
-def needs(folder):
+def objects_in(folder):
+    """{path: file of src} of a folder's objects."""
+    paths = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name.endswith(".o")]
+    files = {path: os.path.relpath(path, folder).removesuffix(".o") for path in paths}
+    return {path: file for path, file in files.items() if is_current(file)}
+
+
+def needs(*folders):
     """{file: files that it needs}, by the symbols that one has and the other lacks."""
-    objects = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names
-               if name.endswith(".o") and is_current(os.path.join(os.path.relpath(at, folder), name))]
+    objects = {}
+    for folder in folders:
+        objects.update(objects_in(folder))
     lines = subprocess.run(["nm", "-A", "-P", "-g", *objects], capture_output=True, text=True,
                            check=True).stdout.splitlines()
     owner, wanted = {}, {}
     for line in lines:
         place, rest = line.split(": ", 1)
         symbol, kind = rest.split()[:2]
-        file = os.path.relpath(place, folder).removesuffix(".o")
+        file = objects[place]
         wanted.setdefault(file, set())
         if kind in "Uw":
             wanted[file].add(symbol)
@@ -80,8 +88,8 @@ def modules(graph):
     return found
 
 
-def check(folder, known):
-    graph = needs(folder)
+def check(folders, known):
+    graph = needs(*folders)
     found = {" ".join(circle) for circle in circles(graph) if not is_one_backend(circle)}
     return ([f"files that need each other: {circle}" for circle in sorted(found - set(known))] +
             [f"modules that need each other: {' '.join(circle)}" for circle in circles(modules(graph))] +
@@ -114,7 +122,7 @@ def self_test(compiler):
             for path in sources:
                 at = os.path.join(root, path)
                 subprocess.run([compiler, "-c", at, "-o", at + ".o"], check=True)
-            found = check(root, known)
+            found = check([root], known)
         if (found != []) if expected is None else not any(expected in line for line in found):
             failures += 1
             print(f"self-test: expected {expected or 'no finding'}, got {found}")
@@ -125,4 +133,4 @@ def self_test(compiler):
 if __name__ == "__main__":
     if sys.argv[1] == "--self-test":
         tree.finish(self_test(sys.argv[2]))
-    tree.finish(tree.report(check(sys.argv[1], KNOWN)))
+    tree.finish(tree.report(check(sys.argv[1:], KNOWN)))

@@ -17,7 +17,7 @@ BATTERIES = ("cli/check/cases_handle.c", "cli/check/cases_kernel.c",
              "cli/check/cases_compute.c", "cli/check/cases_ring.c",
              "cli/check/cases_stream.c",
              "cli/check/cases_readback.c")
-BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/unit/test_json.c",
+BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_error.c", "tests/unit/test_extension.c", "tests/unit/test_pool_bounds.c", "tests/unit/test_json.c",
           "tests/unit/test_memory.c", "tests/unit/test_size.c", "tests/unit/test_limits.c",
           "tests/unit/test_pressure.c", "tests/unit/test_release.c", "tests/unit/test_tags.c",
           "tests/unit/test_stats_sum.c", "tests/unit/test_buffer.c", "tests/unit/test_growth.c",
@@ -33,7 +33,7 @@ BOUNDS = ("tests/unit/test_bounds.c", "tests/unit/test_pool_bounds.c", "tests/un
           "tests/unit/test_readback.c", "tests/unit/test_feed.c",
           "tests/unit/test_model_estimate.c")
 HANDLE = re.compile(r"^vram_(context|device|queue|pool|physical|kernel|watch|monitor|buffer|"
-                    r"scope|batch|trace|named|labels|scheduler|weights|ring|stream_set|readback|feed) \*\w+$")
+                    r"scope|batch|trace|named|labels|scheduler|weights|ring|stream_set|readback|feed|attachment|async_work) \*\w+$")
 PROTOTYPE = re.compile(r"VRAM_API\s+[^;(]*?\b(vram_\w+)\(([^;]*?)\);", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 

@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True
 import tree  # noqa: E402
 
 # What may call public functions, and which. Each row goes when what it says has been done.
-FOLDERS_ON_PUBLIC_HEADERS = ("src/compute/", "src/model/")
+FOLDERS_ON_PUBLIC_HEADERS = ("src/compute/", "src/extension/", "src/model/")
 
 DECLARED = re.compile(r"\bVRAM_API\b[^;{]*?\b(vram_\w+)\s*\(")
 NAMED = re.compile(r"(?<![\w.>])vram_\w+")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""symbols.py ROOT SHARED STATIC | --self-test CC: what the built libraries show to a linker.
+"""symbols.py ROOT (NAME SHARED STATIC)... | --self-test CC: what the built libraries show to a linker.
 
-The shared library exports exactly the functions that the public headers declare; the static one
-adds nothing but vr_ names; the loader is told SONAME, NOW and NODELETE.
+A shared library exports exactly the functions that its public headers declare; the static one adds nothing but vr_
+names, and no two static ones define the same name; the loader is told SONAME, NOW and NODELETE.
 """
 import os
 import re
@@ -28,32 +28,47 @@ def defined(*arguments):
     return {row[0].split("@")[0] for row in rows if len(row) > 2 and row[1] != "A"}
 
 
-def declared(root):
+# Headers of the libraries on top of libvram; all others are libvram's.
+HEADERS = {"vram-compute": ("compute.h", "distance.h", "labels.h"), "vram-model": ("model.h",)}
+OTHERS = tuple(header for headers in HEADERS.values() for header in headers)
+
+
+def declared(root, name):
     names = set()
     for path in tree.files(root):
-        if path.startswith("include/vram/"):
+        header = path.removeprefix("include/vram/")
+        if header != path and (header in HEADERS[name] if name in HEADERS else header not in OTHERS):
             names |= set(DECLARED.findall(tree.code(tree.read(root, path))))
     return names
 
 
-def check_shared(shared, wanted):
+def check_shared(name, shared, wanted):
     shown = defined("-D", shared)
-    found = [f"{name}: exported, but no public header declares it" for name in shown - wanted]
-    found += [f"{name}: declared in a public header, but not exported" for name in wanted - shown]
+    found = [f"{symbol}: exported, but no public header declares it" for symbol in shown - wanted]
+    found += [f"{symbol}: declared in a public header, but not exported" for symbol in wanted - shown]
     dynamic = run("readelf", "-d", "-W", shared)
-    if not re.search(r"SONAME.*\[libvram\.so\.\d+\]", dynamic):
-        found.append("no SONAME of the form libvram.so.N")
+    if not re.search(rf"SONAME.*\[lib{name}\.so\.\d+\]", dynamic):
+        found.append(f"no SONAME of the form lib{name}.so.N")
     for flag in ("NODELETE", "NOW"):
         if not re.search(rf"FLAGS_1.*\b{flag}\b", dynamic):
             found.append(f"the flag {flag} is not set")
     return found
 
 
-def check(root, shared, static):
-    found = check_shared(shared, declared(root))
-    found += [f"{name}: global in the static library without our prefix"
-              for name in defined("-g", static) if not OURS.match(name)]
+def check(root, *libraries):
+    found, seen = [], {}
+    for name, shared, static in zip(libraries[::3], libraries[1::3], libraries[2::3]):
+        found += check_shared(name, shared, declared(root, name))
+        for symbol in defined("-g", static):
+            if not OURS.match(symbol):
+                found.append(f"{symbol}: global in the static library without our prefix")
+            if symbol in seen:
+                found.append(f"{symbol}: defined in lib{seen[symbol]}.a and in lib{name}.a")
+            seen[symbol] = name
     return sorted(found)
+
+
+TWICE = "vr_b: defined in libvram.a and in libvram.a"
 
 
 def self_test(compiler):
@@ -68,7 +83,8 @@ def self_test(compiler):
              ("vram_a: declared", "int vr_b(void) { return 1; }\n", flags),
              ("no SONAME", good, flags[1:]),
              ("NODELETE", good, [flags[0], flags[2]]),
-             ("NOW", good, flags[:2] + ["-Wl,-z,lazy"])]
+             ("NOW", good, flags[:2] + ["-Wl,-z,lazy"]),
+             (TWICE, good, flags)]
     failures = 0
     for expected, source, links in cases:
         with tempfile.TemporaryDirectory() as root:
@@ -78,7 +94,8 @@ def self_test(compiler):
             run(compiler, "-fPIC", "-c", at["a.c"], "-o", at["a.o"])
             run(compiler, "-shared", *links, at["a.o"], "-o", at["a.so"])
             run("ar", "rcs", at["a.a"], at["a.o"])
-            found = check(root, at["a.so"], at["a.a"])
+            libraries = ["vram", at["a.so"], at["a.a"]]
+            found = check(root, *libraries) if expected != TWICE else check(root, *libraries, *libraries)
         if (found != []) if expected is None else not any(expected in line for line in found):
             failures += 1
             print(f"self-test: expected {expected or 'no finding'}, got {found}")
@@ -89,4 +106,4 @@ def self_test(compiler):
 if __name__ == "__main__":
     if sys.argv[1] == "--self-test":
         tree.finish(self_test(sys.argv[2]))
-    tree.finish(tree.report(check(*sys.argv[1:4])))
+    tree.finish(tree.report(check(*sys.argv[1:])))

@@ -35,6 +35,7 @@ ENDER(vram_ring_destroy, w->ring)
 ENDER(vram_scheduler_destroy, w->scheduler)
 ENDER(vram_weights_destroy, w->weights)
 ENDER(vram_labels_destroy, w->labels)
+ENDER(vram_attachment_end, w->attachment)
 ENDER(vram_watch_end, w->watch)
 ENDER(vram_monitor_end, w->monitor)
 ENDER(vram_trace_end, w->trace)
@@ -93,6 +94,7 @@ enum {
     END_SCHEDULER,
     END_WEIGHTS,
     END_LABELS,
+    END_ATTACHMENT,
     END_ASYNC,
     END_WATCH,
     END_MONITOR,
@@ -134,6 +136,7 @@ struct ender race_enders[] = {
                        0},
     [END_WEIGHTS] = {"vram_weights_destroy", vram_weights_destroy_end, KIND_WEIGHTS, 0, 0, 0},
     [END_LABELS] = {"vram_labels_destroy", vram_labels_destroy_end, KIND_LABELS, 0, 0, 0},
+    [END_ATTACHMENT] = {"vram_attachment_end", vram_attachment_end_end, KIND_ATTACHMENT, 0, 0, 0},
     [END_ASYNC] = {"vram_async_end", vram_async_end_end, KIND_ASYNC, 0, 0, 0},
     [END_WATCH] = {"vram_watch_end", vram_watch_end_end, KIND_WATCH, 0, 0, 0},
     [END_MONITOR] = {"vram_monitor_end", vram_monitor_end_end, KIND_MONITOR, 0, 0, 0},
@@ -206,6 +209,8 @@ static uint64_t kind_enders(enum kind kind) {
         return pool | BIT(END_SCHEDULER) | BIT(END_QUEUE);
     case KIND_WEIGHTS:
         return pool | BIT(END_SCHEDULER) | BIT(END_WEIGHTS);
+    case KIND_ATTACHMENT:
+        return pool | BIT(END_ATTACHMENT) | BIT(END_QUEUE);
     case KIND_LABELS:
         return BIT(END_LABELS);
     case KIND_ASYNC:

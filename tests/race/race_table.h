@@ -14,7 +14,8 @@
 #define TEST_RACE_TABLE_H
 
 #include "vram/auto.h"
-#include "vram/distance.h"
+#include "vram/compute.h"
+#include "vram/extension.h"
 #include "vram/foreign.h"
 #include "vram/model.h"
 #include "vram/oom.h"
@@ -64,6 +65,7 @@ enum kind {
     KIND_SCHEDULER,
     KIND_WEIGHTS,
     KIND_LABELS,
+    KIND_ATTACHMENT,
     KIND_ASYNC,
     KIND_POINT,
     KIND_WATCH,
@@ -103,6 +105,7 @@ struct world {
     vram_scheduler *scheduler;
     vram_weights *weights;
     vram_labels *labels;
+    vram_attachment *attachment;
     vram_async async;
     vram_point point;
     vram_watch *watch;
@@ -127,6 +130,7 @@ struct world {
         vram_ring *ring;
         vram_scheduler *scheduler;
         vram_weights *weights;
+        vram_attachment *attachment;
         vram_async async;
         vram_watch *watch;
         vram_monitor *monitor;
@@ -159,6 +163,7 @@ uint64_t race_now_ns(void);
 
 /* Callbacks that do nothing. */
 bool race_ignore_text(void *user, const char *text, size_t bytes);
+void race_ignore_end(void *user);
 void race_ignore_pressure(void *user, const vram_pressure_event *event);
 
 /* ------------------------------------------------------------------------ rows */

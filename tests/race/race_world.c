@@ -239,6 +239,10 @@ static void make_weights(struct world *world) {
     }
 }
 
+static void make_attachment(struct world *world) {
+    NEED(vram_pool_attach(world->pool, race_ignore_end, NULL, NULL, &world->attachment));
+}
+
 static void make_labels(struct world *world) {
     NEED(vram_labels_create(NULL, &world->labels));
 }
@@ -263,6 +267,10 @@ static void make_point(struct world *world) {
 bool race_ignore_text(void *user, const char *text, size_t bytes) {
     (void)user, (void)text, (void)bytes;
     return true;
+}
+
+void race_ignore_end(void *user) {
+    (void)user;
 }
 
 void race_ignore_pressure(void *user, const vram_pressure_event *event) {
@@ -333,6 +341,7 @@ static const struct {
     {KIND_SCHEDULER, make_scheduler},
     {KIND_WEIGHTS, make_weights},
     {KIND_LABELS, make_labels},
+    {KIND_ATTACHMENT, make_attachment},
     {KIND_ASYNC, make_async},
     {KIND_POINT, make_point},
     {KIND_WATCH, make_watch},
@@ -400,6 +409,8 @@ static void end_objects(struct world *w) {
     vram_watch_end(w->watch);
     vram_watch_end(w->made.watch);
     vram_labels_destroy(w->labels);
+    vram_attachment_end(w->attachment);
+    vram_attachment_end(w->made.attachment);
     vram_weights_destroy(w->weights);
     vram_weights_destroy(w->made.weights);
     vram_scheduler_destroy(w->scheduler);

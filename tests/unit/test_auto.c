@@ -5,6 +5,7 @@
 #include "unit/mem_world.h"
 #include "unit/pool_flags.h"
 #include "vram/auto.h"
+#include "vram/compute.h"
 #include "vram/transfer.h"
 
 #include <stdio.h>

@@ -152,6 +152,33 @@ static void each_thread_has_its_own(void **state) {
     assert_string_equal(vram_error_get()->text, "mine");
 }
 
+/* What libraries on top of this one do: fail by a record of their own, and put one back. */
+static void others_set_it(void **state) {
+    (void)state;
+    vram_error error = {VRAM_ERR_LIMIT, NULL, "other_call", -7, "one line\nof \x01 text"};
+    vram_error before;
+    assert_int_equal(vram_error_set(&error), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_LIMIT);
+    assert_string_equal(vram_error_get()->backend, "");
+    assert_string_equal(vram_error_get()->operation, "other_call");
+    assert_int_equal(vram_error_get()->native_code, -7);
+    assert_string_equal(vram_error_get()->text, "one line?of ? text");
+    before = *vram_error_get();
+    vr_fail(VRAM_ERR_BUSY, "clean_up", "that fails as well");
+    assert_int_equal(vram_error_set(&before), VRAM_ERR_LIMIT);
+    assert_memory_equal(vram_error_get()->text, before.text, strlen(before.text) + 1);
+    memset(error.text, 'x', sizeof error.text); /* without an end */
+    assert_int_equal(vram_error_set(&error), VRAM_ERR_LIMIT);
+    assert_int_equal(strlen(vram_error_get()->text), sizeof error.text - 1);
+    error.status = VRAM_OK;
+    assert_int_equal(vram_error_set(&error), VRAM_OK);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+    assert_string_equal(vram_error_get()->text, "");
+    assert_int_equal(vram_error_set(&before), VRAM_ERR_LIMIT);
+    assert_int_equal(vram_error_set(NULL), VRAM_OK);
+    assert_int_equal(vram_error_get()->status, VRAM_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_empty_and_clears),
@@ -163,6 +190,7 @@ int main(void) {
         cmocka_unit_test_setup(survives_a_failing_printf, fresh),
         cmocka_unit_test_setup(saves_and_restores, fresh),
         cmocka_unit_test_setup(each_thread_has_its_own, fresh),
+        cmocka_unit_test_setup(others_set_it, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "base/option.h"
 #include "byte_units.h"
 #include "unit/nothing_left.h"
+#include "vram/model.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>

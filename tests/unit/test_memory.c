@@ -450,6 +450,25 @@ static void replacing_races_with_allocating(void **state) {
     }
 }
 
+/* The same door for libraries on top of this one. */
+static void others_allocate_here(void **state) {
+    (void)state;
+    uint64_t before = vram_host_bytes();
+    unsigned char *memory = vram_host_alloc(3, 100);
+    assert_non_null(memory);
+    assert_int_equal(memory[0] | memory[299], 0);
+    assert_true(vram_host_bytes() >= before + 300);
+    vram_host_free(memory);
+    vram_host_free(NULL);
+    assert_int_equal(vram_host_bytes(), before);
+    assert_null(vram_host_alloc(SIZE_MAX, 2));
+    assert_int_equal(vram_error_get()->status, VRAM_ERR_HOST_MEMORY);
+    assert_string_equal(vram_error_get()->operation, "vram_host_alloc");
+    vr_mem_fail_at(1, false);
+    assert_null(vram_host_alloc(1, 1));
+    vr_mem_fail_at(0, false);
+}
+
 #define MEMORY_TEST(test) cmocka_unit_test_setup_teardown(test, clean, nothing_left)
 
 int main(void) {
@@ -469,6 +488,7 @@ int main(void) {
         MEMORY_TEST(counts_are_exact_over_threads),
         MEMORY_TEST(plan_counts_all_threads),
         MEMORY_TEST(replacing_races_with_allocating),
+        MEMORY_TEST(others_allocate_here),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "base/os/os.h"
 #include "model/model_config.h"
 #include "unit/nothing_left.h"
+#include "vram/model.h"
 #include "vram/vram.h"
 
 #include <errno.h>

@@ -4,6 +4,7 @@
  * makes no sense.
  */
 #include "byte_units.h"
+#include "vram/model.h"
 #include "vram/vram.h"
 
 #include <setjmp.h>

@@ -7,6 +7,7 @@
 #include "compute/shortlist.h"
 #include "unit/compute_world.h"
 #include "vram/distance.h"
+#include "vram/limits.h"
 
 #include <math.h>
 

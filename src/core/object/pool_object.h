@@ -81,10 +81,6 @@ struct vr_tally {
     vr_atomic_u64 quarantine_bytes, damaged_blocks, unchecked_blocks;
 };
 
-static inline void vr_tally(vr_atomic_u64 *counter, uint64_t value) {
-    vr_fetch_add(counter, value, VR_RELAXED);
-}
-
 /* Peaks as they were when scopes began, the oldest first. */
 enum { VR_PEAK_SCOPES = 16 };
 struct vr_peak_stack {

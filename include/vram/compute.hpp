@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * vram/hpp/computing.hpp: products, distances, labels and models, as objects of C++. Part of vram/vram.hpp.
+ * vram/compute.hpp: products, distances and labels as objects of C++. The rules are those of vram/vram.hpp; link
+ * libvram-compute.
  */
-#ifndef VRAM_HPP_COMPUTING_HPP
-#define VRAM_HPP_COMPUTING_HPP
+#ifndef VRAM_COMPUTE_HPP
+#define VRAM_COMPUTE_HPP
 
+#include <vram/compute.h>
 #include <vram/hpp/moving.hpp>
-
-#include <memory>
 
 namespace vram {
 
@@ -90,35 +90,6 @@ class labels : public owner<vram_labels, ends::labels> {
         check(vram_labels_info_get(get(), &info));
         return info;
     }
-};
-
-/** A model, as its files describe it; on the heap, since it is large. Empty once it was moved from. */
-class model {
-  public:
-    explicit model(const char *path, const vram_model_read_options *options = nullptr)
-        : model_(std::make_unique<vram_model>()) {
-        model_->size = sizeof *model_;
-        check(vram_model_read(path, options, model_.get()));
-    }
-
-    const vram_model *get() const noexcept { return model_.get(); }
-    const vram_model *operator->() const noexcept { return model_.get(); }
-    const vram_model &operator*() const noexcept { return *model_; }
-    /** Whether it fits, and where it lies. */
-    vram_estimate estimate(const vram_estimate_options *options = nullptr) const {
-        auto estimate = sized<vram_estimate>();
-        check(vram_estimate_get(get(), options, &estimate));
-        return estimate;
-    }
-    /** What would fit. */
-    vram_fit fit(const vram_estimate_options *options = nullptr) const {
-        auto fit = sized<vram_fit>();
-        check(vram_fit_get(get(), options, &fit));
-        return fit;
-    }
-
-  private:
-    std::unique_ptr<vram_model> model_;
 };
 
 } // namespace vram

@@ -6,7 +6,7 @@
  *      parent, which ends. The other finds it stale.
  *  (2) The owner's reference goes after that, so the memory goes with the last call inside.
  */
-#include "device/objects.h"
+#include "base/object.h"
 
 #include "base/error.h"
 

@@ -8,14 +8,9 @@
  * child a parent's context is refused: its threads are gone and its driver state belongs to the
  * parent.
  */
-#include "device/objects.h"
+#include "base/object.h"
 
 #include "base/error.h"
-#include "base/lock.h"
-#include "base/os/os.h"
-#include "base/struct_tail.h"
-
-#include <string.h>
 
 static vr_atomic_u32 watched; /* backends that our last handler was registered behind; WATCHED */
 
@@ -69,46 +64,4 @@ vram_status vr_stale_if_ended(enum vr_kind kind, uint64_t handle, vram_status st
 
 void vr_leave(void *object) {
     vr_handle_unpin(((struct vr_object *)object)->handle);
-}
-
-vram_status vr_info_give(void *to, const void *from, size_t bytes, size_t oldest,
-                         const char *operation) {
-    size_t size;
-    if (!to) {
-        return vr_fail(VRAM_ERR_INVALID, operation, "the struct to fill is NULL");
-    }
-    memcpy(&size, to, sizeof size);
-    if (size < oldest || size > (1u << 16)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "the struct's size field is %zu; set it to sizeof the struct (%zu)", size,
-                       bytes);
-    }
-    /* A newer caller's further fields read as zero, which means unknown; an older caller gets what
-       its struct has room for. */
-    memset(to, 0, size);
-    memcpy(to, from, size < bytes ? size : bytes);
-    memcpy(to, &size, sizeof size);
-    return VRAM_OK;
-}
-
-vram_status vr_options_take(void *to, size_t bytes, const void *from, const char *operation) {
-    memset(to, 0, bytes);
-    if (!from) {
-        return VRAM_OK;
-    }
-    size_t size;
-    memcpy(&size, from, sizeof size);
-    if (size < sizeof size || size > (1u << 16)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "the options' size field is %zu; set it to sizeof the struct (%zu)", size,
-                       bytes);
-    }
-    if (!vr_tail_is_zero(from, bytes)) {
-        return vr_fail(VRAM_ERR_INVALID, operation,
-                       "the options have %zu bytes, of which this version knows %zu, and what lies "
-                       "behind these is not 0: it asks for something that is not known here",
-                       size, bytes);
-    }
-    memcpy(to, from, size < bytes ? size : bytes);
-    return VRAM_OK;
 }

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * submit.c: what libraries on top of libvram do with queues and memory of a device.
+ */
+#include "device/objects.h"
+
+#include "base/error.h"
+#include "base/size.h"
+#include "device/address.h"
+#include "vram/extension.h"
+
+vram_status vram_queue_submit(vram_queue *handle, vram_submit_fn *submit, void *user) {
+    static const char operation[] = "vram_queue_submit";
+    void *queue;
+    if (!submit) {
+        return vr_fail(VRAM_ERR_INVALID, operation, "the function that submits is NULL");
+    }
+    vram_status status = vr_submit_enter(handle, operation, &queue);
+    if (status == VRAM_OK) {
+        VR_UNCANCELLED;
+        status = submit(user, ((struct vr_queue_object *)queue)->base.native);
+        vr_submit_leave(queue);
+    }
+    return status;
+}
+
+/* Page-locked memory that kernels reach by its address. */
+static bool is_pinned(struct vr_device_object *device, vram_addr addr, uint64_t bytes,
+                      struct vr_place *place) {
+    return device->base.info.caps & VRAM_CAP_TRUE_ADDRESS && vr_address_find(addr, place) &&
+           place->device == device->object.handle && place->kind == VRAM_MEMORY_PINNED &&
+           vr_inside(addr, bytes, place->base, place->bytes) &&
+           vr_place_covers(device, place, addr, bytes);
+}
+
+vram_status vram_memory_check(vram_device *handle, vram_addr addr, uint64_t bytes) {
+    static const char operation[] = "vram_memory_check";
+    struct vr_place place;
+    void *device;
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status == VRAM_OK) {
+        status = is_pinned(device, addr, bytes, &place)
+                     ? vr_block_check(&place, addr, bytes, operation)
+                     : vr_span_check(device, addr, bytes, operation);
+        vr_leave(device);
+    }
+    return status;
+}
+
+bool vram_memory_is_known(const void *host) {
+    struct vr_place place;
+    return vr_address_find((vram_addr)(uintptr_t)host, &place);
+}
+
+vram_status vram_host_free_later(vram_device *handle, void *memory) {
+    static const char operation[] = "vram_host_free_later";
+    void *device;
+    if (!memory) {
+        return VRAM_OK;
+    }
+    vram_status status = vr_enter(VR_KIND_DEVICE, handle, operation, &device);
+    if (status == VRAM_OK) {
+        vr_device_free_later(device, memory);
+        vr_leave(device);
+    }
+    return status;
+}
